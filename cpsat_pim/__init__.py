@@ -1,0 +1,1 @@
+"""Provably optimal mappings of neural-network layers onto DRAM processing-in-memory accelerators."""

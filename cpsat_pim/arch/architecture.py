@@ -1,0 +1,176 @@
+"""The machine: levels, PE array, DRAM timing and options (listings 1 and 8)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from attrs import field, frozen
+
+from cpsat_pim.arch.dram import DramTimings
+from cpsat_pim.arch.memory import MemoryHierarchy, MemoryLevel
+from cpsat_pim.arch.pe_array import ComputeUnit, PEArray, PhyDim2
+from cpsat_pim.dims import Level, Tensor
+from cpsat_pim.validate import as_tuple, boolean, complain, is_a, not_negative_real, one_of, positive, text
+
+
+def _to_timings(value: DramTimings | Mapping[str, int]) -> DramTimings:
+    if not isinstance(value, Mapping):
+        return value
+    for key in value:
+        if key not in attrs.fields_dict(DramTimings):
+            known = ", ".join(attrs.fields_dict(DramTimings))
+            raise ValueError(f"DramTimings.{key}: no such timing, there are {known}")
+    return DramTimings(**value)
+
+
+def _to_levels(value: MemoryHierarchy | tuple[MemoryLevel, ...]) -> tuple[MemoryLevel, ...]:
+    levels: tuple[MemoryLevel, ...] = as_tuple(value)
+    return levels
+
+
+def _four_levels(instance: Any, attribute: Any, value: Any) -> None:
+    """Four MemoryLevels."""
+    if not isinstance(value, tuple) or not all(isinstance(level, MemoryLevel) for level in value):
+        complain(instance, attribute, "must be MemoryLevels", value)
+    if len(value) != len(Level):
+        names = ", ".join(level.name for level in value) or "none"
+        rule = "must have 4 levels (PE, global buffer, row buffer, DRAM)"
+        raise ValueError(f"PIMArchitecture.hierarchy: {rule} (got {names})")
+
+
+def _default_pe_array() -> PEArray:
+    # 16 x 16 PEs: listing 8. 1024 MACs a node: NicePIM's tuned design (128 x 8 PEs), so four lanes a PE.
+    # 0.56 pJ a MAC: listing 3.
+    return PEArray(array_shape=PhyDim2(h=16, w=16), compute_unit=ComputeUnit(unit_type="simd", num_macs=4))
+
+
+def _default_hierarchy() -> MemoryHierarchy:
+    return MemoryHierarchy(
+        [
+            # 512 entries a PE, latency 1: listing 8.
+            # Energy: a register file access costs 1 MAC (Chen et al., Eyeriss, ISCA 2016, table IV).
+            MemoryLevel(
+                name="PELocalBuffer", entries=512, blocksize=1, instances=256, latency=1.0, access_cost=0.56e-3
+            ),
+            # 65536 entries, blocks of 64 B, latency 5: listing 8. 64 B a cycle and tensor: one block.
+            # Energy: a buffer access costs 6 MACs (Eyeriss, table IV).
+            MemoryLevel(
+                name="GlobalBuffer",
+                entries=65536,
+                blocksize=64,
+                latency=5.0,
+                access_cost=3.36e-3,
+                read_bandwidth_limit=64,
+                write_bandwidth_limit=64,
+            ),
+            # 1 KiB rows: HBM2 (Samsung PIMSimulator HBM2_samsung_2M_16B_x64.ini), one open row a tensor.
+            # Energy: cell read 0.44 pJ/bit (attacc_simulator src/config.py). 32 B a cycle: the column width.
+            MemoryLevel(
+                name="RowBuffer",
+                entries=3072,
+                blocksize=32,
+                access_cost=3.52e-3,
+                row_buffer_size=1024,
+                read_bandwidth_limit=32,
+                write_bandwidth_limit=32,
+                double_buffered=False,
+            ),
+            # 16 MiB a bank, three tensors: HBM2 as above. Energy from the IDDs of DRAMsim3's HBM2_8Gb_x128.ini:
+            # 804 pJ a 64 B read, 1068 pJ a 64 B write.
+            MemoryLevel(
+                name="LocalDRAM",
+                entries=3 * 16 * 2**20,
+                blocksize=32,
+                access_cost=12.5625e-3,
+                write_cost=16.6875e-3,
+                double_buffered=False,
+            ),
+        ]
+    )
+
+
+@frozen(kw_only=True)
+class PIMArchitecture:
+    """A PIM machine of `vault_count` x `pu_count` equal nodes; a layer is mapped on one node (listing 1).
+
+    `page_policy`: `open` keeps rows open across tile fetches, `closed` precharges after each. `activation_energy`: nJ a
+    row activation. `multicast`: an element needed by several PEs at once leaves its level once. `spatial_reduction`:
+    partial sums spread over PEs and lanes are added on the way out. `shared_data_bus`: the tensors' DRAM streams share
+    one bus.
+
+    Raises:
+        ValueError: not four levels, widths that do not divide each other, or a figure out of range.
+    """
+
+    name: str = field(default="default", validator=text)
+    vault_count: int = field(default=1, validator=positive)
+    pu_count: int = field(default=1, validator=positive)
+    dram_timings: DramTimings = field(factory=DramTimings, converter=_to_timings, validator=is_a(DramTimings))
+    hierarchy: tuple[MemoryLevel, ...] = field(factory=_default_hierarchy, converter=_to_levels, validator=_four_levels)
+    pe_array: PEArray = field(factory=_default_pe_array, validator=is_a(PEArray))
+    page_policy: str = field(default="open", validator=one_of("open", "closed"))
+    # 828 pJ: an HBM2 activation, from the IDDs of DRAMsim3's HBM2_8Gb_x128.ini.
+    activation_energy: float = field(default=0.828, validator=not_negative_real)
+    multicast: bool = field(default=True, validator=boolean)
+    spatial_reduction: bool = field(default=True, validator=boolean)
+    shared_data_bus: bool = field(default=False, validator=boolean)
+
+    def __attrs_post_init__(self) -> None:
+        if self.row_bytes % self.column_bytes:
+            raise ValueError(
+                f"PIMArchitecture.hierarchy[2].row_buffer_size: must be a multiple of the column width "
+                f"{self.column_bytes} B (got {self.row_bytes})"
+            )
+        dram = self.hierarchy[Level.DRAM]
+        if not all(dram.stores):
+            raise ValueError(
+                f"PIMArchitecture.hierarchy[3].stores: the DRAM stores all tensors (got {list(dram.stores)})"
+            )
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a DRAM row."""
+        return self.hierarchy[Level.ROW_BUFFER].row_buffer_size
+
+    @property
+    def column_bytes(self) -> int:
+        """Bytes of a column access."""
+        return self.dram_timings.column_bytes
+
+    @property
+    def banks(self) -> int:
+        """Banks of each tensor."""
+        return self.hierarchy[Level.DRAM].num_banks
+
+    @property
+    def dram_activation_latency(self) -> int:
+        """Row activation cost in cycles (listing 1), derived from the timings."""
+        return self.dram_timings.activation_latency
+
+    @property
+    def pipeline_latency(self) -> int:
+        """Cycles until the first result: access latencies of the levels on the way and the unit's reduction."""
+        levels = sum(-int(-level.latency // 1) for level in self.hierarchy)
+        return levels + self.pe_array.compute_unit.reduction_latency
+
+    def usable_bytes(self, level: Level) -> int:
+        """Capacity a tile may use: half of it where the level is double buffered (PE and global buffer)."""
+        memory = self.hierarchy[level]
+        halved = memory.double_buffered and level in (Level.PE, Level.GLOBAL_BUFFER)
+        return memory.capacity_bytes // 2 if halved else memory.capacity_bytes
+
+    def storing_choices(self, level: Level, tensor: Tensor) -> tuple[bool, ...]:
+        """Whether the tensor may be stored at the level: (True,), (False,) or both (Eq. 6)."""
+        memory = self.hierarchy[level]
+        if memory.bypass_defined:
+            return (memory.stores[tensor],)
+        return (False, True) if memory.stores[tensor] else (False,)
+
+    def without_row_activation(self) -> "PIMArchitecture":
+        """The same machine on which activations take no time and no energy (`enable_row_activation=False`)."""
+        timings = attrs.evolve(self.dram_timings, tRCDRD=0, tRP=0, tRAS=0, tRC=0, tRTP=self.dram_timings.tCCD_L)
+        return attrs.evolve(self, dram_timings=timings, activation_energy=0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as an architecture file holds it."""
+        return attrs.asdict(self)

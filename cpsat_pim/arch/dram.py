@@ -1,0 +1,47 @@
+"""DRAM timing (table 1 and JEDEC names), in cycles of the machine's clock."""
+
+from attrs import field, frozen
+
+from cpsat_pim.validate import not_negative, positive
+
+
+@frozen(kw_only=True)
+class DramTimings:
+    """Timing of one bank, cycles; `BL` beats a burst (two a cycle), `co_w` bits a column access moves.
+
+    Defaults: table 1 (RL, WL, tRCDRD, tRP, BL, co_w); the rest from the HBM2 file of Samsung's PIMSimulator
+    (ini/HBM2_samsung_2M_16B_x64.ini) at 1 ns: tRAS 33, tRC 47, tRTPL 5, tCCDL 4.
+
+    Raises:
+        ValueError: a figure is negative, or co_w is not a whole number of bytes.
+    """
+
+    RL: int = field(default=25, validator=not_negative)
+    WL: int = field(default=20, validator=not_negative)
+    tRCDRD: int = field(default=14, validator=not_negative)
+    tRP: int = field(default=14, validator=not_negative)
+    tRAS: int = field(default=33, validator=not_negative)
+    tRC: int = field(default=47, validator=not_negative)
+    tRTP: int = field(default=5, validator=not_negative)
+    tCCD_L: int = field(default=4, validator=positive)
+    BL: int = field(default=8, validator=positive)
+    co_w: int = field(default=256, validator=positive)
+
+    def __attrs_post_init__(self) -> None:
+        if self.co_w % 8:
+            raise ValueError(f"DramTimings.co_w: must be a multiple of 8 bits (got {self.co_w})")
+
+    @property
+    def column_bytes(self) -> int:
+        """Bytes of one column access."""
+        return self.co_w // 8
+
+    @property
+    def burst_cycles(self) -> int:
+        """Cycles that a burst holds the data bus (double data rate)."""
+        return self.BL // 2
+
+    @property
+    def activation_latency(self) -> int:
+        """What a row activation adds to a long run of column accesses (the activation latency of Eq. 33)."""
+        return self.tRCDRD + self.tRTP + self.tRP - self.tCCD_L

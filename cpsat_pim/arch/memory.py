@@ -1,0 +1,83 @@
+"""Memory levels (listing 2) and their stack, inner to outer."""
+
+from collections.abc import Iterator
+
+from attrs import define, field, frozen
+from attrs.validators import optional
+
+from cpsat_pim.dims import Level
+from cpsat_pim.validate import (
+    as_tuple,
+    boolean,
+    not_negative_real,
+    positive,
+    positive_real_or_none,
+    text,
+    three_booleans,
+)
+
+
+@frozen(kw_only=True)
+class MemoryLevel:
+    """One memory level (listing 2).
+
+    `entries` elements of `word_bytes` each are its capacity, per instance. `access_cost` is nJ per element read,
+    `write_cost` per element written (the same when not given). `stores` says which of [input, weight, output] it may
+    hold; with `bypass_defined` it holds exactly those, otherwise the mapper decides. Bandwidths are bytes per cycle and
+    instance, one of `ports` equal ports a tensor at a time; None is no limit. `latency` (cycles) is paid once, when the
+    pipeline fills. `double_buffered` halves the usable capacity and overlaps filling with use (levels 0 and 1 only).
+    `blocksize` (bytes) is the width of one access, for the reader's information: accesses are counted in elements.
+    At the row buffer `row_buffer_size` is the DRAM row (bytes); at the DRAM `num_banks` is the banks that each tensor
+    has.
+
+    Raises:
+        ValueError: a figure is out of range; the message names the field.
+    """
+
+    name: str = field(validator=text)
+    entries: int = field(validator=positive)
+    blocksize: int = field(default=1, validator=positive)
+    instances: int = field(default=1, validator=positive)
+    latency: float = field(default=0.0, validator=not_negative_real)
+    access_cost: float = field(default=0.0, validator=not_negative_real)
+    write_cost: float | None = field(default=None, validator=optional(not_negative_real))
+    stores: tuple[bool, bool, bool] = field(default=(True, True, True), converter=as_tuple, validator=three_booleans)
+    bypass_defined: bool = field(default=False, validator=boolean)
+    num_banks: int = field(default=1, validator=positive)
+    row_buffer_size: int = field(default=1024, validator=positive)
+    read_bandwidth_limit: float | None = field(default=None, validator=positive_real_or_none)
+    write_bandwidth_limit: float | None = field(default=None, validator=positive_real_or_none)
+    ports: int = field(default=3, validator=positive)
+    word_bytes: int = field(default=1, validator=positive)
+    double_buffered: bool = field(default=True, validator=boolean)
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Bytes of one instance."""
+        return self.entries * self.word_bytes
+
+
+@define
+class MemoryHierarchy:
+    """The four levels, added inner to outer (listing 8); `PIMArchitecture` checks that all four are there."""
+
+    levels: list[MemoryLevel] = field(factory=list)
+
+    def add_level(self, level: MemoryLevel) -> None:
+        """Add the next outer level.
+
+        Raises:
+            ValueError: there are four levels already.
+        """
+        if len(self.levels) == len(Level):
+            raise ValueError(f"MemoryHierarchy: has {len(Level)} levels, no room for another (got {level.name!r})")
+        self.levels.append(level)
+
+    def __getitem__(self, level: int) -> MemoryLevel:
+        return self.levels[level]
+
+    def __iter__(self) -> Iterator[MemoryLevel]:
+        return iter(self.levels)
+
+    def __len__(self) -> int:
+        return len(self.levels)

@@ -1,0 +1,382 @@
+"""The validator: is a mapping legal on a machine? Plain Python, no tables, no solver, arithmetic of its own.
+
+The five checks of section 12.1 are factorization, buffer capacity, PE array fit, relevancy and loop ordering. Relevancy
+is no property of one mapping: `box_elems` names the dims of each tensor, and its tests compare them with `RELEVANT`.
+"""
+
+import math
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.dims import Dim, Direction, Level, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.validate import is_integer
+from cpsat_pim.workload import ConvWorkload
+
+BUFFERS = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+REDUCTIONS = (Dim.R, Dim.S, Dim.C)
+DIRECTION_WORDS = {Direction.H: "H", Direction.W: "W", Direction.INTERNAL: "Internal"}
+
+
+def check_mapping(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> list[str]:
+    """One line per broken rule, in the words of the architecture; none for a legal mapping.
+
+    A mapping that is not even well-formed is told so and not looked at any further.
+    """
+    return [*_Form(arch, mapping).violations()] or [*_Check(layer, arch, mapping).violations()]
+
+
+def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
+    """One line per reason why no mapping of the layer can exist on the machine; none if none is known."""
+    return [*_forced_tiles_fit(layer, arch), *_layer_fits_dram(layer, arch)]
+
+
+def box_elems(layer: ConvWorkload, extents: tuple[int, ...], tensor: Tensor) -> int:
+    """Elements of the box of a tensor that such extents (one per dim) span; of I gaps included (Eq. 2, 3, 22)."""
+    r, s, p, q, c, k, n, g = extents
+    return {
+        Tensor.I: n * g * c * input_height(layer, q, s) * input_width(layer, p, r),
+        Tensor.W: g * k * c * s * r,
+        Tensor.O: n * g * k * q * p,
+    }[tensor]
+
+
+def input_width(layer: ConvWorkload, outputs: int, filters: int) -> int:
+    """Columns of I from the first to the last that so many columns of outputs and filter touch (Eq. 2)."""
+    return layer.stride[0] * (outputs - 1) + layer.dilation[0] * (filters - 1) + 1
+
+
+def input_height(layer: ConvWorkload, outputs: int, filters: int) -> int:
+    """Rows of I from the first to the last that so many rows of outputs and filter touch (Eq. 3)."""
+    return layer.stride[1] * (outputs - 1) + layer.dilation[1] * (filters - 1) + 1
+
+
+# --- A well-formed mapping -------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Form:
+    """Whether a mapping's tables have their sizes and hold what they should: what the arithmetic below relies on."""
+
+    arch: PIMArchitecture
+    mapping: Mapping
+
+    def violations(self) -> Iterator[str]:
+        yield from self._factors_are_positive_integers()
+        yield from self._orders_name_dims()
+        yield from self._storage_is_boolean()
+        yield from self._layouts_are_known()
+        yield from self._blocks_are_integers()
+
+    def _factors_are_positive_integers(self) -> Iterator[str]:
+        """Four temporal and three spatial rows have one positive integer per dim (Eq. 12)."""
+        levels = [level.name for level in self.arch.hierarchy]
+        yield from _rows_have_factors("temporal", levels, self.mapping.temporal)
+        yield from _rows_have_factors("spatial", [*DIRECTION_WORDS.values()], self.mapping.spatial)
+
+    def _orders_name_dims(self) -> Iterator[str]:
+        """There is an order per level, and it holds nothing but dims."""
+        if len(self.mapping.order) != len(Level):
+            yield f"order: must have {len(Level)} levels (got {len(self.mapping.order)})"
+        for level, order in zip(self.arch.hierarchy, self.mapping.order, strict=False):
+            for entry in order:
+                if not is_integer(entry) or not 0 <= entry < len(Dim):
+                    yield f"{level.name}: the order must name dims (got {entry!r})"
+
+    def _storage_is_boolean(self) -> Iterator[str]:
+        """The levels below DRAM say of each tensor whether they store it (Eq. 6)."""
+        stored = self.mapping.stored
+        if [len(row) for row in stored] != [len(Tensor)] * len(BUFFERS):
+            yield f"stored: must have {len(BUFFERS)} levels of {len(Tensor)} tensors (got {stored!r})"
+        if not all(isinstance(entry, bool) for row in stored for entry in row):
+            yield f"stored: must be true or false (got {stored!r})"
+
+    def _layouts_are_known(self) -> Iterator[str]:
+        """Each tensor has one of its two axis orders (Eq. 21, 50, 51)."""
+        layout = self.mapping.layout
+        if len(layout) != len(Tensor) or not all(is_integer(index) and index in (0, 1) for index in layout):
+            yield f"layout: must be 0 or 1 for each of I, W, O (got {layout!r})"
+
+    def _blocks_are_integers(self) -> Iterator[str]:
+        """The sides of input blocks are integers."""
+        for side in ("block_h", "block_w"):
+            if not is_integer(getattr(self.mapping, side)):
+                yield f"{side}: must be an integer (got {getattr(self.mapping, side)!r})"
+
+
+def _rows_have_factors(table: str, names: list[str], rows: tuple[tuple[int, ...], ...]) -> Iterator[str]:
+    """So many rows of one positive integer per dim."""
+    if len(rows) != len(names):
+        yield f"{table}: must have {len(names)} rows (got {len(rows)})"
+    for name, row in zip(names, rows, strict=False):
+        if len(row) != len(Dim):
+            yield f"{name}: must have {len(Dim)} {table} factors (got {len(row)})"
+        for dim, factor in zip(Dim, row, strict=False):
+            if not is_integer(factor) or factor < 1:
+                yield f"{name}: the {table} factor of {dim.name} must be a positive integer (got {factor!r})"
+
+
+# --- A legal mapping -------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Check:
+    """The rules of a legal mapping, one method each."""
+
+    layer: ConvWorkload
+    arch: PIMArchitecture
+    mapping: Mapping
+
+    def violations(self) -> Iterator[str]:
+        yield from self._factors_multiply_to_bounds()
+        yield from self._dims_use_one_direction()
+        yield from self._array_has_room()
+        yield from self._lanes_spread_their_dims()
+        yield from self._loops_are_ordered()
+        yield from self._storage_is_allowed()
+        yield from self._tiles_fit()
+        yield from self._input_blocks_lie_in_the_input()
+        if self._has_usable_blocks():
+            yield from self._input_block_fits_row_buffer()
+            yield from self._tensors_fit_dram()
+
+    def _factors_multiply_to_bounds(self) -> Iterator[str]:
+        """The seven factors of a dim multiply to its bound (Eq. 10)."""
+        for dim in Dim:
+            factors = self._factors(dim)
+            if math.prod(factors) != self.layer.bounds[dim]:
+                product = " x ".join(map(str, factors))
+                yield f"{dim.name}: factors {product} = {math.prod(factors)}, the bound is {self.layer.bounds[dim]}"
+
+    def _dims_use_one_direction(self) -> Iterator[str]:
+        """A dim is spread over at most one of H, W, Internal, unless the array says otherwise (Eq. 13)."""
+        if not self.arch.pe_array.exclusive_spatial:
+            return
+        for dim in Dim:
+            used = [word for s, word in DIRECTION_WORDS.items() if self.mapping.spatial[s][dim] > 1]
+            if len(used) > 1:
+                yield f"PE array: {dim.name} is spread over {' and '.join(used)}, at most one is allowed"
+
+    def _array_has_room(self) -> Iterator[str]:
+        """The factors over H, W and Internal fit the rows, columns and lanes (Eq. 18-20)."""
+        shape = self.arch.pe_array.array_shape
+        room = {
+            Direction.H: (shape.h, "rows"),
+            Direction.W: (shape.w, "columns"),
+            Direction.INTERNAL: (self.arch.pe_array.compute_unit.num_macs, "lanes of a PE"),
+        }
+        for direction, (limit, places) in room.items():
+            used = math.prod(self.mapping.spatial[direction])
+            if used > limit:
+                yield f"PE array: {DIRECTION_WORDS[direction]} uses {used} {places}, there are {limit}"
+
+    def _lanes_spread_their_dims(self) -> Iterator[str]:
+        """Only dims that the compute unit can spread over its lanes have an Internal factor."""
+        unit = self.arch.pe_array.compute_unit
+        allowed = "/".join(dim.name for dim in unit.lane_dims) or "nothing"
+        for dim in Dim:
+            factor = self.mapping.spatial[Direction.INTERNAL][dim]
+            if factor > 1 and dim not in unit.lane_dims:
+                yield f"PE array: Internal has {dim.name} = {factor}, a {unit.unit_type} unit spreads {allowed}"
+
+    def _loops_are_ordered(self) -> Iterator[str]:
+        """At each level every dim with a factor above 1 is in the order once, and no other (Eq. 15, 16)."""
+        for level in Level:
+            order = self.mapping.order[level]
+            for dim in Dim:
+                factor, times = self.mapping.temporal[level][dim], order.count(dim)
+                if times != int(factor > 1):
+                    yield (
+                        f"{self._name(level)}: loop {dim.name} of factor {factor} is {times} times in the order "
+                        f"{_letters(order)}, it must be there {int(factor > 1)} times"
+                    )
+
+    def _storage_is_allowed(self) -> Iterator[str]:
+        """A level stores what it must and nothing that it cannot (Eq. 6)."""
+        for level in BUFFERS:
+            for tensor in Tensor:
+                is_stored = self.mapping.stored[level][tensor]
+                if is_stored not in self.arch.storing_choices(level, tensor):
+                    yield f"{self._name(level)}: {'cannot' if is_stored else 'must'} store {tensor.name}"
+
+    def _tiles_fit(self) -> Iterator[str]:
+        """The tiles that a level stores fit its usable capacity together (Eq. 17)."""
+        for level in BUFFERS:
+            sizes = {t: self._tile_bytes(level, t) for t in Tensor if self.mapping.stored[level][t]}
+            if sum(sizes.values()) > self.arch.usable_bytes(level):
+                yield f"{self._name(level)}: the tiles take {_sum_text(sizes)}, {_capacity_text(self.arch, level)}"
+
+    def _input_blocks_lie_in_the_input(self) -> Iterator[str]:
+        """A row-aligned I has blocks of at least one element and at most the input; any other has none (Eq. 8, 9)."""
+        is_aligned = self._is_row_aligned(Tensor.I)
+        sides = (
+            ("h", self.mapping.block_h, self.layer.input_height),
+            ("w", self.mapping.block_w, self.layer.input_width),
+        )
+        for side, value, limit in sides:
+            if is_aligned and not 1 <= value <= limit:
+                yield f"{self._name(Level.ROW_BUFFER)}: block_{side} of I must be from 1 to {limit} (got {value})"
+            if not is_aligned and value != 0:
+                yield f"{self._name(Level.ROW_BUFFER)}: stores no I, so block_{side} must be 0 (got {value})"
+
+    def _input_block_fits_row_buffer(self) -> Iterator[str]:
+        """The block of a row-aligned I fits the row buffer, as its tile does (Eq. 17)."""
+        level = Level.ROW_BUFFER
+        size = math.prod(self._block(Tensor.I)) * self.layer.input_bytes
+        if self._is_row_aligned(Tensor.I) and size > self.arch.usable_bytes(level):
+            block = " x ".join(map(str, self._block(Tensor.I)))
+            yield f"{self._name(level)}: a block of I takes {block} = {size} B, {_capacity_text(self.arch, level)}"
+
+    def _tensors_fit_dram(self) -> Iterator[str]:
+        """The three tensors, laid out as the mapping says, fit the DRAM together."""
+        level = Level.DRAM
+        sizes = {t: self._dram_bytes(t) for t in Tensor}
+        if sum(sizes.values()) > self.arch.hierarchy[level].capacity_bytes:
+            yield f"{self._name(level)}: the tensors take {_sum_text(sizes)}, {_capacity_text(self.arch, level)}"
+
+    # Quantities
+
+    def _name(self, level: Level) -> str:
+        return self.arch.hierarchy[level].name
+
+    def _factors(self, dim: Dim) -> list[int]:
+        """The seven factors of a dim, outer to inner: T3, T2, T1, H, W, T0, Internal."""
+        t0, t1, t2, t3 = (row[dim] for row in self.mapping.temporal)
+        over_h, over_w, internal = (row[dim] for row in self.mapping.spatial)
+        return [t3, t2, t1, over_h, over_w, t0, internal]
+
+    def _extents(self, level: Level) -> tuple[int, ...]:
+        """e0, e1, e2 of every dim: its innermost two factors at the PE, all but T3 and T2, or all but T3."""
+        first = {Level.PE: 5, Level.GLOBAL_BUFFER: 2, Level.ROW_BUFFER: 1}[level]
+        return tuple(math.prod(self._factors(dim)[first:]) for dim in Dim)
+
+    def _tile_bytes(self, level: Level, tensor: Tensor) -> int:
+        return box_elems(self.layer, self._extents(level), tensor) * self._width_bytes(level, tensor)
+
+    def _width_bytes(self, level: Level, tensor: Tensor) -> int:
+        """Bytes per element; O has partial sums on chip, and beyond when they are spilled."""
+        output = self.layer.output_bytes
+        if level < Level.ROW_BUFFER or self._are_partial_sums_spilled():
+            output = self.layer.psum_bytes
+        return (self.layer.input_bytes, self.layer.weight_bytes, output)[tensor]
+
+    def _are_partial_sums_spilled(self) -> bool:
+        """Whether DRAM gives back any O: one of its tiles returns, as a reduction loop runs outside a loop of O.
+
+        With no level that holds O the MACs add in DRAM, and every addition after an output's first reads it back.
+        """
+        holders = [m for m in BUFFERS if self.mapping.stored[m][Tensor.O]]
+        outside = self._loops_outside(holders[-1] if holders else None)
+        first = next((i for i, dim in enumerate(outside) if dim in REDUCTIONS), len(outside))
+        if not holders:
+            return first < len(outside) or self._has_unadded_copies()
+        return any(dim not in REDUCTIONS for dim in outside[first:])
+
+    def _loops_outside(self, holder: Level | None) -> list[Dim]:
+        """The temporal loops outside a level (None: outside the MACs), outermost first."""
+        levels = [m for m in reversed(Level) if holder is None or m > holder]
+        return [dim for m in levels for dim in self.mapping.order[m] if self.mapping.temporal[m][dim] > 1]
+
+    def _has_unadded_copies(self) -> bool:
+        """Whether several MACs of one step send partial sums of the same output."""
+        copies = math.prod(row[dim] for row in self.mapping.spatial for dim in REDUCTIONS)
+        return not self.arch.spatial_reduction and copies > 1
+
+    def _is_row_aligned(self, tensor: Tensor) -> bool:
+        return self.mapping.stored[Level.ROW_BUFFER][tensor]
+
+    def _has_usable_blocks(self) -> bool:
+        return not self._is_row_aligned(Tensor.I) or min(self.mapping.block_h, self.mapping.block_w) > 0
+
+    def _block(self, tensor: Tensor) -> tuple[int, ...]:
+        """Extents of a row-aligned tensor's block: I N, G, C, height, width; W G, K, C, S, R; O N, G, K, Q, P."""
+        r, s, p, q, c, k, n, g = self._extents(Level.ROW_BUFFER)
+        return (
+            (n, g, c, self.mapping.block_h, self.mapping.block_w),
+            (g, k, c, s, r),
+            (n, g, k, q, p),
+        )[tensor]
+
+    def _whole(self, tensor: Tensor) -> tuple[int, ...]:
+        """Extents of a tensor along the axes of `_block`."""
+        r, s, p, q, c, k, n, g = self.layer.bounds
+        return (
+            (n, g, c, self.layer.input_height, self.layer.input_width),
+            (g, k, c, s, r),
+            (n, g, k, q, p),
+        )[tensor]
+
+    def _dram_bytes(self, tensor: Tensor) -> int:
+        """Bytes of a tensor in its layout; a row-aligned one takes whole rows (Eq. 52-56)."""
+        width = self._width_bytes(Level.DRAM, tensor)
+        whole = self._whole(tensor)
+        if not self._is_row_aligned(tensor):
+            return math.prod(whole) * width
+        block = self._block(tensor)
+        blocks = math.prod(_ceil(side, part) for side, part in zip(whole, block, strict=True))
+        return _rows_of_blocks(blocks, math.prod(block) * width, self.arch.row_bytes) * self.arch.row_bytes
+
+
+def _rows_of_blocks(blocks: int, block_bytes: int, row_bytes: int) -> int:
+    """Rows of a row-aligned tensor: as many blocks in a row as fit, or whole rows to every block."""
+    if block_bytes <= row_bytes:
+        return _ceil(blocks, row_bytes // block_bytes)
+    return blocks * _ceil(block_bytes, row_bytes)
+
+
+# --- A layer that fits -----------------------------------------------------------------------------------------------
+
+
+def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+    """A level that must store some tensors has room for one element of each, the smallest tiles there are (Eq. 17)."""
+    for level in BUFFERS:
+        output = layer.psum_bytes if level < Level.ROW_BUFFER else layer.output_bytes
+        widths = dict(zip(Tensor, (layer.input_bytes, layer.weight_bytes, output), strict=True))
+        sizes = {t: width for t, width in widths.items() if arch.storing_choices(level, t) == (True,)}
+        if sum(sizes.values()) > arch.usable_bytes(level):
+            yield (
+                f"{arch.hierarchy[level].name}: one element of each tensor that it must store takes "
+                f"{_sum_text(sizes)}, {_capacity_text(arch, level)}"
+            )
+
+
+def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+    """The three tensors fit the DRAM at their smallest: no partial sums spilled, packed or in full rows."""
+    sizes = {t: _least_dram_bytes(layer, arch, t) for t in Tensor}
+    if sum(sizes.values()) > arch.hierarchy[Level.DRAM].capacity_bytes:
+        name = arch.hierarchy[Level.DRAM].name
+        yield f"{name}: the layer takes at least {_sum_text(sizes)}, {_capacity_text(arch, Level.DRAM)}"
+
+
+def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor) -> int:
+    """Packed bytes, rounded up to whole rows where the tensor must be row-aligned."""
+    width = (layer.input_bytes, layer.weight_bytes, layer.output_bytes)[tensor]
+    packed = box_elems(layer, layer.bounds, tensor) * width
+    is_aligned = arch.storing_choices(Level.ROW_BUFFER, tensor) == (True,)
+    return _ceil(packed, arch.row_bytes) * arch.row_bytes if is_aligned else packed
+
+
+# --- Words -----------------------------------------------------------------------------------------------------------
+
+
+def _sum_text(sizes: dict[Tensor, int]) -> str:
+    """`I 3 + W 4 = 7 B`."""
+    parts = " + ".join(f"{tensor.name} {size}" for tensor, size in sizes.items())
+    return f"{parts} = {sum(sizes.values())} B"
+
+
+def _capacity_text(arch: PIMArchitecture, level: Level) -> str:
+    """What a level holds, and why it is less than its size."""
+    usable, whole = arch.usable_bytes(level), arch.hierarchy[level].capacity_bytes
+    return f"there are {usable} B" + (f" (half of {whole} B: double buffered)" if usable < whole else "")
+
+
+def _letters(order: tuple[Dim, ...]) -> str:
+    """`CKP`, outermost first."""
+    return "".join(Dim(dim).name for dim in order) or "(empty)"
+
+
+def _ceil(numerator: int, denominator: int) -> int:
+    return -(-numerator // denominator)

@@ -1,0 +1,123 @@
+"""A mapping: one layer's loop factors, orders, placement, bypass and DRAM layout; it can draw its own nest.
+
+    for DRAM temporal loops          T3, order[3]
+     for row-buffer temporal loops   T2, order[2]
+      for global-buffer loops        T1, order[1]
+       parallel H x W
+        for PE temporal loops        T0, order[0]
+         parallel Internal
+          O[n,g,k,q,p] += I[n,g,c,..] * W[g,k,c,s,r]
+"""
+
+import math
+from operator import index
+from typing import Any
+
+from attrs import field, frozen
+
+from cpsat_pim.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.validate import as_tuple
+
+Factors = tuple[int, ...]
+Stored = tuple[bool, bool, bool]
+
+
+def _table(rows: Any) -> tuple[tuple[Any, ...], ...]:
+    return tuple(tuple(row) for row in rows)
+
+
+@frozen(kw_only=True)
+class Mapping:
+    """One layer's mapping; whether it is legal on a machine is `check`'s business.
+
+    `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are factors; `order[m]` lists the dims whose
+    factor at m is above 1, outermost first; `stored[m][t]`, m = PE..row buffer (Eq. 6; at the row buffer: row-aligned, Eq. 7);
+    `layout[t]` indexes `LAYOUT_ORDERS`; `block_h`, `block_w` are the blocks of a row-aligned input (Eq. 8, 9), else 0.
+    """
+
+    temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=_table)
+    spatial: tuple[Factors, Factors, Factors] = field(converter=_table)
+    order: tuple[tuple[Dim, ...], ...] = field(converter=_table)
+    stored: tuple[Stored, Stored, Stored] = field(converter=_table)
+    layout: tuple[int, int, int] = field(default=(0, 0, 0), converter=as_tuple)
+    block_h: int = 0
+    block_w: int = 0
+
+    def extents(self, level: Level) -> Factors:
+        """Tile extents e0, e1, e2 or the bounds (Eq. 22 per dim)."""
+        return tuple(
+            math.prod(self.temporal[m][d] for m in range(level + 1))
+            * self.spatial[Direction.INTERNAL][d]
+            * (self.array_factor(d) if level > Level.PE else 1)
+            for d in Dim
+        )
+
+    def array_factor(self, dim: int) -> int:
+        """PEs along a dim."""
+        return self.spatial[Direction.H][dim] * self.spatial[Direction.W][dim]
+
+    @property
+    def used_pes(self) -> int:
+        """PEs that do work."""
+        return math.prod(self.array_factor(d) for d in Dim)
+
+    @property
+    def parallel_macs(self) -> int:
+        """MACs a cycle (Eq. 35-37)."""
+        return self.used_pes * math.prod(self.spatial[Direction.INTERNAL])
+
+    @property
+    def compute_steps(self) -> int:
+        """Cycles of one MAC per lane (Eq. 34)."""
+        return math.prod(math.prod(factors) for factors in self.temporal)
+
+    def innermost(self, tensor: Tensor) -> Level:
+        """The innermost level that stores the tensor."""
+        return next((m for m in (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER) if self.stored[m][tensor]), Level.DRAM)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `simulate` reads back."""
+        return {
+            "temporal": {
+                m.name: {d.name: self.temporal[m][d] for d in Dim if self.temporal[m][d] > 1} for m in reversed(Level)
+            },
+            "spatial": {
+                s.name: {d.name: self.spatial[s][d] for d in Dim if self.spatial[s][d] > 1} for s in Direction
+            },
+            "order": {m.name: "".join(d.name for d in self.order[m]) for m in reversed(Level)},
+            "stored": {
+                m.name: "".join(t.name for t in Tensor if self.stored[m][t])
+                for m in (Level.ROW_BUFFER, Level.GLOBAL_BUFFER, Level.PE)
+            },
+            "layout": {
+                t.name: {
+                    "mode": "row_aligned" if self.stored[Level.ROW_BUFFER][t] else "sequential",
+                    "order": LAYOUT_ORDERS[t][self.layout[t]],
+                }
+                for t in Tensor
+            },
+            "input_block": {"h": self.block_h, "w": self.block_w} if self.stored[Level.ROW_BUFFER][Tensor.I] else None,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> "Mapping":
+        """Read what `to_dict` wrote.
+
+        Raises:
+            ValueError: a key or value is missing or wrong; the message names it.
+        """
+        try:
+            return cls(
+                temporal=[[index(data["temporal"][m.name].get(d.name, 1)) for d in Dim] for m in Level],
+                spatial=[[index(data["spatial"][s.name].get(d.name, 1)) for d in Dim] for s in Direction],
+                order=[[Dim[letter] for letter in data["order"][m.name]] for m in Level],
+                stored=[
+                    [t.name in data["stored"][m.name] for t in Tensor]
+                    for m in (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+                ],
+                layout=[LAYOUT_ORDERS[t].index(data["layout"][t.name]["order"]) for t in Tensor],
+                block_h=index((data.get("input_block") or {}).get("h", 0)),
+                block_w=index((data.get("input_block") or {}).get("w", 0)),
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"mapping: missing or malformed entry {error}") from error

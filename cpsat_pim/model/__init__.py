@@ -1,0 +1,5 @@
+"""The CP-SAT model of one layer: the only package that knows the solver."""
+
+from cpsat_pim.model.solve import Options, Progress, solve_layer
+
+__all__ = ["Options", "Progress", "solve_layer"]

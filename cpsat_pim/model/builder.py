@@ -1,0 +1,163 @@
+"""A CP-SAT model whose integers know their values, so that products get tight domains and constants vanish."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+#: An integer variable or a constant.
+Int = Any
+#: A literal or a constant truth.
+Lit = Any
+
+#: Products are enumerated up to this many pairs and kept up to this many values; beyond, a range must do.
+_PAIRS, _VALUES = 400_000, 4_000
+
+
+class Builder:
+    """Variables with known domains over one `CpModel`; a constant stands for any variable with one value."""
+
+    def __init__(self) -> None:
+        self.model = cp_model.CpModel()
+        self._values: dict[int, list[int]] = {}
+        self._ranges: set[int] = set()
+
+    def integer(self, values: Iterable[int], name: str) -> Int:
+        """A variable over the given values."""
+        ordered = sorted({int(v) for v in values})
+        if len(ordered) == 1:
+            return ordered[0]
+        variable = self.model.new_int_var_from_domain(cp_model.Domain.from_values(ordered), name)
+        self._values[variable.index] = ordered
+        return variable
+
+    def interval(self, low: int, high: int, name: str) -> Int:
+        """A variable over a range."""
+        if low == high:
+            return low
+        return self._ranged(low, high, name)
+
+    def boolean(self, name: str) -> Lit:
+        """A literal."""
+        return self.model.new_bool_var(name)
+
+    def values(self, x: Int) -> list[int]:
+        """Values of a variable (its ends, for a range) or the constant itself."""
+        return [x] if isinstance(x, int) else self._values[x.index]
+
+    def ends(self, x: Int) -> tuple[int, int]:
+        """Least and largest value."""
+        values = self.values(x)
+        return values[0], values[-1]
+
+    def product(self, factors: Sequence[Int], name: str, within: set[int] | None = None, most: int | None = None) -> Int:
+        """The product of variables, pair by pair (AddMultiplicationEquality); `within` and `most` narrow its domain."""
+        result: Int = 1
+        for factor in factors:
+            if isinstance(factor, int) and factor == 1:
+                continue
+            if isinstance(result, int) and result == 1:
+                result = factor
+                continue
+            result = self._times(result, factor, name, within, most)
+        return result
+
+    def _times(self, a: Int, b: Int, name: str, within: set[int] | None, most: int | None) -> Int:
+        result = self._product_variable(a, b, name, within, most)
+        if isinstance(a, int) or isinstance(b, int):
+            self.model.add(result == a * b)
+        else:
+            self.model.add_multiplication_equality(result, [a, b])
+        return result
+
+    def _product_variable(self, a: Int, b: Int, name: str, within: set[int] | None, most: int | None) -> Int:
+        left, right = self.values(a), self.values(b)
+        if not (self._is_range(a) or self._is_range(b)) and len(left) * len(right) <= _PAIRS:
+            products = set(np.multiply.outer(np.array(left), np.array(right)).ravel().tolist())
+            kept = sorted(v for v in products if (within is None or v in within) and (most is None or v <= most))
+            if len(kept) <= _VALUES:
+                variable = self.model.new_int_var_from_domain(cp_model.Domain.from_values(kept), name)
+                self._values[variable.index] = kept or [1]
+                return variable
+        low, high = left[0] * right[0], left[-1] * right[-1]
+        return self._ranged(low, high if most is None else max(low, min(most, high)), name)
+
+    def _ranged(self, low: int, high: int, name: str) -> Int:
+        variable = self.model.new_int_var(low, high, name)
+        self._values[variable.index] = [low, high]
+        self._ranges.add(variable.index)
+        return variable
+
+    def _is_range(self, x: Int) -> bool:
+        return not isinstance(x, int) and x.index in self._ranges
+
+    def equal_product(self, product: Int, factors: Sequence[Int]) -> None:
+        """Demand that existing variables multiply to a product."""
+        variables = [f for f in factors if not (isinstance(f, int) and f == 1)]
+        if isinstance(product, int) and not variables:
+            return
+        if len(variables) < 2:
+            self.model.add(product == (variables[0] if variables else 1))
+        else:
+            self.model.add_multiplication_equality(product, variables)
+
+    def table(self, variables: Sequence[Int], rows: Iterable[Sequence[int]]) -> None:
+        """Demand that the variables take one of the rows; constants and repeated rows are dropped."""
+        keep = [i for i, x in enumerate(variables) if not isinstance(x, int)]
+        fixed = [(i, x) for i, x in enumerate(variables) if isinstance(x, int)]
+        narrowed = {tuple(int(row[i]) for i in keep) for row in rows if all(int(row[i]) == x for i, x in fixed)}
+        if keep:
+            self.model.add_allowed_assignments([variables[i] for i in keep], sorted(narrowed))
+
+    def lookup(self, keys: Sequence[Int], rows: Iterable[Sequence[int]], names: Sequence[str]) -> list[Int]:
+        """New variables for the last columns of a table whose first columns are the keys."""
+        possible = [set(self.values(k)) for k in keys]
+        kept = [row for row in rows if all(int(row[i]) in p for i, p in enumerate(possible))]
+        results = [self.integer((row[len(keys) + j] for row in kept), name) for j, name in enumerate(names)]
+        self.table([*keys, *results], kept)
+        return results
+
+    def both(self, literals: Sequence[Lit], name: str) -> Lit:
+        """The conjunction of literals."""
+        kept = [x for x in literals if x is not True]
+        if any(x is False for x in kept):
+            return False
+        if len(kept) < 2:
+            return kept[0] if kept else True
+        literal = self.boolean(name)
+        self.model.add_bool_and(kept).only_enforce_if(literal)
+        self.model.add_bool_or([*(self.negated(x) for x in kept), literal])
+        return literal
+
+    def either(self, literals: Sequence[Lit], name: str) -> Lit:
+        """The disjunction of literals."""
+        return self.negated(self.both([self.negated(x) for x in literals], name))
+
+    def at_least_two(self, x: Int, name: str) -> Lit:
+        """Whether a positive integer is above 1."""
+        if isinstance(x, int):
+            return x > 1
+        if self.values(x)[0] > 1:
+            return True
+        literal = self.boolean(name)
+        self.model.add(x >= 2).only_enforce_if(literal)
+        self.model.add(x == 1).only_enforce_if(literal.negated())
+        return literal
+
+    def imply(self, literals: Sequence[Lit], constraint: Any) -> None:
+        """Demand a linear constraint if all literals hold; a constant truth demands nothing, a constant falsehood denies them."""
+        kept = [x for x in literals if x is not True]
+        if any(x is False for x in kept) or constraint is True:
+            return
+        if constraint is False:
+            self.model.add_bool_or([self.negated(x) for x in kept])
+            return
+        added = self.model.add(constraint)
+        if kept:
+            added.only_enforce_if(kept)
+
+    @staticmethod
+    def negated(literal: Lit) -> Lit:
+        """Not."""
+        return (not literal) if isinstance(literal, bool) else literal.negated()

@@ -1,0 +1,244 @@
+"""DRAM streams over the variables: columns, activations and cycles per tensor, looked up by tile shape and layout.
+
+Sequential tensors whose scans are boxes use the exact shape tables (`tables.shapes`): columns exactly, activations as
+`first + (X - 1) * more`, which holds for every order. For the rest (row-aligned blocks, scans with gaps) it uses what holds
+for any placement: every column access brings in at most a column, every row that holds data is opened once. Both are
+bounds of the exact stream for all orders; `solve` closes what is left between them and the exact cost.
+"""
+
+import math
+
+import numpy as np
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.cost import to_machine, to_shape
+from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.model.builder import Int, Lit
+from cpsat_pim.model.traffic import Traffic
+from cpsat_pim.model.variables import CLASSES, MACS, Variables
+from cpsat_pim.workload import ConvWorkload
+from tables.screen import needed_elements
+from tables.shapes import ShapeTable, shape_table
+from tables.stream import last_run
+
+CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MACS)
+
+
+class Limits:
+    """What no answer below the current target can exceed: activations in all and cycles of a stream; None is no limit."""
+
+    def __init__(self, activations: int | None = None, cycles: int | None = None) -> None:
+        self.activations, self.cycles = activations, cycles
+
+
+class Streams:
+    """`activations[t]`, `columns[t]`, `cycles[t]`, `end_cycles[t]` (first scan; outputs: last tile), `reuse[t]` (fetches a tile)."""
+
+    def __init__(self, v: Variables, traffic: Traffic, tables: list[ShapeTable], limits: Limits, timed: bool) -> None:
+        self.v, self.b, self.traffic, self.timed = v, v.b, traffic, timed
+        self.dram = to_machine(v.arch).dram
+        self.activations: list[Int] = []
+        self.columns: list[Int] = []
+        self.cycles: list[Int] = []
+        self.end_cycles: list[Int] = []
+        self.extents: list[dict[int, Int]] = []
+        self._swept_cache: dict[str, list[Int]] = {}
+        self.reuse = [self._reuse(t) for t in Tensor]
+        self.least_rows = [least_rows(v.layer, v.arch, t) for t in Tensor]
+        for t in Tensor:
+            self._stream(t, tables[t], limits)
+
+    def _reuse(self, t: Tensor) -> Int:
+        """Fetches per tile into whoever takes t from DRAM."""
+        chosen = self.b.integer(self.v.class_divisors[t], f"X_{t.name}")
+        for consumer in CONSUMERS:
+            first = self.v.first_consumer(consumer, t)
+            if first is not False:
+                self.b.imply([first], chosen == self.v.reuse[t][consumer])
+        return chosen
+
+    def _stream(self, t: Tensor, table: ShapeTable, limits: Limits) -> None:
+        rows = self._candidates(t, table, limits)
+        dims = table.dims
+        is_box = self.b.negated(self.b.either(self._irregular(t), f"irregular_{t.name}"))
+        keys = [self.b.integer(set(rows[:, i].tolist()), f"shape_{t.name}_{Dim(d).name}") for i, d in enumerate(dims)]
+        extents: dict[int, Int] = {}
+        for i, d in enumerate(dims):
+            extents[d] = self._extent(t, d)
+            self.b.imply([is_box], keys[i] == extents[d])
+        self.extents.append(extents)
+        names = [f"{n}_{t.name}" for n in ("layout", "acts_first", "acts_more", "columns_pass", "end")]
+        layout, first, more, per_pass, end = self.b.lookup(keys, rows, names)
+        self._count_activations(t, is_box, first, more)
+        self._enclosing_boxes(t, table, layout, limits)
+        if self.timed:
+            self._time(t, is_box, per_pass, end)
+
+    def _candidates(self, t: Tensor, table: ShapeTable, limits: Limits) -> np.ndarray:
+        """Table rows that an answer below the target can use."""
+        columns = [table.layout, table.first, table.more, table.columns, table.end_cycles]
+        if not self.timed:
+            columns[3:] = [np.zeros_like(table.first)] * 2
+        keep = self._within(t, table.first, limits)
+        if limits.cycles is not None:
+            busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
+            keep &= busy + self._end_correction() <= limits.cycles
+        rows = np.column_stack([table.extents, *columns])
+        return rows[keep] if keep.any() else rows[:1]
+
+    def _within(self, t: Tensor, activations: np.ndarray, limits: Limits) -> np.ndarray:
+        """Which activation counts leave the other tensors their least."""
+        if limits.activations is None:
+            return np.ones(len(activations), bool)
+        return activations + sum(self.least_rows) - self.least_rows[t] <= limits.activations
+
+    def _enclosing_boxes(self, t: Tensor, table: ShapeTable, layout: Int, limits: Limits) -> None:
+        """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows."""
+        if not table.dims or (t is Tensor.I and max(*self.v.layer.stride, *self.v.layer.dilation) > 1):
+            return
+        rows = np.column_stack([table.extents, table.layout, table.enclosed])
+        rows = rows[self._within(t, table.enclosed, limits)]
+        if not len(rows):
+            return
+        v = self.v
+        beyond_pe, beyond_buffer = (MACS,), (MACS, int(Level.PE))
+        boxes = [
+            (v.eA, beyond_pe),
+            (self._swept(Level.GLOBAL_BUFFER, v.eA, v.e1), beyond_buffer),
+            (v.e1, beyond_buffer),
+            (self._swept(Level.DRAM, v.e2, list(v.bounds)), beyond_buffer),
+        ]
+        for box, inside in boxes:
+            runs = self.b.either([v.first_consumer(c, t) for c in inside], f"runs_inside_{t.name}")
+            if runs is False:
+                continue
+            keys = [self.b.integer(set(rows[:, i].tolist()), f"box_{t.name}") for i in range(len(table.dims))]
+            for i, d in enumerate(table.dims):
+                self.b.imply([runs], keys[i] == box[d])
+            boxed, least = self.b.lookup(keys, rows, (f"box_layout_{t.name}", f"box_acts_{t.name}"))
+            self.b.imply([runs], boxed == layout)
+            self.b.imply([runs], self.activations[t] >= least)
+
+    def _swept(self, level: Level, inside: list[Int], outside: list[Int]) -> list[Int]:
+        """The box that a level's innermost class of loops sweeps before any other loop of the level moves.
+
+        Only for classes of one dim: of a larger class an order may keep some loops outside.
+        """
+        key = f"swept_{level}"
+        if key in self._swept_cache:
+            return self._swept_cache[key]
+        box = list(inside)
+        for c, dims in enumerate(CLASSES[:3]):
+            looped = [d for d in dims if self.v.bounds[d] > 1]
+            if len(looped) != 1 or isinstance(self.v.innermost[level][c], bool):
+                continue
+            d = looped[0]
+            box[d] = self.b.integer(self.b.values(inside[d]) + self.b.values(outside[d]), f"{key}_{d.name}")
+            self.b.imply([self.v.innermost[level][c]], box[d] == outside[d])
+            self.b.imply([self.v.innermost[level][c].negated()], box[d] == inside[d])
+        self._swept_cache[key] = box
+        return box
+
+    def _extent(self, t: Tensor, d: int) -> Int:
+        """Extent along d of what one scan brings in."""
+        v = self.v
+        if isinstance(v.e1[d], int):
+            return v.e1[d]
+        extent = self.b.integer(self.b.values(v.e1[d]), f"scan_{t.name}_{Dim(d).name}")
+        for consumer, source in zip(CONSUMERS, (v.e2, v.e1, v.eA, v.step), strict=True):
+            first = v.first_consumer(consumer, t)
+            if first is not False:
+                self.b.imply([first], extent == source[d])
+        return extent
+
+    def _irregular(self, t: Tensor) -> list[Lit]:
+        """When a scan is not a box of a sequential tensor: row-aligned, or PEs and lanes that leave gaps."""
+        v = self.v
+        found = [v.first_consumer(Level.ROW_BUFFER, t)]
+        at_macs = v.first_consumer(MACS, t)
+        if t is Tensor.I:
+            if any(v.bounds[d] > 1 for d in (Dim.R, Dim.S, Dim.P, Dim.Q)):
+                found.append(at_macs)
+            if max(*v.layer.stride, *v.layer.dilation) > 1:
+                found.append(v.first_consumer(Level.PE, t))
+        if t is Tensor.O and v.layer.psum_bytes != v.layer.output_bytes:
+            found.append(self.is_spilled)  # the pitch in DRAM is then another
+        return found
+
+    @property
+    def is_spilled(self) -> Lit:
+        """Whether partial sums come back from DRAM."""
+        if not hasattr(self, "_is_spilled"):
+            self._is_spilled = self.b.at_least_two(self.reuse[Tensor.O], "spilled")
+        return self._is_spilled
+
+    def _count_activations(self, t: Tensor, is_box: Lit, first: Int, more: Int) -> None:
+        again = self.b.integer((x - 1 for x in self.b.values(self.reuse[t])), f"again_{t.name}")
+        if not isinstance(again, int):
+            self.b.model.add(again == self.reuse[t] - 1)
+        repeated = self.b.product([more, again], f"acts_again_{t.name}") if not _is_zero(more) and not _is_zero(again) else 0
+        most = self.b.ends(first)[1] + (self.b.ends(repeated)[1] if not isinstance(repeated, int) else repeated)
+        activations = self.b.interval(self.least_rows[t], max(most, self.least_rows[t] + 1), f"acts_{t.name}")
+        self.b.imply([is_box], activations >= first)
+        held = self.b.negated(self.v.first_consumer(MACS, t))
+        self.b.imply([is_box, held], activations >= first + repeated)
+        self.activations.append(activations)
+
+    def _end_correction(self) -> int:
+        """Cycles by which a stream's last run differs from the others'."""
+        d = self.dram
+        return d.RL + d.burst - d.tRTP - d.tRP
+
+    def _time(self, t: Tensor, is_box: Lit, per_pass: Int, end: Int) -> None:
+        """Stream cycles from columns and activations (Eq. 33; every run costs at least tRC)."""
+        b, d = self.b, self.dram
+        times = self.reuse[t] if t is not Tensor.O else self._scans_per_output()
+        exact = b.product([per_pass, times], f"columns_exact_{t.name}")
+        most = max(b.ends(exact)[1], 2 * self.v.layer.macs)
+        columns = b.interval(1, most, f"columns_{t.name}")
+        b.imply([is_box], columns >= exact)
+        self._any_columns(t, columns)
+        activations = self.activations[t]
+        least = max(d.tRC, d.tRAS + d.tRP)
+        cycles = b.interval(0, d.tCCD * most + least * b.ends(activations)[1] + d.RL + 64, f"cycles_{t.name}")
+        latency = self.v.arch.dram_activation_latency
+        b.model.add(cycles >= d.tCCD * columns + latency * activations + self._end_correction())
+        b.model.add(cycles >= least * activations - least + int(last_run(1, d)))
+        ends = b.interval(0, max(b.ends(end)[1], 1), f"end_cycles_{t.name}")
+        b.imply([is_box], ends >= end)
+        b.model.add(ends >= int(last_run(1, d)))
+        self.columns.append(columns)
+        self.cycles.append(cycles)
+        self.end_cycles.append(ends)
+
+    def _scans_per_output(self) -> Int:
+        """Write-outs and read-backs of an output tile."""
+        scans = self.b.integer((2 * x - 1 for x in self.b.values(self.reuse[Tensor.O])), "scans_O")
+        if not isinstance(scans, int):
+            self.b.model.add(scans == 2 * self.reuse[Tensor.O] - 1)
+        return scans
+
+    def _any_columns(self, t: Tensor, columns: Int) -> None:
+        """A column access brings in at most a column of elements, whatever the placement."""
+        width = self.v.layer.width_bytes[t]
+        for consumer in CONSUMERS:
+            first = self.v.first_consumer(consumer, t)
+            name = "uses" if consumer == MACS else f"moved{consumer}"
+            if first is not False and name in self.traffic.moved[t]:
+                size, quantity = self.traffic.moved[t][name]
+                self.b.imply([first], columns * self.dram.column_bytes >= size * quantity * width)
+
+
+def least_rows(layer: ConvWorkload, arch: PIMArchitecture, t: Tensor) -> int:
+    """Rows that the elements in use fill: no layout activates fewer."""
+    return math.ceil(needed_elements(to_shape(layer), t) * layer.width_bytes[t] / arch.row_bytes)
+
+
+def _is_zero(x: Int) -> bool:
+    return isinstance(x, int) and x == 0
+
+
+def build_tables(layer: ConvWorkload, arch: PIMArchitecture) -> list[ShapeTable]:
+    """The layer's shape tables for I, W, O."""
+    dram = to_machine(arch).dram
+    return [shape_table(to_shape(layer), t, layer.width_bytes[t], dram) for t in Tensor]

@@ -1,0 +1,303 @@
+"""Latency over the variables: what could end last, with what it cannot overlap (`tables.cost.latency_terms`, term by term)."""
+
+from fractions import Fraction
+
+from cpsat_pim.cost import rate
+from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
+from cpsat_pim.model.builder import Int
+from cpsat_pim.model.dram import Streams
+from cpsat_pim.model.traffic import Traffic
+from cpsat_pim.model.variables import MACS, Variables
+from tables.screen import access_terms, crossing_terms
+
+#: (parent, level) of the links inside DRAM's that move tiles.
+_TILE_LINKS = ((2, 1), (2, 0), (1, 0))
+_READ, _WRITE = 0, 1
+
+
+class Latency:
+    """`cycles`: a variable of at least every latency term, without the machine's constant pipeline latency."""
+
+    def __init__(self, v: Variables, traffic: Traffic, streams: Streams, most: int) -> None:
+        self.v, self.b, self.traffic, self.streams = v, v.b, traffic, streams
+        self.most = most
+        self.cycles = self.b.interval(1, most, "latency")
+        self._steps()
+        self._array_tiles()
+        self._start_and_end()
+        self._compute_term()
+        self._stream_terms()
+        self._transfer_terms()
+
+    def _at_least(self, *parts: Int) -> None:
+        self.b.model.add(self.cycles >= sum(parts))
+
+    def _rate(self, level: int, way: int) -> Fraction | None:
+        memory = self.v.arch.hierarchy[level]
+        numerator, denominator = rate((memory.read_bandwidth_limit, memory.write_bandwidth_limit)[way])
+        return Fraction(numerator, denominator) if numerator else None
+
+    def _steps(self) -> None:
+        """Eq. 34: MACs over the MACs of a step."""
+        v = self.v
+        parallel = self.b.product([v.used_pes, *v.class_lanes], "parallel", most=v.arch.pe_array.macs_per_cycle)
+        macs = v.layer.macs
+        per_step = [p for p in self.b.values(parallel) if macs % p == 0] or [1]
+        self.steps = self.b.integer((macs // p for p in per_step), "steps")
+        self.b.equal_product(macs, [self.steps, parallel])
+
+    def _array_tiles(self) -> None:
+        """Elements of an array tile as its link moves it; I's union is at least the span of one PE."""
+        v, b, traffic = self.v, self.b, self.traffic
+        outputs, inputs, filters, groups = v.class_eA[1], v.class_eA[2], v.class_eA[0], v.class_eA[3]
+        arch = v.arch
+        weight = b.product([inputs, filters, groups], "arrayW")
+        output = b.product([outputs, filters, groups], "arrayO")
+        if not arch.multicast:
+            weight = b.product([weight, v.class_pes[1]], "arrayW_copies")
+        if not arch.spatial_reduction:
+            output = b.product([output, v.class_pes[2]], "arrayO_copies")
+        # I: moved0 (or fills) over the fetches of its array tiles.
+        size, moved = traffic.moved[Tensor.I]["moved0" if arch.multicast else "fills"]
+        fetches = self._fetches(Tensor.I, v.eA, v.reuse[Tensor.I][0], "array")
+        tile = b.interval(1, max(1, size * b.ends(moved)[1]), "arrayI")
+        b.equal_product(self._scaled(size, moved, "movedI"), [tile, fetches])
+        self.array_tile = {Tensor.I: tile, Tensor.W: weight, Tensor.O: output}
+
+    def _scaled(self, coefficient: int, x: Int, name: str) -> Int:
+        return self.b.product([coefficient, x], name)
+
+    def _fetches(self, t: Tensor, extents: list[Int], reuse: Int, name: str) -> Int:
+        """Fetches of all tiles of t with the given extents."""
+        v, b = self.v, self.b
+        counts = []
+        for d in RELEVANT[t]:
+            if isinstance(extents[d], int):
+                counts.append(v.bounds[d] // extents[d])
+                continue
+            rows = [(e, v.bounds[d] // e) for e in b.values(extents[d])]
+            counts += b.lookup([extents[d]], rows, [f"tiles_{name}_{t.name}_{d.name}"])
+        return b.product([*counts, reuse], f"fetches_{name}_{t.name}")
+
+    def _move_cycles(self, t: Tensor, parent: int, level: int, way: int) -> Int:
+        """Cycles of one tile over an inner link (0 where its parent has no limit)."""
+        pace = self._rate(parent, way)
+        if pace is None or self.v.linked(parent, level, t) is False:
+            return 0
+        tile = self.array_tile[t] if level == 0 else self.traffic.tile[level, t]
+        size = tile * self.traffic.tile_width(parent, t)
+        cycles = self.b.interval(1, self.most, f"move_{parent}_{level}_{t.name}_{way}")
+        self.b.model.add(cycles * pace.numerator >= size * pace.denominator)
+        return cycles
+
+    def _inner_moves(self, t: Tensor, way: int) -> Int:
+        """Cycles of one tile through all inner links in use."""
+        total: list[Int] = []
+        for parent, level in _TILE_LINKS:
+            cycles = self._move_cycles(t, parent, level, way)
+            if isinstance(cycles, int):
+                continue
+            used = self.b.interval(0, self.most, f"moved_{parent}_{level}_{t.name}_{way}")
+            self.b.imply([self.v.linked(parent, level, t)], used >= cycles)
+            total.append(used)
+        return sum(total) if total else 0
+
+    def _start_and_end(self) -> None:
+        """Before the first step: the first tiles of I and W. After the last: O's last tile."""
+        ends = self.streams.end_cycles
+        heads = [ends[t] + self._inner_moves(t, _READ) for t in (Tensor.I, Tensor.W)]
+        self.start = self.b.interval(0, self.most, "start")
+        if self.v.arch.shared_data_bus:
+            self.b.model.add(self.start >= sum(heads))
+        else:
+            for head in heads:
+                self.b.model.add(self.start >= head)
+        self.end = self.b.interval(0, self.most, "end")
+        self.b.model.add(self.end >= ends[Tensor.O] + self._inner_moves(Tensor.O, _WRITE))
+
+    def _compute_term(self) -> None:
+        """First tiles, steps (or slower operand streams), exposed partial sums, last drain."""
+        spill = self._spilled_stream()
+        parts = [self.start, self._compute_cycles(), self.end, *self._exposed(), spill]
+        levels = self.v.arch.hierarchy
+        if not levels[Level.GLOBAL_BUFFER].double_buffered:
+            slowest = self.b.interval(0, self.most, "slowest_stream")
+            for t in Tensor:
+                self.b.model.add(slowest >= self.streams.cycles[t])
+            parts.append(slowest)
+        if not levels[Level.PE].double_buffered:
+            self.exposed_transfer = self.b.interval(0, self.most, "exposed_transfer")
+            parts.append(self.exposed_transfer)
+        self._at_least(*parts)
+
+    def _spilled_stream(self) -> Int:
+        """O's DRAM stream, but its last write, where partial sums come back from DRAM into a level."""
+        held = self.b.negated(self.v.first_consumer(MACS, Tensor.O))
+        spilled = self.b.both([self.streams.is_spilled, held], "spills_tiles")
+        if spilled is False:
+            return 0
+        stream = self.b.interval(0, self.most, "spilled_stream")
+        difference = self.streams.cycles[Tensor.O] - self.streams.end_cycles[Tensor.O]
+        self.b.imply([spilled], stream >= difference)
+        return stream
+
+    def _exposed(self) -> list[Int]:
+        """Inner links on which partial sums come back: old tile out, then new one in."""
+        found = []
+        for parent, level in _TILE_LINKS:
+            reuse, linked = self.v.reuse[Tensor.O].get(level, 1), self.v.linked(parent, level, Tensor.O)
+            comes_back = self.b.both([self.b.at_least_two(reuse, f"back_{level}"), linked], f"back_{parent}_{level}")
+            out = self._move_cycles(Tensor.O, parent, level, _WRITE)
+            back = self._move_cycles(Tensor.O, parent, level, _READ)
+            if comes_back is False or (isinstance(out, int) and isinstance(back, int)):
+                continue
+            extents = self.v.eA if level == 0 else self.v.e1
+            visits = self._fetches(Tensor.O, extents, reuse, f"exposed{level}")
+            tiles = self._fetches(Tensor.O, extents, 1, f"tiles{level}")
+            cost = self.b.interval(0, self.most, f"exposed_{parent}_{level}")
+            leaving = self._capped_product(visits, out, f"out_{parent}_{level}")
+            returns = self.b.interval(0, self.b.ends(visits)[1], f"returns_{parent}_{level}")
+            self.b.model.add(returns == visits - tiles)
+            coming = self._capped_product(returns, back, f"back_cycles_{parent}_{level}")
+            self.b.imply([comes_back], cost >= leaving + coming)
+            found.append(cost)
+        return found
+
+    def _capped_product(self, a: Int, b: Int, name: str) -> Int:
+        if isinstance(a, int) or isinstance(b, int):
+            return a * b
+        return self.b.product([a, b], name)
+
+    def _compute_cycles(self) -> Int:
+        """Array steps, each as long as its PE loops or the operands streamed past the PEs."""
+        v, b = self.v, self.b
+        slow = [(t, p, paces) for t in Tensor for p in (1, 2) if (paces := self._stream_paces(t, p))]
+        if not slow:
+            return self.steps
+        inner = b.product(v.class_temporal[Level.PE], "inner_steps")
+        array_steps = b.product([x for m in (1, 2, 3) for x in v.class_temporal[m]], "array_steps")
+        b.equal_product(self.steps, [inner, array_steps])
+        longest = b.interval(1, b.ends(self.steps)[1], "longest_step")
+        b.model.add(longest >= inner)
+        for t, parent, paces in slow:
+            size = b.product([self._step_set(t), inner], f"streamed_{t.name}_{parent}")
+            width = self.traffic.tile_width(parent, t)
+            times = []
+            for pace in paces:  # an output's reads and writes share its link
+                times.append(b.interval(0, b.ends(self.steps)[1] * 64, f"stream_{t.name}_{parent}_{len(times)}"))
+                b.model.add(times[-1] * pace.numerator >= size * (width * pace.denominator))
+            b.imply([v.linked(parent, MACS, t)], longest >= sum(times))
+        return b.product([array_steps, longest], "compute")
+
+    def _stream_paces(self, t: Tensor, parent: int) -> list[Fraction]:
+        if self.v.linked(parent, MACS, t) is False:
+            return []
+        ways = (_READ, _WRITE) if t is Tensor.O else (_READ,)
+        return [pace for way in ways if (pace := self._rate(parent, way)) is not None]
+
+    def _step_set(self, t: Tensor) -> Int:
+        """Elements that a step draws from beyond the PEs."""
+        if t in self._step_sets:
+            return self._step_sets[t]
+        v, b, arch = self.v, self.b, self.v.arch
+        shared = arch.spatial_reduction if t is Tensor.O else arch.multicast
+        parallel = b.product([*v.class_pes, *v.class_lanes], f"parallel_{t.name}", most=arch.pe_array.macs_per_cycle)
+        if not shared:
+            result = parallel
+        elif t is Tensor.I:
+            size, uses = self.traffic.moved[Tensor.I]["uses"]
+            result = b.interval(1, arch.pe_array.macs_per_cycle, "step_set_I")
+            b.equal_product(self._scaled(size, uses, "uses_scaled"), [result, self.steps])
+        else:
+            result = b.product([v.step[d] for d in RELEVANT[t]], f"step_set_{t.name}")
+        self._step_sets[t] = result
+        return result
+
+    @property
+    def _step_sets(self) -> dict[Tensor, Int]:
+        return self.__dict__.setdefault("_step_set_cache", {})
+
+    def _stream_terms(self) -> None:
+        """DRAM streams: I's and W's are followed by the steps on their last tile, O's starts after its first tile's."""
+        v, b, cycles = self.v, self.b, self.streams.cycles
+        stays = []
+        for t in Tensor:
+            extents = [self.streams.extents[t].get(d, 1) for d in Dim]
+            fetches = self._fetches(t, extents, self.streams.reuse[t], "dram")
+            stay = b.interval(1, b.ends(self.steps)[1], f"stay_{t.name}")
+            b.equal_product(self.steps, [stay, fetches])
+            stays.append(stay)
+        self._at_least(cycles[Tensor.I], stays[Tensor.I], self.end)
+        self._at_least(cycles[Tensor.W], stays[Tensor.W], self.end)
+        self._at_least(self.start, stays[Tensor.O], cycles[Tensor.O])
+        if v.arch.shared_data_bus:
+            shorter = b.interval(1, b.ends(self.steps)[1], "shorter_stay")
+            b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
+            self._at_least(*cycles, shorter)
+
+    def _transfer_terms(self) -> None:
+        """Eq. 38: each level's ports and the interconnect."""
+        for level in self.traffic.levels:
+            for way in (_READ, _WRITE):
+                pace = self._rate(level, way)
+                if pace is not None:
+                    self._level_term(level, way, pace)
+        self._interconnect_term()
+
+    def _level_term(self, level: int, way: int, pace: Fraction) -> None:
+        """bytes_t / b for each tensor, and all of them over all ports."""
+        b = self.b
+        busy = b.interval(0, self.most, f"busy_{level}_{way}")
+        instances = self.v.used_pes if level == Level.PE else 1
+        work = busy if isinstance(instances, int) and instances == 1 else b.product([busy, instances], f"work_{level}_{way}")
+        loads = [self._load(level, way, t) for t in Tensor]
+        for load in loads:
+            b.model.add(work * pace.numerator >= load * pace.denominator)
+        ports = self.v.arch.hierarchy[level].ports
+        b.model.add(work * (pace.numerator * ports) >= sum(loads) * pace.denominator)
+        self._at_least(self.start, busy, self.end)
+        if level == Level.GLOBAL_BUFFER and not self.v.arch.hierarchy[Level.PE].double_buffered:
+            b.model.add(self.exposed_transfer >= busy)
+
+    def _load(self, level: int, way: int, t: Tensor) -> Int:
+        """Bytes of t that a level reads or writes, under whichever set of levels stores it."""
+        v, b = self.v, self.b
+        width = self.traffic.tile_width(level, t)
+        quantities = {**self.traffic.moved[t], "macs": (v.layer.macs, 1)}
+        options = []
+        for stored, literal in v.is_stored_set[t].items():
+            terms = access_terms(t, stored, self.traffic.energies.sharing).get((level, way), {})
+            if terms:
+                options.append((literal, [(c * width * quantities[q][0], quantities[q][1]) for q, c in terms.items()]))
+        if not options:
+            return 0
+        high = max(sum(c * b.ends(x)[1 if c > 0 else 0] for c, x in terms) for _, terms in options)
+        load = b.interval(0, max(high, 0), f"load_{level}_{way}_{t.name}")
+        for literal, terms in options:
+            b.imply([literal], load >= sum(c * x for c, x in terms))
+        return load
+
+    def _interconnect_term(self) -> None:
+        """All elements that cross into or out of the array, over its bandwidth."""
+        numerator, denominator = rate(self.v.arch.pe_array.interconnect_bandwidth)
+        if not numerator:
+            return
+        v, b = self.v, self.b
+        loads = []
+        for t in Tensor:
+            quantities = {**self.traffic.moved[t], "macs": (v.layer.macs, 1)}
+            options = []
+            for stored, literal in v.is_stored_set[t].items():
+                terms = crossing_terms(t, stored, self.traffic.energies.sharing)
+                width = self.traffic.tile_width(0, t)
+                options.append((literal, [(c * width * quantities[q][0], quantities[q][1]) for q, c in terms.items()]))
+            high = max(sum(c * b.ends(x)[1 if c > 0 else 0] for c, x in terms) for _, terms in options)
+            load = b.interval(0, max(high, 0), f"crossing_{t.name}")
+            for literal, terms in options:
+                b.imply([literal], load >= sum(c * x for c, x in terms))
+            loads.append(load)
+        busy = b.interval(0, self.most, "busy_interconnect")
+        b.model.add(busy * numerator >= sum(loads) * denominator)
+        self._at_least(self.start, busy, self.end)
+        if not v.arch.hierarchy[Level.PE].double_buffered:
+            b.model.add(self.exposed_transfer >= busy)

@@ -1,0 +1,79 @@
+"""One layer's CP-SAT program: variables, constraints and objective, for one target and one part of the space."""
+
+import numpy as np
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.cost import to_machine
+from cpsat_pim.dims import Level, Tensor
+from cpsat_pim.model.builder import Builder
+from cpsat_pim.model.dram import Streams
+from cpsat_pim.model.latency import Latency
+from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.traffic import Traffic
+from cpsat_pim.model.variables import Variables
+from cpsat_pim.result import Objective
+from cpsat_pim.workload import ConvWorkload
+from tables.shapes import ShapeTable
+
+
+class Program:
+    """The mappings of a layer whose (lower bound of the) objective is at most `target`, cheapest first.
+
+    `row_buffer` chooses the part of the space: False, no tensor row-aligned; True, at least one.
+    """
+
+    def __init__(
+        self,
+        layer: ConvWorkload,
+        arch: PIMArchitecture,
+        objective: Objective,
+        tables: list[ShapeTable],
+        screen: Screen,
+        target: int,
+        row_buffer: bool,
+    ) -> None:
+        self.layer, self.arch, self.objective, self.target = layer, arch, objective, target
+        self.b = Builder()
+        self.v = Variables(self.b, layer, arch, row_buffer)
+        self.traffic = Traffic(self.v)
+        timed = objective.weights[0] > 0
+        self.streams = Streams(self.v, self.traffic, tables, screen.limits(target), timed)
+        self.latency = Latency(self.v, self.traffic, self.streams, screen.most_cycles(target)) if timed else None
+        if row_buffer:
+            self._some_tensor_row_aligned()
+        self._screened_spatial(screen)
+        self._objective()
+
+    def _some_tensor_row_aligned(self) -> None:
+        """The other part of the space has the rest."""
+        stored = [self.v.stored(Level.ROW_BUFFER, t) for t in Tensor]
+        self.b.model.add_bool_or([s for s in stored if s is not False])
+
+    def _screened_spatial(self, screen: Screen) -> None:
+        """Only spatial mappings and PE bypasses that can still be as good as the target (`tables.screen`)."""
+        rows, bounds = screen.candidates(self.target)
+        self.floor = self.b.integer(bounds.tolist(), "floor")
+        in_pe = [self._flag(self.v.stored(Level.PE, t), f"in_pe_{t.name}") for t in Tensor]
+        keys = [*self.v.pes, *self.v.lanes, *in_pe, self.floor]
+        self.b.table(keys, np.column_stack([rows, bounds]).tolist())
+
+    def _flag(self, literal: object, name: str) -> object:
+        """A literal as a 0/1 integer."""
+        if isinstance(literal, bool):
+            return int(literal)
+        flag = self.b.integer((0, 1), name)
+        self.b.model.add(flag == literal)
+        return flag
+
+    def _objective(self) -> None:
+        """alpha * latency + beta * energy in integers (Eq. 41-43, section 5.6.5), between the screen's floor and the target."""
+        cycle_weight, fj_weight = self.objective.weights
+        machine = to_machine(self.arch)
+        energy = sum(self.traffic.energy) + self.layer.macs * machine.mac_fj
+        energy += machine.activation_fj * sum(self.streams.activations)
+        self.expression = fj_weight * energy if fj_weight else 0
+        if self.latency is not None:
+            self.expression += cycle_weight * (self.latency.cycles + machine.pipeline_latency)
+        self.b.model.add(self.expression <= self.target)
+        self.b.model.add(self.expression >= self.floor)
+        self.b.model.minimize(self.expression)

@@ -1,0 +1,120 @@
+"""Lower bounds per spatial mapping and PE bypass, in the objective's integers: where the search may stop looking."""
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.cost import access_energies_fj, to_machine, to_shape
+from cpsat_pim.dims import Level, Tensor
+from cpsat_pim.model.dram import Limits, least_rows
+from cpsat_pim.result import Objective
+from cpsat_pim.workload import ConvWorkload
+from tables.screen import Array, Energies, Sharing, least_energy, needed_elements, spatial_vectors
+from tables.stream import last_run
+
+
+class Screen:
+    """`least`: the smallest objective that any mapping of this part of the space could have.
+
+    One entry per spatial vector (PEs and lanes per dim) and set of tensors stored in the PEs.
+    """
+
+    def __init__(self, layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, row_buffer: bool) -> None:
+        self.layer, self.arch, self.objective = layer, arch, objective
+        self.machine = to_machine(arch)
+        self.shape = to_shape(layer)
+        array = arch.pe_array
+        shape = array.array_shape
+        self.vectors = spatial_vectors(
+            self.shape,
+            Array(shape.h, shape.w, array.compute_unit.num_macs, array.compute_unit.lane_dims, array.exclusive_spatial),
+        )
+        self.rows = [least_rows(layer, arch, t) for t in Tensor]
+        self.fixed_fj = layer.macs * self.machine.mac_fj + self.machine.activation_fj * sum(self.rows)
+        self._least_energies(row_buffer)
+        self.least_cycles = max(self._least_stream(t) for t in Tensor)
+        self._bounds()
+
+    def _least_energies(self, row_buffer: bool) -> None:
+        """`energy[t][in PE, row-aligned]`: least access energy per vector over the stored sets of that kind; None if there is none."""
+        energies = Energies(
+            access_energies_fj(self.arch), Sharing(self.arch.multicast, self.arch.spatial_reduction)
+        )
+        self.energy: list[dict[tuple[bool, bool], NDArray[np.int64]]] = []
+        for t in Tensor:
+            found: dict[tuple[bool, bool], NDArray[np.int64]] = {}
+            for stored in itertools.product(*(self.arch.storing_choices(Level(m), t) for m in range(3))):
+                if stored[2] and not row_buffer:
+                    continue
+                key = (stored[0], stored[2])
+                value = least_energy(self.shape, t, stored, energies, self.vectors)
+                found[key] = value if key not in found else np.minimum(found[key], value)
+            self.energy.append(found)
+        self.row_buffer = row_buffer
+
+    def _least_stream(self, t: Tensor) -> int:
+        """Cycles that t's stream takes at least: every needed byte once, every row once."""
+        dram = self.machine.dram
+        columns = -(-needed_elements(self.shape, t) * self.layer.width_bytes[t] // dram.column_bytes)
+        correction = dram.RL + dram.burst - dram.tRTP - dram.tRP
+        return columns * dram.tCCD + self.rows[t] * self.arch.dram_activation_latency + correction
+
+    def _bounds(self) -> None:
+        """Objective bound per (vector, tensors in PEs); combinations that the machine does not offer are absent."""
+        cycle_weight, fj_weight = self.objective.weights
+        parallel = self.vectors.prod(axis=1)
+        ends = int(last_run(1, self.machine.dram))
+        steps = np.maximum(self.layer.macs // parallel + 2 * ends, self.least_cycles)
+        cycles = cycle_weight * (steps + self.machine.pipeline_latency)
+        rows, bounds = [], []
+        for in_pe in itertools.product((False, True), repeat=3):
+            best = self._least_access_energy(in_pe)
+            if best is None:
+                continue
+            flags = np.tile(np.array(in_pe, np.int64), (len(self.vectors), 1))
+            rows.append(np.column_stack([self.vectors, flags]))
+            bounds.append(cycles + fj_weight * (best + self.fixed_fj))
+        self._rows = np.concatenate(rows) if rows else np.zeros((0, 19), np.int64)
+        self._values = np.concatenate(bounds) if bounds else np.zeros(0, np.int64)
+        self.least = int(self._values.min()) if len(self._values) else None
+
+    def _least_access_energy(self, in_pe: tuple[bool, ...]) -> NDArray[np.int64] | None:
+        """Sum over tensors; in the row-buffer part at least one tensor is row-aligned."""
+        best = None
+        for aligned in itertools.product((False, True), repeat=3):
+            if any(aligned) != self.row_buffer:
+                continue
+            parts = [self.energy[t].get((in_pe[t], aligned[t])) for t in Tensor]
+            if any(part is None for part in parts):
+                continue
+            total = parts[0] + parts[1] + parts[2]  # type: ignore[operator]
+            best = total if best is None else np.minimum(best, total)
+        return best
+
+    def candidates(self, target: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows (PEs per dim, lanes per dim, three PE flags) whose bound is at most the target, and the bounds."""
+        keep = self._values <= target
+        return self._rows[keep], self._values[keep]
+
+    def limits(self, target: int) -> Limits:
+        """What a mapping below the target can spend on activations and on a stream."""
+        cycle_weight, fj_weight = self.objective.weights
+        spare = target - self.least
+        per_activation = fj_weight * self.machine.activation_fj
+        return Limits(
+            activations=sum(self.rows) + spare // per_activation if per_activation else None,
+            cycles=self.most_cycles(target) if cycle_weight else None,
+        )
+
+    def most_cycles(self, target: int) -> int:
+        """Latency (without the pipeline's constant) that a mapping below the target can have."""
+        cycle_weight, fj_weight = self.objective.weights
+        energy = self.fixed_fj + min((int(v.min()) for v in self._energy_sums()), default=0) if fj_weight else 0
+        return (target - fj_weight * energy) // cycle_weight - self.machine.pipeline_latency
+
+    def _energy_sums(self) -> list[NDArray[np.int64]]:
+        sums = (self._least_access_energy(in_pe) for in_pe in itertools.product((False, True), repeat=3))
+        return [s for s in sums if s is not None]
+

@@ -1,0 +1,278 @@
+"""Solving one layer to a proven optimum.
+
+The space has two parts: no tensor row-aligned, and at least one. In each, targets rise from the screen's lower bound: a program holds only
+what can cost at most the target, so it is small and soon either answers or is proven empty, and then nothing cheaper than
+the target exists. An answer's exact cost is counted outside the solver. If it equals the program's bound it is optimal in
+its part; if not, the program counted that choice of outer loops too low, so it is corrected for exactly that choice and solved again.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from attrs import field, frozen
+from ortools.sat.python import cp_model
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.cost import Prediction
+from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model.dram import build_tables
+from cpsat_pim.model.orders import best_completion
+from cpsat_pim.model.program import Program
+from cpsat_pim.model.screen import Screen
+from cpsat_pim.result import Objective, SolvedLayer, Status
+from cpsat_pim.workload import ConvWorkload
+
+#: Targets above the lower bound, as fractions of it; the last has no limit.
+_STEPS = (0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0)
+
+
+@frozen(kw_only=True)
+class Progress:
+    """What is known while a layer is being solved, in the objective's reported unit."""
+
+    layer: str
+    best: int | float | None
+    bound: int | float | None
+    seconds: float
+
+
+@frozen(kw_only=True)
+class Options:
+    """`time_limit` seconds a layer, the solver's `seed`, and whether a stop was asked for."""
+
+    time_limit: float = 60.0
+    seed: int = 0
+    stop: threading.Event = field(factory=threading.Event)
+
+
+class _Search:
+    """The state of one layer's solve: the best mapping, the proven bound, time and statistics."""
+
+    def __init__(
+        self,
+        layer: ConvWorkload,
+        arch: PIMArchitecture,
+        objective: Objective,
+        options: Options,
+        report: Callable[[Progress], None],
+    ) -> None:
+        self.layer, self.arch, self.objective, self.options, self.report = layer, arch, objective, options, report
+        self.started = time.monotonic()
+        self.best: tuple[Mapping, Prediction, int] | None = None
+        self.bounds: dict[bool, int | None] = {}
+        self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "corrections": 0}
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def is_over(self) -> bool:
+        return self.options.stop.is_set() or self.seconds >= self.options.time_limit
+
+    @property
+    def bound(self) -> int | None:
+        """Nothing in any part of the space costs less; None if both parts are empty."""
+        known = [b for b in self.bounds.values() if b is not None]
+        return min(known) if known else None
+
+    def run(self) -> None:
+        """Search both parts of the space."""
+        self.tables = build_tables(self.layer, self.arch)
+        self.statistics["table_seconds"] = round(self.seconds, 3)
+        parts = [part for part in (False, True) if self._has_part(part)]
+        screens = {part: Screen(self.layer, self.arch, self.objective, part) for part in parts}
+        self.bounds = {part: screens[part].least for part in parts}
+        for part in parts:
+            if screens[part].least is not None:
+                self._search_part(part, screens[part])
+
+    def _has_part(self, row_buffer: bool) -> bool:
+        choices = [self.arch.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
+        return any(True in c for c in choices) if row_buffer else all(False in c for c in choices)
+
+    def _search_part(self, part: bool, screen: Screen) -> None:
+        """Raise the target until the part's optimum is found or it cannot beat the best known mapping."""
+        assert screen.least is not None
+        for step in _STEPS:
+            ceiling = self.best[2] - 1 if self.best else None
+            if ceiling is not None and (self.bounds[part] or 0) > ceiling:
+                self.bounds[part] = None  # cannot be better than what is known
+                return
+            target = int(screen.least * (1 + step)) + 1
+            target = target if ceiling is None else min(target, ceiling)
+            if self.is_over or self._search_below(part, screen, target):
+                return
+        self.bounds[part] = None
+
+    def _search_below(self, part: bool, screen: Screen, target: int) -> bool:
+        """Search the part up to a target; True once nothing more can come of it."""
+        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
+        problem = program.b.model.validate()
+        if problem:
+            raise RuntimeError(f"{self.layer.name}: the model is invalid: {problem}")
+        while not self.is_over:
+            status, bound, draft = self._solve(program)
+            if status == cp_model.INFEASIBLE:
+                return self._close(part, program.target)
+            if bound is not None:
+                self.bounds[part] = max(self.bounds[part] or 0, bound)
+            if draft is None:
+                return False if status == cp_model.UNKNOWN and not self.is_over else True
+            is_proven = status == cp_model.OPTIMAL
+            self._consider(draft, self.bounds[part] if is_proven else 0)
+            if self.best and self.bounds[part] is not None and self.bounds[part] >= self.best[2]:
+                self.bounds[part] = self.best[2]
+                return True
+            if not is_proven:
+                return True
+            self._correct(program, draft)
+        return True
+
+    def _close(self, part: bool, target: int) -> bool:
+        """Nothing in the part costs at most the target."""
+        if self.best and target >= self.best[2] - 1:
+            self.bounds[part] = None
+            return True
+        self.bounds[part] = max(self.bounds[part] or 0, target + 1)
+        return False
+
+    def _solve(self, program: Program) -> tuple[int, int | None, Mapping | None]:
+        """One CP-SAT solve in a thread of its own, so that an interrupt reaches `stop` at once."""
+        solver = cp_model.CpSolver()
+        parameters = solver.parameters
+        parameters.num_workers = 1
+        parameters.linearization_level = 0
+        # Measured on these models: quick restarts and no probing prove 3-50 times faster than the defaults.
+        parameters.search_branching = cp_model.sat_parameters_pb2.SatParameters.HINT_SEARCH
+        parameters.cp_model_probing_level = 0
+        parameters.random_seed = self.options.seed
+        parameters.catch_sigint_signal = False
+        parameters.max_time_in_seconds = max(0.1, self.options.time_limit - self.seconds)
+        done = threading.Event()
+        outcome: list[int] = []
+
+        def work() -> None:
+            try:
+                outcome.append(int(solver.solve(program.b.model)))
+            finally:
+                done.set()
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        while not done.wait(0.1):
+            if self.options.stop.is_set():
+                solver.stop_search()
+        thread.join()
+        if not outcome or outcome[0] == cp_model.MODEL_INVALID:
+            raise RuntimeError(f"{self.layer.name}: the solver rejected the model")
+        self.statistics["programs"] += 1
+        self.statistics["conflicts"] += solver.num_conflicts
+        self.statistics["branches"] += solver.num_branches
+        status = outcome[0]
+        if status in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
+            return status, None, None
+        bound = int(round(solver.best_objective_bound)) if status != cp_model.OPTIMAL else int(solver.objective_value)
+        return status, bound, read_mapping(program, solver)
+
+    def _consider(self, draft: Mapping, good_enough: int | None) -> None:
+        """Complete a draft exactly and keep it if it is the best so far."""
+        found = best_completion(self.layer, self.arch, self.objective, draft, good_enough or 0)
+        if self.best is None or found[2] < self.best[2]:
+            self.best = found
+        self._tell()
+
+    def _correct(self, program: Program, draft: Mapping) -> None:
+        """Bar the draft's factors and stored sets, whose exact cost is known, from the program."""
+        self.statistics["corrections"] += 1
+        v, b = program.v, program.b
+        different = []
+        for variables, values in _choice(v, draft):
+            for variable, value in zip(variables, values, strict=True):
+                if isinstance(variable, int):
+                    continue
+                literal = b.boolean("")
+                b.model.add(variable != value).only_enforce_if(literal)
+                different.append(literal)
+        for t in Tensor:
+            stored = tuple(draft.stored[m][t] for m in range(3))
+            different.append(v.is_stored_set[t][stored].negated())  # type: ignore[index]
+        b.model.add_bool_or(different)
+        if self.best:
+            b.model.add(program.expression <= self.best[2] - 1)
+
+    def _tell(self) -> None:
+        value = self.objective.reported(self.best[2]) if self.best else None
+        bound = self.objective.reported(self.bound) if self.bound is not None else None
+        self.report(Progress(layer=self.layer.name, best=value, bound=bound, seconds=self.seconds))
+
+
+def _choice(v: Any, draft: Mapping) -> list[tuple[Any, Any]]:
+    return [
+        (v.height, draft.spatial[0]),
+        (v.width, draft.spatial[1]),
+        (v.lanes, draft.spatial[2]),
+        *((v.temporal[m], draft.temporal[m]) for m in Level),
+    ]
+
+
+def read_mapping(program: Program, solver: cp_model.CpSolver) -> Mapping:
+    """The draft mapping that a solution stands for: loops sorted by class, the innermost class last; layouts still open."""
+    v = program.v
+
+    def value(x: Any) -> int:
+        return x if isinstance(x, int) else solver.value(x)
+
+    temporal = [[value(v.temporal[m][d]) for d in Dim] for m in Level]
+    stored_sets = [next(s for s, lit in v.is_stored_set[t].items() if solver.value(lit)) for t in Tensor]
+    order: list[tuple[Dim, ...]] = []
+    for m in Level:
+        loops = [d for d in Dim if temporal[m][d] > 1]
+        innermost: tuple[Dim, ...] = ()
+        if m > Level.PE and not isinstance(v.innermost[m][0], bool):
+            innermost = next(IRRELEVANT[t] for t in Tensor if solver.value(v.innermost[m][t]))
+        order.append(tuple(sorted(loops, key=lambda d: (d in innermost, d))))
+    return Mapping(
+        temporal=temporal,
+        spatial=[[value(factors[d]) for d in Dim] for factors in (v.height, v.width, v.lanes)],
+        order=order,
+        stored=[[stored_sets[t][m] for t in Tensor] for m in range(3)],
+    )
+
+
+def solve_layer(
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    objective: Objective,
+    options: Options | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> SolvedLayer:
+    """The optimal mapping of a layer, or the best found in time with its gap; not yet checked or simulated (`cpsat_pim.run` is)."""
+    search = _Search(layer, arch, objective, options or Options(), report)
+    search.run()
+    return _result(search)
+
+
+def _result(search: _Search) -> SolvedLayer:
+    status, bound = Status.UNKNOWN, search.bound
+    if search.best is not None:
+        open_bounds = [b for b in search.bounds.values() if b is not None and b < search.best[2]]
+        bound = min([*open_bounds, search.best[2]])
+        status = Status.FEASIBLE if open_bounds else Status.OPTIMAL
+    elif bound is None:
+        status = Status.INFEASIBLE
+    return SolvedLayer(
+        workload=search.layer,
+        arch=search.arch,
+        objective=search.objective,
+        status=status,
+        mapping=search.best[0] if search.best else None,
+        prediction=search.best[1] if search.best else None,
+        simulated=None,
+        bound=search.objective.reported(bound) if bound is not None else None,
+        solve_seconds=search.seconds,
+        solver_info=search.statistics,
+    )

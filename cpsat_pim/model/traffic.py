@@ -1,0 +1,165 @@
+"""Tiles, capacities and access energy over the variables: every traffic is a fixed size times a reuse factor."""
+
+import itertools
+import math
+
+from cpsat_pim.cost import access_energies_fj
+from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.model.builder import Int, Lit
+from cpsat_pim.model.variables import MACS, Variables
+from tables.nest import FILTER_OF
+from tables.nest import span as span_of
+from tables.screen import Energies, Sharing, array_tiles_span, energy_terms, input_tiles_span, step_points
+
+#: A quantity as coefficient times variable.
+Quantity = tuple[int, Int]
+
+
+class Traffic:
+    """`tile[m][t]` elements, `moved[t][name]` quantities (see `tables.screen.energy_terms`), `energy[t]` in fJ."""
+
+    def __init__(self, v: Variables) -> None:
+        self.v, self.b = v, v.b
+        self.energies = Energies(access_energies_fj(v.arch), Sharing(v.arch.multicast, v.arch.spatial_reduction))
+        self.elements = [v.layer.elements(t) for t in Tensor]
+        self.levels = [Level.PE, Level.GLOBAL_BUFFER] + ([Level.ROW_BUFFER] if v.row_buffer else [])
+        self._input_spans()
+        self._tiles()
+        self._capacities()
+        self.moved = [self._moved_inputs(), self._moved_weights(), self._moved_outputs()]
+        self.energy = [self._energy(t) for t in Tensor]
+
+    def _extents(self, level: int) -> tuple[list[Int], list[Int]]:
+        """Extents per dim and per class at a level."""
+        v = self.v
+        return [(v.e0, v.class_e0), (v.e1, v.class_e1), (v.e2, v.class_e2)][level]
+
+    def _input_spans(self) -> None:
+        """I's span (Eq. 2, 3) and the sum of spans over all tiles, per level and axis."""
+        self.span: dict[tuple[int, Dim], Int] = {}
+        self.span_sum: dict[tuple[int, Dim], Int] = {}
+        for level, axis in itertools.product(self.levels, (Dim.P, Dim.Q)):
+            extents, filters = self._extents(level)[0], Dim(FILTER_OF[axis])
+            stride, dilation = (s[0 if axis is Dim.P else 1] for s in (self.v.layer.stride, self.v.layer.dilation))
+            rows = [
+                (p, r, span_of(p, r, stride, dilation), input_tiles_span(self.v.shape, axis, p, r))
+                for p in self.b.values(extents[axis])
+                for r in self.b.values(extents[filters])
+            ]
+            names = (f"span{level}_{axis.name}", f"spans{level}_{axis.name}")
+            self.span[level, axis], self.span_sum[level, axis] = self.b.lookup([extents[axis], extents[filters]], rows, names)
+
+    def _tiles(self) -> None:
+        """Eq. 22: elements of each tile; W and O are products of class extents."""
+        self.tile: dict[tuple[int, int], Int] = {}
+        for level in self.levels:
+            extents, classes = self._extents(level)
+            outputs, inputs, filters, groups = classes[Tensor.W], classes[Tensor.O], classes[Tensor.I], classes[3]
+            area = self.b.product([self.span[level, Dim.P], self.span[level, Dim.Q]], f"area{level}")
+            self.tile[level, Tensor.I] = self.b.product([area, extents[Dim.C], extents[Dim.N], groups], f"tile{level}_I")
+            self.tile[level, Tensor.W] = self.b.product([inputs, filters, groups], f"tile{level}_W")
+            self.tile[level, Tensor.O] = self.b.product([outputs, filters, groups], f"tile{level}_O")
+
+    def _capacities(self) -> None:
+        """Eq. 17: what a level stores fits its usable capacity."""
+        for level in self.levels:
+            capacity = self.v.arch.usable_bytes(level)
+            used = []
+            for t in Tensor:
+                stored = self.v.stored(level, t)
+                if stored is False:
+                    continue
+                share = self.b.interval(0, capacity, f"used{level}_{t.name}")
+                width = self.tile_width(level, t)
+                self.b.imply([stored], share >= self.tile[level, t] * width)
+                used.append(share)
+            if used:
+                self.b.model.add(sum(used) <= capacity)
+
+    def tile_width(self, level: int, t: int) -> int:
+        """Bytes per element at a level; at the row buffer an output counts at least its own width."""
+        widths = self.v.layer.width_bytes
+        return widths[3] if t == Tensor.O and level < Level.ROW_BUFFER else widths[t]
+
+    def _moved_inputs(self) -> dict[str, Quantity]:
+        v, b, reuse = self.v, self.b, self.v.reuse[Tensor.I]
+        rest = math.prod(v.bounds[d] for d in (Dim.C, Dim.N, Dim.G))
+        moved: dict[str, Quantity] = {}
+        for level in self.levels[1:]:
+            sums = [self.span_sum[level, Dim.P], self.span_sum[level, Dim.Q]]
+            moved[f"moved{level}"] = (rest, b.product([b.product(sums, f"halo{level}"), reuse[level]], f"I{level}"))
+        boxes = b.product([self.span_sum[0, Dim.P], self.span_sum[0, Dim.Q]], "halo0")
+        moved["fills"] = (rest, b.product([boxes, reuse[0], v.pes[Dim.K]], "fills_I"))
+        arrays = b.product([self._array_spans(a) for a in (Dim.P, Dim.Q)], "haloA")
+        moved["moved0"] = (rest, b.product([arrays, reuse[0]], "I0"))
+        points = b.product([self._step_points(a) for a in (Dim.P, Dim.Q)], "points")
+        moved["uses"] = (rest, b.product([points, reuse[MACS]], "uses_I"))
+        return moved
+
+    def _array_spans(self, axis: Dim) -> Int:
+        """Sum over array tiles of the positions that their PEs' boxes cover along an axis."""
+        v, b, filters = self.v, self.b, Dim(FILTER_OF[axis])
+        rows = [
+            (p, n_p, r, n_r, array_tiles_span(v.shape, axis, p, n_p, r, n_r))
+            for p, n_p in _pairs(b.values(v.e0[axis]), b.values(v.pes[axis]), v.bounds[axis])
+            for r, n_r in _pairs(b.values(v.e0[filters]), b.values(v.pes[filters]), v.bounds[filters])
+        ]
+        return b.lookup([v.e0[axis], v.pes[axis], v.e0[filters], v.pes[filters]], rows, [f"arrays_{axis.name}"])[0]
+
+    def _step_points(self, axis: Dim) -> Int:
+        """Sum over steps of the distinct positions along an axis that the MACs use."""
+        v, b, filters = self.v, self.b, Dim(FILTER_OF[axis])
+        rows = [
+            (l_p, p, n_p, l_r, r, n_r, step_points(v.shape, axis, l_p, p, n_p, l_r, r, n_r))
+            for l_p, p, n_p in self._lane_triples(axis)
+            for l_r, r, n_r in self._lane_triples(filters)
+        ]
+        keys = [x for d in (axis, filters) for x in (v.lanes[d], v.e0[d], v.pes[d])]
+        return b.lookup(keys, rows, [f"points_{axis.name}"])[0]
+
+    def _lane_triples(self, d: Dim) -> list[tuple[int, int, int]]:
+        v, b = self.v, self.b
+        exclusive = v.arch.pe_array.exclusive_spatial
+        return [
+            (lanes, e0, pes)
+            for e0, pes in _pairs(b.values(v.e0[d]), b.values(v.pes[d]), v.bounds[d])
+            for lanes in b.values(v.lanes[d])
+            if e0 % lanes == 0 and not (exclusive and lanes > 1 and pes > 1)
+        ]
+
+    def _moved_weights(self) -> dict[str, Quantity]:
+        v, reuse, size = self.v, self.v.reuse[Tensor.W], self.elements[Tensor.W]
+        moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
+        within = v.class_divisors[Tensor.W]
+        copies = self.b.product([reuse[0], v.class_pes[Tensor.W]], "fills_W", within)
+        return moved | {"fills": (size, copies), "uses": (size, reuse[MACS])}
+
+    def _moved_outputs(self) -> dict[str, Quantity]:
+        v, reuse, size = self.v, self.v.reuse[Tensor.O], self.elements[Tensor.O]
+        within, holders = v.class_divisors[Tensor.O], v.class_pes[Tensor.O]
+        moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
+        return moved | {
+            "held": (size, self.b.product([reuse[0], holders], "held", within)),
+            "holders": (size, holders),
+            "sums": (size, self.b.product([reuse[MACS], holders], "sums", within)),
+            "uses": (size, reuse[MACS]),
+            "one": (size, 1),
+        }
+
+    def _energy(self, t: Tensor) -> Int:
+        """Eq. 43 per tensor: its accesses' energy under whichever set of levels stores it."""
+        options: list[tuple[Lit, list[Quantity]]] = []
+        for stored, literal in self.v.is_stored_set[t].items():
+            terms = energy_terms(t, stored, self.energies)
+            quantities = {**self.moved[t], "macs": (self.v.layer.macs, 1)}
+            options.append((literal, [(c * quantities[q][0], quantities[q][1]) for q, c in terms.items()]))
+        low = min(sum(c * self.b.ends(x)[0 if c > 0 else 1] for c, x in terms) for _, terms in options)
+        high = max(sum(c * self.b.ends(x)[1 if c > 0 else 0] for c, x in terms) for _, terms in options)
+        energy = self.b.interval(max(low, 0), max(high, 0), f"energy_{t.name}")
+        for literal, terms in options:
+            self.b.imply([literal], energy >= sum(c * x for c, x in terms))
+        return energy
+
+
+def _pairs(inner: list[int], outer: list[int], bound: int) -> list[tuple[int, int]]:
+    return [(x, y) for x in inner for y in outer if bound % (x * y) == 0]

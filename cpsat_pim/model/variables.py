@@ -1,0 +1,241 @@
+"""The decisions of one layer as CP-SAT variables, with the products that tie them (SPEC of the nest: `cpsat_pim.mapping`)."""
+
+import itertools
+import math
+from typing import Any
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.cost import to_shape
+from cpsat_pim.dims import IRRELEVANT, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.model.builder import Builder, Int, Lit
+from cpsat_pim.workload import ConvWorkload
+from tables.shapes import divisors
+
+#: The class of dims that do not move I, W, O; with G they partition the dims, so traffic depends on products per class.
+CLASSES = (IRRELEVANT[Tensor.I], IRRELEVANT[Tensor.W], IRRELEVANT[Tensor.O], (Dim.G,))
+INNER_LEVELS = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+#: The MACs as a consumer: they hold nothing.
+MACS = -1
+Stored = tuple[bool, bool, bool]
+
+
+class Variables:
+    """Factors and extents per dim and per class, innermost classes, stored sets, reuse.
+
+    Per dim d: `lanes[d] * temporal[0][d] = e0`, `e0 * pes[d] = eA`, `eA * temporal[1][d] = e1`, `e1 * temporal[2][d] = e2`,
+    `e2 * temporal[3][d] = bound` (Eq. 10), all integers tied by AddMultiplicationEquality or a table of the triples. Per class c the same products over the class's dims.
+    `innermost[m][t]`: the class irrelevant to t is innermost at level m. `is_stored_set[t][s]`: t is stored at exactly the
+    levels s (PE, global buffer, row buffer) (Eq. 6, 7).
+    With `row_buffer` False no tensor is row-aligned and T2 is 1: a loop at level 2 then equals one at level 3.
+    """
+
+    def __init__(self, b: Builder, layer: ConvWorkload, arch: PIMArchitecture, row_buffer: bool) -> None:
+        self.b, self.layer, self.arch, self.row_buffer = b, layer, arch, row_buffer
+        self.shape = to_shape(layer)
+        self.bounds = layer.bounds
+        self._factors()
+        self._fit_array()
+        self._class_products()
+        self._orders()
+        self._stored_sets()
+        self._reuse()
+        self._contiguous_steps()
+
+    def _factors(self) -> None:
+        """Eq. 10, 12: every dim's factors multiply to its bound."""
+        ones = [1] * len(Dim)
+        self.height, self.width, self.lanes, self.pes = list(ones), list(ones), list(ones), list(ones)
+        self.temporal: list[list[Int]] = [list(ones) for _ in Level]
+        self.e0, self.eA, self.e1, self.e2, self.step = list(ones), list(ones), list(ones), list(ones), list(ones)
+        for d in Dim:
+            if self.bounds[d] > 1:
+                self._factors_of(d)
+
+    def _factors_of(self, d: Dim) -> None:
+        b, n, array = self.b, self.bounds[d], self.arch.pe_array
+        choices = divisors(n)
+        lanes = array.compute_unit.num_macs if d in array.compute_unit.lane_dims else 1
+        self.height[d] = b.integer((v for v in choices if v <= array.array_shape.h), f"H_{d.name}")
+        self.width[d] = b.integer((v for v in choices if v <= array.array_shape.w), f"W_{d.name}")
+        self.lanes[d] = b.integer((v for v in choices if v <= lanes), f"Internal_{d.name}")
+        for m in Level:
+            self.temporal[m][d] = b.integer(
+                choices if m is not Level.ROW_BUFFER or self.row_buffer else (1,), f"T{m}_{d.name}"
+            )
+        self.pes[d], self.e0[d] = b.integer(choices, f"pes_{d.name}"), b.integer(choices, f"e0_{d.name}")
+        self.eA[d], self.step[d] = b.integer(choices, f"eA_{d.name}"), b.integer(choices, f"step_{d.name}")
+        self.e1[d] = b.integer(choices, f"e1_{d.name}")
+        self._inner_factors(d)
+        self._times(self.eA[d], self.temporal[Level.GLOBAL_BUFFER][d], self.e1[d])
+        self.e2[d] = b.integer(choices, f"e2_{d.name}") if self.row_buffer else self.e1[d]
+        if self.row_buffer:
+            self._times(self.e1[d], self.temporal[Level.ROW_BUFFER][d], self.e2[d])
+        b.model.add_multiplication_equality(n, [self.e2[d], self.temporal[Level.DRAM][d]])
+
+    def _times(self, inside: Int, factor: Int, outside: Int) -> None:
+        """inside * factor = outside, as the table of its divisor triples."""
+        rows = [(x, f, x * f) for x in self.b.values(inside) for f in self.b.values(factor)]
+        possible = set(self.b.values(outside))
+        self.b.table([inside, factor, outside], (row for row in rows if row[2] in possible))
+
+    def _inner_factors(self, d: Dim) -> None:
+        """H, W, Internal and T0 of a dim and their products; at most one of the three unless the array allows more (Eq. 13)."""
+        b, n = self.b, self.bounds[d]
+        rows = []
+        for lanes, h, w in itertools.product(b.values(self.lanes[d]), b.values(self.height[d]), b.values(self.width[d])):
+            spatial = lanes * h * w
+            if n % spatial or (self.arch.pe_array.exclusive_spatial and sum(f > 1 for f in (lanes, h, w)) > 1):
+                continue
+            rows += [(lanes, h, w, t, h * w, lanes * t, spatial * t, spatial) for t in divisors(n // spatial)]
+        keys = [self.lanes[d], self.height[d], self.width[d], self.temporal[Level.PE][d]]
+        b.table([*keys, self.pes[d], self.e0[d], self.eA[d], self.step[d]], rows)
+
+    def _fit_array(self) -> None:
+        """Eq. 18-20: the spatial factors fit the array and the lanes."""
+        array = self.arch.pe_array
+        self.b.product(self.height, "height", most=array.array_shape.h)
+        self.b.product(self.width, "width", most=array.array_shape.w)
+        self.b.product(self.lanes, "lanes", most=array.compute_unit.num_macs)
+
+    def _class_products(self) -> None:
+        """Products over each class's dims, tied level by level as the dims are."""
+        self.class_bound = [math.prod(self.bounds[d] for d in c) for c in CLASSES]
+        self.class_divisors = [set(divisors(n)) for n in self.class_bound]
+        self.class_temporal = [self._per_class(self.temporal[m], f"A{m}") for m in Level]
+        self.class_lanes, self.class_pes = self._per_class(self.lanes, "lanes"), self._per_class(self.pes, "pes")
+        self.class_e0, self.class_eA = self._per_class(self.e0, "E0"), self._per_class(self.eA, "EA")
+        self.class_e1 = self._per_class(self.e1, "E1")
+        self.class_e2 = self._per_class(self.e2, "E2") if self.row_buffer else self.class_e1
+        for c, dims in enumerate(CLASSES):
+            if sum(self.bounds[d] > 1 for d in dims) < 2:
+                continue  # the dim's own products say the same
+            t0, t1, t2, t3 = (self.class_temporal[m][c] for m in Level)
+            self.b.equal_product(self.class_e0[c], [self.class_lanes[c], t0])
+            self.b.equal_product(self.class_eA[c], [self.class_e0[c], self.class_pes[c]])
+            self.b.equal_product(self.class_e1[c], [self.class_eA[c], t1])
+            if self.row_buffer:
+                self.b.equal_product(self.class_e2[c], [self.class_e1[c], t2])
+            self.b.equal_product(self.class_bound[c], [self.class_e2[c], t3])
+        array = self.arch.pe_array.array_shape
+        self.used_pes = self.b.product(self.class_pes, "used_pes", most=array.h * array.w)
+
+    def _per_class(self, factors: list[Int], name: str) -> list[Int]:
+        return [
+            self.b.product([factors[d] for d in dims], f"{name}_c{c}", within=self.class_divisors[c])
+            for c, dims in enumerate(CLASSES)
+        ]
+
+    def _orders(self) -> None:
+        """Which class is innermost at each level: all that the traffic sees of an order (Eq. 15, 16).
+
+        Moving a class's other loops next to its innermost one frees more of its tensor and nothing less of the others',
+        so orders sorted by class are enough for the least traffic.
+        """
+        self.innermost: dict[int, list[Lit]] = {}
+        for m in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER, Level.DRAM):
+            if m is Level.ROW_BUFFER and not self.row_buffer:
+                self.innermost[m] = [True] * 3
+                continue
+            self.innermost[m] = [self.b.boolean(f"innermost_{m}_{t.name}") for t in Tensor]
+            self.b.model.add_exactly_one(self.innermost[m])
+
+    def _stored_sets(self) -> None:
+        """Eq. 6, 7: each tensor is stored at one set of levels that the machine allows."""
+        self.is_stored_set: list[dict[Stored, Lit]] = []
+        for t in Tensor:
+            choices = [self.arch.storing_choices(m, t) for m in INNER_LEVELS]
+            if not self.row_buffer:
+                choices[Level.ROW_BUFFER] = tuple(c for c in choices[Level.ROW_BUFFER] if not c)
+            sets = [(s[0], s[1], s[2]) for s in itertools.product(*choices)]
+            literals: dict[Stored, Any] = {s: self.b.boolean(f"stored_{t.name}_{s}") for s in sets}
+            self.b.model.add_exactly_one(literals.values())
+            self.is_stored_set.append(literals)
+
+    def stored(self, level: int, t: int) -> Lit:
+        """Whether t is stored at a level: a literal per (level, tensor), made once."""
+        key = (level, t)
+        if key not in self._stored_cache:
+            literals = [lit for s, lit in self.is_stored_set[t].items() if s[level]]
+            self._stored_cache[key] = self.b.either(literals, f"stored_{level}_{t}") if literals else False
+        return self._stored_cache[key]
+
+    def first_consumer(self, consumer: int, t: int) -> Lit:
+        """Whether the consumer (level, or the MACs) takes t straight from DRAM."""
+        key = (consumer, t)
+        if key not in self._first_cache:
+            literals = [lit for s, lit in self.is_stored_set[t].items() if outermost(s) == consumer]
+            self._first_cache[key] = self.b.either(literals, f"first_{consumer}_{t}") if literals else False
+        return self._first_cache[key]
+
+    def linked(self, parent: int, consumer: int, t: int) -> Lit:
+        """Whether the consumer takes t from that parent."""
+        key = (parent, consumer, t)
+        if key not in self._link_cache:
+            literals = [lit for s, lit in self.is_stored_set[t].items() if (parent, consumer) in links(s)]
+            self._link_cache[key] = self.b.either(literals, f"link_{parent}_{consumer}_{t}") if literals else False
+        return self._link_cache[key]
+
+    def _reuse(self) -> None:
+        """`reuse[t][consumer]`: how often each tile of t is fetched: its irrelevant loops outside that are not free (x_r, x_j)."""
+        self._stored_cache: dict[tuple[int, int], Lit] = {}
+        self._first_cache: dict[tuple[int, int], Lit] = {}
+        self._link_cache: dict[tuple[int, int, int], Lit] = {}
+        b = self.b
+        above_one = {
+            m: [b.at_least_two(self.class_temporal[m][c], f"loops_{m}_c{c}") for c in range(4)] for m in (1, 2, 3)
+        }
+        self.has_relevant = {
+            (m, t): b.either([above_one[m][c] for c in range(4) if c != t], f"relevant_{m}_{t.name}")
+            for m in (1, 2, 3)
+            for t in Tensor
+        }
+        self.reuse: list[dict[int, Int]] = []
+        for t in Tensor:
+            within = self.class_divisors[t]
+            per_level = {
+                consumer: b.product(
+                    [self._multiplier(t, consumer, m) for m in range(consumer + 1, 4)], f"X{consumer}_{t.name}", within
+                )
+                for consumer in range(3)
+            }
+            per_level[MACS] = b.product([self.class_temporal[m][t] for m in Level], f"XM_{t.name}", within)
+            self.reuse.append(per_level)
+
+    def _contiguous_steps(self) -> None:
+        """MACs that draw a tensor from DRAM or the row buffer take neighbouring indices: no PE loop of a spread dim."""
+        for t in Tensor:
+            straight = [lit for s, lit in self.is_stored_set[t].items() if not (s[Level.PE] or s[Level.GLOBAL_BUFFER])]
+            for d in RELEVANT[t]:
+                if not straight or isinstance(self.pes[d], int) or isinstance(self.temporal[Level.PE][d], int):
+                    continue
+                looped = self.b.at_least_two(self.temporal[Level.PE][d], f"looped_{d.name}_{t.name}")
+                spread = self.b.at_least_two(self.pes[d], f"spread_{d.name}_{t.name}")
+                for literal in straight:
+                    self.b.model.add_bool_or([self.b.negated(x) for x in (literal, looped, spread) if x is not True])
+
+    def _multiplier(self, t: Tensor, consumer: int, level: int) -> Int:
+        """t's irrelevant loops at a level, or 1 if they are free for a consumer below: innermost, with nothing relevant between."""
+        loops = self.class_temporal[level][t]
+        if isinstance(loops, int):
+            return loops
+        between = [self.b.negated(self.has_relevant[m, t]) for m in range(consumer + 1, level)]
+        is_free = self.b.both([self.innermost[level][t], *between], f"free_{level}_{consumer}_{t.name}")
+        if is_free is False:
+            return loops
+        if is_free is True:
+            return 1
+        multiplier = self.b.integer(self.b.values(loops), f"x_{level}_{consumer}_{t.name}")
+        self.b.imply([is_free], multiplier == 1)
+        self.b.imply([is_free.negated()], multiplier == loops)
+        return multiplier
+
+
+def links(stored: Stored) -> list[tuple[int, int]]:
+    """(parent, consumer) pairs of a stored set, outermost first."""
+    chain = [int(Level.DRAM), *(m for m in (2, 1, 0) if stored[m]), MACS]
+    return list(itertools.pairwise(chain))
+
+
+def outermost(stored: Stored) -> int:
+    """Who takes the tensor from DRAM."""
+    return links(stored)[0][1]

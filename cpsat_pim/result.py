@@ -1,0 +1,223 @@
+"""What a solve returns: status, bound, mapping and figures, free of the solver; results recost themselves."""
+
+import math
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from attrs import field, frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.cost import Figures, Prediction
+from cpsat_pim.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.units import FJ_PER_NJ
+from cpsat_pim.workload import ConvWorkload
+
+
+class Status(StrEnum):
+    """How a solve ended: proven optimal, a mapping with a gap, proven empty, or out of time with nothing."""
+
+    OPTIMAL = "OPTIMAL"
+    FEASIBLE = "FEASIBLE"
+    INFEASIBLE = "INFEASIBLE"
+    UNKNOWN = "UNKNOWN"
+
+
+@frozen(kw_only=True)
+class Objective:
+    """alpha * latency (cycles) + beta * energy (nJ) (section 5.6.5); `scale` times that is an integer.
+
+    Raises:
+        ValueError: both weights are zero or one is negative.
+    """
+
+    kind: str
+    alpha: Fraction = field(converter=lambda v: Fraction(str(v)))
+    beta: Fraction = field(converter=lambda v: Fraction(str(v)))
+
+    def __attrs_post_init__(self) -> None:
+        if self.alpha < 0 or self.beta < 0 or self.alpha + self.beta == 0:
+            raise ValueError(
+                f"objective: alpha and beta must be at least 0 and not both 0 (got {self.alpha} and {self.beta})"
+            )
+
+    @classmethod
+    def named(cls, kind: str, alpha: float | str = 1, beta: float | str = 1) -> "Objective":
+        """`latency`, `energy` or `blended`; alpha and beta matter for the last only.
+
+        Raises:
+            ValueError: unknown name, or weights out of range.
+        """
+        weights = {"latency": (1, 0), "energy": (0, 1), "blended": (alpha, beta)}
+        if kind not in weights:
+            raise ValueError(f"objective: must be one of {', '.join(weights)} (got {kind!r})")
+        return cls(kind=kind, alpha=weights[kind][0], beta=weights[kind][1])
+
+    @property
+    def scale(self) -> int:
+        """Integer objective per unit of the reported one (cycles; fJ for energy; alpha cycles + beta nJ)."""
+        if self.kind == "energy":
+            return 1
+        return math.lcm(self.alpha.denominator, (self.beta / FJ_PER_NJ).denominator)
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        """Integer weights of a cycle and of a femtojoule."""
+        if self.kind == "energy":
+            return (0, 1)
+        return int(self.alpha * self.scale), int(self.beta / FJ_PER_NJ * self.scale)
+
+    def value(self, latency_cycles: int, energy_fj: int) -> int:
+        """The integer objective of a cost."""
+        return self.weights[0] * latency_cycles + self.weights[1] * energy_fj
+
+    def reported(self, value: int) -> int | float:
+        """An integer objective in the reported unit."""
+        exact = Fraction(value, self.scale)
+        return exact.numerator if exact.denominator == 1 else float(exact)
+
+
+@frozen(kw_only=True)
+class SolvedLayer:
+    """One layer's answer. `objective_value` and `bound` are in the objective's reported unit; no mapping, no value.
+
+    `simulated` is what the trace simulator counted for this very mapping. The properties named as in listing 5-7 give the seeds' view.
+    """
+
+    workload: ConvWorkload
+    arch: PIMArchitecture
+    objective: Objective
+    status: Status
+    mapping: Mapping | None
+    prediction: Prediction | None
+    simulated: Figures | None
+    bound: int | float | None
+    solve_seconds: float
+    solver_info: dict[str, Any]
+
+    @property
+    def predicted(self) -> Figures:
+        """Predicted figures of the mapping."""
+        return self._answer(self.prediction).figures
+
+    @property
+    def objective_value(self) -> int | float | None:
+        """The exact objective of the mapping."""
+        if self.prediction is None:
+            return None
+        figures = self.prediction.figures
+        return self.objective.reported(self.objective.value(figures.latency_cycles, figures.energy_fj))
+
+    @property
+    def gap(self) -> float | None:
+        """(objective - bound) / objective; 0 is a proof."""
+        value = self.objective_value
+        if value is None or self.bound is None:
+            return None
+        return 0.0 if value == self.bound else float((value - self.bound) / value)
+
+    @property
+    def limited_by(self) -> str:
+        """What ends last: compute, dram_I, dram_W, dram_O, a level's transfers or the interconnect."""
+        bounds = self._answer(self.prediction).bounds
+        return max(bounds, key=lambda name: bounds[name])
+
+    @property
+    def latency(self) -> int:
+        """Latency in cycles."""
+        return self.predicted.latency_cycles
+
+    @property
+    def energy(self) -> float:
+        """Energy in nJ."""
+        return self.predicted.energy_fj / FJ_PER_NJ
+
+    @property
+    def row_activations(self) -> int:
+        """Row activations of all tensors."""
+        return sum(self.predicted.row_activations)
+
+    @property
+    def pe_utilization(self) -> float:
+        """MACs a cycle over the array's peak."""
+        return self._answer(self.mapping).parallel_macs / self.arch.pe_array.macs_per_cycle
+
+    @property
+    def layout(self) -> dict[str, str]:
+        """DRAM layout per tensor: mode and axis order."""
+        mapping = self._answer(self.mapping)
+        return {
+            t.name: ("row_aligned " if mapping.stored[Level.ROW_BUFFER][t] else "sequential ")
+            + LAYOUT_ORDERS[t][mapping.layout[t]]
+            for t in Tensor
+        }
+
+    @property
+    def loop_bounds(self) -> dict[int, dict[str, dict[int, int]]]:
+        """[m][H, W, Internal or temporal][dim] = factor (listing 5)."""
+        mapping = self._answer(self.mapping)
+        bounds = {int(m): {"temporal": {int(d): mapping.temporal[m][d] for d in Dim}} for m in Level}
+        for s in Direction:
+            bounds[int(Level.PE)][s.name] = {int(d): mapping.spatial[s][d] for d in Dim}
+        return bounds
+
+    @property
+    def permutation(self) -> dict[int, dict[int, int]]:
+        """[m][p] = dim, p counted from the innermost loop (listing 5)."""
+        mapping = self._answer(self.mapping)
+        return {int(m): {p: int(d) for p, d in enumerate(reversed(mapping.order[m]))} for m in Level}
+
+    @property
+    def bypass(self) -> dict[int, dict[str, bool]]:
+        """[m][tensor] = stored (listing 5)."""
+        mapping = self._answer(self.mapping)
+        return {m: {t.name: mapping.stored[m][t] for t in Tensor} for m in range(3)}
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Predicted figures as plain data (listing 5)."""
+        return self.predicted.to_dict()
+
+    @property
+    def tile_info(self) -> dict[str, dict[str, int]]:
+        """Tile extents per level and dim (listing 5)."""
+        mapping = self._answer(self.mapping)
+        return {m.name: {d.name: mapping.extents(m)[d] for d in Dim} for m in Level}
+
+    def _answer(self, value: Any) -> Any:
+        if value is None:
+            raise ValueError(f"{self.workload.name}: no mapping was found ({self.status})")
+        return value
+
+
+@frozen(kw_only=True)
+class NetworkLayer:
+    """A layer of a network as solved: its name, how often it runs, what feeds it, and the answer."""
+
+    name: str
+    count: int
+    after: tuple[str, ...]
+    solved: SolvedLayer
+
+
+@frozen(kw_only=True)
+class SolvedNetwork:
+    """All layers of a network, in execution order."""
+
+    network: str
+    arch: PIMArchitecture
+    objective: Objective
+    layers: tuple[NetworkLayer, ...]
+    seconds: float
+    interrupted: bool = False
+
+    @property
+    def latency_cycles(self) -> int:
+        """Sum over layers and their counts."""
+        return sum(n.count * n.solved.predicted.latency_cycles for n in self.layers if n.solved.mapping)
+
+    @property
+    def energy_fj(self) -> int:
+        """Sum over layers and their counts."""
+        return sum(n.count * n.solved.predicted.energy_fj for n in self.layers if n.solved.mapping)

@@ -1,0 +1,5 @@
+"""Layers and networks."""
+
+from cpsat_pim.workload.layer import ConvWorkload
+
+__all__ = ["ConvWorkload"]

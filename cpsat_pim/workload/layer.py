@@ -1,0 +1,88 @@
+"""One layer: seven loop bounds and a group dim, strides, dilations and element widths (Eq. 1-3)."""
+
+import math
+
+from attrs import field, frozen
+
+from cpsat_pim.dims import RELEVANT, Dim, Tensor
+from cpsat_pim.validate import as_tuple, pair_of_positive, positive, text
+
+
+@frozen(kw_only=True)
+class ConvWorkload:
+    """A (grouped, strided, dilated) convolution or, with P=Q=R=S=1 or rows in N or P, a matrix product.
+
+    R, P run along the input width and S, Q along its height; `stride` and `dilation` are (width, height). C and K count
+    channels of one of the G groups. Widths are bytes per element; `psum_bytes` is the width of a partial sum.
+
+    Raises:
+        ValueError: a bound, stride, dilation or width is not a positive integer, or the layer has more than 2^62 MACs.
+    """
+
+    name: str = field(default="layer", validator=text)
+    R: int = field(default=1, validator=positive)
+    S: int = field(default=1, validator=positive)
+    P: int = field(default=1, validator=positive)
+    Q: int = field(default=1, validator=positive)
+    C: int = field(default=1, validator=positive)
+    K: int = field(default=1, validator=positive)
+    N: int = field(default=1, validator=positive)
+    G: int = field(default=1, validator=positive)
+    stride: tuple[int, int] = field(default=(1, 1), converter=as_tuple, validator=pair_of_positive)
+    dilation: tuple[int, int] = field(default=(1, 1), converter=as_tuple, validator=pair_of_positive)
+    input_bytes: int = field(default=1, validator=positive)
+    weight_bytes: int = field(default=1, validator=positive)
+    output_bytes: int = field(default=1, validator=positive)
+    psum_bytes: int = field(default=1, validator=positive)
+
+    def __attrs_post_init__(self) -> None:
+        if self.macs >= 2**62:
+            raise ValueError(f"ConvWorkload: the product of the bounds must stay below 2^62 (got {self.macs})")
+        if self.psum_bytes < self.output_bytes:
+            raise ValueError(
+                f"ConvWorkload.psum_bytes: must be at least output_bytes ({self.output_bytes}) (got {self.psum_bytes})"
+            )
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """Bounds in the order of `Dim`."""
+        return (self.R, self.S, self.P, self.Q, self.C, self.K, self.N, self.G)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the layer."""
+        return math.prod(self.bounds)
+
+    @property
+    def input_width(self) -> int:
+        """Width of I, padding included (Eq. 2)."""
+        return self.stride[0] * (self.P - 1) + self.dilation[0] * (self.R - 1) + 1
+
+    @property
+    def input_height(self) -> int:
+        """Height of I, padding included (Eq. 3)."""
+        return self.stride[1] * (self.Q - 1) + self.dilation[1] * (self.S - 1) + 1
+
+    def elements(self, tensor: Tensor) -> int:
+        """Elements of a tensor, I with its padding."""
+        if tensor is Tensor.I:
+            return self.N * self.G * self.C * self.input_height * self.input_width
+        return math.prod(self.bounds[d] for d in RELEVANT[tensor])
+
+    @property
+    def width_bytes(self) -> tuple[int, int, int, int]:
+        """Bytes per element of I, W, O and of a partial sum."""
+        return (self.input_bytes, self.weight_bytes, self.output_bytes, self.psum_bytes)
+
+    @property
+    def shape(self) -> dict[str, object]:
+        """What makes two layers equal to the mapper: everything but the name."""
+        return {
+            **{d.name: self.bounds[d] for d in Dim},
+            "stride": list(self.stride),
+            "dilation": list(self.dilation),
+            "input_bytes": self.input_bytes,
+            "weight_bytes": self.weight_bytes,
+            "output_bytes": self.output_bytes,
+            "psum_bytes": self.psum_bytes,
+        }

@@ -1,0 +1,210 @@
+"""The exact cost of one mapped layer: accesses, DRAM streams, energy (Eq. 41-43) and predicted latency (Eq. 33-40, DLS Eq. 1)."""
+
+import math
+from typing import NamedTuple
+
+from tables.accesses import READ, WRITE, accesses, fetches
+from tables.nest import (
+    AXES,
+    DRAM,
+    GLOBAL_BUFFER,
+    IRRELEVANT,
+    MACS,
+    PE,
+    ROW_BUFFER,
+    I,
+    Ints,
+    Nest,
+    O,
+    W,
+    axis_set,
+)
+from tables.stream import Dram, StreamCounts, dram_stream
+
+#: Bytes per cycle as (numerator, denominator); numerator 0 is no limit.
+Rate = tuple[int, int]
+
+
+class Machine(NamedTuple):
+    """What the cost depends on besides the mapping: energies in fJ, times in cycles, rates in bytes per cycle.
+
+    access_fj[level][direction]; bandwidth[level][direction] for PE, global buffer, row buffer; ports per level;
+    double_buffered for PE and global buffer.
+    """
+
+    dram: Dram
+    access_fj: tuple[tuple[int, int], ...]
+    activation_fj: int
+    mac_fj: int
+    multicast: bool
+    spatial_reduction: bool
+    bandwidth: tuple[tuple[Rate, Rate], ...]
+    ports: tuple[int, ...]
+    interconnect: Rate
+    double_buffered: tuple[bool, bool]
+    is_bus_shared: bool
+    pipeline_latency: int
+
+
+class Cost(NamedTuple):
+    """Predicted figures; every one but latency_cycles equals the simulated one."""
+
+    accesses: Ints
+    streams: tuple[StreamCounts, StreamCounts, StreamCounts]
+    compute_cycles: int
+    dram_cycles: int
+    energy_fj: int
+    latency_cycles: int
+    latency_terms: dict[str, int]
+
+
+def exact_cost(nest: Nest, machine: Machine) -> Cost:
+    """Cost of one mapped layer on a machine."""
+    counts = accesses(nest, machine.multicast, machine.spatial_reduction)
+    streams = (dram_stream(nest, I, machine.dram), dram_stream(nest, W, machine.dram), dram_stream(nest, O, machine.dram))
+    macs = math.prod(nest.extent(DRAM, d) for d in range(8))
+    energy = macs * machine.mac_fj + sum(s.activations for s in streams) * machine.activation_fj
+    energy += sum(
+        int(counts[m, t, way]) * machine.access_fj[m][way] for m in range(4) for t in (I, W, O) for way in (READ, WRITE)
+    )
+    cycles = [s.cycles for s in streams]
+    dram_cycles = sum(cycles) if machine.is_bus_shared else max(cycles)
+    terms = latency_terms(nest, machine, counts, streams)
+    steps = math.prod(math.prod(factors) for factors in nest.temporal)
+    return Cost(counts, streams, steps, dram_cycles, energy, max(terms.values()) + machine.pipeline_latency, terms)
+
+
+def cycles_for(count_bytes: int, rate: Rate) -> int:
+    """Cycles to move bytes at a rate, rounded up."""
+    return -(-count_bytes * rate[1] // rate[0]) if rate[0] else 0
+
+
+def latency_terms(
+    nest: Nest, machine: Machine, counts: Ints, streams: tuple[StreamCounts, StreamCounts, StreamCounts]
+) -> dict[str, int]:
+    """What could end last, each with the start and the end that it cannot overlap; the latency is the largest.
+
+    A resource that is busy b cycles starts after its head and is followed by its tail: compute waits for the first
+    tiles and is followed by the last drain; a DRAM stream of I or W starts at once and is followed by the steps that use its
+    last tile; O's starts when its first tile is done. Partial sums that come back are exposed on their link: the old tile
+    must be out before the new one comes in, and only then can it be used.
+    """
+    steps = math.prod(math.prod(factors) for factors in nest.temporal)
+    head = {t: streams[t].first_cycles + _inner_tile_cycles(nest, machine, t, READ) for t in (I, W)}
+    start = sum(head.values()) if machine.is_bus_shared else max(head.values())
+    end = streams[O].last_cycles + _inner_tile_cycles(nest, machine, O, WRITE)
+    exposed = _exposed_partial_sums(nest, machine)
+    compute = _compute_cycles(nest, machine) + exposed
+    spilled = nest.spilled() and nest.consumers(O)[0] != MACS
+    compute += streams[O].cycles - streams[O].last_cycles if spilled else 0
+    moves = transfers(nest, machine, counts)
+    if not machine.double_buffered[GLOBAL_BUFFER]:
+        compute += max(s.cycles for s in streams)
+    if not machine.double_buffered[PE]:
+        compute += max(moves["global_buffer"], moves["interconnect"])
+    residence = {t: steps // fetches(nest, t, nest.consumers(t)[0]) for t in (I, W, O)}
+    terms = {
+        "compute": start + compute + end,
+        "dram_I": streams[I].cycles + residence[I] + end,
+        "dram_W": streams[W].cycles + residence[W] + end,
+        "dram_O": start + residence[O] + streams[O].cycles,
+        **{name: start + busy + end for name, busy in moves.items()},
+    }
+    if machine.is_bus_shared:
+        terms["dram_bus"] = sum(s.cycles for s in streams) + min(residence[I], residence[W])
+    return terms
+
+
+def transfers(nest: Nest, machine: Machine, counts: Ints) -> dict[str, int]:
+    """Busy cycles of each level's ports and of the interconnect (Eq. 38)."""
+    busy = {}
+    for level, name in ((PE, "pe"), (GLOBAL_BUFFER, "global_buffer"), (ROW_BUFFER, "row_buffer")):
+        instances = math.prod(nest.array(d) for d in range(8)) if level == PE else 1
+        busy[name] = 0
+        for way in (READ, WRITE):
+            rate = machine.bandwidth[level][way]
+            load = [int(counts[level, t, way]) * nest.width(t, level) for t in (I, W, O)]
+            per_port = (rate[0] * instances, rate[1])
+            shared = (rate[0] * instances * machine.ports[level], rate[1])
+            busy[name] = max(busy[name], cycles_for(max(load), per_port), cycles_for(sum(load), shared))
+    busy["interconnect"] = cycles_for(_array_bytes(nest, counts), machine.interconnect)
+    return busy
+
+
+def _array_bytes(nest: Nest, counts: Ints) -> int:
+    """Bytes between the array and the levels outside it."""
+    total = 0
+    for t in (I, W, O):
+        chain = [DRAM, *nest.consumers(t)]
+        parent = chain[chain.index(PE) - 1] if nest.stored[PE][t] else chain[-2]
+        reads, writes = _link_elements(nest, counts, t, parent)
+        total += (reads + writes) * nest.width(t, PE)
+    return total
+
+
+def _link_elements(nest: Nest, counts: Ints, t: int, parent: int) -> tuple[int, int]:
+    """Elements read and written at the parent on its inner side."""
+    outer_reads = outer_writes = 0
+    if parent != DRAM:  # take off what the parent exchanges with its own parent: whole tiles
+        times = nest.reuse(t, parent)
+        tiles = fetches(nest, t, parent) // times
+        box = nest.box(t, parent)
+        outer_writes = tiles * box * (times - 1 if t == O else times)
+        outer_reads = tiles * box * times if t == O else 0
+    return int(counts[parent, t, READ]) - outer_reads, int(counts[parent, t, WRITE]) - outer_writes
+
+
+def _inner_links(nest: Nest, t: int) -> list[tuple[int, int]]:
+    """(parent, level) of the links inside DRAM's that move tiles."""
+    chain = [m for m in nest.consumers(t) if m != MACS]
+    return list(zip(chain, chain[1:], strict=False))
+
+
+def _tile_cycles(nest: Nest, machine: Machine, t: int, parent: int, level: int, way: int) -> int:
+    """Cycles of one tile's move over a link (an array tile at the PEs)."""
+    if level == PE:
+        elements = math.prod(axis_set(nest, t, PE, a).size for a in AXES[t][0])
+        holders = math.prod(nest.array(d) for d in IRRELEVANT[t])
+        if t == O:
+            elements *= 1 if machine.spatial_reduction else holders
+        elif not machine.multicast:
+            elements = math.prod(nest.array(d) for d in range(8)) * nest.box(t, PE)
+    else:
+        elements = nest.box(t, level)
+    return cycles_for(elements * nest.width(t, parent), machine.bandwidth[parent][way])
+
+
+def _inner_tile_cycles(nest: Nest, machine: Machine, t: int, way: int) -> int:
+    """Cycles that one tile needs through all links inside DRAM's."""
+    return sum(_tile_cycles(nest, machine, t, parent, level, way) for parent, level in _inner_links(nest, t))
+
+
+def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
+    """Cycles of the inner links on which partial sums come back."""
+    total = 0
+    for parent, level in _inner_links(nest, O):
+        times = nest.reuse(O, level)
+        if times > 1:
+            tiles = fetches(nest, O, level) // times
+            out = _tile_cycles(nest, machine, O, parent, level, WRITE)
+            back = _tile_cycles(nest, machine, O, parent, level, READ)
+            total += tiles * (times * out + (times - 1) * back)
+    return total
+
+
+def _compute_cycles(nest: Nest, machine: Machine) -> int:
+    """Array steps, each as long as its PE loops or the operands streamed past the PEs from an inner level."""
+    array_steps = math.prod(math.prod(nest.temporal[m]) for m in range(1, 4))
+    longest = math.prod(nest.temporal[PE])
+    for t in (I, W, O):
+        parent = nest.consumers(t)[-2] if len(nest.consumers(t)) > 1 else DRAM
+        if nest.stored[PE][t] or parent == DRAM:
+            continue
+        step = math.prod(axis_set(nest, t, MACS, a).size for a in AXES[t][0])
+        used = math.prod(nest.array(d) * nest.lanes(d) for d in range(8))
+        if not (machine.spatial_reduction if t == O else machine.multicast):
+            step = used
+        per_array_step = step * math.prod(nest.temporal[PE]) * nest.width(t, parent)
+        ways = (READ, WRITE) if t == O else (READ,)
+        longest = max(longest, sum(cycles_for(per_array_step, machine.bandwidth[parent][way]) for way in ways))
+    return array_steps * longest

@@ -1,0 +1,46 @@
+"""The seeds' estimates of row activations, beside the exact counts of `tables.stream`.
+
+None of these decides a mapping: they are kept to be compared with `dram_stream`. Each is its paper's text as it stands;
+where the text is open or cannot be meant, the docstring says which reading is taken and why. All know one bank with an
+open page, and none the page policy, so of a `Dram` only the row's size is used.
+"""
+
+from collections.abc import Callable
+
+from tables.estimators.hybrid_cost_model import hybrid_cost_model_activations
+from tables.estimators.pim_dls import pim_dls_activations
+from tables.estimators.pim_optimizer import pim_optimizer_activations
+from tables.nest import I, Nest, O, W
+from tables.stream import Dram
+
+#: Tensors that each estimator covers.
+COVERS: dict[str, tuple[int, ...]] = {
+    "pim_optimizer": (I, W, O),
+    "pim_dls": (I, W, O),
+    "hybrid_cost_model": (I,),
+}
+
+
+def _pim_optimizer(nest: Nest, t: int, dram: Dram) -> float:
+    """PIM Optimizer, Eq. 32."""
+    return pim_optimizer_activations(nest, t, dram.row_bytes)
+
+
+def _pim_dls(nest: Nest, t: int, dram: Dram) -> float:
+    """PIM-DLS, Eq. 7."""
+    return pim_dls_activations(nest, t, dram.row_bytes)
+
+
+def _hybrid_cost_model(nest: Nest, t: int, dram: Dram) -> float:
+    """HCM, Eq. 1; ValueError for another tensor than I."""
+    if t not in COVERS["hybrid_cost_model"]:
+        raise ValueError(f"hybrid_cost_model.t: must be the input, {I} (got {t})")
+    return hybrid_cost_model_activations(nest, dram.row_bytes)
+
+
+#: Estimated activations of a tensor's stream, by the estimator's name.
+ESTIMATORS: dict[str, Callable[[Nest, int, Dram], float]] = {
+    "pim_optimizer": _pim_optimizer,
+    "pim_dls": _pim_dls,
+    "hybrid_cost_model": _hybrid_cost_model,
+}

@@ -1,0 +1,135 @@
+"""The mapping as plain arrays, and what follows from it: extents, consumers, reuse, axis sets.
+
+Dims are R S P Q C K N G = 0..7, tensors I W O = 0..2, levels PE, global buffer, row buffer, DRAM = 0..3; the MACs, which
+hold nothing, are consumer -1.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+R, S, P, Q, C, K, N, G = range(8)
+I, W, O = range(3)
+MACS, PE, GLOBAL_BUFFER, ROW_BUFFER, DRAM = range(-1, 4)
+#: Irrelevant dims of I, W, O.
+IRRELEVANT = ((K,), (P, Q, N), (R, S, C))
+#: Axes of each tensor's two layouts, outermost first, as the dim that walks the axis (P: width, Q: height).
+AXES = (
+    ((N, G, C, Q, P), (N, Q, P, G, C)),
+    ((G, K, C, S, R), (S, R, C, G, K)),
+    ((N, G, K, Q, P), (N, Q, P, G, K)),
+)
+#: I's filter dim beside each output dim.
+FILTER_OF = {P: R, Q: S}
+
+
+class Nest(NamedTuple):
+    """One mapped layer.
+
+    temporal int[4][8] and spatial int[3][8] (H, W, Internal) factors; order: per level the dims with a factor above 1, outermost first;
+    stored bool[3][3]; layout index per tensor; block_h, block_w of a row-aligned I; strides and dilations (width,
+    height); width_bytes of I, W, O, partial sum.
+    """
+
+    temporal: tuple[tuple[int, ...], ...]
+    spatial: tuple[tuple[int, ...], ...]
+    order: tuple[tuple[int, ...], ...]
+    stored: tuple[tuple[bool, ...], ...]
+    layout: tuple[int, ...]
+    block_h: int
+    block_w: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    width_bytes: tuple[int, int, int, int]
+
+    def array(self, d: int) -> int:
+        """PEs along a dim."""
+        return self.spatial[0][d] * self.spatial[1][d]
+
+    def lanes(self, d: int) -> int:
+        """Lanes along a dim."""
+        return self.spatial[2][d]
+
+    def extent(self, level: int, d: int) -> int:
+        """e0, eA*T1, .. of a dim; level DRAM gives the bound (Eq. 22)."""
+        e = self.temporal[0][d] * self.lanes(d)
+        if level > PE:
+            e *= self.array(d) * math.prod(self.temporal[m][d] for m in range(1, level + 1))
+        return e
+
+    def consumers(self, t: int) -> list[int]:
+        """Who takes t's elements, outermost first, ending with the MACs: the storing levels below DRAM, then -1."""
+        return [m for m in (ROW_BUFFER, GLOBAL_BUFFER, PE) if self.stored[m][t]] + [MACS]
+
+    def stride_dilation(self, d: int) -> tuple[int, int]:
+        """Stride and dilation along the axis of P or Q."""
+        side = 0 if d == P else 1
+        return self.stride[side], self.dilation[side]
+
+    def input_span(self, level: int, d: int) -> int:
+        """Extent of I's box along the axis of P or Q at a level (Eq. 2, 3 on tile extents)."""
+        stride, dilation = self.stride_dilation(d)
+        return span(self.extent(level, d), self.extent(level, FILTER_OF[d]), stride, dilation)
+
+    def box(self, t: int, level: int) -> int:
+        """Elements of t's tile at a level (one PE's at level 0)."""
+        return math.prod(
+            self.input_span(level, a) if t == I and a in FILTER_OF else self.extent(level, a) for a in AXES[t][0]
+        )
+
+    def reuse(self, t: int, consumer: int) -> int:
+        """How often each tile of t is fetched into a consumer: the irrelevant loops outside it that are not free.
+
+        Free are those with no relevant loop inside them (above the consumer), across levels; at the MACs none is.
+        """
+        factor, free = 1, consumer != MACS
+        for level in range(consumer + 1, 4):
+            for d in reversed(self.order[level]):
+                if d not in IRRELEVANT[t]:
+                    free = False
+                elif not free:
+                    factor *= self.temporal[level][d]
+        return factor
+
+    def spilled(self) -> bool:
+        """Whether partial sums go to DRAM and come back."""
+        return self.reuse(O, self.consumers(O)[0]) > 1
+
+    def width(self, t: int, level: int) -> int:
+        """Bytes per element of t at a level; partial sums on chip, and in DRAM once they are spilled."""
+        if t == O and (level < ROW_BUFFER or self.spilled()):
+            return self.width_bytes[3]
+        return self.width_bytes[t]
+
+
+def span(outputs: int, filters: int, stride: int, dilation: int) -> int:
+    """Input positions from the first to the last that `outputs` x `filters` touch (Eq. 2)."""
+    return stride * (outputs - 1) + dilation * (filters - 1) + 1
+
+
+def axis_set(nest: Nest, t: int, consumer: int, axis: int) -> Ints:
+    """Sorted offsets along an axis of what one fetch into the consumer (one step at the MACs) brings in."""
+    if consumer > PE:
+        return np.arange(nest.input_span(consumer, axis) if t == I and axis in FILTER_OF else nest.extent(consumer, axis))
+    if t == I and axis in FILTER_OF:
+        filters = FILTER_OF[axis]
+        stride, dilation = nest.stride_dilation(axis)
+        pe_p, pe_r = nest.array(axis), nest.array(filters)
+        e0_p, e0_r = nest.extent(PE, axis), nest.extent(PE, filters)
+        if consumer == PE:
+            inside = np.arange(span(e0_p, e0_r, stride, dilation))
+        else:
+            inside = _sums(stride, nest.lanes(axis), dilation, nest.lanes(filters))
+        return np.unique(np.add.outer(_sums(stride * e0_p, pe_p, dilation * e0_r, pe_r), inside))
+    e0 = nest.extent(PE, axis)
+    inner = e0 if consumer == PE else nest.lanes(axis)
+    return _sums(e0, nest.array(axis), 1, inner)
+
+
+def _sums(step_a: int, count_a: int, step_b: int, count_b: int) -> Ints:
+    """All step_a*i + step_b*j, i outermost."""
+    return np.add.outer(step_a * np.arange(count_a), step_b * np.arange(count_b)).ravel()

@@ -1,0 +1,296 @@
+"""Per candidate tile of a sequential tensor: exact columns, and activations for every order of every loop outside it.
+
+A box tile is fetched X times each. With the rows of a scan's two ends known for every tile position:
+- closed = sum over tiles of the rows that a scan opens. With closed pages a stream opens exactly X * closed.
+- With open pages a scan saves its first activation only if the scan before it ended in that row. In a pass, row r offers at
+  most min(tiles that end in r, tiles that start in r) such pairs, in whatever order; matches = their sum.
+- A repeated pass goes round some super-tile E (the loops inside an irrelevant loop that is not free). If E lies in several
+  rows, going round it again opens each of them at least once more: again(E) = sum over super-tiles in several rows of
+  their rows. Each repetition therefore costs at least the minimum of again(E) over the E larger than the tile.
+- An output tile in several rows that comes back opens all its rows once more when it is written after it was read.
+- Where several loops run inside a box E before it changes, in whatever order, each pass over it opens all its rows but one that
+  the pass before may have left open: activations >= enclosed = closed(E) - (boxes - 1).
+So activations >= first + (X - 1) * more, with the columns below, for all orders, splits and repetitions of the loops
+outside the tile; with closed pages both sides are equal.
+"""
+
+import hashlib
+import itertools
+import math
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tables.jit import njit
+from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, O, span
+from tables.stream import Dram, _cycles, _scan, SEQUENTIAL, Tile
+
+#: Columns of the kernel's result.
+CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, FIRST_CYCLES, LAST_CYCLES = range(7)
+
+
+class LayerShape(NamedTuple):
+    """What shape tables depend on: bounds R S P Q C K N G, strides and dilations (width, height)."""
+
+    bounds: tuple[int, ...]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+
+
+class ShapeTable(NamedTuple):
+    """One row per (tile, layout): extents int[n, relevant dims], layout, and the counts of the module's docstring.
+
+    `columns` are exact, per pass; `end_cycles` is the time of the first scan (the last tile's, for outputs) by itself.
+    """
+
+    dims: tuple[int, ...]
+    extents: Ints
+    layout: Ints
+    first: Ints
+    more: Ints
+    enclosed: Ints
+    columns: Ints
+    end_cycles: Ints
+
+
+def divisors(n: int) -> list[int]:
+    """Divisors of n, ascending."""
+    small = [i for i in range(1, math.isqrt(n) + 1) if n % i == 0]
+    return small + [n // i for i in reversed(small) if i * i != n]
+
+
+@cache
+def _code_version() -> str:
+    """Hash of this package's sources: tables made by other code are never read."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+
+
+def cache_directory() -> Path:
+    """Where tables are kept between runs."""
+    root = os.environ.get("CPSAT_PIM_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache"), "cpsat-pim"
+    )
+    return Path(root)
+
+
+def shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable:
+    """Table of all tiles of t, from the disk cache if this very table was built before."""
+    key = hashlib.sha256(repr((_code_version(), shape, t, width, dram)).encode()).hexdigest()
+    path = cache_directory() / f"{key}.npz"
+    try:
+        with np.load(path) as stored:
+            return ShapeTable(tuple(int(d) for d in stored["dims"]), *(stored[name] for name in ShapeTable._fields[1:]))
+    except (OSError, ValueError, KeyError, EOFError):
+        pass  # not built yet, or unreadable: build it
+    table = build_shape_table(shape, t, width, dram)
+    _store(path, table)
+    return table
+
+
+def _store(path: Path, table: ShapeTable) -> None:
+    """Write a table in one step, so that a reader sees all of it or nothing; a full or read-only disk costs only time."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+            np.savez(file, **table._asdict())
+        os.replace(file.name, path)
+    except OSError:
+        return
+
+
+def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable:
+    """Build the table of `shape_table`."""
+    dims = tuple(d for d in range(8) if d not in IRRELEVANT[t] and shape.bounds[d] > 1)
+    choices = [divisors(shape.bounds[d]) for d in dims]
+    grid = tuple(len(c) for c in choices)
+    extents = np.array(list(itertools.product(*choices)), np.int64).reshape(-1, len(dims))
+    per_layout = []
+    for layout in range(2):
+        counts = np.zeros((len(extents), 7), np.int64)
+        _count_all(shape, t, width, dram, AXES[t][layout], dims, extents, counts)
+        first, more = _activations(shape, t, dram, dims, grid, extents, counts)
+        tiles = np.array([_tiles(shape, dims, row) for row in extents])
+        enclosed = np.maximum(counts[:, MARKED], counts[:, CLOSED] - tiles + 1)
+        end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
+        per_layout.append((np.full(len(extents), layout), first, more, enclosed, counts[:, COLUMNS], end))
+    columns = [np.concatenate(parts) for parts in zip(*per_layout, strict=True)]
+    return ShapeTable(dims, np.concatenate([extents] * 2), *columns)
+
+
+def _tiles(shape: LayerShape, dims: tuple[int, ...], row: Ints) -> int:
+    return math.prod(shape.bounds[d] // int(row[i]) for i, d in enumerate(dims))
+
+
+def _extent_of(dims: tuple[int, ...], row: Ints, d: int) -> int:
+    return int(row[dims.index(d)]) if d in dims else 1
+
+
+def _axis_box(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints, axis: int) -> int:
+    """Box extent along an axis."""
+    if t == I and axis in FILTER_OF:
+        side = 0 if axis == 2 else 1
+        outputs, filters = _extent_of(dims, row, axis), _extent_of(dims, row, FILTER_OF[axis])
+        return span(outputs, filters, shape.stride[side], shape.dilation[side])
+    return _extent_of(dims, row, axis)
+
+
+def _axis_starts(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints, axis: int) -> Ints:
+    """First index of every tile along an axis."""
+
+    def starts(d: int, step: int) -> Ints:
+        extent = _extent_of(dims, row, d)
+        return np.arange(shape.bounds[d] // extent) * extent * step
+
+    if t == I and axis in FILTER_OF:
+        side = 0 if axis == 2 else 1
+        return np.add.outer(starts(axis, shape.stride[side]), starts(FILTER_OF[axis], shape.dilation[side])).ravel()
+    return starts(axis, 1)
+
+
+def _tensor_sizes(shape: LayerShape, t: int, axes: tuple[int, ...]) -> list[int]:
+    whole = np.array(shape.bounds)
+    return [_axis_box(shape, t, tuple(range(8)), whole, axis) for axis in axes]
+
+
+def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],
+               extents: Ints, counts: Ints) -> None:  # fmt: skip
+    """Run the kernel for every tile. Modifies counts."""
+    sizes = _tensor_sizes(shape, t, axes)
+    strides = np.array([math.prod(sizes[i + 1 :]) for i in range(5)], np.int64) * width
+    rows = -(-math.prod(sizes) * width // dram.row_bytes)
+    seen = np.full((dram.row_bytes, 3), -1, np.int64)
+    for i in range(len(extents)):
+        box = np.array([_axis_box(shape, t, dims, extents[i], a) for a in axes], np.int64)
+        starts = [_axis_starts(shape, t, dims, extents[i], a) for a in axes]
+        segments = box_segments(box, strides, width)
+        seen[:, 0] = -1
+        count_tile(segments, strides, *starts, rows, dram, seen, counts[i])
+        tile = Tile(SEQUENTIAL, segments, 0, box, box, box, False, width)
+        last = sum(int(s[-1]) * int(stride) for s, stride in zip(starts, strides, strict=True))
+        counts[i, FIRST_CYCLES] = scan_cycles(0, tile, dram)
+        counts[i, LAST_CYCLES] = scan_cycles(last, tile, dram)
+
+
+@njit
+def scan_cycles(base: int, tile: Tile, dram: Dram) -> int:
+    """Cycles of one scan by itself."""
+    state, at = np.zeros(5, np.int64), np.zeros(5, np.int64)
+    at[0] = base
+    _scan(at, tile, dram, state, np.full(dram.banks, -1, np.int64))
+    return _cycles(state, dram)
+
+
+@njit
+def box_segments(box: Ints, strides: Ints, width: int) -> Ints:
+    """Byte segments int[n, 2] of a box in address order, axes outermost first, strides in bytes."""
+    length, axis = width, 4
+    while axis >= 0 and (strides[axis] == length or box[axis] == 1):
+        length *= box[axis]
+        axis -= 1
+    count = 1
+    for a in range(axis + 1):
+        count *= box[a]
+    segments = np.empty((count, 2), np.int64)
+    index = np.zeros(5, np.int64)
+    for i in range(count):
+        segments[i, 0] = np.sum(index * strides)
+        segments[i, 1] = length
+        for a in range(axis, -1, -1):
+            index[a] += 1
+            if index[a] < box[a]:
+                break
+            index[a] = 0
+    return segments
+
+
+@njit
+def _measure(base: int, segments: Ints, dram: Dram) -> tuple[int, int]:
+    """Rows and columns that a scan from a base address opens."""
+    rows, columns, last_row, last_column = 0, 0, -1, -1
+    for i in range(segments.shape[0]):
+        start = base + segments[i, 0]
+        end = start + segments[i, 1] - 1
+        rows += end // dram.row_bytes - start // dram.row_bytes + (start // dram.row_bytes != last_row)
+        columns += end // dram.column_bytes - start // dram.column_bytes + (start // dram.column_bytes != last_column)
+        last_row, last_column = end // dram.row_bytes, end // dram.column_bytes
+    return rows, columns
+
+
+@njit
+def count_tile(segments: Ints, strides: Ints, starts_a: Ints, starts_b: Ints, starts_c: Ints, starts_d: Ints,
+               starts_e: Ints, rows_total: int, dram: Dram, seen: Ints, out: Ints) -> None:  # fmt: skip
+    """Closed, matches, again, marked rows and columns over all positions of a tile. Modifies out, and seen as scratch.
+
+    Rows and columns of a scan depend on its base address modulo the row only, so each residue is measured once.
+    """
+    reach = segments[-1, 0] + segments[-1, 1] - 1
+    begins, ends = np.zeros(rows_total, np.int64), np.zeros(rows_total, np.int64)
+    out[:] = 0
+    for a in starts_a:
+        for b in starts_b:
+            for c in starts_c:
+                for d in starts_d:
+                    outer = a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]
+                    for e in starts_e:
+                        base = outer + e * strides[4]
+                        residue = base % dram.row_bytes
+                        if seen[residue, 0] < 0:
+                            seen[residue, 1], seen[residue, 2] = _measure(residue, segments, dram)
+                            seen[residue, 0] = 1
+                        rows = seen[residue, 1]
+                        out[CLOSED] += rows
+                        out[COLUMNS] += seen[residue, 2]
+                        if rows > 1:
+                            out[AGAIN] += rows
+                        begins[base // dram.row_bytes] += 1
+                        ends[(base + reach) // dram.row_bytes] += 1
+    out[MATCHES] = np.sum(np.minimum(begins, ends))
+    out[MARKED] = np.sum(begins + ends > 0)
+
+
+def _activations(shape: LayerShape, t: int, dram: Dram, dims: tuple[int, ...], grid: tuple[int, ...],
+                 extents: Ints, counts: Ints) -> tuple[Ints, Ints]:  # fmt: skip
+    """The columns `first` and `more` of the module's docstring."""
+    closed, again = counts[:, CLOSED], counts[:, AGAIN]
+    rescan = again if t == O else np.zeros_like(again)
+    if not dram.is_open:
+        return closed, closed * (2 if t == O else 1)
+    if dram.banks > 1:
+        # Several open rows: a scan may find any of its rows open. Every touched row is opened once; no more is promised.
+        return counts[:, MARKED], np.zeros_like(closed)
+    passes = closed - counts[:, MATCHES]
+    larger = _minimum_over_larger(again.reshape(grid)).ravel()
+    gapless = np.array([_covers(shape, t, dims, row) for row in extents])
+    more = np.maximum(passes, np.where(gapless, larger, 0)) + rescan
+    return np.maximum(passes, counts[:, MARKED]), more
+
+
+def _minimum_over_larger(values: Ints) -> Ints:
+    """Minimum over all entries that are larger in some axis and smaller in none; 0 where there is none."""
+    at_least = values
+    for axis in range(values.ndim):
+        at_least = np.flip(np.minimum.accumulate(np.flip(at_least, axis), axis), axis)
+    huge = np.iinfo(np.int64).max
+    result = np.full_like(values, huge)
+    for axis in range(values.ndim):
+        tail = np.delete(at_least, 0, axis)
+        pad = [(0, 0)] * values.ndim
+        pad[axis] = (0, 1)
+        result = np.minimum(result, np.pad(tail, pad, constant_values=huge))
+    return np.where(result == huge, 0, result)
+
+
+def _covers(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints) -> bool:
+    """Whether neighbouring tiles leave no element between them, so that a super-tile is a box."""
+    if t != I:
+        return True
+    return all(
+        shape.stride[side] <= shape.dilation[side] * (_extent_of(dims, row, filters) - 1) + 1
+        and (shape.dilation[side] == 1 or shape.bounds[filters] == 1)
+        for side, filters in ((0, 0), (1, 1))
+    )

@@ -1,0 +1,311 @@
+"""Exact column accesses, row activations and DRAM cycles of one tensor's stream.
+
+A stream is a sequence of scans. A scan is a list of contiguous byte segments: the same list for every tile but for its
+base address, except for a row-aligned I, whose windows cut the layout's blocks differently.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tables.jit import njit
+from tables.nest import AXES, FILTER_OF, IRRELEVANT, MACS, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
+
+#: Slots of a bank state: columns, activations, cycles of closed runs, columns in the open run, last column of the scan.
+COLUMNS, ACTIVATIONS, CYCLES, RUN, LAST = range(5)
+#: How a tile's bytes are found: packed tensor, one block of a row-aligned tensor, a window over blocks.
+SEQUENTIAL, BLOCK, WINDOW = range(3)
+
+
+class Dram(NamedTuple):
+    """Geometry (bytes) and timing (cycles) of a tensor's banks."""
+
+    row_bytes: int
+    column_bytes: int
+    banks: int
+    is_open: bool
+    tRCD: int
+    tRP: int
+    tRAS: int
+    tRC: int
+    tRTP: int
+    tCCD: int
+    RL: int
+    burst: int
+
+
+class Tile(NamedTuple):
+    """What one scan reads: `segments` int[n, 2] (first byte, bytes) from the tile's base; blocks and windows as below.
+
+    `window`, `block`: extents per axis N G C H W of a row-aligned I; `strides`: blocks from one to the next along each.
+    """
+
+    mode: int
+    segments: Ints
+    block_bytes: int
+    window: Ints
+    block: Ints
+    strides: Ints
+    channels_last: bool
+    width: int
+
+
+class StreamCounts(NamedTuple):
+    """Totals of a stream, and the cycles that its first scan and its last tile take by themselves."""
+
+    columns: int
+    activations: int
+    cycles: int
+    first_cycles: int
+    last_cycles: int
+
+
+@njit
+def period(n: int, dram: Dram) -> int:
+    """Cycles from one activation to the next with n column accesses between."""
+    return max(dram.tRC, max(dram.tRAS, dram.tRCD + (n - 1) * dram.tCCD + dram.tRTP) + dram.tRP)
+
+
+@njit
+def last_run(n: int, dram: Dram) -> int:
+    """Cycles from the last activation to the end of the last burst."""
+    return dram.tRCD + (n - 1) * dram.tCCD + dram.RL + dram.burst if n > 0 else 0
+
+
+@njit
+def place(block: int, block_bytes: int, dram: Dram) -> int:
+    """First byte of a row-aligned block (Eq. 52-56; departs from 54: blocks that fit a row never straddle one)."""
+    if block_bytes <= dram.row_bytes:
+        per_row = dram.row_bytes // block_bytes
+        return block // per_row * dram.row_bytes + block % per_row * block_bytes
+    return block * (-(-block_bytes // dram.row_bytes)) * dram.row_bytes
+
+
+@njit
+def _touch(start: int, length: int, dram: Dram, state: Ints, rows: Ints) -> None:
+    """Access the bytes [start, start + length): columns, and rows per bank. Modifies state and rows."""
+    per_row = dram.row_bytes // dram.column_bytes
+    column = start // dram.column_bytes
+    end = (start + length - 1) // dram.column_bytes
+    if column == state[LAST]:
+        column += 1
+    while column <= end:
+        row = column // per_row
+        last = min(end, (row + 1) * per_row - 1)
+        if rows[row % dram.banks] != row:
+            rows[row % dram.banks] = row
+            if state[RUN] > 0:
+                state[CYCLES] += period(state[RUN], dram)
+            state[ACTIVATIONS] += 1
+            state[RUN] = 0
+        state[RUN] += last - column + 1
+        state[COLUMNS] += last - column + 1
+        column = last + 1
+    state[LAST] = end
+
+
+@njit
+def _touch_window(at: Ints, tile: Tile, dram: Dram, state: Ints, rows: Ints) -> None:
+    """A window over a row-aligned I that starts at element `at` (N G C H W), block by block in address order."""
+    size = tile.block
+    first = at // size * tile.strides
+    outer = size[0] if tile.channels_last else size[0] * size[1] * size[2]
+    inner = size[1] * size[2] if tile.channels_last else 1
+    for bh in range(at[3] // size[3], (at[3] + tile.window[3] - 1) // size[3] + 1):
+        h0 = max(at[3] - bh * size[3], 0)
+        h1 = min(at[3] + tile.window[3] - bh * size[3], size[3])
+        for bw in range(at[4] // size[4], (at[4] + tile.window[4] - 1) // size[4] + 1):
+            w0 = max(at[4] - bw * size[4], 0)
+            w1 = min(at[4] + tile.window[4] - bw * size[4], size[4])
+            number = first[0] + first[1] + first[2] + bh * tile.strides[3] + bw * tile.strides[4]
+            base = place(number, tile.block_bytes, dram)
+            for o in range(outer):
+                for h in range(h0, h1):
+                    byte = base + ((o * size[3] + h) * size[4] + w0) * inner * tile.width
+                    _touch(byte, (w1 - w0) * inner * tile.width, dram, state, rows)
+
+
+@njit
+def _scan(at: Ints, tile: Tile, dram: Dram, state: Ints, rows: Ints) -> None:
+    """One scan of the tile at a position. Modifies state and rows."""
+    state[LAST] = -1
+    if tile.mode == WINDOW:
+        _touch_window(at, tile, dram, state, rows)
+    else:
+        base = at[0] if tile.mode == SEQUENTIAL else place(at[0], tile.block_bytes, dram)
+        for i in range(tile.segments.shape[0]):
+            _touch(base + tile.segments[i, 0], tile.segments[i, 1], dram, state, rows)
+    if not dram.is_open:
+        rows[:] = -1
+
+
+@njit
+def _cycles(state: Ints, dram: Dram) -> int:
+    """Cycles of the stream, were it to end here."""
+    return state[CYCLES] + last_run(state[RUN], dram)
+
+
+@njit
+def _advance(index: Ints, at: Ints, loops: Ints, steps: Ints) -> bool:
+    """Next iteration of the loop nest; False after the last. Modifies index and at."""
+    for i in range(loops.shape[0] - 1, -1, -1):
+        index[i] += 1
+        at += steps[i]
+        if index[i] < loops[i, 0]:
+            return True
+        at -= steps[i] * loops[i, 0]
+        index[i] = 0
+    return False
+
+
+@njit
+def _returns(index: Ints, loops: Ints) -> bool:
+    """Whether this tile was fetched before: some irrelevant loop is past its first iteration."""
+    for i in range(loops.shape[0]):
+        if loops[i, 1] == 1 and index[i] > 0:
+            return True
+    return False
+
+
+@njit
+def walk_stream(
+    loops: Ints, steps: Ints, tile: Tile, is_output: bool, dram: Dram
+) -> tuple[int, int, int, int, int]:
+    """Scan every fetched tile of a stream in loop order; the fields of `StreamCounts`.
+
+    loops int[m, 2]: factor, 1 if irrelevant, outermost first; steps int[m, 5]: what one iteration adds to the tile's
+    position: N G C H W elements for a window, else byte address or block number in column 0. An output tile is read
+    when it returns and written when it is left.
+    """
+    state, rows = np.zeros(5, np.int64), np.full(dram.banks, -1, np.int64)
+    index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
+    left = np.zeros(5, np.int64)
+    first_cycles = 0
+    more = True
+    while more:
+        if not is_output or _returns(index, loops):
+            _scan(at, tile, dram, state, rows)
+        if first_cycles == 0:
+            first_cycles = _cycles(state, dram)
+        left[:] = at
+        more = _advance(index, at, loops, steps)
+        if is_output:
+            _scan(left, tile, dram, state, rows)
+    alone = np.zeros(5, np.int64)
+    _scan(left, tile, dram, alone, np.full(dram.banks, -1, np.int64))
+    return state[COLUMNS], state[ACTIVATIONS], _cycles(state, dram), first_cycles, _cycles(alone, dram)
+
+
+@njit
+def merge_segments(starts: Ints, length: int) -> Ints:
+    """Join sorted equal segments that touch: int[n, 2] of first byte and bytes."""
+    merged = np.empty((starts.shape[0], 2), np.int64)
+    n = 0
+    for start in starts:
+        if n and merged[n - 1, 0] + merged[n - 1, 1] == start:
+            merged[n - 1, 1] += length
+        else:
+            merged[n, 0], merged[n, 1] = start, length
+            n += 1
+    return merged[:n].copy()
+
+
+def segments(sets: list[Ints], strides: list[int], width: int) -> Ints:
+    """Byte segments of the product of per-axis offset sets, outermost axis first, in address order."""
+    starts = np.zeros(1, np.int64)
+    for offsets, stride in zip(sets, strides, strict=True):
+        starts = np.add.outer(starts, offsets * stride * width).ravel()
+    return merge_segments(starts, width)
+
+
+def _strides(sizes: list[int]) -> list[int]:
+    """Elements (or blocks) from one index to the next along each axis of a packed array."""
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, strides[0] * size)
+    return strides
+
+
+def stream_loops(nest: Nest, t: int, consumer: int) -> list[tuple[int, int, int, int]]:
+    """Loops that drive t's fetches into a consumer, outermost first: (dim, level, factor, extent of one iteration).
+
+    Free loops (`Nest.reuse`) are left out; one iteration of a level-m loop moves by the extent of what is inside it.
+    """
+    found = []
+    for level in range(consumer, 3):
+        for d in reversed(nest.order[level + 1]):
+            if found or consumer == MACS or d not in IRRELEVANT[t]:
+                inside = _extent_inside(nest, level + 1, d)
+                found.append((d, level + 1, nest.temporal[level + 1][d], inside))
+    return found[::-1]
+
+
+def _extent_inside(nest: Nest, level: int, d: int) -> int:
+    """Indices of d that one iteration of its loop at a level covers (or steps over)."""
+    if level == 0:
+        return nest.lanes(d)
+    return nest.extent(0, d) * nest.array(d) if level == 1 else nest.extent(level - 1, d)
+
+
+def dram_stream(nest: Nest, t: int, dram: Dram) -> StreamCounts:
+    """Exact counts of t's DRAM stream under a mapping."""
+    consumer = nest.consumers(t)[0]
+    axes = AXES[t][nest.layout[t]]
+    width = nest.width(t, 3)
+    sizes = [nest.input_span(3, a) if t == I and a in FILTER_OF else nest.extent(3, a) for a in axes]
+    none = np.zeros(5, np.int64)
+    if consumer == ROW_BUFFER:
+        box = [nest.input_span(ROW_BUFFER, a) if t == I and a in FILTER_OF else nest.extent(ROW_BUFFER, a) for a in axes]
+        block = list(box)
+        if t == I:
+            block = [nest.block_h if a == Q else nest.block_w if a == P else b for a, b in zip(axes, box, strict=True)]
+        grid = [-(-size // b) for size, b in zip(sizes, block, strict=True)]
+        strides = _strides(grid)
+        block_bytes = int(np.prod(block)) * width
+        mode = WINDOW if t == I else BLOCK
+        tile = Tile(mode, np.array([[0, block_bytes]]), block_bytes, none, none, none, nest.layout[t] == 1, width)
+        if t == I:
+            canonical = AXES[I][0]
+            pick = [axes.index(a) for a in canonical]
+            tile = tile._replace(
+                window=np.array([box[i] for i in pick]),
+                block=np.array([block[i] for i in pick]),
+                strides=np.array([strides[i] for i in pick]),
+            )
+    else:
+        strides = _strides(sizes)
+        sets = [axis_set(nest, t, consumer, a) for a in axes]
+        tile = Tile(SEQUENTIAL, segments(sets, strides, width), 0, none, none, none, False, width)
+    loops, steps = [], []
+    for d, _, factor, inside in stream_loops(nest, t, consumer):
+        step = [0] * 5
+        if d not in IRRELEVANT[t]:
+            axis, amount = _axis_step(nest, t, d, inside)
+            position = axes.index(axis)
+            if tile.mode == WINDOW:
+                step[AXES[I][0].index(axis)] = amount
+            elif tile.mode == BLOCK:
+                step[0] = amount // box[position] * strides[position]
+            else:
+                step[0] = amount * strides[position] * width
+        loops.append((factor, int(d in IRRELEVANT[t])))
+        steps.append(step)
+    return StreamCounts(
+        *walk_stream(
+            np.array(loops, np.int64).reshape(-1, 2),
+            np.array(steps, np.int64).reshape(-1, 5),
+            tile,
+            t == O,
+            dram,
+        )
+    )
+
+
+def _axis_step(nest: Nest, t: int, d: int, indices: int) -> tuple[int, int]:
+    """Axis that a dim walks and how far `indices` of the dim move along it."""
+    if t == I:
+        for axis, filters in FILTER_OF.items():
+            if d in (axis, filters):
+                stride, dilation = nest.stride_dilation(axis)
+                return axis, indices * (stride if d == axis else dilation)
+    return d, indices

@@ -1,0 +1,234 @@
+"""Reading networks and shapes: what is read, and the one line that a mistake gets."""
+
+from pathlib import Path
+
+import pytest
+
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import Network, NetworkNode, network_names, parse_shape, read_network
+
+HEAD = "version: 1\nlayers:\n"
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    """Write `net.yaml` in a directory of its own and return its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_file(text: str | bytes) -> str:
+        Path("net.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+        return "net.yaml"
+
+    return write_file
+
+
+def complaint(name: object) -> str:
+    """The message of the ValueError that reading raises; it is one line."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_network(name)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- Networks --------------------------------------------------------------------------------------------------------
+
+
+def test_packaged_networks_are_read_by_name():
+    """Each network that the package lists can be read and is called so."""
+    assert "resnet50" in network_names()
+    assert [read_network(name).name for name in network_names()] == list(network_names())
+
+
+def test_layer_has_the_shape_graph_and_count_of_the_file(write):
+    """Every key arrives where it belongs."""
+    text = """
+version: 1
+name: two
+bytes: {input: 2, weight: 1, output: 2, psum: 4}
+layers:
+- {name: a, R: 3, S: 2, P: 5, Q: 4, C: 6, K: 7, N: 8, G: 9, stride: [2, 1], dilation: [1, 3], after: [input]}
+- {name: b, count: 3, weights: false, after: [a, input]}
+"""
+    network = read_network(write(text))
+    widths = {"input_bytes": 2, "weight_bytes": 1, "output_bytes": 2, "psum_bytes": 4}
+    a = ConvWorkload(name="a", R=3, S=2, P=5, Q=4, C=6, K=7, N=8, G=9, stride=(2, 1), dilation=(1, 3), **widths)
+    assert network == Network(
+        name="two",
+        layers=[
+            NetworkNode(name="a", after=["input"], workload=a),
+            NetworkNode(
+                name="b", count=3, after=["a", "input"], workload=ConvWorkload(name="b", **widths), weights=False
+            ),
+        ],
+    )
+
+
+def test_absent_keys_have_defaults(write):
+    """The file's stem names the network, layers follow each other, everything else is 1."""
+    network = read_network(write(HEAD + "- {name: a}\n- {name: b}\n"))
+    assert network.name == "net"
+    assert [node.after for node in network.layers] == [("input",), ("a",)]
+    assert network.layers[1] == NetworkNode(name="b", after=["a"], workload=ConvWorkload(name="b"))
+
+
+def test_totals_count_repeated_layers_and_leave_out_activations(write):
+    """2 x (3*4) of one layer and 5*6 MACs of a product of activations, which has no weights."""
+    network = read_network(write(HEAD + "- {name: a, C: 3, K: 4, count: 2}\n- {name: b, C: 5, K: 6, weights: false}\n"))
+    assert network.total_macs == 2 * 12 + 30
+    assert network.total_weights == 2 * 12
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ("- {name: a, P: 0}", "net.yaml:3: a: P: must be a positive integer (got 0)"),
+        ("- {name: a, P: -1}", "net.yaml:3: a: P: must be a positive integer (got -1)"),
+        ("- {name: a, P: 1.5}", "net.yaml:3: a: P: must be a positive integer (got 1.5)"),
+        ("- {name: a, P: '5'}", "net.yaml:3: a: P: must be a positive integer (got 5)"),
+        ("- {name: a, P: 010}", "net.yaml:3: a: P: must be a positive integer (got 010)"),
+        ("- {name: a, P: 1:30}", "net.yaml:3: a: P: must be a positive integer (got 1:30)"),
+        ("- {name: a, P: true}", "net.yaml:3: a: P: must be a positive integer (got true)"),
+        ("- {name: a, P: [1]}", "net.yaml:3: a: P: must be a positive integer (got a list)"),
+        ("- {name: a, P: }", "net.yaml:3: a: P: must be a positive integer (got nothing)"),
+        ("- {name: a, count: 0}", "net.yaml:3: a: count: must be a positive integer (got 0)"),
+        ("- name: a\n  K: 2\n  C: x", "net.yaml:5: a: C: must be a positive integer (got x)"),
+        ("- {name: a, stride: 2}", "net.yaml:3: a: stride: must be two positive integers [width, height] (got 2)"),
+        (
+            "- {name: a, stride: [1]}",
+            "net.yaml:3: a: stride: must be two positive integers [width, height] (got a list)",
+        ),
+        ("- {name: a, dilation: [1, 0]}", "net.yaml:3: a: dilation: must be a positive integer (got 0)"),
+        ("- {name: a, weights: no}", "net.yaml:3: a: weights: must be true or false (got no)"),
+        ("- {name: a, sride: [2, 2]}", "net.yaml:3: a: unknown key sride, did you mean 'stride'?"),
+        ("- {name: a, P: 1, P: 2}", "net.yaml:3: a: P: is given twice"),
+        ("- {P: 1}", "net.yaml:3: layer 1: name: is missing"),
+        ("- {name: a}\n- {name: 5}", "net.yaml:4: layer 2: name: must be text, in quotes if need be (got 5)"),
+        ("- {name: input}", "net.yaml:3: input: name: 'input' is the network's input"),
+        ("- {name: a}\n- {name: a}", "net.yaml:4: a: name: there is a layer of this name already"),
+        ("- {name: a, after: [b]}\n- {name: b}", "net.yaml:3: a: after: no earlier layer is named 'b'"),
+        ("- {name: a, after: [a]}", "net.yaml:3: a: after: no earlier layer is named 'a'"),
+        (
+            "- {name: conv1}\n- {name: b, after: [conv2]}",
+            "net.yaml:4: b: after: no earlier layer is named 'conv2', did you mean 'conv1'?",
+        ),
+        ("- {name: a, after: input}", "net.yaml:3: a: after: must be a list of layer names or [input] (got input)"),
+        ("- {name: a, after: [1]}", "net.yaml:3: a: after: must be text, in quotes if need be (got 1)"),
+        (
+            "- {name: a, C: 3000000000, K: 3000000000}",
+            "net.yaml:3: a: ConvWorkload: the product of the bounds must stay below 2^62 (got 9000000000000000000)",
+        ),
+    ],
+)
+def test_mistake_in_a_layer_names_line_layer_and_key(write, layers, message):
+    """The line is that of the value, the layer is called by its name or number."""
+    assert complaint(write(HEAD + layers)) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "net.yaml: is empty"),
+        ("# nothing\n", "net.yaml: is empty"),
+        ("just text", "net.yaml:1: must be a mapping with the keys version, name, bytes, layers"),
+        ("layers: [{name: a}]", "net.yaml:1: version: is missing (this program reads 1)"),
+        ("version: 2\nlayers: [{name: a}]", "net.yaml:1: version: must be 1 (got 2)"),
+        ("version: 1", "net.yaml:1: layers: must be a list of at least one layer"),
+        ("version: 1\nlayers: []", "net.yaml:2: layers: must be a list of at least one layer"),
+        ("version: 1\nlayers: {a: 1}", "net.yaml:2: layers: must be a list of at least one layer"),
+        ("version: 1\nlayer: [{name: a}]", "net.yaml:2: unknown key layer, did you mean 'layers'?"),
+        ("version: 1\nname: 3\nlayers: [{name: a}]", "net.yaml:2: name: must be text, in quotes if need be (got 3)"),
+        (
+            "version: 1\nbytes: 2\nlayers: [{name: a}]",
+            "net.yaml:2: bytes: must be a mapping with the keys input, weight, output, psum",
+        ),
+        (
+            "version: 1\nbytes: {psum: 0}\nlayers: [{name: a}]",
+            "net.yaml:2: bytes: psum: must be a positive integer (got 0)",
+        ),
+        (
+            "version: 1\nbytes: {output: 2}\nlayers: [{name: a}]",
+            "net.yaml:3: a: ConvWorkload.psum_bytes: must be at least output_bytes (2) (got 1)",
+        ),
+        ("version: 1\nlayers: [\n", "net.yaml:3: is not YAML: expected the node content, but found '<stream end>'"),
+        ("a: 1\n---\nb: 1\n", "net.yaml:2: is not YAML: but found another document"),
+        ("x: " + "[" * 5000 + "]" * 5000, "net.yaml: is nested too deeply"),
+        (b"\xff\xfe\x00\x01", "net.yaml: is not a YAML text file"),
+        (b"\x00\x01\x02", "net.yaml: is not a YAML text file"),
+    ],
+)
+def test_mistake_in_a_file_is_one_line(write, text, message):
+    """Whatever is in the file, the answer names it and what is wrong."""
+    assert complaint(write(text)) == message
+
+
+def test_file_that_cannot_be_read_is_one_line(write, tmp_path):
+    """A missing file and a directory."""
+    (tmp_path / "dir.yaml").mkdir()
+    write("")
+    assert complaint("none.yaml") == "none.yaml: cannot be read: No such file or directory"
+    assert complaint(Path("dir.yaml")) == "dir.yaml: cannot be read: Is a directory"
+
+
+def test_unknown_name_is_met_with_the_nearest():
+    """A slip gets a suggestion, anything else the list."""
+    assert "did you mean 'resnet50'?" in complaint("resnet5")
+    assert "there are alexnet, bert-base, " in complaint("xyz")
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ([], "Network.layers: must have at least one layer (got none)"),
+        (["a", "a"], "Network.layers: a: name: there is a layer of this name already"),
+    ],
+)
+def test_networks_built_in_code_obey_the_same_rules(layers, message):
+    """A network is checked on construction, not only when read."""
+    nodes = [NetworkNode(name=name, workload=ConvWorkload()) for name in layers]
+    with pytest.raises(ValueError, match=r".") as caught:
+        Network(name="n", layers=nodes)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("field", [{"count": 0}, {"weights": 1}, {"name": ""}, {"workload": None}])
+def test_nodes_are_checked_on_construction(field):
+    """The message names the field."""
+    with pytest.raises(ValueError, match=rf"NetworkNode\.{next(iter(field))}: must be "):
+        NetworkNode(**{"name": "a", "workload": ConvWorkload()} | field)
+
+
+# --- Shapes ----------------------------------------------------------------------------------------------------------
+
+
+def test_shape_is_read_from_text():
+    """Bounds, one stride for both axes, a dilation each for width and height; spaces do no harm."""
+    assert parse_shape("R=3,S=3,P=56,Q=28,C=64,K=128,N=2,G=4,stride=2,dilation=1x2") == ConvWorkload(
+        R=3, S=3, P=56, Q=28, C=64, K=128, N=2, G=4, stride=(2, 2), dilation=(1, 2)
+    )
+    assert parse_shape(" C = 4 , K=2,stride=2x1") == ConvWorkload(C=4, K=2, stride=(2, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "shape: must be key=value, separated by commas (got '')"),
+        ("R=3,,S=3", "shape: must be key=value, separated by commas (got '')"),
+        ("resnet50", "shape: must be key=value, separated by commas (got 'resnet50')"),
+        ("R=", "shape: R must be a positive integer (got '')"),
+        ("R=0", "shape: R must be a positive integer (got '0')"),
+        ("R=-1", "shape: R must be a positive integer (got '-1')"),
+        ("R=1.5", "shape: R must be a positive integer (got '1.5')"),
+        ("R=1e3", "shape: R must be a positive integer (got '1e3')"),
+        ("R=1,R=1", "shape: R is given twice"),
+        ("X=1", "shape: unknown key 'X', there are R, S, P, Q, C, K, N, G, stride, dilation"),
+        ("strid=1", "shape: unknown key 'strid', did you mean 'stride'?"),
+        ("stride=2x", "shape: stride must be a positive integer or two, width x height, like 2x1 (got '2x')"),
+        ("stride=1x1x1", "shape: stride must be a positive integer or two, width x height, like 2x1 (got '1x1x1')"),
+        ("stride=0x1", "shape: stride must be a positive integer or two, width x height, like 2x1 (got '0x1')"),
+    ],
+)
+def test_mistake_in_a_shape_is_one_line(text, message):
+    """The key and the value are named."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        parse_shape(text)
+    assert str(caught.value) == message

@@ -1,0 +1,53 @@
+"""The package's one compiler decorator, and the records its kernels share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+import numba
+import numpy as np
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+Record: TypeAlias = Any
+"""One np.record; its fields are int64, scalars or arrays of a fixed shape, and are named by a `record_type`."""
+
+
+def drop_stale_cache(package: Path) -> None:
+    """Delete the package's cache indices that are older than any of its sources.
+
+    To numba a cached kernel is current as long as its own file is. It has compiled the kernels of other files into it
+    and does not notice when those change, and the truth must not come from code that is no longer there.
+    """
+    newest = max(source.stat().st_mtime for source in package.glob("*.py"))
+    for index in (package / "__pycache__").glob("*.nbi"):
+        if index.stat().st_mtime < newest:
+            index.unlink(missing_ok=True)
+
+
+drop_stale_cache(Path(__file__).parent)
+
+
+def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Compile a function on ints, arrays, records and NamedTuples of them.
+
+    `cache`: compiling the walk takes far longer than most walks. No `fastmath` (everything is an integer) and no
+    `parallel` (a walk is a sequence). The undecorated function stays at `.py_func`.
+    """
+    compiled: Callable[_Arguments, _Result] = numba.njit(cache=True)(function)
+    return compiled
+
+
+def record_type(**shapes: tuple[int, ...]) -> "np.dtype[np.void]":
+    """Return the type of a record of int64 fields of these shapes; `()` is a plain number.
+
+    What the walk changes at every step lives in records rather than in NamedTuples of arrays: numba passes a record
+    as one pointer, but counts references to every array of a NamedTuple in every call, which took most of the time.
+    """
+    return np.dtype((np.record, [(name, np.int64, shape) for name, shape in shapes.items()]))
+
+
+def new_record(kind: "np.dtype[np.void]") -> Record:
+    """Return a record of zeros. Only for callers outside kernels: a kernel would free it while still pointing at it."""
+    return np.zeros(1, kind)[0]

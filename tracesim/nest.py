@@ -1,0 +1,141 @@
+"""The walk over the temporal loops, and the identity of the tile each level would hold (sections 3 and 4)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tracesim.axes import OUTPUT
+from tracesim.jit import Record, kernel, record_type
+from tracesim.records import Flags, Ints
+from tracesim.tiles import Geometry
+
+MAX_LOOPS = 32
+"""Four levels of eight dims."""
+
+STEP_SET = 3
+"""The identity after those of the tiles at levels 0 (the array tile), 1 and 2: what one step uses."""
+
+ODOMETER = record_type(
+    loops=(),
+    outer=(),
+    digits=(MAX_LOOPS,),
+    factors=(MAX_LOOPS,),
+    identity=(3, 4),
+    identity_step=(MAX_LOOPS, 3, 4),
+    tiles=(3, 4),
+    coordinate=(3, 5),
+    coordinate_step=(MAX_LOOPS, 3, 5),
+)
+"""A counter over so many `loops`, outermost first, with `digits` and `factors`. The first `outer` lie outside the PEs.
+
+`identity` [tensor][level 0..2, STEP_SET]: the tile's number: the indices of the tensor's relevant loops outside the
+level, as one mixed-radix number. `identity_step` [loop]: what one turn of the loop adds. `tiles`: how many there are.
+`coordinate` [tensor][axis]: of the first element that the current step uses. When a tile is entered all loops inside
+its level stand at 0, so then it is that tile's first element as well. `coordinate_step` [loop].
+"""
+
+
+@kernel
+def set_loops(odometer: Record, loops: Ints, geometry: Geometry) -> None:
+    """Set an odometer of zeros to the loops (rows level, dim, factor)."""
+    odometer.loops = loops.shape[0]
+    odometer.outer = (loops[:, 0] > 0).sum()
+    odometer.tiles[:] = 1
+    for loop in range(odometer.loops - 1, -1, -1):
+        level, dim, factor = loops[loop]
+        odometer.factors[loop] = factor
+        for tensor in range(3):
+            coefficients = geometry.coefficients[tensor, :, dim]
+            odometer.coordinate_step[loop, tensor] = coefficients * geometry.weights[level, dim]
+            for held_at in range(4):
+                if coefficients.any() and (held_at == STEP_SET or level > held_at):
+                    odometer.identity_step[loop, tensor, held_at] = odometer.tiles[tensor, held_at]
+                    odometer.tiles[tensor, held_at] *= factor
+
+
+@kernel
+def advance_array_step(odometer: Record) -> bool:
+    """Go to the next array step; after the last one back to the first, and return False."""
+    return advance(odometer, 0, odometer.outer)
+
+
+@kernel
+def advance_step(odometer: Record) -> bool:
+    """Go to the next step of the array step; after its last one back to its first, and return False."""
+    return advance(odometer, odometer.outer, odometer.loops)
+
+
+@kernel
+def advance(odometer: Record, first: int, end: int) -> bool:
+    """Go to the next iteration of the loops first..end-1; after their last one back to 0, and return False."""
+    for loop in range(end - 1, first - 1, -1):
+        digit = odometer.digits[loop]
+        if digit + 1 < odometer.factors[loop]:
+            turn(odometer, loop, 1)
+            return True
+        if digit:
+            turn(odometer, loop, -digit)
+    return False
+
+
+@kernel
+def turn(odometer: Record, loop: int, by: int) -> None:
+    """Move one digit and all that depends on it."""
+    odometer.digits[loop] += by
+    for tensor in range(3):
+        for held_at in range(4):
+            odometer.identity[tensor, held_at] += by * odometer.identity_step[loop, tensor, held_at]
+        for axis in range(5):
+            odometer.coordinate[tensor, axis] += by * odometer.coordinate_step[loop, tensor, axis]
+
+
+@kernel
+def steps_in_array_step(odometer: Record) -> int:
+    """Return the number of steps (iterations of T0) in an array step."""
+    steps = 1
+    for loop in range(odometer.outer, odometer.loops):
+        steps *= odometer.factors[loop]
+    return steps
+
+
+@kernel
+def first_visit(visited: Flags, level: int, tile: int) -> bool:
+    """Return whether a tile of O is entered for the first time, and remember it in `visited` bool[level][tile]."""
+    first = not visited[level, tile]
+    visited[level, tile] = True
+    return first
+
+
+class Visits(NamedTuple):
+    """What a walk over all array steps saw, as if every level stored every tensor (levels change independently).
+
+    `entered` int64[level 0..2][tensor]: how often a tile was entered. `first` int64[level]: O's first visits.
+    `array_steps`, and `steps_each`: the steps of one.
+    """
+
+    entered: Ints
+    first: Ints
+    array_steps: int
+    steps_each: int
+
+
+@kernel
+def count_visits(odometer: Record) -> Visits:
+    """Walk all array steps and count the tiles entered."""
+    entered = np.zeros((3, 3), np.int64)
+    first = np.zeros(3, np.int64)
+    held = np.full((3, 3), -1, np.int64)
+    visited = np.zeros((3, odometer.tiles[OUTPUT, 0]), np.bool_)
+    array_steps = 0
+    while True:
+        for level in range(3):
+            for tensor in range(3):
+                tile = odometer.identity[tensor, level]
+                if tile != held[level, tensor]:
+                    held[level, tensor] = tile
+                    entered[level, tensor] += 1
+                    if tensor == OUTPUT and first_visit(visited, level, tile):
+                        first[level] += 1
+        array_steps += 1
+        if not advance_array_step(odometer):
+            return Visits(entered, first, array_steps, steps_in_array_step(odometer))

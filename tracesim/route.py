@@ -1,0 +1,110 @@
+"""Each tensor's links from level to level, and the time of the moves that do not touch DRAM (section 6)."""
+
+import itertools
+
+import numpy as np
+
+from tracesim.axes import DRAM, OUTPUT, PE, READ, ROW_BUFFER, WRITE
+from tracesim.jit import Record, new_record, record_type
+from tracesim.nest import Visits
+from tracesim.records import Device, Flags, Ints
+from tracesim.traffic import Moves, innermost, parents
+
+LINKS = 12
+"""Links of three tensors into levels 0, 1, 2 and to the MACs. The one after them is a shared DRAM bus."""
+
+TO_MACS = 3
+"""The link after those into levels 0, 1 and 2: from the innermost storing level straight to the MACs."""
+
+PARTIAL_SUM = 3
+"""Entry of `Nest.width_bytes`."""
+
+ROUTE = record_type(
+    stored=(3, 3),
+    parent=(3, 3),
+    innermost=(3,),
+    link=(4, 3),
+    is_double=(3,),
+    fetch_cycles=(3, 3),
+    drain_cycles=(3,),
+    use_cycles=(3,),
+    first_use_cycles=(),
+    rereads_copies=(),
+)
+"""How each tensor moves. Fields are indexed [level 0..2][tensor] unless said.
+
+`stored`; `parent`; `innermost` [tensor]: 3 is DRAM. `link` [level 0..2, TO_MACS][tensor]: number of the link into it.
+`is_double` [level]. `fetch_cycles`, and `drain_cycles` [level] of O: over links whose parent is not DRAM.
+`use_cycles` [tensor]: of one array step's stream over the link to the MACs, when that does not come from DRAM.
+`first_use_cycles`: O's on the first visit of its array tile.
+`rereads_copies`: a step reads some of its own copies of O's partial sums even on the first visit.
+"""
+
+
+def level_widths(width_bytes: Ints, spills: bool) -> Ints:
+    """Return int64[4, 3]: bytes of an element at [level] of [tensor].
+
+    O is held as partial sums on chip, and in the row buffer and DRAM too if some are read back from DRAM (section 1).
+    """
+    widths = np.empty((4, 3), np.int64)
+    widths[:] = width_bytes[:3]
+    widths[: 4 if spills else ROW_BUFFER, OUTPUT] = width_bytes[PARTIAL_SUM]
+    return widths
+
+
+def plan_route(stored: Flags, device: Device, moves: Moves, visits: Visits, widths: Ints) -> Record:
+    """Return the record ROUTE."""
+    route = new_record(ROUTE)
+    route.stored[:] = stored
+    route.parent[:] = parents(stored)
+    route.innermost[:] = innermost(stored)
+    route.link[:] = _number_links(stored, device.shared_bus)
+    route.is_double[:ROW_BUFFER] = device.double_buffered
+    route.rereads_copies = moves.rereads_copies
+    _time_moves(route, device, moves, widths)
+    _time_streams(route, device, moves, visits, widths)
+    return route
+
+
+def _number_links(stored: Flags, shared_bus: bool) -> Ints:
+    """Return int64[4, 3]: the number of the link into [level 0..2, TO_MACS] of [tensor]."""
+    links = np.arange(LINKS).reshape(TO_MACS + 1, 3)
+    if shared_bus:
+        links[:TO_MACS][parents(stored) == DRAM] = LINKS
+        links[TO_MACS][innermost(stored) == DRAM] = LINKS
+    return links
+
+
+def _time_moves(route: Record, device: Device, moves: Moves, widths: Ints) -> None:
+    """Set the time of each tile's way in, and O's way out, by the bytes that its parent reads or writes."""
+    stored, outer = route.stored.tolist(), route.parent.tolist()
+    for level, tensor in itertools.product(range(3), range(3)):
+        parent = outer[level][tensor]
+        if not stored[level][tensor] or parent == DRAM:
+            continue
+        width = int(widths[parent, tensor])
+        to_level, _ = moves.fetch[level][tensor]
+        route.fetch_cycles[level, tensor] = _transfer_cycles(device, parent, READ, to_level * width)
+        if tensor == OUTPUT:
+            from_level, _ = moves.drain[level]
+            route.drain_cycles[level] = _transfer_cycles(device, parent, WRITE, from_level * width)
+
+
+def _time_streams(route: Record, device: Device, moves: Moves, visits: Visits, widths: Ints) -> None:
+    """Set the time of an array step's stream from the level on chip that stores a tensor innermost."""
+    for tensor in np.flatnonzero((route.innermost != PE) & (route.innermost != DRAM)).tolist():
+        level = int(route.innermost[tensor])
+        width = int(widths[level, tensor])
+        elems = int(visits.steps_each) * moves.use[tensor]
+        route.use_cycles[tensor] = _transfer_cycles(device, level, READ, elems * width)
+        if tensor == OUTPUT:
+            write_cycles = _transfer_cycles(device, level, WRITE, elems * width)
+            route.use_cycles[tensor] += write_cycles
+            first_reads = (elems - moves.outputs) * width
+            route.first_use_cycles = write_cycles + _transfer_cycles(device, level, READ, first_reads)
+
+
+def _transfer_cycles(device: Device, level: int, way: int, moved_bytes: int) -> int:
+    """Return the cycles that so many bytes take at a level's bandwidth; none without a limit."""
+    numerator, denominator = device.bandwidth[level, way].tolist()
+    return -(-moved_bytes * denominator // numerator) if numerator else 0

@@ -1,0 +1,149 @@
+"""Which coordinates a tile holds, found by marking them one by one (section 3).
+
+All tiles of one kind are translates of each other, so one enumeration, at the origin, serves them all.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tracesim.axes import axis_coefficients
+from tracesim.jit import kernel
+from tracesim.records import Flags, Ints, Nest
+
+ARRAY, STEP, LANES = 3, 4, 5
+"""Kinds of tiles after the boxes of levels 0 (one PE), 1 and 2: of all used PEs; of one step; of one PE's step."""
+
+KINDS = 6
+
+
+class Geometry(NamedTuple):
+    """A nest's dims measured.
+
+    `coefficients` int64[3, 5, 8]: see `axes.axis_coefficients`. `weights` int64[5, 8]: see `digit_weights`.
+    `factors` int64[4, 8]: T0..T3 per dim. `spatial` int64[3, 8]. `elems` int64[KINDS, 3]: of a tile of each tensor.
+    """
+
+    coefficients: Ints
+    weights: Ints
+    factors: Ints
+    spatial: Ints
+    elems: Ints
+
+
+@kernel
+def measure_geometry(nest: Nest) -> Geometry:
+    """Return the nest's geometry."""
+    factors = np.ones((4, 8), np.int64)
+    for loop in range(nest.loops.shape[0]):
+        level, dim, factor = nest.loops[loop]
+        factors[level, dim] = factor
+    weights = digit_weights(factors, nest.spatial)
+    elems = np.ones((KINDS, 3), np.int64)
+    geometry = Geometry(axis_coefficients(nest.conv), weights, factors, nest.spatial, elems)
+    for kind in range(KINDS):
+        shape = tile_shape(geometry, kind)
+        for tensor in range(3):
+            for axis in range(5):
+                elems[kind, tensor] *= axis_coordinates(geometry.coefficients[tensor, axis], shape).size
+    return geometry
+
+
+@kernel
+def digit_weights(factors: Ints, spatial: Ints) -> Ints:
+    """Return int64[5, 8]: how far an index moves when the digit T0, T1, T2 or T3 (rows 0..3) moves by one.
+
+    Row 4 is the bound. Digits are ordered T3, T2, T1, H, W, T0, Internal, so rows 1, 2 and 3 are the extents eA, e1
+    and e2 as well.
+    """
+    weights = np.empty((5, 8), np.int64)
+    weights[0] = spatial[2]
+    weights[1] = weights[0] * factors[0] * spatial[0] * spatial[1]
+    for level in range(1, 4):
+        weights[level + 1] = weights[level] * factors[level]
+    return weights
+
+
+class Shape(NamedTuple):
+    """The loop indices of one kind of tile, per dim: `pitch * i + j` for i in range(copies), j in range(extent).
+
+    `solid`: along an axis the `extent` indices stand for their full span, gaps included; else for themselves.
+    """
+
+    copies: Ints
+    pitch: Ints
+    extent: Ints
+    solid: bool
+
+
+@kernel
+def tile_shape(geometry: Geometry, kind: int) -> Shape:
+    """Return the loop indices of a kind of tile."""
+    spatial, one = geometry.spatial, np.ones(8, np.int64)
+    pes = spatial[0] * spatial[1]
+    pe_extent = geometry.weights[0] * geometry.factors[0]
+    if kind == ARRAY:
+        return Shape(pes, pe_extent, pe_extent, True)
+    if kind == STEP:
+        return Shape(pes, pe_extent, spatial[2], False)
+    if kind == LANES:
+        return Shape(one, one, spatial[2], False)
+    if kind == 0:
+        return Shape(one, one, pe_extent, True)
+    return Shape(one, one, geometry.weights[kind + 1], True)
+
+
+@kernel
+def axis_coordinates(coefficients: Ints, shape: Shape) -> Ints:
+    """Return the sorted coordinates along one axis (coefficients int64[8]) of the tile at the origin."""
+    marks = np.ones(1, np.bool_)
+    span = 1
+    for dim in range(8):
+        step = coefficients[dim]
+        if step:
+            marks = spread(marks, step * shape.pitch[dim], shape.copies[dim])
+            span += step * (shape.extent[dim] - 1)
+            if not shape.solid:
+                marks = spread(marks, step, shape.extent[dim])
+    if shape.solid:
+        marks = spread(marks, 1, span)
+    return np.flatnonzero(marks)
+
+
+@kernel
+def spread(marks: Flags, step: int, count: int) -> Flags:
+    """Return marks at x + step * i for every marked x and every i in range(count)."""
+    reached = np.zeros(marks.size + step * (count - 1), np.bool_)
+    for x in range(marks.size):
+        if marks[x]:
+            for i in range(count):
+                reached[x + step * i] = True
+    return reached
+
+
+@kernel
+def tile_coordinates(geometry: Geometry, kind: int, tensor: int) -> tuple[Ints, Ints]:
+    """Return the coordinates along each axis of the tile at the origin, and how many there are; it is their product.
+
+    int64[5, largest count], row a filled up to the a-th of the counts int64[5].
+    """
+    shape = tile_shape(geometry, kind)
+    longest = 0
+    for axis in range(5):
+        longest = max(longest, axis_coordinates(geometry.coefficients[tensor, axis], shape).size)
+    coordinates = np.zeros((5, longest), np.int64)
+    counts = np.empty(5, np.int64)
+    for axis in range(5):
+        along = axis_coordinates(geometry.coefficients[tensor, axis], shape)
+        counts[axis] = along.size
+        coordinates[axis, : along.size] = along
+    return coordinates, counts
+
+
+@kernel
+def tensor_extent(geometry: Geometry, tensor: int) -> Ints:
+    """Return int64[5]: a tensor's elements along each axis, one more than the last coordinate there is."""
+    extent = np.ones(5, np.int64)
+    for axis in range(5):
+        extent[axis] += (geometry.coefficients[tensor, axis] * (geometry.weights[4] - 1)).sum()
+    return extent
