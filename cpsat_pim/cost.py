@@ -55,7 +55,7 @@ class Figures:
 
 @frozen(kw_only=True)
 class Prediction:
-    """Predicted figures and what each resource would allow: latency is the largest of `bounds` plus the pipeline latency."""
+    """Predicted figures and what each resource allows: latency is the largest of `bounds` plus the pipeline's."""
 
     figures: Figures
     bounds: dict[str, int]
@@ -63,7 +63,7 @@ class Prediction:
 
 def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
     """Exact counts, energy and predicted latency of a legal mapping."""
-    cost = exact_cost(to_nest(layer, mapping), to_machine(arch))
+    cost = exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
     figures = Figures(
         latency_cycles=cost.latency_cycles,
         compute_cycles=cost.compute_cycles,
@@ -76,7 +76,7 @@ def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Pre
     return Prediction(figures=figures, bounds=cost.latency_terms)
 
 
-def to_nest(layer: ConvWorkload, mapping: Mapping) -> Nest:
+def to_nest(layer: ConvWorkload, mapping: Mapping, spatial_reduction: bool = True) -> Nest:
     """The mapping as `tables` reads it."""
     return Nest(
         temporal=mapping.temporal,
@@ -89,6 +89,7 @@ def to_nest(layer: ConvWorkload, mapping: Mapping) -> Nest:
         stride=layer.stride,
         dilation=layer.dilation,
         width_bytes=layer.width_bytes,
+        spatial_reduction=spatial_reduction,
     )
 
 

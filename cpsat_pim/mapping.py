@@ -30,9 +30,10 @@ def _table(rows: Any) -> tuple[tuple[Any, ...], ...]:
 class Mapping:
     """One layer's mapping; whether it is legal on a machine is `check`'s business.
 
-    `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are factors; `order[m]` lists the dims whose
-    factor at m is above 1, outermost first; `stored[m][t]`, m = PE..row buffer (Eq. 6; at the row buffer: row-aligned, Eq. 7);
-    `layout[t]` indexes `LAYOUT_ORDERS`; `block_h`, `block_w` are the blocks of a row-aligned input (Eq. 8, 9), else 0.
+    `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are factors; `order[m]` lists the dims
+    whose factor at m is above 1, outermost first; `stored[m][t]`, m = PE..row buffer (Eq. 6; at the row buffer:
+    row-aligned, Eq. 7); `layout[t]` indexes `LAYOUT_ORDERS`; `block_h`, `block_w` are the blocks of a row-aligned input
+    (Eq. 8, 9), else 0.
     """
 
     temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=_table)
@@ -73,7 +74,8 @@ class Mapping:
 
     def innermost(self, tensor: Tensor) -> Level:
         """The innermost level that stores the tensor."""
-        return next((m for m in (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER) if self.stored[m][tensor]), Level.DRAM)
+        buffers = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+        return next((m for m in buffers if self.stored[m][tensor]), Level.DRAM)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what `simulate` reads back."""

@@ -32,7 +32,7 @@ class Nest(NamedTuple):
 
     temporal int[4][8] and spatial int[3][8] (H, W, Internal) factors; order: per level the dims with a factor above 1, outermost first;
     stored bool[3][3]; layout index per tensor; block_h, block_w of a row-aligned I; strides and dilations (width,
-    height); width_bytes of I, W, O, partial sum.
+    height); width_bytes of I, W, O, partial sum; spatial_reduction as in `cost.Machine`.
     """
 
     temporal: tuple[tuple[int, ...], ...]
@@ -45,6 +45,7 @@ class Nest(NamedTuple):
     stride: tuple[int, int]
     dilation: tuple[int, int]
     width_bytes: tuple[int, int, int, int]
+    spatial_reduction: bool = True
 
     def array(self, d: int) -> int:
         """PEs along a dim."""
@@ -97,7 +98,12 @@ class Nest(NamedTuple):
 
     def spilled(self) -> bool:
         """Whether partial sums go to DRAM and come back."""
-        return self.reuse(O, self.consumers(O)[0]) > 1
+        return self.reuse(O, self.consumers(O)[0]) > 1 or self.rereads_copies()
+
+    def rereads_copies(self) -> bool:
+        """Whether a step that adds its sums in DRAM itself reads back copies of an output that it has just begun."""
+        copies = math.prod(self.array(d) * self.lanes(d) for d in IRRELEVANT[O])
+        return self.consumers(O)[0] == MACS and copies > 1 and not self.spatial_reduction
 
     def width(self, t: int, level: int) -> int:
         """Bytes per element of t at a level; partial sums on chip, and in DRAM once they are spilled."""

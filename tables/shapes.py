@@ -8,8 +8,9 @@ A box tile is fetched X times each. With the rows of a scan's two ends known for
   rows, going round it again opens each of them at least once more: again(E) = sum over super-tiles in several rows of
   their rows. Each repetition therefore costs at least the minimum of again(E) over the E larger than the tile.
 - An output tile in several rows that comes back opens all its rows once more when it is written after it was read.
-- Where several loops run inside a box E before it changes, in whatever order, each pass over it opens all its rows but one that
-  the pass before may have left open: activations >= enclosed = closed(E) - (boxes - 1).
+- Where loops run inside a box E before it changes, in whatever order, a pass over E begins at its lowest address, ends at its
+  highest and opens all its rows: the first two lines hold for E in place of the tile.
+- With one loop per dim outside the tile, the order alone decides which neighbours follow each other: `ordered` is the least over all orders.
 So activations >= first + (X - 1) * more, with the columns below, for all orders, splits and repetitions of the loops
 outside the tile; with closed pages both sides are equal.
 """
@@ -26,9 +27,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tables.jit import njit
-from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, O, span
+from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, O, P, span
 from tables.stream import Dram, _cycles, _scan, SEQUENTIAL, Tile
 
+#: Tiles of a pass up to which the best order is counted exactly.
+_MOST_ORDERED_TILES = 2048
 #: Columns of the kernel's result.
 CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, FIRST_CYCLES, LAST_CYCLES = range(7)
 
@@ -42,17 +45,19 @@ class LayerShape(NamedTuple):
 
 
 class ShapeTable(NamedTuple):
-    """One row per (tile, layout): extents int[n, relevant dims], layout, and the counts of the module's docstring.
+    """One row per (tile, layout, kind): extents int[n, relevant dims] and the counts of the module's docstring.
 
+    `is_strided` (I of a 1x1 layer with a stride): the scan takes only the positions in use, not their span.
     `columns` are exact, per pass; `end_cycles` is the time of the first scan (the last tile's, for outputs) by itself.
     """
 
     dims: tuple[int, ...]
     extents: Ints
     layout: Ints
+    is_strided: Ints
     first: Ints
     more: Ints
-    enclosed: Ints
+    ordered: Ints
     columns: Ints
     end_cycles: Ints
 
@@ -109,21 +114,22 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
     choices = [divisors(shape.bounds[d]) for d in dims]
     grid = tuple(len(c) for c in choices)
     extents = np.array(list(itertools.product(*choices)), np.int64).reshape(-1, len(dims))
-    per_layout = []
-    for layout in range(2):
-        counts = np.zeros((len(extents), 7), np.int64)
-        _count_all(shape, t, width, dram, AXES[t][layout], dims, extents, counts)
-        first, more = _activations(shape, t, dram, dims, grid, extents, counts)
-        tiles = np.array([_tiles(shape, dims, row) for row in extents])
-        enclosed = np.maximum(counts[:, MARKED], counts[:, CLOSED] - tiles + 1)
-        end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
-        per_layout.append((np.full(len(extents), layout), first, more, enclosed, counts[:, COLUMNS], end))
-    columns = [np.concatenate(parts) for parts in zip(*per_layout, strict=True)]
-    return ShapeTable(dims, np.concatenate([extents] * 2), *columns)
+    parts = []
+    for strided in (False, True) if can_be_strided(shape, t) else (False,):
+        for layout in range(2):
+            counts = np.zeros((len(extents), 7), np.int64)
+            _count_all(shape, t, width, dram, AXES[t][layout], dims, extents, strided, counts)
+            first, more = _activations(shape, t, dram, dims, grid, extents, counts)
+            ordered = _ordered(shape, t, width, dram, AXES[t][layout], dims, extents, first, counts)
+            end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
+            kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
+            parts.append((extents, *kind, first, more, ordered, counts[:, COLUMNS], end))
+    return ShapeTable(dims, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _tiles(shape: LayerShape, dims: tuple[int, ...], row: Ints) -> int:
-    return math.prod(shape.bounds[d] // int(row[i]) for i, d in enumerate(dims))
+def can_be_strided(shape: LayerShape, t: int) -> bool:
+    """Whether scans of I may skip positions and still be a regular grid: 1x1 filters with a stride."""
+    return t == I and max(shape.stride) > 1 and shape.bounds[0] == shape.bounds[1] == 1
 
 
 def _extent_of(dims: tuple[int, ...], row: Ints, d: int) -> int:
@@ -158,7 +164,7 @@ def _tensor_sizes(shape: LayerShape, t: int, axes: tuple[int, ...]) -> list[int]
 
 
 def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],
-               extents: Ints, counts: Ints) -> None:  # fmt: skip
+               extents: Ints, strided: bool, counts: Ints) -> None:  # fmt: skip
     """Run the kernel for every tile. Modifies counts."""
     sizes = _tensor_sizes(shape, t, axes)
     strides = np.array([math.prod(sizes[i + 1 :]) for i in range(5)], np.int64) * width
@@ -167,7 +173,12 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
     for i in range(len(extents)):
         box = np.array([_axis_box(shape, t, dims, extents[i], a) for a in axes], np.int64)
         starts = [_axis_starts(shape, t, dims, extents[i], a) for a in axes]
-        segments = box_segments(box, strides, width)
+        if strided:
+            box = np.array([_extent_of(dims, extents[i], a) for a in axes], np.int64)
+            pace = np.array([shape.stride[0 if a == P else 1] if a in FILTER_OF else 1 for a in axes])
+            segments = box_segments(box, strides * pace, width)
+        else:
+            segments = box_segments(box, strides, width)
         seen[:, 0] = -1
         count_tile(segments, strides, *starts, rows, dram, seen, counts[i])
         tile = Tile(SEQUENTIAL, segments, 0, box, box, box, False, width)
@@ -211,14 +222,43 @@ def box_segments(box: Ints, strides: Ints, width: int) -> Ints:
 @njit
 def _measure(base: int, segments: Ints, dram: Dram) -> tuple[int, int]:
     """Rows and columns that a scan from a base address opens."""
-    rows, columns, last_row, last_column = 0, 0, -1, -1
+    row_shift, column_shift = _shift(dram.row_bytes), _shift(dram.column_bytes)
+    if row_shift < 0 or column_shift < 0:
+        return _touched(base, segments, dram.row_bytes), _touched(base, segments, dram.column_bytes)
+    return _touched_shifted(base, segments, row_shift), _touched_shifted(base, segments, column_shift)
+
+
+@njit
+def _shift(size: int) -> int:
+    """log2 of a power of two, else -1."""
+    shift = 0
+    while 1 << shift < size:
+        shift += 1
+    return shift if 1 << shift == size else -1
+
+
+@njit
+def _touched(base: int, segments: Ints, size: int) -> int:
+    """Blocks of a size that a scan touches; segments ascend, so a block repeats only from one to the next."""
+    count, last = 0, -1
     for i in range(segments.shape[0]):
-        start = base + segments[i, 0]
-        end = start + segments[i, 1] - 1
-        rows += end // dram.row_bytes - start // dram.row_bytes + (start // dram.row_bytes != last_row)
-        columns += end // dram.column_bytes - start // dram.column_bytes + (start // dram.column_bytes != last_column)
-        last_row, last_column = end // dram.row_bytes, end // dram.column_bytes
-    return rows, columns
+        start = (base + segments[i, 0]) // size
+        end = (base + segments[i, 0] + segments[i, 1] - 1) // size
+        count += end - start + (start != last)
+        last = end
+    return count
+
+
+@njit
+def _touched_shifted(base: int, segments: Ints, shift: int) -> int:
+    """`_touched` for a power of two: a shift is several times faster than a division."""
+    count, last = 0, -1
+    for i in range(segments.shape[0]):
+        start = (base + segments[i, 0]) >> shift
+        end = (base + segments[i, 0] + segments[i, 1] - 1) >> shift
+        count += end - start + (start != last)
+        last = end
+    return count
 
 
 @njit
@@ -230,7 +270,7 @@ def count_tile(segments: Ints, strides: Ints, starts_a: Ints, starts_b: Ints, st
     """
     reach = segments[-1, 0] + segments[-1, 1] - 1
     begins, ends = np.zeros(rows_total, np.int64), np.zeros(rows_total, np.int64)
-    out[:] = 0
+    closed = columns = again = 0
     for a in starts_a:
         for b in starts_b:
             for c in starts_c:
@@ -238,17 +278,18 @@ def count_tile(segments: Ints, strides: Ints, starts_a: Ints, starts_b: Ints, st
                     outer = a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]
                     for e in starts_e:
                         base = outer + e * strides[4]
-                        residue = base % dram.row_bytes
+                        row = base // dram.row_bytes
+                        residue = base - row * dram.row_bytes
                         if seen[residue, 0] < 0:
                             seen[residue, 1], seen[residue, 2] = _measure(residue, segments, dram)
-                            seen[residue, 0] = 1
+                            seen[residue, 0] = (residue + reach) // dram.row_bytes
                         rows = seen[residue, 1]
-                        out[CLOSED] += rows
-                        out[COLUMNS] += seen[residue, 2]
-                        if rows > 1:
-                            out[AGAIN] += rows
-                        begins[base // dram.row_bytes] += 1
-                        ends[(base + reach) // dram.row_bytes] += 1
+                        closed += rows
+                        columns += seen[residue, 2]
+                        again += rows * (rows > 1)
+                        begins[row] += 1
+                        ends[row + seen[residue, 0]] += 1
+    out[CLOSED], out[COLUMNS], out[AGAIN] = closed, columns, again
     out[MATCHES] = np.sum(np.minimum(begins, ends))
     out[MARKED] = np.sum(begins + ends > 0)
 
@@ -268,6 +309,84 @@ def _activations(shape: LayerShape, t: int, dram: Dram, dims: tuple[int, ...], g
     gapless = np.array([_covers(shape, t, dims, row) for row in extents])
     more = np.maximum(passes, np.where(gapless, larger, 0)) + rescan
     return np.maximum(passes, counts[:, MARKED]), more
+
+
+def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],
+             extents: Ints, first: Ints, counts: Ints) -> Ints:  # fmt: skip
+    """Activations of one pass in the best order of one loop per dim; the bound `first` where that is too much work."""
+    if not dram.is_open or dram.banks > 1:
+        return first
+    sizes = _tensor_sizes(shape, t, axes)
+    strides = {a: math.prod(sizes[i + 1 :]) * width for i, a in enumerate(axes)}
+    ordered = first.copy()
+    for i, row in enumerate(extents):
+        trips = np.array([shape.bounds[d] // int(e) for d, e in zip(dims, row, strict=True)], np.int64)
+        if trips.prod() > _MOST_ORDERED_TILES:
+            continue
+        steps = np.array([_step_bytes(shape, t, strides, d, int(e)) for d, e in zip(dims, row, strict=True)], np.int64)
+        looped = trips > 1
+        reach = sum((_axis_box(shape, t, dims, row, a) - 1) * strides[a] for a in axes)
+        matches = most_matches(trips[looped], steps[looped], reach + width - 1, dram.row_bytes)
+        ordered[i] = max(first[i], counts[i, CLOSED] - matches)
+    return ordered
+
+
+def _step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int, extent: int) -> int:
+    """Bytes from one tile to the next along a dim."""
+    for side, (axis, filters) in enumerate(FILTER_OF.items()):
+        if t == I and d == axis:
+            return extent * shape.stride[side] * strides[axis]
+        if t == I and d == filters:
+            return extent * shape.dilation[side] * strides[axis]
+    return extent * strides[d]
+
+
+@njit
+def most_matches(trips: Ints, steps: Ints, reach: int, row_bytes: int) -> int:
+    """Most scans of a pass that can begin in the row where the one before ended, over all orders of the loops.
+
+    When loop d moves on, the loops inside it go from their last iteration to their first; so the count depends on d and on
+    the set of loops inside it, and the best order is built inside out over sets.
+    """
+    n = trips.shape[0]
+    best = np.zeros(1 << n, np.int64)
+    for inside in range(1 << n):
+        back = 0
+        for e in range(n):
+            if inside >> e & 1:
+                back += (trips[e] - 1) * steps[e]
+        for d in range(n):
+            if inside >> d & 1:
+                continue
+            grown = inside | 1 << d
+            found = best[inside] + _matches_of(trips, steps, reach, row_bytes, d, grown, back)
+            best[grown] = max(best[grown], found)
+    return best[(1 << n) - 1]
+
+
+@njit
+def _matches_of(trips: Ints, steps: Ints, reach: int, row_bytes: int, d: int, inner: int, back: int) -> int:
+    """Matches when loop d moves on, over all iterations of the loops outside it; the loops inside lie `back` bytes ahead."""
+    n = trips.shape[0]
+    index = np.zeros(n, np.int64)
+    base, found = 0, 0
+    while True:
+        for i in range(trips[d] - 1):
+            end = base + i * steps[d] + back + reach
+            found += end // row_bytes == (base + (i + 1) * steps[d]) // row_bytes
+        moved = False
+        for e in range(n):
+            if inner >> e & 1:
+                continue
+            index[e] += 1
+            base += steps[e]
+            if index[e] < trips[e]:
+                moved = True
+                break
+            base -= steps[e] * trips[e]
+            index[e] = 0
+        if not moved:
+            return found
 
 
 def _minimum_over_larger(values: Ints) -> Ints:

@@ -169,13 +169,13 @@ def _returns(index: Ints, loops: Ints) -> bool:
 
 @njit
 def walk_stream(
-    loops: Ints, steps: Ints, tile: Tile, is_output: bool, dram: Dram
+    loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, dram: Dram
 ) -> tuple[int, int, int, int, int]:
     """Scan every fetched tile of a stream in loop order; the fields of `StreamCounts`.
 
     loops int[m, 2]: factor, 1 if irrelevant, outermost first; steps int[m, 5]: what one iteration adds to the tile's
     position: N G C H W elements for a window, else byte address or block number in column 0. An output tile is read
-    when it returns and written when it is left.
+    when it returns (with `always_reads` on its first visit too) and written when it is left.
     """
     state, rows = np.zeros(5, np.int64), np.full(dram.banks, -1, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
@@ -183,7 +183,7 @@ def walk_stream(
     first_cycles = 0
     more = True
     while more:
-        if not is_output or _returns(index, loops):
+        if not is_output or always_reads or _returns(index, loops):
             _scan(at, tile, dram, state, rows)
         if first_cycles == 0:
             first_cycles = _cycles(state, dram)
@@ -296,6 +296,7 @@ def dram_stream(nest: Nest, t: int, dram: Dram) -> StreamCounts:
             np.array(steps, np.int64).reshape(-1, 5),
             tile,
             t == O,
+            t == O and nest.rereads_copies(),
             dram,
         )
     )

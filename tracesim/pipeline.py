@@ -12,7 +12,7 @@ Where section 6 leaves a choice:
   cycles once an array step, add up.
 - A shared DRAM bus serves requests in the order in which the loop nest makes them: array step by array step, and in
   one I, W, O's old tile, O's new tile, then the streams of I, W, O. No request overtakes one that still waits.
-- Ports, the interconnect and the PEs' own bandwidth limit no link.
+- Ports, the interconnect and the PEs' own bandwidth limit no link (but see `route.longest_transfer`).
 """
 
 from typing import NamedTuple

@@ -46,9 +46,10 @@ class Device(NamedTuple):
     `timing` int64[8]: tRCD, tRP, tRAS, tRC, tRTP, tCCD_L, RL, BL.
     `access_fj` int64[4, 2]: [level][read, write] per element.
     `bandwidth` int64[3, 2, 2]: [level 0..2][read, write][numerator, denominator] in bytes per cycle; 0 = no limit.
-    `ports` int64[3], `interconnect` int64[2]: limits that section 6 puts on a level's total, not on a link; the
-    simulated pipeline has links only, so these two and `bandwidth[0]` are checked but do not slow it.
+    `ports` int64[3], `interconnect` int64[2]: limits that section 6 puts on a level's total, not on a link. The
+    simulated pipeline has links only; these two and `bandwidth[0]` bound the latency from below.
     `double_buffered` bool[2]: of levels 0 and 1; the row buffer never is.
+    `reduction_latency`: cycles from a step to its result, paid once.
     """
 
     row_bytes: int

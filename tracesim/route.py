@@ -106,5 +106,26 @@ def _time_streams(route: Record, device: Device, moves: Moves, visits: Visits, w
 
 def _transfer_cycles(device: Device, level: int, way: int, moved_bytes: int) -> int:
     """Return the cycles that so many bytes take at a level's bandwidth; none without a limit."""
-    numerator, denominator = device.bandwidth[level, way].tolist()
-    return -(-moved_bytes * denominator // numerator) if numerator else 0
+    return _cycles_at(device.bandwidth[level, way], moved_bytes)
+
+
+def longest_transfer(device: Device, accesses: Ints, crossings: list[int], widths: Ints, used_pes: int) -> int:
+    """Return the longest time that a level's ports in one direction, or the interconnect, are busy (section 6).
+
+    `accesses` as in `Trace`, `crossings` per tensor: elements. A level's port serves one tensor at a time. Level 0 is
+    `used_pes` buffers with ports of their own.
+    """
+    crossing_bytes = sum(elems * int(width) for elems, width in zip(crossings, widths[PE], strict=True))
+    busy = [_cycles_at(device.interconnect, crossing_bytes)]
+    for level, way in itertools.product(range(3), (READ, WRITE)):
+        instances = used_pes if level == PE else 1
+        moved = (accesses[level, :, way] * widths[level]).tolist()
+        busy.append(_cycles_at(device.bandwidth[level, way], max(moved), instances))
+        busy.append(_cycles_at(device.bandwidth[level, way], sum(moved), instances * int(device.ports[level])))
+    return max(busy)
+
+
+def _cycles_at(rate: Ints, moved_bytes: int, times: int = 1) -> int:
+    """Return the cycles that bytes take at a rate [numerator, denominator], so many times; none without a limit."""
+    numerator, denominator = rate.tolist()
+    return -(-moved_bytes * denominator // (numerator * times)) if numerator else 0

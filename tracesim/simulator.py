@@ -9,9 +9,9 @@ from tracesim.jit import Record, new_record
 from tracesim.nest import ODOMETER, STEP_SET, Visits, count_visits, set_loops
 from tracesim.pipeline import CLOCK, State, run_pipeline
 from tracesim.records import Device, Ints, Nest, Placement, Trace, checked_device, checked_nest, checked_placement
-from tracesim.route import level_widths, plan_route
+from tracesim.route import level_widths, longest_transfer, plan_route
 from tracesim.tiles import ARRAY, STEP, Geometry, measure_geometry, tensor_extent, tile_coordinates
-from tracesim.traffic import Moves, count_accesses, energy_fj, measure_moves
+from tracesim.traffic import Moves, count_accesses, count_crossings, energy_fj, measure_moves
 
 
 def simulate(nest: Nest, placement: Placement, device: Device) -> Trace:
@@ -30,7 +30,9 @@ def simulate(nest: Nest, placement: Placement, device: Device) -> Trace:
     route = plan_route(nest.stored, device, moves, visits, widths)
     dram = _place_tensors(nest, geometry, placement, device, widths[DRAM])
     end_cycle = run_pipeline(_start(_new_odometer(nest, geometry), route, dram))
-    return _report(device, moves, visits, accesses, dram.banks, end_cycle)
+    crossings = count_crossings(nest.stored, moves, visits)
+    busy = longest_transfer(device, accesses, crossings, widths, int(np.prod(nest.spatial[:2])))
+    return _report(device, moves, visits, accesses, dram.banks, max(end_cycle, busy))
 
 
 def _new_odometer(nest: Nest, geometry: Geometry) -> Record:
@@ -100,7 +102,7 @@ def _report(device: Device, moves: Moves, visits: Visits, accesses: Ints, banks:
         activations=activations,
         stream_cycles=cycles,
         dram_cycles=int(cycles.sum() if device.shared_bus else cycles.max()),
-        compute_cycles=steps + device.reduction_latency,
+        compute_cycles=steps,
         energy_fj=energy_fj(accesses, activations, macs, device),
         latency_cycles=int(end_cycle) + device.reduction_latency,
     )

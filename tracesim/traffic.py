@@ -141,6 +141,25 @@ def _count_streamed_sums(accesses: Ints, level: int, moves: Moves, visits: Visit
     accesses[level, OUTPUT, READ] += writes - visits.first[PE] * moves.outputs
 
 
+def count_crossings(stored: Flags, moves: Moves, visits: Visits) -> list[int]:
+    """Return, per tensor, the elements that cross into or out of the array: its parent's reads, and writes of O.
+
+    The array's parent is the innermost level outside the PEs that stores the tensor.
+    """
+    steps = visits.array_steps * visits.steps_each
+    crossings = []
+    for tensor in (INPUT, WEIGHT, OUTPUT):
+        times = int(visits.entered[PE, tensor]) if stored[PE, tensor] else steps
+        each = moves.fetch[PE][tensor][0] if stored[PE, tensor] else moves.use[tensor]
+        crossings.append(times * each)
+    if stored[PE, OUTPUT]:
+        returning = int(visits.entered[PE, OUTPUT]) - int(visits.first[PE])
+        crossings[OUTPUT] += returning * moves.fetch[PE][OUTPUT][0]
+    else:
+        crossings[OUTPUT] += crossings[OUTPUT] - int(visits.first[PE]) * moves.outputs
+    return crossings
+
+
 def energy_fj(accesses: Ints, activations: Ints, macs: int, device: Device) -> int:
     """Return the energy of MACs, accesses and row activations, in femtojoules (section 4)."""
     counts, costs = accesses.tolist(), device.access_fj.tolist()

@@ -75,11 +75,11 @@ def _default_hierarchy() -> MemoryHierarchy:
                 write_bandwidth_limit=32,
                 double_buffered=False,
             ),
-            # 16 MiB a bank, three tensors: HBM2 as above. Energy from the IDDs of DRAMsim3's HBM2_8Gb_x128.ini:
+            # 16 banks of 16 MiB, a pseudo-channel: HBM2 as above. Energy from the IDDs of DRAMsim3's HBM2_8Gb_x128.ini:
             # 804 pJ a 64 B read, 1068 pJ a 64 B write.
             MemoryLevel(
                 name="LocalDRAM",
-                entries=3 * 16 * 2**20,
+                entries=16 * 16 * 2**20,
                 blocksize=32,
                 access_cost=12.5625e-3,
                 write_cost=16.6875e-3,

@@ -66,9 +66,17 @@ def read_arch(name_or_path: str | Path) -> PIMArchitecture:
 
 def _build_arch(file: str, text: str) -> PIMArchitecture:
     """The machine that a file describes."""
-    data = _without_version(file, _parse_yaml(file, text))
+    return build_arch(file, {"name": Path(file).stem} | _without_version(file, _parse_yaml(file, text)))
+
+
+def build_arch(file: str, data: Any) -> PIMArchitecture:
+    """The machine of such fields, as `PIMArchitecture.to_dict` gives them; `file` is where they come from.
+
+    Raises:
+        ValueError: a mistake in them; one line `<file>: <path.to.field>: ...`.
+    """
     try:
-        return _CONVERTER.structure({"name": Path(file).stem} | data, PIMArchitecture)
+        return _CONVERTER.structure(data, PIMArchitecture)
     except BaseValidationError as error:
         raise ValueError(f"{file}: {next(_problems(error, ''))}") from error
 

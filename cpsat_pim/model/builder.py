@@ -13,6 +13,8 @@ Lit = Any
 
 #: Products are enumerated up to this many pairs and kept up to this many values; beyond, a range must do.
 _PAIRS, _VALUES = 400_000, 4_000
+#: CP-SAT's integers end at 2^62; no quantity of a layer with fewer than 2^62 MACs that matters comes near this.
+_HIGHEST = 2**60
 
 
 class Builder:
@@ -73,9 +75,10 @@ class Builder:
 
     def _product_variable(self, a: Int, b: Int, name: str, within: set[int] | None, most: int | None) -> Int:
         left, right = self.values(a), self.values(b)
+        ceiling = _HIGHEST if most is None else min(most, _HIGHEST)
         if not (self._is_range(a) or self._is_range(b)) and len(left) * len(right) <= _PAIRS:
             products = set(np.multiply.outer(np.array(left), np.array(right)).ravel().tolist())
-            kept = sorted(v for v in products if (within is None or v in within) and (most is None or v <= most))
+            kept = sorted(v for v in products if v <= ceiling and (within is None or v in within))
             if len(kept) <= _VALUES:
                 variable = self.model.new_int_var_from_domain(cp_model.Domain.from_values(kept), name)
                 self._values[variable.index] = kept or [1]
@@ -84,6 +87,7 @@ class Builder:
         return self._ranged(low, high if most is None else max(low, min(most, high)), name)
 
     def _ranged(self, low: int, high: int, name: str) -> Int:
+        high = min(high, _HIGHEST)
         variable = self.model.new_int_var(low, high, name)
         self._values[variable.index] = [low, high]
         self._ranges.add(variable.index)

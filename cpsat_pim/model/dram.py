@@ -18,7 +18,7 @@ from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import CLASSES, MACS, Variables
 from cpsat_pim.workload import ConvWorkload
 from tables.screen import needed_elements
-from tables.shapes import ShapeTable, shape_table
+from tables.shapes import ShapeTable, can_be_strided, shape_table
 from tables.stream import last_run
 
 CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MACS)
@@ -67,18 +67,20 @@ class Streams:
             extents[d] = self._extent(t, d)
             self.b.imply([is_box], keys[i] == extents[d])
         self.extents.append(extents)
-        names = [f"{n}_{t.name}" for n in ("layout", "acts_first", "acts_more", "columns_pass", "end")]
-        layout, first, more, per_pass, end = self.b.lookup(keys, rows, names)
-        self._count_activations(t, is_box, first, more)
+        names = [f"{n}_{t.name}" for n in ("layout", "strided", "acts_first", "acts_more", "acts_ordered", "columns_pass", "end")]
+        layout, strided, first, more, ordered, per_pass, end = self.b.lookup(keys, rows, names)
+        if can_be_strided(self.v.shape, t):
+            self._strided_scans(t, strided)
+        self._count_activations(t, is_box, first, more, ordered)
         self._enclosing_boxes(t, table, layout, limits)
         if self.timed:
             self._time(t, is_box, per_pass, end)
 
     def _candidates(self, t: Tensor, table: ShapeTable, limits: Limits) -> np.ndarray:
         """Table rows that an answer below the target can use."""
-        columns = [table.layout, table.first, table.more, table.columns, table.end_cycles]
+        columns = [table.layout, table.is_strided, table.first, table.more, table.ordered, table.columns, table.end_cycles]
         if not self.timed:
-            columns[3:] = [np.zeros_like(table.first)] * 2
+            columns[5:] = [np.zeros_like(table.first)] * 2
         keep = self._within(t, table.first, limits)
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
@@ -96,8 +98,8 @@ class Streams:
         """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows."""
         if not table.dims or (t is Tensor.I and max(*self.v.layer.stride, *self.v.layer.dilation) > 1):
             return
-        rows = np.column_stack([table.extents, table.layout, table.enclosed])
-        rows = rows[self._within(t, table.enclosed, limits)]
+        rows = np.column_stack([table.extents, table.layout, table.first])
+        rows = rows[self._within(t, table.first, limits) & (table.is_strided == 0)]
         if not len(rows):
             return
         v = self.v
@@ -108,6 +110,8 @@ class Streams:
             (v.e1, beyond_buffer),
             (self._swept(Level.DRAM, v.e2, list(v.bounds)), beyond_buffer),
         ]
+        if v.row_buffer:
+            boxes += [(self._swept(Level.ROW_BUFFER, v.e1, v.e2), beyond_buffer), (v.e2, beyond_buffer)]
         for box, inside in boxes:
             runs = self.b.either([v.first_consumer(c, t) for c in inside], f"runs_inside_{t.name}")
             if runs is False:
@@ -139,6 +143,22 @@ class Streams:
         self._swept_cache[key] = box
         return box
 
+    def _is_mixed(self) -> Lit:
+        """Whether PEs hold spans of several outputs and are themselves apart: neither a box nor a regular grid."""
+        v, b = self.v, self.b
+        spread = b.either([b.at_least_two(v.pes[d], f"{d.name}_apart") for d in (Dim.P, Dim.Q)], "apart")
+        wide = b.either([b.at_least_two(v.e0[d], f"{d.name}_wide") for d in (Dim.P, Dim.Q)], "wide")
+        return b.both([spread, wide], "mixed")
+
+    def _strided_scans(self, t: Tensor, strided: Int) -> None:
+        """MACs, and PEs of one output each, take single positions; everything else takes spans."""
+        v, b = self.v, self.b
+        wide = b.either([b.at_least_two(v.e0[d], f"{d.name}_wide") for d in (Dim.P, Dim.Q)], "wide")
+        from_pe = b.both([v.first_consumer(Level.PE, t), b.negated(wide)], "single_positions")
+        takes_points = b.either([v.first_consumer(MACS, t), from_pe], "takes_points")
+        b.imply([takes_points], strided == 1)
+        b.imply([b.negated(takes_points)], strided == 0)
+
     def _extent(self, t: Tensor, d: int) -> Int:
         """Extent along d of what one scan brings in."""
         v = self.v
@@ -157,10 +177,12 @@ class Streams:
         found = [v.first_consumer(Level.ROW_BUFFER, t)]
         at_macs = v.first_consumer(MACS, t)
         if t is Tensor.I:
-            if any(v.bounds[d] > 1 for d in (Dim.R, Dim.S, Dim.P, Dim.Q)):
+            if can_be_strided(v.shape, t):
+                found.append(self.b.both([v.first_consumer(Level.PE, t), self._is_mixed()], "mixed_scan"))
+            elif any(v.bounds[d] > 1 for d in (Dim.R, Dim.S)):
                 found.append(at_macs)
-            if max(*v.layer.stride, *v.layer.dilation) > 1:
-                found.append(v.first_consumer(Level.PE, t))
+                if max(*v.layer.stride, *v.layer.dilation) > 1:
+                    found.append(v.first_consumer(Level.PE, t))
         if t is Tensor.O and v.layer.psum_bytes != v.layer.output_bytes:
             found.append(self.is_spilled)  # the pitch in DRAM is then another
         return found
@@ -172,14 +194,17 @@ class Streams:
             self._is_spilled = self.b.at_least_two(self.reuse[Tensor.O], "spilled")
         return self._is_spilled
 
-    def _count_activations(self, t: Tensor, is_box: Lit, first: Int, more: Int) -> None:
+    def _count_activations(self, t: Tensor, is_box: Lit, first: Int, more: Int, ordered: Int) -> None:
         again = self.b.integer((x - 1 for x in self.b.values(self.reuse[t])), f"again_{t.name}")
         if not isinstance(again, int):
             self.b.model.add(again == self.reuse[t] - 1)
         repeated = self.b.product([more, again], f"acts_again_{t.name}") if not _is_zero(more) and not _is_zero(again) else 0
-        most = self.b.ends(first)[1] + (self.b.ends(repeated)[1] if not isinstance(repeated, int) else repeated)
+        most = self.b.ends(ordered)[1] + (self.b.ends(repeated)[1] if not isinstance(repeated, int) else repeated)
         activations = self.b.interval(self.least_rows[t], max(most, self.least_rows[t] + 1), f"acts_{t.name}")
         self.b.imply([is_box], activations >= first)
+        if not self.v.row_buffer:  # then one loop per dim lies outside the global buffer
+            in_buffer = self.v.first_consumer(Level.GLOBAL_BUFFER, t)
+            self.b.imply([is_box, in_buffer], activations >= ordered + repeated)
         held = self.b.negated(self.v.first_consumer(MACS, t))
         self.b.imply([is_box, held], activations >= first + repeated)
         self.activations.append(activations)

@@ -77,7 +77,7 @@ class Latency:
                 continue
             rows = [(e, v.bounds[d] // e) for e in b.values(extents[d])]
             counts += b.lookup([extents[d]], rows, [f"tiles_{name}_{t.name}_{d.name}"])
-        return b.product([*counts, reuse], f"fetches_{name}_{t.name}")
+        return b.product([*counts, reuse], f"fetches_{name}_{t.name}", most=v.layer.macs)
 
     def _move_cycles(self, t: Tensor, parent: int, level: int, way: int) -> Int:
         """Cycles of one tile over an inner link (0 where its parent has no limit)."""
@@ -174,10 +174,10 @@ class Latency:
         slow = [(t, p, paces) for t in Tensor for p in (1, 2) if (paces := self._stream_paces(t, p))]
         if not slow:
             return self.steps
-        inner = b.product(v.class_temporal[Level.PE], "inner_steps")
-        array_steps = b.product([x for m in (1, 2, 3) for x in v.class_temporal[m]], "array_steps")
+        inner = b.product(v.class_temporal[Level.PE], "inner_steps", most=v.layer.macs)
+        array_steps = b.product([x for m in (1, 2, 3) for x in v.class_temporal[m]], "array_steps", most=v.layer.macs)
         b.equal_product(self.steps, [inner, array_steps])
-        longest = b.interval(1, b.ends(self.steps)[1], "longest_step")
+        longest = b.interval(1, self.most, "longest_step")
         b.model.add(longest >= inner)
         for t, parent, paces in slow:
             size = b.product([self._step_set(t), inner], f"streamed_{t.name}_{parent}")
@@ -187,7 +187,7 @@ class Latency:
                 times.append(b.interval(0, b.ends(self.steps)[1] * 64, f"stream_{t.name}_{parent}_{len(times)}"))
                 b.model.add(times[-1] * pace.numerator >= size * (width * pace.denominator))
             b.imply([v.linked(parent, MACS, t)], longest >= sum(times))
-        return b.product([array_steps, longest], "compute")
+        return b.product([array_steps, longest], "compute", most=self.most)
 
     def _stream_paces(self, t: Tensor, parent: int) -> list[Fraction]:
         if self.v.linked(parent, MACS, t) is False:
@@ -226,6 +226,7 @@ class Latency:
             fetches = self._fetches(t, extents, self.streams.reuse[t], "dram")
             stay = b.interval(1, b.ends(self.steps)[1], f"stay_{t.name}")
             b.equal_product(self.steps, [stay, fetches])
+            b.model.add(self.streams.columns[t] >= fetches)  # a column is never shared by two scans
             stays.append(stay)
         self._at_least(cycles[Tensor.I], stays[Tensor.I], self.end)
         self._at_least(cycles[Tensor.W], stays[Tensor.W], self.end)

@@ -7,6 +7,7 @@ layout (and blocks) by itself.
 
 import itertools
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import attrs
 
@@ -21,6 +22,8 @@ from tables.stream import StreamCounts, dram_stream
 
 #: Orders tried per mapping; the loops of one level rarely have more permutations than this.
 _MOST_ORDERS = 240
+#: Orders of the outer loops counted to correct a program.
+_MOST_COUNTED = 720
 
 
 def best_completion(
@@ -116,3 +119,42 @@ def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]
         steps = {min(stride * n, size) for n in divisors(outputs)}
         sides.append(sorted({n for n in {*divisors(size), *steps, window} if n <= window}))
     return list(itertools.product(*sides))
+
+
+class OuterLoops(NamedTuple):
+    """The least that any order of a mapping's outer loops costs: activations in all, cycles per stream."""
+
+    activations: int
+    cycles: tuple[int, ...]
+
+
+def exact_outer_loops(
+    layer: ConvWorkload, arch: PIMArchitecture, draft: Mapping, innermost: dict[int, int]
+) -> OuterLoops | None:
+    """The least cost over all orders that have the given class innermost, whatever lies inside the global buffer.
+
+    None if some tensor bypasses the global buffer (its stream then sees inner loops too) or there are too many orders.
+    """
+    if any(not (draft.stored[1][t] or draft.stored[2][t]) for t in Tensor):
+        return None
+    per_level = [_orders_with_innermost(draft.order[m], innermost.get(m)) for m in (Level.ROW_BUFFER, Level.DRAM)]
+    if len(per_level[0]) * len(per_level[1]) > _MOST_COUNTED:
+        return None
+    dram = to_machine(arch).dram
+    totals, cycles = [], [[] for _ in Tensor]  # type: ignore[var-annotated]
+    for row_buffer, outer in itertools.product(*per_level):
+        ordered = attrs.evolve(draft, order=(*draft.order[:2], row_buffer, outer))
+        total = 0
+        for t in Tensor:
+            counts = [dram_stream(to_nest(layer, placed), t, dram) for placed in _placements(layer, ordered, t)]
+            total += min(c.activations for c in counts)
+            cycles[t].append(min(c.cycles for c in counts))
+        totals.append(total)
+    return OuterLoops(min(totals), tuple(min(c) for c in cycles))
+
+
+def _orders_with_innermost(loops: tuple[Dim, ...], t: int | None) -> list[tuple[Dim, ...]]:
+    """All orders whose innermost loop is of the class irrelevant to t, if the class has loops here."""
+    orders = list(itertools.permutations(loops)) if len(loops) < 8 else [loops] * (_MOST_COUNTED + 1)
+    inside = () if t is None else IRRELEVANT[Tensor(t)]
+    return [order for order in orders if order and order[-1] in inside] or orders

@@ -19,14 +19,18 @@ from cpsat_pim.cost import Prediction
 from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.orders import best_completion
+from cpsat_pim.model.orders import best_completion, exact_outer_loops
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.variables import outermost
 from cpsat_pim.result import Objective, SolvedLayer, Status
 from cpsat_pim.workload import ConvWorkload
 
 #: Targets above the lower bound, as fractions of it; the last has no limit.
 _STEPS = (0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0)
+
+#: Share of the time after which the first part stops correcting and leaves the rest to the second.
+_FIRST_PART = 0.4
 
 
 @frozen(kw_only=True)
@@ -114,6 +118,7 @@ class _Search:
         problem = program.b.model.validate()
         if problem:
             raise RuntimeError(f"{self.layer.name}: the model is invalid: {problem}")
+        deadline = self.options.time_limit * (1.0 if part else _FIRST_PART)
         while not self.is_over:
             status, bound, draft = self._solve(program)
             if status == cp_model.INFEASIBLE:
@@ -127,9 +132,10 @@ class _Search:
             if self.best and self.bounds[part] is not None and self.bounds[part] >= self.best[2]:
                 self.bounds[part] = self.best[2]
                 return True
-            if not is_proven:
+            if not is_proven or self.seconds > deadline:
                 return True
             self._correct(program, draft)
+            program.b.model.add(program.expression >= self.bounds[part])
         return True
 
     def _close(self, part: bool, target: int) -> bool:
@@ -148,7 +154,7 @@ class _Search:
         parameters.linearization_level = 0
         # Measured on these models: quick restarts and no probing prove 3-50 times faster than the defaults.
         parameters.search_branching = cp_model.sat_parameters_pb2.SatParameters.HINT_SEARCH
-        parameters.cp_model_probing_level = 0
+        parameters.cp_model_presolve = False
         parameters.random_seed = self.options.seed
         parameters.catch_sigint_signal = False
         parameters.max_time_in_seconds = max(0.1, self.options.time_limit - self.seconds)
@@ -186,28 +192,45 @@ class _Search:
         self._tell()
 
     def _correct(self, program: Program, draft: Mapping) -> None:
-        """Bar the draft's factors and stored sets, whose exact cost is known, from the program."""
+        """Count the draft's choice of outer loops exactly, if that raises it; else bar its factors, whose cost is known."""
         self.statistics["corrections"] += 1
         v, b = program.v, program.b
-        different = []
-        for variables, values in _choice(v, draft):
-            for variable, value in zip(variables, values, strict=True):
-                if isinstance(variable, int):
-                    continue
-                literal = b.boolean("")
-                b.model.add(variable != value).only_enforce_if(literal)
-                different.append(literal)
-        for t in Tensor:
-            stored = tuple(draft.stored[m][t] for m in range(3))
-            different.append(v.is_stored_set[t][stored].negated())  # type: ignore[index]
-        b.model.add_bool_or(different)
         if self.best:
             b.model.add(program.expression <= self.best[2] - 1)
+        outer = exact_outer_loops(self.layer, self.arch, draft, program.chosen_innermost)
+        if outer is not None and outer.activations > program.counted_activations:
+            is_other = [*_others(b, v.temporal[3], draft.temporal[3]), *_others(b, v.temporal[2], draft.temporal[2])]
+            is_other += [b.negated(v.first_consumer(outermost(_stored_set(draft, t)), t)) for t in Tensor]
+            is_other += [b.negated(v.innermost[m][c]) for m, c in program.chosen_innermost.items()]
+            counted = b.boolean("counted")
+            b.model.add_bool_or([x for x in is_other if x is not False] + [counted])
+            b.model.add(sum(program.streams.activations) >= outer.activations).only_enforce_if(counted)
+            for cycles, least in zip(program.streams.cycles, outer.cycles, strict=False):
+                b.model.add(cycles >= least).only_enforce_if(counted)
+            return
+        different = [lit for variables, values in _choice(v, draft) for lit in _others(b, variables, values)]
+        different += [b.negated(v.is_stored_set[t][_stored_set(draft, t)]) for t in Tensor]
+        b.model.add_bool_or(different)
 
     def _tell(self) -> None:
         value = self.objective.reported(self.best[2]) if self.best else None
         bound = self.objective.reported(self.bound) if self.bound is not None else None
         self.report(Progress(layer=self.layer.name, best=value, bound=bound, seconds=self.seconds))
+
+
+def _others(b: Any, variables: Any, values: Any) -> list[Any]:
+    """Literals of which one must hold where a variable differs from its value."""
+    found = []
+    for variable, value in zip(variables, values, strict=True):
+        if not isinstance(variable, int):
+            literal = b.boolean("differs")
+            b.model.add(variable != value).only_enforce_if(literal)
+            found.append(literal)
+    return found
+
+
+def _stored_set(draft: Mapping, t: Tensor) -> tuple[bool, bool, bool]:
+    return (draft.stored[0][t], draft.stored[1][t], draft.stored[2][t])
 
 
 def _choice(v: Any, draft: Mapping) -> list[tuple[Any, Any]]:
@@ -226,14 +249,20 @@ def read_mapping(program: Program, solver: cp_model.CpSolver) -> Mapping:
     def value(x: Any) -> int:
         return x if isinstance(x, int) else solver.value(x)
 
+    program.chosen_innermost = {
+        m: next(t for t in Tensor if solver.value(literals[t]))
+        for m, literals in v.innermost.items()
+        if not isinstance(literals[0], bool)
+    }
+    program.counted_activations = sum(value(x) for x in program.streams.activations)
     temporal = [[value(v.temporal[m][d]) for d in Dim] for m in Level]
     stored_sets = [next(s for s, lit in v.is_stored_set[t].items() if solver.value(lit)) for t in Tensor]
     order: list[tuple[Dim, ...]] = []
     for m in Level:
         loops = [d for d in Dim if temporal[m][d] > 1]
         innermost: tuple[Dim, ...] = ()
-        if m > Level.PE and not isinstance(v.innermost[m][0], bool):
-            innermost = next(IRRELEVANT[t] for t in Tensor if solver.value(v.innermost[m][t]))
+        if m in program.chosen_innermost:
+            innermost = IRRELEVANT[Tensor(program.chosen_innermost[m])]
         order.append(tuple(sorted(loops, key=lambda d: (d in innermost, d))))
     return Mapping(
         temporal=temporal,

@@ -358,7 +358,28 @@ class Naive:
             ]
             return max(ends)
 
-        return max(end(i) for i in range(len(ops))) + self.device.reduction_latency
+        end_cycle = max(end(i) for i in range(len(ops)))
+        return max(end_cycle, *self.totals()) + self.device.reduction_latency
+
+    def totals(self) -> list[int]:
+        """Return how long each level's ports, by tensor and all together, and the interconnect are busy at least."""
+
+        def cycles(moved: int, rate: Any, times: int = 1) -> int:
+            return -(-moved * int(rate[1]) // (int(rate[0]) * times)) if rate[0] else 0
+
+        busy = []
+        for m, way in product(range(3), (READ, WRITE)):
+            moved = [self.counts[m, t, way] * self.width(t, m) for t in range(3)]
+            rate, buffers = self.device.bandwidth[m, way], len(self.pes) if m == 0 else 1
+            busy += [cycles(one, rate, buffers) for one in moved]
+            busy.append(cycles(sum(moved), rate, buffers * int(self.device.ports[m])))
+        crossing = 0
+        for kind, *rest in self.operations:
+            if kind in ("in", "out") and rest[1] == 0:
+                crossing += rest[2] * self.width(rest[0], 0)
+            if kind == "step":
+                crossing += sum((use[0] + use[1]) * self.width(t, 0) for t, use in rest[1].items())
+        return [*busy, cycles(crossing, self.device.interconnect)]
 
     def links(self) -> dict[Any, list[tuple[int, int | None]]]:
         """Return each link's users in order: operations, or (step, tensor) for what the MACs use."""
@@ -406,7 +427,7 @@ class Naive:
             np.array(self.activations),
             np.array(cycles),
             sum(cycles) if self.device.shared_bus else max(cycles),
-            len(self.steps) + self.device.reduction_latency,
+            len(self.steps),
             energy,
             self.latency(),
         )
@@ -469,8 +490,8 @@ def devices(draw: st.DrawFn) -> Device:
         multicast=draw(st.booleans()),
         spatial_reduction=draw(st.booleans()),
         bandwidth=np.array(draw(st.lists(fractions, min_size=6, max_size=6))).reshape(3, 2, 2),
-        ports=np.array([1, 1, 1]),
-        interconnect=np.array([0, 1]),
+        ports=np.array(draw(st.tuples(*[st.integers(1, 3)] * 3))),
+        interconnect=np.array(draw(fractions)),
         double_buffered=np.array(draw(st.tuples(st.booleans(), st.booleans()))),
         shared_bus=draw(st.booleans()),
         reduction_latency=draw(st.integers(0, 3)),

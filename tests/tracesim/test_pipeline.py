@@ -1,6 +1,6 @@
 """Latency of tiny nests: the pipeline of section 6 by hand, array step by array step.
 
-DRAM takes no time and no level has a limit unless a test says so. Elements are one byte.
+DRAM takes no time, no level has a limit and each tensor its own port unless a test says so. Elements are one byte.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ DEVICE = Device(
     multicast=True,
     spatial_reduction=True,
     bandwidth=np.array([[[0, 1], [0, 1]]] * 3),
-    ports=np.array([1, 1, 1]),
+    ports=np.array([3, 3, 3]),
     interconnect=np.array([0, 1]),
     double_buffered=np.array([False, False]),
     shared_bus=False,
@@ -250,11 +250,23 @@ def test_streamed_dram_tensors_share_the_bus_with_loads() -> None:
     assert latency("3C2 0K4", "0 - 0", "0", timing=COLUMN_A_CYCLE, shared_bus=True) == 14
 
 
-def test_limits_that_are_not_links_do_not_slow_the_pipeline() -> None:
-    """Ports, interconnect and the PEs' own bandwidth belong to section 6's totals."""
-    slow: dict[str, Any] = {
-        "ports": np.array([1, 1, 1]),
-        "interconnect": np.array([1, 100]),
-        "bandwidth": limit(0, READ, 1, 100),
-    }
-    assert latency("1C6", "01 01 01", **slow) == 6
+@pytest.mark.parametrize(
+    ("slow", "expected"),
+    [
+        # A port a tensor: each of I, W and O is read 6 times (5 sums, as the first starts afresh, and one going out).
+        ({"bandwidth": limit(0, READ, 1, 2), "ports": np.array([3, 1, 1])}, 12),
+        # One port for all three: 18 bytes.
+        ({"bandwidth": limit(0, READ, 1, 2), "ports": np.array([1, 1, 1])}, 36),
+        # In: 6 of I and 6 of W; out: one of O.
+        ({"interconnect": np.array([1, 3])}, 39),
+        ({"interconnect": np.array([100, 1])}, 6),
+    ],
+)
+def test_limits_that_are_not_links_bound_the_latency(slow: dict[str, Any], expected: int) -> None:
+    """6 steps of one PE: ports, interconnect and the PEs' own bandwidth are section 6's totals, each alone a bound."""
+    assert latency("1C6", "01 01 01", **slow) == expected
+
+
+def test_limits_of_a_pe_are_each_pe_its_own() -> None:
+    """4 PEs read 6 bytes each of I, W and O at once, in 2 cycles a byte."""
+    assert latency("1C6 HK4", "01 01 01", bandwidth=limit(0, READ, 1, 2)) == 12

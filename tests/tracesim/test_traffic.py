@@ -249,9 +249,9 @@ def test_groups_and_batches_are_relevant_where_they_should_be() -> None:
 # -- totals -----------------------------------------------------------------------------------------------------
 
 
-def test_compute_cycles_are_steps_and_one_reduction_latency() -> None:
-    """PEs and lanes work side by side: 2 x 3 steps, and 5 cycles once."""
-    assert run("3C2 0K3 HK2 LC4", reduction_latency=5).compute_cycles == 11
+def test_compute_cycles_are_steps() -> None:
+    """PEs and lanes work side by side: 2 x 3 steps; the reduction latency is the latency's."""
+    assert run("3C2 0K3 HK2 LC4", reduction_latency=5).compute_cycles == 6
 
 
 def test_energy_adds_macs_accesses_and_activations() -> None:

@@ -1,0 +1,85 @@
+"""The loop nest of a mapping, drawn: a line per loop, outermost first (section 9.3, in Timeloop's indented form)."""
+
+from collections.abc import Iterator
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.check import box_elems
+from cpsat_pim.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.workload import ConvWorkload
+
+_STEP = "  "
+_BODY = "O[n,g,k,q,p] += I[n,g,c,h,w] * W[g,k,c,s,r]"
+
+
+def format_nest(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> str:
+    """The whole nest: each level with what it stores (elements of a tile) or is bypassed by, then its loops."""
+    return "\n".join(_Drawing(layer, arch, mapping).lines())
+
+
+class _Drawing:
+    """Draws from the outside inwards; remembers how deep it is."""
+
+    def __init__(self, layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> None:
+        self.layer, self.arch, self.mapping = layer, arch, mapping
+        self.depth = 0
+
+    def lines(self) -> Iterator[str]:
+        yield from self._dram()
+        yield from self._level(Level.ROW_BUFFER)
+        yield from self._level(Level.GLOBAL_BUFFER)
+        yield from self._array()
+        yield from self._level(Level.PE)
+        yield from self._lanes()
+        yield f"|{_STEP * (self.depth + 1)}{_BODY}"
+
+    def _dram(self) -> Iterator[str]:
+        """The DRAM stores every tensor whole; its line says how."""
+        held = "  ".join(f"{t.name} {self.layer.elements(t)} {self._layout(t)}" for t in Tensor)
+        yield f"{self.arch.hierarchy[Level.DRAM].name} (m=3) [ {held} ]"
+        yield from self._temporal(Level.DRAM)
+
+    def _level(self, level: Level) -> Iterator[str]:
+        """A buffer with its tiles, the tensors that bypass it, and its loops."""
+        extents = self.mapping.extents(level)
+        held = [f"{t.name} {box_elems(self.layer, extents, t)}" for t in Tensor if self.mapping.stored[level][t]]
+        bypassing = " ".join(t.name for t in Tensor if not self.mapping.stored[level][t])
+        stores = f"[ {'  '.join(held)} ]" if held else "[ ]"
+        yield f"{self.arch.hierarchy[level].name} (m={int(level)}) {stores}" + (
+            f" bypass {bypassing}" if bypassing else ""
+        )
+        yield from self._temporal(level)
+
+    def _array(self) -> Iterator[str]:
+        """The parallel loops over the array's rows (H) and columns (W)."""
+        shape = self.arch.pe_array.array_shape
+        yield f"PE array: {self.mapping.used_pes} of {shape.h} x {shape.w} PEs"
+        yield from self._parallel(Direction.H, "H")
+        yield from self._parallel(Direction.W, "W")
+
+    def _lanes(self) -> Iterator[str]:
+        """The parallel loops over the lanes of a PE."""
+        unit = self.arch.pe_array.compute_unit
+        used = self.mapping.parallel_macs // self.mapping.used_pes
+        yield f"MAC lanes: {used} of {unit.num_macs} ({unit.unit_type})"
+        yield from self._parallel(Direction.INTERNAL, "Internal")
+
+    def _temporal(self, level: Level) -> Iterator[str]:
+        for dim in self.mapping.order[level]:
+            yield self._loop("for", dim, self.mapping.temporal[level][dim])
+
+    def _parallel(self, direction: Direction, word: str) -> Iterator[str]:
+        for dim in Dim:
+            if self.mapping.spatial[direction][dim] > 1:
+                yield self._loop("parallel-for", dim, self.mapping.spatial[direction][dim], f"  over {word}")
+
+    def _loop(self, keyword: str, dim: Dim, factor: int, where: str = "") -> str:
+        self.depth += 1
+        return f"|{_STEP * self.depth}{keyword} {dim.name} in [0:{factor}){where}"
+
+    def _layout(self, tensor: Tensor) -> str:
+        order = LAYOUT_ORDERS[tensor][self.mapping.layout[tensor]]
+        if not self.mapping.stored[Level.ROW_BUFFER][tensor]:
+            return f"sequential {order}"
+        block = f" blocks {self.mapping.block_h}x{self.mapping.block_w} (HxW)" if tensor is Tensor.I else ""
+        return f"row-aligned {order}{block}"

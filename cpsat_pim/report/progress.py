@@ -1,0 +1,68 @@
+"""Live progress on stderr: best, bound and gap of the layers being solved; silent when stderr is not a terminal."""
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import TextIO
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from cpsat_pim.model.solve import Progress
+from cpsat_pim.report.text import format_energy, format_gap
+
+_ROWS = 12
+
+
+class LiveProgress:
+    """A context whose `report` takes `Progress`, from any thread, and shows the layers heard of last."""
+
+    def __init__(self, kind: str, total: int, stream: TextIO | None = None) -> None:
+        """`kind` is the objective's name, `total` the number of different layers."""
+        stream = stream or sys.stderr
+        self._kind, self._total = kind, total
+        self._latest: dict[str, Progress] = {}
+        self._lock = threading.Lock()
+        self._live: Live | None = None
+        if stream.isatty():
+            console = Console(file=stream)
+            self._live = Live(get_renderable=self._draw, console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Callable[[Progress], None]:
+        if self._live:
+            self._live.start()
+        return self.report
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def report(self, progress: Progress) -> None:
+        """Remember what is known of a layer; the screen follows by itself."""
+        with self._lock:
+            self._latest.pop(progress.layer, None)
+            self._latest[progress.layer] = progress
+
+    def _draw(self) -> RenderableType:
+        with self._lock:
+            latest = list(self._latest.values())
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=f"{len(latest)} of {self._total} layers begun")
+        table.add_column("solving", no_wrap=True)
+        for heading in ("best", "bound", "gap", "s"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for progress in latest[-_ROWS:]:
+            table.add_row(Text(progress.layer), *self._cells(progress))
+        return table
+
+    def _cells(self, progress: Progress) -> tuple[str, str, str, str]:
+        best, bound = progress.best, progress.bound
+        gap = (best - bound) / best if best and bound is not None else None
+        return self._value(best), self._value(bound), format_gap(gap), f"{progress.seconds:.1f}"
+
+    def _value(self, value: int | float | None) -> str:
+        if value is None:
+            return "-"
+        return format_energy(int(value)) if self._kind == "energy" else f"{value:,.0f}"

@@ -1,0 +1,279 @@
+"""Tables for people: results, networks, machines, simulated beside predicted figures; prefixed units only here."""
+
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from typing import Any, TextIO
+
+from attrs import frozen
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.cost import Figures
+from cpsat_pim.dims import LAYOUT_ORDERS, Level, Tensor
+from cpsat_pim.report.dataflow import classify_dataflow
+from cpsat_pim.result import NetworkLayer, SolvedLayer, SolvedNetwork, Status
+from cpsat_pim.units import FJ_PER_NJ
+from cpsat_pim.workload.network import Network
+
+#: Wide enough for every table; what is not a terminal has no width of its own.
+PIPE_WIDTH = 220
+_EMPTY = "-"
+
+
+def open_console(stream: TextIO) -> Console:
+    """A console for a stream; plain and wide if that is no terminal."""
+    if stream.isatty():
+        return Console(file=stream, highlight=False)
+    return Console(file=stream, width=PIPE_WIDTH, color_system=None, force_terminal=False, highlight=False)
+
+
+def print_plain(console: Console, text: str) -> None:
+    """A line as it is: no markup, no wrapping."""
+    console.print(Text(text), soft_wrap=True)
+
+
+def format_energy(energy_fj: int) -> str:
+    """Four digits in nJ, uJ or mJ."""
+    for unit, size in (("mJ", FJ_PER_NJ * 10**6), ("uJ", FJ_PER_NJ * 10**3), ("nJ", FJ_PER_NJ)):
+        if energy_fj >= size or unit == "nJ":
+            break
+    value = energy_fj / size
+    digits = max(0, 3 - len(str(int(value))) + 1)
+    return f"{value:.{digits}f} {unit}"
+
+
+def format_gap(gap: float | None) -> str:
+    """Percent; a proof is a plain 0."""
+    if gap is None:
+        return _EMPTY
+    return "0" if gap == 0 else f"{gap:.3%}" if gap >= 0.00001 else "<0.001%"
+
+
+# --- Results ---------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Column:
+    """A column: its heading, its cell of a layer and of the totals; `group` is its table where one is too wide."""
+
+    heading: str
+    cell: Callable[[NetworkLayer], str]
+    total: Callable[[SolvedNetwork], str] = lambda network: ""
+    group: int = 0
+    justify: Any = "right"
+
+
+def print_results(console: Console, network: SolvedNetwork) -> None:
+    """A row per layer and the totals; two narrower tables where the terminal is too narrow for one."""
+    whole = _result_table(network, _COLUMNS)
+    if _natural_width(whole) <= console.width:
+        console.print(whole)
+    else:
+        for group in (0, 1):
+            columns = [_NAME, *(c for c in _COLUMNS if c is not _NAME and c.group == group)]
+            console.print(_result_table(network, columns))
+    for line in _footnotes(network):
+        print_plain(console, line)
+
+
+def _natural_width(table: Table) -> int:
+    """The width at which nothing wraps."""
+    return Console(width=10_000).measure(table).maximum
+
+
+def _result_table(network: SolvedNetwork, columns: Iterable[_Column]) -> Table:
+    columns = list(columns)
+    table = Table(box=box.SIMPLE_HEAD, show_footer=True, pad_edge=False)
+    for column in columns:
+        table.add_column(
+            column.heading, Text(column.total(network)), justify=column.justify, no_wrap=column is not _NAME
+        )
+    for node in network.layers:
+        table.add_row(*(Text(column.cell(node)) for column in columns), style=_style(node.solved))
+    return table
+
+
+def _style(solved: SolvedLayer) -> str:
+    return "" if solved.status is Status.OPTIMAL else "yellow" if solved.mapping else "red"
+
+
+def _of_mapping(cell: Callable[[SolvedLayer], str]) -> Callable[[NetworkLayer], str]:
+    """A cell that only a mapped layer has."""
+    return lambda node: cell(node.solved) if node.solved.mapping else _EMPTY
+
+
+def _triple(values: Iterable[int]) -> str:
+    return " / ".join(f"{value:,}" for value in values)
+
+
+def _layout(solved: SolvedLayer) -> str:
+    """Axis orders of I, W, O; row-aligned ones in brackets."""
+    mapping = solved.mapping
+    assert mapping is not None
+    orders = [LAYOUT_ORDERS[t][mapping.layout[t]] for t in Tensor]
+    return " ".join(f"[{o}]" if mapping.stored[Level.ROW_BUFFER][t] else o for t, o in zip(Tensor, orders, strict=True))
+
+
+def _deviation(solved: SolvedLayer) -> Fraction | None:
+    """How far the simulated latency is above the predicted one, as a fraction of it."""
+    if solved.simulated is None:
+        return None
+    predicted = solved.predicted.latency_cycles
+    return Fraction(solved.simulated.latency_cycles - predicted, max(predicted, 1))
+
+
+def _deviation_text(solved: SolvedLayer) -> str:
+    deviation = _deviation(solved)
+    return _EMPTY if deviation is None else "0" if deviation == 0 else f"{float(deviation):+.2%}"
+
+
+def _total_activations(network: SolvedNetwork) -> str:
+    mapped = [n for n in network.layers if n.solved.mapping]
+    return _triple(sum(n.count * n.solved.predicted.row_activations[t] for n in mapped) for t in Tensor)
+
+
+def _total_status(network: SolvedNetwork) -> str:
+    proven = sum(n.solved.status is Status.OPTIMAL for n in network.layers)
+    return f"{proven}/{len(network.layers)}"
+
+
+def _total_seconds(network: SolvedNetwork) -> str:
+    return f"{network.seconds:.1f}"
+
+
+_NAME = _Column("layer", lambda n: n.name, lambda network: "total", justify="left")
+_COLUMNS = (
+    _NAME,
+    _Column("x", lambda n: str(n.count), lambda network: str(sum(n.count for n in network.layers))),
+    _Column(
+        "cycles",
+        _of_mapping(lambda s: f"{s.predicted.latency_cycles:,}"),
+        lambda network: f"{network.latency_cycles:,}",
+    ),
+    _Column("sim.", _of_mapping(_deviation_text)),
+    _Column(
+        "energy",
+        _of_mapping(lambda s: format_energy(s.predicted.energy_fj)),
+        lambda network: format_energy(network.energy_fj),
+    ),
+    _Column("bound by", _of_mapping(lambda s: s.limited_by), justify="left"),
+    _Column(
+        "activations I / W / O",
+        _of_mapping(lambda s: _triple(s.predicted.row_activations)),
+        _total_activations,
+        group=1,
+    ),
+    _Column("PE util.", _of_mapping(lambda s: f"{s.pe_utilization:.1%}"), group=1),
+    _Column("flow", _of_mapping(lambda s: classify_dataflow(s.mapping).value), group=1, justify="left"),  # type: ignore[arg-type]
+    _Column("layout I W O", _of_mapping(_layout), group=1, justify="left"),
+    _Column("status", lambda n: n.solved.status.value, _total_status, justify="left"),
+    _Column("gap", lambda n: format_gap(n.solved.gap)),
+    _Column("s", lambda n: f"{n.solved.solve_seconds:.1f}", _total_seconds),
+)
+
+
+def _footnotes(network: SolvedNetwork) -> Iterator[str]:
+    """What the columns mean, and what was checked."""
+    yield (
+        f"{network.network} on {network.arch.name}, objective {_objective_text(network)}. "
+        "Layouts in brackets are row-aligned, the others sequential."
+    )
+    deviations = [abs(d) for d in (_deviation(n.solved) for n in network.layers) if d is not None]
+    if deviations:
+        yield (
+            "Simulated: all counts, energy, compute and DRAM cycles equal; latency within "
+            f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
+        )
+    if network.interrupted:
+        yield "Interrupted: these are the best mappings found until then."
+
+
+def _objective_text(network: SolvedNetwork) -> str:
+    objective = network.objective
+    if objective.kind != "blended":
+        return objective.kind
+    return f"{float(objective.alpha):g} x cycles + {float(objective.beta):g} x nJ"
+
+
+# --- Simulated beside predicted --------------------------------------------------------------------------------------
+
+
+def print_comparison(console: Console, name: str, predicted: Figures, simulated: Figures) -> None:
+    """Every figure as predicted and as simulated, and whether they are equal."""
+    table = Table(box=box.SIMPLE_HEAD, title=Text(name), title_justify="left", pad_edge=False)
+    for heading in ("figure", "simulated", "predicted", ""):
+        table.add_column(heading, justify="left" if heading in ("figure", "") else "right", no_wrap=True)
+    ours, theirs = dict(_flat(predicted.to_dict())), dict(_flat(simulated.to_dict()))
+    for key, value in theirs.items():
+        if value or ours[key]:
+            table.add_row(key, f"{value:,}", f"{ours[key]:,}", _verdict(key, ours[key], value))
+    console.print(table)
+
+
+def _verdict(key: str, predicted: int, simulated: int) -> str:
+    """Equal or not; the latency is an estimate and may be off."""
+    if predicted == simulated:
+        return "equal"
+    if key == "latency_cycles":
+        return f"{(simulated - predicted) / max(predicted, 1):+.2%} (an estimate)"
+    return "DIFFERENT"
+
+
+def _flat(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
+    """`{"accesses": {"PE": {"I": {"read": 3}}}}` as `accesses.PE.I.read`, 3."""
+    for key, value in data.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+# --- What there is ---------------------------------------------------------------------------------------------------
+
+
+def print_networks(console: Console, networks: Iterable[Network]) -> None:
+    """Layers, unique shapes, MACs and weights of each network."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("network", no_wrap=True)
+    for heading in ("layers", "unique shapes", "MACs", "weights"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for network in networks:
+        shapes = {str(node.workload.shape) for node in network.layers}
+        runs = sum(node.count for node in network.layers)
+        table.add_row(
+            Text(network.name), str(runs), str(len(shapes)), f"{network.total_macs:,}", f"{network.total_weights:,}"
+        )
+    console.print(table)
+
+
+def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) -> None:
+    """Key figures of each machine: a node's array and memories; a mapping uses one node."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("arch", "nodes", "PEs x lanes", "PE", "global", "row", "row size", "DRAM", "banks", "page", "act."):
+        table.add_column(heading, justify="left" if heading in ("arch", "page") else "right", no_wrap=True)
+    buffers = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+    for name, arch in archs:
+        shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
+        table.add_row(
+            Text(name),
+            str(arch.vault_count * arch.pu_count),
+            f"{shape.h}x{shape.w} x {unit.num_macs}",
+            *(format_bytes(arch.hierarchy[m].capacity_bytes) for m in buffers),
+            format_bytes(arch.row_bytes),
+            format_bytes(arch.hierarchy[Level.DRAM].capacity_bytes),
+            str(arch.banks),
+            arch.page_policy,
+            f"{arch.activation_energy:g} nJ",
+        )
+    console.print(table)
+
+
+def format_bytes(size: int) -> str:
+    """Whole B, KiB, MiB or GiB where that is exact, else one digit."""
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= scale:
+            return f"{size // scale} {unit}" if size % scale == 0 else f"{size / scale:.1f} {unit}"
+    return f"{size} B"

@@ -1,0 +1,253 @@
+"""Solve and verify: one layer here, the layers of a network here or in worker processes.
+
+A worker runs `solve_and_verify` on plain frozen objects. Its progress comes back through a queue, a stop goes to it
+through an event; both are handed over when it starts, so nothing of this depends on how processes are started. Workers
+leave Ctrl-C to the parent, which turns it into the stop: they end their solves with what they have.
+"""
+
+import multiprocessing
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import attrs
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.model import Options, Progress, solve_layer
+from cpsat_pim.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork
+from cpsat_pim.verify import verify
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import Network, NetworkNode
+
+Report = Callable[[Progress], None]
+
+#: Seconds between looks at the workers' progress and at the stop.
+_POLL_SECONDS = 0.1
+
+
+class Stop(Protocol):
+    """A `threading.Event` or one of `multiprocessing`."""
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+
+    def set(self) -> None:
+        """Ask to stop."""
+
+
+def ignore_progress(progress: Progress) -> None:
+    """Report nothing."""
+
+
+def solve_and_verify(
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    objective: Objective,
+    options: Options | None = None,
+    report: Report = ignore_progress,
+) -> SolvedLayer:
+    """The solved layer with its mapping checked, recosted and simulated.
+
+    Raises:
+        Disagreement: the mapping is illegal, or some exact figure was predicted wrongly.
+    """
+    solved = solve_layer(layer, arch, objective, options, report)
+    if solved.mapping is None or solved.prediction is None:
+        return solved
+    return attrs.evolve(solved, simulated=verify(layer, arch, solved.mapping, solved.prediction))
+
+
+def solve_network(
+    network: Network,
+    arch: PIMArchitecture,
+    objective: Objective,
+    *,
+    names: Sequence[str] | None = None,
+    time_limit: float = 60.0,
+    seed: int = 0,
+    jobs: int = 1,
+    report: Report = ignore_progress,
+    stop: threading.Event | None = None,
+) -> SolvedNetwork:
+    """Every layer of a network (or those named), equal ones solved once, longest first, `jobs` at a time.
+
+    `stop`, or Ctrl-C, ends the solves that are running with the best they have; layers not begun are then absent.
+
+    Raises:
+        ValueError: no layer has one of the names, or `jobs` is not positive.
+        Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
+    """
+    if jobs < 1:
+        raise ValueError(f"jobs: must be at least 1 (got {jobs})")
+    started = time.monotonic()
+    nodes = _named(network, names)
+    tasks = _tasks(nodes, arch, objective, time_limit, seed)
+    stop = stop or threading.Event()
+    run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers
+    solved = run(tasks, min(jobs, len(tasks)), report, stop)
+    return SolvedNetwork(
+        network=network.name,
+        arch=arch,
+        objective=objective,
+        layers=tuple(_as_layer(node, solved[_key(node)]) for node in nodes if _key(node) in solved),
+        seconds=time.monotonic() - started,
+        interrupted=stop.is_set(),
+    )
+
+
+# --- Layers to tasks -------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class _Task:
+    """One solve: `key` says which layers it answers."""
+
+    key: str
+    layer: ConvWorkload
+    arch: PIMArchitecture
+    objective: Objective
+    time_limit: float
+    seed: int
+
+    def run(self, stop: Any, report: Report) -> SolvedLayer:
+        """Solve and verify."""
+        options = Options(time_limit=self.time_limit, seed=self.seed, stop=stop)
+        return solve_and_verify(self.layer, self.arch, self.objective, options, report)
+
+
+Solved = dict[str, SolvedLayer]
+
+
+def _named(network: Network, names: Sequence[str] | None) -> list[NetworkNode]:
+    """The layers with these names, in the network's order; all without names."""
+    known = [node.name for node in network.layers]
+    for name in names or ():
+        if name not in known:
+            raise ValueError(f"{network.name}: no layer is named {name!r}, there are {', '.join(known)}")
+    return [node for node in network.layers if names is None or node.name in names]
+
+
+def _tasks(
+    nodes: list[NetworkNode], arch: PIMArchitecture, objective: Objective, time_limit: float, seed: int
+) -> list[_Task]:
+    """One task for all layers that are equal but for the name, the longest first."""
+    first = {_key(node): node.workload for node in reversed(nodes)}
+    tasks = [
+        _Task(key=key, layer=layer, arch=arch, objective=objective, time_limit=time_limit, seed=seed)
+        for key, layer in reversed(first.items())
+    ]
+    return sorted(tasks, key=lambda task: -task.layer.macs)
+
+
+def _key(node: NetworkNode) -> str:
+    return repr(node.workload.shape)
+
+
+def _as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:
+    """A node's own answer: that of an equal layer, under the node's name."""
+    own = attrs.evolve(solved, workload=node.workload)
+    return NetworkLayer(name=node.name, count=node.count, after=node.after, solved=own)
+
+
+# --- In this process -------------------------------------------------------------------------------------------------
+
+
+def _run_here(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Solved:
+    """One task after another."""
+    solved: Solved = {}
+    with interrupt_stops(stop):
+        for task in tasks:
+            if stop.is_set():
+                break
+            solved[task.key] = task.run(stop, report)
+    return solved
+
+
+@contextmanager
+def interrupt_stops(stop: Stop) -> Iterator[None]:
+    """Turn the first Ctrl-C into a stop; the second is the usual KeyboardInterrupt. In the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_interrupt(number: int, frame: Any) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# --- In workers ------------------------------------------------------------------------------------------------------
+
+
+class _Worker:
+    """What a worker process was given when it started."""
+
+    stop: Any = None
+    progress: Any = None
+
+
+def _start_worker(stop: Any, progress: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent sends the stop
+    progress.cancel_join_thread()  # a worker that ends must not wait for a parent that has stopped listening
+    _Worker.stop, _Worker.progress = stop, progress
+
+
+def _work(task: _Task) -> SolvedLayer | None:
+    """Run a task in a worker; nothing if the stop came before it began."""
+    return None if _Worker.stop.is_set() else task.run(_Worker.stop, _Worker.progress.put)
+
+
+def _run_in_workers(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Solved:
+    """All tasks at once, `jobs` processes taking one after another."""
+    context = multiprocessing.get_context("spawn")
+    workers_stop, progress = context.Event(), context.Queue()
+    with (
+        interrupt_stops(stop),
+        ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(workers_stop, progress)) as pool,
+    ):
+        futures = {pool.submit(_work, task): task.key for task in tasks}
+        try:
+            _await(futures, progress, report, stop, workers_stop)
+        except BaseException:
+            workers_stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return {key: solved for future, key in futures.items() if (solved := future.result()) is not None}
+
+
+def _await(
+    futures: dict[Future[SolvedLayer | None], str], progress: Any, report: Report, stop: Stop, workers_stop: Any
+) -> None:
+    """Wait until all futures are done, passing progress on one way and the stop the other way.
+
+    Raises:
+        Exception: what the first task that failed raised.
+    """
+    pending = set(futures)
+    while pending:
+        done, pending = wait(pending, _POLL_SECONDS, FIRST_COMPLETED)
+        _pass_on(progress, report)
+        for future in done:
+            future.result()
+        if stop.is_set():
+            workers_stop.set()
+    _pass_on(progress, report)
+
+
+def _pass_on(progress: Any, report: Report) -> None:
+    """Report what has arrived so far."""
+    while True:
+        try:
+            report(progress.get_nowait())
+        except queue.Empty:
+            return

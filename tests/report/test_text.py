@@ -1,0 +1,36 @@
+"""Display units and gaps."""
+
+import pytest
+
+from cpsat_pim.report.text import format_bytes, format_energy, format_gap
+
+
+@pytest.mark.parametrize(
+    ("energy_fj", "text"),
+    [
+        (0, "0.000 nJ"),
+        (5_791_040, "5.791 nJ"),
+        (999_400_000, "999.4 nJ"),
+        (1_000_000_000, "1.000 uJ"),
+        (23_120_000_000, "23.12 uJ"),
+        (4_000_000_000_000, "4.000 mJ"),
+        (1_234_567_000_000_000, "1235 mJ"),
+    ],
+)
+def test_energy_has_four_digits_and_a_prefix(energy_fj: int, text: str) -> None:
+    """1 nJ is 10^6 fJ."""
+    assert format_energy(energy_fj) == text
+
+
+@pytest.mark.parametrize(
+    ("gap", "text"), [(None, "-"), (0.0, "0"), (1e-9, "<0.001%"), (0.00051, "0.051%"), (0.5, "50.000%")]
+)
+def test_gap_is_plain_zero_only_for_a_proof(gap: float | None, text: str) -> None:
+    """A gap that would round to 0 % does not look like a proof."""
+    assert format_gap(gap) == text
+
+
+@pytest.mark.parametrize(("size", "text"), [(4, "4 B"), (1536, "1.5 KiB"), (3072, "3 KiB"), (2**28, "256 MiB")])
+def test_bytes_are_in_binary_prefixes(size: int, text: str) -> None:
+    """1 KiB is 1024 B."""
+    assert format_bytes(size) == text

@@ -1,0 +1,104 @@
+"""Networks: equal layers once, longest first, here or in workers, and what a stop leaves behind."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.model import Progress
+from cpsat_pim.result import Objective, SolvedNetwork, Status
+from cpsat_pim.run import solve_network
+from cpsat_pim.verify import Disagreement
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import Network, NetworkNode
+
+ENERGY = Objective.named("energy")
+ARCH = PIMArchitecture()
+
+
+def node(name: str, count: int = 1, **bounds: int) -> NetworkNode:
+    """A layer of a network."""
+    return NetworkNode(name=name, count=count, workload=ConvWorkload(name=name, **bounds))
+
+
+SMALL = Network(
+    name="small", layers=(node("a", P=4, C=4, K=4), node("b", C=16, K=16), node("c", count=3, P=4, C=4, K=4))
+)
+
+
+def facts(solved: SolvedNetwork) -> list[object]:
+    """All but the times."""
+    return [
+        (n.name, n.count, n.solved.workload.name, n.solved.status, n.solved.mapping, n.solved.simulated)
+        for n in solved.layers
+    ]
+
+
+def test_equal_layers_are_solved_once_and_the_longest_first() -> None:
+    """b has 256 MACs, a and c 64 each and are one."""
+    seen: list[Progress] = []
+    solved = solve_network(SMALL, ARCH, ENERGY, report=seen.append)
+    assert list(dict.fromkeys(p.layer for p in seen)) == ["b", "a"]
+    named = [(n.name, n.count, n.solved.workload.name) for n in solved.layers]
+    assert named == [("a", 1, "a"), ("b", 1, "b"), ("c", 3, "c")]
+    a, b, c = (n.solved for n in solved.layers)
+    assert a.mapping == c.mapping
+    assert (a.status, a.simulated and a.simulated.energy_fj) == (Status.OPTIMAL, a.predicted.energy_fj)
+    assert solved.energy_fj == 4 * a.predicted.energy_fj + b.predicted.energy_fj
+    assert not solved.interrupted
+
+
+def test_workers_give_the_same_answers() -> None:
+    """Two processes, and progress from both."""
+    seen: list[Progress] = []
+    solved = solve_network(SMALL, ARCH, ENERGY, jobs=2, report=seen.append)
+    assert facts(solved) == facts(solve_network(SMALL, ARCH, ENERGY))
+    assert {p.layer for p in seen} <= {"a", "b"}
+
+
+def test_names_choose_layers() -> None:
+    """In the network's order; a name that is not there is refused."""
+    solved = solve_network(SMALL, ARCH, ENERGY, names=["c", "b"])
+    assert [n.name for n in solved.layers] == ["b", "c"]
+    with pytest.raises(ValueError, match="small: no layer is named 'd', there are a, b, c"):
+        solve_network(SMALL, ARCH, ENERGY, names=["d"])
+
+
+def test_no_jobs_are_refused() -> None:
+    """A count of processes."""
+    with pytest.raises(ValueError, match="jobs: must be at least 1"):
+        solve_network(SMALL, ARCH, ENERGY, jobs=0)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_stop_before_the_start_leaves_nothing(jobs: int) -> None:
+    """Layers not begun are absent."""
+    stop = threading.Event()
+    stop.set()
+    solved = solve_network(SMALL, ARCH, ENERGY, jobs=jobs, stop=stop)
+    assert (solved.layers, solved.interrupted) == ((), True)
+
+
+def test_stop_keeps_what_is_done() -> None:
+    """Stopped by the first layer's progress: that one is answered, the others are absent."""
+    stop = threading.Event()
+    solved = solve_network(SMALL, ARCH, ENERGY, stop=stop, report=lambda progress: stop.set())
+    assert ([n.name for n in solved.layers], solved.interrupted) == (["b"], True)
+    assert solved.layers[0].solved.mapping is not None
+
+
+def test_interrupt_is_a_stop_and_afterwards_itself_again() -> None:
+    """Ctrl-C while a layer is being solved."""
+    before = signal.getsignal(signal.SIGINT)
+    solved = solve_network(SMALL, ARCH, ENERGY, report=lambda progress: os.kill(os.getpid(), signal.SIGINT))
+    assert ([n.name for n in solved.layers], solved.interrupted) == (["b"], True)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_disagreement_of_a_layer_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not taken for a hard instance."""
+    monkeypatch.setattr("cpsat_pim.verify.check_mapping", lambda *_: ["a rule is broken"])
+    with pytest.raises(Disagreement, match="b: the mapping found does not hold:\n  a rule is broken"):
+        solve_network(SMALL, ARCH, ENERGY)
