@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import Dim, Direction, Level, Tensor
+from cpsat_pim.dims import RELEVANT, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.validate import is_integer
 from cpsat_pim.workload import ConvWorkload
@@ -136,6 +136,7 @@ class _Check:
         yield from self._lanes_spread_their_dims()
         yield from self._loops_are_ordered()
         yield from self._storage_is_allowed()
+        yield from self._direct_steps_are_contiguous()
         yield from self._tiles_fit()
         yield from self._input_blocks_lie_in_the_input()
         if self._has_usable_blocks():
@@ -191,6 +192,19 @@ class _Check:
                     yield (
                         f"{self._name(level)}: loop {dim.name} of factor {factor} is {times} times in the order "
                         f"{_letters(order)}, it must be there {int(factor > 1)} times"
+                    )
+
+    def _direct_steps_are_contiguous(self) -> Iterator[str]:
+        """MACs that draw a tensor straight from the row buffer or DRAM take neighbouring indices of its spread dims."""
+        for tensor in Tensor:
+            if self.mapping.stored[Level.PE][tensor] or self.mapping.stored[Level.GLOBAL_BUFFER][tensor]:
+                continue
+            for dim in RELEVANT[tensor]:
+                pes, loop = self.mapping.array_factor(dim), self.mapping.temporal[Level.PE][dim]
+                if pes > 1 and loop > 1:
+                    yield (
+                        f"{tensor.name}: no buffer holds it, so {dim.name}, spread over {pes} PEs, "
+                        f"cannot also loop within a PE (got {loop})"
                     )
 
     def _storage_is_allowed(self) -> Iterator[str]:

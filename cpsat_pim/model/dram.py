@@ -191,7 +191,10 @@ class Streams:
     def is_spilled(self) -> Lit:
         """Whether partial sums come back from DRAM."""
         if not hasattr(self, "_is_spilled"):
-            self._is_spilled = self.b.at_least_two(self.reuse[Tensor.O], "spilled")
+            spilled = self.b.at_least_two(self.reuse[Tensor.O], "spilled")
+            if not self.v.arch.spatial_reduction:  # copies added in DRAM itself are read back at once
+                spilled = self.b.either([spilled, self.v.first_consumer(MACS, Tensor.O)], "spilled_or_copied")
+            self._is_spilled = spilled
         return self._is_spilled
 
     def _count_activations(self, t: Tensor, is_box: Lit, first: Int, more: Int, ordered: Int) -> None:

@@ -86,7 +86,7 @@ def _with_best_layouts(layer: ConvWorkload, arch: PIMArchitecture, objective: Ob
     for t in Tensor:
         cheapest: int | None = None
         for candidate in _placements(layer, mapping, t):
-            cost = price(dram_stream(to_nest(layer, candidate), t, machine.dram))
+            cost = price(dram_stream(to_nest(layer, candidate, arch.spatial_reduction), t, machine.dram))
             if cheapest is None or cost < cheapest:
                 cheapest, layouts[t] = cost, candidate.layout[t]
                 if t is Tensor.I:
@@ -146,7 +146,7 @@ def exact_outer_loops(
         ordered = attrs.evolve(draft, order=(*draft.order[:2], row_buffer, outer))
         total = 0
         for t in Tensor:
-            counts = [dram_stream(to_nest(layer, placed), t, dram) for placed in _placements(layer, ordered, t)]
+            counts = [dram_stream(to_nest(layer, placed, arch.spatial_reduction), t, dram) for placed in _placements(layer, ordered, t)]
             total += min(c.activations for c in counts)
             cycles[t].append(min(c.cycles for c in counts))
         totals.append(total)

@@ -93,8 +93,8 @@ def mappings(draw: st.DrawFn, layer: ConvWorkload, temporal: list[list[int]], sp
 def architectures(draw: st.DrawFn) -> PIMArchitecture:
     """A machine with short rows and any rules; what mappings must fit plays no part."""
     column_bytes = draw(st.sampled_from([8, 16, 32]))
-    timings: dict[str, int] = {name: draw(st.integers(0, 20)) for name in ("RL", "tRCDRD", "tRP", "tRAS", "tRC", "tRTP")}
-    timings |= {name: draw(st.integers(1, 8)) for name in ("tCCD_L", "BL")}
+    timings = {name: draw(st.integers(1, 8)) for name in ("tCCD_L", "BL")}
+    timings |= {name: draw(st.integers(0, 20)) for name in ("RL", "tRCDRD", "tRP", "tRAS", "tRC", "tRTP")}
     return PIMArchitecture(
         dram_timings=DramTimings(**timings, co_w=8 * column_bytes),
         hierarchy=draw(hierarchies(draw(st.sampled_from([64, 128, 256])))),

@@ -1,0 +1,124 @@
+"""For tiny layers the solver's optimum is the least cost over the whole space, found by trying every mapping."""
+
+import itertools
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch.memory import MemoryLevel
+from cpsat_pim.arch.pe_array import ComputeUnit, PEArray, PhyDim2
+from cpsat_pim.check import check_mapping
+from cpsat_pim.cost import predict
+from cpsat_pim.dims import Dim, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model import Options, solve_layer
+from cpsat_pim.model.orders import input_blocks
+from cpsat_pim.result import Objective, Status
+from cpsat_pim.verify import simulate
+from cpsat_pim.workload import ConvWorkload
+
+
+def machine(pe: str, buffer: str, row_buffer: str, **options: object) -> PIMArchitecture:
+    """A toy with 16 B rows and 4 B columns; each argument names the tensors that a level may store, `!` = must."""
+
+    def level(name: str, stores: str, **figures: object) -> MemoryLevel:
+        return MemoryLevel(
+            name=name, stores=tuple(t.name in stores for t in Tensor), bypass_defined="!" in stores, **figures
+        )  # type: ignore[arg-type]
+
+    return PIMArchitecture(
+        name="toy",
+        hierarchy=(
+            level("PE", pe, entries=16, access_cost=1e-3),
+            level("GB", buffer, entries=24, access_cost=3e-3, read_bandwidth_limit=2, write_bandwidth_limit=2),
+            level("RB", row_buffer, entries=16, access_cost=2e-3, row_buffer_size=16),
+            MemoryLevel(name="DRAM", entries=2**20, access_cost=10e-3, write_cost=12e-3),
+        ),
+        pe_array=PEArray(
+            array_shape=PhyDim2(h=2, w=1), compute_unit=ComputeUnit(unit_type="simd", num_macs=2, mac_energy=1e-3)
+        ),
+        dram_timings={"co_w": 32},
+        activation_energy=20e-3,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def ordered_factors(n: int, slots: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write n as an ordered product."""
+    if slots == 1:
+        yield (n,)
+        return
+    for first in (d for d in range(1, n + 1) if n % d == 0):
+        for rest in ordered_factors(n // first, slots - 1):
+            yield (first, *rest)
+
+
+def every_mapping(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[Mapping]:
+    """Every legal mapping: factorizations, orders, stored sets, layouts and input blocks."""
+    per_dim = [list(ordered_factors(layer.bounds[d], 7)) for d in Dim]
+    stores = [list(itertools.product(*(arch.storing_choices(m, t) for t in Tensor))) for m in range(3)]  # type: ignore[arg-type]
+    for factors in itertools.product(*per_dim):
+        temporal = [[factors[d][m] for d in Dim] for m in range(4)]
+        spatial = [[factors[d][4 + s] for d in Dim] for s in range(3)]
+        loops = [[d for d in Dim if temporal[m][d] > 1] for m in range(4)]
+        orders = list(itertools.product(*(itertools.permutations(found) for found in loops)))
+        for stored in itertools.product(*stores):
+            draft = Mapping(temporal=temporal, spatial=spatial, order=orders[0], stored=stored)
+            blocks = input_blocks(layer, draft) if stored[2][Tensor.I] else [(0, 0)]
+            for h, w in blocks:
+                base = attrs.evolve(draft, block_h=h, block_w=w)
+                if check_mapping(layer, arch, base):
+                    continue
+                for order, layout in itertools.product(orders, itertools.product(range(2), repeat=3)):
+                    yield attrs.evolve(base, order=order, layout=layout)
+
+
+CASES = {
+    "product, bypass free": (ConvWorkload(C=4, K=2), machine("IWO", "IWO", "")),
+    "product, weights in the row buffer": (ConvWorkload(C=4, K=4), machine("O", "IWO!", "W")),
+    "closed pages, two rows of outputs": (ConvWorkload(P=2, C=2, K=2), machine("O", "I", "", page_policy="closed")),
+    "convolution": (ConvWorkload(R=2, P=3, K=2), machine("O!", "IW", "I")),
+    "strided": (ConvWorkload(P=4, C=3, stride=(2, 1)), machine("IO", "IW", "")),
+    "no multicast, no reduction": (
+        ConvWorkload(C=2, K=2, N=2), machine("WO", "I", "", multicast=False, spatial_reduction=False)
+    ),  # fmt: skip
+    "groups, two banks": (
+        ConvWorkload(G=2, C=2, K=2),
+        attrs.evolve(
+            machine("O", "W", ""),
+            hierarchy=(
+                *machine("O", "W", "").hierarchy[:3],
+                attrs.evolve(machine("O", "W", "").hierarchy[3], num_banks=2),
+            ),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
+    """No mapping of the space simulates to less energy than the solver proves."""
+    layer, arch = CASES[case]
+    least = min(simulate(layer, arch, mapping).energy_fj for mapping in every_mapping(layer, arch))
+    solved = solve_layer(layer, arch, Objective.named("energy"), Options(time_limit=60))
+    assert solved.status is Status.OPTIMAL
+    assert solved.objective_value == solved.bound == least
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kind", ["latency", "blended"])
+def test_optimum_is_the_least_predicted_cost(case: str, kind: str) -> None:
+    """Nor to a lower predicted latency, or blend; out of time, the bound still holds for the whole space."""
+    layer, arch = CASES[case]
+    objective = Objective.named(kind, 1, 3)
+    least = min(
+        objective.value(f.latency_cycles, f.energy_fj)
+        for f in (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
+    )
+    solved = solve_layer(layer, arch, objective, Options(time_limit=10))
+    assert solved.bound is not None
+    assert solved.bound <= objective.reported(least)
+    if solved.status is Status.OPTIMAL:
+        assert solved.objective_value == objective.reported(least)
