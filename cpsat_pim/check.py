@@ -137,6 +137,7 @@ class _Check:
         yield from self._loops_are_ordered()
         yield from self._storage_is_allowed()
         yield from self._direct_steps_are_contiguous()
+        yield from self._input_scans_are_regular()
         yield from self._tiles_fit()
         yield from self._input_blocks_lie_in_the_input()
         if self._has_usable_blocks():
@@ -206,6 +207,23 @@ class _Check:
                         f"{tensor.name}: no buffer holds it, so {dim.name}, spread over {pes} PEs, "
                         f"cannot also loop within a PE (got {loop})"
                     )
+
+    def _input_scans_are_regular(self) -> Iterator[str]:
+        """What comes from DRAM is a box of I or, for 1x1 filters, a regular grid of it."""
+        stored = [self.mapping.stored[level][Tensor.I] for level in BUFFERS]
+        if stored[Level.GLOBAL_BUFFER] or stored[Level.ROW_BUFFER]:
+            return
+        has_filter = self.layer.R > 1 or self.layer.S > 1
+        is_stepped = max(*self.layer.stride, *self.layer.dilation) > 1
+        if not stored[Level.PE] and has_filter:
+            yield "I: a filter window must come through a buffer, MACs cannot draw it straight from DRAM"
+        if stored[Level.PE] and is_stepped and has_filter:
+            yield "I: PEs cannot take a strided or dilated window straight from DRAM, it must come through a buffer"
+        if stored[Level.PE] and max(self.layer.stride) > 1 and not has_filter:
+            extents = self.mapping.extents(Level.PE)
+            is_spread = self.mapping.array_factor(Dim.P) * self.mapping.array_factor(Dim.Q) > 1
+            if is_spread and max(extents[Dim.P], extents[Dim.Q]) > 1:
+                yield "I: PEs that take several strided positions each straight from DRAM cannot be spread over P or Q"
 
     def _storage_is_allowed(self) -> Iterator[str]:
         """A level stores what it must and nothing that it cannot (Eq. 6)."""

@@ -81,6 +81,17 @@ def place(block: int, block_bytes: int, dram: Dram) -> int:
     return block * (-(-block_bytes // dram.row_bytes)) * dram.row_bytes
 
 
+def block_counts(blocks: int, block_bytes: int, dram: Dram) -> tuple[int, int]:
+    """Columns of scanning every row-aligned block once, each by itself, and rows that the blocks fill."""
+    per_row = max(1, dram.row_bytes // block_bytes)
+    columns = 0
+    for slot in range(min(per_row, blocks)):
+        start = slot * block_bytes
+        touched = (start + block_bytes - 1) // dram.column_bytes - start // dram.column_bytes + 1
+        columns += touched * len(range(slot, blocks, per_row))
+    return columns, -(-blocks // per_row) * -(-block_bytes // dram.row_bytes)
+
+
 @njit
 def _touch(start: int, length: int, dram: Dram, state: Ints, rows: Ints) -> None:
     """Access the bytes [start, start + length): columns, and rows per bank. Modifies state and rows."""

@@ -19,7 +19,7 @@ from cpsat_pim.model.variables import CLASSES, MACS, Variables
 from cpsat_pim.workload import ConvWorkload
 from tables.screen import needed_elements
 from tables.shapes import ShapeTable, can_be_strided, shape_table
-from tables.stream import last_run
+from tables.stream import block_counts, last_run
 
 CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MACS)
 
@@ -45,6 +45,7 @@ class Streams:
         self._swept_cache: dict[str, list[Int]] = {}
         self.reuse = [self._reuse(t) for t in Tensor]
         self.least_rows = [least_rows(v.layer, v.arch, t) for t in Tensor]
+        self._regular_input_scans()
         for t in Tensor:
             self._stream(t, tables[t], limits)
 
@@ -143,6 +144,20 @@ class Streams:
         self._swept_cache[key] = box
         return box
 
+    def _regular_input_scans(self) -> None:
+        """What comes from DRAM is a box of I or, for 1x1 filters, a regular grid (docs/model.md, section 3)."""
+        v, model = self.v, self.b.model
+        forbidden: list[Lit] = []
+        if v.bounds[Dim.R] > 1 or v.bounds[Dim.S] > 1:
+            forbidden.append(v.first_consumer(MACS, Tensor.I))
+            if max(*v.layer.stride, *v.layer.dilation) > 1:
+                forbidden.append(v.first_consumer(Level.PE, Tensor.I))
+        elif can_be_strided(v.shape, Tensor.I):
+            forbidden.append(self.b.both([v.first_consumer(Level.PE, Tensor.I), self._is_mixed()], "mixed_scan"))
+        for literal in forbidden:
+            if literal is not False:
+                model.add_bool_or([self.b.negated(literal)])
+
     def _is_mixed(self) -> Lit:
         """Whether PEs hold spans of several outputs and are themselves apart: neither a box nor a regular grid."""
         v, b = self.v, self.b
@@ -172,17 +187,9 @@ class Streams:
         return extent
 
     def _irregular(self, t: Tensor) -> list[Lit]:
-        """When a scan is not a box of a sequential tensor: row-aligned, or PEs and lanes that leave gaps."""
+        """When the shape tables do not describe a scan: row-aligned, or of another pitch."""
         v = self.v
         found = [v.first_consumer(Level.ROW_BUFFER, t)]
-        at_macs = v.first_consumer(MACS, t)
-        if t is Tensor.I:
-            if can_be_strided(v.shape, t):
-                found.append(self.b.both([v.first_consumer(Level.PE, t), self._is_mixed()], "mixed_scan"))
-            elif any(v.bounds[d] > 1 for d in (Dim.R, Dim.S)):
-                found.append(at_macs)
-                if max(*v.layer.stride, *v.layer.dilation) > 1:
-                    found.append(v.first_consumer(Level.PE, t))
         if t is Tensor.O and v.layer.psum_bytes != v.layer.output_bytes:
             found.append(self.is_spilled)  # the pitch in DRAM is then another
         return found
@@ -203,7 +210,7 @@ class Streams:
             self.b.model.add(again == self.reuse[t] - 1)
         repeated = self.b.product([more, again], f"acts_again_{t.name}") if not _is_zero(more) and not _is_zero(again) else 0
         most = self.b.ends(ordered)[1] + (self.b.ends(repeated)[1] if not isinstance(repeated, int) else repeated)
-        activations = self.b.interval(self.least_rows[t], max(most, self.least_rows[t] + 1), f"acts_{t.name}")
+        activations = self.b.interval(self.least_rows[t], max(most, 2 * self.v.layer.macs), f"acts_{t.name}")
         self.b.imply([is_box], activations >= first)
         if not self.v.row_buffer:  # then one loop per dim lies outside the global buffer
             in_buffer = self.v.first_consumer(Level.GLOBAL_BUFFER, t)
@@ -226,6 +233,8 @@ class Streams:
         columns = b.interval(1, most, f"columns_{t.name}")
         b.imply([is_box], columns >= exact)
         self._any_columns(t, columns)
+        if t is not Tensor.I and self.v.row_buffer:
+            self._whole_blocks(t, columns, times)
         activations = self.activations[t]
         least = max(d.tRC, d.tRAS + d.tRP)
         cycles = b.interval(0, d.tCCD * most + least * b.ends(activations)[1] + d.RL + 64, f"cycles_{t.name}")
@@ -238,6 +247,23 @@ class Streams:
         self.columns.append(columns)
         self.cycles.append(cycles)
         self.end_cycles.append(ends)
+
+    def _whole_blocks(self, t: Tensor, columns: Int, times: Int) -> None:
+        """Row-aligned W and O are scanned block by block: their columns are known, and each of their rows is opened."""
+        size, width, d = self.traffic.elements[t], self.v.layer.width_bytes[t], self.dram
+        aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
+        capacity = self.v.arch.usable_bytes(Level.ROW_BUFFER)
+        rows = []
+        for tile in self.b.values(self.traffic.tile[int(Level.ROW_BUFFER), t]):
+            if tile * width <= capacity and size % tile == 0:
+                rows.append((tile, *block_counts(size // tile, tile * width, d)))
+        if aligned is False or not rows or (t is Tensor.O and self.v.layer.psum_bytes != self.v.layer.output_bytes):
+            return
+        key = self.b.integer((row[0] for row in rows), f"block_{t.name}")
+        self.b.imply([aligned], key == self.traffic.tile[int(Level.ROW_BUFFER), t])
+        per_pass, opened = self.b.lookup([key], rows, (f"block_columns_{t.name}", f"block_rows_{t.name}"))
+        self.b.imply([aligned], columns >= self.b.product([per_pass, times], f"block_columns_all_{t.name}"))
+        self.b.imply([aligned], self.activations[t] >= opened)
 
     def _scans_per_output(self) -> Int:
         """Write-outs and read-backs of an output tile."""
