@@ -53,7 +53,9 @@ class Builder:
         values = self.values(x)
         return values[0], values[-1]
 
-    def product(self, factors: Sequence[Int], name: str, within: set[int] | None = None, most: int | None = None) -> Int:
+    def product(
+        self, factors: Sequence[Int], name: str, within: set[int] | None = None, most: int | None = None
+    ) -> Int:
         """The product of variables, pair by pair (AddMultiplicationEquality); `within` and `most` narrow its domain."""
         result: Int = 1
         for factor in factors:
@@ -150,7 +152,7 @@ class Builder:
         return literal
 
     def imply(self, literals: Sequence[Lit], constraint: Any) -> None:
-        """Demand a linear constraint if all literals hold; a constant truth demands nothing, a constant falsehood denies them."""
+        """Demand a linear constraint if all literals hold; a constraint that is False denies them."""
         kept = [x for x in literals if x is not True]
         if any(x is False for x in kept) or constraint is True:
             return

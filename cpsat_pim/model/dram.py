@@ -1,9 +1,9 @@
 """DRAM streams over the variables: columns, activations and cycles per tensor, looked up by tile shape and layout.
 
 Sequential tensors whose scans are boxes use the exact shape tables (`tables.shapes`): columns exactly, activations as
-`first + (X - 1) * more`, which holds for every order. For the rest (row-aligned blocks, scans with gaps) it uses what holds
-for any placement: every column access brings in at most a column, every row that holds data is opened once. Both are
-bounds of the exact stream for all orders; `solve` closes what is left between them and the exact cost.
+`first + (X - 1) * more`, which holds for every order. For row-aligned blocks it uses what holds for any order of them:
+every block's columns, every row opened once. Both are bounds of the exact stream for all orders; `solve` closes what is
+left between them and the exact cost.
 """
 
 import math
@@ -25,14 +25,14 @@ CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MAC
 
 
 class Limits:
-    """What no answer below the current target can exceed: activations in all and cycles of a stream; None is no limit."""
+    """What no answer below the target can exceed: activations in all, cycles of a stream; None is no limit."""
 
     def __init__(self, activations: int | None = None, cycles: int | None = None) -> None:
         self.activations, self.cycles = activations, cycles
 
 
 class Streams:
-    """`activations[t]`, `columns[t]`, `cycles[t]`, `end_cycles[t]` (first scan; outputs: last tile), `reuse[t]` (fetches a tile)."""
+    """Per tensor `activations`, `columns`, `cycles`, `end_cycles` (first scan; of outputs the last tile), `reuse`."""
 
     def __init__(self, v: Variables, traffic: Traffic, tables: list[ShapeTable], limits: Limits, timed: bool) -> None:
         self.v, self.b, self.traffic, self.timed = v, v.b, traffic, timed
@@ -68,7 +68,10 @@ class Streams:
             extents[d] = self._extent(t, d)
             self.b.imply([is_box], keys[i] == extents[d])
         self.extents.append(extents)
-        names = [f"{n}_{t.name}" for n in ("layout", "strided", "acts_first", "acts_more", "acts_ordered", "columns_pass", "end")]
+        names = [
+            f"{n}_{t.name}"
+            for n in ("layout", "strided", "acts_first", "acts_more", "acts_ordered", "columns_pass", "end")
+        ]
         layout, strided, first, more, ordered, per_pass, end = self.b.lookup(keys, rows, names)
         if can_be_strided(self.v.shape, t):
             self._strided_scans(t, strided)
@@ -79,7 +82,15 @@ class Streams:
 
     def _candidates(self, t: Tensor, table: ShapeTable, limits: Limits) -> np.ndarray:
         """Table rows that an answer below the target can use."""
-        columns = [table.layout, table.is_strided, table.first, table.more, table.ordered, table.columns, table.end_cycles]
+        columns = [
+            table.layout,
+            table.is_strided,
+            table.first,
+            table.more,
+            table.ordered,
+            table.columns,
+            table.end_cycles,
+        ]
         if not self.timed:
             columns[5:] = [np.zeros_like(table.first)] * 2
         keep = self._within(t, table.first, limits)
@@ -208,7 +219,9 @@ class Streams:
         again = self.b.integer((x - 1 for x in self.b.values(self.reuse[t])), f"again_{t.name}")
         if not isinstance(again, int):
             self.b.model.add(again == self.reuse[t] - 1)
-        repeated = self.b.product([more, again], f"acts_again_{t.name}") if not _is_zero(more) and not _is_zero(again) else 0
+        repeated = (
+            self.b.product([more, again], f"acts_again_{t.name}") if not _is_zero(more) and not _is_zero(again) else 0
+        )
         most = self.b.ends(ordered)[1] + (self.b.ends(repeated)[1] if not isinstance(repeated, int) else repeated)
         activations = self.b.interval(self.least_rows[t], max(most, 2 * self.v.layer.macs), f"acts_{t.name}")
         self.b.imply([is_box], activations >= first)

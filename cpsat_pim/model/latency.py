@@ -1,4 +1,6 @@
-"""Latency over the variables: what could end last, with what it cannot overlap (`tables.cost.latency_terms`, term by term)."""
+"""Latency over the variables: what could end last, with what it cannot overlap (`tables.cost.latency_terms`, term by
+term).
+"""
 
 from fractions import Fraction
 
@@ -7,8 +9,8 @@ from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Int
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.traffic import Traffic
-from cpsat_pim.model.variables import MACS, Variables
-from tables.screen import access_terms, crossing_terms
+from cpsat_pim.model.variables import MACS, Stored, Variables
+from tables.screen import Terms, access_terms, crossing_terms
 
 #: (parent, level) of the links inside DRAM's that move tiles.
 _TILE_LINKS = ((2, 1), (2, 0), (1, 0))
@@ -21,6 +23,7 @@ class Latency:
     def __init__(self, v: Variables, traffic: Traffic, streams: Streams, most: int) -> None:
         self.v, self.b, self.traffic, self.streams = v, v.b, traffic, streams
         self.most = most
+        self._step_sets: dict[Tensor, Int] = {}
         self.cycles = self.b.interval(1, most, "latency")
         self._steps()
         self._array_tiles()
@@ -182,7 +185,7 @@ class Latency:
         for t, parent, paces in slow:
             size = b.product([self._step_set(t), inner], f"streamed_{t.name}_{parent}")
             width = self.traffic.tile_width(parent, t)
-            times = []
+            times: list[Int] = []
             for pace in paces:  # an output's reads and writes share its link
                 times.append(b.interval(0, b.ends(self.steps)[1] * 64, f"stream_{t.name}_{parent}_{len(times)}"))
                 b.model.add(times[-1] * pace.numerator >= size * (width * pace.denominator))
@@ -212,10 +215,6 @@ class Latency:
             result = b.product([v.step[d] for d in RELEVANT[t]], f"step_set_{t.name}")
         self._step_sets[t] = result
         return result
-
-    @property
-    def _step_sets(self) -> dict[Tensor, Int]:
-        return self.__dict__.setdefault("_step_set_cache", {})
 
     def _stream_terms(self) -> None:
         """DRAM streams: I's and W's are followed by the steps on their last tile, O's starts after its first tile's."""
@@ -250,7 +249,11 @@ class Latency:
         b = self.b
         busy = b.interval(0, self.most, f"busy_{level}_{way}")
         instances = self.v.used_pes if level == Level.PE else 1
-        work = busy if isinstance(instances, int) and instances == 1 else b.product([busy, instances], f"work_{level}_{way}")
+        work = (
+            busy
+            if isinstance(instances, int) and instances == 1
+            else b.product([busy, instances], f"work_{level}_{way}")
+        )
         loads = [self._load(level, way, t) for t in Tensor]
         for load in loads:
             b.model.add(work * pace.numerator >= load * pace.denominator)
@@ -262,43 +265,27 @@ class Latency:
 
     def _load(self, level: int, way: int, t: Tensor) -> Int:
         """Bytes of t that a level reads or writes, under whichever set of levels stores it."""
-        v, b = self.v, self.b
-        width = self.traffic.tile_width(level, t)
-        quantities = {**self.traffic.moved[t], "macs": (v.layer.macs, 1)}
-        options = []
-        for stored, literal in v.is_stored_set[t].items():
-            terms = access_terms(t, stored, self.traffic.energies.sharing).get((level, way), {})
-            if terms:
-                options.append((literal, [(c * width * quantities[q][0], quantities[q][1]) for q, c in terms.items()]))
-        if not options:
-            return 0
-        high = max(sum(c * b.ends(x)[1 if c > 0 else 0] for c, x in terms) for _, terms in options)
-        load = b.interval(0, max(high, 0), f"load_{level}_{way}_{t.name}")
-        for literal, terms in options:
-            b.imply([literal], load >= sum(c * x for c, x in terms))
-        return load
+
+        def terms(stored: Stored) -> Terms:
+            return access_terms(t, stored, self.traffic.energies.sharing).get((level, way), {})
+
+        return self.traffic.at_least_terms(t, terms, self.traffic.tile_width(level, t), f"load_{level}_{way}_{t.name}")
 
     def _interconnect_term(self) -> None:
         """All elements that cross into or out of the array, over its bandwidth."""
         numerator, denominator = rate(self.v.arch.pe_array.interconnect_bandwidth)
         if not numerator:
             return
-        v, b = self.v, self.b
+        b = self.b
         loads = []
         for t in Tensor:
-            quantities = {**self.traffic.moved[t], "macs": (v.layer.macs, 1)}
-            options = []
-            for stored, literal in v.is_stored_set[t].items():
-                terms = crossing_terms(t, stored, self.traffic.energies.sharing)
-                width = self.traffic.tile_width(0, t)
-                options.append((literal, [(c * width * quantities[q][0], quantities[q][1]) for q, c in terms.items()]))
-            high = max(sum(c * b.ends(x)[1 if c > 0 else 0] for c, x in terms) for _, terms in options)
-            load = b.interval(0, max(high, 0), f"crossing_{t.name}")
-            for literal, terms in options:
-                b.imply([literal], load >= sum(c * x for c, x in terms))
-            loads.append(load)
+
+            def terms(stored: Stored, t: Tensor = t) -> Terms:
+                return crossing_terms(t, stored, self.traffic.energies.sharing)
+
+            loads.append(self.traffic.at_least_terms(t, terms, self.traffic.tile_width(0, t), f"crossing_{t.name}"))
         busy = b.interval(0, self.most, "busy_interconnect")
         b.model.add(busy * numerator >= sum(loads) * denominator)
         self._at_least(self.start, busy, self.end)
-        if not v.arch.hierarchy[Level.PE].double_buffered:
+        if not self.v.arch.hierarchy[Level.PE].double_buffered:
             b.model.add(self.exposed_transfer >= busy)

@@ -44,7 +44,9 @@ def best_completion(
 
 
 def _orders(draft: Mapping) -> Iterator[tuple[tuple[Dim, ...], ...]]:
-    """Orders of the outer levels that keep each level's innermost class innermost; levels nothing streams through stay."""
+    """Orders of the outer levels that keep each level's innermost class innermost; levels nothing streams through
+    stay.
+    """
     per_level = [_level_orders(draft, m) for m in Level]
     for dram in per_level[Level.DRAM]:
         for row_buffer in per_level[Level.ROW_BUFFER]:
@@ -63,9 +65,7 @@ def _level_orders(draft: Mapping, level: Level) -> list[tuple[Dim, ...]]:
     inner_class = next((c for c in IRRELEVANT.values() if loops[-1] in c), ())
     inside = [d for d in loops if d in inner_class]
     outside = [d for d in loops if d not in inner_class]
-    return [
-        (*first, *second) for first in itertools.permutations(outside) for second in itertools.permutations(inside)
-    ]
+    return [(*first, *second) for first in itertools.permutations(outside) for second in itertools.permutations(inside)]
 
 
 def _streams_through(draft: Mapping, level: Level, t: Tensor) -> bool:
@@ -108,7 +108,9 @@ def _placements(layer: ConvWorkload, mapping: Mapping, t: Tensor) -> Iterator[Ma
 
 
 def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]:
-    """Block sizes of a row-aligned input no larger than its tile (Eq. 8, 9): divisors of the input and steps of the tiles."""
+    """Block sizes of a row-aligned input no larger than its tile (Eq. 8, 9): divisors of the input and steps of the
+    tiles.
+    """
     extents = mapping.extents(Level.ROW_BUFFER)
     sides = []
     for size, stride, dilation, outputs, filters in (
@@ -118,7 +120,7 @@ def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]
         window = stride * (outputs - 1) + dilation * (filters - 1) + 1
         steps = {min(stride * n, size) for n in divisors(outputs)}
         sides.append(sorted({n for n in {*divisors(size), *steps, window} if n <= window}))
-    return list(itertools.product(*sides))
+    return [(h, w) for h in sides[0] for w in sides[1]]
 
 
 class OuterLoops(NamedTuple):
@@ -146,7 +148,10 @@ def exact_outer_loops(
         ordered = attrs.evolve(draft, order=(*draft.order[:2], row_buffer, outer))
         total = 0
         for t in Tensor:
-            counts = [dram_stream(to_nest(layer, placed, arch.spatial_reduction), t, dram) for placed in _placements(layer, ordered, t)]
+            counts = [
+                dram_stream(to_nest(layer, placed, arch.spatial_reduction), t, dram)
+                for placed in _placements(layer, ordered, t)
+            ]
             total += min(c.activations for c in counts)
             cycles[t].append(min(c.cycles for c in counts))
         totals.append(total)

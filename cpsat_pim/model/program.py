@@ -69,7 +69,9 @@ class Program:
         return flag
 
     def _objective(self) -> None:
-        """alpha * latency + beta * energy in integers (Eq. 41-43, section 5.6.5), between the screen's floor and the target."""
+        """alpha * latency + beta * energy in integers (Eq. 41-43, section 5.6.5), between the screen's floor and the
+        target.
+        """
         cycle_weight, fj_weight = self.objective.weights
         machine = to_machine(self.arch)
         energy = sum(self.traffic.energy) + self.layer.macs * machine.mac_fj

@@ -38,10 +38,10 @@ class Screen:
         self._bounds()
 
     def _least_energies(self, row_buffer: bool) -> None:
-        """`energy[t][in PE, row-aligned]`: least access energy per vector over the stored sets of that kind; None if there is none."""
-        energies = Energies(
-            access_energies_fj(self.arch), Sharing(self.arch.multicast, self.arch.spatial_reduction)
-        )
+        """`energy[t][in PE, row-aligned]`: least access energy per vector over the stored sets of that kind; None if
+        there is none.
+        """
+        energies = Energies(access_energies_fj(self.arch), Sharing(self.arch.multicast, self.arch.spatial_reduction))
         self.energy: list[dict[tuple[bool, bool], NDArray[np.int64]]] = []
         for t in Tensor:
             found: dict[tuple[bool, bool], NDArray[np.int64]] = {}
@@ -49,7 +49,7 @@ class Screen:
                 if stored[2] and not row_buffer:
                     continue
                 key = (stored[0], stored[2])
-                value = least_energy(self.shape, t, stored, energies, self.vectors)
+                value = least_energy(self.shape, t, (stored[0], stored[1], stored[2]), energies, self.vectors)
                 found[key] = value if key not in found else np.minimum(found[key], value)
             self.energy.append(found)
         self.row_buffer = row_buffer
@@ -101,7 +101,7 @@ class Screen:
     def limits(self, target: int) -> Limits:
         """What a mapping below the target can spend on activations and on a stream."""
         cycle_weight, fj_weight = self.objective.weights
-        spare = target - self.least
+        spare = target - (self.least or 0)
         per_activation = fj_weight * self.machine.activation_fj
         return Limits(
             activations=sum(self.rows) + spare // per_activation if per_activation else None,
@@ -117,4 +117,3 @@ class Screen:
     def _energy_sums(self) -> list[NDArray[np.int64]]:
         sums = (self._least_access_energy(in_pe) for in_pe in itertools.product((False, True), repeat=3))
         return [s for s in sums if s is not None]
-

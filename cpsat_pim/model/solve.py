@@ -1,9 +1,13 @@
 """Solving one layer to a proven optimum.
 
-The space has two parts: no tensor row-aligned, and at least one. In each, targets rise from the screen's lower bound: a program holds only
-what can cost at most the target, so it is small and soon either answers or is proven empty, and then nothing cheaper than
-the target exists. An answer's exact cost is counted outside the solver. If it equals the program's bound it is optimal in
-its part; if not, the program counted that choice of outer loops too low, so it is corrected for exactly that choice and solved again.
+The space has two parts: no tensor row-aligned, and at least one. In each, targets rise from the screen's lower bound:
+a program holds only
+what can cost at most the target, so it is small and soon either answers or is proven empty, and then nothing cheaper
+than
+the target exists. An answer's exact cost is counted outside the solver. If it equals the program's bound it is optimal
+in
+its part; if not, the program counted that choice of outer loops too low, so it is corrected for exactly that choice
+and solved again.
 """
 
 import threading
@@ -13,6 +17,7 @@ from typing import Any
 
 from attrs import field, frozen
 from ortools.sat.python import cp_model
+from ortools.sat.sat_parameters_pb2 import SatParameters
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import Prediction
@@ -126,16 +131,17 @@ class _Search:
             if bound is not None:
                 self.bounds[part] = max(self.bounds[part] or 0, bound)
             if draft is None:
-                return False if status == cp_model.UNKNOWN and not self.is_over else True
+                return status != cp_model.UNKNOWN or self.is_over
             is_proven = status == cp_model.OPTIMAL
-            self._consider(draft, self.bounds[part] if is_proven else 0)
-            if self.best and self.bounds[part] is not None and self.bounds[part] >= self.best[2]:
+            proven = self.bounds[part] or 0
+            self._consider(draft, proven if is_proven else 0)
+            if self.best and proven >= self.best[2]:
                 self.bounds[part] = self.best[2]
                 return True
             if not is_proven or self.seconds > deadline:
                 return True
             self._correct(program, draft)
-            program.b.model.add(program.expression >= self.bounds[part])
+            program.b.model.add(program.expression >= proven)
         return True
 
     def _close(self, part: bool, target: int) -> bool:
@@ -153,17 +159,17 @@ class _Search:
         parameters.num_workers = 1
         parameters.linearization_level = 0
         # Measured on these models: quick restarts and no probing prove 3-50 times faster than the defaults.
-        parameters.search_branching = cp_model.sat_parameters_pb2.SatParameters.HINT_SEARCH
+        parameters.search_branching = SatParameters.HINT_SEARCH
         parameters.cp_model_presolve = False
         parameters.random_seed = self.options.seed
         parameters.catch_sigint_signal = False
         parameters.max_time_in_seconds = max(0.1, self.options.time_limit - self.seconds)
         done = threading.Event()
-        outcome: list[int] = []
+        outcome: list[Any] = []
 
         def work() -> None:
             try:
-                outcome.append(int(solver.solve(program.b.model)))
+                outcome.append(solver.solve(program.b.model))
             finally:
                 done.set()
 
@@ -181,7 +187,7 @@ class _Search:
         status = outcome[0]
         if status in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
             return status, None, None
-        bound = int(round(solver.best_objective_bound)) if status != cp_model.OPTIMAL else int(solver.objective_value)
+        bound = round(solver.best_objective_bound) if status != cp_model.OPTIMAL else int(solver.objective_value)
         return status, bound, read_mapping(program, solver)
 
     def _consider(self, draft: Mapping, good_enough: int | None) -> None:
@@ -192,7 +198,9 @@ class _Search:
         self._tell()
 
     def _correct(self, program: Program, draft: Mapping) -> None:
-        """Count the draft's choice of outer loops exactly, if that raises it; else bar its factors, whose cost is known."""
+        """Count the draft's choice of outer loops exactly, if that raises it; else bar its factors, whose cost is
+        known.
+        """
         self.statistics["corrections"] += 1
         v, b = program.v, program.b
         if self.best:
@@ -243,7 +251,9 @@ def _choice(v: Any, draft: Mapping) -> list[tuple[Any, Any]]:
 
 
 def read_mapping(program: Program, solver: cp_model.CpSolver) -> Mapping:
-    """The draft mapping that a solution stands for: loops sorted by class, the innermost class last; layouts still open."""
+    """The draft mapping that a solution stands for: loops sorted by class, the innermost class last; layouts still
+    open.
+    """
     v = program.v
 
     def value(x: Any) -> int:
@@ -279,7 +289,9 @@ def solve_layer(
     options: Options | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> SolvedLayer:
-    """The optimal mapping of a layer, or the best found in time with its gap; not yet checked or simulated (`cpsat_pim.run` is)."""
+    """The optimal mapping of a layer, or the best found in time with its gap; not yet checked or simulated
+    (`cpsat_pim.run` is).
+    """
     search = _Search(layer, arch, objective, options or Options(), report)
     search.run()
     return _result(search)

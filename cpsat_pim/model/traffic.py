@@ -2,14 +2,15 @@
 
 import itertools
 import math
+from collections.abc import Callable
 
 from cpsat_pim.cost import access_energies_fj
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
-from cpsat_pim.model.variables import MACS, Variables
+from cpsat_pim.model.variables import MACS, Stored, Variables
 from tables.nest import FILTER_OF
 from tables.nest import span as span_of
-from tables.screen import Energies, Sharing, array_tiles_span, energy_terms, input_tiles_span, step_points
+from tables.screen import Energies, Sharing, Terms, array_tiles_span, energy_terms, input_tiles_span, step_points
 
 #: A quantity as coefficient times variable.
 Quantity = tuple[int, Int]
@@ -47,7 +48,9 @@ class Traffic:
                 for r in self.b.values(extents[filters])
             ]
             names = (f"span{level}_{axis.name}", f"spans{level}_{axis.name}")
-            self.span[level, axis], self.span_sum[level, axis] = self.b.lookup([extents[axis], extents[filters]], rows, names)
+            self.span[level, axis], self.span_sum[level, axis] = self.b.lookup(
+                [extents[axis], extents[filters]], rows, names
+            )
 
     def _tiles(self) -> None:
         """Eq. 22: elements of each tile; W and O are products of class extents."""
@@ -56,7 +59,9 @@ class Traffic:
             extents, classes = self._extents(level)
             outputs, inputs, filters, groups = classes[Tensor.W], classes[Tensor.O], classes[Tensor.I], classes[3]
             area = self.b.product([self.span[level, Dim.P], self.span[level, Dim.Q]], f"area{level}")
-            self.tile[level, Tensor.I] = self.b.product([area, extents[Dim.C], extents[Dim.N], groups], f"tile{level}_I")
+            self.tile[level, Tensor.I] = self.b.product(
+                [area, extents[Dim.C], extents[Dim.N], groups], f"tile{level}_I"
+            )
             self.tile[level, Tensor.W] = self.b.product([inputs, filters, groups], f"tile{level}_W")
             self.tile[level, Tensor.O] = self.b.product([outputs, filters, groups], f"tile{level}_O")
 
@@ -148,17 +153,22 @@ class Traffic:
 
     def _energy(self, t: Tensor) -> Int:
         """Eq. 43 per tensor: its accesses' energy under whichever set of levels stores it."""
+        return self.at_least_terms(t, lambda stored: energy_terms(t, stored, self.energies), 1, f"energy_{t.name}")
+
+    def at_least_terms(self, t: Tensor, terms_of: Callable[[Stored], Terms], scale: int, name: str) -> Int:
+        """A variable of at least `scale` times the terms of whichever set of levels stores t."""
+        quantities = {**self.moved[t], "macs": (self.v.layer.macs, 1)}
         options: list[tuple[Lit, list[Quantity]]] = []
         for stored, literal in self.v.is_stored_set[t].items():
-            terms = energy_terms(t, stored, self.energies)
-            quantities = {**self.moved[t], "macs": (self.v.layer.macs, 1)}
-            options.append((literal, [(c * quantities[q][0], quantities[q][1]) for q, c in terms.items()]))
+            terms = terms_of(stored).items()
+            options.append((literal, [(scale * c * quantities[q][0], quantities[q][1]) for q, c in terms]))
         low = min(sum(c * self.b.ends(x)[0 if c > 0 else 1] for c, x in terms) for _, terms in options)
         high = max(sum(c * self.b.ends(x)[1 if c > 0 else 0] for c, x in terms) for _, terms in options)
-        energy = self.b.interval(max(low, 0), max(high, 0), f"energy_{t.name}")
-        for literal, terms in options:
-            self.b.imply([literal], energy >= sum(c * x for c, x in terms))
-        return energy
+        total = self.b.interval(max(low, 0), max(high, 0), name)
+        for literal, found in options:
+            if found:
+                self.b.imply([literal], total >= sum(c * x for c, x in found))
+        return total
 
 
 def _pairs(inner: list[int], outer: list[int], bound: int) -> list[tuple[int, int]]:

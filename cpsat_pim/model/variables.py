@@ -1,4 +1,6 @@
-"""The decisions of one layer as CP-SAT variables, with the products that tie them (SPEC of the nest: `cpsat_pim.mapping`)."""
+"""The decisions of one layer as CP-SAT variables, with the products that tie them (SPEC of the nest:
+`cpsat_pim.mapping`).
+"""
 
 import itertools
 import math
@@ -23,8 +25,10 @@ class Variables:
     """Factors and extents per dim and per class, innermost classes, stored sets, reuse.
 
     Per dim d: `lanes[d] * temporal[0][d] = e0`, `e0 * pes[d] = eA`, `eA * temporal[1][d] = e1`, `e1 * temporal[2][d] = e2`,
-    `e2 * temporal[3][d] = bound` (Eq. 10), all integers tied by AddMultiplicationEquality or a table of the triples. Per class c the same products over the class's dims.
-    `innermost[m][t]`: the class irrelevant to t is innermost at level m. `is_stored_set[t][s]`: t is stored at exactly the
+    `e2 * temporal[3][d] = bound` (Eq. 10), all integers tied by AddMultiplicationEquality or a table of the triples.
+    Per class c the same products over the class's dims.
+    `innermost[m][t]`: the class irrelevant to t is innermost at level m. `is_stored_set[t][s]`: t is stored at exactly
+    the
     levels s (PE, global buffer, row buffer) (Eq. 6, 7).
     With `row_buffer` False no tensor is row-aligned and T2 is 1: a loop at level 2 then equals one at level 3.
     """
@@ -79,10 +83,14 @@ class Variables:
         self.b.table([inside, factor, outside], (row for row in rows if row[2] in possible))
 
     def _inner_factors(self, d: Dim) -> None:
-        """H, W, Internal and T0 of a dim and their products; at most one of the three unless the array allows more (Eq. 13)."""
+        """H, W, Internal and T0 of a dim and their products; at most one of the three unless the array allows more
+        (Eq. 13).
+        """
         b, n = self.b, self.bounds[d]
         rows = []
-        for lanes, h, w in itertools.product(b.values(self.lanes[d]), b.values(self.height[d]), b.values(self.width[d])):
+        for lanes, h, w in itertools.product(
+            b.values(self.lanes[d]), b.values(self.height[d]), b.values(self.width[d])
+        ):
             spatial = lanes * h * w
             if n % spatial or (self.arch.pe_array.exclusive_spatial and sum(f > 1 for f in (lanes, h, w)) > 1):
                 continue
@@ -176,7 +184,9 @@ class Variables:
         return self._link_cache[key]
 
     def _reuse(self) -> None:
-        """`reuse[t][consumer]`: how often each tile of t is fetched: its irrelevant loops outside that are not free (x_r, x_j)."""
+        """`reuse[t][consumer]`: how often each tile of t is fetched: its irrelevant loops outside that are not free
+        (x_r, x_j).
+        """
         self._stored_cache: dict[tuple[int, int], Lit] = {}
         self._first_cache: dict[tuple[int, int], Lit] = {}
         self._link_cache: dict[tuple[int, int, int], Lit] = {}
@@ -214,7 +224,9 @@ class Variables:
                     self.b.model.add_bool_or([self.b.negated(x) for x in (literal, looped, spread) if x is not True])
 
     def _multiplier(self, t: Tensor, consumer: int, level: int) -> Int:
-        """t's irrelevant loops at a level, or 1 if they are free for a consumer below: innermost, with nothing relevant between."""
+        """t's irrelevant loops at a level, or 1 if they are free for a consumer below: innermost, with nothing
+        relevant between.
+        """
         loops = self.class_temporal[level][t]
         if isinstance(loops, int):
             return loops
