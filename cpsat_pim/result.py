@@ -3,7 +3,7 @@
 import math
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import field, frozen
 
@@ -13,6 +13,8 @@ from cpsat_pim.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload import ConvWorkload
+
+T = TypeVar("T")
 
 
 class Status(StrEnum):
@@ -24,6 +26,11 @@ class Status(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+def _exact(value: Fraction | float | str) -> Fraction:
+    """A weight as it is written: 0.1 is a tenth."""
+    return Fraction(str(value))
+
+
 @frozen(kw_only=True)
 class Objective:
     """alpha * latency (cycles) + beta * energy (nJ) (section 5.6.5); `scale` times that is an integer.
@@ -33,8 +40,8 @@ class Objective:
     """
 
     kind: str
-    alpha: Fraction = field(converter=lambda v: Fraction(str(v)))
-    beta: Fraction = field(converter=lambda v: Fraction(str(v)))
+    alpha: Fraction = field(converter=_exact)
+    beta: Fraction = field(converter=_exact)
 
     def __attrs_post_init__(self) -> None:
         if self.alpha < 0 or self.beta < 0 or self.alpha + self.beta == 0:
@@ -82,7 +89,8 @@ class Objective:
 class SolvedLayer:
     """One layer's answer. `objective_value` and `bound` are in the objective's reported unit; no mapping, no value.
 
-    `simulated` is what the trace simulator counted for this very mapping. The properties named as in listing 5-7 give the seeds' view.
+    `simulated` is what the trace simulator counted for this very mapping. The properties named as in listing 5-7 give
+    the seeds' view.
     """
 
     workload: ConvWorkload
@@ -185,7 +193,7 @@ class SolvedLayer:
         mapping = self._answer(self.mapping)
         return {m.name: {d.name: mapping.extents(m)[d] for d in Dim} for m in Level}
 
-    def _answer(self, value: Any) -> Any:
+    def _answer(self, value: T | None) -> T:
         if value is None:
             raise ValueError(f"{self.workload.name}: no mapping was found ({self.status})")
         return value

@@ -1,1 +1,1 @@
-"""Exact counts of a mapped layer: reuse, accesses, DRAM columns, row activations and cycles, and the seeds' estimators."""
+"""Exact counts of a mapped layer: reuse, accesses, DRAM columns, row activations, cycles, and the seeds' estimators."""

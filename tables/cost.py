@@ -1,5 +1,9 @@
-"""The exact cost of one mapped layer: accesses, DRAM streams, energy (Eq. 41-43) and predicted latency (Eq. 33-40, DLS Eq. 1)."""
+"""The exact cost of one mapped layer.
 
+Accesses, DRAM streams, energy (Eq. 41-43) and predicted latency (Eq. 33-40, DLS Eq. 1).
+"""
+
+import itertools
 import math
 from typing import NamedTuple
 
@@ -61,7 +65,8 @@ class Cost(NamedTuple):
 def exact_cost(nest: Nest, machine: Machine) -> Cost:
     """Cost of one mapped layer on a machine."""
     counts = accesses(nest, machine.multicast, machine.spatial_reduction)
-    streams = (dram_stream(nest, I, machine.dram), dram_stream(nest, W, machine.dram), dram_stream(nest, O, machine.dram))
+    dram = machine.dram
+    streams = (dram_stream(nest, I, dram), dram_stream(nest, W, dram), dram_stream(nest, O, dram))
     macs = math.prod(nest.extent(DRAM, d) for d in range(8))
     energy = macs * machine.mac_fj + sum(s.activations for s in streams) * machine.activation_fj
     energy += sum(
@@ -85,31 +90,35 @@ def latency_terms(
     """What could end last, each with the start and the end that it cannot overlap; the latency is the largest.
 
     A resource that is busy b cycles starts after its head and is followed by its tail: compute waits for the first
-    tiles and is followed by the last drain; a DRAM stream of I or W starts at once and is followed by the steps that use its
-    last tile; O's starts when its first tile is done. Partial sums that come back are exposed on their link: the old tile
-    must be out before the new one comes in, and only then can it be used.
+    tiles and is followed by the last drain; a DRAM stream of I or W starts at once and is followed by the steps that
+    use its last tile; O's starts when its first tile is done. Partial sums that come back are exposed on their link:
+    the old tile must be out before the new one comes in, and only then can it be used.
     """
     steps = math.prod(math.prod(factors) for factors in nest.temporal)
     head = {t: streams[t].first_cycles + _inner_tile_cycles(nest, machine, t, READ) for t in (I, W)}
     start = sum(head.values()) if machine.is_bus_shared else max(head.values())
     end = streams[O].last_cycles + _inner_tile_cycles(nest, machine, O, WRITE)
     exposed = _exposed_partial_sums(nest, machine)
-    compute = _compute_cycles(nest, machine) + exposed
     spilled = nest.spilled() and nest.consumers(O)[0] != MACS
-    compute += streams[O].cycles - streams[O].last_cycles if spilled else 0
+    waits = exposed + (streams[O].cycles - streams[O].last_cycles if spilled else 0)
+    compute = _compute_cycles(nest, machine) + waits
     moves = transfers(nest, machine, counts)
     if not machine.double_buffered[GLOBAL_BUFFER]:
         compute += max(s.cycles for s in streams)
     if not machine.double_buffered[PE]:
         compute += max(moves["global_buffer"], moves["interconnect"])
     residence = {t: steps // fetches(nest, t, nest.consumers(t)[0]) for t in (I, W, O)}
+    alone = {t: _row_buffer_cycles(nest, machine, t) for t in (I, W, O)}
     terms = {
         "compute": start + compute + end,
-        "dram_I": streams[I].cycles + residence[I] + end,
-        "dram_W": streams[W].cycles + residence[W] + end,
-        "dram_O": start + residence[O] + streams[O].cycles,
+        "dram_I": streams[I].cycles + alone[I] + residence[I] + end,
+        "dram_W": streams[W].cycles + alone[W] + residence[W] + end,
+        "dram_O": start + residence[O] + streams[O].cycles + alone[O],
         **{name: start + busy + end for name, busy in moves.items()},
     }
+    for t, name in ((I, "dram_I"), (W, "dram_W")):
+        if nest.consumers(t)[0] == MACS:  # drawn step by step: the stream runs only while the array computes
+            terms[name] = start + streams[t].cycles + waits + end
     if machine.is_bus_shared:
         terms["dram_bus"] = sum(s.cycles for s in streams) + min(residence[I], residence[W])
     return terms
@@ -157,7 +166,7 @@ def _link_elements(nest: Nest, counts: Ints, t: int, parent: int) -> tuple[int, 
 def _inner_links(nest: Nest, t: int) -> list[tuple[int, int]]:
     """(parent, level) of the links inside DRAM's that move tiles."""
     chain = [m for m in nest.consumers(t) if m != MACS]
-    return list(zip(chain, chain[1:], strict=False))
+    return list(itertools.pairwise(chain))
 
 
 def _tile_cycles(nest: Nest, machine: Machine, t: int, parent: int, level: int, way: int) -> int:
@@ -177,6 +186,21 @@ def _tile_cycles(nest: Nest, machine: Machine, t: int, parent: int, level: int, 
 def _inner_tile_cycles(nest: Nest, machine: Machine, t: int, way: int) -> int:
     """Cycles that one tile needs through all links inside DRAM's."""
     return sum(_tile_cycles(nest, machine, t, parent, level, way) for parent, level in _inner_links(nest, t))
+
+
+def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
+    """Cycles for which a tile in the row buffer is in use: it has one slot, so t's DRAM stream waits for them."""
+    if not nest.stored[ROW_BUFFER][t]:
+        return 0
+    consumer = nest.consumers(t)[1]
+    if consumer == MACS:
+        return _compute_cycles(nest, machine)
+    tiles = fetches(nest, t, consumer)
+    moved = tiles * _tile_cycles(nest, machine, t, ROW_BUFFER, consumer, WRITE if t == O else READ)
+    if t == O:
+        returns = tiles - tiles // nest.reuse(O, consumer)
+        moved += returns * _tile_cycles(nest, machine, t, ROW_BUFFER, consumer, READ)
+    return moved
 
 
 def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:

@@ -1,7 +1,7 @@
 """The mapping as plain arrays, and what follows from it: extents, consumers, reuse, axis sets.
 
-Dims are R S P Q C K N G = 0..7, tensors I W O = 0..2, levels PE, global buffer, row buffer, DRAM = 0..3; the MACs, which
-hold nothing, are consumer -1.
+Dims are R S P Q C K N G = 0..7, tensors I W O = 0..2, levels PE, global buffer, row buffer, DRAM = 0..3; the MACs,
+which hold nothing, are consumer -1.
 """
 
 import math
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 R, S, P, Q, C, K, N, G = range(8)
-I, W, O = range(3)
+I, W, O = range(3)  # noqa: E741 - the tensors' names in every equation
 MACS, PE, GLOBAL_BUFFER, ROW_BUFFER, DRAM = range(-1, 4)
 #: Irrelevant dims of I, W, O.
 IRRELEVANT = ((K,), (P, Q, N), (R, S, C))
@@ -30,9 +30,9 @@ FILTER_OF = {P: R, Q: S}
 class Nest(NamedTuple):
     """One mapped layer.
 
-    temporal int[4][8] and spatial int[3][8] (H, W, Internal) factors; order: per level the dims with a factor above 1, outermost first;
-    stored bool[3][3]; layout index per tensor; block_h, block_w of a row-aligned I; strides and dilations (width,
-    height); width_bytes of I, W, O, partial sum; spatial_reduction as in `cost.Machine`.
+    temporal int[4][8] and spatial int[3][8] (H, W, Internal) factors; order: per level the dims with a factor above 1,
+    outermost first; stored bool[3][3]; layout index per tensor; block_h, block_w of a row-aligned I; strides and
+    dilations (width, height); width_bytes of I, W, O, partial sum; spatial_reduction as in `cost.Machine`.
     """
 
     temporal: tuple[tuple[int, ...], ...]
@@ -120,7 +120,8 @@ def span(outputs: int, filters: int, stride: int, dilation: int) -> int:
 def axis_set(nest: Nest, t: int, consumer: int, axis: int) -> Ints:
     """Sorted offsets along an axis of what one fetch into the consumer (one step at the MACs) brings in."""
     if consumer > PE:
-        return np.arange(nest.input_span(consumer, axis) if t == I and axis in FILTER_OF else nest.extent(consumer, axis))
+        is_spanned = t == I and axis in FILTER_OF
+        return np.arange(nest.input_span(consumer, axis) if is_spanned else nest.extent(consumer, axis))
     if t == I and axis in FILTER_OF:
         filters = FILTER_OF[axis]
         stride, dilation = nest.stride_dilation(axis)

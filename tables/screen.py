@@ -1,8 +1,8 @@
 """What an on-chip choice costs at least: energy terms per stored set, and their minimum per spatial mapping.
 
-Everything above the PE array can only add to what the MACs draw from the innermost levels. So for each way to spread dims over
-H, W and lanes and each set of levels that store a tensor, the energy with no refetch at all is a valid lower bound; the model
-then needs to look only at the combinations that can still beat a given value.
+Everything above the PE array can only add to what the MACs draw from the innermost levels. So for each way to spread
+dims over H, W and lanes and each set of levels that store a tensor, the energy with no refetch at all is a valid lower
+bound; the model then needs to look only at the combinations that can still beat a given value.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.nest import DRAM, FILTER_OF, IRRELEVANT, MACS, PE, I, Ints, K, O, P, Q, W, span
+from tables.nest import DRAM, FILTER_OF, IRRELEVANT, MACS, PE, I, Ints, K, O, P, W, span
 from tables.shapes import LayerShape, divisors
 
 Stored = tuple[bool, bool, bool]
@@ -49,9 +49,10 @@ class Energies(NamedTuple):
 def access_terms(t: int, stored: Stored, array: Sharing) -> dict[tuple[int, int], Terms]:
     """Accesses of t per (level, direction) as coefficients of quantities, given the levels that store it.
 
-    `stored` is for PE, global buffer, row buffer. Quantities, in elements over the layer: `moved2`, `moved1`, `moved0` into
-    each level; `fills` written into PEs; `uses` by the MACs, shared ones once; `macs`; for outputs `held` = partial sums
-    that PEs give up, `holders` the same for one visit, `sums` = additions in PEs, `one` = elements. As `tables.accesses`.
+    `stored` is for PE, global buffer, row buffer. Quantities, in elements over the layer: `moved2`, `moved1`, `moved0`
+    into each level; `fills` written into PEs; `uses` by the MACs, shared ones once; `macs`; for outputs `held` =
+    partial sums that PEs give up, `holders` the same for one visit, `sums` = additions in PEs, `one` = elements. As
+    `tables.accesses`.
     """
     chain = [DRAM, *(m for m in (2, 1, 0) if stored[m]), MACS]
     terms: dict[tuple[int, int], Terms] = defaultdict(lambda: defaultdict(int))

@@ -2,15 +2,16 @@
 
 A box tile is fetched X times each. With the rows of a scan's two ends known for every tile position:
 - closed = sum over tiles of the rows that a scan opens. With closed pages a stream opens exactly X * closed.
-- With open pages a scan saves its first activation only if the scan before it ended in that row. In a pass, row r offers at
-  most min(tiles that end in r, tiles that start in r) such pairs, in whatever order; matches = their sum.
-- A repeated pass goes round some super-tile E (the loops inside an irrelevant loop that is not free). If E lies in several
-  rows, going round it again opens each of them at least once more: again(E) = sum over super-tiles in several rows of
-  their rows. Each repetition therefore costs at least the minimum of again(E) over the E larger than the tile.
+- With open pages a scan saves its first activation only if the scan before it ended in that row. In a pass, row r
+  offers at most min(tiles that end in r, tiles that start in r) such pairs, in whatever order; matches = their sum.
+- A repeated pass goes round some super-tile E (the loops inside an irrelevant loop that is not free). If E lies in
+  several rows, going round it again opens each of them at least once more: again(E) = sum over super-tiles in several
+  rows of their rows. Each repetition therefore costs at least the minimum of again(E) over the E larger than the tile.
 - An output tile in several rows that comes back opens all its rows once more when it is written after it was read.
-- Where loops run inside a box E before it changes, in whatever order, a pass over E begins at its lowest address, ends at its
-  highest and opens all its rows: the first two lines hold for E in place of the tile.
-- With one loop per dim outside the tile, the order alone decides which neighbours follow each other: `ordered` is the least over all orders.
+- Where loops run inside a box E before it changes, in whatever order, a pass over E begins at its lowest address, ends
+  at its highest and opens all its rows: the first two lines hold for E in place of the tile.
+- With one loop per dim outside the tile, the order alone decides which neighbours follow each other: `ordered` is the
+  least over all orders.
 So activations >= first + (X - 1) * more, with the columns below, for all orders, splits and repetitions of the loops
 outside the tile; with closed pages both sides are equal.
 """
@@ -28,7 +29,7 @@ import numpy as np
 
 from tables.jit import njit
 from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, O, P, span
-from tables.stream import Dram, _cycles, _scan, SEQUENTIAL, Tile
+from tables.stream import SEQUENTIAL, Dram, Tile, _cycles, _scan
 
 #: Tiles of a pass up to which the best order is counted exactly.
 _MOST_ORDERED_TILES = 2048
@@ -98,7 +99,7 @@ def shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable
 
 
 def _store(path: Path, table: ShapeTable) -> None:
-    """Write a table in one step, so that a reader sees all of it or nothing; a full or read-only disk costs only time."""
+    """Write a table in one step: a reader sees all of it or nothing. A full or read-only disk costs only time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
@@ -113,7 +114,7 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
     dims = tuple(d for d in range(8) if d not in IRRELEVANT[t] and shape.bounds[d] > 1)
     choices = [divisors(shape.bounds[d]) for d in dims]
     grid = tuple(len(c) for c in choices)
-    extents = np.array(list(itertools.product(*choices)), np.int64).reshape(-1, len(dims))
+    extents = np.array(list(itertools.product(*choices)), np.int64).reshape(math.prod(grid), len(dims))
     parts = []
     for strided in (False, True) if can_be_strided(shape, t) else (False,):
         for layout in range(2):
@@ -180,7 +181,8 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
         else:
             segments = box_segments(box, strides, width)
         seen[:, 0] = -1
-        count_tile(segments, strides, *starts, rows, dram, seen, counts[i])
+        a, b, c, d, e = starts
+        count_tile(segments, strides, a, b, c, d, e, rows, dram, seen, counts[i])
         tile = Tile(SEQUENTIAL, segments, 0, box, box, box, False, width)
         last = sum(int(s[-1]) * int(stride) for s, stride in zip(starts, strides, strict=True))
         counts[i, FIRST_CYCLES] = scan_cycles(0, tile, dram)
@@ -302,7 +304,7 @@ def _activations(shape: LayerShape, t: int, dram: Dram, dims: tuple[int, ...], g
     if not dram.is_open:
         return closed, closed * (2 if t == O else 1)
     if dram.banks > 1:
-        # Several open rows: a scan may find any of its rows open. Every touched row is opened once; no more is promised.
+        # Several open rows: a scan may find any of its rows open. Every touched row is opened once, no more is sure.
         return counts[:, MARKED], np.zeros_like(closed)
     passes = closed - counts[:, MATCHES]
     larger = _minimum_over_larger(again.reshape(grid)).ravel()
@@ -345,8 +347,8 @@ def _step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int, exte
 def most_matches(trips: Ints, steps: Ints, reach: int, row_bytes: int) -> int:
     """Most scans of a pass that can begin in the row where the one before ended, over all orders of the loops.
 
-    When loop d moves on, the loops inside it go from their last iteration to their first; so the count depends on d and on
-    the set of loops inside it, and the best order is built inside out over sets.
+    When loop d moves on, the loops inside it go from their last iteration to their first; so the count depends on d and
+    on the set of loops inside it, and the best order is built inside out over sets.
     """
     n = trips.shape[0]
     best = np.zeros(1 << n, np.int64)
@@ -361,12 +363,12 @@ def most_matches(trips: Ints, steps: Ints, reach: int, row_bytes: int) -> int:
             grown = inside | 1 << d
             found = best[inside] + _matches_of(trips, steps, reach, row_bytes, d, grown, back)
             best[grown] = max(best[grown], found)
-    return best[(1 << n) - 1]
+    return int(best[(1 << n) - 1])
 
 
 @njit
 def _matches_of(trips: Ints, steps: Ints, reach: int, row_bytes: int, d: int, inner: int, back: int) -> int:
-    """Matches when loop d moves on, over all iterations of the loops outside it; the loops inside lie `back` bytes ahead."""
+    """Matches when loop d moves on, over all iterations of the loops outside it; those inside end `back` bytes on."""
     n = trips.shape[0]
     index = np.zeros(n, np.int64)
     base, found = 0, 0

@@ -153,7 +153,7 @@ def _scan(at: Ints, tile: Tile, dram: Dram, state: Ints, rows: Ints) -> None:
 @njit
 def _cycles(state: Ints, dram: Dram) -> int:
     """Cycles of the stream, were it to end here."""
-    return state[CYCLES] + last_run(state[RUN], dram)
+    return int(state[CYCLES]) + last_run(state[RUN], dram)
 
 
 @njit
@@ -172,7 +172,7 @@ def _advance(index: Ints, at: Ints, loops: Ints, steps: Ints) -> bool:
 @njit
 def _returns(index: Ints, loops: Ints) -> bool:
     """Whether this tile was fetched before: some irrelevant loop is past its first iteration."""
-    for i in range(loops.shape[0]):
+    for i in range(loops.shape[0]):  # noqa: SIM110 - numba compiles no generator expressions within any()
         if loops[i, 1] == 1 and index[i] > 0:
             return True
     return False
@@ -242,7 +242,7 @@ def stream_loops(nest: Nest, t: int, consumer: int) -> list[tuple[int, int, int,
 
     Free loops (`Nest.reuse`) are left out; one iteration of a level-m loop moves by the extent of what is inside it.
     """
-    found = []
+    found: list[tuple[int, int, int, int]] = []
     for level in range(consumer, 3):
         for d in reversed(nest.order[level + 1]):
             if found or consumer == MACS or d not in IRRELEVANT[t]:
@@ -266,7 +266,9 @@ def dram_stream(nest: Nest, t: int, dram: Dram) -> StreamCounts:
     sizes = [nest.input_span(3, a) if t == I and a in FILTER_OF else nest.extent(3, a) for a in axes]
     none = np.zeros(5, np.int64)
     if consumer == ROW_BUFFER:
-        box = [nest.input_span(ROW_BUFFER, a) if t == I and a in FILTER_OF else nest.extent(ROW_BUFFER, a) for a in axes]
+        box = [
+            nest.input_span(ROW_BUFFER, a) if t == I and a in FILTER_OF else nest.extent(ROW_BUFFER, a) for a in axes
+        ]
         block = list(box)
         if t == I:
             block = [nest.block_h if a == Q else nest.block_w if a == P else b for a, b in zip(axes, box, strict=True)]

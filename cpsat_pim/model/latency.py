@@ -120,8 +120,8 @@ class Latency:
 
     def _compute_term(self) -> None:
         """First tiles, steps (or slower operand streams), exposed partial sums, last drain."""
-        spill = self._spilled_stream()
-        parts = [self.start, self._compute_cycles(), self.end, *self._exposed(), spill]
+        self.waits = [*self._exposed(), self._spilled_stream()]
+        parts = [self.start, self._compute_cycles(), self.end, *self.waits]
         levels = self.v.arch.hierarchy
         if not levels[Level.GLOBAL_BUFFER].double_buffered:
             slowest = self.b.interval(0, self.most, "slowest_stream")
@@ -227,13 +227,37 @@ class Latency:
             b.equal_product(self.steps, [stay, fetches])
             b.model.add(self.streams.columns[t] >= fetches)  # a column is never shared by two scans
             stays.append(stay)
-        self._at_least(cycles[Tensor.I], stays[Tensor.I], self.end)
-        self._at_least(cycles[Tensor.W], stays[Tensor.W], self.end)
-        self._at_least(self.start, stays[Tensor.O], cycles[Tensor.O])
+        alone = [self._row_buffer_use(t) for t in Tensor]
+        for t in (Tensor.I, Tensor.W):
+            self._at_least(cycles[t], alone[t], stays[t], self.end)
+            drawn = v.first_consumer(MACS, t)  # step by step: the stream runs only while the array computes
+            if drawn is not False:
+                b.imply([drawn], self.cycles >= self.start + cycles[t] + sum(self.waits) + self.end)
+        self._at_least(self.start, stays[Tensor.O], cycles[Tensor.O], alone[Tensor.O])
         if v.arch.shared_data_bus:
             shorter = b.interval(1, b.ends(self.steps)[1], "shorter_stay")
             b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
             self._at_least(*cycles, shorter)
+
+    def _row_buffer_use(self, t: Tensor) -> Int:
+        """Cycles for which a tile in the row buffer is in use (it has one slot), but for rounding up per tile."""
+        v, b = self.v, self.b
+        aligned = v.first_consumer(Level.ROW_BUFFER, t)
+        if aligned is False:
+            return 0
+        use = b.interval(0, self.most, f"row_buffer_use_{t.name}")
+        b.imply([v.linked(Level.ROW_BUFFER, MACS, t)], use >= self.steps)
+        way = _WRITE if t is Tensor.O else _READ
+        pace = self._rate(Level.ROW_BUFFER, way)
+        for consumer in (Level.GLOBAL_BUFFER, Level.PE):
+            linked = v.linked(Level.ROW_BUFFER, consumer, t)
+            if pace is None or linked is False:
+                continue
+            name = "fills" if consumer == Level.PE and t is not Tensor.O and not v.arch.multicast else f"moved{consumer}"
+            size, quantity = self.traffic.moved[t][name]
+            width = self.traffic.tile_width(Level.ROW_BUFFER, t)
+            b.imply([linked], use * pace.numerator >= quantity * (size * width * pace.denominator))
+        return use
 
     def _transfer_terms(self) -> None:
         """Eq. 38: each level's ports and the interconnect."""

@@ -36,6 +36,8 @@ _STEPS = (0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_0
 
 #: Share of the time after which the first part stops correcting and leaves the rest to the second.
 _FIRST_PART = 0.4
+#: Seconds for finding any mapping once the time is up and there is none.
+_FIRST_SECONDS = 5.0
 
 
 @frozen(kw_only=True)
@@ -98,6 +100,19 @@ class _Search:
         for part in parts:
             if screens[part].least is not None:
                 self._search_part(part, screens[part])
+        for part in parts:
+            if self.best is None and self.bounds[part] is not None:
+                self._any_mapping(part, screens[part])
+        self._tell()
+
+    def _any_mapping(self, part: bool, screen: Screen) -> None:
+        """Out of time with nothing: the first mapping found anywhere, so that there is one to start from."""
+        assert screen.least is not None
+        target = int(screen.least * (1 + _STEPS[-1]))
+        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
+        draft = self._solve(program, first=True)[2]
+        if draft is not None:
+            self._consider(draft, 0)
 
     def _has_part(self, row_buffer: bool) -> bool:
         choices = [self.arch.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
@@ -152,7 +167,7 @@ class _Search:
         self.bounds[part] = max(self.bounds[part] or 0, target + 1)
         return False
 
-    def _solve(self, program: Program) -> tuple[int, int | None, Mapping | None]:
+    def _solve(self, program: Program, first: bool = False) -> tuple[int, int | None, Mapping | None]:
         """One CP-SAT solve in a thread of its own, so that an interrupt reaches `stop` at once."""
         solver = cp_model.CpSolver()
         parameters = solver.parameters
@@ -163,7 +178,9 @@ class _Search:
         parameters.cp_model_presolve = False
         parameters.random_seed = self.options.seed
         parameters.catch_sigint_signal = False
-        parameters.max_time_in_seconds = max(0.1, self.options.time_limit - self.seconds)
+        parameters.stop_after_first_solution = first
+        left = self.options.time_limit - self.seconds
+        parameters.max_time_in_seconds = _FIRST_SECONDS if first else max(0.1, left)
         done = threading.Event()
         outcome: list[Any] = []
 

@@ -27,7 +27,7 @@ class Variables:
     Per dim d: `lanes[d] * temporal[0][d] = e0`, `e0 * pes[d] = eA`, `eA * temporal[1][d] = e1`, `e1 * temporal[2][d] = e2`,
     `e2 * temporal[3][d] = bound` (Eq. 10), all integers tied by AddMultiplicationEquality or a table of the triples.
     Per class c the same products over the class's dims.
-    `innermost[m][t]`: the class irrelevant to t is innermost at level m. `is_stored_set[t][s]`: t is stored at exactly
+    `innermost[m][t]`: the class irrelevant to t is innermost at m. `is_stored_set[t][s]`: t is stored at exactly
     the
     levels s (PE, global buffer, row buffer) (Eq. 6, 7).
     With `row_buffer` False no tensor is row-aligned and T2 is 1: a loop at level 2 then equals one at level 3.

@@ -71,7 +71,7 @@ def violations(layer: ConvWorkload, mapping: Mapping, arch: PIMArchitecture | No
 def test_seven_factors_may_split_a_bound() -> None:
     """2 in each of T3, T2, T1, H, T0 makes 32, and a lane dim of its own 2."""
     layer = ConvWorkload(K=32, C=2)
-    assert violations(layer, build_mapping("3K2 2K2 1K2 HK2 0K2 LC2")) == []
+    assert violations(layer, build_mapping("3K2 2K2 1K2 HK2 0K2 LC2", "- 0 0")) == []
 
 
 @pytest.mark.parametrize("loops", ["3K3", "3K5", "3K2 HK3", ""])
@@ -207,6 +207,106 @@ def test_loop_in_the_order_of_another_level_is_no_help() -> None:
     assert len(violations(ConvWorkload(C=2), build_mapping("1C2", order=[[], [], [], [Dim.C]]))) == 2
 
 
+# --- Direct steps ----------------------------------------------------------------------------------------------------
+
+
+def direct_step_text(tensor: str, dim: str, pes: int, loop: int) -> str:
+    """The complaint about a dim that is both spread over PEs and looped over within one."""
+    return f"{tensor}: no buffer holds it, so {dim}, spread over {pes} PEs, cannot also loop within a PE (got {loop})"
+
+
+@pytest.mark.parametrize("loops", ["HK2 1K2", "HK2 3K2", "0K4", "HK4"])
+def test_macs_may_draw_neighbouring_indices_directly(loops: str) -> None:
+    """K over PEs and looped over outside the array, or only one of the two, is legal with no buffer at all."""
+    assert violations(ConvWorkload(K=4), build_mapping(loops)) == []
+
+
+@pytest.mark.parametrize("stored", ["- - -", "- 2 2"])
+def test_macs_cannot_draw_scattered_indices_directly(stored: str) -> None:
+    """Two PEs that loop over two of K each draw indices 2 apart; the row buffer is no buffer in between."""
+    found = violations(ConvWorkload(K=4), build_mapping("HK2 0K2", stored))
+    assert found == [direct_step_text("W", "K", 2, 2), direct_step_text("O", "K", 2, 2)]
+
+
+def test_direct_steps_matter_to_unbuffered_tensors_and_their_dims_alone() -> None:
+    """A buffer at either level frees its tensor, I has no K, and lanes beside the PEs leave indices neighbours."""
+    layer = ConvWorkload(K=4)
+    assert violations(layer, build_mapping("HK2 0K2", "- 0 1")) == []
+    assert violations(layer, build_mapping("HK2 0K2", "- 0 -")) == [direct_step_text("O", "K", 2, 2)]
+    assert violations(layer, build_mapping("HK2 0K2", "- - 1")) == [direct_step_text("W", "K", 2, 2)]
+    assert violations(layer, build_mapping("HK2 LK2"), build_arch(array={"exclusive_spatial": False})) == []
+
+
+def test_rows_and_columns_of_pes_both_spread_a_dim() -> None:
+    """K over 2 x 2 PEs is 4 PEs, whichever direction its factors are in."""
+    arch = build_arch(array={"exclusive_spatial": False})
+    assert violations(ConvWorkload(K=4), build_mapping("HK2 WK2", "- 1 -"), arch) == []
+    found = violations(ConvWorkload(K=8), build_mapping("HK2 WK2 0K2", "- 1 -"), arch)
+    assert found == [direct_step_text("O", "K", 4, 2)]
+
+
+# --- Input scans -----------------------------------------------------------------------------------------------------
+
+DIRECT_WINDOW = "I: a filter window must come through a buffer, MACs cannot draw it straight from DRAM"
+STEPPED_WINDOW = "I: PEs cannot take a strided or dilated window straight from DRAM, it must come through a buffer"
+SCATTERED_GRID = "I: PEs that take several strided positions each straight from DRAM cannot be spread over P or Q"
+
+
+def input_violations(layer: ConvWorkload, loops: str, stored: str) -> list[str]:
+    """What is wrong where so many levels store I; O is in the PEs, and I in the row buffer has blocks of 1 x 1."""
+    side = int("2" in stored)
+    return violations(layer, build_mapping(loops, f"{stored} - 0", block_h=side, block_w=side))
+
+
+@pytest.mark.parametrize("loops", ["0R2 1P2", "HR2 HP2", "3S2 0Q2"])
+@pytest.mark.parametrize("stored", ["0", "1", "2", "012"])
+def test_filter_windows_come_through_any_buffer(loops: str, stored: str) -> None:
+    """A window of stride and dilation 1 may come from any level that stores I, but not straight from DRAM."""
+    layer = ConvWorkload(**{word[1]: int(word[2:]) for word in loops.split()})
+    assert input_violations(layer, loops, stored) == []
+    assert input_violations(layer, loops, "-") == [DIRECT_WINDOW]
+
+
+@pytest.mark.parametrize(("stride", "dilation"), [((1, 1), (1, 1)), ((2, 1), (1, 1)), ((1, 3), (2, 2))])
+def test_filter_of_one_element_has_no_window(stride: tuple[int, int], dilation: tuple[int, int]) -> None:
+    """With a 1x1 filter MACs may draw I straight from DRAM, at any stride; with one element more they cannot."""
+    layer = ConvWorkload(P=2, Q=2, stride=stride, dilation=dilation)
+    assert input_violations(layer, "HP2 1Q2", "-") == []
+    assert input_violations(attrs.evolve(layer, R=2), "HP2 1Q2 1R2", "-") == [DIRECT_WINDOW]
+    assert input_violations(attrs.evolve(layer, S=2), "HP2 1Q2 1S2", "-") == [DIRECT_WINDOW]
+
+
+@pytest.mark.parametrize("steps", [{"stride": (2, 1)}, {"stride": (1, 2)}, {"dilation": (2, 1)}, {"dilation": (1, 2)}])
+@pytest.mark.parametrize("loops", ["0R2 0P2", "0S2 0P2"])
+def test_stepped_windows_come_through_a_shared_buffer(steps: dict[str, tuple[int, int]], loops: str) -> None:
+    """A stride or dilation of 2 along any axis needs the global or row buffer; with steps of 1 the PEs will do."""
+    layer = ConvWorkload(**{word[1]: int(word[2:]) for word in loops.split()})
+    assert input_violations(layer, loops, "0") == []
+    stepped = attrs.evolve(layer, **steps)
+    assert input_violations(stepped, loops, "0") == [STEPPED_WINDOW]
+    for stored in ("01", "02", "1", "2"):
+        assert input_violations(stepped, loops, stored) == []
+
+
+@pytest.mark.parametrize("loops", ["HP2 1P2 1Q4", "HP4 WQ2 3Q2", "0P4 0Q4", "HK2 0P4 0Q4"])
+def test_strided_positions_may_be_spread_or_gathered(loops: str) -> None:
+    """PEs fed from DRAM at a stride hold one position each, or are not spread over P and Q at all."""
+    layer = ConvWorkload(P=4, Q=4, K=2 if "K" in loops else 1, stride=(2, 1))
+    assert input_violations(layer, loops, "0") == []
+
+
+@pytest.mark.parametrize("loops", ["HP2 0P2", "HQ2 0P4 0Q2", "HQ2 LP2", "WP2 0Q2"])
+def test_strided_positions_cannot_be_spread_and_gathered(loops: str) -> None:
+    """Several positions in each of several PEs are no grid, but are with a buffer, or without the stride."""
+    bounds = {d: math.prod(int(word[2:]) for word in loops.split() if word[1] == d) for d in "PQ"}
+    layer = ConvWorkload(**bounds, stride=(1, 2))
+    assert input_violations(layer, loops, "0") == [SCATTERED_GRID]
+    assert input_violations(layer, loops, "01") == []
+    assert input_violations(layer, loops, "02") == []
+    assert input_violations(attrs.evolve(layer, stride=(1, 1)), loops, "0") == []
+    assert input_violations(attrs.evolve(layer, stride=(1, 1), dilation=(2, 2)), loops, "0") == []
+
+
 # --- Bypass (Eq. 6) --------------------------------------------------------------------------------------------------
 
 
@@ -241,6 +341,7 @@ def fits_exactly(layer: ConvWorkload, mapping: Mapping, level: int, size: int, *
 
 CONV = ConvWorkload(R=3, S=2, P=4, Q=2, C=2, K=4, stride=(2, 1), dilation=(1, 3), psum_bytes=4)
 # PE: P=2, R=3, S=2. Global buffer: and C=2, P=4 (two PEs), Q=2. Row buffer: and K=2.
+# As two PEs loop over P and the filter is 3 x 2 (strided, dilated), I and O come through a buffer: I from level 1 or 2.
 NEST = "3K2 2K2 1Q2 HP2 0C2 0P2 0R3 0S2"
 
 
@@ -248,31 +349,32 @@ NEST = "3K2 2K2 1Q2 HP2 0C2 0P2 0R3 0S2"
     ("level", "stored", "size"),
     [
         # I of a PE: width 2*(2-1) + 1*(3-1) + 1 = 5, height 1*0 + 3*(2-1) + 1 = 4, 2 channels.
-        (PE, "0 - -", 2 * 5 * 4),
+        (PE, "01 - 1", 2 * 5 * 4),
         # W of a PE: R * S * C.
-        (PE, "- 0 -", 3 * 2 * 2),
+        (PE, "1 0 1", 3 * 2 * 2),
         # O of a PE: P=2, 4 bytes a partial sum.
-        (PE, "- - 0", 2 * 4),
-        (PE, "0 0 0", 40 + 12 + 8),
+        (PE, "1 - 0", 2 * 4),
+        (PE, "01 0 0", 40 + 12 + 8),
         # I at the global buffer: width 2*(4-1) + 2 + 1 = 9, height (2-1) + 3 + 1 = 5, 2 channels.
-        (GLOBAL_BUFFER, "1 - -", 9 * 5 * 2),
+        (GLOBAL_BUFFER, "1 - 0", 9 * 5 * 2),
         # O at the global buffer: P * Q, 4 bytes; the lanes and K are no part of it.
-        (GLOBAL_BUFFER, "- - 1", 4 * 2 * 4),
+        (GLOBAL_BUFFER, "02 - 1", 4 * 2 * 4),
         (GLOBAL_BUFFER, "1 1 1", 90 + 12 + 32),
         # W at the row buffer: two of K.
-        (ROW_BUFFER, "- 2 -", 2 * 12),
+        (ROW_BUFFER, "1 2 1", 2 * 12),
         # O at the row buffer: two of K, nothing comes back from DRAM, 1 byte each.
-        (ROW_BUFFER, "- - 2", 2 * 4 * 2),
+        (ROW_BUFFER, "1 - 12", 2 * 4 * 2),
     ],
 )
 def test_tiles_fit_to_the_byte(level: int, stored: str, size: int) -> None:
     """A tile may take all of its level; with a byte less the level and the sizes are named."""
-    assert fits_exactly(CONV, build_mapping(NEST, stored), level, size)
+    side = int("2" in stored.split()[Tensor.I])
+    assert fits_exactly(CONV, build_mapping(NEST, stored, block_h=side, block_w=side), level, size)
 
 
 def test_bypassed_tensor_takes_no_room() -> None:
-    """With room for W alone, W is legal and the large I, which is stored further out, is not in the sum."""
-    assert violations(CONV, build_mapping(NEST, "1 0 -"), build_arch(12)) == []
+    """With room for W alone, W is legal; the large I and O, which are stored further out, are not in the sum."""
+    assert violations(CONV, build_mapping(NEST, "1 0 1"), build_arch(12)) == []
 
 
 def test_array_factors_and_lanes_count_where_they_should() -> None:
@@ -313,7 +415,7 @@ def test_spilled_partial_sums_are_wide_in_the_row_buffer(loops: str, width: int)
     """O in the row buffer has 4 bytes exactly if a tile returns from DRAM: a reduction loop outside a loop of O."""
     bounds = {dim.name: math.prod(int(w[2:]) for w in loops.split() if w[1] == dim.name) for dim in Dim}
     inside = math.prod(int(w[2:]) for w in loops.split() if w[0] in "02" and w[1] in "PQKNG")
-    mapping = build_mapping(loops, "- - 2")
+    mapping = build_mapping(loops, "1 - 2")
     assert fits_exactly(ConvWorkload(**bounds, psum_bytes=4), mapping, ROW_BUFFER, inside * width)
 
 
@@ -323,17 +425,17 @@ def test_spilled_partial_sums_are_wide_in_the_row_buffer(loops: str, width: int)
 def test_input_blocks_lie_in_the_input() -> None:
     """Blocks of 1 x 1 up to the input's 5 x 9 (height x width) are legal, beyond and below are not."""
     for block_h, block_w in ((1, 1), (5, 9), (2, 4)):
-        mapping = build_mapping(NEST, "2 - -", block_h=block_h, block_w=block_w)
+        mapping = build_mapping(NEST, "12 - 1", block_h=block_h, block_w=block_w)
         assert violations(CONV, mapping) == []
     for block_h, block_w, side in ((0, 9, "h"), (6, 9, "h"), (-1, 9, "h"), (5, 0, "w"), (5, 10, "w")):
-        (violation,) = violations(CONV, build_mapping(NEST, "2 - -", block_h=block_h, block_w=block_w))
+        (violation,) = violations(CONV, build_mapping(NEST, "12 - 1", block_h=block_h, block_w=block_w))
         limit, value = (5, block_h) if side == "h" else (9, block_w)
         assert violation == f"Row: block_{side} of I must be from 1 to {limit} (got {value})"
 
 
 def test_input_that_is_not_row_aligned_has_no_block() -> None:
     """Without I in the row buffer the block is 0 x 0."""
-    found = violations(CONV, build_mapping(NEST, "0 2 -", block_h=1))
+    found = violations(CONV, build_mapping(NEST, "1 2 1", block_h=1))
     assert found == ["Row: stores no I, so block_h must be 0 (got 1)"]
 
 
@@ -465,7 +567,7 @@ def test_any_factorization_is_legal_on_a_large_machine_and_none_other(case: Any,
     if loops:
         dropped = data.draw(st.sampled_from(loops))
         rest = " ".join(loop for loop in loops if loop != dropped)
-        (violation,) = violations(layer, build_mapping(rest), arch)
+        (violation,) = violations(layer, build_mapping(rest, "01 01 01"), arch)
         assert violation.startswith(f"{dropped[1]}: factors ")
 
 

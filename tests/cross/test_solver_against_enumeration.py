@@ -82,8 +82,9 @@ CASES = {
     "convolution": (ConvWorkload(R=2, P=3, K=2), machine("O!", "IW", "I")),
     "strided": (ConvWorkload(P=4, C=3, stride=(2, 1)), machine("IO", "IW", "")),
     "no multicast, no reduction": (
-        ConvWorkload(C=2, K=2, N=2), machine("WO", "I", "", multicast=False, spatial_reduction=False)
-    ),  # fmt: skip
+        ConvWorkload(C=2, K=2, N=2),
+        machine("WO", "I", "", multicast=False, spatial_reduction=False),
+    ),
     "groups, two banks": (
         ConvWorkload(G=2, C=2, K=2),
         attrs.evolve(

@@ -1,0 +1,144 @@
+"""Shape tables and screens bound every mapping: never above what the exact count of any order gives."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from cpsat_pim.cost import access_energies_fj, predict, to_machine, to_nest, to_shape
+from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
+from tables.nest import MACS, Nest
+from tables.screen import Energies, Sharing, energy_terms, least_energy, needed_elements
+from tables.shapes import LayerShape, ShapeTable, build_shape_table, divisors, shape_table
+from tables.stream import Dram, block_counts, dram_stream
+from tests.cross.cases import Case, cases
+
+DRAM = Dram(64, 16, 1, True, 14, 14, 33, 47, 5, 4, 25, 4)
+
+
+def row_of(table: ShapeTable, nest: Nest, t: int, layout: int) -> int:
+    """Index of the box tile that the global buffer holds under a nest."""
+    extents = np.array([nest.extent(1, d) for d in table.dims])
+    same = (table.extents == extents).all(axis=1) & (table.layout == layout) & (table.is_strided == 0)
+    return int(np.flatnonzero(same)[0])
+
+
+@settings(max_examples=150)
+@given(case=cases(), t=st.sampled_from(Tensor))
+def test_columns_are_exact_and_activations_never_above_the_count(case: Case, t: Tensor) -> None:
+    """For a sequential tensor in the global buffer, in whatever order its tiles come and however often."""
+    stored = [list(row) for row in case.mapping.stored]
+    stored[1][t], stored[2][t] = True, False
+    nest = to_nest(case.layer, case.mapping, case.arch.spatial_reduction)._replace(stored=stored)
+    dram = to_machine(case.arch).dram
+    table = build_shape_table(to_shape(case.layer), t, nest.width(t, Level.DRAM), dram)
+    row = row_of(table, nest, t, nest.layout[t])
+    exact, times = dram_stream(nest, t, dram), nest.reuse(t, 1)
+    scans = 2 * times - 1 if t is Tensor.O else times
+    assert exact.columns == scans * table.columns[row]
+    bound = int(table.first[row] + (times - 1) * table.more[row])
+    assert bound <= exact.activations
+    if not dram.is_open:
+        assert bound == exact.activations
+    if all(nest.temporal[2][d] == 1 for d in Dim):
+        assert table.ordered[row] + (times - 1) * table.more[row] <= exact.activations
+
+
+@settings(max_examples=150)
+@given(case=cases())
+def test_screen_never_exceeds_the_energy(case: Case) -> None:
+    """The least energy of a spatial vector and stored set is at most that of any mapping with them."""
+    layer, arch, mapping = case.layer, case.arch, case.mapping
+    pes, lanes = [mapping.array_factor(d) for d in Dim], list(mapping.spatial[2])
+    vectors = np.array([pes + lanes], np.int64)
+    energies = Energies(access_energies_fj(arch), Sharing(arch.multicast, arch.spatial_reduction))
+    figures = predict(layer, arch, mapping).figures
+    for t in Tensor:
+        stored = (mapping.stored[0][t], mapping.stored[1][t], mapping.stored[2][t])
+        spent = sum(
+            count * energies.access_fj[m][way]
+            for m in Level
+            for way, count in enumerate(figures.accesses[m][t])
+        )
+        assert least_energy(to_shape(layer), t, stored, energies, vectors)[0] <= spent
+
+
+def test_streaming_a_packed_tensor_opens_each_row_once() -> None:
+    """256 B of weights in 64 B rows, tiles of 16 B in layout order: 4 rows; bound and best order agree."""
+    table = build_shape_table(LayerShape((1, 1, 1, 1, 16, 16, 1, 1), (1, 1), (1, 1)), 1, 1, DRAM)
+    row = np.flatnonzero((table.extents == [16, 1]).all(axis=1) & (table.layout == 0))[0]
+    assert table.dims == (4, 5)
+    assert (table.first[row], table.ordered[row], table.columns[row]) == (4, 4, 16)
+
+
+def test_tiles_across_rows_open_a_row_each() -> None:
+    """Tiles of one column of the K x C matrix (16 K apart 16 B): each touches all 4 rows; 16 tiles open 64, none saved.
+
+    A scan ends in row 3 and the next starts in row 0. With closed pages it is the same.
+    """
+    for is_open in (True, False):
+        shape = LayerShape((1, 1, 1, 1, 16, 16, 1, 1), (1, 1), (1, 1))
+        table = build_shape_table(shape, 1, 1, DRAM._replace(is_open=is_open))
+        row = np.flatnonzero((table.extents == [1, 16]).all(axis=1) & (table.layout == 0))[0]
+        assert table.first[row] == 64
+
+
+def test_blocks_are_packed_whole_into_rows() -> None:
+    """Blocks of 24 B, two in a 64 B row: 5 blocks fill 3 rows; columns of 16 B: 2 at offset 0, and 24..47 touches 2."""
+    assert block_counts(5, 24, DRAM) == (3 * 2 + 2 * 2, 3)
+
+
+def test_needed_elements_skip_what_the_stride_skips() -> None:
+    """1x1 filters with stride 2 on 4 outputs use 4 of 7 positions."""
+    assert needed_elements(LayerShape((1, 1, 4, 1, 3, 1, 1, 1), (2, 1), (1, 1)), 0) == 12
+
+
+@given(st.integers(1, 5000))
+def test_divisors_are_all_and_sorted(n: int) -> None:
+    """Against trial division."""
+    assert divisors(n) == [d for d in range(1, n + 1) if n % d == 0]
+
+
+def test_table_is_read_back_and_never_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second build reads the file; another width, machine or broken file builds anew."""
+    monkeypatch.setenv("CPSAT_PIM_CACHE", str(tmp_path))
+    shape = LayerShape((1, 1, 4, 4, 4, 4, 1, 1), (1, 1), (1, 1))
+    built = shape_table(shape, 1, 1, DRAM)
+    assert len(list(tmp_path.glob("*.npz"))) == 1
+    again = shape_table(shape, 1, 1, DRAM)
+    assert all(np.array_equal(a, b) for a, b in zip(built[1:], again[1:], strict=True))
+    shape_table(shape, 1, 2, DRAM)
+    shape_table(shape, 1, 1, DRAM._replace(row_bytes=32))
+    files = list(tmp_path.glob("*.npz"))
+    assert len(files) == 3
+    for file in files:
+        file.write_bytes(b"not a table")
+    repaired = shape_table(shape, 1, 1, DRAM)
+    assert np.array_equal(repaired.first, built.first)
+
+
+@settings(max_examples=100)
+@given(case=cases())
+def test_energy_terms_are_the_counted_accesses(case: Case) -> None:
+    """The model's coefficients times the mapping's quantities give the exact energy of weights and outputs."""
+    layer, arch, mapping = case.layer, case.arch, case.mapping
+    nest = to_nest(layer, mapping, arch.spatial_reduction)
+    assume(not nest.rereads_copies())
+    energies = Energies(access_energies_fj(arch), Sharing(arch.multicast, arch.spatial_reduction))
+    figures = predict(layer, arch, mapping).figures
+    for t in (Tensor.W, Tensor.O):
+        stored = (mapping.stored[0][t], mapping.stored[1][t], mapping.stored[2][t])
+        own, size = IRRELEVANT[t], layer.elements(t)
+        copies = math.prod(nest.array(d) for d in own)
+        quantities = {f"moved{c}": size * nest.reuse(t, c) for c in range(3)}
+        quantities |= {"uses": size * nest.reuse(t, MACS), "macs": layer.macs, "one": size, "holders": size * copies}
+        quantities |= {"fills": size * nest.reuse(t, 0) * copies, "held": size * nest.reuse(t, 0) * copies}
+        quantities["sums"] = size * nest.reuse(t, MACS) * copies
+        modelled = sum(c * quantities[q] for q, c in energy_terms(t, stored, energies).items())
+        spent = sum(
+            n * energies.access_fj[m][way] for m in Level for way, n in enumerate(figures.accesses[m][t])
+        )
+        assert modelled == spent
