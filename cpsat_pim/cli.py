@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PROGRAM = "cpsat_pim"
 
 #: Exit codes.
-OK, NOT_PROVEN, BAD_INPUT, DISAGREEMENT, INTERRUPTED = 0, 1, 2, 3, 130
+OK, NO_MAPPING, BAD_INPUT, DISAGREEMENT, INTERRUPTED = 0, 1, 2, 3, 130
 
 _T = TypeVar("_T")
 
@@ -242,7 +242,7 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
         return INTERRUPTED
     if unproven:
         _note(f"time ran out before a proof for {', '.join(unproven)}")
-    return NOT_PROVEN if unmapped or unproven else OK
+    return NO_MAPPING if unmapped else OK
 
 
 def _report_disagreement(disagreement: "Disagreement") -> int:

@@ -49,7 +49,8 @@ def print_section(kind: str, solved: SolvedNetwork, seconds: float) -> None:
         if error is not None:
             errors.append(error)
     optimal = sum(n.solved.status is Status.OPTIMAL for n in unique)
-    print(f"optimal {optimal} of {len(unique)} unique layers; worst gap {100 * max(n.solved.gap or 0 for n in unique):.4f} %")
+    worst = 100 * max(n.solved.gap or 0 for n in unique)
+    print(f"optimal {optimal} of {len(unique)} unique layers; worst gap {worst:.4f} %")
     if errors:
         print(f"simulated latency off by {statistics.median(errors):.3f} % (median), {max(errors):.3f} % (worst)")
 

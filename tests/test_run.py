@@ -91,8 +91,13 @@ def test_stop_keeps_what_is_done() -> None:
 
 def test_interrupt_is_a_stop_and_afterwards_itself_again() -> None:
     """Ctrl-C while a layer is being solved."""
-    before = signal.getsignal(signal.SIGINT)
-    solved = solve_network(SMALL, ARCH, ENERGY, report=lambda progress: os.kill(os.getpid(), signal.SIGINT))
+    before, stop = signal.getsignal(signal.SIGINT), threading.Event()
+
+    def interrupt_once(progress: object) -> None:
+        if not stop.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    solved = solve_network(SMALL, ARCH, ENERGY, stop=stop, report=interrupt_once)
     assert ([n.name for n in solved.layers], solved.interrupted) == (["b"], True)
     assert signal.getsignal(signal.SIGINT) is before
 

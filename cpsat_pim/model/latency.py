@@ -253,7 +253,9 @@ class Latency:
             linked = v.linked(Level.ROW_BUFFER, consumer, t)
             if pace is None or linked is False:
                 continue
-            name = "fills" if consumer == Level.PE and t is not Tensor.O and not v.arch.multicast else f"moved{consumer}"
+            name = (
+                "fills" if consumer == Level.PE and t is not Tensor.O and not v.arch.multicast else f"moved{consumer}"
+            )
             size, quantity = self.traffic.moved[t][name]
             width = self.traffic.tile_width(Level.ROW_BUFFER, t)
             b.imply([linked], use * pace.numerator >= quantity * (size * width * pace.denominator))

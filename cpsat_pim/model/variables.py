@@ -24,12 +24,10 @@ Stored = tuple[bool, bool, bool]
 class Variables:
     """Factors and extents per dim and per class, innermost classes, stored sets, reuse.
 
-    Per dim d: `lanes[d] * temporal[0][d] = e0`, `e0 * pes[d] = eA`, `eA * temporal[1][d] = e1`, `e1 * temporal[2][d] = e2`,
-    `e2 * temporal[3][d] = bound` (Eq. 10), all integers tied by AddMultiplicationEquality or a table of the triples.
-    Per class c the same products over the class's dims.
-    `innermost[m][t]`: the class irrelevant to t is innermost at m. `is_stored_set[t][s]`: t is stored at exactly
-    the
-    levels s (PE, global buffer, row buffer) (Eq. 6, 7).
+    Per dim: `lanes * temporal[0] = e0`, `e0 * pes = eA`, `eA * temporal[1] = e1`, `e1 * temporal[2] = e2`,
+    `e2 * temporal[3] = bound` (Eq. 10), all integers tied by AddMultiplicationEquality or a table of the triples.
+    Per class c the same products over the class's dims. `innermost[m][t]`: the class irrelevant to t is innermost at m.
+    `is_stored_set[t][s]`: t is stored at exactly the levels s (PE, global buffer, row buffer) (Eq. 6, 7).
     With `row_buffer` False no tensor is row-aligned and T2 is 1: a loop at level 2 then equals one at level 3.
     """
 
