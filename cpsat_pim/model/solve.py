@@ -1,13 +1,10 @@
 """Solving one layer to a proven optimum.
 
-The space has two parts: no tensor row-aligned, and at least one. In each, targets rise from the screen's lower bound:
-a program holds only
-what can cost at most the target, so it is small and soon either answers or is proven empty, and then nothing cheaper
-than
-the target exists. An answer's exact cost is counted outside the solver. If it equals the program's bound it is optimal
-in
-its part; if not, the program counted that choice of outer loops too low, so it is corrected for exactly that choice
-and solved again.
+The space has two parts: no tensor row-aligned, and at least one. In each, targets rise from the screen's lower bound: a
+program holds only what can cost at most the target, so it is small and soon either answers or is proven empty, and then
+nothing cheaper than the target exists. An answer's exact cost is counted outside the solver. If it equals the program's
+bound it is optimal in its part; if not, the program counted that choice of outer loops too low, so it is corrected for
+exactly that choice and solved again.
 """
 
 import threading
@@ -101,7 +98,7 @@ class _Search:
             if screens[part].least is not None:
                 self._search_part(part, screens[part])
         for part in parts:
-            if self.best is None and self.bounds[part] is not None:
+            if self.best is None and self.bounds[part] is not None and not self.options.stop.is_set():
                 self._any_mapping(part, screens[part])
         self._tell()
 
