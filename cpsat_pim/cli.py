@@ -110,7 +110,7 @@ def _add_simulate(commands: Any) -> None:
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
-    add("--objective", choices=("latency", "energy", "blended"), default="latency", help="(%(default)s)")
+    add("--objective", choices=("latency", "energy", "blended"), default="energy", help="(%(default)s)")
     add("--alpha", metavar="X", type=_weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=_weight, help="blended: weight of a nanojoule (1)")
     add("--time-limit", metavar="S", type=_seconds, default=25.0, help="seconds per layer (25)")

@@ -116,6 +116,9 @@ def latency_terms(
         "dram_O": start + residence[O] + streams[O].cycles + alone[O],
         **{name: start + busy + end for name, busy in moves.items()},
     }
+    for t, name in ((I, "row_buffer_I"), (W, "row_buffer_W")):
+        if nest.stored[ROW_BUFFER][t]:
+            terms[name] = start + compute + _exposed_row_loads(nest, t, steps, streams[t].cycles) + end
     for t, name in ((I, "dram_I"), (W, "dram_W")):
         if nest.consumers(t)[0] == MACS:  # drawn step by step: the stream runs only while the array computes
             terms[name] = start + streams[t].cycles + waits + end
@@ -201,6 +204,16 @@ def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
         returns = tiles - tiles // nest.reuse(O, consumer)
         moved += returns * _tile_cycles(nest, machine, t, ROW_BUFFER, consumer, READ)
     return moved
+
+
+def _exposed_row_loads(nest: Nest, t: int, steps: int, cycles: int) -> int:
+    """Cycles of t's DRAM stream that stop the array.
+
+    The row buffer's one slot is free only while the last tile taken from it is in use.
+    """
+    consumer = nest.consumers(t)[1]
+    hidden = 0 if consumer == MACS else fetches(nest, t, ROW_BUFFER) * (steps // fetches(nest, t, consumer))
+    return max(0, cycles - hidden)
 
 
 def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:

@@ -6,6 +6,7 @@ layout (and blocks) by itself.
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -41,6 +42,29 @@ def best_completion(
             break
     assert best is not None  # a draft has at least its own order
     return best
+
+
+def best_of_all_orders(
+    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, draft: Mapping
+) -> tuple[Mapping, Prediction, int] | None:
+    """The cheapest mapping with the draft's factors and stored sets, over every order; None if there are too many."""
+    per_level = [
+        list(itertools.permutations(draft.order[m])) if _order_matters(draft, m) else [draft.order[m]] for m in Level
+    ]
+    if math.prod(len(orders) for orders in per_level) > _MOST_COUNTED:
+        return None
+    found = []
+    for order in itertools.product(*per_level):
+        mapping = _with_best_layouts(layer, arch, objective, attrs.evolve(draft, order=order))
+        prediction = predict(layer, arch, mapping)
+        value = objective.value(prediction.figures.latency_cycles, prediction.figures.energy_fj)
+        found.append((mapping, prediction, value))
+    return min(found, key=lambda answer: answer[2])
+
+
+def _order_matters(draft: Mapping, level: Level) -> bool:
+    """PE loops are seen by a tensor's DRAM stream only; outer loops also decide what is fetched again."""
+    return level > Level.PE or any(_streams_through(draft, level, t) for t in Tensor)
 
 
 def _orders(draft: Mapping) -> Iterator[tuple[tuple[Dim, ...], ...]]:

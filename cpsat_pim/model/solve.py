@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from ortools.sat.python import cp_model
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
@@ -21,18 +21,22 @@ from cpsat_pim.cost import Prediction
 from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.orders import best_completion, exact_outer_loops
+from cpsat_pim.model.orders import best_completion, best_of_all_orders, exact_outer_loops
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.variables import outermost
 from cpsat_pim.result import Objective, SolvedLayer, Status
 from cpsat_pim.workload import ConvWorkload
 
-#: Targets above the lower bound, as fractions of it; the last has no limit.
+#: Targets above the lower bound, as fractions of it.
 _STEPS = (0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0)
 
+#: An energy (fJ) that no layer reaches.
+_NO_LIMIT = 2**58
 #: Share of the time after which the first part stops correcting and leaves the rest to the second.
 _FIRST_PART = 0.4
+#: Share of the time for a blend to start a latency search from.
+_BLEND_PART = 0.4
 #: Seconds for finding any mapping once the time is up and there is none.
 _FIRST_SECONDS = 5.0
 
@@ -71,7 +75,19 @@ class _Search:
         self.started = time.monotonic()
         self.best: tuple[Mapping, Prediction, int] | None = None
         self.bounds: dict[bool, int | None] = {}
+        #: Per part, the least that mappings barred without a complete count may cost.
+        self.barred: dict[bool, int] = {}
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "corrections": 0}
+
+    def start_from_blend(self) -> None:
+        """Take the best blend as the first mapping: with some weight on energy the targets rise in far fewer steps."""
+        options = evolve(self.options, time_limit=self.options.time_limit * _BLEND_PART)
+        blend = _Search(self.layer, self.arch, Objective.named("blended"), options, lambda progress: None)
+        blend.run()
+        if blend.best is not None:
+            figures = blend.best[1].figures
+            value = self.objective.value(figures.latency_cycles, figures.energy_fj)
+            self.best = (blend.best[0], blend.best[1], value)
 
     @property
     def seconds(self) -> float:
@@ -84,7 +100,7 @@ class _Search:
     @property
     def bound(self) -> int | None:
         """Nothing in any part of the space costs less; None if both parts are empty."""
-        known = [b for b in self.bounds.values() if b is not None]
+        known = [b for b in (*self.bounds.values(), *self.barred.values()) if b is not None]
         return min(known) if known else None
 
     def run(self) -> None:
@@ -127,7 +143,15 @@ class _Search:
             target = target if ceiling is None else min(target, ceiling)
             if self.is_over or self._search_below(part, screen, target):
                 return
-        self.bounds[part] = None
+        if self.best or self._is_empty(part):
+            self.bounds[part] = None
+
+    def _is_empty(self, part: bool) -> bool:
+        """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell."""
+        energy = Objective.named("energy")
+        screen = Screen(self.layer, self.arch, energy, part)
+        program = Program(self.layer, self.arch, energy, self.tables, screen, _NO_LIMIT, part)
+        return self._solve(program, first=True)[0] == cp_model.INFEASIBLE
 
     def _search_below(self, part: bool, screen: Screen, target: int) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
@@ -152,7 +176,7 @@ class _Search:
                 return True
             if not is_proven or self.seconds > deadline:
                 return True
-            self._correct(program, draft)
+            self._correct(program, draft, part, proven)
             program.b.model.add(program.expression >= proven)
         return True
 
@@ -211,7 +235,7 @@ class _Search:
             self.best = found
         self._tell()
 
-    def _correct(self, program: Program, draft: Mapping) -> None:
+    def _correct(self, program: Program, draft: Mapping, part: bool, proven: int) -> None:
         """Count the draft's choice of outer loops exactly, if that raises it; else bar its factors, whose cost is
         known.
         """
@@ -230,6 +254,11 @@ class _Search:
             for cycles, least in zip(program.streams.cycles, outer.cycles, strict=False):
                 b.model.add(cycles >= least).only_enforce_if(counted)
             return
+        every = best_of_all_orders(self.layer, self.arch, self.objective, draft)
+        if every is None:  # the best order is not known for certain: what is barred may cost as little as counted
+            self.barred[part] = min(self.barred.get(part, proven), proven)
+        elif self.best is None or every[2] < self.best[2]:
+            self.best = every
         different = [lit for variables, values in _choice(v, draft) for lit in _others(b, variables, values)]
         different += [b.negated(v.is_stored_set[t][_stored_set(draft, t)]) for t in Tensor]
         b.model.add_bool_or(different)
@@ -307,6 +336,8 @@ def solve_layer(
     (`cpsat_pim.run` is).
     """
     search = _Search(layer, arch, objective, options or Options(), report)
+    if objective.kind == "latency":
+        search.start_from_blend()
     search.run()
     return _result(search)
 
@@ -314,9 +345,8 @@ def solve_layer(
 def _result(search: _Search) -> SolvedLayer:
     status, bound = Status.UNKNOWN, search.bound
     if search.best is not None:
-        open_bounds = [b for b in search.bounds.values() if b is not None and b < search.best[2]]
-        bound = min([*open_bounds, search.best[2]])
-        status = Status.FEASIBLE if open_bounds else Status.OPTIMAL
+        bound = min(search.best[2], search.best[2] if bound is None else bound)
+        status = Status.FEASIBLE if bound < search.best[2] else Status.OPTIMAL
     elif bound is None:
         status = Status.INFEASIBLE
     return SolvedLayer(
