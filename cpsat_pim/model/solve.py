@@ -119,13 +119,15 @@ class _Search:
         self._tell()
 
     def _any_mapping(self, part: bool, screen: Screen) -> None:
-        """Out of time with nothing: the first mapping found anywhere, so that there is one to start from."""
+        """Out of time with nothing: the first mapping found below the lowest target that gives one soon."""
         assert screen.least is not None
-        target = int(screen.least * (1 + _STEPS[-1]))
-        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
-        draft = self._solve(program, first=True)[2]
-        if draft is not None:
-            self._consider(draft, 0)
+        for step in _STEPS[3:]:
+            target = int(screen.least * (1 + step))
+            program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
+            draft = self._solve(program, first=True)[2]
+            if draft is not None:
+                self._consider(draft, 0)
+                return
 
     def _has_part(self, row_buffer: bool) -> bool:
         choices = [self.arch.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
