@@ -9,7 +9,7 @@ from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.units import to_fj, to_fraction
 from cpsat_pim.workload import ConvWorkload
-from tables.cost import Machine, Rate, exact_cost
+from tables.cost import Cost, Machine, Rate, exact_cost
 from tables.nest import Nest
 from tables.shapes import LayerShape
 from tables.stream import Dram
@@ -63,7 +63,11 @@ class Prediction:
 
 def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
     """Exact counts, energy and predicted latency of a legal mapping."""
-    cost = exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
+    return to_prediction(exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)))
+
+
+def to_prediction(cost: Cost) -> Prediction:
+    """A cost as the package reports it."""
     figures = Figures(
         latency_cycles=cost.latency_cycles,
         compute_cycles=cost.compute_cycles,

@@ -23,10 +23,14 @@ from tables.nest import (
     W,
     axis_set,
 )
-from tables.stream import Dram, StreamCounts, dram_stream
+from tables.stream import Dram, StreamCounts, Tempo, dram_stream
 
 #: Bytes per cycle as (numerator, denominator); numerator 0 is no limit.
 Rate = tuple[int, int]
+
+
+#: The DRAM streams of I, W, O.
+Streams = tuple[StreamCounts, StreamCounts, StreamCounts]
 
 
 class Machine(NamedTuple):
@@ -54,7 +58,7 @@ class Cost(NamedTuple):
     """Predicted figures; every one but latency_cycles equals the simulated one."""
 
     accesses: Ints
-    streams: tuple[StreamCounts, StreamCounts, StreamCounts]
+    streams: Streams
     compute_cycles: int
     dram_cycles: int
     energy_fj: int
@@ -64,9 +68,14 @@ class Cost(NamedTuple):
 
 def exact_cost(nest: Nest, machine: Machine) -> Cost:
     """Cost of one mapped layer on a machine."""
+    tempo = tempo_of(nest, machine)
+    i, w, o = (dram_stream(nest, t, machine.dram, tempo) for t in (I, W, O))
+    return cost_with(nest, machine, (i, w, o))
+
+
+def cost_with(nest: Nest, machine: Machine, streams: Streams) -> Cost:
+    """Cost of one mapped layer whose DRAM streams are known."""
     counts = accesses(nest, machine.multicast, machine.spatial_reduction)
-    dram = machine.dram
-    streams = (dram_stream(nest, I, dram), dram_stream(nest, W, dram), dram_stream(nest, O, dram))
     macs = math.prod(nest.extent(DRAM, d) for d in range(8))
     energy = macs * machine.mac_fj + sum(s.activations for s in streams) * machine.activation_fj
     energy += sum(
@@ -84,47 +93,50 @@ def cycles_for(count_bytes: int, rate: Rate) -> int:
     return -(-count_bytes * rate[1] // rate[0]) if rate[0] else 0
 
 
-def latency_terms(
-    nest: Nest, machine: Machine, counts: Ints, streams: tuple[StreamCounts, StreamCounts, StreamCounts]
-) -> dict[str, int]:
+def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) -> dict[str, int]:
     """What could end last, each with the start and the end that it cannot overlap; the latency is the largest.
 
-    A resource that is busy b cycles starts after its head and is followed by its tail: compute waits for the first
-    tiles and is followed by the last drain; a DRAM stream of I or W starts at once and is followed by the steps that
-    use its last tile; O's starts when its first tile is done. Partial sums that come back are exposed on their link:
-    the old tile must be out before the new one comes in, and only then can it be used.
+    The array starts when the first tiles of I and W are there and works step by step. Where a tensor's tiles come
+    later than it asks for them, it waits: streams of which every tile is late run side by side, so the latest of them
+    counts; single late tiles of different tensors seldom meet, so those add up. Partial sums that come back are
+    exposed on their link: the old tile must be out before the new one comes in, and only then can it be used. At the
+    end O's last tile goes out.
     """
-    steps = math.prod(math.prod(factors) for factors in nest.temporal)
-    head = {t: streams[t].first_cycles + _inner_tile_cycles(nest, machine, t, READ) for t in (I, W)}
+    head = {t: _first_cycles(nest, machine, t, streams[t]) for t in (I, W)}
     start = sum(head.values()) if machine.is_bus_shared else max(head.values())
     end = streams[O].last_cycles + _inner_tile_cycles(nest, machine, O, WRITE)
-    exposed = _exposed_partial_sums(nest, machine)
-    spilled = nest.spilled() and nest.consumers(O)[0] != MACS
-    waits = exposed + (streams[O].cycles - streams[O].last_cycles if spilled else 0)
-    compute = _compute_cycles(nest, machine) + waits
+    compute = _compute_cycles(nest, machine) + _waits(nest, machine, streams[O])
     moves = transfers(nest, machine, counts)
-    if not machine.double_buffered[GLOBAL_BUFFER]:
-        compute += max(s.cycles for s in streams)
     if not machine.double_buffered[PE]:
         compute += max(moves["global_buffer"], moves["interconnect"])
-    residence = {t: steps // fetches(nest, t, nest.consumers(t)[0]) for t in (I, W, O)}
-    alone = {t: _row_buffer_cycles(nest, machine, t) for t in (I, W, O)}
-    terms = {
-        "compute": start + compute + end,
-        "dram_I": streams[I].cycles + alone[I] + residence[I] + end,
-        "dram_W": streams[W].cycles + alone[W] + residence[W] + end,
-        "dram_O": start + residence[O] + streams[O].cycles + alone[O],
-        **{name: start + busy + end for name, busy in moves.items()},
-    }
-    for t, name in ((I, "row_buffer_I"), (W, "row_buffer_W")):
+    single = sum(s.late_cycles - s.steady_cycles for s in streams)
+    terms = {"compute": start + compute + single + end}
+    for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
+        terms[name] = start + compute + streams[t].late_cycles + end
         if nest.stored[ROW_BUFFER][t]:
-            terms[name] = start + compute + _exposed_row_loads(nest, t, steps, streams[t].cycles) + end
-    for t, name in ((I, "dram_I"), (W, "dram_W")):
-        if nest.consumers(t)[0] == MACS:  # drawn step by step: the stream runs only while the array computes
-            terms[name] = start + streams[t].cycles + waits + end
+            terms[name] = max(terms[name], streams[t].cycles + _row_buffer_cycles(nest, machine, t) + end)
     if machine.is_bus_shared:
-        terms["dram_bus"] = sum(s.cycles for s in streams) + min(residence[I], residence[W])
-    return terms
+        terms["dram_bus"] = sum(s.cycles for s in streams) + min(_residence(nest, t) for t in (I, W))
+    return terms | {name: start + busy + end for name, busy in moves.items()}
+
+
+def _first_cycles(nest: Nest, machine: Machine, t: int, stream: StreamCounts) -> int:
+    """Cycles until the first tile is at the PEs; what the MACs draw from DRAM they wait for in their step."""
+    if nest.consumers(t)[0] == MACS:
+        return 0
+    return stream.first_cycles + _inner_tile_cycles(nest, machine, t, READ)
+
+
+def _waits(nest: Nest, machine: Machine, outputs: StreamCounts) -> int:
+    """Cycles for which the array waits for partial sums that come back."""
+    spilled = nest.spilled() and nest.consumers(O)[0] != MACS
+    return _exposed_partial_sums(nest, machine) + (outputs.cycles - outputs.last_cycles if spilled else 0)
+
+
+def _residence(nest: Nest, t: int) -> int:
+    """Steps for which a tile from DRAM is in use."""
+    steps = math.prod(math.prod(factors) for factors in nest.temporal)
+    return steps // fetches(nest, t, nest.consumers(t)[0])
 
 
 def transfers(nest: Nest, machine: Machine, counts: Ints) -> dict[str, int]:
@@ -206,16 +218,6 @@ def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
     return moved
 
 
-def _exposed_row_loads(nest: Nest, t: int, steps: int, cycles: int) -> int:
-    """Cycles of t's DRAM stream that stop the array.
-
-    The row buffer's one slot is free only while the last tile taken from it is in use.
-    """
-    consumer = nest.consumers(t)[1]
-    hidden = 0 if consumer == MACS else fetches(nest, t, ROW_BUFFER) * (steps // fetches(nest, t, consumer))
-    return max(0, cycles - hidden)
-
-
 def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
     """Cycles of the inner links on which partial sums come back."""
     total = 0
@@ -230,8 +232,17 @@ def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
 
 
 def _compute_cycles(nest: Nest, machine: Machine) -> int:
-    """Array steps, each as long as its PE loops or the operands streamed past the PEs from an inner level."""
-    array_steps = math.prod(math.prod(nest.temporal[m]) for m in range(1, 4))
+    """Cycles of all array steps."""
+    return _step_cycles(nest, machine) * math.prod(math.prod(nest.temporal[m]) for m in range(1, 4))
+
+
+def tempo_of(nest: Nest, machine: Machine) -> Tempo:
+    """The array's own tempo."""
+    return Tempo(_step_cycles(nest, machine), (*machine.double_buffered, False))
+
+
+def _step_cycles(nest: Nest, machine: Machine) -> int:
+    """Cycles of an array step: its PE loops, or the operands streamed past the PEs from an inner level."""
     longest = math.prod(nest.temporal[PE])
     for t in (I, W, O):
         parent = nest.consumers(t)[-2] if len(nest.consumers(t)) > 1 else DRAM
@@ -244,4 +255,4 @@ def _compute_cycles(nest: Nest, machine: Machine) -> int:
         per_array_step = step * math.prod(nest.temporal[PE]) * nest.width(t, parent)
         ways = (READ, WRITE) if t == O else (READ,)
         longest = max(longest, sum(cycles_for(per_array_step, machine.bandwidth[parent][way]) for way in ways))
-    return array_steps * longest
+    return longest

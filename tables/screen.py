@@ -171,6 +171,20 @@ def spatial_vectors(shape: LayerShape, array: Array) -> Ints:
     return np.array(sorted(found), np.int64)
 
 
+def place_on_array(pes: tuple[int, ...], array: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Some split of the PEs per dim over the array's height and width; `pes` is one of `spatial_vectors`.
+
+    Raises:
+        ValueError: the array holds no such split.
+    """
+    splits = [[(h, n // h) for h in divisors(n) if not (array.is_exclusive and 1 < h < n)] for n in pes]
+    for split in itertools.product(*splits):
+        height, width = zip(*split, strict=True)
+        if math.prod(height) <= array.height and math.prod(width) <= array.width:
+            return height, width
+    raise ValueError(f"no split of {pes} PEs fits {array.height} x {array.width}")
+
+
 def needed_elements(shape: LayerShape, t: int) -> int:
     """Elements of a tensor that some MAC uses (of I, fewer than it has where the stride skips some)."""
     outside = math.prod(shape.bounds[d] for d in range(8) if d not in IRRELEVANT[t])
@@ -219,9 +233,7 @@ def _least_points(shape: LayerShape, axis: int, lanes_p: int, pes_p: int, lanes_
     bound_p, bound_r = shape.bounds[axis], shape.bounds[FILTER_OF[axis]]
     steps_p = [lanes_p * k for k in divisors(bound_p // (pes_p * lanes_p))] if pes_p > 1 else [lanes_p]
     steps_r = [lanes_r * k for k in divisors(bound_r // (pes_r * lanes_r))] if pes_r > 1 else [lanes_r]
-    return min(
-        step_points(shape, axis, lanes_p, e_p, pes_p, lanes_r, e_r, pes_r) for e_p in steps_p for e_r in steps_r
-    )
+    return min(step_points(shape, axis, lanes_p, e_p, pes_p, lanes_r, e_r, pes_r) for e_p in steps_p for e_r in steps_r)
 
 
 def least_energy(shape: LayerShape, t: int, stored: Stored, energies: Energies, vectors: Ints) -> Ints:

@@ -29,12 +29,13 @@ import numpy as np
 
 from tables.jit import njit
 from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, O, P, span
-from tables.stream import SEQUENTIAL, Dram, Tile, _cycles, _scan
+from tables.stream import ACTIVATIONS, SEQUENTIAL, Dram, Tile, _cycles, _scan, period
+from tables.stream import COLUMNS as SCANNED_COLUMNS
 
 #: Tiles of a pass up to which the best order is counted exactly.
 _MOST_ORDERED_TILES = 2048
 #: Columns of the kernel's result.
-CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, FIRST_CYCLES, LAST_CYCLES = range(7)
+CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, FIRST_CYCLES, LAST_CYCLES = range(8)
 
 
 class LayerShape(NamedTuple):
@@ -49,7 +50,9 @@ class ShapeTable(NamedTuple):
     """One row per (tile, layout, kind): extents int[n, relevant dims] and the counts of the module's docstring.
 
     `is_strided` (I of a 1x1 layer with a stride): the scan takes only the positions in use, not their span.
-    `columns` are exact, per pass; `end_cycles` is the time of the first scan (the last tile's, for outputs) by itself.
+    `columns` are exact, per pass. `long_cycles`: by how much a pass's runs, each scan by itself, outlast as many
+    shortest ones; a stream takes at least a shortest run an activation and these: joining two runs saves one at most.
+    `end_cycles`: the first scan's, of outputs the least that the last write-out adds.
     """
 
     dims: tuple[int, ...]
@@ -60,6 +63,7 @@ class ShapeTable(NamedTuple):
     more: Ints
     ordered: Ints
     columns: Ints
+    long_cycles: Ints
     end_cycles: Ints
 
 
@@ -118,13 +122,13 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
     parts = []
     for strided in (False, True) if can_be_strided(shape, t) else (False,):
         for layout in range(2):
-            counts = np.zeros((len(extents), 7), np.int64)
+            counts = np.zeros((len(extents), 8), np.int64)
             _count_all(shape, t, width, dram, AXES[t][layout], dims, extents, strided, counts)
             first, more = _activations(shape, t, dram, dims, grid, extents, counts)
             ordered = _ordered(shape, t, width, dram, AXES[t][layout], dims, extents, first, counts)
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
-            parts.append((extents, *kind, first, more, ordered, counts[:, COLUMNS], end))
+            parts.append((extents, *kind, first, more, ordered, counts[:, COLUMNS], counts[:, LONG], end))
     return ShapeTable(dims, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -170,7 +174,7 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
     sizes = _tensor_sizes(shape, t, axes)
     strides = np.array([math.prod(sizes[i + 1 :]) for i in range(5)], np.int64) * width
     rows = -(-math.prod(sizes) * width // dram.row_bytes)
-    seen = np.full((dram.row_bytes, 3), -1, np.int64)
+    seen = np.full((dram.row_bytes, 4), -1, np.int64)
     for i in range(len(extents)):
         box = np.array([_axis_box(shape, t, dims, extents[i], a) for a in axes], np.int64)
         starts = [_axis_starts(shape, t, dims, extents[i], a) for a in axes]
@@ -185,17 +189,32 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
         count_tile(segments, strides, a, b, c, d, e, rows, dram, seen, counts[i])
         tile = Tile(SEQUENTIAL, segments, 0, box, box, box, False, width)
         last = sum(int(s[-1]) * int(stride) for s, stride in zip(starts, strides, strict=True))
-        counts[i, FIRST_CYCLES] = scan_cycles(0, tile, dram)
-        counts[i, LAST_CYCLES] = scan_cycles(last, tile, dram)
+        counts[i, FIRST_CYCLES] = first_scan_cycles(tile, dram)
+        counts[i, LAST_CYCLES] = least_scan_cycles(last, tile, dram)
 
 
 @njit
-def scan_cycles(base: int, tile: Tile, dram: Dram) -> int:
-    """Cycles of one scan by itself."""
+def first_scan_cycles(tile: Tile, dram: Dram) -> int:
+    """Cycles of a stream's first scan."""
+    state = _scanned(0, tile, dram)
+    return _cycles(state, dram)
+
+
+@njit
+def least_scan_cycles(base: int, tile: Tile, dram: Dram) -> int:
+    """Cycles that a later scan at least adds to a stream: its columns, and the rows that it cannot find open."""
+    state = _scanned(base, tile, dram)
+    opened = state[ACTIVATIONS] - (1 if dram.banks == 1 else state[ACTIVATIONS]) if dram.is_open else state[ACTIVATIONS]
+    return int(dram.tCCD * state[SCANNED_COLUMNS] + opened * (dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP))
+
+
+@njit
+def _scanned(base: int, tile: Tile, dram: Dram) -> Ints:
+    """The bank state after one scan by itself."""
     state, at = np.zeros(5, np.int64), np.zeros(5, np.int64)
     at[0] = base
     _scan(at, tile, dram, state, np.full(dram.banks, -1, np.int64))
-    return _cycles(state, dram)
+    return state
 
 
 @njit
@@ -222,17 +241,35 @@ def box_segments(box: Ints, strides: Ints, width: int) -> Ints:
 
 
 @njit
-def _measure(base: int, segments: Ints, dram: Dram) -> tuple[int, int]:
-    """Rows and columns that a scan from a base address opens."""
-    row_shift, column_shift = _shift(dram.row_bytes), _shift(dram.column_bytes)
-    if row_shift < 0 or column_shift < 0:
-        return _touched(base, segments, dram.row_bytes), _touched(base, segments, dram.column_bytes)
-    return _touched_shifted(base, segments, row_shift), _touched_shifted(base, segments, column_shift)
+def _measure(base: int, segments: Ints, dram: Dram, out: Ints) -> None:
+    """Rows that a scan from a base address opens, its columns, and by how much its runs outlast the shortest run.
+
+    Modifies out. Segments ascend, so a column or row repeats only from one to the next.
+    """
+    column_shift, per_row = _shift(dram.column_bytes), dram.row_bytes // dram.column_bytes
+    row_shift, shortest = _shift(per_row), period(1, dram)
+    rows, columns, extra, run, row, last = 0, 0, 0, 0, -1, -1
+    for i in range(segments.shape[0]):
+        start, end = base + segments[i, 0], base + segments[i, 0] + segments[i, 1] - 1
+        column = start >> column_shift if column_shift >= 0 else start // dram.column_bytes
+        final = end >> column_shift if column_shift >= 0 else end // dram.column_bytes
+        column += column == last
+        while column <= final:
+            here = column >> row_shift if row_shift >= 0 else column // per_row
+            if here != row:
+                extra += period(run, dram) - shortest if run > 0 else 0
+                rows, row, run = rows + 1, here, 0
+            stop = min(final + 1, (here + 1) * per_row)
+            run += stop - column
+            columns += stop - column
+            column = stop
+        last = final
+    out[1], out[2], out[3] = rows, columns, extra + period(run, dram) - shortest
 
 
 @njit
 def _shift(size: int) -> int:
-    """log2 of a power of two, else -1."""
+    """log2 of a power of two, else -1: a shift is several times faster than a division."""
     shift = 0
     while 1 << shift < size:
         shift += 1
@@ -240,39 +277,15 @@ def _shift(size: int) -> int:
 
 
 @njit
-def _touched(base: int, segments: Ints, size: int) -> int:
-    """Blocks of a size that a scan touches; segments ascend, so a block repeats only from one to the next."""
-    count, last = 0, -1
-    for i in range(segments.shape[0]):
-        start = (base + segments[i, 0]) // size
-        end = (base + segments[i, 0] + segments[i, 1] - 1) // size
-        count += end - start + (start != last)
-        last = end
-    return count
-
-
-@njit
-def _touched_shifted(base: int, segments: Ints, shift: int) -> int:
-    """`_touched` for a power of two: a shift is several times faster than a division."""
-    count, last = 0, -1
-    for i in range(segments.shape[0]):
-        start = (base + segments[i, 0]) >> shift
-        end = (base + segments[i, 0] + segments[i, 1] - 1) >> shift
-        count += end - start + (start != last)
-        last = end
-    return count
-
-
-@njit
 def count_tile(segments: Ints, strides: Ints, starts_a: Ints, starts_b: Ints, starts_c: Ints, starts_d: Ints,
                starts_e: Ints, rows_total: int, dram: Dram, seen: Ints, out: Ints) -> None:  # fmt: skip
-    """Closed, matches, again, marked rows and columns over all positions of a tile. Modifies out, and seen as scratch.
+    """The first six counts over all positions of a tile. Modifies out, and seen as scratch.
 
     Rows and columns of a scan depend on its base address modulo the row only, so each residue is measured once.
     """
     reach = segments[-1, 0] + segments[-1, 1] - 1
     begins, ends = np.zeros(rows_total, np.int64), np.zeros(rows_total, np.int64)
-    closed = columns = again = 0
+    closed = columns = again = extra = 0
     for a in starts_a:
         for b in starts_b:
             for c in starts_c:
@@ -283,15 +296,16 @@ def count_tile(segments: Ints, strides: Ints, starts_a: Ints, starts_b: Ints, st
                         row = base // dram.row_bytes
                         residue = base - row * dram.row_bytes
                         if seen[residue, 0] < 0:
-                            seen[residue, 1], seen[residue, 2] = _measure(residue, segments, dram)
+                            _measure(residue, segments, dram, seen[residue])
                             seen[residue, 0] = (residue + reach) // dram.row_bytes
                         rows = seen[residue, 1]
                         closed += rows
                         columns += seen[residue, 2]
+                        extra += seen[residue, 3]
                         again += rows * (rows > 1)
                         begins[row] += 1
                         ends[row + seen[residue, 0]] += 1
-    out[CLOSED], out[COLUMNS], out[AGAIN] = closed, columns, again
+    out[CLOSED], out[COLUMNS], out[AGAIN], out[LONG] = closed, columns, again, extra
     out[MATCHES] = np.sum(np.minimum(begins, ends))
     out[MARKED] = np.sum(begins + ends > 0)
 

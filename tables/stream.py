@@ -4,17 +4,21 @@ A stream is a sequence of scans. A scan is a list of contiguous byte segments: t
 base address, except for a row-aligned I, whose windows cut the layout's blocks differently.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
+from tables.accesses import fetches
 from tables.jit import njit
-from tables.nest import AXES, FILTER_OF, IRRELEVANT, MACS, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
+from tables.nest import AXES, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
 
 #: Slots of a bank state: columns, activations, cycles of closed runs, columns in the open run, last column of the scan.
 COLUMNS, ACTIVATIONS, CYCLES, RUN, LAST = range(5)
 #: How a tile's bytes are found: packed tensor, one block of a row-aligned tensor, a window over blocks.
 SEQUENTIAL, BLOCK, WINDOW = range(3)
+#: More cycles than any scan takes.
+_NEVER = 2**62
 
 
 class Dram(NamedTuple):
@@ -50,14 +54,42 @@ class Tile(NamedTuple):
     width: int
 
 
+class Tempo(NamedTuple):
+    """Cycles of an array step, and whether PE, global buffer and row buffer hold a second tile to load into."""
+
+    step_cycles: int
+    is_double: tuple[bool, bool, bool]
+
+
+#: For those who count no late tiles.
+ANY_TEMPO = Tempo(1, (True, True, False))
+
+
+class Pace(NamedTuple):
+    """How fast the array asks for tiles: `scans` tiles in `cycles`.
+
+    `is_drawn`: the MACs take them while they compute; else the first one (an output's last) overlaps no computation.
+    """
+
+    scans: int
+    cycles: int
+    is_drawn: bool
+
+
 class StreamCounts(NamedTuple):
-    """Totals of a stream, and the cycles that its first scan and its last tile take by themselves."""
+    """Totals of a stream, and the cycles that its first and its last scan take.
+
+    `late_cycles`: by how much tiles come (or outputs leave) later than the array asks for them, each by itself.
+    `steady_cycles`: what of it is left if all were as quick as the quickest.
+    """
 
     columns: int
     activations: int
     cycles: int
     first_cycles: int
     last_cycles: int
+    late_cycles: int
+    steady_cycles: int
 
 
 @njit
@@ -180,8 +212,8 @@ def _returns(index: Ints, loops: Ints) -> bool:
 
 @njit
 def walk_stream(
-    loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, dram: Dram
-) -> tuple[int, int, int, int, int]:
+    loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, pace: Pace, dram: Dram
+) -> tuple[int, int, int, int, int, int, int]:
     """Scan every fetched tile of a stream in loop order; the fields of `StreamCounts`.
 
     loops int[m, 2]: factor, 1 if irrelevant, outermost first; steps int[m, 5]: what one iteration adds to the tile's
@@ -191,7 +223,8 @@ def walk_stream(
     state, rows = np.zeros(5, np.int64), np.full(dram.banks, -1, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
     left = np.zeros(5, np.int64)
-    first_cycles = 0
+    first_cycles, before_last, taken, before = 0, 0, 0, 0
+    late, overlapped, quickest = 0, 0, np.iinfo(np.int64).max
     more = True
     while more:
         if not is_output or always_reads or _returns(index, loops):
@@ -200,11 +233,20 @@ def walk_stream(
             first_cycles = _cycles(state, dram)
         left[:] = at
         more = _advance(index, at, loops, steps)
+        before_last = _cycles(state, dram)
         if is_output:
             _scan(left, tile, dram, state, rows)
-    alone = np.zeros(5, np.int64)
-    _scan(left, tile, dram, alone, np.full(dram.banks, -1, np.int64))
-    return state[COLUMNS], state[ACTIVATIONS], _cycles(state, dram), first_cycles, _cycles(alone, dram)
+        taken += 1
+        if taken % pace.scans == 0:
+            now = _cycles(state, dram)
+            if pace.is_drawn or (more if is_output else taken > 1):
+                late += max(0, now - before - pace.cycles)
+                quickest = min(quickest, now - before)
+                overlapped += 1
+            before = now
+    steady = overlapped * max(0, quickest - pace.cycles) if overlapped else 0
+    total = _cycles(state, dram)
+    return state[COLUMNS], state[ACTIVATIONS], total, first_cycles, total - before_last, late, steady
 
 
 @njit
@@ -258,7 +300,22 @@ def _extent_inside(nest: Nest, level: int, d: int) -> int:
     return nest.extent(0, d) * nest.array(d) if level == 1 else nest.extent(level - 1, d)
 
 
-def dram_stream(nest: Nest, t: int, dram: Dram) -> StreamCounts:
+def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
+    """How fast the array asks for t's tiles."""
+    consumer, *inner = nest.consumers(t)
+    if consumer == MACS:
+        return Pace(math.prod(nest.temporal[PE]), tempo.step_cycles, True)
+    if t == O and nest.spilled():
+        return Pace(1, _NEVER, False)  # outputs that come back are waited for as a whole
+    holder = consumer if tempo.is_double[consumer] else inner[0]
+    # A level with one slot takes its next tile only while the last tile taken from it is in use further in.
+    if holder == MACS or not tempo.is_double[holder]:
+        return Pace(1, 0, False)
+    array_steps = math.prod(math.prod(nest.temporal[m]) for m in range(1, 4))
+    return Pace(1, tempo.step_cycles * array_steps // fetches(nest, t, holder), False)
+
+
+def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO) -> StreamCounts:
     """Exact counts of t's DRAM stream under a mapping."""
     consumer = nest.consumers(t)[0]
     axes = AXES[t][nest.layout[t]]
@@ -310,6 +367,7 @@ def dram_stream(nest: Nest, t: int, dram: Dram) -> StreamCounts:
             tile,
             t == O,
             t == O and nest.rereads_copies(),
+            stream_pace(nest, t, tempo),
             dram,
         )
     )

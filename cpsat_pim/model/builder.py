@@ -24,6 +24,7 @@ class Builder:
         self.model = cp_model.CpModel()
         self._values: dict[int, list[int]] = {}
         self._ranges: set[int] = set()
+        self._differs: dict[tuple[int, int], Any] = {}
 
     def integer(self, values: Iterable[int], name: str) -> Int:
         """A variable over the given values."""
@@ -124,6 +125,12 @@ class Builder:
         self.table([*keys, *results], kept)
         return results
 
+    def clause(self, literals: Iterable[Lit]) -> None:
+        """Demand one of the literals."""
+        kept = [x for x in literals if x is not False]
+        if not any(x is True for x in kept):
+            self.model.add_bool_or(kept)
+
     def both(self, literals: Sequence[Lit], name: str) -> Lit:
         """The conjunction of literals."""
         kept = [x for x in literals if x is not True]
@@ -150,6 +157,16 @@ class Builder:
         self.model.add(x >= 2).only_enforce_if(literal)
         self.model.add(x == 1).only_enforce_if(literal.negated())
         return literal
+
+    def differs(self, x: Int, value: int) -> Lit:
+        """A literal that can only be true where a variable has another value; made once."""
+        if isinstance(x, int):
+            return x != value
+        key = (x.index, value)
+        if key not in self._differs:
+            self._differs[key] = self.boolean("differs")
+            self.model.add(x != value).only_enforce_if(self._differs[key])
+        return self._differs[key]
 
     def imply(self, literals: Sequence[Lit], constraint: Any) -> None:
         """Demand a linear constraint if all literals hold; a constraint that is False denies them."""

@@ -9,6 +9,7 @@ left between them and the exact cost.
 import math
 
 import numpy as np
+from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_machine, to_shape
@@ -19,16 +20,24 @@ from cpsat_pim.model.variables import CLASSES, MACS, Variables
 from cpsat_pim.workload import ConvWorkload
 from tables.screen import needed_elements
 from tables.shapes import ShapeTable, can_be_strided, shape_table
-from tables.stream import block_counts, last_run
+from tables.stream import block_counts, last_run, period
+
+#: Boxes of a tensor up to which a program looks their bounds up in tables.
+_MOST_BOXES = 400
 
 CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MACS)
 
 
+@frozen(kw_only=True)
 class Limits:
-    """What no answer below the target can exceed: activations in all, cycles of a stream; None is no limit."""
+    """What no answer below the target can exceed; None is no limit.
 
-    def __init__(self, activations: int | None = None, cycles: int | None = None) -> None:
-        self.activations, self.cycles = activations, cycles
+    `activations` in all, `cycles` of a stream, `edge_cycles`: what the first or last tile takes while the array waits.
+    """
+
+    activations: int | None = None
+    cycles: int | None = None
+    edge_cycles: int | None = None
 
 
 class Streams:
@@ -43,6 +52,10 @@ class Streams:
         self.end_cycles: list[Int] = []
         self.extents: list[dict[int, Int]] = []
         self._swept_cache: dict[str, list[Int]] = {}
+        #: Per tensor: whether the shape tables describe its scans, and then its layout and the first scan's cycles.
+        self.layout: list[Int] = []
+        self.is_box: list[Lit] = []
+        self.first_scan: list[Int] = []
         self.reuse = [self._reuse(t) for t in Tensor]
         self.least_rows = [least_rows(v.layer, v.arch, t) for t in Tensor]
         self._regular_input_scans()
@@ -70,15 +83,18 @@ class Streams:
         self.extents.append(extents)
         names = [
             f"{n}_{t.name}"
-            for n in ("layout", "strided", "acts_first", "acts_more", "acts_ordered", "columns_pass", "end")
+            for n in ("layout", "strided", "acts_first", "acts_more", "acts_ordered", "columns_pass", "long", "end")
         ]
-        layout, strided, first, more, ordered, per_pass, end = self.b.lookup(keys, rows, names)
+        layout, strided, first, more, ordered, per_pass, long, end = self.b.lookup(keys, rows, names)
+        self.layout.append(layout)
+        self.is_box.append(is_box)
+        self.first_scan.append(end)
         if can_be_strided(self.v.shape, t):
             self._strided_scans(t, strided)
         self._count_activations(t, is_box, first, more, ordered)
-        self._enclosing_boxes(t, table, layout, limits)
+        self._enclosing_boxes(t, table, limits)
         if self.timed:
-            self._time(t, is_box, per_pass, end)
+            self._time(t, is_box, per_pass, long, end)
 
     def _candidates(self, t: Tensor, table: ShapeTable, limits: Limits) -> np.ndarray:
         """Table rows that an answer below the target can use."""
@@ -89,16 +105,26 @@ class Streams:
             table.more,
             table.ordered,
             table.columns,
+            table.long_cycles,
             table.end_cycles,
         ]
         if not self.timed:
-            columns[5:] = [np.zeros_like(table.first)] * 2
+            columns[5:] = [np.zeros_like(table.first)] * 3
         keep = self._within(t, table.first, limits)
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
             keep &= busy + self._end_correction() <= limits.cycles
+            keep &= self._shortest_run * (table.first - 1) + table.long_cycles <= limits.cycles
+        if limits.edge_cycles is not None:
+            keep &= (table.end_cycles <= limits.edge_cycles) | self._can_be_drawn(t, table)
         rows = np.column_stack([table.extents, *columns])
         return rows[keep] if keep.any() else rows[:1]
+
+    def _can_be_drawn(self, t: Tensor, table: ShapeTable) -> np.ndarray:
+        """Tiles that may be a step's: nothing waits for the first scan of those."""
+        array = self.v.arch.pe_array
+        most = array.array_shape.h * array.array_shape.w * array.compute_unit.num_macs
+        return np.asarray(table.extents.prod(axis=1) <= (most if t is not Tensor.O else 0))
 
     def _within(self, t: Tensor, activations: np.ndarray, limits: Limits) -> np.ndarray:
         """Which activation counts leave the other tensors their least."""
@@ -106,13 +132,16 @@ class Streams:
             return np.ones(len(activations), bool)
         return activations + sum(self.least_rows) - self.least_rows[t] <= limits.activations
 
-    def _enclosing_boxes(self, t: Tensor, table: ShapeTable, layout: Int, limits: Limits) -> None:
-        """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows."""
+    def _enclosing_boxes(self, t: Tensor, table: ShapeTable, limits: Limits) -> None:
+        """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows.
+
+        Where that takes large tables, `cuts` demands it of the boxes that matter.
+        """
         if not table.dims or (t is Tensor.I and max(*self.v.layer.stride, *self.v.layer.dilation) > 1):
             return
         rows = np.column_stack([table.extents, table.layout, table.first])
         rows = rows[self._within(t, table.first, limits) & (table.is_strided == 0)]
-        if not len(rows):
+        if limits.activations is None or not 0 < len(rows) <= _MOST_BOXES:
             return
         v = self.v
         beyond_pe, beyond_buffer = (MACS,), (MACS, int(Level.PE))
@@ -132,7 +161,7 @@ class Streams:
             for i, d in enumerate(table.dims):
                 self.b.imply([runs], keys[i] == box[d])
             boxed, least = self.b.lookup(keys, rows, (f"box_layout_{t.name}", f"box_acts_{t.name}"))
-            self.b.imply([runs], boxed == layout)
+            self.b.imply([runs], boxed == self.layout[t])
             self.b.imply([runs], self.activations[t] >= least)
 
     def _swept(self, level: Level, inside: list[Int], outside: list[Int]) -> list[Int]:
@@ -232,51 +261,92 @@ class Streams:
         self.b.imply([is_box, held], activations >= first + repeated)
         self.activations.append(activations)
 
+    @property
+    def _shortest_run(self) -> int:
+        """Cycles from one activation to the next at least."""
+        return int(period(1, self.dram))
+
     def _end_correction(self) -> int:
         """Cycles by which a stream's last run differs from the others'."""
         d = self.dram
         return d.RL + d.burst - d.tRTP - d.tRP
 
-    def _time(self, t: Tensor, is_box: Lit, per_pass: Int, end: Int) -> None:
+    def _time(self, t: Tensor, is_box: Lit, per_pass: Int, long: Int, end: Int) -> None:
         """Stream cycles from columns and activations (Eq. 33; every run costs at least tRC)."""
         b, d = self.b, self.dram
         times = self.reuse[t] if t is not Tensor.O else self._scans_per_output()
         exact = b.product([per_pass, times], f"columns_exact_{t.name}")
+        longer = b.product([long, times], f"long_{t.name}") if not _is_zero(long) else 0
         most = max(b.ends(exact)[1], 2 * self.v.layer.macs)
         columns = b.interval(1, most, f"columns_{t.name}")
         b.imply([is_box], columns >= exact)
         self._any_columns(t, columns)
-        if t is not Tensor.I and self.v.row_buffer:
-            self._whole_blocks(t, columns, times)
-        activations = self.activations[t]
-        least = max(d.tRC, d.tRAS + d.tRP)
-        cycles = b.interval(0, d.tCCD * most + least * b.ends(activations)[1] + d.RL + 64, f"cycles_{t.name}")
+        activations, shortest = self.activations[t], self._shortest_run
+        most_cycles = d.tCCD * most + shortest * b.ends(activations)[1] + d.RL + 64
+        cycles = b.interval(0, max(most_cycles, 2 * b.ends(longer)[1]), f"cycles_{t.name}")
         latency = self.v.arch.dram_activation_latency
         b.model.add(cycles >= d.tCCD * columns + latency * activations + self._end_correction())
-        b.model.add(cycles >= least * activations - least + int(last_run(1, d)))
+        first_run = int(last_run(1, d)) - shortest
+        b.model.add(cycles >= shortest * activations + first_run)
+        b.imply([is_box], cycles >= shortest * activations + longer + first_run)
         ends = b.interval(0, max(b.ends(end)[1], 1), f"end_cycles_{t.name}")
         b.imply([is_box], ends >= end)
-        b.model.add(ends >= int(last_run(1, d)))
+        b.model.add(ends >= (d.tCCD if t is Tensor.O else int(last_run(1, d))))
+        if self.v.row_buffer and t is Tensor.I:
+            self._windows(ends)
+        elif self.v.row_buffer:
+            self._whole_blocks(t, columns, ends, times)
         self.columns.append(columns)
         self.cycles.append(cycles)
         self.end_cycles.append(ends)
 
-    def _whole_blocks(self, t: Tensor, columns: Int, times: Int) -> None:
-        """Row-aligned W and O are scanned block by block: their columns are known, and each of their rows is opened."""
+    def _whole_blocks(self, t: Tensor, columns: Int, ends: Int, times: Int) -> None:
+        """Row-aligned W and O are scanned block by block: columns and edges are known, each of their rows is opened.
+
+        With one bank and two blocks that cannot share a row, every pass over several blocks opens all of them again.
+        """
         size, width, d = self.traffic.elements[t], self.v.layer.width_bytes[t], self.dram
         aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
         capacity = self.v.arch.usable_bytes(Level.ROW_BUFFER)
         rows = []
         for tile in self.b.values(self.traffic.tile[int(Level.ROW_BUFFER), t]):
             if tile * width <= capacity and size % tile == 0:
-                rows.append((tile, *block_counts(size // tile, tile * width, d)))
+                counted = block_counts(size // tile, tile * width, d)
+                is_reopened = tile < size and d.banks == 1 and 2 * tile * width > d.row_bytes
+                rows.append((tile, *counted, counted[1] if is_reopened else 0, self._block_edge(t, tile * width)))
         if aligned is False or not rows or (t is Tensor.O and self.v.layer.psum_bytes != self.v.layer.output_bytes):
             return
         key = self.b.integer((row[0] for row in rows), f"block_{t.name}")
         self.b.imply([aligned], key == self.traffic.tile[int(Level.ROW_BUFFER), t])
-        per_pass, opened = self.b.lookup([key], rows, (f"block_columns_{t.name}", f"block_rows_{t.name}"))
+        names = [f"block_{name}_{t.name}" for name in ("columns", "rows", "again", "edge")]
+        per_pass, opened, again, edge = self.b.lookup([key], rows, names)
         self.b.imply([aligned], columns >= self.b.product([per_pass, times], f"block_columns_all_{t.name}"))
         self.b.imply([aligned], self.activations[t] >= opened)
+        if not _is_zero(again):
+            self.b.imply([aligned], self.activations[t] >= self.b.product([again, self.reuse[t]], f"reopened_{t.name}"))
+        self.b.imply([aligned], ends >= edge)
+
+    def _block_edge(self, t: Tensor, size: int) -> int:
+        """Cycles of the first block's scan; for outputs the least that the last one's adds."""
+        d = self.dram
+        columns, rows = -(-size // d.column_bytes), -(-size // d.row_bytes)
+        extra = rows - 1 if d.banks == 1 or t is not Tensor.O else 0
+        start = 0 if t is Tensor.O else int(last_run(1, d)) - d.tCCD
+        return start + d.tCCD * columns + extra * self.v.arch.dram_activation_latency
+
+    def _windows(self, ends: Int) -> None:
+        """A row-aligned I: the first window takes all its columns; if none fits a row, each pass opens all rows."""
+        v, b, d = self.v, self.b, self.dram
+        aligned = v.first_consumer(Level.ROW_BUFFER, Tensor.I)
+        tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], v.layer.input_bytes
+        start = int(last_run(1, d)) - d.tCCD
+        b.imply([aligned], ends * d.column_bytes >= tile * (width * d.tCCD) + start * d.column_bytes)
+        overlaps = max(v.bounds[Dim.R], v.bounds[Dim.S]) > 1
+        shared = d.row_bytes // width if overlaps else d.row_bytes // (2 * width)
+        if d.banks == 1 and b.ends(tile)[1] > shared and not isinstance(tile, int):
+            is_large = b.boolean("windows_outgrow_rows")
+            b.model.add(tile <= shared).only_enforce_if(is_large.negated())
+            b.imply([aligned, is_large], self.activations[Tensor.I] >= self.least_rows[Tensor.I] * self.reuse[Tensor.I])
 
     def _scans_per_output(self) -> Int:
         """Write-outs and read-backs of an output tile."""

@@ -18,7 +18,11 @@ _READ, _WRITE = 0, 1
 
 
 class Latency:
-    """`cycles`: a variable of at least every latency term, without the machine's constant pipeline latency."""
+    """`cycles`: a variable of at least every latency term, without the machine's constant pipeline latency.
+
+    `late[t]`, `single[t]`: cycles for which the array waits for t's tiles, and for single ones of them. They depend on
+    the order of the loops: nothing here bounds them but what `solve` learns from counting an answer exactly.
+    """
 
     def __init__(self, v: Variables, traffic: Traffic, streams: Streams, most: int) -> None:
         self.v, self.b, self.traffic, self.streams = v, v.b, traffic, streams
@@ -107,8 +111,11 @@ class Latency:
 
     def _start_and_end(self) -> None:
         """Before the first step: the first tiles of I and W. After the last: O's last tile."""
-        ends = self.streams.end_cycles
-        heads = [ends[t] + self._inner_moves(t, _READ) for t in (Tensor.I, Tensor.W)]
+        ends, heads = self.streams.end_cycles, []
+        for t in (Tensor.I, Tensor.W):
+            heads.append(self.b.interval(0, self.most, f"head_{t.name}"))
+            held = self.b.negated(self.v.first_consumer(MACS, t))
+            self.b.imply([held], heads[-1] >= ends[t] + self._inner_moves(t, _READ))
         self.start = self.b.interval(0, self.most, "start")
         if self.v.arch.shared_data_bus:
             self.b.model.add(self.start >= sum(heads))
@@ -119,19 +126,16 @@ class Latency:
         self.b.model.add(self.end >= ends[Tensor.O] + self._inner_moves(Tensor.O, _WRITE))
 
     def _compute_term(self) -> None:
-        """First tiles, steps (or slower operand streams), exposed partial sums, last drain."""
-        self.waits = [*self._exposed(), self._spilled_stream()]
-        parts = [self.start, self._compute_cycles(), self.end, *self.waits]
-        levels = self.v.arch.hierarchy
-        if not levels[Level.GLOBAL_BUFFER].double_buffered:
-            slowest = self.b.interval(0, self.most, "slowest_stream")
-            for t in Tensor:
-                self.b.model.add(slowest >= self.streams.cycles[t])
-            parts.append(slowest)
-        if not levels[Level.PE].double_buffered:
+        """First tiles, steps (or slower operand streams), exposed partial sums, late tiles, last drain."""
+        self.compute: list[Int] = [self._compute_cycles(), *self._exposed(), self._spilled_stream()]
+        if not self.v.arch.hierarchy[Level.PE].double_buffered:
             self.exposed_transfer = self.b.interval(0, self.most, "exposed_transfer")
-            parts.append(self.exposed_transfer)
-        self._at_least(*parts)
+            self.compute.append(self.exposed_transfer)
+        self.late = [self.b.interval(0, self.most, f"late_{t.name}") for t in Tensor]
+        self.single = [self.b.interval(0, self.most, f"single_{t.name}") for t in Tensor]
+        for late in self.late:
+            self._at_least(self.start, *self.compute, late, self.end)
+        self._at_least(self.start, *self.compute, *self.single, self.end)
 
     def _spilled_stream(self) -> Int:
         """O's DRAM stream, but its last write, where partial sums come back from DRAM into a level."""
@@ -219,25 +223,60 @@ class Latency:
     def _stream_terms(self) -> None:
         """DRAM streams: I's and W's are followed by the steps on their last tile, O's starts after its first tile's."""
         v, b, cycles = self.v, self.b, self.streams.cycles
-        stays = []
-        for t in Tensor:
-            extents = [self.streams.extents[t].get(d, 1) for d in Dim]
-            fetches = self._fetches(t, extents, self.streams.reuse[t], "dram")
-            stay = b.interval(1, b.ends(self.steps)[1], f"stay_{t.name}")
-            b.equal_product(self.steps, [stay, fetches])
-            b.model.add(self.streams.columns[t] >= fetches)  # a column is never shared by two scans
-            stays.append(stay)
-        alone = [self._row_buffer_use(t) for t in Tensor]
+        stays = [self._stay(t) for t in Tensor]
         for t in (Tensor.I, Tensor.W):
-            self._at_least(cycles[t], alone[t], stays[t], self.end)
             drawn = v.first_consumer(MACS, t)  # step by step: the stream runs only while the array computes
-            if drawn is not False:
-                b.imply([drawn], self.cycles >= self.start + cycles[t] + sum(self.waits) + self.end)
-        self._at_least(self.start, stays[Tensor.O], cycles[Tensor.O], alone[Tensor.O])
+            held = b.negated(drawn)
+            b.imply([held], self.cycles >= cycles[t] + stays[t] + self.end)
+            after_first = [cycles[t], -self.streams.first_scan[t], stays[t]]
+            b.imply([held, self.streams.is_box[t]], self.cycles >= self.start + sum(after_first) + self.end)
+            b.imply([drawn], self.cycles >= self.start + cycles[t] + sum(self.compute[1:]) + self.end)
+        self._at_least(self.start, stays[Tensor.O], cycles[Tensor.O])
+        for t in Tensor:
+            self._row_buffer_terms(t)
         if v.arch.shared_data_bus:
             shorter = b.interval(1, b.ends(self.steps)[1], "shorter_stay")
             b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
             self._at_least(*cycles, shorter)
+
+    def _stay(self, t: Tensor) -> Int:
+        """Steps for which a tile from DRAM is in use."""
+        b = self.b
+        extents = [self.streams.extents[t].get(d, 1) for d in Dim]
+        fetches = self._fetches(t, extents, self.streams.reuse[t], "dram")
+        stay = b.interval(1, b.ends(self.steps)[1], f"stay_{t.name}")
+        b.equal_product(self.steps, [stay, fetches])
+        b.model.add(self.streams.columns[t] >= fetches)  # a column is never shared by two scans
+        return stay
+
+    def _row_buffer_terms(self, t: Tensor) -> None:
+        """The row buffer has one slot: loads wait while it is in use, and are hidden only by the last tile taken."""
+        aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
+        if aligned is False:
+            return
+        stream = self.streams.cycles[t]
+        self.b.imply([aligned], self.cycles >= stream + self._row_buffer_use(t) + self.end)
+        for consumer, extents in ((Level.GLOBAL_BUFFER, self.v.e1), (Level.PE, self.v.eA)):
+            linked = self.v.linked(Level.ROW_BUFFER, consumer, t)
+            if linked is not False:
+                exposed = [*self.compute, stream, -self._hidden(t, extents, self.v.reuse[t][consumer])]
+                self.b.imply([linked], self.cycles >= sum(exposed) + self._outer_edge(t))
+        drawn = self.v.linked(Level.ROW_BUFFER, MACS, t)
+        if drawn is not False:
+            self.b.imply([drawn], self.cycles >= sum(self.compute) + stream + self._outer_edge(t))
+
+    def _outer_edge(self, t: Tensor) -> Int:
+        """Start or end, whichever t's own first or last load is not part of."""
+        return self.start if t is Tensor.O else self.end
+
+    def _hidden(self, t: Tensor, extents: list[Int], reuse: Int) -> Int:
+        """Steps on the last tile taken from each row-buffer tile."""
+        b, steps = self.b, self.steps
+        taken = self._fetches(t, extents, reuse, "taken")
+        loads = self._fetches(t, self.v.e2, self.v.reuse[t][Level.ROW_BUFFER], "loads")
+        stay = b.interval(1, b.ends(steps)[1], f"inner_stay_{t.name}")
+        b.equal_product(steps, [stay, taken])
+        return b.product([stay, loads], f"hidden_{t.name}", most=b.ends(steps)[1])
 
     def _row_buffer_use(self, t: Tensor) -> Int:
         """Cycles for which a tile in the row buffer is in use (it has one slot), but for rounding up per tile."""

@@ -1,134 +1,215 @@
 """From a program's factors to a complete mapping: loop orders, layouts and input blocks that cost least, exactly.
 
 The program fixes factors, stored sets and the innermost class per level. What is left moves nothing but columns, row
-activations and DRAM cycles, and is chosen by the exact count: per order of the outer loops, each tensor takes its best
-layout (and blocks) by itself.
+activations and DRAM cycles, and is chosen by the exact count. A tensor's stream depends only on the loops outside its
+first consumer, so it is counted once for all orders that look the same to it.
 """
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import attrs
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.cost import Prediction, predict, to_machine, to_nest
+from cpsat_pim.cost import Prediction, to_machine, to_nest, to_prediction
 from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
+from tables.cost import Cost, cost_with, tempo_of
+from tables.nest import MACS, Nest
 from tables.shapes import divisors
-from tables.stream import StreamCounts, dram_stream
+from tables.stream import StreamCounts, dram_stream, stream_loops, stream_pace
 
-#: Orders tried per mapping; the loops of one level rarely have more permutations than this.
-_MOST_ORDERS = 240
-#: Orders of the outer loops counted to correct a program.
-_MOST_COUNTED = 720
+#: Orders tried for a new mapping; the loops of one level rarely have more permutations than this.
+MOST_TRIED = 240
+#: Orders counted to correct a program.
+_MOST_COUNTED = 5040
 
-
-def best_completion(
-    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, draft: Mapping, good_enough: int
-) -> tuple[Mapping, Prediction, int]:
-    """The cheapest completion of a draft mapping; stops early once the objective is at most `good_enough`."""
-    best: tuple[Mapping, Prediction, int] | None = None
-    for order in itertools.islice(_orders(draft), _MOST_ORDERS):
-        mapping = _with_best_layouts(layer, arch, objective, attrs.evolve(draft, order=order))
-        prediction = predict(layer, arch, mapping)
-        value = objective.value(prediction.figures.latency_cycles, prediction.figures.energy_fj)
-        if best is None or value < best[2]:
-            best = (mapping, prediction, value)
-        if value <= good_enough:
-            break
-    assert best is not None  # a draft has at least its own order
-    return best
+Order = tuple[tuple[Dim, ...], ...]
 
 
-def best_of_all_orders(
-    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, draft: Mapping
-) -> tuple[Mapping, Prediction, int] | None:
-    """The cheapest mapping with the draft's factors and stored sets, over every order; None if there are too many."""
-    per_level = [
-        list(itertools.permutations(draft.order[m])) if _order_matters(draft, m) else [draft.order[m]] for m in Level
-    ]
-    if math.prod(len(orders) for orders in per_level) > _MOST_COUNTED:
-        return None
-    found = []
-    for order in itertools.product(*per_level):
-        mapping = _with_best_layouts(layer, arch, objective, attrs.evolve(draft, order=order))
-        prediction = predict(layer, arch, mapping)
-        value = objective.value(prediction.figures.latency_cycles, prediction.figures.energy_fj)
-        found.append((mapping, prediction, value))
-    return min(found, key=lambda answer: answer[2])
+class Answer(NamedTuple):
+    """A complete mapping, its exact figures, and its objective in the solver's integers."""
+
+    mapping: Mapping
+    prediction: Prediction
+    value: int
 
 
-def _order_matters(draft: Mapping, level: Level) -> bool:
-    """PE loops are seen by a tensor's DRAM stream only; outer loops also decide what is fetched again."""
-    return level > Level.PE or any(_streams_through(draft, level, t) for t in Tensor)
+class Placed(NamedTuple):
+    """A tensor's layout (and input block) and the stream that it makes."""
+
+    layout: int
+    block_h: int
+    block_w: int
+    stream: StreamCounts
 
 
-def _orders(draft: Mapping) -> Iterator[tuple[tuple[Dim, ...], ...]]:
-    """Orders of the outer levels that keep each level's innermost class innermost; levels nothing streams through
-    stay.
+#: Layouts and blocks by what a tensor sees of a mapping.
+Counted = dict[tuple[object, ...], list[Placed]]
+
+
+class Least(NamedTuple):
+    """The least of each of a stream's figures over some orders, all layouts and blocks.
+
+    `edge_cycles`: the first scan's, of outputs the last tile's. Nothing is late where nobody counts time, or where
+    outputs that come back are waited for anyway.
     """
-    per_level = [_level_orders(draft, m) for m in Level]
-    for dram in per_level[Level.DRAM]:
-        for row_buffer in per_level[Level.ROW_BUFFER]:
-            for buffer in per_level[Level.GLOBAL_BUFFER]:
-                for pe in per_level[Level.PE]:
-                    yield (pe, buffer, row_buffer, dram)
+
+    activations: int
+    cycles: int
+    edge_cycles: int
+    late_cycles: int
+    single_cycles: int
 
 
-def _level_orders(draft: Mapping, level: Level) -> list[tuple[Dim, ...]]:
-    """Permutations of a level's loops that keep the draft's innermost class together innermost."""
-    loops = draft.order[level]
-    if not loops or not any(_streams_through(draft, level, t) for t in Tensor):
-        return [loops]
-    if level == Level.PE:
-        return list(itertools.permutations(loops))
-    inner_class = next((c for c in IRRELEVANT.values() if loops[-1] in c), ())
-    inside = [d for d in loops if d in inner_class]
-    outside = [d for d in loops if d not in inner_class]
-    return [(*first, *second) for first in itertools.permutations(outside) for second in itertools.permutations(inside)]
+class Completions:
+    """All that a draft's factors and stored sets leave open.
+
+    `counted` remembers streams from draft to draft of one layer, machine and objective.
+    """
+
+    def __init__(
+        self, layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, draft: Mapping, counted: Counted
+    ) -> None:
+        self.layer, self.arch, self.objective, self.draft = layer, arch, objective, draft
+        self.machine = to_machine(arch)
+        self.nest = to_nest(layer, draft, arch.spatial_reduction)
+        self.tempo = tempo_of(self.nest, self.machine)
+        self.compute_cycles = self.tempo.step_cycles * math.prod(math.prod(draft.temporal[m]) for m in range(1, 4))
+        self._counted = counted
+
+    # --- Counting ----------------------------------------------------------------------------------------------------
+
+    def best(self, orders: Iterable[Order], good_enough: int = 0) -> Answer:
+        """The cheapest completion over some orders; the first whose objective is at most `good_enough`."""
+        best: tuple[int, Nest, Cost] | None = None
+        for order in orders:
+            for nest, cost in self._costs(order):
+                value = self.objective.value(cost.latency_cycles, cost.energy_fj)
+                if best is None or value < best[0]:
+                    best = (value, nest, cost)
+            if best is not None and best[0] <= good_enough:
+                break
+        assert best is not None  # a draft has at least its own order
+        return Answer(self._mapping(best[1]), to_prediction(best[2]), best[0])
+
+    def least(self, t: Tensor, orders: Iterable[Order]) -> Least:
+        """The least of each figure of t's stream over some orders."""
+        if not self.objective.weights[0]:
+            return Least(min(p.stream.activations for order in orders for p in self._placed(t, order)), 0, 0, 0, 0)
+        streams = [placed.stream for order in orders for placed in self._placed(t, order)]
+        return Least(
+            min(s.activations for s in streams),
+            min(s.cycles for s in streams),
+            min(s.last_cycles if t is Tensor.O else s.first_cycles for s in streams),
+            min(s.late_cycles for s in streams),
+            min(s.late_cycles - s.steady_cycles for s in streams),
+        )
+
+    def least_activations(self, orders: Iterable[Order]) -> int:
+        """The fewest row activations of all tensors together that one order allows."""
+        return min(sum(min(p.stream.activations for p in self._placed(t, order)) for t in Tensor) for order in orders)
+
+    def _costs(self, order: Order) -> Iterator[tuple[Nest, Cost]]:
+        """Nest and cost of one order in every choice of layouts and blocks that can be the best."""
+        for i, w, o in itertools.product(*(self._placed(t, order) for t in Tensor)):
+            layout = (i.layout, w.layout, o.layout)
+            nest = self.nest._replace(order=order, layout=layout, block_h=i.block_h, block_w=i.block_w)
+            yield nest, cost_with(nest, self.machine, (i.stream, w.stream, o.stream))
+
+    def _placed(self, t: Tensor, order: Order) -> list[Placed]:
+        """Layouts and blocks of t under an order, but those that another one is at least as good as in every figure."""
+        nest, consumer = self.nest._replace(order=order), self._consumer(t)
+        spread = nest.spatial if consumer <= Level.PE else ()
+        loops = tuple(stream_loops(nest, t, consumer))
+        seen = (t, consumer, loops, stream_pace(nest, t, self.tempo), spread)
+        if seen not in self._counted:
+            self._counted[seen] = self._undominated([self._place(nest, t, *choice) for choice in self._choices(t)])
+        return self._counted[seen]
+
+    def _choices(self, t: Tensor) -> Iterator[tuple[int, int, int]]:
+        """Both axis orders; for a row-aligned input also its blocks."""
+        blocks = [(0, 0)]
+        if t is Tensor.I and self.draft.stored[Level.ROW_BUFFER][Tensor.I]:
+            blocks = input_blocks(self.layer, self.draft)
+        return ((layout, *block) for layout in range(2) for block in blocks)
+
+    def _place(self, nest: Nest, t: Tensor, layout: int, block_h: int, block_w: int) -> Placed:
+        layouts = [layout if u is t else 0 for u in Tensor]
+        placed = nest._replace(layout=tuple(layouts), block_h=block_h, block_w=block_w)
+        return Placed(layout, block_h, block_w, dram_stream(placed, t, self.machine.dram, self.tempo))
+
+    def _undominated(self, choices: list[Placed]) -> list[Placed]:
+        """The Pareto front in what the objective can see of a stream; of equals the first."""
+        front: dict[tuple[int, ...], Placed] = {}
+        for placed in choices:
+            front.setdefault(self._visible(placed.stream), placed)
+        return [p for figures, p in front.items() if not any(_dominates(other, figures) for other in front)]
+
+    def _visible(self, stream: StreamCounts) -> tuple[int, ...]:
+        cycle_weight, fj_weight = self.objective.weights
+        times = (*stream[2:6], stream.late_cycles - stream.steady_cycles) if cycle_weight else ()
+        return (*times, stream.activations) if fj_weight else times
+
+    def _mapping(self, nest: Nest) -> Mapping:
+        return attrs.evolve(
+            self.draft, order=nest.order, layout=nest.layout, block_h=nest.block_h, block_w=nest.block_w
+        )
+
+    # --- Orders ------------------------------------------------------------------------------------------------------
+
+    def sorted_orders(self) -> Iterator[Order]:
+        """Orders that keep each level's innermost class together innermost: they fetch least. At most `MOST_TRIED`."""
+        choices = [self._sorted_level(m) for m in reversed(Level)]
+        return (order[::-1] for order in itertools.islice(itertools.product(*choices), MOST_TRIED))
+
+    def _sorted_level(self, level: Level) -> list[tuple[Dim, ...]]:
+        loops = self.draft.order[level]
+        if not loops or level <= min(self._consumer(t) for t in Tensor):
+            return [loops]
+        if level == Level.PE:
+            return list(itertools.permutations(loops))
+        inner_class = next((c for c in IRRELEVANT.values() if loops[-1] in c), ())
+        inside = [d for d in loops if d in inner_class]
+        outside = [d for d in loops if d not in inner_class]
+        return [
+            (*first, *second) for first in itertools.permutations(outside) for second in itertools.permutations(inside)
+        ]
+
+    def orders(self, levels: Sequence[Level], innermost: dict[int, int]) -> list[Order] | None:
+        """All orders of some levels that have the given class innermost, the others as drafted; None if too many."""
+        if math.prod(math.factorial(len(self.draft.order[m])) for m in levels) > _MOST_COUNTED:
+            return None
+        choices = [
+            _with_innermost(self.draft.order[m], innermost.get(m)) if m in levels else [self.draft.order[m]]
+            for m in Level
+        ]
+        return list(itertools.product(*choices))
+
+    def levels_seen(self, t: Tensor) -> list[Level]:
+        """Levels whose loops decide what t's stream is and how long its tiles are in use."""
+        seen = self._consumer(t)
+        if seen == Level.ROW_BUFFER and (inner := self.nest.consumers(t)[1]) != MACS:
+            seen = inner
+        return [m for m in Level if m > seen]
+
+    def _consumer(self, t: Tensor) -> int:
+        return self.nest.consumers(t)[0]
 
 
-def _streams_through(draft: Mapping, level: Level, t: Tensor) -> bool:
-    """Whether t's DRAM stream sees the loops of a level: nobody holds t at the level or outside it."""
-    return not any(draft.stored[m][t] for m in range(level, 3))
+def _dominates(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
-def _with_best_layouts(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, mapping: Mapping) -> Mapping:
-    """Each tensor's layout by its own stream: cycles and activations in the objective's weights."""
-    cycle_weight, fj_weight = objective.weights
-    machine = to_machine(arch)
-
-    def price(counts: StreamCounts) -> int:
-        return cycle_weight * counts.cycles + fj_weight * machine.activation_fj * counts.activations
-
-    layouts = list(mapping.layout)
-    best = mapping
-    for t in Tensor:
-        cheapest: int | None = None
-        for candidate in _placements(layer, mapping, t):
-            cost = price(dram_stream(to_nest(layer, candidate, arch.spatial_reduction), t, machine.dram))
-            if cheapest is None or cost < cheapest:
-                cheapest, layouts[t] = cost, candidate.layout[t]
-                if t is Tensor.I:
-                    best = candidate
-    return attrs.evolve(best, layout=tuple(layouts))
-
-
-def _placements(layer: ConvWorkload, mapping: Mapping, t: Tensor) -> Iterator[Mapping]:
-    """Both axis orders; for a row-aligned input also its blocks."""
-    for layout in range(2):
-        chosen = list(mapping.layout)
-        chosen[t] = layout
-        placed = attrs.evolve(mapping, layout=tuple(chosen))
-        if t is Tensor.I and mapping.stored[Level.ROW_BUFFER][Tensor.I]:
-            for block_h, block_w in input_blocks(layer, mapping):
-                yield attrs.evolve(placed, block_h=block_h, block_w=block_w)
-        else:
-            yield placed
+def _with_innermost(loops: tuple[Dim, ...], t: int | None) -> list[tuple[Dim, ...]]:
+    """All orders whose innermost loop is of the class irrelevant to t, or a group, if the class has loops here."""
+    orders = list(itertools.permutations(loops))
+    inside = () if t is None or not set(loops) & set(IRRELEVANT[Tensor(t)]) else (*IRRELEVANT[Tensor(t)], Dim.G)
+    return [order for order in orders if order and order[-1] in inside] or orders
 
 
 def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]:
@@ -145,45 +226,3 @@ def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]
         steps = {min(stride * n, size) for n in divisors(outputs)}
         sides.append(sorted({n for n in {*divisors(size), *steps, window} if n <= window}))
     return [(h, w) for h in sides[0] for w in sides[1]]
-
-
-class OuterLoops(NamedTuple):
-    """The least that any order of a mapping's outer loops costs: activations in all, cycles per stream."""
-
-    activations: int
-    cycles: tuple[int, ...]
-
-
-def exact_outer_loops(
-    layer: ConvWorkload, arch: PIMArchitecture, draft: Mapping, innermost: dict[int, int]
-) -> OuterLoops | None:
-    """The least cost over all orders that have the given class innermost, whatever lies inside the global buffer.
-
-    None if some tensor bypasses the global buffer (its stream then sees inner loops too) or there are too many orders.
-    """
-    if any(not (draft.stored[1][t] or draft.stored[2][t]) for t in Tensor):
-        return None
-    per_level = [_orders_with_innermost(draft.order[m], innermost.get(m)) for m in (Level.ROW_BUFFER, Level.DRAM)]
-    if len(per_level[0]) * len(per_level[1]) > _MOST_COUNTED:
-        return None
-    dram = to_machine(arch).dram
-    totals, cycles = [], [[] for _ in Tensor]  # type: ignore[var-annotated]
-    for row_buffer, outer in itertools.product(*per_level):
-        ordered = attrs.evolve(draft, order=(*draft.order[:2], row_buffer, outer))
-        total = 0
-        for t in Tensor:
-            counts = [
-                dram_stream(to_nest(layer, placed, arch.spatial_reduction), t, dram)
-                for placed in _placements(layer, ordered, t)
-            ]
-            total += min(c.activations for c in counts)
-            cycles[t].append(min(c.cycles for c in counts))
-        totals.append(total)
-    return OuterLoops(min(totals), tuple(min(c) for c in cycles))
-
-
-def _orders_with_innermost(loops: tuple[Dim, ...], t: int | None) -> list[tuple[Dim, ...]]:
-    """All orders whose innermost loop is of the class irrelevant to t, if the class has loops here."""
-    orders = list(itertools.permutations(loops)) if len(loops) < 8 else [loops] * (_MOST_COUNTED + 1)
-    inside = () if t is None else IRRELEVANT[Tensor(t)]
-    return [order for order in orders if order and order[-1] in inside] or orders

@@ -33,9 +33,7 @@ class Program:
         row_buffer: bool,
     ) -> None:
         self.layer, self.arch, self.objective, self.target = layer, arch, objective, target
-        #: Of the last solution: innermost class per level, and the activations it was counted with.
-        self.chosen_innermost: dict[int, int] = {}
-        self.counted_activations = 0
+        self.screen, self.tables = screen, tables
         self.b = Builder()
         self.v = Variables(self.b, layer, arch, row_buffer)
         self.traffic = Traffic(self.v)

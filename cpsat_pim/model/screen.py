@@ -26,11 +26,11 @@ class Screen:
         self.machine = to_machine(arch)
         self.shape = to_shape(layer)
         array = arch.pe_array
-        shape = array.array_shape
-        self.vectors = spatial_vectors(
-            self.shape,
-            Array(shape.h, shape.w, array.compute_unit.num_macs, array.compute_unit.lane_dims, array.exclusive_spatial),
+        unit = array.compute_unit
+        self.array = Array(
+            array.array_shape.h, array.array_shape.w, unit.num_macs, unit.lane_dims, array.exclusive_spatial
         )
+        self.vectors = spatial_vectors(self.shape, self.array)
         self.rows = [least_rows(layer, arch, t) for t in Tensor]
         self.fixed_fj = layer.macs * self.machine.mac_fj + self.machine.activation_fj * sum(self.rows)
         self._least_energies(row_buffer)
@@ -64,18 +64,20 @@ class Screen:
     def _bounds(self) -> None:
         """Objective bound per (vector, tensors in PEs); combinations that the machine does not offer are absent."""
         cycle_weight, fj_weight = self.objective.weights
-        parallel = self.vectors.prod(axis=1)
-        ends = int(last_run(1, self.machine.dram))
-        steps = np.maximum(self.layer.macs // parallel + 2 * ends, self.least_cycles)
-        cycles = cycle_weight * (steps + self.machine.pipeline_latency)
+        steps = self.layer.macs // self.vectors.prod(axis=1)
+        self.least_steps = int(steps.min())
+        edge = int(last_run(1, self.machine.dram))
         rows, bounds = [], []
         for in_pe in itertools.product((False, True), repeat=3):
             best = self._least_access_energy(in_pe)
             if best is None:
                 continue
+            start = edge if in_pe[Tensor.I] or in_pe[Tensor.W] else 0  # what the MACs draw, nothing waits for
+            cycles = np.maximum(start + steps + self.machine.dram.tCCD, self.least_cycles)
+            cycles = cycles + self.machine.pipeline_latency
             flags = np.tile(np.array(in_pe, np.int64), (len(self.vectors), 1))
             rows.append(np.column_stack([self.vectors, flags]))
-            bounds.append(cycles + fj_weight * (best + self.fixed_fj))
+            bounds.append(cycle_weight * cycles + fj_weight * (best + self.fixed_fj))
         self._rows = np.concatenate(rows) if rows else np.zeros((0, 19), np.int64)
         self._values = np.concatenate(bounds) if bounds else np.zeros(0, np.int64)
         self.least = int(self._values.min()) if len(self._values) else None
@@ -106,6 +108,7 @@ class Screen:
         return Limits(
             activations=sum(self.rows) + spare // per_activation if per_activation else None,
             cycles=self.most_cycles(target) if cycle_weight else None,
+            edge_cycles=self.most_cycles(target) - self.least_steps if cycle_weight else None,
         )
 
     def most_cycles(self, target: int) -> int:

@@ -12,31 +12,27 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from ortools.sat.python import cp_model
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.cost import Prediction
-from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.dims import Level, Tensor
+from cpsat_pim.model.cuts import Cuts, Lesson, Solution, TooManyOrders
 from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.orders import best_completion, best_of_all_orders, exact_outer_loops
+from cpsat_pim.model.orders import Answer, Completions, Counted
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.variables import outermost
 from cpsat_pim.result import Objective, SolvedLayer, Status
 from cpsat_pim.workload import ConvWorkload
 
 #: Targets above the lower bound, as fractions of it.
-_STEPS = (0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0)
+_STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0)
 
 #: An energy (fJ) that no layer reaches.
 _NO_LIMIT = 2**58
 #: Share of the time after which the first part stops correcting and leaves the rest to the second.
-_FIRST_PART = 0.4
-#: Share of the time for a blend to start a latency search from.
-_BLEND_PART = 0.4
+_FIRST_PART = 0.6
 #: Seconds for finding any mapping once the time is up and there is none.
 _FIRST_SECONDS = 5.0
 
@@ -73,21 +69,13 @@ class _Search:
     ) -> None:
         self.layer, self.arch, self.objective, self.options, self.report = layer, arch, objective, options, report
         self.started = time.monotonic()
-        self.best: tuple[Mapping, Prediction, int] | None = None
+        self.best: Answer | None = None
+        self.counted: Counted = {}
+        self.lessons: list[Lesson] = []
         self.bounds: dict[bool, int | None] = {}
         #: Per part, the least that mappings barred without a complete count may cost.
         self.barred: dict[bool, int] = {}
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "corrections": 0}
-
-    def start_from_blend(self) -> None:
-        """Take the best blend as the first mapping: with some weight on energy the targets rise in far fewer steps."""
-        options = evolve(self.options, time_limit=self.options.time_limit * _BLEND_PART)
-        blend = _Search(self.layer, self.arch, Objective.named("blended"), options, lambda progress: None)
-        blend.run()
-        if blend.best is not None:
-            figures = blend.best[1].figures
-            value = self.objective.value(figures.latency_cycles, figures.energy_fj)
-            self.best = (blend.best[0], blend.best[1], value)
 
     @property
     def seconds(self) -> float:
@@ -124,9 +112,9 @@ class _Search:
         for step in _STEPS[3:]:
             target = int(screen.least * (1 + step))
             program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
-            draft = self._solve(program, first=True)[2]
-            if draft is not None:
-                self._consider(draft, 0)
+            solution = self._solve(program, first=True)[2]
+            if solution is not None:
+                self._consider(solution, 0)
                 return
 
     def _has_part(self, row_buffer: bool) -> bool:
@@ -137,7 +125,7 @@ class _Search:
         """Raise the target until the part's optimum is found or it cannot beat the best known mapping."""
         assert screen.least is not None
         for step in _STEPS:
-            ceiling = self.best[2] - 1 if self.best else None
+            ceiling = self.best.value - 1 if self.best else None
             if ceiling is not None and (self.bounds[part] or 0) > ceiling:
                 self.bounds[part] = None  # cannot be better than what is known
                 return
@@ -158,39 +146,40 @@ class _Search:
     def _search_below(self, part: bool, screen: Screen, target: int) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
         program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
+        for lesson in self.lessons:
+            lesson.teach(program)
         problem = program.b.model.validate()
         if problem:
             raise RuntimeError(f"{self.layer.name}: the model is invalid: {problem}")
         deadline = self.options.time_limit * (1.0 if part else _FIRST_PART)
         while not self.is_over:
-            status, bound, draft = self._solve(program)
+            status, bound, solution = self._solve(program)
             if status == cp_model.INFEASIBLE:
                 return self._close(part, program.target)
             if bound is not None:
                 self.bounds[part] = max(self.bounds[part] or 0, bound)
-            if draft is None:
+            if solution is None:
                 return status != cp_model.UNKNOWN or self.is_over
             is_proven = status == cp_model.OPTIMAL
             proven = self.bounds[part] or 0
-            self._consider(draft, proven if is_proven else 0)
-            if self.best and proven >= self.best[2]:
-                self.bounds[part] = self.best[2]
+            completions = self._consider(solution, proven if is_proven else 0)
+            if self.best and proven >= self.best.value:
+                self.bounds[part] = self.best.value
                 return True
             if not is_proven or self.seconds > deadline:
                 return True
-            self._correct(program, draft, part, proven)
-            program.b.model.add(program.expression >= proven)
+            self._correct(program, solution, completions, part, proven)
         return True
 
     def _close(self, part: bool, target: int) -> bool:
         """Nothing in the part costs at most the target."""
-        if self.best and target >= self.best[2] - 1:
+        if self.best and target >= self.best.value - 1:
             self.bounds[part] = None
             return True
         self.bounds[part] = max(self.bounds[part] or 0, target + 1)
         return False
 
-    def _solve(self, program: Program, first: bool = False) -> tuple[int, int | None, Mapping | None]:
+    def _solve(self, program: Program, first: bool = False) -> tuple[int, int | None, Solution | None]:
         """One CP-SAT solve in a thread of its own, so that an interrupt reaches `stop` at once."""
         solver = cp_model.CpSolver()
         parameters = solver.parameters
@@ -228,103 +217,39 @@ class _Search:
         if status in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
             return status, None, None
         bound = round(solver.best_objective_bound) if status != cp_model.OPTIMAL else int(solver.objective_value)
-        return status, bound, read_mapping(program, solver)
+        return status, bound, Solution(program, solver)
 
-    def _consider(self, draft: Mapping, good_enough: int | None) -> None:
+    def _consider(self, solution: Solution, good_enough: int) -> Completions:
         """Complete a draft exactly and keep it if it is the best so far."""
-        found = best_completion(self.layer, self.arch, self.objective, draft, good_enough or 0)
-        if self.best is None or found[2] < self.best[2]:
-            self.best = found
+        completions = Completions(self.layer, self.arch, self.objective, solution.draft, self.counted)
+        self._keep(completions.best(completions.sorted_orders(), good_enough))
+        return completions
+
+    def _keep(self, answer: Answer) -> None:
+        if self.best is None or answer.value < self.best.value:
+            self.best = answer
         self._tell()
 
-    def _correct(self, program: Program, draft: Mapping, part: bool, proven: int) -> None:
-        """Count the draft's choice of outer loops exactly, if that raises it; else bar its factors, whose cost is
-        known.
-        """
+    def _correct(self, program: Program, solution: Solution, completions: Completions, part: bool, proven: int) -> None:
+        """Teach the program what its answer costs, and that only what is better than the best matters."""
         self.statistics["corrections"] += 1
-        v, b = program.v, program.b
         if self.best:
-            b.model.add(program.expression <= self.best[2] - 1)
-        outer = exact_outer_loops(self.layer, self.arch, draft, program.chosen_innermost)
-        if outer is not None and outer.activations > program.counted_activations:
-            is_other = [*_others(b, v.temporal[3], draft.temporal[3]), *_others(b, v.temporal[2], draft.temporal[2])]
-            is_other += [b.negated(v.first_consumer(outermost(_stored_set(draft, t)), t)) for t in Tensor]
-            is_other += [b.negated(v.innermost[m][c]) for m, c in program.chosen_innermost.items()]
-            counted = b.boolean("counted")
-            b.model.add_bool_or([x for x in is_other if x is not False] + [counted])
-            b.model.add(sum(program.streams.activations) >= outer.activations).only_enforce_if(counted)
-            for cycles, least in zip(program.streams.cycles, outer.cycles, strict=False):
-                b.model.add(cycles >= least).only_enforce_if(counted)
-            return
-        every = best_of_all_orders(self.layer, self.arch, self.objective, draft)
-        if every is None:  # the best order is not known for certain: what is barred may cost as little as counted
+            program.b.model.add(program.expression <= self.best.value - 1)
+        program.b.model.add(program.expression >= proven)
+        cuts = Cuts(solution, completions, self.lessons)
+        try:
+            answer = cuts.add()
+        except TooManyOrders:  # what is barred may cost as little as was counted
+            cuts.bar()
             self.barred[part] = min(self.barred.get(part, proven), proven)
-        elif self.best is None or every[2] < self.best[2]:
-            self.best = every
-        different = [lit for variables, values in _choice(v, draft) for lit in _others(b, variables, values)]
-        different += [b.negated(v.is_stored_set[t][_stored_set(draft, t)]) for t in Tensor]
-        b.model.add_bool_or(different)
+        else:
+            if answer is not None:
+                self._keep(answer)
 
     def _tell(self) -> None:
-        value = self.objective.reported(self.best[2]) if self.best else None
+        value = self.objective.reported(self.best.value) if self.best else None
         bound = self.objective.reported(self.bound) if self.bound is not None else None
         self.report(Progress(layer=self.layer.name, best=value, bound=bound, seconds=self.seconds))
-
-
-def _others(b: Any, variables: Any, values: Any) -> list[Any]:
-    """Literals of which one must hold where a variable differs from its value."""
-    found = []
-    for variable, value in zip(variables, values, strict=True):
-        if not isinstance(variable, int):
-            literal = b.boolean("differs")
-            b.model.add(variable != value).only_enforce_if(literal)
-            found.append(literal)
-    return found
-
-
-def _stored_set(draft: Mapping, t: Tensor) -> tuple[bool, bool, bool]:
-    return (draft.stored[0][t], draft.stored[1][t], draft.stored[2][t])
-
-
-def _choice(v: Any, draft: Mapping) -> list[tuple[Any, Any]]:
-    return [
-        (v.height, draft.spatial[0]),
-        (v.width, draft.spatial[1]),
-        (v.lanes, draft.spatial[2]),
-        *((v.temporal[m], draft.temporal[m]) for m in Level),
-    ]
-
-
-def read_mapping(program: Program, solver: cp_model.CpSolver) -> Mapping:
-    """The draft mapping that a solution stands for: loops sorted by class, the innermost class last; layouts still
-    open.
-    """
-    v = program.v
-
-    def value(x: Any) -> int:
-        return x if isinstance(x, int) else solver.value(x)
-
-    program.chosen_innermost = {
-        m: next(t for t in Tensor if solver.value(literals[t]))
-        for m, literals in v.innermost.items()
-        if not isinstance(literals[0], bool)
-    }
-    program.counted_activations = sum(value(x) for x in program.streams.activations)
-    temporal = [[value(v.temporal[m][d]) for d in Dim] for m in Level]
-    stored_sets = [next(s for s, lit in v.is_stored_set[t].items() if solver.value(lit)) for t in Tensor]
-    order: list[tuple[Dim, ...]] = []
-    for m in Level:
-        loops = [d for d in Dim if temporal[m][d] > 1]
-        innermost: tuple[Dim, ...] = ()
-        if m in program.chosen_innermost:
-            innermost = IRRELEVANT[Tensor(program.chosen_innermost[m])]
-        order.append(tuple(sorted(loops, key=lambda d: (d in innermost, d))))
-    return Mapping(
-        temporal=temporal,
-        spatial=[[value(factors[d]) for d in Dim] for factors in (v.height, v.width, v.lanes)],
-        order=order,
-        stored=[[stored_sets[t][m] for t in Tensor] for m in range(3)],
-    )
 
 
 def solve_layer(
@@ -338,8 +263,6 @@ def solve_layer(
     (`cpsat_pim.run` is).
     """
     search = _Search(layer, arch, objective, options or Options(), report)
-    if objective.kind == "latency":
-        search.start_from_blend()
     search.run()
     return _result(search)
 
@@ -347,8 +270,8 @@ def solve_layer(
 def _result(search: _Search) -> SolvedLayer:
     status, bound = Status.UNKNOWN, search.bound
     if search.best is not None:
-        bound = min(search.best[2], search.best[2] if bound is None else bound)
-        status = Status.FEASIBLE if bound < search.best[2] else Status.OPTIMAL
+        bound = min(search.best.value, search.best.value if bound is None else bound)
+        status = Status.FEASIBLE if bound < search.best.value else Status.OPTIMAL
     elif bound is None:
         status = Status.INFEASIBLE
     return SolvedLayer(
@@ -356,8 +279,8 @@ def _result(search: _Search) -> SolvedLayer:
         arch=search.arch,
         objective=search.objective,
         status=status,
-        mapping=search.best[0] if search.best else None,
-        prediction=search.best[1] if search.best else None,
+        mapping=search.best.mapping if search.best else None,
+        prediction=search.best.prediction if search.best else None,
         simulated=None,
         bound=search.objective.reported(bound) if bound is not None else None,
         solve_seconds=search.seconds,

@@ -27,6 +27,7 @@ class Variables:
     Per dim: `lanes * temporal[0] = e0`, `e0 * pes = eA`, `eA * temporal[1] = e1`, `e1 * temporal[2] = e2`,
     `e2 * temporal[3] = bound` (Eq. 10), all integers tied by AddMultiplicationEquality or a table of the triples.
     Per class c the same products over the class's dims. `innermost[m][t]`: the class irrelevant to t is innermost at m.
+    `has_loops[m][c]`: class c has a loop at level m.
     `is_stored_set[t][s]`: t is stored at exactly the levels s (PE, global buffer, row buffer) (Eq. 6, 7).
     With `row_buffer` False no tensor is row-aligned and T2 is 1: a loop at level 2 then equals one at level 3.
     """
@@ -36,7 +37,6 @@ class Variables:
         self.shape = to_shape(layer)
         self.bounds = layer.bounds
         self._factors()
-        self._fit_array()
         self._class_products()
         self._orders()
         self._stored_sets()
@@ -46,7 +46,7 @@ class Variables:
     def _factors(self) -> None:
         """Eq. 10, 12: every dim's factors multiply to its bound."""
         ones = [1] * len(Dim)
-        self.height, self.width, self.lanes, self.pes = list(ones), list(ones), list(ones), list(ones)
+        self.lanes, self.pes = list(ones), list(ones)
         self.temporal: list[list[Int]] = [list(ones) for _ in Level]
         self.e0, self.eA, self.e1, self.e2, self.step = list(ones), list(ones), list(ones), list(ones), list(ones)
         for d in Dim:
@@ -57,14 +57,14 @@ class Variables:
         b, n, array = self.b, self.bounds[d], self.arch.pe_array
         choices = divisors(n)
         lanes = array.compute_unit.num_macs if d in array.compute_unit.lane_dims else 1
-        self.height[d] = b.integer((v for v in choices if v <= array.array_shape.h), f"H_{d.name}")
-        self.width[d] = b.integer((v for v in choices if v <= array.array_shape.w), f"W_{d.name}")
+        pes = array.array_shape.h * array.array_shape.w
         self.lanes[d] = b.integer((v for v in choices if v <= lanes), f"Internal_{d.name}")
         for m in Level:
             self.temporal[m][d] = b.integer(
                 choices if m is not Level.ROW_BUFFER or self.row_buffer else (1,), f"T{m}_{d.name}"
             )
-        self.pes[d], self.e0[d] = b.integer(choices, f"pes_{d.name}"), b.integer(choices, f"e0_{d.name}")
+        self.pes[d] = b.integer((v for v in choices if v <= pes), f"pes_{d.name}")
+        self.e0[d] = b.integer(choices, f"e0_{d.name}")
         self.eA[d], self.step[d] = b.integer(choices, f"eA_{d.name}"), b.integer(choices, f"step_{d.name}")
         self.e1[d] = b.integer(choices, f"e1_{d.name}")
         self._inner_factors(d)
@@ -81,27 +81,14 @@ class Variables:
         self.b.table([inside, factor, outside], (row for row in rows if row[2] in possible))
 
     def _inner_factors(self, d: Dim) -> None:
-        """H, W, Internal and T0 of a dim and their products; at most one of the three unless the array allows more
-        (Eq. 13).
-        """
-        b, n = self.b, self.bounds[d]
+        """PEs, lanes and T0 of a dim and their products; how PEs are split over H and W costs nothing (Eq. 13)."""
+        b, n, array = self.b, self.bounds[d], self.arch.pe_array
         rows = []
-        for lanes, h, w in itertools.product(
-            b.values(self.lanes[d]), b.values(self.height[d]), b.values(self.width[d])
-        ):
-            spatial = lanes * h * w
-            if n % spatial or (self.arch.pe_array.exclusive_spatial and sum(f > 1 for f in (lanes, h, w)) > 1):
+        for lanes, pes in itertools.product(b.values(self.lanes[d]), b.values(self.pes[d])):
+            if n % (lanes * pes) or (array.exclusive_spatial and lanes > 1 and pes > 1):
                 continue
-            rows += [(lanes, h, w, t, h * w, lanes * t, spatial * t, spatial) for t in divisors(n // spatial)]
-        keys = [self.lanes[d], self.height[d], self.width[d], self.temporal[Level.PE][d]]
-        b.table([*keys, self.pes[d], self.e0[d], self.eA[d], self.step[d]], rows)
-
-    def _fit_array(self) -> None:
-        """Eq. 18-20: the spatial factors fit the array and the lanes."""
-        array = self.arch.pe_array
-        self.b.product(self.height, "height", most=array.array_shape.h)
-        self.b.product(self.width, "width", most=array.array_shape.w)
-        self.b.product(self.lanes, "lanes", most=array.compute_unit.num_macs)
+            rows += [(lanes, pes, t, lanes * t, lanes * pes * t, lanes * pes) for t in divisors(n // (lanes * pes))]
+        b.table([self.lanes[d], self.pes[d], self.temporal[Level.PE][d], self.e0[d], self.eA[d], self.step[d]], rows)
 
     def _class_products(self) -> None:
         """Products over each class's dims, tied level by level as the dims are."""
@@ -157,6 +144,11 @@ class Variables:
             self.b.model.add_exactly_one(literals.values())
             self.is_stored_set.append(literals)
 
+    def is_not_stored_at(self, t: int, stored: Stored) -> Lit:
+        """Whether t is stored at another set of levels."""
+        literals = self.is_stored_set[t]
+        return self.b.negated(literals[stored]) if stored in literals else True
+
     def stored(self, level: int, t: int) -> Lit:
         """Whether t is stored at a level: a literal per (level, tensor), made once."""
         key = (level, t)
@@ -189,11 +181,12 @@ class Variables:
         self._first_cache: dict[tuple[int, int], Lit] = {}
         self._link_cache: dict[tuple[int, int, int], Lit] = {}
         b = self.b
-        above_one = {
+        self.has_loops = {
             m: [b.at_least_two(self.class_temporal[m][c], f"loops_{m}_c{c}") for c in range(4)] for m in (1, 2, 3)
         }
+        self._innermost_have_loops()
         self.has_relevant = {
-            (m, t): b.either([above_one[m][c] for c in range(4) if c != t], f"relevant_{m}_{t.name}")
+            (m, t): b.either([self.has_loops[m][c] for c in range(4) if c != t], f"relevant_{m}_{t.name}")
             for m in (1, 2, 3)
             for t in Tensor
         }
@@ -208,6 +201,16 @@ class Variables:
             }
             per_level[MACS] = b.product([self.class_temporal[m][t] for m in Level], f"XM_{t.name}", within)
             self.reuse.append(per_level)
+
+    def _innermost_have_loops(self) -> None:
+        """A class is innermost only where it has a loop; where none has, the first one is, to choose one of equals."""
+        for m, literals in self.innermost.items():
+            if isinstance(literals[0], bool):
+                continue
+            for c in (1, 2):
+                self.b.clause([literals[c].negated(), self.has_loops[m][c]])
+            others = self.b.either(self.has_loops[m][1:3], f"others_{m}")
+            self.b.clause([literals[0].negated(), self.has_loops[m][0], self.b.negated(others)])
 
     def _contiguous_steps(self) -> None:
         """MACs that draw a tensor from DRAM or the row buffer take neighbouring indices: no PE loop of a spread dim."""

@@ -1,0 +1,316 @@
+"""What counting an answer exactly teaches its program.
+
+A program's bounds hold for every loop order. Where an answer turns out to cost more, the cause is the order-dependent
+streams: the exact least over all orders is then demanded of every mapping that has the same loops outside a tensor's
+first consumer, of every mapping with the same outer loops for all tensors together, or, at last, of the very same
+factors.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ortools.sat.python import cp_model
+
+from cpsat_pim.cost import to_machine
+from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model.builder import Int, Lit
+from cpsat_pim.model.orders import Answer, Completions, Least
+from cpsat_pim.model.program import Program
+from cpsat_pim.model.variables import CLASSES, Stored
+from tables.nest import MACS
+from tables.screen import place_on_array
+from tables.shapes import divisors
+
+
+class Solution:
+    """What a program answered: a draft mapping (layouts and orders open) and the figures that it was counted with."""
+
+    def __init__(self, program: Program, solver: cp_model.CpSolver) -> None:
+        self.program, self.solver = program, solver
+        v = program.v
+        self.innermost = {
+            int(m): next(int(t) for t in Tensor if solver.value(literals[t]))
+            for m, literals in v.innermost.items()
+            if not isinstance(literals[0], bool)
+        }
+        self.stored: list[Stored] = [
+            next(s for s, literal in v.is_stored_set[t].items() if solver.value(literal)) for t in Tensor
+        ]
+        self.draft = self._draft()
+        self.activations = [self.value(x) for x in program.streams.activations]
+
+    def value(self, x: Int) -> int:
+        """A variable's value."""
+        return x if isinstance(x, int) else self.solver.value(x)
+
+    def least(self, t: Tensor) -> Least:
+        """The figures that t's stream was counted with."""
+        program = self.program
+        if program.latency is None:
+            return Least(self.activations[t], 0, 0, 0, 0)
+        timed = (
+            program.streams.cycles[t],
+            program.streams.end_cycles[t],
+            program.latency.late[t],
+            program.latency.single[t],
+        )
+        return Least(self.activations[t], *(self.value(x) for x in timed))
+
+    def _draft(self) -> Mapping:
+        """Loops sorted by class, the innermost class last."""
+        v = self.program.v
+        temporal = [[self.value(v.temporal[m][d]) for d in Dim] for m in Level]
+        height, width = place_on_array(tuple(self.value(n) for n in v.pes), self.program.screen.array)
+        order = []
+        for m in Level:
+            innermost = CLASSES[self.innermost[m]] if m in self.innermost else ()
+            loops = [d for d in Dim if temporal[m][d] > 1]
+            order.append(tuple(sorted(loops, key=lambda d, inside=innermost: (d in inside, d))))  # type: ignore[misc]
+        return Mapping(
+            temporal=temporal,
+            spatial=[height, width, [self.value(n) for n in v.lanes]],
+            order=order,
+            stored=[[self.stored[t][m] for t in Tensor] for m in range(3)],
+        )
+
+
+class Lesson(NamedTuple):
+    """A constraint that holds in every program of a layer: what is demanded unless one of some literals holds."""
+
+    unless: Callable[[Program], Iterable[Lit]]
+    demand: Callable[[Program, Lit], None]
+
+    def teach(self, program: Program) -> None:
+        """Add it to a program."""
+        b = program.b
+        others = list(self.unless(program))
+        if any(x is True for x in others):
+            return
+        known = b.boolean("learnt")
+        b.clause([*others, known])
+        self.demand(program, known)
+
+
+class Cuts:
+    """Corrects a program for one answer of it; `lessons` collects what later programs of the layer have to know."""
+
+    def __init__(self, solution: Solution, completions: Completions, lessons: list[Lesson]) -> None:
+        self.solution, self.completions, self.lessons = solution, completions, lessons
+        self.program, self.draft, self.nest = solution.program, solution.draft, completions.nest
+
+    def add(self) -> Answer | None:
+        """Cut the answer off or count it right; the best over all its orders if these had to be counted one by one.
+
+        Raises:
+            TooManyOrders: its best order is not known for certain; nothing was added.
+        """
+        rules = (self._box_costs, self._stream_costs, self._late_tiles)
+        raised = [rule(t) for rule in rules for t in Tensor]  # all of them: each cut saves a solve
+        if any(raised) or self._joint_activations():
+            return None
+        return self._whole_cost()
+
+    def _learn(self, unless: Callable[[Program], Iterable[Lit]], demand: Callable[[Program, Lit], None]) -> bool:
+        """Teach the program and keep the lesson."""
+        self.lessons.append(Lesson(unless, demand))
+        self.lessons[-1].teach(self.program)
+        return True
+
+    def _box_costs(self, t: Tensor) -> bool:
+        """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows.
+
+        The same holds for what a level's innermost loop sweeps before any other loop of the level moves. The bounds
+        are those of `tables.shapes` (module docstring), for all mappings with these boxes and consumers inside them.
+        """
+        layer = self.program.layer
+        if t is Tensor.I and max(*layer.stride, *layer.dilation) > 1:
+            return False
+        raised = [self._level_boxes(t, level) for level in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER, Level.DRAM)]
+        return any(raised)
+
+    def _level_boxes(self, t: Tensor, level: Level) -> bool:
+        """The box inside a level's loops, and the boxes that its innermost loop can sweep."""
+        v, consumer = self.program.v, self.nest.consumers(t)[0]
+        if consumer >= level or (level is Level.ROW_BUFFER and not v.row_buffer):
+            return False
+        inside, outside = ([self.solution.value(x) for x in box] for box in _boxes(self.program, level))
+        inner = Level(level - 1)
+        raised = consumer < inner and self._box(
+            t, [inside], inner, lambda p: [_taken_outside(p, inner, t), *_other_box(p, level, t, inside)]
+        )
+        c = self.solution.innermost.get(level)
+        if c is None or c == t or self.program.layer.bounds[Dim.G] > 1:  # groups belong to no class
+            return raised
+        if not any(self.draft.temporal[level][d] > 1 for d in CLASSES[c]):
+            return raised
+
+        def unless(p: Program) -> list[Lit]:
+            is_other = [p.b.negated(p.v.innermost[level][c]), p.b.negated(p.v.has_loops[level][c])]
+            return [*is_other, _taken_outside(p, level, t), *_other_box(p, level, t, inside)]
+
+        def unless_swept(p: Program) -> list[Lit]:
+            return [*unless(p), *(p.b.differs(_boxes(p, level)[1][d], outside[d]) for d in CLASSES[c])]
+
+        bounds = self.program.layer.bounds
+        larger = {d: [x for x in divisors(bounds[d]) if x > inside[d] and x % inside[d] == 0] for d in CLASSES[c]}
+        anywhere = [_moved(inside, d, x) for d in CLASSES[c] for x in larger[d]]
+        here = [_moved(inside, d, outside[d]) for d in CLASSES[c] if outside[d] > inside[d]]
+        return self._box(t, anywhere, inner, unless) or self._box(t, here, inner, unless_swept) or raised
+
+    def _box(self, t: Tensor, boxes: list[list[int]], level: Level, unless: Callable[[Program], list[Lit]]) -> bool:
+        """Demand the least activations of any of the boxes, with repeated passes over it by loops outside `level`.
+
+        In the answer's layout: the layouts of the tile and of the boxes round it are one.
+        """
+        layout = self.solution.value(self.program.streams.layout[t])
+        table = self.program.tables[t]
+        fits = (table.layout == layout) & (table.is_strided == 0)
+        found = [fits & (table.extents == [box[d] for d in table.dims]).all(axis=1) for box in boxes]
+        first, more = (min(int(column[rows][0]) for rows in found) for column in (table.first, table.more))
+        passes = self.solution.value(self.program.v.reuse[t][level])
+        if first + more * (passes - 1) <= self.solution.activations[t]:
+            return False
+        return self._learn(
+            lambda p: [*unless(p), p.b.differs(p.streams.layout[t], layout)],
+            lambda p, known: p.b.imply([known], p.streams.activations[t] >= first + more * (p.v.reuse[t][level] - 1)),
+        )
+
+    def _stream_costs(self, t: Tensor) -> bool:
+        """One tensor's stream, for all mappings with the same loops outside its first consumer."""
+        outside = [m for m in Level if m > self.nest.consumers(t)[0]]
+        orders = self.completions.orders(outside, self.solution.innermost)
+        if orders is None:
+            return False
+        counted, least = self.solution.least(t), self.completions.least(t, orders)
+        if all(known >= true for known, true in zip(counted[:3], least[:3], strict=True)):
+            return False
+
+        def demand(p: Program, known: Lit) -> None:
+            p.b.imply([known], p.streams.activations[t] >= least.activations)
+            if p.latency is not None:
+                p.b.imply([known], p.streams.cycles[t] >= least.cycles)
+                p.b.imply([known], p.streams.end_cycles[t] >= least.edge_cycles)
+
+        return self._learn(self._other_loops(outside, [t]), demand)
+
+    def _late_tiles(self, t: Tensor) -> bool:
+        """How late one tensor's tiles are, also for the same pace of the array."""
+        latency, seen = self.program.latency, self.completions.levels_seen(t)
+        orders = self.completions.orders(seen, self.solution.innermost)
+        if latency is None or orders is None:
+            return False
+        counted, least = self.solution.least(t), self.completions.least(t, orders)
+        compute, stored = self.completions.compute_cycles, self.solution.stored[t]
+        is_paced = self.solution.value(latency.compute[0]) == compute
+        if not is_paced or all(known >= true for known, true in zip(counted[3:], least[3:], strict=True)):
+            return False
+        other_loops = self._other_loops(seen, [t])
+
+        def unless(p: Program) -> list[Lit]:
+            return [*other_loops(p), p.v.is_not_stored_at(t, stored)]
+
+        def demand(p: Program, known: Lit) -> None:
+            # A slower array hides at most the cycles that it takes longer itself, a faster one hides less.
+            assert p.latency is not None
+            b, array, late = p.b, p.latency.compute[0], p.latency.late[t]
+            slower = b.boolean("slower")
+            b.imply([slower], array >= compute + 1)
+            b.imply([known, b.negated(slower)], late >= least.late_cycles)
+            b.imply([known, slower], late + array >= least.late_cycles + compute)
+            paced = b.boolean("paced")
+            b.clause([b.negated(known), b.differs(array, compute), paced])
+            b.imply([paced], p.latency.single[t] >= least.single_cycles)
+
+        return self._learn(unless, demand)
+
+    def _joint_activations(self) -> bool:
+        """All tensors' activations together, for all mappings with the same loops outside their first consumers."""
+        if not self.program.objective.weights[1] or not to_machine(self.program.arch).activation_fj:
+            return False
+        outside = [m for m in Level if m > min(self.nest.consumers(t)[0] for t in Tensor)]
+        orders = self.completions.orders(outside, self.solution.innermost)
+        if orders is None:
+            return False
+        least = self.completions.least_activations(orders)
+        if least <= sum(self.solution.activations):
+            return False
+        return self._learn(
+            self._other_loops(outside, list(Tensor)),
+            lambda p, known: p.b.imply([known], sum(p.streams.activations) >= least),
+        )
+
+    def _whole_cost(self) -> Answer:
+        """The whole objective, for all mappings with these factors, stored sets and innermost classes."""
+        orders = self.completions.orders(list(Level), self.solution.innermost)
+        if orders is None:
+            raise TooManyOrders
+        answer = self.completions.best(orders)
+        self._learn(self._other_factors(), lambda p, known: p.b.imply([known], p.expression >= answer.value))
+        return answer
+
+    def bar(self) -> None:
+        """Forbid the answer's factors with these stored sets and innermost classes."""
+        self._learn(self._other_factors(), lambda p, known: p.b.clause([p.b.negated(known)]))
+
+    def _other_factors(self) -> Callable[[Program], list[Lit]]:
+        """Literals of which one holds for any other factors, stored sets or innermost classes."""
+        loops, pes = self._other_loops(list(Level), []), self._other_pes()
+        stored = self.solution.stored
+
+        def others(p: Program) -> list[Lit]:
+            return [*loops(p), *pes(p), *(p.v.is_not_stored_at(t, stored[t]) for t in Tensor)]
+
+        return others
+
+    def _other_pes(self) -> Callable[[Program], list[Lit]]:
+        pes = [self.solution.value(x) for x in self.program.v.pes]
+        return lambda p: [p.b.differs(x, n) for x, n in zip(p.v.pes, pes, strict=True)]
+
+    def _other_loops(self, levels: Sequence[Level], tensors: Sequence[Tensor]) -> Callable[[Program], list[Lit]]:
+        """Literals of which one holds where the tensors' streams may be others than the answer's."""
+        temporal, pes = self.draft.temporal, self._other_pes()
+        innermost = {m: c for m, c in self.solution.innermost.items() if self._matters(m, levels)}
+        consumers = {t: self.nest.consumers(t)[0] for t in tensors}
+        # Of step sets, and of I's array tiles, it matters how PEs are spread.
+        spread = any(c == MACS or (c == Level.PE and t is Tensor.I) for t, c in consumers.items())
+
+        def others(p: Program) -> list[Lit]:
+            found = [p.b.differs(p.v.temporal[m][d], temporal[m][d]) for m in levels for d in Dim]
+            found += [p.b.negated(p.v.innermost[m][c]) for m, c in innermost.items()]
+            found += [p.b.negated(p.v.first_consumer(c, t)) for t, c in consumers.items()]
+            return [*found, *(pes(p) if spread else ())]
+
+        return others
+
+    def _matters(self, m: int, levels: Sequence[int]) -> bool:
+        """Whether the class that is innermost at a level tells orders apart: two classes have loops there."""
+        return m in levels and sum(any(d in dims for d in self.draft.order[m]) for dims in CLASSES) > 1
+
+
+def _moved(box: list[int], d: int, extent: int) -> list[int]:
+    """The box with another extent along a dim."""
+    return [extent if other == d else x for other, x in enumerate(box)]
+
+
+def _boxes(p: Program, level: Level) -> tuple[list[Int], list[Int]]:
+    """Extents inside a level's loops and with them."""
+    v = p.v
+    inside = {Level.GLOBAL_BUFFER: v.eA, Level.ROW_BUFFER: v.e1, Level.DRAM: v.e2}[level]
+    return inside, {Level.GLOBAL_BUFFER: v.e1, Level.ROW_BUFFER: v.e2, Level.DRAM: list(v.bounds)}[level]
+
+
+def _other_box(p: Program, level: Level, t: Tensor, inside: list[int]) -> list[Lit]:
+    """Literals of which one holds where t's box inside a level's loops is another."""
+    box = _boxes(p, level)[0]
+    return [p.b.differs(box[d], inside[d]) for d in p.tables[t].dims]
+
+
+def _taken_outside(p: Program, level: Level, t: Tensor) -> Lit:
+    """Whether t's first consumer is a level or lies outside it."""
+    inner = [c for c in (MACS, *Level) if c < level]
+    return p.b.negated(p.b.either([p.v.first_consumer(c, t) for c in inner], f"taken_inside_{level}_{t}"))
+
+
+class TooManyOrders(Exception):
+    """The orders of an answer are too many to count."""
