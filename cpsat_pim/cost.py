@@ -40,9 +40,7 @@ class Figures:
             "row_activations": {t.name: self.row_activations[t] for t in Tensor},
             "column_accesses": {t.name: self.column_accesses[t] for t in Tensor},
             "accesses": {
-                m.name: {
-                    t.name: dict(zip(("read", "write"), self.accesses[m][t], strict=True)) for t in Tensor
-                }
+                m.name: {t.name: dict(zip(("read", "write"), self.accesses[m][t], strict=True)) for t in Tensor}
                 for m in Level
             },
         }

@@ -1,12 +1,12 @@
 """A mapping: one layer's loop factors, orders, placement, bypass and DRAM layout; it can draw its own nest.
 
-    for DRAM temporal loops          T3, order[3]
-     for row-buffer temporal loops   T2, order[2]
-      for global-buffer loops        T1, order[1]
-       parallel H x W
-        for PE temporal loops        T0, order[0]
-         parallel Internal
-          O[n,g,k,q,p] += I[n,g,c,..] * W[g,k,c,s,r]
+for DRAM temporal loops          T3, order[3]
+ for row-buffer temporal loops   T2, order[2]
+  for global-buffer loops        T1, order[1]
+   parallel H x W
+    for PE temporal loops        T0, order[0]
+     parallel Internal
+      O[n,g,k,q,p] += I[n,g,c,..] * W[g,k,c,s,r]
 """
 
 import math
@@ -83,9 +83,7 @@ class Mapping:
             "temporal": {
                 m.name: {d.name: self.temporal[m][d] for d in Dim if self.temporal[m][d] > 1} for m in reversed(Level)
             },
-            "spatial": {
-                s.name: {d.name: self.spatial[s][d] for d in Dim if self.spatial[s][d] > 1} for s in Direction
-            },
+            "spatial": {s.name: {d.name: self.spatial[s][d] for d in Dim if self.spatial[s][d] > 1} for s in Direction},
             "order": {m.name: "".join(d.name for d in self.order[m]) for m in reversed(Level)},
             "stored": {
                 m.name: "".join(t.name for t in Tensor if self.stored[m][t])

@@ -35,7 +35,7 @@ from tables.stream import COLUMNS as SCANNED_COLUMNS
 #: Tiles of a pass up to which the best order is counted exactly.
 _MOST_ORDERED_TILES = 2048
 #: Columns of the kernel's result.
-CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, FIRST_CYCLES, LAST_CYCLES = range(8)
+CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, FIRST_ROWS, FIRST_CYCLES, LAST_CYCLES = range(9)
 
 
 class LayerShape(NamedTuple):
@@ -52,7 +52,8 @@ class ShapeTable(NamedTuple):
     `is_strided` (I of a 1x1 layer with a stride): the scan takes only the positions in use, not their span.
     `columns` are exact, per pass. `long_cycles`: by how much a pass's runs, each scan by itself, outlast as many
     shortest ones; a stream takes at least a shortest run an activation and these: joining two runs saves one at most.
-    `end_cycles`: the first scan's, of outputs the least that the last write-out adds.
+    `end_cycles`: the first scan's, of outputs the least that the last write-out adds unless it was read back.
+    `first_rows`: rows that the first scan opens.
     """
 
     dims: tuple[int, ...]
@@ -65,6 +66,7 @@ class ShapeTable(NamedTuple):
     columns: Ints
     long_cycles: Ints
     end_cycles: Ints
+    first_rows: Ints
 
 
 def divisors(n: int) -> list[int]:
@@ -122,13 +124,15 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
     parts = []
     for strided in (False, True) if can_be_strided(shape, t) else (False,):
         for layout in range(2):
-            counts = np.zeros((len(extents), 8), np.int64)
+            counts = np.zeros((len(extents), 9), np.int64)
             _count_all(shape, t, width, dram, AXES[t][layout], dims, extents, strided, counts)
             first, more = _activations(shape, t, dram, dims, grid, extents, counts)
             ordered = _ordered(shape, t, width, dram, AXES[t][layout], dims, extents, first, counts)
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
-            parts.append((extents, *kind, first, more, ordered, counts[:, COLUMNS], counts[:, LONG], end))
+            parts.append(
+                (extents, *kind, first, more, ordered, counts[:, COLUMNS], counts[:, LONG], end, counts[:, FIRST_ROWS])
+            )
     return ShapeTable(dims, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -189,22 +193,28 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
         count_tile(segments, strides, a, b, c, d, e, rows, dram, seen, counts[i])
         tile = Tile(SEQUENTIAL, segments, 0, box, box, box, False, width)
         last = sum(int(s[-1]) * int(stride) for s, stride in zip(starts, strides, strict=True))
-        counts[i, FIRST_CYCLES] = first_scan_cycles(tile, dram)
-        counts[i, LAST_CYCLES] = least_scan_cycles(last, tile, dram)
+        counts[i, FIRST_ROWS], counts[i, FIRST_CYCLES] = first_scan(tile, dram)
+        is_only = all(s.size == 1 for s in starts)
+        later = least_scan_cycles(last, tile, counts[i, MATCHES] > 0, dram)
+        counts[i, LAST_CYCLES] = counts[i, FIRST_CYCLES] if is_only else later
 
 
 @njit
-def first_scan_cycles(tile: Tile, dram: Dram) -> int:
-    """Cycles of a stream's first scan."""
+def first_scan(tile: Tile, dram: Dram) -> tuple[int, int]:
+    """Rows and cycles of a stream's first scan."""
     state = _scanned(0, tile, dram)
-    return _cycles(state, dram)
+    return int(state[ACTIVATIONS]), _cycles(state, dram)
 
 
 @njit
-def least_scan_cycles(base: int, tile: Tile, dram: Dram) -> int:
+def least_scan_cycles(base: int, tile: Tile, finds_open: bool, dram: Dram) -> int:
     """Cycles that a later scan at least adds to a stream: its columns, and the rows that it cannot find open."""
     state = _scanned(base, tile, dram)
-    opened = state[ACTIVATIONS] - (1 if dram.banks == 1 else state[ACTIVATIONS]) if dram.is_open else state[ACTIVATIONS]
+    opened = state[ACTIVATIONS]
+    if dram.is_open and dram.banks > 1:
+        opened = 0
+    elif dram.is_open and finds_open:
+        opened -= 1
     return int(dram.tCCD * state[SCANNED_COLUMNS] + opened * (dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP))
 
 
@@ -403,6 +413,29 @@ def _matches_of(trips: Ints, steps: Ints, reach: int, row_bytes: int, d: int, in
             index[e] = 0
         if not moved:
             return found
+
+
+def swept_first(shape: LayerShape, table: ShapeTable, layout: int, moving: tuple[int, ...]) -> tuple[Ints, Ints]:
+    """Extents of all tiles of a layout, and the least `first` of the boxes that a loop of one dim makes of each.
+
+    Whatever loop it is and however long: a box is the tile with one dim's extent multiplied. Without dims the tile
+    itself is the box. A tile that no loop can enlarge gets 0.
+    """
+    rows = (table.layout == layout) & (table.is_strided == 0)
+    extents, first = table.extents[rows], table.first[rows]
+    choices = [divisors(shape.bounds[d]) for d in table.dims]
+    grid = first.reshape([len(c) for c in choices])
+    if not moving:
+        return extents, first
+    huge = np.iinfo(np.int64).max
+    least = np.full_like(grid, huge)
+    for axis, d in enumerate(table.dims):
+        along, found = np.moveaxis(grid, axis, 0), np.moveaxis(least, axis, 0)
+        for i, extent in enumerate(choices[axis]):
+            larger = [j for j, x in enumerate(choices[axis]) if j > i and x % extent == 0]
+            if d in moving and larger:
+                found[i] = np.minimum(found[i], along[larger].min(axis=0))
+    return extents, np.where(least == huge, 0, least).ravel()
 
 
 def _minimum_over_larger(values: Ints) -> Ints:

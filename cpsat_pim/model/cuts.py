@@ -9,8 +9,6 @@ factors.
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from ortools.sat.python import cp_model
-
 from cpsat_pim.cost import to_machine
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
@@ -20,29 +18,32 @@ from cpsat_pim.model.program import Program
 from cpsat_pim.model.variables import CLASSES, Stored
 from tables.nest import MACS
 from tables.screen import place_on_array
-from tables.shapes import divisors
+from tables.shapes import divisors, swept_first
 
 
 class Solution:
-    """What a program answered: a draft mapping (layouts and orders open) and the figures that it was counted with."""
+    """What a program answered: a draft mapping (layouts and orders open) and the figures that it was counted with.
 
-    def __init__(self, program: Program, solver: cp_model.CpSolver) -> None:
-        self.program, self.solver = program, solver
+    `values`: of all its variables.
+    """
+
+    def __init__(self, program: Program, values: Sequence[int]) -> None:
+        self.program, self.values = program, values
         v = program.v
         self.innermost = {
-            int(m): next(int(t) for t in Tensor if solver.value(literals[t]))
+            int(m): next(int(t) for t in Tensor if self.value(literals[t]))
             for m, literals in v.innermost.items()
             if not isinstance(literals[0], bool)
         }
         self.stored: list[Stored] = [
-            next(s for s, literal in v.is_stored_set[t].items() if solver.value(literal)) for t in Tensor
+            next(s for s, literal in v.is_stored_set[t].items() if self.value(literal)) for t in Tensor
         ]
         self.draft = self._draft()
         self.activations = [self.value(x) for x in program.streams.activations]
 
     def value(self, x: Int) -> int:
         """A variable's value."""
-        return x if isinstance(x, int) else self.solver.value(x)
+        return x if isinstance(x, int) else self.values[x.index]
 
     def least(self, t: Tensor) -> Least:
         """The figures that t's stream was counted with."""
@@ -75,6 +76,32 @@ class Solution:
         )
 
 
+Unless = Callable[[Program], list[Lit]]
+
+
+class Family(NamedTuple):
+    """All boxes inside a level in which a tensor opens more rows than an answer below the program's target can.
+
+    `innermost`: the class whose innermost loop sweeps them; None for the boxes themselves.
+    """
+
+    t: Tensor
+    level: Level
+    innermost: int | None
+    layout: int
+    unless: Unless
+
+    def teach(self, program: Program) -> None:
+        """Forbid them in a program."""
+        table, b = program.tables[self.t], program.b
+        moving = () if self.innermost is None else tuple(CLASSES[self.innermost])
+        extents, first = swept_first(program.v.shape, table, self.layout, moving)
+        box = _boxes(program, self.level)[0]
+        others = [*self.unless(program), b.differs(program.streams.layout[self.t], self.layout)]
+        for row in extents[first > program.streams.most_activations[self.t]]:
+            b.clause([*others, *(b.differs(box[d], int(e)) for d, e in zip(table.dims, row, strict=True))])
+
+
 class Lesson(NamedTuple):
     """A constraint that holds in every program of a layer: what is demanded unless one of some literals holds."""
 
@@ -92,10 +119,24 @@ class Lesson(NamedTuple):
         self.demand(program, known)
 
 
-class Cuts:
-    """Corrects a program for one answer of it; `lessons` collects what later programs of the layer have to know."""
+class Lessons:
+    """What later programs of the layer have to know, too."""
 
-    def __init__(self, solution: Solution, completions: Completions, lessons: list[Lesson]) -> None:
+    def __init__(self) -> None:
+        self.learnt: list[Lesson | Family] = []
+        #: (tensor, level, innermost class, layout) of which all boxes are known that open too many rows.
+        self.families: set[tuple[Tensor, Level, int | None, int]] = set()
+
+    def teach(self, program: Program) -> None:
+        """Add all of it to a program."""
+        for lesson in self.learnt:
+            lesson.teach(program)
+
+
+class Cuts:
+    """Corrects a program for one answer of it, and remembers what it did."""
+
+    def __init__(self, solution: Solution, completions: Completions, lessons: Lessons) -> None:
         self.solution, self.completions, self.lessons = solution, completions, lessons
         self.program, self.draft, self.nest = solution.program, solution.draft, completions.nest
 
@@ -105,16 +146,19 @@ class Cuts:
         Raises:
             TooManyOrders: its best order is not known for certain; nothing was added.
         """
-        rules = (self._box_costs, self._stream_costs, self._late_tiles)
-        raised = [rule(t) for rule in rules for t in Tensor]  # all of them: each cut saves a solve
-        if any(raised) or self._joint_activations():
+        if self.add_streams() or self._joint_activations():
             return None
         return self._whole_cost()
 
+    def add_streams(self) -> bool:
+        """Count the streams right; whether any of them was counted too low."""
+        rules = (self._box_costs, self._stream_costs, self._late_tiles)
+        return any([rule(t) for rule in rules for t in Tensor])  # noqa: C419 - all of them: each cut saves a solve
+
     def _learn(self, unless: Callable[[Program], Iterable[Lit]], demand: Callable[[Program, Lit], None]) -> bool:
         """Teach the program and keep the lesson."""
-        self.lessons.append(Lesson(unless, demand))
-        self.lessons[-1].teach(self.program)
+        self.lessons.learnt.append(Lesson(unless, demand))
+        self.lessons.learnt[-1].teach(self.program)
         return True
 
     def _box_costs(self, t: Tensor) -> bool:
@@ -135,19 +179,13 @@ class Cuts:
         if consumer >= level or (level is Level.ROW_BUFFER and not v.row_buffer):
             return False
         inside, outside = ([self.solution.value(x) for x in box] for box in _boxes(self.program, level))
-        inner = Level(level - 1)
-        raised = consumer < inner and self._box(
-            t, [inside], inner, lambda p: [_taken_outside(p, inner, t), *_other_box(p, level, t, inside)]
-        )
-        c = self.solution.innermost.get(level)
+        inner, c = Level(level - 1), self.solution.innermost.get(level)
+        raised = consumer < inner and self._costly(t, level, None, inside, [inside], _runs_outside(level, t, None))
         if c is None or c == t or self.program.layer.bounds[Dim.G] > 1:  # groups belong to no class
             return raised
         if not any(self.draft.temporal[level][d] > 1 for d in CLASSES[c]):
             return raised
-
-        def unless(p: Program) -> list[Lit]:
-            is_other = [p.b.negated(p.v.innermost[level][c]), p.b.negated(p.v.has_loops[level][c])]
-            return [*is_other, _taken_outside(p, level, t), *_other_box(p, level, t, inside)]
+        unless = _runs_outside(level, t, c)
 
         def unless_swept(p: Program) -> list[Lit]:
             return [*unless(p), *(p.b.differs(_boxes(p, level)[1][d], outside[d]) for d in CLASSES[c])]
@@ -156,10 +194,25 @@ class Cuts:
         larger = {d: [x for x in divisors(bounds[d]) if x > inside[d] and x % inside[d] == 0] for d in CLASSES[c]}
         anywhere = [_moved(inside, d, x) for d in CLASSES[c] for x in larger[d]]
         here = [_moved(inside, d, outside[d]) for d in CLASSES[c] if outside[d] > inside[d]]
-        return self._box(t, anywhere, inner, unless) or self._box(t, here, inner, unless_swept) or raised
+        if self._costly(t, level, c, inside, anywhere, unless):
+            return True
+        return self._box(t, level, inside, here, unless_swept) or raised
 
-    def _box(self, t: Tensor, boxes: list[list[int]], level: Level, unless: Callable[[Program], list[Lit]]) -> bool:
-        """Demand the least activations of any of the boxes, with repeated passes over it by loops outside `level`.
+    def _costly(
+        self, t: Tensor, level: Level, c: int | None, inside: list[int], boxes: list[list[int]], unless: Unless
+    ) -> bool:
+        """One box; and with the first of its kind at once all those that open more rows than an answer can."""
+        family = (t, level, c, self.solution.value(self.program.streams.layout[t]))
+        if not self._box(t, level, inside, boxes, unless):
+            return False
+        if family not in self.lessons.families:
+            self.lessons.families.add(family)
+            self.lessons.learnt.append(Family(*family, unless))
+            self.lessons.learnt[-1].teach(self.program)
+        return True
+
+    def _box(self, t: Tensor, level: Level, inside: list[int], boxes: list[list[int]], unless: Unless) -> bool:
+        """Demand the least activations of any of the boxes round the one inside a level, and repeated passes over it.
 
         In the answer's layout: the layouts of the tile and of the boxes round it are one.
         """
@@ -168,12 +221,13 @@ class Cuts:
         fits = (table.layout == layout) & (table.is_strided == 0)
         found = [fits & (table.extents == [box[d] for d in table.dims]).all(axis=1) for box in boxes]
         first, more = (min(int(column[rows][0]) for rows in found) for column in (table.first, table.more))
-        passes = self.solution.value(self.program.v.reuse[t][level])
+        inner = int(level) - 1
+        passes = self.solution.value(self.program.v.reuse[t][inner])
         if first + more * (passes - 1) <= self.solution.activations[t]:
             return False
         return self._learn(
-            lambda p: [*unless(p), p.b.differs(p.streams.layout[t], layout)],
-            lambda p, known: p.b.imply([known], p.streams.activations[t] >= first + more * (p.v.reuse[t][level] - 1)),
+            lambda p: [*unless(p), p.b.differs(p.streams.layout[t], layout), *_other_box(p, level, t, inside)],
+            lambda p, known: p.b.imply([known], p.streams.activations[t] >= first + more * (p.v.reuse[t][inner] - 1)),
         )
 
     def _stream_costs(self, t: Tensor) -> bool:
@@ -304,6 +358,21 @@ def _other_box(p: Program, level: Level, t: Tensor, inside: list[int]) -> list[L
     """Literals of which one holds where t's box inside a level's loops is another."""
     box = _boxes(p, level)[0]
     return [p.b.differs(box[d], inside[d]) for d in p.tables[t].dims]
+
+
+def _runs_outside(level: Level, t: Tensor, c: int | None) -> Unless:
+    """Literals of which one holds unless t's scans lie inside a level's loops, of which class c has the innermost one.
+
+    Without a class: unless they lie inside the level within.
+    """
+
+    def others(p: Program) -> list[Lit]:
+        if c is None:
+            return [_taken_outside(p, Level(level - 1), t)]
+        is_other = [p.b.negated(p.v.innermost[level][c]), p.b.negated(p.v.has_loops[level][c])]
+        return [*is_other, _taken_outside(p, level, t)]
+
+    return others
 
 
 def _taken_outside(p: Program, level: Level, t: Tensor) -> Lit:

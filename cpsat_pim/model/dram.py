@@ -22,6 +22,8 @@ from tables.screen import needed_elements
 from tables.shapes import ShapeTable, can_be_strided, shape_table
 from tables.stream import block_counts, last_run, period
 
+#: Of what is looked up by tile shape, that which only time depends on.
+_TIMED = ("columns_pass", "long", "end", "scan", "rows")
 #: Boxes of a tensor up to which a program looks their bounds up in tables.
 _MOST_BOXES = 400
 
@@ -56,8 +58,13 @@ class Streams:
         self.layout: list[Int] = []
         self.is_box: list[Lit] = []
         self.first_scan: list[Int] = []
+        #: Columns that a scan takes at least, and rows that the first one opens.
+        self.scan_columns: list[Int] = []
+        self.scan_rows: list[Int] = []
         self.reuse = [self._reuse(t) for t in Tensor]
         self.least_rows = [least_rows(v.layer, v.arch, t) for t in Tensor]
+        #: Row activations that no answer below the target exceeds.
+        self.most_activations = [self._most_activations(t, limits) for t in Tensor]
         self._regular_input_scans()
         for t in Tensor:
             self._stream(t, tables[t], limits)
@@ -81,14 +88,13 @@ class Streams:
             extents[d] = self._extent(t, d)
             self.b.imply([is_box], keys[i] == extents[d])
         self.extents.append(extents)
-        names = [
-            f"{n}_{t.name}"
-            for n in ("layout", "strided", "acts_first", "acts_more", "acts_ordered", "columns_pass", "long", "end")
-        ]
-        layout, strided, first, more, ordered, per_pass, long, end = self.b.lookup(keys, rows, names)
+        names = [f"{n}_{t.name}" for n in ("layout", "strided", "acts_first", "acts_more", "acts_ordered", *_TIMED)]
+        layout, strided, first, more, ordered, per_pass, long, end, scan, opened = self.b.lookup(keys, rows, names)
         self.layout.append(layout)
         self.is_box.append(is_box)
         self.first_scan.append(end)
+        self.scan_columns.append(scan)
+        self.scan_rows.append(opened)
         if can_be_strided(self.v.shape, t):
             self._strided_scans(t, strided)
         self._count_activations(t, is_box, first, more, ordered)
@@ -107,9 +113,11 @@ class Streams:
             table.columns,
             table.long_cycles,
             table.end_cycles,
+            table.columns * table.extents.prod(axis=1) // math.prod(self.v.bounds[d] for d in table.dims),
+            table.first_rows,
         ]
         if not self.timed:
-            columns[5:] = [np.zeros_like(table.first)] * 3
+            columns[5:] = [np.zeros_like(table.first)] * 5
         keep = self._within(t, table.first, limits)
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
@@ -131,6 +139,14 @@ class Streams:
         if limits.activations is None:
             return np.ones(len(activations), bool)
         return activations + sum(self.least_rows) - self.least_rows[t] <= limits.activations
+
+    def _most_activations(self, t: Tensor, limits: Limits) -> int:
+        most = 2 * self.v.layer.macs
+        if limits.activations is not None:
+            most = limits.activations - sum(self.least_rows) + self.least_rows[t]
+        if limits.cycles is not None:
+            most = min(most, (limits.cycles - int(last_run(1, self.dram))) // max(1, self._shortest_run) + 1)
+        return most
 
     def _enclosing_boxes(self, t: Tensor, table: ShapeTable, limits: Limits) -> None:
         """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows.
@@ -290,7 +306,7 @@ class Streams:
         b.model.add(cycles >= shortest * activations + first_run)
         b.imply([is_box], cycles >= shortest * activations + longer + first_run)
         ends = b.interval(0, max(b.ends(end)[1], 1), f"end_cycles_{t.name}")
-        b.imply([is_box], ends >= end)
+        self._ends(t, is_box, ends, end)
         b.model.add(ends >= (d.tCCD if t is Tensor.O else int(last_run(1, d))))
         if self.v.row_buffer and t is Tensor.I:
             self._windows(ends)
@@ -313,7 +329,9 @@ class Streams:
             if tile * width <= capacity and size % tile == 0:
                 counted = block_counts(size // tile, tile * width, d)
                 is_reopened = tile < size and d.banks == 1 and 2 * tile * width > d.row_bytes
-                rows.append((tile, *counted, counted[1] if is_reopened else 0, self._block_edge(t, tile * width)))
+                rows.append(
+                    (tile, *counted, counted[1] if is_reopened else 0, self._block_edge(t, tile * width, size // tile))
+                )
         if aligned is False or not rows or (t is Tensor.O and self.v.layer.psum_bytes != self.v.layer.output_bytes):
             return
         key = self.b.integer((row[0] for row in rows), f"block_{t.name}")
@@ -324,15 +342,25 @@ class Streams:
         self.b.imply([aligned], self.activations[t] >= opened)
         if not _is_zero(again):
             self.b.imply([aligned], self.activations[t] >= self.b.product([again, self.reuse[t]], f"reopened_{t.name}"))
-        self.b.imply([aligned], ends >= edge)
+        self._ends(t, aligned, ends, edge)
 
-    def _block_edge(self, t: Tensor, size: int) -> int:
+    def _ends(self, t: Tensor, where: Lit, ends: Int, least: Int) -> None:
+        """The first scan's cycles, or the last write-out's: that finds a row open if its tile was just read back."""
+        if t is not Tensor.O:
+            self.b.imply([where], ends >= least)
+            return
+        self.b.imply([where, self.b.negated(self.is_spilled)], ends >= least)
+        self.b.imply([where], ends >= least - self.v.arch.dram_activation_latency)
+
+    def _block_edge(self, t: Tensor, size: int, blocks: int) -> int:
         """Cycles of the first block's scan; for outputs the least that the last one's adds."""
-        d = self.dram
+        d, miss = self.dram, self.v.arch.dram_activation_latency
         columns, rows = -(-size // d.column_bytes), -(-size // d.row_bytes)
-        extra = rows - 1 if d.banks == 1 or t is not Tensor.O else 0
-        start = 0 if t is Tensor.O else int(last_run(1, d)) - d.tCCD
-        return start + d.tCCD * columns + extra * self.v.arch.dram_activation_latency
+        if t is not Tensor.O or blocks == 1:
+            return int(last_run(1, d)) + d.tCCD * (columns - 1) + miss * (rows - 1)
+        if d.banks > 1:
+            return d.tCCD * columns
+        return d.tCCD * columns + miss * (rows - 1 if 2 * size <= d.row_bytes else rows)
 
     def _windows(self, ends: Int) -> None:
         """A row-aligned I: the first window takes all its columns; if none fits a row, each pass opens all rows."""

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from cpsat_pim.cost import rate
 from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
-from cpsat_pim.model.builder import Int
+from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import MACS, Stored, Variables
@@ -234,6 +234,7 @@ class Latency:
         self._at_least(self.start, stays[Tensor.O], cycles[Tensor.O])
         for t in Tensor:
             self._row_buffer_terms(t)
+            self._late_terms(t, stays[t])
         if v.arch.shared_data_bus:
             shorter = b.interval(1, b.ends(self.steps)[1], "shorter_stay")
             b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
@@ -249,6 +250,33 @@ class Latency:
         b.model.add(self.streams.columns[t] >= fetches)  # a column is never shared by two scans
         return stay
 
+    def _late_terms(self, t: Tensor, stay: Int) -> None:
+        """Scans that open rows outlast the others.
+
+        One that opens k rows and takes n columns adds at least k row misses and n columns to its stream: for what the
+        steps on a tile do not hide of that, the array waits (and a slower array does not end sooner).
+        """
+        v, b, streams = self.v, self.b, self.streams
+        buffered = [v.first_consumer(Level.GLOBAL_BUFFER, t), v.first_consumer(Level.PE, t)]
+        held = [b.both([b.either(buffered, f"buffered_{t.name}"), streams.is_box[t]], f"late_{t.name}")]
+        if t is Tensor.O:
+            held.append(b.negated(streams.is_spilled))
+        columns, rows = streams.scan_columns[t], streams.scan_rows[t]
+        self._late_misses(t, held, streams.dram.tCCD * columns - stay, rows)
+
+    def _late_misses(self, t: Tensor, where: list[Lit], columns_less_stay: Int, rows: Int | None) -> None:
+        """What lateness adds; with the first scan's `rows` unknown, the first load stands for it."""
+        b, most = self.b, self.most
+        miss = self.v.arch.dram_activation_latency
+        excess, hides = b.interval(0, miss, f"excess_{t.name}"), b.boolean(f"hides_{t.name}")
+        b.imply([*where, hides], excess >= miss + columns_less_stay)  # the steps hide all columns, and some of a miss
+        b.imply([*where, hides.negated()], excess >= miss)
+        misses = b.interval(0, b.ends(self.streams.activations[t])[1], f"misses_{t.name}")
+        b.imply(where, misses >= self.streams.activations[t] - (0 if rows is None else rows))
+        waited = b.product([misses, excess], f"waited_{t.name}", most=most)
+        edges = [self.start, self.end] if rows is not None else [self._outer_edge(t)]
+        self._at_least(self.steps, *self.compute[1:], waited, *edges)
+
     def _row_buffer_terms(self, t: Tensor) -> None:
         """The row buffer has one slot: loads wait while it is in use, and are hidden only by the last tile taken."""
         aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
@@ -256,27 +284,37 @@ class Latency:
             return
         stream = self.streams.cycles[t]
         self.b.imply([aligned], self.cycles >= stream + self._row_buffer_use(t) + self.end)
-        for consumer, extents in ((Level.GLOBAL_BUFFER, self.v.e1), (Level.PE, self.v.eA)):
+        for consumer, extents in ((Level.GLOBAL_BUFFER, self.v.e1), (Level.PE, self.v.eA), (MACS, None)):
             linked = self.v.linked(Level.ROW_BUFFER, consumer, t)
-            if linked is not False:
-                exposed = [*self.compute, stream, -self._hidden(t, extents, self.v.reuse[t][consumer])]
-                self.b.imply([linked], self.cycles >= sum(exposed) + self._outer_edge(t))
-        drawn = self.v.linked(Level.ROW_BUFFER, MACS, t)
-        if drawn is not False:
-            self.b.imply([drawn], self.cycles >= sum(self.compute) + stream + self._outer_edge(t))
+            if linked is False:
+                continue
+            where = [linked] if t is not Tensor.O else [linked, self.b.negated(self.streams.is_spilled)]
+            exposed = [*self.compute, stream, self._outer_edge(t)]
+            if extents is not None:
+                stay, hidden = self._hidden(t, extents, self.v.reuse[t][consumer])
+                exposed.append(-hidden)
+                self._late_blocks(t, where, stay)
+            self.b.imply(where, self.cycles >= sum(exposed))
+
+    def _late_blocks(self, t: Tensor, where: list[Lit], stay: Int) -> None:
+        """As `_late_terms`, where only the steps on the last tile taken hide a load."""
+        dram, tile = self.streams.dram, self.traffic.tile[int(Level.ROW_BUFFER), t]
+        columns = self.b.interval(1, self.b.ends(tile)[1] * 4, f"block_columns_{t.name}")
+        self.b.imply(where, columns * dram.column_bytes >= tile * self.v.layer.width_bytes[t])
+        self._late_misses(t, where, dram.tCCD * columns - stay, None)
 
     def _outer_edge(self, t: Tensor) -> Int:
         """Start or end, whichever t's own first or last load is not part of."""
         return self.start if t is Tensor.O else self.end
 
-    def _hidden(self, t: Tensor, extents: list[Int], reuse: Int) -> Int:
-        """Steps on the last tile taken from each row-buffer tile."""
+    def _hidden(self, t: Tensor, extents: list[Int], reuse: Int) -> tuple[Int, Int]:
+        """Steps on a tile taken from the row buffer, and on the last such tiles of all its tiles."""
         b, steps = self.b, self.steps
         taken = self._fetches(t, extents, reuse, "taken")
         loads = self._fetches(t, self.v.e2, self.v.reuse[t][Level.ROW_BUFFER], "loads")
         stay = b.interval(1, b.ends(steps)[1], f"inner_stay_{t.name}")
         b.equal_product(steps, [stay, taken])
-        return b.product([stay, loads], f"hidden_{t.name}", most=b.ends(steps)[1])
+        return stay, b.product([stay, loads], f"hidden_{t.name}", most=b.ends(steps)[1])
 
     def _row_buffer_use(self, t: Tensor) -> Int:
         """Cycles for which a tile in the row buffer is in use (it has one slot), but for rounding up per tile."""

@@ -18,7 +18,7 @@ from ortools.sat.sat_parameters_pb2 import SatParameters
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.dims import Level, Tensor
-from cpsat_pim.model.cuts import Cuts, Lesson, Solution, TooManyOrders
+from cpsat_pim.model.cuts import Cuts, Lessons, Solution, TooManyOrders
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.orders import Answer, Completions, Counted
 from cpsat_pim.model.program import Program
@@ -33,6 +33,8 @@ _STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.
 _NO_LIMIT = 2**58
 #: Share of the time after which the first part stops correcting and leaves the rest to the second.
 _FIRST_PART = 0.6
+#: Answers of a program that are looked at, best ones first.
+_POOL = 8
 #: Seconds for finding any mapping once the time is up and there is none.
 _FIRST_SECONDS = 5.0
 
@@ -71,7 +73,7 @@ class _Search:
         self.started = time.monotonic()
         self.best: Answer | None = None
         self.counted: Counted = {}
-        self.lessons: list[Lesson] = []
+        self.lessons = Lessons()
         self.bounds: dict[bool, int | None] = {}
         #: Per part, the least that mappings barred without a complete count may cost.
         self.barred: dict[bool, int] = {}
@@ -112,9 +114,9 @@ class _Search:
         for step in _STEPS[3:]:
             target = int(screen.least * (1 + step))
             program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
-            solution = self._solve(program, first=True)[2]
-            if solution is not None:
-                self._consider(solution, 0)
+            solutions = self._solve(program, first=True)[2]
+            if solutions:
+                self._consider(solutions[0], 0)
                 return
 
     def _has_part(self, row_buffer: bool) -> bool:
@@ -146,29 +148,28 @@ class _Search:
     def _search_below(self, part: bool, screen: Screen, target: int) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
         program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
-        for lesson in self.lessons:
-            lesson.teach(program)
+        self.lessons.teach(program)
         problem = program.b.model.validate()
         if problem:
             raise RuntimeError(f"{self.layer.name}: the model is invalid: {problem}")
         deadline = self.options.time_limit * (1.0 if part else _FIRST_PART)
         while not self.is_over:
-            status, bound, solution = self._solve(program)
+            status, bound, solutions = self._solve(program)
             if status == cp_model.INFEASIBLE:
                 return self._close(part, program.target)
             if bound is not None:
                 self.bounds[part] = max(self.bounds[part] or 0, bound)
-            if solution is None:
+            if not solutions:
                 return status != cp_model.UNKNOWN or self.is_over
             is_proven = status == cp_model.OPTIMAL
             proven = self.bounds[part] or 0
-            completions = self._consider(solution, proven if is_proven else 0)
+            completions = self._consider(solutions[0], proven if is_proven else 0)
             if self.best and proven >= self.best.value:
                 self.bounds[part] = self.best.value
                 return True
             if not is_proven or self.seconds > deadline:
                 return True
-            self._correct(program, solution, completions, part, proven)
+            self._correct(program, solutions, completions, part, proven)
         return True
 
     def _close(self, part: bool, target: int) -> bool:
@@ -179,7 +180,7 @@ class _Search:
         self.bounds[part] = max(self.bounds[part] or 0, target + 1)
         return False
 
-    def _solve(self, program: Program, first: bool = False) -> tuple[int, int | None, Solution | None]:
+    def _solve(self, program: Program, first: bool = False) -> tuple[int, int | None, list[Solution]]:
         """One CP-SAT solve in a thread of its own, so that an interrupt reaches `stop` at once."""
         solver = cp_model.CpSolver()
         parameters = solver.parameters
@@ -188,6 +189,9 @@ class _Search:
         # Measured on these models: quick restarts and no probing prove 3-50 times faster than the defaults.
         parameters.search_branching = SatParameters.HINT_SEARCH
         parameters.cp_model_presolve = False
+        parameters.cp_model_probing_level = 0
+        parameters.solution_pool_size = _POOL
+        parameters.fill_additional_solutions_in_response = True
         parameters.random_seed = self.options.seed
         parameters.catch_sigint_signal = False
         parameters.stop_after_first_solution = first
@@ -215,9 +219,9 @@ class _Search:
         self.statistics["branches"] += solver.num_branches
         status = outcome[0]
         if status in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
-            return status, None, None
+            return status, None, []
         bound = round(solver.best_objective_bound) if status != cp_model.OPTIMAL else int(solver.objective_value)
-        return status, bound, Solution(program, solver)
+        return status, bound, _solutions(program, solver)
 
     def _consider(self, solution: Solution, good_enough: int) -> Completions:
         """Complete a draft exactly and keep it if it is the best so far."""
@@ -230,13 +234,18 @@ class _Search:
             self.best = answer
         self._tell()
 
-    def _correct(self, program: Program, solution: Solution, completions: Completions, part: bool, proven: int) -> None:
-        """Teach the program what its answer costs, and that only what is better than the best matters."""
+    def _correct(
+        self, program: Program, solutions: list[Solution], completions: Completions, part: bool, proven: int
+    ) -> None:
+        """Teach the program what its answers cost, and that only what is better than the best matters."""
         self.statistics["corrections"] += 1
         if self.best:
             program.b.model.add(program.expression <= self.best.value - 1)
         program.b.model.add(program.expression >= proven)
-        cuts = Cuts(solution, completions, self.lessons)
+        for solution in solutions[1:]:
+            other = Completions(self.layer, self.arch, self.objective, solution.draft, self.counted)
+            Cuts(solution, other, self.lessons).add_streams()
+        cuts = Cuts(solutions[0], completions, self.lessons)
         try:
             answer = cuts.add()
         except TooManyOrders:  # what is barred may cost as little as was counted
@@ -250,6 +259,13 @@ class _Search:
         value = self.objective.reported(self.best.value) if self.best else None
         bound = self.objective.reported(self.bound) if self.bound is not None else None
         self.report(Progress(layer=self.layer.name, best=value, bound=bound, seconds=self.seconds))
+
+
+def _solutions(program: Program, solver: cp_model.CpSolver) -> list[Solution]:
+    """The best answer, and others that were met on the way to it."""
+    response = solver.response_proto
+    others = [s.values for s in response.additional_solutions if list(s.values) != list(response.solution)]
+    return [Solution(program, values) for values in (response.solution, *others)]
 
 
 def solve_layer(

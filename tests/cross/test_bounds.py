@@ -1,0 +1,111 @@
+"""Whether the bounds hold: any legal mapping, fixed in a program, must be found at its exact cost or below.
+
+A program of a target holds all that costs at most the target. So a program whose target is a mapping's own exact cost
+must contain it; if some bound, filter or screen is too high, it is infeasible.
+"""
+
+import random
+
+import attrs
+import pytest
+from ortools.sat.python import cp_model
+
+from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.check import check_mapping
+from cpsat_pim.cost import predict
+from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model.builder import Builder, Int
+from cpsat_pim.model.dram import build_tables
+from cpsat_pim.model.orders import input_blocks
+from cpsat_pim.model.program import Program
+from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.variables import CLASSES, Variables
+from cpsat_pim.result import Objective
+from tables.shapes import divisors
+
+LAYERS = {
+    "1x1": ConvWorkload(P=14, Q=14, C=64, K=64),
+    "3x3": ConvWorkload(R=3, S=3, P=14, Q=14, C=32, K=32),
+    "strided 1x1": ConvWorkload(P=14, Q=14, C=32, K=64, stride=(2, 2)),
+    "5x5 stride 2": ConvWorkload(R=5, S=5, P=12, Q=12, C=4, K=16, stride=(2, 2)),
+    "matrix": ConvWorkload(C=512, K=250, N=4),
+    "groups": ConvWorkload(R=3, S=3, P=8, Q=8, C=4, K=4, G=8),
+}
+MACHINES = {
+    "default": PIMArchitecture(),
+    "closed pages": PIMArchitecture(page_policy="closed"),
+    "one bus, no sharing": PIMArchitecture(shared_data_bus=True, multicast=False, spatial_reduction=False),
+}
+DRAWN = 4
+
+
+def draw_mapping(layer: ConvWorkload, arch: PIMArchitecture, rng: random.Random) -> Mapping:
+    """A legal mapping that uses some of the array: factors drawn inside out until they fit."""
+    while True:
+        temporal, spatial = [[1] * 8 for _ in Level], [[1] * 8 for _ in range(3)]
+        left, room = list(layer.bounds), [16, 16, 4]
+        for side in (2, 0, 1):
+            d = rng.randrange(8)
+            if all(spatial[other][d] == 1 for other in range(3)):
+                spatial[side][d] = rng.choice([n for n in divisors(left[d]) if n <= room[side]])
+                left[d] //= spatial[side][d]
+        aligned = [rng.random() < 0.3 for _ in Tensor]
+        for d in Dim:
+            for m in (0, 1, 2) if any(aligned) else (0, 1):
+                temporal[m][d] = rng.choice(divisors(left[d]))
+                left[d] //= temporal[m][d]
+            temporal[3][d] = left[d]
+        order = [rng.sample([d for d in Dim if temporal[m][d] > 1], sum(n > 1 for n in temporal[m])) for m in Level]
+        stored = [[rng.random() < 0.6 for _ in Tensor], [rng.random() < 0.6 for _ in Tensor], aligned]
+        mapping = Mapping(
+            temporal=temporal, spatial=spatial, order=order, stored=stored, layout=[rng.randrange(2) for _ in Tensor]
+        )
+        if aligned[Tensor.I]:
+            block_h, block_w = rng.choice(input_blocks(layer, mapping))
+            mapping = attrs.evolve(mapping, block_h=block_h, block_w=block_w)
+        if not check_mapping(layer, arch, mapping):
+            return mapping
+
+
+def fix(b: Builder, v: Variables, mapping: Mapping) -> None:
+    """Leave the program no choice but this mapping's factors, stored sets and innermost classes."""
+
+    def equal(x: Int, value: int) -> None:
+        if isinstance(x, int):
+            assert x == value
+        else:
+            b.model.add(x == value)
+
+    for d in Dim:
+        for m in Level:
+            equal(v.temporal[m][d], mapping.temporal[m][d])
+        equal(v.pes[d], mapping.array_factor(d))
+        equal(v.lanes[d], mapping.spatial[2][d])
+    for t in Tensor:
+        b.model.add(v.is_stored_set[t][tuple(mapping.stored[m][t] for m in range(3))] == 1)
+    for m, literals in v.innermost.items():
+        inner = [c for c in range(3) if mapping.order[m] and mapping.order[m][-1] in CLASSES[c]]
+        if inner and not isinstance(literals[0], bool):
+            b.model.add(literals[inner[0]] == 1)
+
+
+@pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", LAYERS)
+def test_program_contains_every_mapping_at_its_exact_cost(name: str, machine: str, kind: str) -> None:
+    """No bound is above the exact cost, whatever the mapping."""
+    layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named(kind)
+    rng = random.Random(f"{name} {machine} {kind}")
+    tables = build_tables(layer, arch)
+    for _ in range(DRAWN):
+        mapping = draw_mapping(layer, arch, rng)
+        figures = predict(layer, arch, mapping).figures
+        value = objective.value(figures.latency_cycles, figures.energy_fj)
+        part = any(mapping.stored[Level.ROW_BUFFER])
+        program = Program(layer, arch, objective, tables, Screen(layer, arch, objective, part), value, part)
+        fix(program.b, program.v, mapping)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.cp_model_presolve = False
+        assert solver.solve(program.b.model) in (cp_model.OPTIMAL, cp_model.FEASIBLE), mapping
