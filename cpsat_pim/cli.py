@@ -41,6 +41,9 @@ def main(argv: list[str] | None = None) -> int:
         for line in str(error).splitlines() or [""]:
             print(f"{PROGRAM}: error: {_one_line(line)}", file=sys.stderr)
         return BAD_INPUT
+    except OverflowError as error:
+        print(f"{PROGRAM}: error: a figure is too large to be counted in 64 bits: {error}", file=sys.stderr)
+        return BAD_INPUT
     except KeyboardInterrupt:
         print(f"{PROGRAM}: interrupted", file=sys.stderr)
         return INTERRUPTED

@@ -125,11 +125,16 @@ def _converted(amount: Fraction, given: Unit, wanted: Unit, scales: Mapping[str,
         raise ValueError("needs the machine's clock, such as `clock: 500 MHz`")
     bytes_an_element, cycles_a_second = (scales.get(key, Fraction(1)) for key in ("element", "cycle"))
     result = amount * ratio.scale / bytes_an_element**size * cycles_a_second**time
-    return Fraction(-(-result // 1)) if time == 1 and not size else result
+    return _whole(result) if time == 1 and not size else result
+
+
+def _whole(cycles: Fraction) -> Fraction:
+    """Rounded away from 0: what is not enough stays so."""
+    return Fraction(-(-cycles // 1) if cycles > 0 else cycles // 1)
 
 
 def _hint(name: str) -> str:
-    """The units that look like it: in another case first."""
+    """The units that look like it, at best but for the case."""
     same = [unit for unit in UNITS if unit.lower() == name.lower()]
-    close = [*same, *difflib.get_close_matches(name, UNITS, n=2, cutoff=0.5)]
-    return f"; did you mean {' or '.join(dict.fromkeys(close))}?" if close else ""
+    close = same or difflib.get_close_matches(name, UNITS, n=2, cutoff=0.5)
+    return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -5,7 +5,6 @@ from attrs import field, frozen
 from cpsat_pim.dims import IRRELEVANT, Dim, Tensor
 from cpsat_pim.units import measured_in
 from cpsat_pim.validate import (
-    LIMIT,
     boolean,
     is_a,
     is_integer,
@@ -81,10 +80,6 @@ class PEArray:
         default=None, validator=positive_real_or_none, metadata=measured_in("B/cycle")
     )
     exclusive_spatial: bool = field(default=True, validator=boolean)
-
-    def __attrs_post_init__(self) -> None:
-        if self.macs_per_cycle >= LIMIT:
-            raise ValueError(f"PEArray: rows x columns x lanes must stay below 2^62 (got {self.macs_per_cycle})")
 
     @property
     def macs_per_cycle(self) -> int:

@@ -73,15 +73,17 @@ class Reader:
         """How many problems there are."""
         return len(self._problems)
 
-    def finish(self) -> None:
-        """Raise all problems in the order of their places.
+    def read(self, root: yaml.Node, kind: "Kind") -> Any:
+        """The value of a whole file.
 
         Raises:
-            FileMistakes: there are some.
+            FileMistakes: all that is wrong with it, in the order of the places.
         """
+        value = kind.read(self, root, "", {})
         if self._problems:
             lines = [line for _, line in sorted(self._problems, key=lambda problem: problem[0])]
             raise FileMistakes(dict.fromkeys(lines))
+        return value
 
 
 class Kind(Protocol):
@@ -94,25 +96,13 @@ class Kind(Protocol):
         """JSON Schema."""
 
 
-def read_root(root: yaml.Node, kind: Kind) -> Any:
-    """The value of a whole file.
-
-    Raises:
-        FileMistakes: all that is wrong with it.
-    """
-    reader = Reader()
-    value = kind.read(reader, root, "", {})
-    reader.finish()
-    return value
-
-
 def read_plain(file: str, data: Any, kind: Kind) -> Any:
     """The value of plain data, such as a part of a JSON file.
 
     Raises:
         FileMistakes: all that is wrong with it.
     """
-    return read_root(from_plain(file, data), kind)
+    return Reader().read(from_plain(file, data), kind)
 
 
 def joined(path: str, name: str) -> str:
@@ -133,23 +123,19 @@ class Value:
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
         """The value as the class takes it: int, float, text, bool, None, or a tuple of these."""
         reader.enter(node, path)
+        got = shown(node)
         try:
-            value = self._value(node, scales)
+            value = plain(node)
+            if self.units and isinstance(value, str):
+                value = as_number(amount_in(value, self.units, scales))
+                got += f" = {value} {self.units[0]}"
         except ValueError as error:
-            return reader.complain(node, path, _with_value(str(error), shown(node)))
+            return reader.complain(node, path, _with_value(str(error), got))
         problem = self.rule.broken_by(value)
         if problem is None:
             return value
-        is_amount = isinstance(value, int | float) and shown(node).strip("'\"")[-1:].isalpha() and self.units
-        got = f"{shown(node)} = {value} {self.units[0]}" if is_amount else shown(node)
         guess = hint(str(value), self.rule.choices, listed=False) if self.rule.choices else ""
         return reader.complain(node, path, f"{problem} (got {got}){guess}")
-
-    def _value(self, node: yaml.Node, scales: Scales) -> Any:
-        value = plain(node)
-        if self.units and isinstance(value, str):
-            return as_number(amount_in(value, self.units, scales))
-        return value
 
     def schema(self, partial: bool = False) -> Schema:
         """The rule's, or text with a unit."""

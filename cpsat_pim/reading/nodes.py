@@ -7,7 +7,7 @@ Nothing of a file is ever turned into an object by YAML itself; `fields` reads t
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from cpsat_pim.units import exact_number
 MAX_BYTES, MAX_VALUES, MAX_SHOWN = 2**20, 100_000, 50
 
 Pairs = dict[str, tuple[yaml.Node, yaml.Node]]
+#: Notes what is wrong at a node, called by a path.
+Complain = Callable[[yaml.Node, str, str], Any]
 
 
 class FileMistakes(ValueError):
@@ -62,11 +64,11 @@ def file_text(path: Path) -> str:
         raise FileMistakes([f"{path}: is not a YAML text file"]) from error
 
 
-def compose(file: str, text: str) -> yaml.Node:
-    """The root of a YAML text, with merge keys followed.
+def compose(file: str, text: str, complain: Complain) -> yaml.Node:
+    """The root of a YAML text, with merge keys followed; keys that are given twice and tags are complained about.
 
     Raises:
-        FileMistakes: it is no YAML, empty, nested too deeply, expands to too much, or has keys twice or tags.
+        FileMistakes: it is no YAML, empty, nested too deeply, or expands to too much.
     """
     try:
         loader = yaml.SafeLoader(text)
@@ -75,10 +77,9 @@ def compose(file: str, text: str) -> yaml.Node:
         if root is None:
             raise FileMistakes([f"{file}: is empty"])
         _check_size(file, root)
-        mistakes = list(dict.fromkeys(_node_mistakes(root)))
-        if mistakes:
-            raise FileMistakes(mistakes)
-        return _followed(root)
+        for node, path, problem in _node_mistakes(root):
+            complain(node, path, problem)
+        return _followed(root, complain)
     except yaml.MarkedYAMLError as error:
         where = _mark_text(error.problem_mark or error.context_mark, file)
         raise FileMistakes([f"{where}: is not YAML: {error.problem}"]) from error
@@ -105,16 +106,16 @@ def _check_size(file: str, root: yaml.Node) -> None:
         raise FileMistakes([f"{file}: expands to more than {MAX_VALUES} values"])
 
 
-def _node_mistakes(node: yaml.Node) -> Iterator[str]:
+def _node_mistakes(node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
     """Keys that are given twice or are no plain words, and tags of programs."""
     if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.startswith("tag:yaml.org,2002:python"):
-        yield f"{place(node)}: has the tag {node.tag}, which means nothing here"
+        yield node, "", f"has the tag {node.tag}, which means nothing here"
     seen: set[str] = set()
     for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
         if not isinstance(key, yaml.ScalarNode):
-            yield f"{place(key)}: a key must be a word"
+            yield key, "", "a key must be a word"
         elif key.value in seen:
-            yield f"{place(key)}: {key.value}: is given twice"
+            yield key, key.value, "is given twice"
         else:
             seen.add(key.value)
     for child in _children(node):
@@ -130,33 +131,31 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
             yield value
 
 
-def _followed(node: yaml.Node) -> yaml.Node:
+def _followed(node: yaml.Node, complain: Complain) -> yaml.Node:
     """The same node with `<<: *base` replaced by what the base holds and the node does not."""
     if isinstance(node, yaml.SequenceNode):
-        return yaml.SequenceNode(node.tag, [_followed(item) for item in node.value], node.start_mark, node.end_mark)
+        items = [_followed(item, complain) for item in node.value]
+        return yaml.SequenceNode(node.tag, items, node.start_mark, node.end_mark)
     if not isinstance(node, yaml.MappingNode):
         return node
-    pairs = [(key, _followed(value)) for key, value in node.value if not _is_merge(key)]
-    for base in (base for key, value in node.value if _is_merge(key) for base in _bases(value)):
+    pairs = [(key, _followed(value, complain)) for key, value in node.value if not _is_merge(key)]
+    for base in (base for key, value in node.value if _is_merge(key) for base in _bases(value, complain)):
         names = {key.value for key, _ in pairs}
         pairs += [pair for pair in base.value if pair[0].value not in names]
     return _mapping(pairs, node)
 
 
-def _bases(node: yaml.Node) -> list[yaml.MappingNode]:
-    """What is merged: a mapping, or several of which the first comes first.
-
-    Raises:
-        FileMistakes: it is something else.
-    """
-    bases = [_followed(base) for base in (node.value if isinstance(node, yaml.SequenceNode) else [node])]
-    if not all(isinstance(base, yaml.MappingNode) for base in bases):
-        raise FileMistakes([f"{place(node)}: <<: must be a mapping or a list of mappings (got {shown(node)})"])
-    return bases
+def _bases(node: yaml.Node, complain: Complain) -> Iterator[yaml.MappingNode]:
+    """What is merged: a mapping, or several of which the first comes first."""
+    for base in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+        if isinstance(base, yaml.MappingNode):
+            yield _followed(base, complain)
+        else:
+            complain(base, "<<", f"must be a mapping (got {shown(base)})")
 
 
 def _is_merge(key: yaml.Node) -> bool:
-    return bool(key.value == "<<" and key.style is None)
+    return isinstance(key, yaml.ScalarNode) and key.value == "<<" and key.style is None
 
 
 def _mapping(pairs: list[tuple[yaml.Node, yaml.Node]], like: yaml.Node) -> yaml.MappingNode:
@@ -200,7 +199,7 @@ def position(node: yaml.Node) -> tuple[str, int, int]:
 
 def pairs_of(node: yaml.MappingNode) -> Pairs:
     """A mapping's keys and values by the keys' words."""
-    return {key.value: (key, value) for key, value in node.value}
+    return {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
 
 
 def shown(node: yaml.Node) -> str:
@@ -215,42 +214,36 @@ def shown(node: yaml.Node) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def laid_over(base: yaml.Node, over: yaml.Node, item_names: tuple[str, ...] = ()) -> yaml.Node:
+def laid_over(base: yaml.Node, over: yaml.Node, item_names: tuple[str, ...], complain: Complain) -> yaml.Node:
     """What a file says laid over what it extends.
 
     Mappings are merged key by key. A mapping laid over a list changes the items that it names: by `item_names`, or by
     what the items call themselves. Anything else replaces what was there.
-
-    Raises:
-        FileMistakes: a list has no item of a name.
     """
     if not isinstance(over, yaml.MappingNode):
         return over
     if isinstance(base, yaml.SequenceNode):
-        return _laid_over_items(base, over, item_names)
+        return _laid_over_items(base, over, item_names, complain)
     if not isinstance(base, yaml.MappingNode):
         return over
     given, merged = pairs_of(over), []
     for key, value in base.value:
         own = given.pop(key.value, None)
-        merged.append((own[0], laid_over(value, own[1], item_names)) if own else (key, value))
+        merged.append((own[0], laid_over(value, own[1], item_names, complain)) if own else (key, value))
     return _mapping([*merged, *given.values()], over)
 
 
-def _laid_over_items(base: yaml.SequenceNode, over: yaml.MappingNode, item_names: tuple[str, ...]) -> yaml.Node:
+def _laid_over_items(
+    base: yaml.SequenceNode, over: yaml.MappingNode, item_names: tuple[str, ...], complain: Complain
+) -> yaml.Node:
     """The list with the items changed that the mapping names."""
     names = list(item_names) if len(item_names) == len(base.value) else [name_of(item) for item in base.value]
     given = pairs_of(over)
     known = [name for name in names if name]
-    mistakes = [
-        f"{place(key)}: {name}: what is extended has no such item{hint(name, known)}"
-        for name, (key, _) in given.items()
-        if name not in known
-    ]
-    if mistakes:
-        raise FileMistakes(mistakes)
+    for name in given.keys() - known:
+        complain(given[name][0], name, f"what is extended has no such item{hint(name, known)}")
     items = [
-        laid_over(item, given[name][1], item_names) if name in given else item
+        laid_over(item, given[name][1], item_names, complain) if name in given else item
         for name, item in zip(names, base.value, strict=True)
     ]
     return yaml.SequenceNode(base.tag, items, over.start_mark, over.end_mark)

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 from attrs import define, evolve, field
 
-from cpsat_pim.reading.fields import Field, Record, Value, read_root
-from cpsat_pim.reading.nodes import FileMistakes, compose, file_text, from_plain, hint, laid_over, pairs_of, place
+from cpsat_pim.reading.fields import Field, Reader, Record, Value
+from cpsat_pim.reading.nodes import FileMistakes, compose, file_text, from_plain, hint, laid_over, pairs_of, plain
 from cpsat_pim.validate import Rule, is_integer, text
 
 VERSION = 1
@@ -49,7 +49,8 @@ class Shelf:
             ValueError: there is no such name.
             FileMistakes: all that is wrong with the file.
         """
-        return read_root(self._root(str(name_or_path), directory, ()), self.file_record)
+        reader = Reader()
+        return reader.read(self._root(str(name_or_path), directory, (), reader), self.file_record)
 
     @cached_property
     def file_record(self) -> Record:
@@ -72,16 +73,16 @@ class Shelf:
 
     # --- Files to nodes
 
-    def _root(self, given: str, directory: Path | None, seen: tuple[str, ...]) -> yaml.Node:
+    def _root(self, given: str, directory: Path | None, seen: tuple[str, ...], reader: Reader) -> yaml.Node:
         """A file's root, laid over what it extends."""
         if given in self.builtin:
             return from_plain(given, {"version": VERSION, **self.builtin[given]()})
         file, content = self._file(given, directory)
         if file in seen:
             raise FileMistakes([f"{file}: extends itself: {' -> '.join([*seen, file])}"])
-        root = compose(file, content)
+        root = compose(file, content, reader.complain)
         if isinstance(root, yaml.MappingNode):
-            root = self._extended(root, file, (*seen, file))
+            root = self._extended(root, file, (*seen, file), reader)
             if "name" in self.record.fields and "name" not in pairs_of(root):
                 root.value.append((from_plain(file, "name"), from_plain(file, Path(file).stem)))
         return root
@@ -99,21 +100,24 @@ class Shelf:
         file = f"{given}.yaml"
         return file, files(self.package).joinpath(self.folder, file).read_text(encoding="utf-8")
 
-    def _extended(self, root: yaml.MappingNode, file: str, seen: tuple[str, ...]) -> yaml.MappingNode:
+    def _extended(
+        self, root: yaml.MappingNode, file: str, seen: tuple[str, ...], reader: Reader
+    ) -> yaml.MappingNode:
         """A root laid over that of the file that it names."""
         _, node = pairs_of(root).get("extends", (None, None))
-        if not isinstance(node, yaml.ScalarNode) or not node.value:
+        if node is None or not isinstance(plain(node), str):
             return root
         try:
-            base = self._root(node.value, Path(file).parent, seen)
-        except FileMistakes:
-            raise
+            base = self._root(node.value, Path(file).parent, seen, reader)
         except ValueError as error:
-            raise FileMistakes([f"{place(node)}: extends: {error}"]) from error
+            for line in str(error).splitlines():
+                reader.complain(node, "extends", line)
+            return root
         if not isinstance(base, yaml.MappingNode):
+            reader.complain(base, "", "must be a mapping of fields")
             return root
         inherited = [(key, value) for key, value in base.value if key.value not in _OWN_KEYS]
         kept = yaml.MappingNode(base.tag, inherited, base.start_mark, base.end_mark)
-        merged = laid_over(kept, root, self.item_names)
+        merged = laid_over(kept, root, self.item_names, reader.complain)
         assert isinstance(merged, yaml.MappingNode)
         return merged
