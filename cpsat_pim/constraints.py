@@ -196,7 +196,7 @@ _PARTS = {
     "order": Field(kind=ORDERS),
     "stored": Field(kind=_STORED),
     "layout": Field(kind=table_of(Tensor, layout_kind)),
-    "dataflow": Field(kind=Value(one_of(*Dataflow))),
+    "dataflow": Field(kind=Value(one_of(*(flow.value for flow in Dataflow)))),
 }
 
 

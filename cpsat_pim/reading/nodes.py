@@ -165,6 +165,10 @@ def _mapping(pairs: list[tuple[yaml.Node, yaml.Node]], like: yaml.Node) -> yaml.
 # --- Plain data to nodes ---------------------------------------------------------------------------------------------
 
 
+#: JSON's words, as Python writes them, and YAML's.
+_NOT_FINITE = {"NaN": ".nan", "Infinity": ".inf", "-Infinity": "-.inf"}
+
+
 def from_plain(file: str, data: Any) -> yaml.Node:
     """Nodes of plain data such as JSON's: they know their file, but no lines."""
     mark = yaml.Mark(file, 0, -1, -1, None, 0)
@@ -175,6 +179,7 @@ def from_plain(file: str, data: Any) -> yaml.Node:
         return yaml.SequenceNode("tag:yaml.org,2002:seq", [from_plain(file, item) for item in data], mark, mark)
     style = '"' if isinstance(data, str) else None
     text = data if isinstance(data, str) else json.dumps(data, default=str)
+    text = text if style else _NOT_FINITE.get(text, text)
     return yaml.ScalarNode("tag:yaml.org,2002:str", text, mark, mark, style)
 
 

@@ -198,10 +198,16 @@ def test_levels_are_read_inner_to_outer(write):
         ("multicast: 1", "12: multicast: must be true or false (got 1)"),
         ("multicast: yes", "12: multicast: must be true or false (got yes)"),
         ("activation_energy: .nan", "20: activation_energy: must be a finite number of at least 0 (got .nan)"),
-        ("activation_energy: -1 pJ", "20: activation_energy: must be a finite number of at least 0 (got -1 pJ = -0.001 nJ)"),
+        (
+            "activation_energy: -1 pJ",
+            "20: activation_energy: must be a finite number of at least 0 (got -1 pJ = -0.001 nJ)",
+        ),
         ("activation_energy: 1 pj", "20: activation_energy: has the unknown unit 'pj' (got 1 pj); did you mean pJ?"),
         ("activation_energy: 1 ns", "20: activation_energy: must be in nJ, not in ns (got 1 ns)"),
-        ("activation_energy: much", "20: activation_energy: must be a number, or one with a unit such as nJ (got much)"),
+        (
+            "activation_energy: much",
+            "20: activation_energy: must be a number, or one with a unit such as nJ (got much)",
+        ),
         (
             "activation_energy: 0.12345678901234567891",
             "20: activation_energy: comes to 12345678901234567891/100000000000000000000, which no decimal number of "
