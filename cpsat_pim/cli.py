@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
+    from cpsat_pim.mapping import Mapping
     from cpsat_pim.report.jsonfile import MappedLayer
     from cpsat_pim.result import Objective, SolvedNetwork
     from cpsat_pim.verify import Disagreement
@@ -25,7 +26,7 @@ proven, or it has no mapping; 2 bad input; 3 prediction and simulation disagree;
 
 
 class InputError(Exception):
-    """What the user gave cannot be used; the message is one line."""
+    """What the user gave cannot be used; the message is one line, or a line for each mistake of a file."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,7 +38,11 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except InputError as error:
-        print(f"{PROGRAM}: error: {_one_line(str(error))}", file=sys.stderr)
+        for line in str(error).splitlines() or [""]:
+            print(f"{PROGRAM}: error: {_one_line(line)}", file=sys.stderr)
+        return BAD_INPUT
+    except OverflowError as error:
+        print(f"{PROGRAM}: error: a figure is too large to be counted in 64 bits: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print(f"{PROGRAM}: interrupted", file=sys.stderr)
@@ -71,6 +76,7 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_map(commands)
     _add_simulate(commands)
+    _add_schema(commands)
     _add_command(commands, "networks", "list the networks that come with the package", list_networks)
     _add_command(commands, "archs", "list the architectures that come with the package", list_archs)
     return parser
@@ -88,6 +94,7 @@ def _add_run(commands: Any) -> None:
     parser = _add_command(commands, "run", "map the layers of a network", run_network)
     parser.add_argument("network", metavar="NETWORK|FILE", help="a name (see `networks`) or a .yaml file")
     parser.add_argument("--layers", metavar="A,B", help="only the layers of these names")
+    parser.add_argument("--start-from", metavar="FILE", help="mappings to start from: .yaml, or results as .json")
     _add_solve_options(parser)
     parser.add_argument("--nest", action="store_true", help="print the loop nest of every mapping, too")
 
@@ -98,13 +105,19 @@ def _add_map(commands: Any) -> None:
         "shape", metavar="SHAPE", help="loop bounds R S P Q C K N G (1 if absent), stride, dilation: R=3,S=3,stride=2"
     )
     _add_solve_options(parser)
-    parser.set_defaults(layers=None, nest=True)
+    parser.set_defaults(layers=None, start_from=None, nest=True)
 
 
 def _add_simulate(commands: Any) -> None:
-    parser = _add_command(commands, "simulate", "simulate mappings that `--json` wrote, or a reproducer", simulate_file)
-    parser.add_argument("file", metavar="FILE.json", help="written by `run --json` or `map --json`, or a reproducer")
+    parser = _add_command(commands, "simulate", "simulate the mappings of a file, or a reproducer", simulate_file)
+    parser.add_argument("file", metavar="FILE", help="results of `--json`, a mapping file (.yaml), or a reproducer")
     parser.add_argument("--layer", metavar="NAME", help="only the layer of this name")
+    parser.add_argument("--constraints", metavar="FILE", help="tell what of these constraints (.yaml) is not kept")
+
+
+def _add_schema(commands: Any) -> None:
+    parser = _add_command(commands, "schema", "print the JSON Schema of a kind of file, for editors", print_schema)
+    parser.add_argument("kind", choices=("arch", "network", "mapping", "constraints"))
 
 
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +130,7 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add("--jobs", metavar="N", type=_jobs, default=_cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add("--seed", metavar="N", type=_seed, default=0, help="of the solver (%(default)s)")
     add("--json", metavar="FILE", help="write the results to a file, too (docs/json.md)")
+    add("--mapping", metavar="FILE.yaml", help="write the mappings to a file that can be edited and fed back")
 
 
 def _checked(convert: Callable[[str], _T], holds: Callable[[_T], bool], rule: str) -> Callable[[str], _T]:
@@ -152,8 +166,9 @@ def run_network(arguments: argparse.Namespace) -> int:
     """`run`: every layer of a network, or some."""
     from cpsat_pim.workload.network import read_network
 
-    network = _selected(_given(lambda: read_network(arguments.network)), arguments.layers)
-    return _solve_and_report(network, arguments)
+    network = _given(lambda: read_network(arguments.network))
+    starts = _read_starts(network, arguments.start_from)
+    return _solve_and_report(_selected(network, arguments.layers), arguments, starts)
 
 
 def map_layer(arguments: argparse.Namespace) -> int:
@@ -165,24 +180,33 @@ def map_layer(arguments: argparse.Namespace) -> int:
     return _solve_and_report(Network(name=arguments.shape, layers=(node,)), arguments)
 
 
-def _solve_and_report(network: "Network", arguments: argparse.Namespace) -> int:
+def _solve_and_report(
+    network: "Network", arguments: argparse.Namespace, starts: "dict[str, Mapping] | None" = None
+) -> int:
     """Check all that was given, solve, report, and say how it went."""
     from cpsat_pim.verify import Disagreement
 
     arch, objective = _read_arch(arguments.arch), _read_objective(arguments)
     _check_layers_fit(network, arch)
-    _check_json_path(arguments.json)
+    _check_starts(network, arch, starts or {})
+    _check_path(arguments.json)
+    _check_path(arguments.mapping)
     try:
-        solved = _solve(network, arch, objective, arguments)
+        solved = _solve(network, arch, objective, arguments, starts or {})
     except Disagreement as disagreement:
         return _report_disagreement(disagreement)
     _print_solved(solved, arguments.nest)
     _write_json(solved, arguments.json)
+    _write_mappings(solved, arguments.mapping)
     return _verdict(network, solved)
 
 
 def _solve(
-    network: "Network", arch: "PIMArchitecture", objective: "Objective", arguments: argparse.Namespace
+    network: "Network",
+    arch: "PIMArchitecture",
+    objective: "Objective",
+    arguments: argparse.Namespace,
+    starts: "dict[str, Mapping]",
 ) -> "SolvedNetwork":
     from concurrent.futures.process import BrokenProcessPool
 
@@ -201,6 +225,7 @@ def _solve(
                 seed=arguments.seed,
                 jobs=arguments.jobs,
                 report=report,
+                starts=starts,
             )
     except BrokenProcessPool as error:
         raise InputError("a worker process was killed; if memory is short, try fewer --jobs") from error
@@ -221,10 +246,23 @@ def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
 def _write_json(solved: "SolvedNetwork", path: str | None) -> None:
     from cpsat_pim.report.jsonfile import to_document, write_document
 
-    if path is None:
-        return
+    if path is not None:
+        _written(path, lambda: write_document(to_document(solved), path))
+
+
+def _write_mappings(solved: "SolvedNetwork", path: str | None) -> None:
+    from cpsat_pim.mapping_file import format_mapping_file
+    from cpsat_pim.report.jsonfile import write_text
+
+    if path is not None:
+        mapped = [(node.name, node.solved.workload, node.solved.mapping) for node in solved.layers]
+        kept = [(name, layer, mapping) for name, layer, mapping in mapped if mapping is not None]
+        _written(path, lambda: write_text(format_mapping_file(solved.arch, kept), path))
+
+
+def _written(path: str, write: Callable[[], None]) -> None:
     try:
-        write_document(to_document(solved), path)
+        write()
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
@@ -273,7 +311,19 @@ def simulate_file(arguments: argparse.Namespace) -> int:
     if arguments.layer is not None:
         _check_names([arguments.layer], [case.layer.name for case in cases], arguments.file)
         cases = [case for case in cases if case.layer.name == arguments.layer]
+    if arguments.constraints is not None:
+        _note_violations(cases, arguments.constraints)
     return max([_simulate(case, arguments.file) for case in cases])
+
+
+def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
+    """Say on stderr which constraints the mappings do not keep."""
+    from cpsat_pim.constraints import check_constraints, read_constraints
+
+    constraints = _given(lambda: read_constraints(path))
+    for case in cases:
+        for problem in check_constraints(case.mapping, constraints.of(case.layer.name)):
+            _note(f"{case.layer.name}: {problem}")
 
 
 def _simulate(case: "MappedLayer", file: str) -> int:
@@ -302,6 +352,19 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     if not wrong and not stale:
         print(f"{name}: all exact figures are equal, simulated and predicted")
     return DISAGREEMENT if wrong or stale else OK
+
+
+# --- schema ----------------------------------------------------------------------------------------------------------
+
+
+def print_schema(arguments: argparse.Namespace) -> int:
+    """`schema`."""
+    import json
+
+    from cpsat_pim.schema import schema_of
+
+    print(json.dumps(schema_of(arguments.kind), indent=1))
+    return OK
 
 
 # --- networks, archs -------------------------------------------------------------------------------------------------
@@ -364,6 +427,31 @@ def _selected(network: "Network", layers: str | None) -> "Network":
     return evolve(network, layers=chosen)
 
 
+def _read_starts(network: "Network", path: str | None) -> "dict[str, Mapping]":
+    """The mappings of `--start-from` by the names of layers."""
+    from cpsat_pim.report.jsonfile import read_mappings
+
+    if path is None:
+        return {}
+    starts = _given(lambda: read_mappings(path))
+    _check_names(list(starts), [node.name for node in network.layers], f"{path}: {network.name}")
+    return starts
+
+
+def _check_starts(network: "Network", arch: "PIMArchitecture", starts: "dict[str, Mapping]") -> None:
+    """Every mapping to start from is legal."""
+    from cpsat_pim.check import check_mapping
+
+    problems = [
+        f"--start-from: {node.name} on {arch.name}: {problem}"
+        for node in network.layers
+        if node.name in starts
+        for problem in check_mapping(node.workload, arch, starts[node.name])
+    ]
+    if problems:
+        raise InputError("\n".join(problems))
+
+
 def _check_names(names: list[str], known: list[str], place: str) -> None:
     """Every name is that of a layer."""
     for name in names:
@@ -390,7 +478,7 @@ def _check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
             raise InputError(f"{node.name} on {arch.name}: {problem}")
 
 
-def _check_json_path(path: str | None) -> None:
+def _check_path(path: str | None) -> None:
     """The results can be written, known before they are there."""
     from cpsat_pim.report.jsonfile import check_writable
 

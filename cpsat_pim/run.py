@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import attrs
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork
 from cpsat_pim.verify import verify
@@ -73,9 +74,11 @@ def solve_network(
     jobs: int = 1,
     report: Report = ignore_progress,
     stop: threading.Event | None = None,
+    starts: dict[str, Mapping] | None = None,
 ) -> SolvedNetwork:
     """Every layer of a network (or those named), equal ones solved once, longest first, `jobs` at a time.
 
+    `starts` are legal mappings of some layers, by name, to start from.
     `stop`, or Ctrl-C, ends the solves that are running with the best they have; layers not begun are then absent.
 
     Raises:
@@ -86,7 +89,8 @@ def solve_network(
         raise ValueError(f"jobs: must be at least 1 (got {jobs})")
     started = time.monotonic()
     nodes = _named(network, names)
-    tasks = _tasks(nodes, arch, objective, time_limit, seed)
+    first = _starts_by_key(nodes, starts or {})
+    tasks = [attrs.evolve(task, start=first.get(task.key)) for task in _tasks(nodes, arch, objective, time_limit, seed)]
     stop = stop or threading.Event()
     run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers
     solved = run(tasks, min(jobs, len(tasks)), report, stop)
@@ -113,6 +117,7 @@ class _Task:
     objective: Objective
     time_limit: float
     seed: int
+    start: Mapping | None = None
 
     def run(self, stop: Any, report: Report) -> SolvedLayer:
         """Solve and verify."""
@@ -142,6 +147,11 @@ def _tasks(
         for key, layer in reversed(first.items())
     ]
     return sorted(tasks, key=lambda task: -task.layer.macs)
+
+
+def _starts_by_key(nodes: list[NetworkNode], starts: dict[str, Mapping]) -> dict[str, Mapping]:
+    """What equal layers start from: the mapping of the first that has one."""
+    return {_key(node): starts[node.name] for node in reversed(nodes) if node.name in starts}
 
 
 def _key(node: NetworkNode) -> str:

@@ -16,6 +16,8 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.dims import Tensor
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping_file import build_mapping, read_mapping_file
+from cpsat_pim.reading import SUFFIXES, read_plain, record_of
 from cpsat_pim.result import NetworkLayer, Objective, SolvedNetwork
 from cpsat_pim.verify import read_reproducer
 from cpsat_pim.workload import ConvWorkload
@@ -77,7 +79,15 @@ def write_document(document: dict[str, Any], path: str | Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+    write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", path)
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Write a text in one step.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     if _is_special(path):
         Path(path).write_text(text, encoding="utf-8")
         return
@@ -163,11 +173,13 @@ def _mode(target: Path) -> int:
 
 
 def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
-    """The mapped layers of a file that `--json` wrote, or the one of a reproducer.
+    """The mapped layers of a file that `--json` wrote, of a mapping file, or the one of a reproducer.
 
     Raises:
-        ValueError: it cannot be read, or something in it is missing or wrong; one line `<file>: ...`.
+        ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
     """
+    if str(path).endswith(SUFFIXES):
+        return list(_mapped_yaml(path))
     data = _read_json(Path(path))
     if "schema" not in data and "architecture" in data:
         return [_reproduced(path)]
@@ -177,6 +189,28 @@ def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
         if not isinstance(data.get(key), kind):
             raise ValueError(f"{path}: {key}: is missing or malformed")
     return list(_mapped(path, data["layers"], build_arch(str(path), data["arch"])))
+
+
+def read_mappings(path: str | Path) -> dict[str, Mapping]:
+    """The mappings of such a file by the names of layers; a mapping file need not give the machine and shapes.
+
+    Raises:
+        ValueError: see `read_mapped_layers`.
+    """
+    if str(path).endswith(SUFFIXES):
+        return {entry.name: entry.mapping for entry in read_mapping_file(path).layers}
+    return {case.layer.name: case.mapping for case in read_mapped_layers(path)}
+
+
+def _mapped_yaml(path: str | Path) -> Iterator[MappedLayer]:
+    """The layers of a mapping file that gives all that is needed to simulate them."""
+    file = read_mapping_file(path)
+    if file.arch is None:
+        raise ValueError(f"{path}: arch: is missing")
+    for entry in file.layers:
+        if entry.layer is None:
+            raise ValueError(f"{path}: layers[{entry.name}].shape: is missing, and there is no `network` that has it")
+        yield MappedLayer(layer=entry.layer, arch=file.arch, mapping=entry.mapping, recorded=None)
 
 
 def _mapped(path: str | Path, entries: list[Any], arch: PIMArchitecture) -> Iterator[MappedLayer]:
@@ -189,11 +223,8 @@ def _mapped(path: str | Path, entries: list[Any], arch: PIMArchitecture) -> Iter
         recorded = entry.get("predicted")
         if recorded is not None and not isinstance(recorded, dict):
             raise ValueError(f"{path}: {name}: predicted: must be an object or null")
-        try:
-            layer = ConvWorkload(**(entry["shape"] | {"name": name}))
-            mapping = Mapping.from_dict(entry["mapping"])
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{path}: {name}: {error}") from error
+        layer = read_plain(f"{path}: {name}: shape", entry["shape"] | {"name": name}, record_of(ConvWorkload))
+        mapping = build_mapping(f"{path}: {name}: mapping", entry["mapping"])
         yield MappedLayer(layer=layer, arch=arch, mapping=mapping, recorded=recorded)
 
 

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import Figures
+from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import LAYOUT_ORDERS, Level, Tensor
-from cpsat_pim.report.dataflow import classify_dataflow
 from cpsat_pim.result import NetworkLayer, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload.network import Network
