@@ -73,7 +73,7 @@ class OpenRows:
 @settings(max_examples=150)
 @given(cases(), st.sampled_from([0, 1, 200]))
 def test_replayed_trace_opens_the_rows_and_columns_that_are_simulated(case: Case, gap: int) -> None:
-    """Whatever the mapping: both formats hold the same accesses, and their columns and activations are simulated ones."""
+    """Whatever the mapping: both formats hold the same accesses; columns and activations of each tensor are right."""
     accesses = read_ramulator2(trace(case, "ramulator2"))
     assert read_dramsim3(trace(case, "dramsim3", gap=gap), gap) == accesses
     memory = OpenRows(case.arch)
