@@ -77,6 +77,8 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_map(commands)
     _add_simulate(commands)
     _add_schema(commands)
+    _add_trace(commands)
+    _add_export(commands)
     _add_command(commands, "networks", "list the networks that come with the package", list_networks)
     _add_command(commands, "archs", "list the architectures that come with the package", list_archs)
     return parser
@@ -120,6 +122,27 @@ def _add_schema(commands: Any) -> None:
     parser.add_argument("kind", choices=("arch", "network", "mapping", "constraints"))
 
 
+def _add_trace(commands: Any) -> None:
+    text = "write the DRAM accesses of a mapping for a cycle-accurate simulator"
+    parser = _add_command(commands, "trace", text, write_dram_trace)
+    add = parser.add_argument
+    add("file", metavar="FILE.json", help="written by `run --json` or `map --json`, or a reproducer")
+    add("--format", choices=("ramulator2", "dramsim3"), required=True, help="whose traces (docs/export.md)")
+    add("-o", "--output", metavar="FILE", required=True, help="the trace")
+    add("--layer", metavar="NAME", help="the layer, if the file holds mappings of several")
+    add("--row-bits", metavar="N", type=_row_bits, default=16, help="bits of an address for the row (%(default)s)")
+    add("--gap", metavar="N", type=_gap, default=128, help="dramsim3: cycles between accesses (%(default)s)")
+
+
+def _add_export(commands: Any) -> None:
+    parser = _add_command(commands, "export", "write mappings and their problems as Timeloop's YAML", export_mappings)
+    add = parser.add_argument
+    add("file", metavar="FILE.json", help="written by `run --json` or `map --json`, or a reproducer")
+    add("--format", choices=("timeloop",), required=True, help="whose form (docs/export.md)")
+    add("-o", "--output", metavar="DIR", required=True, help="made if need be; three files a layer")
+    add("--layer", metavar="NAME", help="only the layer of this name")
+
+
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
@@ -151,6 +174,8 @@ def _checked(convert: Callable[[str], _T], holds: Callable[[_T], bool], rule: st
 _weight = _checked(float, lambda x: 0 <= x <= 1e9, "must be a number from 0 to 1e9")
 _seconds = _checked(float, lambda x: 0 < x <= 1e7, "must be a positive number of at most 1e7")
 _jobs = _checked(int, lambda n: 1 <= n <= 1024, "must be an integer from 1 to 1024")
+_row_bits = _checked(int, lambda n: 0 <= n <= 40, "must be an integer from 0 to 40")
+_gap = _checked(int, lambda n: 0 <= n < 2**20, "must be an integer from 0 to 1048575")
 _seed = _checked(int, lambda n: 0 <= n < 2**31, "must be an integer from 0 to 2147483647")
 
 
@@ -252,7 +277,7 @@ def _write_json(solved: "SolvedNetwork", path: str | None) -> None:
 
 def _write_mappings(solved: "SolvedNetwork", path: str | None) -> None:
     from cpsat_pim.mapping_file import format_mapping_file
-    from cpsat_pim.report.jsonfile import write_text
+    from cpsat_pim.files import write_text
 
     if path is not None:
         mapped = [(node.name, node.solved.workload, node.solved.mapping) for node in solved.layers]
@@ -303,17 +328,23 @@ def _report_disagreement(disagreement: "Disagreement") -> int:
 
 def simulate_file(arguments: argparse.Namespace) -> int:
     """`simulate`: mappings from a file, each beside its prediction."""
+    cases = _read_mapped(arguments)
+    if arguments.constraints is not None:
+        _note_violations(cases, arguments.constraints)
+    return max([_simulate(case, arguments.file) for case in cases])
+
+
+def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
+    """The mapped layers of the file that is given, or the one that `--layer` names."""
     from cpsat_pim.report.jsonfile import read_mapped_layers
 
     cases = _given(lambda: read_mapped_layers(arguments.file))
     if not cases:
         raise InputError(f"{arguments.file}: holds no mapping")
-    if arguments.layer is not None:
-        _check_names([arguments.layer], [case.layer.name for case in cases], arguments.file)
-        cases = [case for case in cases if case.layer.name == arguments.layer]
-    if arguments.constraints is not None:
-        _note_violations(cases, arguments.constraints)
-    return max([_simulate(case, arguments.file) for case in cases])
+    if arguments.layer is None:
+        return cases
+    _check_names([arguments.layer], [case.layer.name for case in cases], arguments.file)
+    return [case for case in cases if case.layer.name == arguments.layer]
 
 
 def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
@@ -365,6 +396,89 @@ def print_schema(arguments: argparse.Namespace) -> int:
 
     print(json.dumps(schema_of(arguments.kind), indent=1))
     return OK
+
+
+# --- trace, export ---------------------------------------------------------------------------------------------------
+
+
+def write_dram_trace(arguments: argparse.Namespace) -> int:
+    """`trace`: the column accesses of one mapping, and what a simulator should count."""
+    from cpsat_pim.export.dramtrace import write_trace
+    from cpsat_pim.files import check_writable, replacing
+
+    case = _only_case(_read_legal(arguments), arguments.file)
+    _given(lambda: check_writable(arguments.output))
+    try:
+        with replacing(arguments.output) as file:
+            addresses = _given(
+                lambda: write_trace(
+                    *(case.layer, case.arch, case.mapping, arguments.format, file),
+                    row_bits=arguments.row_bits,
+                    gap=arguments.gap,
+                )
+            )
+    except OSError as error:
+        raise InputError(f"{arguments.output}: cannot be written: {error.strerror or error}") from error
+    _print_expected(case, str(addresses))
+    return OK
+
+
+def _print_expected(case: "MappedLayer", addresses: str) -> None:
+    """What a simulator should count that serves the accesses in order and leaves rows open."""
+    from attrs import evolve
+
+    from cpsat_pim.verify import simulate
+
+    figures = simulate(case.layer, evolve(case.arch, page_policy="open"), case.mapping)
+    print(f"addresses: {addresses}")
+    for what, counts in (("column accesses", figures.column_accesses), ("row activations", figures.row_activations)):
+        print(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
+    if case.arch.page_policy != "open":
+        _note(f"{case.arch.name} closes its rows after each scan, a trace cannot: the activations are of open rows")
+
+
+def export_mappings(arguments: argparse.Namespace) -> int:
+    """`export`: mappings with their problems and machine."""
+    from cpsat_pim.export.timeloop import write_timeloop
+
+    cases = _read_legal(arguments)
+    _check_stems([case.layer.name for case in cases], arguments.file)
+    try:
+        for case in cases:
+            for path in write_timeloop(case.layer, case.arch, case.mapping, arguments.output):
+                print(path)
+    except OSError as error:
+        raise InputError(f"{arguments.output}: cannot be written: {error.strerror or error}") from error
+    return OK
+
+
+def _read_legal(arguments: argparse.Namespace) -> list["MappedLayer"]:
+    """The mapped layers of the file that is given, if their mappings are legal."""
+    from cpsat_pim.check import check_mapping
+
+    cases = _read_mapped(arguments)
+    for case in cases:
+        for problem in check_mapping(case.layer, case.arch, case.mapping):
+            raise InputError(f"{arguments.file}: {case.layer.name}: {problem}")
+    return cases
+
+
+def _check_stems(names: list[str], file: str) -> None:
+    """No layer's files would replace another's."""
+    from cpsat_pim.files import file_stem
+
+    stems = [file_stem(name) for name in names]
+    for stem in stems:
+        if stems.count(stem) > 1:
+            raise InputError(f"{file}: {stems.count(stem)} layers have the file name {stem!r}, choose one with --layer")
+
+
+def _only_case(cases: list["MappedLayer"], file: str) -> "MappedLayer":
+    """The one mapping that there is to choose from."""
+    if len(cases) > 1:
+        names = [case.layer.name for case in cases]
+        raise InputError(f"{file}: holds {len(cases)} mappings, choose one with --layer{_hint('', names)}")
+    return cases[0]
 
 
 # --- networks, archs -------------------------------------------------------------------------------------------------
@@ -480,7 +594,7 @@ def _check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
 
 def _check_path(path: str | None) -> None:
     """The results can be written, known before they are there."""
-    from cpsat_pim.report.jsonfile import check_writable
+    from cpsat_pim.files import check_writable
 
     if path is not None:
         _given(lambda: check_writable(path))

@@ -8,14 +8,17 @@ import numpy as np
 from attrs import frozen
 
 import tracesim
+import tracesim.stream
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.check import check_mapping
 from cpsat_pim.cost import Figures, Prediction, access_energies_fj, predict, rate
 from cpsat_pim.dims import Dim, Level
+from cpsat_pim.files import file_stem
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.units import to_fj
 from cpsat_pim.workload import ConvWorkload
+from tracesim.stream import ColumnStream
 
 #: Version of the reproducer's format.
 VERSION = 1
@@ -100,6 +103,11 @@ def simulate(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Fi
     )
 
 
+def stream_columns(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> ColumnStream:
+    """Every column access of a mapping in the order in which its loop nest makes them, as what `simulate` counts."""
+    return tracesim.stream.stream_columns(_nest(layer, mapping), _placement(mapping), _device(arch))
+
+
 def _nest(layer: ConvWorkload, mapping: Mapping) -> tracesim.Nest:
     """The mapping as an explicit loop nest."""
     loops = [(m, d, mapping.temporal[m][d]) for m in reversed(Level) for d in mapping.order[m]]
@@ -156,7 +164,7 @@ def write_reproducer(disagreement: Disagreement, directory: str | Path) -> Path:
         "predicted": disagreement.predicted.to_dict(),
         "simulated": simulated.to_dict() if simulated else None,
     }
-    path = Path(directory) / f"disagreement-{_file_stem(disagreement.layer.name)}.json"
+    path = Path(directory) / f"disagreement-{file_stem(disagreement.layer.name)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return path
@@ -198,8 +206,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict) or data.get("version") != VERSION:
         raise ValueError(f"{path}: is no reproducer of version {VERSION}")
     return data
-
-
-def _file_stem(name: str) -> str:
-    """A layer's name without what a file's may not have."""
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)

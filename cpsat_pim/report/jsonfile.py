@@ -1,10 +1,6 @@
 """Results as JSON, schema 1 (docs/json.md), written whole or not at all, and read back as mapped layers."""
 
-import contextlib
 import json
-import os
-import stat
-import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +11,7 @@ from attrs import frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.dims import Tensor
+from cpsat_pim.files import write_text
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import build_mapping, read_mapping_file
 from cpsat_pim.reading import SUFFIXES, read_plain, record_of
@@ -54,25 +51,6 @@ def to_document(network: SolvedNetwork) -> dict[str, Any]:
     }
 
 
-def check_writable(path: str | Path) -> None:
-    """Fail before an hour of solving rather than after it.
-
-    Raises:
-        ValueError: a file cannot be written there.
-    """
-    try:
-        if _is_special(path):
-            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-            return
-        if Path(path).is_dir():
-            raise IsADirectoryError(None, "is a directory")
-        handle, probe = tempfile.mkstemp(dir=_target(path).parent, prefix=".cpsat_pim-")
-        os.close(handle)
-        os.unlink(probe)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
-
-
 def write_document(document: dict[str, Any], path: str | Path) -> None:
     """Write a document in one step: a reader sees the old file or the new one, never a part.
 
@@ -80,28 +58,6 @@ def write_document(document: dict[str, Any], path: str | Path) -> None:
         OSError: it cannot be written.
     """
     write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", path)
-
-
-def write_text(text: str, path: str | Path) -> None:
-    """Write a text in one step.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    if _is_special(path):
-        Path(path).write_text(text, encoding="utf-8")
-        return
-    target = _target(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".cpsat_pim-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, _mode(target))
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
 
 
 def _layer_data(node: NetworkLayer) -> dict[str, Any]:
@@ -144,29 +100,6 @@ def _totals(network: SolvedNetwork) -> dict[str, Any]:
         "seconds": round(network.seconds, 3),
         "interrupted": network.interrupted,
     }
-
-
-def _is_special(path: str | Path) -> bool:
-    """A pipe or device, such as /dev/stdout: written to, not replaced."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-
-
-def _target(path: str | Path) -> Path:
-    """Where a link leads, so that the link stays one."""
-    return Path(os.path.realpath(path))
-
-
-def _mode(target: Path) -> int:
-    """The permissions of the file that is replaced, or those that a new file gets."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------
