@@ -2,12 +2,14 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
+    from cpsat_pim.importers import ImportedNetwork
     from cpsat_pim.report.jsonfile import MappedLayer
     from cpsat_pim.result import Objective, SolvedNetwork
     from cpsat_pim.verify import Disagreement
@@ -70,6 +72,7 @@ def _build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_map(commands)
+    _add_import(commands)
     _add_simulate(commands)
     _add_command(commands, "networks", "list the networks that come with the package", list_networks)
     _add_command(commands, "archs", "list the architectures that come with the package", list_archs)
@@ -86,7 +89,10 @@ def _add_command(commands: Any, name: str, text: str, command: Callable[[argpars
 
 def _add_run(commands: Any) -> None:
     parser = _add_command(commands, "run", "map the layers of a network", run_network)
-    parser.add_argument("network", metavar="NETWORK|FILE", help="a name (see `networks`) or a .yaml file")
+    parser.add_argument(
+        "network", metavar="NETWORK|FILE", help="a name (see `networks`), a .yaml file, or a model that `import` takes"
+    )
+    _add_model_options(parser)
     parser.add_argument("--layers", metavar="A,B", help="only the layers of these names")
     _add_solve_options(parser)
     parser.add_argument("--nest", action="store_true", help="print the loop nest of every mapping, too")
@@ -99,6 +105,21 @@ def _add_map(commands: Any) -> None:
     )
     _add_solve_options(parser)
     parser.set_defaults(layers=None, nest=True)
+
+
+def _add_import(commands: Any) -> None:
+    parser = _add_command(commands, "import", "write the network of a model as YAML", import_model)
+    text = "an .onnx file, an exported .pt2 program, or a Python function as module:function"
+    parser.add_argument("model", metavar="MODEL", help=text)
+    _add_model_options(parser)
+    parser.add_argument("-o", "--output", metavar="FILE.yaml", help="the file to write (standard output)")
+
+
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    text = "what to do about a model's operators that cannot be mapped (%(default)s)"
+    add("--bind", metavar="NAME=N", type=_binding, action="append", default=[], help="size of an open dim of a model")
+    add("--unsupported", choices=("error", "skip"), default="error", help=text)
 
 
 def _add_simulate(commands: Any) -> None:
@@ -140,6 +161,14 @@ _jobs = _checked(int, lambda n: 1 <= n <= 1024, "must be an integer from 1 to 10
 _seed = _checked(int, lambda n: 0 <= n < 2**31, "must be an integer from 0 to 2147483647")
 
 
+def _binding(text: str) -> tuple[str, int]:
+    """`batch=1`."""
+    name, _, size = text.rpartition("=")
+    if not name or not re.fullmatch(r"[1-9][0-9]{0,8}", size):
+        raise argparse.ArgumentTypeError(f"must be a name and a size below 10^9, like batch=1 (got {text!r})")
+    return name, int(size)
+
+
 def _cpus() -> int:
     """CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -150,10 +179,7 @@ def _cpus() -> int:
 
 def run_network(arguments: argparse.Namespace) -> int:
     """`run`: every layer of a network, or some."""
-    from cpsat_pim.workload.network import read_network
-
-    network = _selected(_given(lambda: read_network(arguments.network)), arguments.layers)
-    return _solve_and_report(network, arguments)
+    return _solve_and_report(_selected(_read_network(arguments), arguments.layers), arguments)
 
 
 def map_layer(arguments: argparse.Namespace) -> int:
@@ -304,6 +330,44 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     return DISAGREEMENT if wrong or stale else OK
 
 
+# --- import ----------------------------------------------------------------------------------------------------------
+
+
+def import_model(arguments: argparse.Namespace) -> int:
+    """`import`: a model's network to a file, or to standard output."""
+    from cpsat_pim.report.jsonfile import write_text
+    from cpsat_pim.report.text import open_console, print_networks
+    from cpsat_pim.workload.network import format_network
+
+    imported = _import(arguments.model, arguments)
+    binding = "".join(f", {name}={size}" for name, size in arguments.bind)
+    left_out = [f"Left out: {line}" for line in imported.summary]
+    text = format_network(imported.network, f"Imported from {arguments.model}{binding}.", *left_out)
+    if arguments.output is None:
+        sys.stdout.write(text)
+        return OK
+    try:
+        write_text(text, arguments.output)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{arguments.output}: cannot be written: {reason}") from error
+    print_networks(open_console(sys.stdout), [imported.network])
+    return OK
+
+
+def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
+    """A model's network; on stderr what is not in it."""
+    from cpsat_pim.importers import import_network
+
+    bind = dict(arguments.bind)
+    if len(bind) < len(arguments.bind):
+        raise InputError("--bind: a name is given twice")
+    imported = _given(lambda: import_network(model, bind, skip_unsupported=arguments.unsupported == "skip"))
+    for line in imported.summary:
+        _note(f"left out {line}")
+    return imported
+
+
 # --- networks, archs -------------------------------------------------------------------------------------------------
 
 
@@ -334,6 +398,18 @@ def _given(read: Callable[[], _T]) -> _T:
         return read()
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def _read_network(arguments: argparse.Namespace) -> "Network":
+    """A network by name, from a file, or of a model."""
+    from cpsat_pim.importers import is_model
+    from cpsat_pim.workload.network import read_network
+
+    if is_model(arguments.network):
+        return _import(arguments.network, arguments).network
+    if arguments.bind:
+        raise InputError("--bind is for models; the sizes of a network file are in it")
+    return _given(lambda: read_network(arguments.network))
 
 
 def _read_arch(name: str) -> "PIMArchitecture":

@@ -72,12 +72,20 @@ def check_writable(path: str | Path) -> None:
 
 
 def write_document(document: dict[str, Any], path: str | Path) -> None:
-    """Write a document in one step: a reader sees the old file or the new one, never a part.
+    """Write a document in one step.
 
     Raises:
         OSError: it cannot be written.
     """
-    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+    write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", path)
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Write a file in one step: a reader sees the old file or the new one, never a part.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     if _is_special(path):
         Path(path).write_text(text, encoding="utf-8")
         return
