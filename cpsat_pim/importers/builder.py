@@ -75,9 +75,8 @@ class NetworkBuilder:
         dilation: Sequence[int],
     ) -> Parts:  # fmt: skip
         """A convolution."""
-        return self._layer(
-            name, convolution(data.shape, weight.shape, out, groups, stride, dilation), data.parts, weight.parts
-        )
+        shape = convolution(data.shape, weight.shape, out, groups, stride, dilation)
+        return self._layer(name, shape, data.parts, weight.parts)
 
     def transposed_convolution(
         self, name: str, data: Operand, weight: Operand, out: Shape, groups: int, stride: Sequence[int],
@@ -115,9 +114,15 @@ class NetworkBuilder:
         return self._layer(name, shape, left.parts, right.parts)
 
     def attention(self, name: str, query: Operand, key: Operand, value: Operand, *others: Parts) -> Parts:
-        """Scores and context of [..., heads, rows, channels]; several query heads may share one of the others."""
+        """Scores and context of [..., heads, rows, channels]; several query heads may share one of the others.
+
+        Raises:
+            Unmappable: it is not as many for each of the others.
+        """
         *batch, heads, rows, channels = query.shape
         shared = key.shape[-3]
+        if heads % shared:
+            raise Unmappable(f"{heads} query heads on {shared} others")
         query = Operand((*batch, shared, heads // shared, rows, channels), query.parts)
         key, value = (Operand((*o.shape[:-2], 1, *o.shape[-2:]), o.parts) for o in (key, value))
         scores = self.matmul(f"{name}.scores", query, Operand(transposed(key.shape), key.parts))

@@ -12,7 +12,7 @@ from onnx import helper, inliner
 
 from cpsat_pim.importers.binding import check_bound
 from cpsat_pim.importers.builder import FED, NetworkBuilder, Operand, Parts
-from cpsat_pim.importers.onnx_shapes import SHAPE_READERS, OnnxShapes, open_dims
+from cpsat_pim.importers.onnx_shapes import SHAPE_READERS, OnnxShapes, domain_of, open_dims, subgraphs
 from cpsat_pim.importers.products import Unmappable
 
 #: Where I and W stand among the inputs of a product.
@@ -92,7 +92,7 @@ def _in_order(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     try:
         sorter.prepare()
     except CycleError as error:
-        names = " -> ".join(_name(nodes[index]) for index in reversed(error.args[1]))
+        names = " -> ".join(_name(nodes[index]) for index in error.args[1])
         raise ValueError(f"the graph has a cycle: {names}") from error
     ready: list[int] = []
     while sorter.is_active():
@@ -111,7 +111,13 @@ def _dependencies(nodes: Sequence[onnx.NodeProto]) -> dict[int, set[int]]:
             if name in writers:
                 raise ValueError(f"{_name(nodes[writers[name]])} and {_name(node)} both write {name!r}")
             writers[name] = index
-    return {index: {writers[name] for name in node.input if name in writers} for index, node in enumerate(nodes)}
+    return {index: {writers[name] for name in _reads(node) if name in writers} for index, node in enumerate(nodes)}
+
+
+def _reads(node: onnx.NodeProto) -> list[str]:
+    """The tensors that a node reads, those that its graphs take from outside included."""
+    inner = (name for graph in subgraphs(node) for other in graph.node for name in _reads(other))
+    return [*node.input, *inner]
 
 
 def _name(node: onnx.NodeProto) -> str:
@@ -156,12 +162,12 @@ class _Trace:
             parts = self._result(node)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a malformed node may lead to
             raise ValueError(f"{_name(node)} ({node.op_type}): {error}") from error
-        self._parts |= dict.fromkeys(node.output, parts)
+        self._parts |= dict.fromkeys(filter(None, node.output), parts)
 
     def _result(self, node: onnx.NodeProto) -> Parts:
         """The parts of a node's results."""
-        read = [self._parts.get(name, ()) for name in node.input]
-        kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+        read = [self._parts.get(name, ()) for name in _reads(node)]
+        kind = ".".join(filter(None, (domain_of(node), node.op_type)))
         if kind in _WITHOUT_DATA:
             return ()
         if kind == "Concat":

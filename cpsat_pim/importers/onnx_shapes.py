@@ -29,7 +29,7 @@ class OnnxShapes:
 
     def __init__(self, model: onnx.ModelProto, bind: Mapping[str, int]) -> None:
         self._opsets = list(model.opset_import)
-        self._versions = {opset.domain: opset.version for opset in self._opsets}
+        self._versions = {domain_of(opset): opset.version for opset in self._opsets}
         self._declared = {info.name: info for info in (*model.graph.value_info, *model.graph.output)}
         self._bind = bind
         self._types: dict[str, onnx.TypeProto] = {}
@@ -88,13 +88,14 @@ class OnnxShapes:
         self._fold(node)
 
     def _inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
-        """Types by ONNX's own rules; none for an operator that it does not know."""
+        """Types by ONNX's own rules; none for an operator that it does not know, or that has graphs of its own."""
         known = {name: self._types[name] for name in node.input if name in self._types}
         values = {name: self._values[name] for name in node.input if name in self._values}
-        if len(known) < len({*node.input} - {""}) or not defs.has(node.op_type, node.domain):
+        domain = domain_of(node)
+        if len(known) < len({*node.input} - {""}) or not defs.has(node.op_type, domain) or [*subgraphs(node)]:
             return {}
         try:
-            schema = defs.get_schema(node.op_type, self._versions.get(node.domain, 1), node.domain)
+            schema = defs.get_schema(node.op_type, self._versions.get(domain, 1), domain)
             outputs = shape_inference.infer_node_outputs(schema, node, known, values, opset_imports=self._opsets)
         except Exception as error:  # one of a dozen classes of the compiled library, without a common base
             raise ValueError(str(error)) from error
@@ -102,12 +103,13 @@ class OnnxShapes:
 
     def _fold(self, node: onnx.NodeProto) -> None:
         """The values of a node's results if they are small and all that it reads is known."""
-        given = self._given(node)
         sizes = [_sizes(self._types.get(name)) for name in node.output]
-        if given is None or any(size is None or math.prod(size) > _SMALL_ELEMS for size in sizes):
+        if any(size is None or math.prod(size) > _SMALL_ELEMS for size in sizes):
             return
-        with contextlib.suppress(Exception):  # an evaluator's complaint: the values stay unknown, as without it
-            for name, value in zip(node.output, _evaluated(node, given, self._opsets), strict=True):
+        with contextlib.suppress(Exception):  # no evaluator, or data left out of the file: the values stay unknown
+            given = self._given(node)
+            values = () if given is None else _evaluated(node, given, self._opsets)
+            for name, value in zip(node.output, values, strict=False):
                 self.define(numpy_helper.from_array(np.asarray(value), name))
 
     def _given(self, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
@@ -118,6 +120,17 @@ class OnnxShapes:
         if not {*node.input} - {""} <= self._values.keys() or not (node.input or node.op_type == "Constant"):
             return None
         return {name: numpy_helper.to_array(self._values[name]) for name in node.input if name}
+
+
+def domain_of(owner: onnx.NodeProto | onnx.OperatorSetIdProto) -> str:
+    """The domain of an operator or a set of them; ONNX's own has two names."""
+    return "" if owner.domain == "ai.onnx" else str(owner.domain)
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs that a branch or loop runs."""
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs
 
 
 def open_dims(name: str, kind: onnx.TypeProto) -> Iterator[tuple[onnx.TensorShapeProto.Dimension, tuple[str, ...]]]:

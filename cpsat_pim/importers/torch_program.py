@@ -6,12 +6,13 @@ as the model has them. Parameters need no data.
 
 import importlib
 import inspect
+import io
 import logging
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from typing import Any
 
@@ -71,7 +72,7 @@ def trace_program(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -
     """
     if not os.path.isfile(path):
         raise ValueError("cannot be read: No such file or directory")
-    with _complaining("is not a program that torch.export saved, or is damaged"):
+    with _quietly(), _complaining("is not a program that torch.export saved, or is damaged"):
         program = torch.export.load(path)
     _follow(program, bind, builder)
 
@@ -91,7 +92,7 @@ def trace_function(name: str, bind: Mapping[str, int], builder: NetworkBuilder) 
     if not (isinstance(built, tuple) and len(built) == 2 and isinstance(built[0], torch.nn.Module)):
         raise ValueError("must return a torch.nn.Module and a tuple of its inputs")
     module, inputs = built
-    with _complaining("cannot be exported"):
+    with _quietly(), _complaining("cannot be exported"):
         program = torch.export.export(module.eval(), inputs if isinstance(inputs, tuple) else (inputs,))
     _follow(program, {}, builder)
 
@@ -122,22 +123,30 @@ def _check_arguments(build: Callable[..., Any], bind: Mapping[str, int]) -> None
 
 @contextmanager
 def _complaining(problem: str) -> Iterator[None]:
-    """Do something quietly; whatever goes wrong in PyTorch or in the user's code becomes one line."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # PyTorch logs the tracebacks of what it raises
+    """Whatever goes wrong in PyTorch or in the user's code becomes one line; what they print goes to stderr."""
     try:
-        with warnings.catch_warnings(action="ignore"):
+        with redirect_stdout(sys.stderr):
             yield
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), "")
         raise ValueError(f"{problem}: {type(error).__name__}: {reason}") from error
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the warnings, tracebacks and graphs that PyTorch prints beside what it raises."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(action="ignore"), redirect_stderr(io.StringIO()):
+            yield
     finally:
         logging.disable(disabled)
 
 
 def _follow(program: torch.export.ExportedProgram, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
     """Every operator of a program, in its order."""
-    with _complaining("cannot be decomposed"):
+    with _quietly(), _complaining("cannot be decomposed"):
         program = program.run_decompositions(_decompositions())
     trace = _Trace(program, bind, builder)
     for node in program.graph.nodes:
