@@ -146,8 +146,9 @@ class NetworkBuilder:
         return _unique(part for parts in operands for part in parts)
 
     def leave_out(self, kind: str, name: str, *operands: Parts) -> Parts:
-        """Pass an operator by that computes but is no layer."""
-        self.left_out.append(LeftOut(kind, _spelled(name)))
+        """Pass an operator by that computes but is no layer; of constants alone it is computed beforehand."""
+        if any(operands):
+            self.left_out.append(LeftOut(kind, _spelled(name)))
         return self.merge(*operands)
 
     # Layers

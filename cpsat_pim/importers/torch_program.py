@@ -51,13 +51,14 @@ _PASSING_TAGS = {torch.Tag.pointwise, torch.Tag.reduction, torch.Tag.view_copy}
 
 _OTHER_PASSING = """
 _adaptive_avg_pool2d _adaptive_avg_pool3d _embedding_bag _fused_rms_norm _log_softmax _native_batch_norm_legit
-_native_batch_norm_legit_no_training _safe_softmax _softmax _to_copy _unsafe_view adaptive_avg_pool1d
-adaptive_max_pool2d avg_pool1d avg_pool2d avg_pool3d col2im constant_pad_nd copy cummax cumprod cumsum embedding flip
-gather im2col index index_add index_copy index_put index_select masked_scatter max_pool2d max_pool2d_with_indices
-max_pool3d_with_indices native_dropout native_group_norm native_layer_norm nonzero reflection_pad1d reflection_pad2d
-reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d replication_pad3d scatter scatter_add
-scatter_reduce select_scatter sort topk tril triu upsample_bicubic2d upsample_bilinear2d upsample_linear1d
-upsample_nearest1d upsample_nearest2d
+_native_batch_norm_legit_functional _native_batch_norm_legit_no_training _safe_softmax _softmax _to_copy _unsafe_view
+_upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d adaptive_avg_pool1d
+adaptive_max_pool2d avg_pool1d avg_pool2d avg_pool3d bucketize col2im constant_pad_nd copy cummax cumprod cumsum
+embedding flip gather im2col index index_add index_copy index_put index_select masked_scatter max_pool2d
+max_pool2d_with_indices max_pool3d_with_indices native_batch_norm native_dropout native_group_norm native_layer_norm
+nonzero reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d
+replication_pad3d scatter scatter_add scatter_reduce searchsorted select_scatter sort topk tril triu upsample_bicubic2d
+upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
 """
 
 #: Core operators without such a tag that are no products.

@@ -87,6 +87,14 @@ def test_product_of_constants_is_no_layer():
         chain.network("x")
 
 
+def test_operator_of_constants_is_not_missed():
+    """It can be computed beforehand, too, whatever it is."""
+    chain = Chain()
+    assert chain.leave_out("Det", "d", (), ()) == ()
+    assert chain.leave_out("Det", "e", (), FED) == FED
+    assert [operator.name for operator in chain.left_out] == ["e"]
+
+
 def test_constant_left_operand_is_the_weights():
     """[8, 3] weights x [3, 5] data are five rows of three channels to eight."""
     chain = Chain()
