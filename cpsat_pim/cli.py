@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
     from cpsat_pim.mapping import Mapping
+    from cpsat_pim.importers import ImportedNetwork
     from cpsat_pim.report.jsonfile import MappedLayer
     from cpsat_pim.result import Objective, SolvedNetwork
     from cpsat_pim.verify import Disagreement
@@ -75,6 +77,7 @@ def _build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands)
     _add_map(commands)
+    _add_import(commands)
     _add_simulate(commands)
     _add_schema(commands)
     _add_trace(commands)
@@ -94,7 +97,10 @@ def _add_command(commands: Any, name: str, text: str, command: Callable[[argpars
 
 def _add_run(commands: Any) -> None:
     parser = _add_command(commands, "run", "map the layers of a network", run_network)
-    parser.add_argument("network", metavar="NETWORK|FILE", help="a name (see `networks`) or a .yaml file")
+    parser.add_argument(
+        "network", metavar="NETWORK|FILE", help="a name (see `networks`), a .yaml file, or a model that `import` takes"
+    )
+    _add_model_options(parser)
     parser.add_argument("--layers", metavar="A,B", help="only the layers of these names")
     parser.add_argument("--start-from", metavar="FILE", help="mappings to start from: .yaml, or results as .json")
     _add_solve_options(parser)
@@ -108,6 +114,21 @@ def _add_map(commands: Any) -> None:
     )
     _add_solve_options(parser)
     parser.set_defaults(layers=None, start_from=None, nest=True)
+
+
+def _add_import(commands: Any) -> None:
+    parser = _add_command(commands, "import", "write the network of a model as YAML", import_model)
+    text = "an .onnx file, an exported .pt2 program, or a Python function as module:function"
+    parser.add_argument("model", metavar="MODEL", help=text)
+    _add_model_options(parser)
+    parser.add_argument("-o", "--output", metavar="FILE.yaml", help="the file to write (standard output)")
+
+
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    text = "what to do about a model's operators that cannot be mapped (%(default)s)"
+    add("--bind", metavar="NAME=N", type=_binding, action="append", default=[], help="size of an open dim of a model")
+    add("--unsupported", choices=("error", "skip"), default="error", help=text)
 
 
 def _add_simulate(commands: Any) -> None:
@@ -179,6 +200,14 @@ _gap = _checked(int, lambda n: 0 <= n < 2**20, "must be an integer from 0 to 104
 _seed = _checked(int, lambda n: 0 <= n < 2**31, "must be an integer from 0 to 2147483647")
 
 
+def _binding(text: str) -> tuple[str, int]:
+    """`batch=1`."""
+    name, _, size = text.rpartition("=")
+    if not name or not re.fullmatch(r"[1-9][0-9]{0,8}", size):
+        raise argparse.ArgumentTypeError(f"must be a name and a size below 10^9, like batch=1 (got {text!r})")
+    return name, int(size)
+
+
 def _cpus() -> int:
     """CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -189,9 +218,7 @@ def _cpus() -> int:
 
 def run_network(arguments: argparse.Namespace) -> int:
     """`run`: every layer of a network, or some."""
-    from cpsat_pim.workload.network import read_network
-
-    network = _given(lambda: read_network(arguments.network))
+    network = _read_network(arguments)
     starts = _read_starts(network, arguments.start_from)
     return _solve_and_report(_selected(network, arguments.layers), arguments, starts)
 
@@ -479,6 +506,38 @@ def _only_case(cases: list["MappedLayer"], file: str) -> "MappedLayer":
         names = [case.layer.name for case in cases]
         raise InputError(f"{file}: holds {len(cases)} mappings, choose one with --layer{_hint('', names)}")
     return cases[0]
+# --- import ----------------------------------------------------------------------------------------------------------
+
+
+def import_model(arguments: argparse.Namespace) -> int:
+    """`import`: a model's network to a file, or to standard output."""
+    from cpsat_pim.files import write_text
+    from cpsat_pim.report.text import open_console, print_networks
+    from cpsat_pim.workload.network import format_network
+
+    imported = _import(arguments.model, arguments)
+    binding = "".join(f", {name}={size}" for name, size in arguments.bind)
+    left_out = [f"Left out: {line}" for line in imported.summary]
+    text = format_network(imported.network, f"Imported from {arguments.model}{binding}.", *left_out)
+    if arguments.output is None:
+        sys.stdout.write(text)
+        return OK
+    _written(arguments.output, lambda: write_text(text, arguments.output))
+    print_networks(open_console(sys.stdout), [imported.network])
+    return OK
+
+
+def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
+    """A model's network; on stderr what is not in it."""
+    from cpsat_pim.importers import import_network
+
+    bind = dict(arguments.bind)
+    if len(bind) < len(arguments.bind):
+        raise InputError("--bind: a name is given twice")
+    imported = _given(lambda: import_network(model, bind, skip_unsupported=arguments.unsupported == "skip"))
+    for line in imported.summary:
+        _note(f"left out {line}")
+    return imported
 
 
 # --- networks, archs -------------------------------------------------------------------------------------------------
@@ -511,6 +570,18 @@ def _given(read: Callable[[], _T]) -> _T:
         return read()
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def _read_network(arguments: argparse.Namespace) -> "Network":
+    """A network by name, from a file, or of a model."""
+    from cpsat_pim.importers import is_model
+    from cpsat_pim.workload.network import read_network
+
+    if is_model(arguments.network):
+        return _import(arguments.network, arguments).network
+    if arguments.bind:
+        raise InputError("--bind is for models; the sizes of a network file are in it")
+    return _given(lambda: read_network(arguments.network))
 
 
 def _read_arch(name: str) -> "PIMArchitecture":

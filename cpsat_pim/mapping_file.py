@@ -31,6 +31,7 @@ from cpsat_pim.arch.reading import arch_names, read_arch
 from cpsat_pim.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.reading import (
+    VERSION,
     Either,
     Field,
     Kind,
@@ -240,7 +241,7 @@ def _entry(path: str | Path, values: Values, entry: Values, shapes: dict[str, Co
 def format_mapping_file(arch: PIMArchitecture, mapped: Iterable[tuple[str, ConvWorkload, Mapping]]) -> str:
     """A mapping file of layers by name: loops in their order, without what is 1 or empty."""
     data = {
-        "version": 1,
+        "version": VERSION,
         "arch": arch.name if _is_preset(arch) else _listed(arch.to_dict()),
         "layers": [
             {"name": name, "shape": _shape_data(layer), "mapping": _mapping_data(mapping)}

@@ -20,10 +20,11 @@ from cpsat_pim.reading.fields import (
     table_of,
 )
 from cpsat_pim.reading.nodes import FileMistakes, hint
-from cpsat_pim.reading.shelf import SUFFIXES, Shelf
+from cpsat_pim.reading.shelf import SUFFIXES, VERSION, Shelf
 
 __all__ = [
     "SUFFIXES",
+    "VERSION",
     "WRONG",
     "Either",
     "Field",

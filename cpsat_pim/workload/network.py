@@ -13,14 +13,16 @@ NETWORK` the rest is a change: `layers: {conv1: {N: 8}}` changes the layers that
 """
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from attrs import field, frozen
 
 from cpsat_pim.dims import Dim, Tensor
-from cpsat_pim.reading import Field, Listing, Mistake, Record, Shelf, Value, fields_of, hint
+from cpsat_pim.reading import VERSION, Field, Listing, Mistake, Record, Shelf, Value, fields_of, hint
 from cpsat_pim.validate import Rule, as_tuple, boolean, is_a, positive, text
 from cpsat_pim.workload.layer import ConvWorkload
 
@@ -89,6 +91,47 @@ def read_network(name_or_path: str | Path, directory: Path | None = None) -> Net
     """
     network: Network = NETWORKS.read(name_or_path, directory)
     return network
+
+
+def format_network(network: Network, *comments: str) -> str:
+    """The text of a file that `read_network` reads as this network, below its comments.
+
+    Raises:
+        ValueError: its layers differ in their bytes per element, for which a file has one place.
+    """
+    widths = {node.workload.width_bytes for node in network.layers}
+    if len(widths) > 1:
+        raise ValueError(f"{network.name}: the layers must have the same bytes per element")
+    head: dict[str, Any] = {"version": VERSION, "name": network.name}
+    if widths != {(1, 1, 1, 1)}:
+        head["bytes"] = dict(zip(BYTES, *widths, strict=True))
+    lines = [f"# {_printable(comment)}" for comment in comments]
+    lines += [f"{key}: {_flow(value)}" for key, value in head.items()]
+    return "\n".join([*lines, "layers:", *(f"- {_flow(_entry(node))}" for node in network.layers), ""])
+
+
+def _entry(node: NetworkNode) -> dict[str, Any]:
+    """A layer's keys, without those that have their defaults."""
+    layer = node.workload
+    sizes = {**dict(zip(BOUNDS, layer.bounds, strict=True)), "count": node.count}
+    pairs = {key: list(getattr(layer, key)) for key in PAIRS}
+    return {
+        "name": node.name,
+        **{key: size for key, size in sizes.items() if size != 1},
+        **{key: pair for key, pair in pairs.items() if pair != [1, 1]},
+        **({} if node.weights else {"weights": False}),
+        "after": list(node.after) or [INPUT],
+    }
+
+
+def _flow(value: object) -> str:
+    """A value in YAML's form of one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=sys.maxsize)
+    return str(text).removesuffix("...\n").strip()
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def parse_shape(text: str) -> ConvWorkload:

@@ -6,7 +6,14 @@ import attrs
 import pytest
 
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.network import Network, NetworkNode, network_names, parse_shape, read_network
+from cpsat_pim.workload.network import (
+    Network,
+    NetworkNode,
+    format_network,
+    network_names,
+    parse_shape,
+    read_network,
+)
 
 HEAD = "version: 1\nlayers:\n"
 
@@ -267,3 +274,32 @@ def test_mistake_in_a_shape_is_one_line(text, message):
     with pytest.raises(ValueError, match=r".") as caught:
         parse_shape(text)
     assert str(caught.value) == message
+
+
+# --- Writing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", network_names())
+def test_written_network_is_read_as_itself(write, name):
+    """Every packaged network."""
+    network = read_network(name)
+    assert read_network(write(format_network(network, "a comment"))) == network
+
+
+@pytest.mark.parametrize(
+    "name", ["1", "true", "~", "a: b", "#x", "ä", "- x", "'", '"', "x\u2028y", "\x07", "[a]", "a" * 300]
+)
+def test_written_names_are_read_as_they_were(write, name):
+    """Numbers, YAML's words and its signs are quoted; a comment is kept to a line of printable characters."""
+    layer = ConvWorkload(name=name, R=3, stride=(2, 1), dilation=(1, 2), input_bytes=2, output_bytes=2, psum_bytes=4)
+    node = NetworkNode(name=name, count=2, after=["input"], workload=layer, weights=False)
+    network = Network(name=name, layers=[node])
+    assert read_network(write(format_network(network, name + "\nversion: 2"))) == network
+
+
+def test_writing_layers_of_several_widths_is_refused():
+    """A file has one `bytes` for all."""
+    layers = [ConvWorkload(name="a"), ConvWorkload(name="b", weight_bytes=2)]
+    network = Network(name="x", layers=[NetworkNode(name=layer.name, workload=layer) for layer in layers])
+    with pytest.raises(ValueError, match=r"^x: the layers must have the same bytes per element$"):
+        format_network(network)
