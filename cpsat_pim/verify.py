@@ -16,6 +16,7 @@ from cpsat_pim.dims import Dim, Level
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.units import to_fj
 from cpsat_pim.workload import ConvWorkload
+from tracesim.timeline import Timeline, record_timeline
 
 #: Version of the reproducer's format.
 VERSION = 1
@@ -98,6 +99,11 @@ def simulate(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Fi
         column_accesses=columns,  # type: ignore[arg-type]
         accesses=tuple(tuple((int(r), int(w)) for r, w in level) for level in trace.accesses),
     )
+
+
+def record(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, limit: int) -> Timeline:
+    """When everything happens in the simulated pipeline, at most `limit` events, and the DRAM rows opened."""
+    return record_timeline(_nest(layer, mapping), _placement(mapping), _device(arch), limit)
 
 
 def _nest(layer: ConvWorkload, mapping: Mapping) -> tracesim.Nest:
