@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_map(commands)
     _add_simulate(commands)
+    _add_report(commands)
     _add_command(commands, "networks", "list the networks that come with the package", list_networks)
     _add_command(commands, "archs", "list the architectures that come with the package", list_archs)
     return parser
@@ -90,6 +92,7 @@ def _add_run(commands: Any) -> None:
     parser.add_argument("--layers", metavar="A,B", help="only the layers of these names")
     _add_solve_options(parser)
     parser.add_argument("--nest", action="store_true", help="print the loop nest of every mapping, too")
+    parser.set_defaults(timeline=None)
 
 
 def _add_map(commands: Any) -> None:
@@ -98,6 +101,7 @@ def _add_map(commands: Any) -> None:
         "shape", metavar="SHAPE", help="loop bounds R S P Q C K N G (1 if absent), stride, dilation: R=3,S=3,stride=2"
     )
     _add_solve_options(parser)
+    _add_timeline(parser)
     parser.set_defaults(layers=None, nest=True)
 
 
@@ -105,6 +109,19 @@ def _add_simulate(commands: Any) -> None:
     parser = _add_command(commands, "simulate", "simulate mappings that `--json` wrote, or a reproducer", simulate_file)
     parser.add_argument("file", metavar="FILE.json", help="written by `run --json` or `map --json`, or a reproducer")
     parser.add_argument("--layer", metavar="NAME", help="only the layer of this name")
+    _add_timeline(parser)
+
+
+def _add_timeline(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--timeline", metavar="FILE.json", help="write the simulated pipeline as a trace for Perfetto")
+
+
+def _add_report(commands: Any) -> None:
+    text = "draw a result that `--json` wrote, or two compared, as one HTML page"
+    parser = _add_command(commands, "report", text, report_results)
+    parser.add_argument("result", metavar="RESULT.json", help="written by `run --json` or `map --json`")
+    parser.add_argument("other", metavar="OTHER.json", nargs="?", help="another one, to compare with")
+    parser.add_argument("-o", "--output", metavar="FILE.html", default="report.html", help="(%(default)s)")
 
 
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +134,7 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add("--jobs", metavar="N", type=_jobs, default=_cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add("--seed", metavar="N", type=_seed, default=0, help="of the solver (%(default)s)")
     add("--json", metavar="FILE", help="write the results to a file, too (docs/json.md)")
+    add("--html", metavar="FILE", help="draw the results as one HTML page, too (docs/report.md)")
 
 
 def _checked(convert: Callable[[str], _T], holds: Callable[[_T], bool], rule: str) -> Callable[[str], _T]:
@@ -171,13 +189,17 @@ def _solve_and_report(network: "Network", arguments: argparse.Namespace) -> int:
 
     arch, objective = _read_arch(arguments.arch), _read_objective(arguments)
     _check_layers_fit(network, arch)
-    _check_json_path(arguments.json)
+    _check_outputs(arguments.json, arguments.html, arguments.timeline)
+    if arguments.html is not None:
+        _check_plotting()
     try:
         solved = _solve(network, arch, objective, arguments)
     except Disagreement as disagreement:
         return _report_disagreement(disagreement)
     _print_solved(solved, arguments.nest)
     _write_json(solved, arguments.json)
+    _write_html(solved, arguments.html)
+    _write_timeline(_mapped_layers(solved), arguments.timeline)
     return _verdict(network, solved)
 
 
@@ -221,10 +243,46 @@ def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
 def _write_json(solved: "SolvedNetwork", path: str | None) -> None:
     from cpsat_pim.report.jsonfile import to_document, write_document
 
-    if path is None:
-        return
+    if path is not None:
+        _written(path, lambda: write_document(to_document(solved), path))
+
+
+def _write_html(solved: "SolvedNetwork", path: str | None) -> None:
+    from cpsat_pim.report.jsonfile import to_document
+
+    if path is not None:
+        _write_page([("this run", to_document(solved))], path)
+
+
+def _write_page(documents: "list[tuple[str, dict[str, Any]]]", path: str) -> None:
+    from cpsat_pim.report.html import render_report
+    from cpsat_pim.report.jsonfile import write_text
+
+    text = _given(lambda: render_report(documents))
+    _written(path, lambda: write_text(text, path))
+
+
+def _write_timeline(cases: "list[MappedLayer]", path: str | None) -> None:
+    import json
+
+    from cpsat_pim.report.jsonfile import write_text
+    from cpsat_pim.report.timeline import build_timeline
+
+    if path is not None and cases:
+        text = json.dumps(_given(lambda: build_timeline(cases)), separators=(",", ":"))
+        _written(path, lambda: write_text(text + "\n", path))
+
+
+def _mapped_layers(solved: "SolvedNetwork") -> "list[MappedLayer]":
+    from cpsat_pim.report.jsonfile import MappedLayer
+
+    mapped = [(node.solved.workload, node.solved.mapping) for node in solved.layers]
+    return [MappedLayer(layer=layer, arch=solved.arch, mapping=m, recorded=None) for layer, m in mapped if m]
+
+
+def _written(path: str, write: Callable[[], None]) -> None:
     try:
-        write_document(to_document(solved), path)
+        write()
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
@@ -273,7 +331,10 @@ def simulate_file(arguments: argparse.Namespace) -> int:
     if arguments.layer is not None:
         _check_names([arguments.layer], [case.layer.name for case in cases], arguments.file)
         cases = [case for case in cases if case.layer.name == arguments.layer]
-    return max([_simulate(case, arguments.file) for case in cases])
+    _check_outputs(arguments.timeline)
+    code = max([_simulate(case, arguments.file) for case in cases])
+    _write_timeline(cases, arguments.timeline)
+    return code
 
 
 def _simulate(case: "MappedLayer", file: str) -> int:
@@ -302,6 +363,21 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     if not wrong and not stale:
         print(f"{name}: all exact figures are equal, simulated and predicted")
     return DISAGREEMENT if wrong or stale else OK
+
+
+# --- report ----------------------------------------------------------------------------------------------------------
+
+
+def report_results(arguments: argparse.Namespace) -> int:
+    """`report`: one page of a result, or of two."""
+    from cpsat_pim.report.jsonfile import read_document
+
+    _check_plotting()
+    paths = [path for path in (arguments.result, arguments.other) if path is not None]
+    documents = [(path, _given(partial(read_document, path))) for path in paths]
+    _check_outputs(arguments.output)
+    _write_page(documents, arguments.output)
+    return OK
 
 
 # --- networks, archs -------------------------------------------------------------------------------------------------
@@ -390,12 +466,20 @@ def _check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
             raise InputError(f"{node.name} on {arch.name}: {problem}")
 
 
-def _check_json_path(path: str | None) -> None:
-    """The results can be written, known before they are there."""
+def _check_outputs(*paths: str | None) -> None:
+    """What was asked for can be written, known before it is there."""
     from cpsat_pim.report.jsonfile import check_writable
 
-    if path is not None:
-        _given(lambda: check_writable(path))
+    for path in paths:
+        if path is not None:
+            _given(partial(check_writable, path))
+
+
+def _check_plotting() -> None:
+    """A page can be drawn."""
+    from cpsat_pim.report.html import check_plotting
+
+    _given(check_plotting)
 
 
 # --- Words -----------------------------------------------------------------------------------------------------------

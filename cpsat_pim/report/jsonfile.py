@@ -77,7 +77,15 @@ def write_document(document: dict[str, Any], path: str | Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+    write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", path)
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Write a file in one step, as `write_document` does.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     if _is_special(path):
         Path(path).write_text(text, encoding="utf-8")
         return
@@ -162,6 +170,15 @@ def _mode(target: Path) -> int:
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
+def read_document(path: str | Path) -> dict[str, Any]:
+    """What `--json` wrote.
+
+    Raises:
+        ValueError: it cannot be read, or is no such file; one line `<file>: ...`.
+    """
+    return _checked_document(path, _read_json(Path(path)))
+
+
 def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
     """The mapped layers of a file that `--json` wrote, or the one of a reproducer.
 
@@ -171,12 +188,17 @@ def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
     data = _read_json(Path(path))
     if "schema" not in data and "architecture" in data:
         return [_reproduced(path)]
+    _checked_document(path, data)
+    return list(_mapped(path, data["layers"], build_arch(str(path), data["arch"])))
+
+
+def _checked_document(path: str | Path, data: dict[str, Any]) -> dict[str, Any]:
     if data.get("schema") != SCHEMA:
         raise ValueError(f"{path}: schema: must be {SCHEMA} (got {data.get('schema')!r})")
     for key, kind in (("arch", dict), ("layers", list)):
         if not isinstance(data.get(key), kind):
             raise ValueError(f"{path}: {key}: is missing or malformed")
-    return list(_mapped(path, data["layers"], build_arch(str(path), data["arch"])))
+    return data
 
 
 def _mapped(path: str | Path, entries: list[Any], arch: PIMArchitecture) -> Iterator[MappedLayer]:
