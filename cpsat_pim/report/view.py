@@ -51,7 +51,7 @@ def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
             "totals": {key: document["totals"][key] for key in ("layers", "mapped", "macs", "seconds", "interrupted")},
             "layers": [_layer_view(entry, details) for entry in document["layers"]],
             "details": details.views,
-            "pareto": document.get("pareto") or [],
+            "pareto": [_front_view(front) for front in document.get("pareto") or []],
         }
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{source}: missing or malformed entry {error}") from error
@@ -70,9 +70,23 @@ def _layer_view(entry: dict[str, Any], details: "_Details") -> dict[str, Any]:
         "solve_seconds": float(entry["solve_seconds"]),
         "shape": _shape_text(layer),
         "macs": layer.macs,
-        "progress": entry.get("progress") or [],
+        "progress": [_progress_view(*known) for known in entry.get("progress") or []],
         "detail": None if entry["mapping"] is None else details.number(layer, entry),
     }
+
+
+def _progress_view(seconds: float, best: float | None, bound: float | None) -> list[float | None]:
+    """What was known at a time."""
+    return [float(seconds), *(None if value is None else float(value) for value in (best, bound))]
+
+
+def _front_view(front: dict[str, Any]) -> dict[str, Any]:
+    """A Pareto front: what its axes are, and its points."""
+    points = [
+        {"x": float(p["x"]), "y": float(p["y"]), "label": p.get("label"), "status": p.get("status")}
+        for p in front["points"]
+    ]
+    return {**{key: str(front[key]) for key in ("name", "x", "y")}, "points": points}
 
 
 def _shape_text(layer: ConvWorkload) -> str:

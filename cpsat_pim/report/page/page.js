@@ -34,7 +34,8 @@ function open(index, isAsked) {
   for (const row of document.querySelectorAll("tr[data-layer]")) row.setAttribute("aria-selected", Number(row.dataset.layer) === index);
   if (!isAsked) return;
   history.replaceState(null, "", `#${encodeURIComponent(result.layers[index].name)}`);
-  document.getElementById("layer").scrollIntoView({ behavior: "smooth", block: "start" });
+  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
+  document.getElementById("layer").scrollIntoView({ behavior, block: "start" });
 }
 
 // --- Head and summary ---
@@ -106,9 +107,8 @@ function bars(title, text, layers, series, values, unit, show) {
 }
 
 function paretoSection(result) {
-  if (!result.pareto.length) return [];
-  const pairs = Map.groupBy ? [...Map.groupBy(result.pareto, front => `${front.x} ${front.y}`).values()] : [result.pareto];
-  return pairs.map(fronts => make("section", { class: "pareto" }, heading("Pareto fronts", "no point has less of both; open circles are not proven"), chart(() => paretoFronts(fronts))));
+  const axes = front => `${front.x} ${front.y}`;
+  return [...new Set(result.pareto.map(axes))].map(pair => result.pareto.filter(front => axes(front) === pair)).map(fronts => make("section", { class: "pareto" }, heading("Pareto fronts", "no point has less of both; open circles are not proven"), chart(() => paretoFronts(fronts))));
 }
 
 function comparison(result) {
