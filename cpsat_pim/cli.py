@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_schema(commands)
     _add_trace(commands)
     _add_export(commands)
+    _add_report(commands)
     _add_command(commands, "networks", "list the networks that come with the package", list_networks)
     _add_command(commands, "archs", "list the architectures that come with the package", list_archs)
     return parser
@@ -105,6 +107,7 @@ def _add_run(commands: Any) -> None:
     parser.add_argument("--start-from", metavar="FILE", help="mappings to start from: .yaml, or results as .json")
     _add_solve_options(parser)
     parser.add_argument("--nest", action="store_true", help="print the loop nest of every mapping, too")
+    parser.set_defaults(timeline=None)
 
 
 def _add_map(commands: Any) -> None:
@@ -113,6 +116,7 @@ def _add_map(commands: Any) -> None:
         "shape", metavar="SHAPE", help="loop bounds R S P Q C K N G (1 if absent), stride, dilation: R=3,S=3,stride=2"
     )
     _add_solve_options(parser)
+    _add_timeline(parser)
     parser.set_defaults(layers=None, start_from=None, nest=True)
 
 
@@ -136,6 +140,7 @@ def _add_simulate(commands: Any) -> None:
     parser.add_argument("file", metavar="FILE", help="results of `--json`, a mapping file (.yaml), or a reproducer")
     parser.add_argument("--layer", metavar="NAME", help="only the layer of this name")
     parser.add_argument("--constraints", metavar="FILE", help="tell what of these constraints (.yaml) is not kept")
+    _add_timeline(parser)
 
 
 def _add_schema(commands: Any) -> None:
@@ -164,6 +169,18 @@ def _add_export(commands: Any) -> None:
     add("--layer", metavar="NAME", help="only the layer of this name")
 
 
+def _add_timeline(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--timeline", metavar="FILE.json", help="write the simulated pipeline as a trace for Perfetto")
+
+
+def _add_report(commands: Any) -> None:
+    text = "draw a result that `--json` wrote, or two compared, as one HTML page"
+    parser = _add_command(commands, "report", text, report_results)
+    parser.add_argument("result", metavar="RESULT.json", help="written by `run --json` or `map --json`")
+    parser.add_argument("other", metavar="OTHER.json", nargs="?", help="another one, to compare with")
+    parser.add_argument("-o", "--output", metavar="FILE.html", default="report.html", help="(%(default)s)")
+
+
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
@@ -175,6 +192,7 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add("--seed", metavar="N", type=_seed, default=0, help="of the solver (%(default)s)")
     add("--json", metavar="FILE", help="write the results to a file, too (docs/json.md)")
     add("--mapping", metavar="FILE.yaml", help="write the mappings to a file that can be edited and fed back")
+    add("--html", metavar="FILE", help="draw the results as one HTML page, too (docs/report.md)")
 
 
 def _checked(convert: Callable[[str], _T], holds: Callable[[_T], bool], rule: str) -> Callable[[str], _T]:
@@ -241,8 +259,9 @@ def _solve_and_report(
     arch, objective = _read_arch(arguments.arch), _read_objective(arguments)
     _check_layers_fit(network, arch)
     _check_starts(network, arch, starts or {})
-    _check_path(arguments.json)
-    _check_path(arguments.mapping)
+    _check_outputs(arguments.json, arguments.mapping, arguments.html, arguments.timeline)
+    if arguments.html is not None:
+        _check_plotting()
     try:
         solved = _solve(network, arch, objective, arguments, starts or {})
     except Disagreement as disagreement:
@@ -250,6 +269,8 @@ def _solve_and_report(
     _print_solved(solved, arguments.nest)
     _write_json(solved, arguments.json)
     _write_mappings(solved, arguments.mapping)
+    _write_html(solved, arguments.html)
+    _write_timeline(_mapped_layers(solved), arguments.timeline)
     return _verdict(network, solved)
 
 
@@ -310,6 +331,37 @@ def _write_mappings(solved: "SolvedNetwork", path: str | None) -> None:
         mapped = [(node.name, node.solved.workload, node.solved.mapping) for node in solved.layers]
         kept = [(name, layer, mapping) for name, layer, mapping in mapped if mapping is not None]
         _written(path, lambda: write_text(format_mapping_file(solved.arch, kept), path))
+def _write_html(solved: "SolvedNetwork", path: str | None) -> None:
+    from cpsat_pim.report.jsonfile import to_document
+
+    if path is not None:
+        _write_page([("this run", to_document(solved))], path)
+
+
+def _write_page(documents: "list[tuple[str, dict[str, Any]]]", path: str) -> None:
+    from cpsat_pim.files import write_text
+    from cpsat_pim.report.html import render_report
+
+    text = _given(lambda: render_report(documents))
+    _written(path, lambda: write_text(text, path))
+
+
+def _write_timeline(cases: "list[MappedLayer]", path: str | None) -> None:
+    import json
+
+    from cpsat_pim.files import write_text
+    from cpsat_pim.report.timeline import build_timeline
+
+    if path is not None and cases:
+        text = json.dumps(_given(lambda: build_timeline(cases)), separators=(",", ":"))
+        _written(path, lambda: write_text(text + "\n", path))
+
+
+def _mapped_layers(solved: "SolvedNetwork") -> "list[MappedLayer]":
+    from cpsat_pim.report.jsonfile import MappedLayer
+
+    mapped = [(node.solved.workload, node.solved.mapping) for node in solved.layers]
+    return [MappedLayer(layer=layer, arch=solved.arch, mapping=m, recorded=None) for layer, m in mapped if m]
 
 
 def _written(path: str, write: Callable[[], None]) -> None:
@@ -358,7 +410,10 @@ def simulate_file(arguments: argparse.Namespace) -> int:
     cases = _read_mapped(arguments)
     if arguments.constraints is not None:
         _note_violations(cases, arguments.constraints)
-    return max([_simulate(case, arguments.file) for case in cases])
+    _check_outputs(arguments.timeline)
+    code = max([_simulate(case, arguments.file) for case in cases])
+    _write_timeline(cases, arguments.timeline)
+    return code
 
 
 def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
@@ -540,6 +595,21 @@ def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
     return imported
 
 
+# --- report ----------------------------------------------------------------------------------------------------------
+
+
+def report_results(arguments: argparse.Namespace) -> int:
+    """`report`: one page of a result, or of two."""
+    from cpsat_pim.report.jsonfile import read_document
+
+    _check_plotting()
+    paths = [path for path in (arguments.result, arguments.other) if path is not None]
+    documents = [(path, _given(partial(read_document, path))) for path in paths]
+    _check_outputs(arguments.output)
+    _write_page(documents, arguments.output)
+    return OK
+
+
 # --- networks, archs -------------------------------------------------------------------------------------------------
 
 
@@ -663,12 +733,20 @@ def _check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
             raise InputError(f"{node.name} on {arch.name}: {problem}")
 
 
-def _check_path(path: str | None) -> None:
-    """The results can be written, known before they are there."""
+def _check_outputs(*paths: str | None) -> None:
+    """What was asked for can be written, known before it is there."""
     from cpsat_pim.files import check_writable
 
-    if path is not None:
-        _given(lambda: check_writable(path))
+    for path in paths:
+        if path is not None:
+            _given(partial(check_writable, path))
+
+
+def _check_plotting() -> None:
+    """A page can be drawn."""
+    from cpsat_pim.report.html import check_plotting
+
+    _given(check_plotting)
 
 
 # --- Words -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import math
 from enum import StrEnum
 from fractions import Fraction
+from importlib import import_module
 from typing import Any, TypeVar
 
 from attrs import field, frozen
@@ -193,6 +194,10 @@ class SolvedLayer:
         mapping = self._answer(self.mapping)
         return {m.name: {d.name: mapping.extents(m)[d] for d in Dim} for m in Level}
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the figures and the loop nest."""
+        return _in_notebook("layer_html", self)
+
     def _answer(self, value: T | None) -> T:
         if value is None:
             raise ValueError(f"{self.workload.name}: no mapping was found ({self.status})")
@@ -229,3 +234,13 @@ class SolvedNetwork:
     def energy_fj(self) -> int:
         """Sum over layers and their counts."""
         return sum(n.count * n.solved.predicted.energy_fj for n in self.layers if n.solved.mapping)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a row per layer."""
+        return _in_notebook("network_html", self)
+
+
+def _in_notebook(form: str, result: SolvedLayer | SolvedNetwork) -> str:
+    """A result as notebooks show it. Reports build on results, so theirs is looked up when a notebook asks for it."""
+    text: str = getattr(import_module("cpsat_pim.report.notebook"), form)(result)
+    return text

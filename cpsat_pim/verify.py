@@ -19,6 +19,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.units import to_fj
 from cpsat_pim.workload import ConvWorkload
 from tracesim.stream import ColumnStream
+from tracesim.timeline import Timeline, record_timeline
 
 #: Version of the reproducer's format.
 VERSION = 1
@@ -106,6 +107,9 @@ def simulate(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Fi
 def stream_columns(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> ColumnStream:
     """Every column access of a mapping in the order in which its loop nest makes them, as what `simulate` counts."""
     return tracesim.stream.stream_columns(_nest(layer, mapping), _placement(mapping), _device(arch))
+def record(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, limit: int) -> Timeline:
+    """When everything happens in the simulated pipeline, at most `limit` events, and the DRAM rows opened."""
+    return record_timeline(_nest(layer, mapping), _placement(mapping), _device(arch), limit)
 
 
 def _nest(layer: ConvWorkload, mapping: Mapping) -> tracesim.Nest:

@@ -105,6 +105,15 @@ def _totals(network: SolvedNetwork) -> dict[str, Any]:
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
+def read_document(path: str | Path) -> dict[str, Any]:
+    """What `--json` wrote.
+
+    Raises:
+        ValueError: it cannot be read, or is no such file; one line `<file>: ...`.
+    """
+    return _checked_document(path, _read_json(Path(path)))
+
+
 def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
     """The mapped layers of a file that `--json` wrote, of a mapping file, or the one of a reproducer.
 
@@ -116,12 +125,17 @@ def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
     data = _read_json(Path(path))
     if "schema" not in data and "architecture" in data:
         return [_reproduced(path)]
+    _checked_document(path, data)
+    return list(_mapped(path, data["layers"], build_arch(str(path), data["arch"])))
+
+
+def _checked_document(path: str | Path, data: dict[str, Any]) -> dict[str, Any]:
     if data.get("schema") != SCHEMA:
         raise ValueError(f"{path}: schema: must be {SCHEMA} (got {data.get('schema')!r})")
     for key, kind in (("arch", dict), ("layers", list)):
         if not isinstance(data.get(key), kind):
             raise ValueError(f"{path}: {key}: is missing or malformed")
-    return list(_mapped(path, data["layers"], build_arch(str(path), data["arch"])))
+    return data
 
 
 def read_mappings(path: str | Path) -> dict[str, Mapping]:

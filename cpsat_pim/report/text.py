@@ -79,6 +79,12 @@ def print_results(console: Console, network: SolvedNetwork) -> None:
         print_plain(console, line)
 
 
+def tabulate(network: SolvedNetwork) -> list[list[str]]:
+    """The same as plain cells: headings, a row per layer, the totals."""
+    rows = [[column.cell(node) for column in _COLUMNS] for node in network.layers]
+    return [[column.heading for column in _COLUMNS], *rows, [column.total(network) for column in _COLUMNS]]
+
+
 def _natural_width(table: Table) -> int:
     """The width at which nothing wraps."""
     return Console(width=10_000).measure(table).maximum
