@@ -6,6 +6,10 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from cpsat_pim.sweep.command import COMMANDS as SWEEP_COMMANDS
+from cpsat_pim.sweep.command import add_arguments as add_sweep_arguments
+from cpsat_pim.sweep.command import spelled_out
+
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
     from cpsat_pim.report.jsonfile import MappedLayer
@@ -32,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command; the exit code."""
     _never_fail_to_print()
     try:
-        arguments = _build_parser().parse_args(argv)
+        arguments = _build_parser().parse_args(spelled_out(sys.argv[1:] if argv is None else argv))
         code: int = arguments.command(arguments)
         sys.stdout.flush()
         return code
@@ -71,6 +75,7 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_map(commands)
     _add_simulate(commands)
+    _add_sweep(commands)
     _add_command(commands, "networks", "list the networks that come with the package", list_networks)
     _add_command(commands, "archs", "list the architectures that come with the package", list_archs)
     return parser
@@ -105,6 +110,15 @@ def _add_simulate(commands: Any) -> None:
     parser = _add_command(commands, "simulate", "simulate mappings that `--json` wrote, or a reproducer", simulate_file)
     parser.add_argument("file", metavar="FILE.json", help="written by `run --json` or `map --json`, or a reproducer")
     parser.add_argument("--layer", metavar="NAME", help="only the layer of this name")
+
+
+def _add_sweep(commands: Any) -> None:
+    parser = commands.add_parser("sweep", help="solve a plan of many runs, and keep the results", allow_abbrev=False)
+    kinds = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, text in SWEEP_COMMANDS.items():
+        command = _add_command(kinds, name, text, sweep)
+        command.set_defaults(sweep=name)
+        add_sweep_arguments(name, command, _jobs, _cpus())
 
 
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
@@ -302,6 +316,24 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     if not wrong and not stale:
         print(f"{name}: all exact figures are equal, simulated and predicted")
     return DISAGREEMENT if wrong or stale else OK
+
+
+# --- sweep -----------------------------------------------------------------------------------------------------------
+
+
+def sweep(arguments: argparse.Namespace) -> int:
+    """`sweep`: its commands; a plan's mistakes are a line each."""
+    from cpsat_pim.sweep.command import UsageError, run
+    from cpsat_pim.sweep.reading import PlanError
+
+    try:
+        return run(arguments.sweep, arguments)
+    except PlanError as error:
+        for problem in error.problems:
+            print(f"{PROGRAM}: error: {_one_line(problem)}", file=sys.stderr)
+        return BAD_INPUT
+    except UsageError as error:
+        raise InputError(str(error)) from error
 
 
 # --- networks, archs -------------------------------------------------------------------------------------------------
