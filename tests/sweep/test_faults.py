@@ -205,19 +205,24 @@ def test_a_disk_that_takes_no_more_is_one_line(write_plan: WritePlan) -> None:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_a_full_file_system_is_one_line(write_plan: WritePlan, tmp_path: Path) -> None:
-    """A real one of 256 KiB, where this user may mount it."""
+def test_a_full_file_system_can_be_made_larger(write_plan: WritePlan, tmp_path: Path) -> None:
+    """A real one, where this user may mount it: it fills up in mid-sweep; with more room the sweep goes on."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk]
-    mounted = subprocess.run(mount, capture_output=True, check=False)
-    if mounted.returncode:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("this user may not mount a file system")
     try:
         plan = disk / "plan.yaml"
-        plan.write_text(write_plan(*range(1, 200)).read_text())
-        with pytest.raises(StoreError, match="cannot be written"):
-            work.sweep(str(plan), workers=1)
+        plan.write_text(write_plan(*range(1, 121)).read_text())
+        with Store(plan.with_suffix(".sqlite")) as store, pytest.raises(StoreError, match="cannot be written"):
+            run_sweep(read_plan(plan), store, partial(run_locally, workers=1, work=work.quick))
+        kept = answers(plan)
+        assert 0 < len(kept) < 120
+        subprocess.run(["mount", "-o", "remount,size=4m", disk], check=True)
+        with Store(plan.with_suffix(".sqlite")) as store:
+            summary = run_sweep(read_plan(plan), store, partial(run_locally, workers=1, work=work.quick))
+        assert (summary.before.done, summary.after.done) == (len(kept), 120)
     finally:
         subprocess.run(["umount", disk], check=True)
 

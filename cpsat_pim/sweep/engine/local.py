@@ -10,7 +10,8 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 
 from cpsat_pim.sweep.job import Job, Outcome, Work, attempt, died, solve_job
@@ -35,7 +36,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, work), daemon=True)
-        self._process.start()
+        with _interrupts_held_back():
+            self._process.start()
         theirs.close()
         self.job: Job | None = None
         self.tries = 0
@@ -62,6 +64,20 @@ class _Worker:
         self.pipe.close()
         code = self._process.exitcode or 0
         return f"its worker was killed by {signal.Signals(-code).name}" if code < 0 else f"its worker ended with {code}"
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """A process that starts meanwhile is deaf to Ctrl-C from its first moment; here it is heard afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # it lets the signal through when it starts, which it would do with a worker
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Pool:
