@@ -5,10 +5,14 @@ from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from cpsat_pim.sweep.job import Job, Outcome
 from cpsat_pim.sweep.run import Watch
 from cpsat_pim.sweep.store import Tally
+
+#: What does not fit is cut off.
+_ONE_LINE = Column(no_wrap=True, overflow="ellipsis")
 
 #: Jobs take seconds to minutes: the estimate looks at the last hour's.
 _ESTIMATE_SECONDS = 3600.0
@@ -29,7 +33,7 @@ class LiveSweep(Watch):
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[solving]}", style="dim", markup=False),
+            TextColumn("{task.fields[solving]}", style="dim", markup=False, table_column=_ONE_LINE),
             console=Console(file=stream),
             transient=True,
             speed_estimate_period=_ESTIMATE_SECONDS,

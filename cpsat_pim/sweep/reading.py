@@ -49,7 +49,7 @@ DEFAULTS: Settings = {"arch": "default", "objective": "energy", "alpha": 1, "bet
 OBJECTIVES = ("latency", "energy", "blended")
 
 #: Points of a plan; more is a slip of the pen.
-MAX_POINTS = 100_000
+MAX_POINTS = 20_000
 
 _T = TypeVar("_T")
 _SUFFIXES = (".yaml", ".yml")

@@ -9,6 +9,7 @@ process. Readers of the file need nothing of this; `results` is a view made for 
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -123,8 +124,9 @@ class Store:
 
     def _check_schema(self, readonly: bool) -> None:
         """A store of this schema; an empty file becomes one."""
-        application, schema = self._pragma("application_id"), self._pragma("user_version")
         is_empty = not self._database.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        # Looked at last: a store that is being made gets its tables and these numbers in one step.
+        application, schema = self._pragma("application_id"), self._pragma("user_version")
         if is_empty and application == 0 and not readonly:
             self._create()
         elif application != APPLICATION_ID:
@@ -135,7 +137,7 @@ class Store:
 
     def _create(self) -> None:
         """Make the tables, unless another process has just made them."""
-        self._database.execute("PRAGMA journal_mode = WAL")
+        _switch_to_wal(self._database)
         with self._transaction():
             if self._pragma("user_version") == 0:
                 for statement in _TABLES.split(";\n"):
@@ -175,12 +177,11 @@ class Store:
 
     def begin_sweep(self) -> None:
         """Get a number, under which jobs are taken."""
-        with self._told():
-            with self._transaction():
-                cursor = self._database.execute("INSERT INTO sweeps (pid) VALUES (?)", (os.getpid(),))
-            self._sweep = cursor.lastrowid
-            assert self._sweep is not None
-            self._locks.lock(self._sweep)
+        with self._told(), self._transaction():
+            number = self._database.execute("INSERT INTO sweeps (pid) VALUES (?)", (os.getpid(),)).lastrowid
+            assert number is not None
+            self._locks.lock(number)  # before anybody else can know the number, and look whether it is locked
+        self._sweep = number
 
     def take(self, key: str) -> bool:
         """Take a job; False if it is not open, or another sweep that runs has it."""
@@ -263,11 +264,12 @@ class Store:
     def tally(self, keys: Iterable[str]) -> Tally:
         """What has become of some jobs."""
         known = {key: rest for key, *rest in self.query("SELECT key, state, status, failure FROM jobs")}
-        states, statuses, failures = zip(*[known[key] for key in keys], strict=True)
+        found = [known[key] for key in keys]
+        states = [state for state, _, _ in found]
         return Tally(
             **{state: states.count(state) for state in ("open", "done", "failed")},
-            unmapped=statuses.count(Status.INFEASIBLE) + statuses.count(Status.UNKNOWN),
-            wrong=failures.count(Failure.DISAGREEMENT),
+            unmapped=sum(status in (Status.INFEASIBLE, Status.UNKNOWN) for _, status, _ in found),
+            wrong=sum(failure == Failure.DISAGREEMENT for _, _, failure in found),
         )
 
     def count_outdated(self, plan: str) -> int:
@@ -339,6 +341,19 @@ def _connect_to_write(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(_uri(path, "rwc"), timeout=_PATIENCE, isolation_level=None, uri=True)
     database.execute("PRAGMA synchronous = NORMAL")
     return database
+
+
+def _switch_to_wal(database: sqlite3.Connection) -> None:
+    """For this SQLite does not wait by itself, should another process be making the same store."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > end:
+                raise
+            time.sleep(0.02)
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:

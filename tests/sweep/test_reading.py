@@ -1,5 +1,6 @@
 """Plans: what points they stand for, and all that can be wrong with them, told at once."""
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,16 @@ def test_a_sample_of_everything_has_everything_once(write_plan: WritePlan) -> No
     plan = read_plan(write_plan(text=SAMPLE.format(6, 0, "[1, 2, 3]")))
     drawn = sorted((s["seed"], s["arch"]) for s in settings(plan))
     assert drawn == [(i, arch) for i in (1, 2, 3) for arch in ("default", "hbm-pim")]
+
+
+def test_the_plan_of_the_documentation_can_be_read(tmp_path: Path) -> None:
+    """2 objectives x 3 sizes, one of a list, 20 of a sample."""
+    page = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
+    text = textwrap.dedent("    version: 1\n" + page.partition("    version: 1\n")[2].partition("\n\n")[0])
+    (tmp_path / "plan.yaml").write_text(text)
+    (tmp_path / "mine.yaml").write_text("version: 1\n")
+    plan = read_plan(tmp_path / "plan.yaml")
+    assert (plan.name, len(plan.points)) == ("buffers", 2 * 3 + 1 + 20)
 
 
 # --- Mistakes --------------------------------------------------------------------------------------------------------

@@ -82,6 +82,7 @@ def test_shards_solve_their_parts_and_together_all(write_plan: WritePlan) -> Non
     assert sum(part.before.done for part in parts) == 0
     assert list(work.calls().values()) == [1] * 7
     assert {state for state, *_ in states(plan).values()} == {"done"}
+    assert sweep(plan, choice=Choice(shard=Shard(index=9, count=9))).after.total == 0  # there are more parts than jobs
 
 
 def test_a_job_that_kills_its_worker_is_tried_twice_and_the_others_go_on(write_plan: WritePlan) -> None:
