@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from cpsat_pim.sweep.command import COMMANDS as SWEEP_COMMANDS
+from cpsat_pim.sweep.command import add_arguments as add_sweep_arguments
+from cpsat_pim.sweep.command import spelled_out
+
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
     from cpsat_pim.mapping import Mapping
@@ -36,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command; the exit code."""
     _never_fail_to_print()
     try:
-        arguments = _build_parser().parse_args(argv)
+        arguments = _build_parser().parse_args(spelled_out(sys.argv[1:] if argv is None else argv))
         code: int = arguments.command(arguments)
         sys.stdout.flush()
         return code
@@ -84,6 +88,7 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_trace(commands)
     _add_export(commands)
     _add_report(commands)
+    _add_sweep(commands)
     _add_command(commands, "networks", "list the networks that come with the package", list_networks)
     _add_command(commands, "archs", "list the architectures that come with the package", list_archs)
     return parser
@@ -179,6 +184,15 @@ def _add_report(commands: Any) -> None:
     parser.add_argument("result", metavar="RESULT.json", help="written by `run --json` or `map --json`")
     parser.add_argument("other", metavar="OTHER.json", nargs="?", help="another one, to compare with")
     parser.add_argument("-o", "--output", metavar="FILE.html", default="report.html", help="(%(default)s)")
+
+
+def _add_sweep(commands: Any) -> None:
+    parser = commands.add_parser("sweep", help="solve a plan of many runs, and keep the results", allow_abbrev=False)
+    kinds = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, text in SWEEP_COMMANDS.items():
+        command = _add_command(kinds, name, text, sweep)
+        command.set_defaults(sweep=name)
+        add_sweep_arguments(name, command, _jobs, _cpus())
 
 
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
@@ -608,6 +622,22 @@ def report_results(arguments: argparse.Namespace) -> int:
     _check_outputs(arguments.output)
     _write_page(documents, arguments.output)
     return OK
+# --- sweep -----------------------------------------------------------------------------------------------------------
+
+
+def sweep(arguments: argparse.Namespace) -> int:
+    """`sweep`: its commands; a plan's mistakes are a line each."""
+    from cpsat_pim.sweep.command import UsageError, run
+    from cpsat_pim.sweep.reading import PlanError
+
+    try:
+        return run(arguments.sweep, arguments)
+    except PlanError as error:
+        for problem in error.problems:
+            print(f"{PROGRAM}: error: {_one_line(problem)}", file=sys.stderr)
+        return BAD_INPUT
+    except UsageError as error:
+        raise InputError(str(error)) from error
 
 
 # --- networks, archs -------------------------------------------------------------------------------------------------
