@@ -14,8 +14,8 @@ from cpsat_pim.sweep.command import spelled_out
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
-    from cpsat_pim.mapping import Mapping
     from cpsat_pim.importers import ImportedNetwork
+    from cpsat_pim.mapping import Mapping
     from cpsat_pim.report.jsonfile import MappedLayer
     from cpsat_pim.result import Objective, SolvedNetwork
     from cpsat_pim.verify import Disagreement
@@ -338,8 +338,8 @@ def _write_json(solved: "SolvedNetwork", path: str | None) -> None:
 
 
 def _write_mappings(solved: "SolvedNetwork", path: str | None) -> None:
-    from cpsat_pim.mapping_file import format_mapping_file
     from cpsat_pim.files import write_text
+    from cpsat_pim.mapping_file import format_mapping_file
 
     if path is not None:
         mapped = [(node.name, node.solved.workload, node.solved.mapping) for node in solved.layers]

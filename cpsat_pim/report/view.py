@@ -15,9 +15,9 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.check import box_elems, check_mapping
 from cpsat_pim.cost import Prediction, access_energies_fj, predict
+from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.report.dataflow import classify_dataflow
 from cpsat_pim.result import Status
 from cpsat_pim.units import to_fj
 from cpsat_pim.verify import record

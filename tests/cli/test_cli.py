@@ -76,7 +76,7 @@ def test_map_prints_a_proven_result_and_its_nest(capsys: pytest.CaptureFixture[s
 
 
 def test_json_has_exactly_the_documented_keys(tmp_path: Path) -> None:
-    """Schema 1 of issue 2, item 9, and docs/json.md."""
+    """Schema 1, and docs/json.md."""
     path = tmp_path / "m.json"
     assert map_tiny("--json", str(path)) == 0
     data = read_json(path)
