@@ -11,15 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tracesim.address import Scanner, block_address, enter_block, find_blocks, next_block
-from tracesim.axes import DRAM, INPUT, OUTPUT, READ, ROW_BUFFER, WRITE
+from tracesim.axes import OUTPUT, READ, ROW_BUFFER, WRITE
 from tracesim.jit import Record, kernel, new_record, record_type
-from tracesim.nest import STEP_SET, advance_array_step, advance_step, count_visits, first_visit
+from tracesim.nest import STEP_SET, advance_array_step, advance_step, first_visit
 from tracesim.pipeline import NOTHING
-from tracesim.records import Device, Flags, Ints, Nest, Placement, checked_device, checked_nest, checked_placement
-from tracesim.route import level_widths
-from tracesim.simulator import _new_odometer, _place_tensors
-from tracesim.tiles import Geometry, measure_geometry, tensor_extent
-from tracesim.traffic import count_accesses, measure_moves
+from tracesim.records import Device, Flags, Ints, Nest, Placement
+from tracesim.simulator import Prepared, new_odometer, prepare
+from tracesim.tiles import Geometry, tensor_extent
 
 TENSOR, IS_WRITE, ADDRESS = range(3)
 """Columns of a bufferful: the tensor, whether it is written, and the address in it of the column's first byte."""
@@ -64,23 +62,17 @@ def stream_columns(nest: Nest, placement: Placement, device: Device, size: int =
     A buffer holds what a scan adds as well: no more than a tile has elements. ValueError when an argument has not the
     shape it must.
     """
-    nest, device = checked_nest(nest), checked_device(device)
-    placement = checked_placement(placement, needs_block=bool(nest.stored[ROW_BUFFER, INPUT]))
-    geometry = measure_geometry(nest)
-    state = _start(nest, geometry, placement, device, size)
-    return ColumnStream(_rows(geometry, state.dram), _fill_buffer(state, size))
+    prepared = prepare(nest, placement, device)
+    state = _start(prepared, size)
+    return ColumnStream(_rows(prepared.geometry, prepared.dram), _fill_buffer(state, size))
 
 
-def _start(nest: Nest, geometry: Geometry, placement: Placement, device: Device, size: int) -> State:
-    """Return the walk at its start; O's width in DRAM depends on whether its partial sums are spilled."""
-    moves = measure_moves(geometry.elems, nest.spatial, device.multicast, device.spatial_reduction)
-    visits = count_visits(_new_odometer(nest, geometry))
-    accesses = count_accesses(nest.stored, moves, visits, device.spatial_reduction)
-    widths = level_widths(nest.width_bytes, spills=bool(accesses[DRAM, OUTPUT, READ]))[DRAM]
-    odometer, dram = _new_odometer(nest, geometry), _place_tensors(nest, geometry, placement, device, widths)
-    walk = new_record(WALK)
-    walk.outermost[:] = np.where(nest.stored.any(axis=0), ROW_BUFFER - nest.stored[::-1].argmax(axis=0), STEP_SET)
-    walk.held[:], walk.rereads_copies = NOTHING, moves.rereads_copies
+def _start(prepared: Prepared, size: int) -> State:
+    """Return the walk at its start."""
+    stored, dram = prepared.nest.stored, prepared.dram
+    odometer, walk = new_odometer(prepared.nest, prepared.geometry), new_record(WALK)
+    walk.outermost[:] = np.where(stored.any(axis=0), ROW_BUFFER - stored[::-1].argmax(axis=0), STEP_SET)
+    walk.held[:], walk.rereads_copies = NOTHING, prepared.moves.rereads_copies
     visited = np.zeros((STEP_SET + 1, odometer.tiles[OUTPUT, walk.outermost[OUTPUT]]), np.bool_)
     longest = max(int(layout["count"].prod()) for layout in dram.layouts)
     return State(walk, odometer, dram, visited, np.empty((size + SCANS_A_STEP * longest, 3), np.int64))

@@ -10,16 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tracesim.address import enter_block, find_blocks, next_block
-from tracesim.axes import DRAM, INPUT, OUTPUT, PE, READ, ROW_BUFFER
+from tracesim.axes import DRAM, OUTPUT, PE
 from tracesim.bank import access_column, begin_scan, end_scan, stream_cycles
 from tracesim.jit import Record, kernel, new_record, record_type
-from tracesim.nest import STEP_SET, advance_array_step, advance_step, count_visits, first_visit, steps_in_array_step
+from tracesim.nest import STEP_SET, advance_array_step, advance_step, first_visit, steps_in_array_step
 from tracesim.pipeline import NOTHING, State, free_slot, has_changed, take_slot, tiles_loaded, transfer, use_tiles
-from tracesim.records import Device, Ints, Nest, Placement, checked_device, checked_nest, checked_placement
-from tracesim.route import TO_MACS, level_widths, longest_transfer, plan_route
-from tracesim.simulator import _new_odometer, _place_tensors, _start
-from tracesim.tiles import measure_geometry
-from tracesim.traffic import count_accesses, count_crossings, measure_moves
+from tracesim.records import Device, Ints, Nest, Placement
+from tracesim.route import TO_MACS
+from tracesim.simulator import prepare, start_pipeline, transfer_cycles
 
 MOVE_IN, MOVE_OUT, STREAM, ARRAY_STEP, LIMIT = range(5)
 """Kinds of events: a tile comes in; a tile of O goes out; an array step draws or writes a tensor that no PE stores; an
@@ -67,19 +65,8 @@ def record_timeline(nest: Nest, placement: Placement, device: Device, limit: int
 
     ValueError when an argument has not the shape it must.
     """
-    nest, device = checked_nest(nest), checked_device(device)
-    placement = checked_placement(placement, needs_block=bool(nest.stored[ROW_BUFFER, INPUT]))
-    geometry = measure_geometry(nest)
-    visits = count_visits(_new_odometer(nest, geometry))
-    moves = measure_moves(geometry.elems, nest.spatial, device.multicast, device.spatial_reduction)
-    accesses = count_accesses(nest.stored, moves, visits, device.spatial_reduction)
-    widths = level_widths(nest.width_bytes, spills=bool(accesses[DRAM, OUTPUT, READ]))
-    route = plan_route(nest.stored, device, moves, visits, widths)
-    dram = _place_tensors(nest, geometry, placement, device, widths[DRAM])
-    log = _new_log(limit)
-    end_cycle = record_pipeline(_start(_new_odometer(nest, geometry), route, dram), log)
-    crossings = count_crossings(nest.stored, moves, visits)
-    busy = longest_transfer(device, accesses, crossings, widths, int(np.prod(nest.spatial[:2])))
+    prepared, log = prepare(nest, placement, device), _new_log(limit)
+    end_cycle, busy = record_pipeline(start_pipeline(prepared), log), transfer_cycles(prepared)
     if busy > end_cycle:
         log_event(log, LIMIT, -1, 0, 0, 0, 0, busy)
     return _timeline(log, max(end_cycle, busy))
