@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import RELEVANT, Dim, Direction, Level, Tensor
+from cpsat_pim.dims import BUFFERS, RELEVANT, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.units import to_fj
 from cpsat_pim.validate import LIMIT, is_integer
 from cpsat_pim.workload import ConvWorkload
 
-BUFFERS = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
 REDUCTIONS = (Dim.R, Dim.S, Dim.C)
 DIRECTION_WORDS = {Direction.H: "H", Direction.W: "W", Direction.INTERNAL: "Internal"}
 

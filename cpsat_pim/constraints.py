@@ -22,9 +22,9 @@ from attrs import Factory, evolve, field, frozen
 from attrs.converters import optional
 
 from cpsat_pim.dataflow import Dataflow, classify_dataflow
-from cpsat_pim.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.mapping_file import BUFFERS, FACTORS, MODES, ORDERS, axis_order, layout_kind
+from cpsat_pim.mapping_file import FACTORS, MODES, ORDERS, axis_order, layout_kind
 from cpsat_pim.reading import Field, Mistake, Record, Shelf, Table, Value, table_of
 from cpsat_pim.validate import Rule, as_tuple, boolean, is_integer, one_of
 from cpsat_pim.workload import ConvWorkload
@@ -140,7 +140,7 @@ def _order_violations(mapping: Mapping, constraints: Constraints) -> Iterator[st
 
 def _storage_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
     """Levels store and are bypassed by what they must."""
-    for level in reversed(BUFFERS):
+    for level in BUFFERS:
         for tensor in Tensor:
             wanted = constraints.stored[level][tensor]
             if wanted is not None and mapping.stored[level][tensor] != wanted:
@@ -189,7 +189,7 @@ class NetworkConstraints:
 
 
 Values = dict[Any, Any]
-_STORED = table_of(BUFFERS, table_of(Tensor, Value(boolean)))
+_STORED = table_of(reversed(BUFFERS), table_of(Tensor, Value(boolean)))
 _PARTS = {
     "temporal": Field(kind=table_of(Level, FACTORS)),
     "spatial": Field(kind=table_of(Direction, FACTORS)),
@@ -222,7 +222,7 @@ def _build_constraints(values: Values) -> Constraints:
         temporal=[[temporal.get(m, {}).get(d) for d in Dim] for m in Level],
         spatial=[[spatial.get(s, {}).get(d) for d in Dim] for s in Direction],
         order=[[Dim[letter] for letter in values.get("order", {}).get(m, "")] for m in Level],
-        stored=[[stored.get(m, {}).get(t) for t in Tensor] for m in reversed(BUFFERS)],
+        stored=[[stored.get(m, {}).get(t) for t in Tensor] for m in BUFFERS],
         layout=tuple(axis_order(t, layout.get(t)) for t in Tensor),
         dataflow=values.get("dataflow"),
     )

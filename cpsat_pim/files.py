@@ -1,12 +1,14 @@
 """Files written whole or not at all: a reader sees the old file or the new one, never a part."""
 
 import contextlib
+import io
+import json
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO
 
 
 def check_writable(path: str | Path) -> None:
@@ -30,19 +32,30 @@ def check_writable(path: str | Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[TextIO]:
-    """Open a file that takes the path's place when all is written; after an exception nothing has changed.
+    """Open a text file that takes the path's place when all is written; after an exception nothing has changed.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with replacing_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
+        yield text
+
+
+@contextlib.contextmanager
+def replacing_bytes(path: str | Path) -> Iterator[BinaryIO]:
+    """The same for a file of bytes.
 
     Raises:
         OSError: it cannot be written.
     """
     if _is_special(path):
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "wb") as file:
             yield file
         return
     target = _target(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".cpsat_pim-")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "wb") as file:
             yield file
         os.chmod(temporary, _mode(target))
         os.replace(temporary, target)
@@ -53,13 +66,23 @@ def replacing(path: str | Path) -> Iterator[TextIO]:
 
 
 def write_text(text: str, path: str | Path) -> None:
-    """Write a whole file.
+    """Write a file in one step.
 
     Raises:
         OSError: it cannot be written.
     """
     with replacing(path) as file:
         file.write(text)
+
+
+def write_json(data: Any, path: str | Path, *, indent: int | None = 1) -> None:
+    """Write a JSON file in one step; on one line without an indent.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    separators = (",", ":") if indent is None else None
+    write_text(json.dumps(data, indent=indent, separators=separators, allow_nan=False) + "\n", path)
 
 
 def file_stem(name: str) -> str:

@@ -28,7 +28,7 @@ from attrs import evolve, fields_dict, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import arch_names, read_arch
-from cpsat_pim.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.reading import (
     VERSION,
@@ -50,7 +50,6 @@ from cpsat_pim.validate import Rule, one_of, positive, text
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, read_network
 
-BUFFERS = (Level.ROW_BUFFER, Level.GLOBAL_BUFFER, Level.PE)
 MODES = ("sequential", "row_aligned")
 
 
@@ -95,7 +94,7 @@ def _build_mapping(
         temporal=[[temporal.get(m, {}).get(d, 1) for d in Dim] for m in Level],
         spatial=[[(spatial or {}).get(s, {}).get(d, 1) for d in Dim] for s in Direction],
         order=[_loops(temporal.get(m, {}), (order or {}).get(m)) for m in Level],
-        stored=[[t.name in stored[m] for t in Tensor] for m in reversed(BUFFERS)],
+        stored=[[t.name in stored[m] for t in Tensor] for m in BUFFERS],
         layout=[axis_order(t, (layout or {}).get(t)) or 0 for t in Tensor],
         block_h=(input_block or {}).get("h", 0),
         block_w=(input_block or {}).get("w", 0),
@@ -128,7 +127,7 @@ MAPPING = Record(
         "temporal": Field(kind=table_of(Level, FACTORS), required=True),
         "spatial": Field(kind=table_of(Direction, FACTORS)),
         "order": Field(kind=ORDERS),
-        "stored": Field(kind=table_of(BUFFERS, Value(letters_of(Tensor)), required=True), required=True),
+        "stored": Field(kind=table_of(reversed(BUFFERS), Value(letters_of(Tensor)), required=True), required=True),
         "layout": Field(kind=table_of(Tensor, layout_kind)),
         "input_block": Field(kind=Either(plain=Value(_NO_BLOCK), mapping=_BLOCK)),
     },
@@ -238,14 +237,14 @@ def _entry(path: str | Path, values: Values, entry: Values, shapes: dict[str, Co
 # --- Writing ---------------------------------------------------------------------------------------------------------
 
 
-def format_mapping_file(arch: PIMArchitecture, mapped: Iterable[tuple[str, ConvWorkload, Mapping]]) -> str:
-    """A mapping file of layers by name: loops in their order, without what is 1 or empty."""
+def format_mapping_file(arch: PIMArchitecture, mapped: Iterable[tuple[ConvWorkload, Mapping]]) -> str:
+    """A mapping file of layers: loops in their order, without what is 1 or empty."""
     data = {
         "version": VERSION,
         "arch": arch.name if _is_preset(arch) else _listed(arch.to_dict()),
         "layers": [
-            {"name": name, "shape": _shape_data(layer), "mapping": _mapping_data(mapping)}
-            for name, layer, mapping in mapped
+            {"name": layer.name, "shape": _shape_data(layer), "mapping": _mapping_data(mapping)}
+            for layer, mapping in mapped
         ],
     }
     dumped: str = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)

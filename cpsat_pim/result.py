@@ -62,6 +62,11 @@ class Objective:
             raise ValueError(f"objective: must be one of {', '.join(weights)} (got {kind!r})")
         return cls(kind=kind, alpha=weights[kind][0], beta=weights[kind][1])
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        weights = {"alpha": self.alpha, "beta": self.beta}
+        return {"kind": self.kind} | {k: int(w) if w.denominator == 1 else float(w) for k, w in weights.items()}
+
     @property
     def scale(self) -> int:
         """Integer objective per unit of the reported one (cycles; fJ for energy; alpha cycles + beta nJ)."""

@@ -88,7 +88,7 @@ def solve_network(
     if jobs < 1:
         raise ValueError(f"jobs: must be at least 1 (got {jobs})")
     started = time.monotonic()
-    nodes = _named(network, names)
+    nodes = (network if names is None else network.only(names)).layers
     first = _starts_by_key(nodes, starts or {})
     tasks = [attrs.evolve(task, start=first.get(task.key)) for task in _tasks(nodes, arch, objective, time_limit, seed)]
     stop = stop or threading.Event()
@@ -128,17 +128,8 @@ class _Task:
 Solved = dict[str, SolvedLayer]
 
 
-def _named(network: Network, names: Sequence[str] | None) -> list[NetworkNode]:
-    """The layers with these names, in the network's order; all without names."""
-    known = [node.name for node in network.layers]
-    for name in names or ():
-        if name not in known:
-            raise ValueError(f"{network.name}: no layer is named {name!r}, there are {', '.join(known)}")
-    return [node for node in network.layers if names is None or node.name in names]
-
-
 def _tasks(
-    nodes: list[NetworkNode], arch: PIMArchitecture, objective: Objective, time_limit: float, seed: int
+    nodes: Sequence[NetworkNode], arch: PIMArchitecture, objective: Objective, time_limit: float, seed: int
 ) -> list[_Task]:
     """One task for all layers that are equal but for the name, the longest first."""
     first = {_key(node): node.workload for node in reversed(nodes)}
@@ -149,7 +140,7 @@ def _tasks(
     return sorted(tasks, key=lambda task: -task.layer.macs)
 
 
-def _starts_by_key(nodes: list[NetworkNode], starts: dict[str, Mapping]) -> dict[str, Mapping]:
+def _starts_by_key(nodes: Sequence[NetworkNode], starts: dict[str, Mapping]) -> dict[str, Mapping]:
     """What equal layers start from: the mapping of the first that has one."""
     return {_key(node): starts[node.name] for node in reversed(nodes) if node.name in starts}
 

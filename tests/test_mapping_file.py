@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 
 from cpsat_pim.arch.reading import read_arch
@@ -46,7 +47,7 @@ def complaints(name):
 def test_any_mapping_that_is_written_reads_back(tmp_path, case):
     """Layer, machine and mapping, whatever they are."""
     path = tmp_path / "m.yaml"
-    path.write_text(format_mapping_file(case.arch, [("x: y", case.layer, case.mapping)]))
+    path.write_text(format_mapping_file(case.arch, [(evolve(case.layer, name="x: y"), case.mapping)]))
     file = read_mapping_file(path)
     assert file.arch == case.arch
     (entry,) = file.layers
@@ -65,7 +66,7 @@ def test_any_mapping_of_json_results_reads_back(case):
 def test_presets_are_written_by_their_names():
     """A machine that is one; a changed one is written in full."""
     mapping = Mapping(temporal=[ONES] * 4, spatial=[ONES] * 3, order=[()] * 4, stored=[[False] * 3] * 3)
-    assert "arch: hbm-pim\n" in format_mapping_file(read_arch("hbm-pim"), [("a", ConvWorkload(), mapping)])
+    assert "arch: hbm-pim\n" in format_mapping_file(read_arch("hbm-pim"), [(ConvWorkload(), mapping)])
 
 
 # --- By hand ---------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def test_names_choose_layers() -> None:
     """In the network's order; a name that is not there is refused."""
     solved = solve_network(SMALL, ARCH, ENERGY, names=["c", "b"])
     assert [n.name for n in solved.layers] == ["b", "c"]
-    with pytest.raises(ValueError, match="small: no layer is named 'd', there are a, b, c"):
+    with pytest.raises(ValueError, match="small: no layer is named 'd'; there are a, b, c"):
         solve_network(SMALL, ARCH, ENERGY, names=["d"])
 
 

@@ -1,11 +1,12 @@
 """Networks from models: ONNX files, exported PyTorch programs, and the modules that a Python function returns."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attrs import frozen
 
+from cpsat_pim.extras import import_extra
 from cpsat_pim.importers.builder import LeftOut, NetworkBuilder
 from cpsat_pim.workload.network import Network
 
@@ -58,29 +59,14 @@ def import_network(
 
 def _trace(model: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
     """Hand the model's operators to the builder."""
-    try:
-        trace = _reader(model)
-    except ModuleNotFoundError as error:
-        package = "onnx" if model.endswith(".onnx") else "torch"
-        raise ValueError(f"needs {error.name}: pip install 'cpsat-pim[{package}]'") from error
-    trace(model, bind, builder)
-
-
-def _reader(model: str) -> Callable[[str, Mapping[str, int], NetworkBuilder], None]:
-    """What reads the model; imported late, as it may not be installed."""
-    if model.endswith(".onnx"):
-        from cpsat_pim.importers.onnx_file import trace_onnx
-
-        return trace_onnx
-    if model.endswith(".pt2"):
-        from cpsat_pim.importers.torch_program import trace_program
-
-        return trace_program
     if not is_model(model):
         raise ValueError("must be an .onnx or .pt2 file, or a Python function as module:function")
-    from cpsat_pim.importers.torch_program import trace_function
-
-    return trace_function
+    if model.endswith(".onnx"):
+        import_extra("cpsat_pim.importers.onnx_file", "onnx").trace_onnx(model, bind, builder)
+        return
+    reader = import_extra("cpsat_pim.importers.torch_program", "torch")
+    trace = reader.trace_program if model.endswith(".pt2") else reader.trace_function
+    trace(model, bind, builder)
 
 
 def _name(model: str) -> str:

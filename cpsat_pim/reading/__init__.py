@@ -19,6 +19,7 @@ from cpsat_pim.reading.fields import (
     record_of,
     table_of,
 )
+from cpsat_pim.reading.json_file import read_json
 from cpsat_pim.reading.nodes import FileMistakes, hint
 from cpsat_pim.reading.shelf import SUFFIXES, VERSION, Shelf
 
@@ -39,6 +40,7 @@ __all__ = [
     "fields_of",
     "hint",
     "kind_of",
+    "read_json",
     "read_plain",
     "record_of",
     "table_of",

@@ -16,8 +16,8 @@ import yaml
 
 from cpsat_pim.units import exact_number
 
-#: Bytes of a file, values that its aliases may expand to, and mistakes that are shown of one file.
-MAX_BYTES, MAX_VALUES, MAX_SHOWN = 2**20, 100_000, 50
+#: Bytes of a file, values that its aliases may expand to; mistakes that are shown of one file, and names in one.
+MAX_BYTES, MAX_VALUES, MAX_SHOWN, MAX_NAMES = 2**20, 100_000, 50, 24
 
 Pairs = dict[str, tuple[yaml.Node, yaml.Node]]
 #: Notes what is wrong at a node, called by a path.
@@ -39,7 +39,8 @@ def hint(given: str, known: Iterable[str], listed: bool = True) -> str:
     close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {close[0]!r}?"
-    return f"; there are {', '.join(known)}" if listed and known else ""
+    more = ", ..." if len(known) > MAX_NAMES else ""
+    return f"; there are {', '.join(known[:MAX_NAMES])}{more}" if listed and known else ""
 
 
 # --- Text to nodes ---------------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import html
 import json
 from collections.abc import Sequence
 from importlib.resources import files
-from importlib.util import find_spec
 from typing import Any
 
+from cpsat_pim.extras import import_extra
 from cpsat_pim.report.view import build_view
 
 _SCRIPTS = ("format.js", "charts.js", "table.js", "layer.js", "page.js")
@@ -18,10 +18,9 @@ def check_plotting() -> None:
     """Fail before an hour of solving rather than after it.
 
     Raises:
-        ValueError: the plotting library is not installed.
+        MissingExtra: the plotting library is not installed.
     """
-    if find_spec("plotly") is None:
-        raise ValueError("the HTML report needs plotly: pip install 'cpsat-pim[report]'")
+    import_extra("plotly", "report")
 
 
 def render_report(documents: Sequence[tuple[str, dict[str, Any]]]) -> str:
@@ -61,6 +60,5 @@ def _script_safe(text: str) -> str:
 
 def _plotting() -> str:
     """The plotting library, packed: a third of its size, and the browser unpacks it in no time."""
-    from plotly.offline import get_plotlyjs
-
-    return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
+    script: str = import_extra("plotly.offline", "report").get_plotlyjs()
+    return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()

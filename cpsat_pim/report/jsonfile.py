@@ -1,66 +1,58 @@
-"""Results as JSON, schema 1 (docs/json.md), written whole or not at all, and read back as mapped layers."""
+"""Results as JSON, schema 1 (docs/json.md), and read back as mapped layers."""
 
-import json
-from collections.abc import Iterator
-from fractions import Fraction
+import math
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import build_arch
-from cpsat_pim.dims import Tensor
-from cpsat_pim.files import write_text
+from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import build_mapping, read_mapping_file
-from cpsat_pim.reading import SUFFIXES, read_plain, record_of
-from cpsat_pim.result import NetworkLayer, Objective, SolvedNetwork
-from cpsat_pim.verify import read_reproducer
-from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.reading import SUFFIXES, read_json
+from cpsat_pim.result import NetworkLayer, SolvedNetwork
+from cpsat_pim.verify import MappedLayer, read_reproducer
+from cpsat_pim.workload.network import build_layer
 
 SCHEMA = 1
 
-
-@frozen(kw_only=True)
-class MappedLayer:
-    """A mapped layer as a file holds it; `recorded` are the predicted figures in the file, None if it has none.
-
-    `is_reproducer` tells that the file was written because of a disagreement.
-    """
-
-    layer: ConvWorkload
-    arch: PIMArchitecture
-    mapping: Mapping
-    recorded: dict[str, Any] | None
-    is_reproducer: bool = False
+#: An object of JSON.
+Entry = dict[str, Any]
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
 
 
-def to_document(network: SolvedNetwork) -> dict[str, Any]:
+def to_document(network: SolvedNetwork) -> Entry:
     """A solved network as plain data, schema 1."""
+    return build_document(
+        network=network.network,
+        arch=network.arch.to_dict(),
+        objective=network.objective.to_dict(),
+        layers=[layer_entry(node) for node in network.layers],
+        seconds=network.seconds,
+        interrupted=network.interrupted,
+    )
+
+
+def build_document(
+    *, network: str, arch: Entry, objective: Entry, layers: list[Entry], seconds: float, interrupted: bool
+) -> Entry:
+    """The whole of its parts, with the totals of the layers' entries."""
     return {
         "schema": SCHEMA,
-        "network": network.network,
-        "arch": network.arch.to_dict(),
-        "objective": _objective_data(network.objective),
-        "layers": [_layer_data(node) for node in network.layers],
-        "totals": _totals(network),
+        "network": network,
+        "arch": arch,
+        "objective": objective,
+        "layers": layers,
+        "totals": _totals(layers) | {"seconds": round(seconds, 3), "interrupted": interrupted},
     }
 
 
-def write_document(document: dict[str, Any], path: str | Path) -> None:
-    """Write a document in one step: a reader sees the old file or the new one, never a part.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", path)
-
-
-def _layer_data(node: NetworkLayer) -> dict[str, Any]:
+def layer_entry(node: NetworkLayer) -> Entry:
+    """A layer's place in such a document."""
     solved = node.solved
     return {
         "name": node.name,
@@ -77,28 +69,20 @@ def _layer_data(node: NetworkLayer) -> dict[str, Any]:
     }
 
 
-def _objective_data(objective: Objective) -> dict[str, Any]:
-    return {"kind": objective.kind, "alpha": _number(objective.alpha), "beta": _number(objective.beta)}
+def _totals(layers: list[Entry]) -> Entry:
+    """Sums over layers' entries times their counts; only layers with a mapping have costs."""
+    mapped = [layer for layer in layers if layer["mapping"]]
 
+    def total(cost: Callable[[Entry], int]) -> int:
+        return sum(layer["count"] * cost(layer["predicted"]) for layer in mapped)
 
-def _number(weight: Fraction) -> int | float:
-    return weight.numerator if weight.denominator == 1 else float(weight)
-
-
-def _totals(network: SolvedNetwork) -> dict[str, Any]:
-    """Sums over layers times their counts; only layers with a mapping have costs."""
-    mapped = [node for node in network.layers if node.solved.mapping]
     return {
-        "layers": sum(node.count for node in network.layers),
-        "mapped": sum(node.count for node in mapped),
-        "macs": sum(node.count * node.solved.workload.macs for node in network.layers),
-        "latency_cycles": network.latency_cycles,
-        "energy_fj": network.energy_fj,
-        "row_activations": {
-            t.name: sum(node.count * node.solved.predicted.row_activations[t] for node in mapped) for t in Tensor
-        },
-        "seconds": round(network.seconds, 3),
-        "interrupted": network.interrupted,
+        "layers": sum(layer["count"] for layer in layers),
+        "mapped": sum(layer["count"] for layer in mapped),
+        "macs": sum(layer["count"] * math.prod(layer["shape"][d.name] for d in Dim) for layer in layers),
+        "latency_cycles": total(itemgetter("latency_cycles")),
+        "energy_fj": total(itemgetter("energy_fj")),
+        "row_activations": {t.name: total(lambda p, t=t: p["row_activations"][t.name]) for t in Tensor},  # type: ignore[misc]
     }
 
 
@@ -111,7 +95,7 @@ def read_document(path: str | Path) -> dict[str, Any]:
     Raises:
         ValueError: it cannot be read, or is no such file; one line `<file>: ...`.
     """
-    return _checked_document(path, _read_json(Path(path)))
+    return _checked_document(path, read_json(path))
 
 
 def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
@@ -122,9 +106,9 @@ def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
     """
     if str(path).endswith(SUFFIXES):
         return list(_mapped_yaml(path))
-    data = _read_json(Path(path))
+    data = read_json(path)
     if "schema" not in data and "architecture" in data:
-        return [_reproduced(path)]
+        return [read_reproducer(path)]
     _checked_document(path, data)
     return list(_mapped(path, data["layers"], build_arch(str(path), data["arch"])))
 
@@ -157,7 +141,7 @@ def _mapped_yaml(path: str | Path) -> Iterator[MappedLayer]:
     for entry in file.layers:
         if entry.layer is None:
             raise ValueError(f"{path}: layers[{entry.name}].shape: is missing, and there is no `network` that has it")
-        yield MappedLayer(layer=entry.layer, arch=file.arch, mapping=entry.mapping, recorded=None)
+        yield MappedLayer(layer=entry.layer, arch=file.arch, mapping=entry.mapping)
 
 
 def _mapped(path: str | Path, entries: list[Any], arch: PIMArchitecture) -> Iterator[MappedLayer]:
@@ -170,25 +154,6 @@ def _mapped(path: str | Path, entries: list[Any], arch: PIMArchitecture) -> Iter
         recorded = entry.get("predicted")
         if recorded is not None and not isinstance(recorded, dict):
             raise ValueError(f"{path}: {name}: predicted: must be an object or null")
-        layer = read_plain(f"{path}: {name}: shape", entry["shape"] | {"name": name}, record_of(ConvWorkload))
+        layer = build_layer(f"{path}: {name}: shape", entry["shape"] | {"name": name})
         mapping = build_mapping(f"{path}: {name}: mapping", entry["mapping"])
         yield MappedLayer(layer=layer, arch=arch, mapping=mapping, recorded=recorded)
-
-
-def _reproduced(path: str | Path) -> MappedLayer:
-    case = read_reproducer(path)
-    return MappedLayer(layer=case.layer, arch=case.arch, mapping=case.mapping, recorded=None, is_reproducer=True)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-    except RecursionError as error:
-        raise ValueError(f"{path}: is nested too deeply") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: is not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise ValueError(f"{path}: must be a JSON object")
-    return data

@@ -23,11 +23,19 @@ PIPE_WIDTH = 220
 _EMPTY = "-"
 
 
+class _Console(Console):
+    """A console that leaves it to others when its stream breaks."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what any other stream raises; rich would end the program."""
+        raise BrokenPipeError
+
+
 def open_console(stream: TextIO) -> Console:
     """A console for a stream; plain and wide if that is no terminal."""
     if stream.isatty():
-        return Console(file=stream, highlight=False)
-    return Console(file=stream, width=PIPE_WIDTH, color_system=None, force_terminal=False, highlight=False)
+        return _Console(file=stream, highlight=False)
+    return _Console(file=stream, width=PIPE_WIDTH, color_system=None, force_terminal=False, highlight=False)
 
 
 def print_plain(console: Console, text: str) -> None:

@@ -18,10 +18,12 @@ from cpsat_pim.cost import Prediction, access_energies_fj, predict
 from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping_file import build_mapping
 from cpsat_pim.result import Status
 from cpsat_pim.units import to_fj
 from cpsat_pim.verify import record
 from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import build_layer
 from tracesim.timeline import Timeline
 
 #: Dims along the two sides of a tensor's picture: across, and down.
@@ -30,7 +32,6 @@ _SIDES = {
     Tensor.W: ((Dim.C, Dim.R, Dim.S), (Dim.G, Dim.K)),
     Tensor.O: ((Dim.P, Dim.Q), (Dim.N, Dim.G, Dim.K)),
 }
-_BUFFERS = (Level.ROW_BUFFER, Level.GLOBAL_BUFFER, Level.PE)
 Loop = tuple[str, int, str]
 
 
@@ -42,7 +43,7 @@ def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
     """
     try:
         arch = build_arch(source, document["arch"])
-        details = _Details(arch)
+        details = _Details(source, arch)
         return {
             "network": str(document["network"]),
             "arch": arch.name,
@@ -61,7 +62,7 @@ def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
 
 def _layer_view(entry: dict[str, Any], details: "_Details") -> dict[str, Any]:
     """A row of the table."""
-    layer = ConvWorkload(**(entry["shape"] | {"name": entry["name"]}))
+    layer = build_layer(f"{details.source}: {entry['name']}: shape", entry["shape"] | {"name": entry["name"]})
     return {
         "name": layer.name,
         "count": int(entry["count"]),
@@ -99,9 +100,9 @@ def _shape_text(layer: ConvWorkload) -> str:
 class _Details:
     """The views of mapped layers, each made once."""
 
-    def __init__(self, arch: PIMArchitecture) -> None:
+    def __init__(self, source: str, arch: PIMArchitecture) -> None:
         self.views: list[dict[str, Any]] = []
-        self._arch = arch
+        self.source, self._arch = source, arch
         self._numbers: dict[str, int] = {}
 
     def number(self, layer: ConvWorkload, entry: dict[str, Any]) -> int:
@@ -109,13 +110,13 @@ class _Details:
         key = json.dumps([entry["shape"], entry["mapping"]])
         if key not in self._numbers:
             self._numbers[key] = len(self.views)
-            self.views.append(_mapped(layer, self._arch, entry).view())
+            self.views.append(_mapped(self.source, layer, self._arch, entry).view())
         return self._numbers[key]
 
 
-def _mapped(layer: ConvWorkload, arch: PIMArchitecture, entry: dict[str, Any]) -> "_Mapped":
+def _mapped(source: str, layer: ConvWorkload, arch: PIMArchitecture, entry: dict[str, Any]) -> "_Mapped":
     """A layer of a file with its mapping, which is legal."""
-    mapping = Mapping.from_dict(entry["mapping"])
+    mapping = build_mapping(f"{source}: {layer.name}: mapping", entry["mapping"])
     for problem in check_mapping(layer, arch, mapping):
         raise ValueError(f"{layer.name}: {problem}")
     prediction = predict(layer, arch, mapping)

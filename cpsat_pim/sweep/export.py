@@ -2,18 +2,15 @@
 
 import csv
 import json
-import math
-import os
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
-from cpsat_pim.dims import Dim, Tensor
-from cpsat_pim.report.jsonfile import SCHEMA, write_document
-from cpsat_pim.sweep.engine import imported
+from cpsat_pim.dims import Dim
+from cpsat_pim.extras import import_extra
+from cpsat_pim.files import file_stem, replacing, replacing_bytes, write_json
+from cpsat_pim.report.jsonfile import build_document
 from cpsat_pim.sweep.job import Failure
 from cpsat_pim.sweep.store import Store
 
@@ -107,7 +104,7 @@ def write_csv_file(rows: list[Row], path: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    with _replaced(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as file:
         write_csv(rows, file)
 
 
@@ -115,18 +112,18 @@ def write_parquet_file(rows: list[Row], path: Path) -> None:
     """A Parquet file, written in one step.
 
     Raises:
-        EngineError: pyarrow is not installed.
+        MissingExtra: pyarrow is not installed.
         OSError: it cannot be written.
     """
-    arrow = imported("pyarrow", "parquet")
-    parquet = imported("pyarrow.parquet", "parquet")
+    arrow = import_extra("pyarrow", "parquet")
+    parquet = import_extra("pyarrow.parquet", "parquet")
     columns = {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
     fields = [(key, _arrow_type(arrow, key, values)) for key, values in columns.items()]
     table = arrow.table(
         {key: [_as(kind, arrow, value) for value in columns[key]] for key, kind in fields}, arrow.schema(fields)
     )
-    with _replaced(path) as temporary:
-        parquet.write_table(table, temporary)
+    with replacing_bytes(path) as file:
+        parquet.write_table(table, file)
 
 
 def _arrow_type(arrow: Any, key: str, values: list[Any]) -> Any:
@@ -156,11 +153,11 @@ def write_documents(store: Store, directory: Path) -> list[Path]:
     for (plan, point), group in groupby(store.rows(_DOCUMENTS), lambda row: (row["plan"], row["point"])):
         rows = list(group)
         if any(row["answer"] for row in rows):
-            written.append(directory / f"{_stem(plan)}-{point:04}.json")
-            write_document(_document(rows), written[-1])
+            written.append(directory / f"{file_stem(plan)}-{point:04}.json")
+            write_json(_document(rows), written[-1])
     for key, detail in store.query("SELECT key, detail FROM jobs WHERE failure = ?", Failure.DISAGREEMENT):
         written.append(directory / f"disagreement-{key}.json")
-        write_document(json.loads(detail), written[-1])
+        write_json(json.loads(detail), written[-1])
     return written
 
 
@@ -168,53 +165,12 @@ def _document(rows: list[Row]) -> Row:
     """What `run --json` would have written; layers that are not done are absent."""
     done = [row for row in rows if row["answer"]]
     layers = [json.loads(row["answer"]) | {"name": row["layer"], "count": row["count"]} for row in done]
-    return {
-        "schema": SCHEMA,
-        "network": rows[0]["network"],
-        "arch": json.loads(rows[0]["fields"]) | {"name": rows[0]["name"]},
-        "objective": json.loads(rows[0]["objective"]),
-        "layers": layers,
-        "totals": _totals(layers, len(done) < len(rows)),
-    }
+    return build_document(
+        network=rows[0]["network"],
+        arch=json.loads(rows[0]["fields"]) | {"name": rows[0]["name"]},
+        objective=json.loads(rows[0]["objective"]),
+        layers=layers,
+        seconds=sum({str(layer["shape"]): layer["solve_seconds"] for layer in layers}.values()),
+        interrupted=len(done) < len(rows),
+    )
 
-
-def _totals(layers: list[Row], interrupted: bool) -> Row:
-    """Sums over layers times their counts; only layers with a mapping have costs."""
-    mapped = [layer for layer in layers if layer["mapping"]]
-
-    def total(cost: Callable[[Row], int]) -> int:
-        return sum(layer["count"] * cost(layer["predicted"]) for layer in mapped)
-
-    return {
-        "layers": sum(layer["count"] for layer in layers),
-        "mapped": sum(layer["count"] for layer in mapped),
-        "macs": sum(layer["count"] * math.prod(layer["shape"][key] for key in _BOUNDS) for layer in layers),
-        "latency_cycles": total(lambda predicted: int(predicted["latency_cycles"])),
-        "energy_fj": total(lambda predicted: int(predicted["energy_fj"])),
-        "row_activations": {t.name: total(lambda p, t=t: int(p["row_activations"][t.name])) for t in Tensor},  # type: ignore[misc]
-        "seconds": round(sum({str(layer["shape"]): layer["solve_seconds"] for layer in layers}.values()), 3),
-        "interrupted": interrupted,
-    }
-
-
-def _stem(name: str) -> str:
-    """A plan's name without what a file's may not have."""
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[Path]:
-    """A new file that takes the place of another once it is whole."""
-    target = Path(os.path.realpath(path))
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".cpsat_pim-")
-    os.close(handle)
-    try:
-        yield Path(name)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
-        raise

@@ -114,12 +114,6 @@ def arch_key(arch: PIMArchitecture) -> str:
     return digest({key: value for key, value in arch.to_dict().items() if key != "name"})
 
 
-def objective_data(objective: Objective) -> dict[str, Any]:
-    """An objective as a results file tells it."""
-    weights = {"alpha": float(objective.alpha), "beta": float(objective.beta)}
-    return {"kind": objective.kind, **{name: _whole(weight) for name, weight in weights.items()}}
-
-
 def _whole(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _whole(item) for key, item in value.items()}
@@ -145,8 +139,8 @@ def solve_job(job: Job) -> dict[str, Any]:
     """
     from cpsat_pim.check import check_fits
     from cpsat_pim.model import Options
-    from cpsat_pim.report.jsonfile import to_document
-    from cpsat_pim.result import NetworkLayer, SolvedNetwork
+    from cpsat_pim.report.jsonfile import layer_entry
+    from cpsat_pim.result import NetworkLayer
     from cpsat_pim.run import solve_and_verify
 
     if job.versions != current_versions():
@@ -156,12 +150,7 @@ def solve_job(job: Job) -> dict[str, Any]:
         raise Unfit("; ".join(problems))
     options = Options(time_limit=job.options.time_limit, seed=job.options.seed)
     solved = solve_and_verify(job.layer, job.arch, job.objective, options)
-    node = NetworkLayer(name=job.layer.name, count=1, after=(), solved=solved)
-    network = SolvedNetwork(
-        network=job.layer.name, arch=job.arch, objective=job.objective, layers=(node,), seconds=solved.solve_seconds
-    )
-    entry: dict[str, Any] = to_document(network)["layers"][0]
-    return entry
+    return layer_entry(NetworkLayer(name=job.layer.name, count=1, after=(), solved=solved))
 
 
 def attempt(work: Work, job: Job) -> Outcome:

@@ -19,7 +19,7 @@ import attrs
 from attrs import frozen
 
 from cpsat_pim.result import Status
-from cpsat_pim.sweep.job import Failure, Job, Outcome, arch_key, objective_data
+from cpsat_pim.sweep.job import Failure, Job, Outcome, arch_key
 from cpsat_pim.sweep.locks import ByteLocks
 from cpsat_pim.sweep.plan import Plan, Use
 
@@ -389,7 +389,7 @@ def _job_row(job: Job) -> tuple[str, ...]:
         job.key,
         json.dumps(job.layer.shape),
         arch_key(job.arch),
-        json.dumps(objective_data(job.objective)),
+        json.dumps(job.objective.to_dict()),
         json.dumps(attrs.asdict(job.options)),
         job.versions.code,
         job.versions.solver,

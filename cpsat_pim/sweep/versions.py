@@ -12,7 +12,7 @@ from attrs import frozen
 _PACKAGES = ("cpsat_pim", "tables", "tracesim")
 
 #: Parts of `cpsat_pim` that have no say in what is found: they show it, or ask for it.
-_AROUND = ("__init__.py", "__main__.py", "cli.py", "optimizer.py", "report", "sweep")
+_AROUND = ("__init__.py", "__main__.py", "cli", "export", "importers", "optimizer.py", "report", "schema.py", "sweep")
 
 
 @frozen(kw_only=True)

@@ -19,10 +19,22 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from cpsat_pim.dims import Dim, Tensor
-from cpsat_pim.reading import VERSION, Field, Listing, Mistake, Record, Shelf, Value, fields_of, hint
+from cpsat_pim.reading import (
+    VERSION,
+    Field,
+    Listing,
+    Mistake,
+    Record,
+    Shelf,
+    Value,
+    fields_of,
+    hint,
+    read_plain,
+    record_of,
+)
 from cpsat_pim.validate import Rule, as_tuple, boolean, is_a, positive, text
 from cpsat_pim.workload.layer import ConvWorkload
 
@@ -66,6 +78,18 @@ class Network:
             for key, problem in _place_problems(node.name, node.after, earlier):
                 raise ValueError(f"Network.layers: {node.name}: {key}: {problem}")
             earlier.append(node.name)
+
+    def only(self, names: Iterable[str]) -> "Network":
+        """The network with these layers alone, in its own order; what they come after may not be among them.
+
+        Raises:
+            ValueError: no layer has one of the names.
+        """
+        names, known = list(names), [node.name for node in self.layers]
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{self.name}: no layer is named {name!r}{hint(name, known)}")
+        return evolve(self, layers=[evolve(node, after=()) for node in self.layers if node.name in names])
 
     @property
     def total_macs(self) -> int:
@@ -132,6 +156,16 @@ def _flow(value: object) -> str:
 
 def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def build_layer(file: str, data: Any) -> ConvWorkload:
+    """The layer of such fields as `ConvWorkload.shape` and its name; `file` is where they come from.
+
+    Raises:
+        ValueError: mistakes in them; a line each, `<file>: <field>: ...`.
+    """
+    layer: ConvWorkload = read_plain(file, data, record_of(ConvWorkload))
+    return layer
 
 
 def parse_shape(text: str) -> ConvWorkload:

@@ -1,6 +1,7 @@
 """The commands as a user runs them: results, mistakes, interruption, and what is imported."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.check import check_mapping
 from cpsat_pim.cli import main
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping_file import MAPPINGS
 from cpsat_pim.report.progress import LiveProgress
 from cpsat_pim.verify import Disagreement
 from cpsat_pim.workload.network import parse_shape
@@ -530,6 +532,32 @@ def test_the_program_fails_without_a_traceback() -> None:
     """As a shell script sees it."""
     done = run_python("-m", "cpsat_pim", "run", "resnet51")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_results_are_written_though_nobody_reads_what_is_printed(pair: str, tmp_path: Path) -> None:
+    """`| head` that has left already: the files are whole, the exit code is that of the results, no traceback."""
+    results, mappings = tmp_path / "pair.json", tmp_path / "pair.yaml"
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "cpsat_pim", "run", pair, "--jobs", "1", "--nest"]
+    command += ["--json", str(results), "--mapping", str(mappings)]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_json(results)["totals"]["mapped"] == 4
+    assert [layer["name"] for layer in MAPPINGS.read(mappings)["layers"]] == ["first", "second", "twin"]
+
+
+def test_a_file_that_cannot_be_written_takes_nothing_else_along(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk under the JSON: the table is printed and the mappings are written all the same; exit code 2."""
+    mappings = tmp_path / "m.yaml"
+    assert map_tiny("--json", "/dev/full", "--mapping", str(mappings)) == 2
+    out, err = capsys.readouterr()
+    assert "OPTIMAL" in out
+    assert err == "cpsat_pim: error: /dev/full: cannot be written: No space left on device\n"
+    assert len(MAPPINGS.read(mappings)["layers"]) == 1
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -113,7 +113,7 @@ def without(*path: str | int) -> dict[str, Any]:
     [
         (without("totals", "macs"), "x.json: missing or malformed entry 'macs'"),
         (without("layers", 0, "count"), "x.json: missing or malformed entry 'count'"),
-        (without("layers", 0, "mapping", "order"), "x.json: mapping: missing or malformed entry 'order'"),
+        (without("layers", 0, "mapping", "temporal"), "x.json: a: mapping: temporal: is missing"),
         (document() | {"pareto": [{"name": "f", "points": []}]}, "x.json: missing or malformed entry 'x'"),
         (document() | {"layers": [document()["layers"][0] | {"progress": [[1, 2]]}]}, "x.json: missing or malformed"),
         (document() | {"layers": [None]}, "x.json: missing or malformed entry"),

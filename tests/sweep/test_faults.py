@@ -128,7 +128,7 @@ def close_off(path: Path) -> None:
     path.chmod(0o555)
     if os.geteuid() == 0:
         # Whoever we are now may not see what the commands would import later.
-        for module in ("command", "export", "progress", "reading", "run", "engine.local"):
+        for module in ("export", "progress", "reading", "run", "engine.local"):
             import_module(f"cpsat_pim.sweep.{module}")
         os.seteuid(65534)
 

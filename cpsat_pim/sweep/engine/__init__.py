@@ -5,8 +5,6 @@ failed if that worker dies as well. Whoever stops listening ends the engine and 
 """
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from typing import Any
 
 from cpsat_pim.sweep.job import Job, Outcome
 
@@ -16,15 +14,3 @@ Engine = Callable[[Iterator[Job]], Iterator[Outcome]]
 
 class EngineError(Exception):
     """An engine cannot run here; the message is one line."""
-
-
-def imported(module: str, extra: str) -> Any:
-    """An optional package.
-
-    Raises:
-        EngineError: it is not installed.
-    """
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise EngineError(f"{module} is not installed: pip install 'cpsat-pim[{extra}]'") from error

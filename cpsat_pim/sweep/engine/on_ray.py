@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from cpsat_pim.sweep.engine import EngineError, imported
+from cpsat_pim.extras import import_extra
+from cpsat_pim.sweep.engine import EngineError
 from cpsat_pim.sweep.job import Job, Outcome, Work, attempt, died, failed, solve_job
 
 #: Tasks in flight for each CPU of the cluster, so that none waits for the next.
@@ -15,9 +16,10 @@ def run_on_ray(jobs: Iterator[Job], *, workers: int, work: Work = solve_job) -> 
     """The outcomes of jobs, one a CPU of the cluster; `workers` are the CPUs of one that is started here.
 
     Raises:
-        EngineError: Ray is not installed, or there is no cluster at RAY_ADDRESS.
+        MissingExtra: Ray is not installed.
+        EngineError: there is no cluster at RAY_ADDRESS.
     """
-    ray = imported("ray", "ray")
+    ray = import_extra("ray", "ray")
     is_ours = not ray.is_initialized()
     if is_ours:
         _connect(ray, workers)

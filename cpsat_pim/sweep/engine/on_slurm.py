@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cpsat_pim.sweep.engine import EngineError, imported
+from cpsat_pim.extras import import_extra
+from cpsat_pim.sweep.engine import EngineError
 from cpsat_pim.sweep.engine.local import run_locally
 from cpsat_pim.sweep.job import Job, Outcome, Work, died, solve_job
 
@@ -26,9 +27,10 @@ def run_on_slurm(
     """The outcomes of jobs, spread over `workers` tasks; `parameters` are submitit's, and `cluster` which one.
 
     Raises:
-        EngineError: submitit is not installed, or does not take the parameters.
+        MissingExtra: submitit is not installed.
+        EngineError: it does not take the parameters.
     """
-    submitit = imported("submitit", "slurm")
+    submitit = import_extra("submitit", "slurm")
     folder = folder.absolute()
     for journal in sorted(folder.glob("*.jsonl")):
         yield from Journal(journal).news()

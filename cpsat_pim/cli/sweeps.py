@@ -1,52 +1,50 @@
-"""The commands of `sweep` (docs/sweep.md). Whatever takes time to import is imported by the command that needs it."""
+"""`sweep` (docs/sweep.md): a plan is solved; its store is looked at, exported and merged."""
 
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cpsat_pim.cli.arguments import add_command, cpus, jobs
+from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, InputError, given, note, written
+
 if TYPE_CHECKING:
     from cpsat_pim.sweep.engine import Engine
+    from cpsat_pim.sweep.export import Row
+    from cpsat_pim.sweep.plan import Shard
     from cpsat_pim.sweep.run import Summary
     from cpsat_pim.sweep.store import Store, Tally
 
-#: The commands and what they do.
-COMMANDS = {
-    "run": "solve what is open of a plan (`sweep PLAN` is short for it)",
-    "status": "tell what is done, open and failed in a store",
-    "export": "write a store's results as CSV, Parquet or results files",
-    "merge": "take the results of other stores into one",
-}
-
-#: Exit codes besides 0: something has no answer or no mapping; prediction and simulation disagree.
-INCOMPLETE, DISAGREEMENT = 1, 3
-
-_PLAN_SUFFIXES = (".yaml", ".yml")
 _FAILURES_SHOWN = 20
 
 
-class UsageError(Exception):
-    """What was given cannot be used; the message is one line."""
+def add_commands(commands: Any) -> None:
+    """The commands' words."""
+    text = "solve a plan of many runs, and keep the results"
+    sweep = commands.add_parser("sweep", help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+    kinds = sweep.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, (text, command, add_arguments) in _COMMANDS.items():
+        add_arguments(add_command(kinds, name, text, partial(_run, command)))
 
 
 def spelled_out(argv: list[str]) -> list[str]:
     """`sweep PLAN` as `sweep run PLAN`."""
-    is_short = argv[:1] == ["sweep"] and argv[1:2] and argv[1] not in (*COMMANDS, "-h", "--help")
+    is_short = argv[:1] == ["sweep"] and argv[1:2] and argv[1] not in (*_COMMANDS, "-h", "--help")
     return ["sweep", "run", *argv[1:]] if is_short else argv
 
 
-def add_arguments(name: str, parser: argparse.ArgumentParser, jobs: Callable[[str], int], cpus: int) -> None:
-    """The arguments of one of the commands; `jobs` reads a number of processes, `cpus` is the usual one."""
-    {"run": _add_run, "status": _add_status, "export": _add_export, "merge": _add_merge}[name](parser)
-    if name == "run":
-        parser.add_argument(
-            "--jobs",
-            metavar="N",
-            type=jobs,
-            default=cpus,
-            help="jobs solved at a time; of an array, tasks (%(default)s)",
-        )
+def _run(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """Run a command; what is wrong with a store or an engine is about the input."""
+    from cpsat_pim.extras import MissingExtra
+    from cpsat_pim.sweep.engine import EngineError
+    from cpsat_pim.sweep.store import StoreError
+
+    try:
+        return command(arguments)
+    except (StoreError, EngineError, MissingExtra) as error:
+        raise InputError(str(error)) from error
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -55,9 +53,21 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--store", metavar="FILE", help="where results are kept (the plan's name, ending in .sqlite)")
     add("--resume", action="store_true", help="only go on with a store that is there; what is done is never redone")
     add("--retry-failed", action="store_true", help="try again what has failed before")
-    add("--shard", metavar="K/N", default="1/1", help="only the K-th of N equal parts of the jobs")
+    add("--shard", metavar="K/N", type=_shard, default="1/1", help="only the K-th of N equal parts of the jobs")
     add("--engine", choices=("local", "ray", "slurm"), default="local", help="what solves the jobs (%(default)s)")
+    text = "jobs solved at a time; of an array, tasks (%(default)s)"
+    add("--jobs", metavar="N", type=jobs, default=cpus(), help=text)
     add("--slurm", metavar="KEY=VALUE,..", default="", help="parameters of submitit, such as slurm_partition=cpu")
+
+
+def _shard(text: str) -> "Shard":
+    """`3/16`."""
+    from cpsat_pim.sweep.plan import Shard
+
+    try:
+        return Shard.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _add_status(parser: argparse.ArgumentParser) -> None:
@@ -77,45 +87,23 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("others", metavar="OTHER", nargs="+", help="stores to be read")
 
 
-def run(name: str, arguments: argparse.Namespace) -> int:
-    """Run a command; the exit code.
-
-    Raises:
-        PlanError: there are mistakes in a plan.
-        UsageError: something else that was given cannot be used.
-    """
-    from cpsat_pim.sweep.engine import EngineError
-    from cpsat_pim.sweep.store import StoreError
-
-    commands = {"run": run_plan, "status": print_status, "export": export_store, "merge": merge_stores}
-    try:
-        return commands[name](arguments)
-    except (StoreError, EngineError) as error:
-        raise UsageError(str(error)) from error
-
-
 # --- run -------------------------------------------------------------------------------------------------------------
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
     """`run`."""
-    from cpsat_pim.sweep.plan import Shard
     from cpsat_pim.sweep.progress import LiveSweep
     from cpsat_pim.sweep.reading import read_plan
     from cpsat_pim.sweep.run import Choice, run_sweep
     from cpsat_pim.sweep.store import Store
 
-    try:
-        shard = Shard.parse(arguments.shard)
-    except ValueError as error:
-        raise UsageError(f"--shard: {error}") from error
-    plan, path = read_plan(arguments.plan), _store_path(arguments)
-    engine = _engine(arguments, path)
+    plan, path = given(lambda: read_plan(arguments.plan)), _store_path(arguments)
+    choice, engine = Choice(shard=arguments.shard, retry_failed=arguments.retry_failed), _engine(arguments, path)
     with Store(path) as store, LiveSweep(plan.name) as watch:
         try:
-            summary = run_sweep(plan, store, engine, Choice(shard=shard, retry_failed=arguments.retry_failed), watch)
+            summary = run_sweep(plan, store, engine, choice, watch)
         except KeyboardInterrupt:
-            _note(f"{path} has all that had finished; the same command goes on from there")
+            note(f"{path} has all that had finished; the same command goes on from there")
             raise
     _print_summary(plan.name, path, summary)
     return _verdict(summary.after)
@@ -125,16 +113,14 @@ def _store_path(arguments: argparse.Namespace) -> Path:
     """Where the results are, or are going to be."""
     path = Path(arguments.store) if arguments.store else Path(arguments.plan).with_suffix(".sqlite")
     if arguments.resume and not path.exists():
-        raise UsageError(f"{path}: there is no such store to resume")
+        raise InputError(f"{path}: there is no such store to resume")
     return path
 
 
 def _engine(arguments: argparse.Namespace, store: Path) -> "Engine":
     """What is to solve the jobs."""
-    from functools import partial
-
     if arguments.slurm and arguments.engine != "slurm":
-        raise UsageError("--slurm is for --engine slurm")
+        raise InputError("--slurm is for --engine slurm")
     if arguments.engine == "ray":
         from cpsat_pim.sweep.engine.on_ray import run_on_ray
 
@@ -149,12 +135,12 @@ def _engine(arguments: argparse.Namespace, store: Path) -> "Engine":
     return partial(run_locally, workers=arguments.jobs)
 
 
-def _parameters(given: str) -> dict[str, Any]:
+def _parameters(text: str) -> dict[str, Any]:
     """`timeout_min=60,slurm_partition=cpu`."""
-    pairs = [item.partition("=") for item in given.split(",") if item]
+    pairs = [item.partition("=") for item in text.split(",") if item]
     for key, equals, _ in pairs:
         if not equals or not key:
-            raise UsageError(f"--slurm: must be KEY=VALUE, separated by commas (got {given!r})")
+            raise InputError(f"--slurm: must be KEY=VALUE, separated by commas (got {text!r})")
     return {key.strip(): int(value) if value.isdecimal() else value for key, _, value in pairs}
 
 
@@ -163,11 +149,11 @@ def _print_summary(name: str, path: Path, summary: "Summary") -> None:
     print(f"{name}: {after.total} jobs: {_told(after)}; {before.done} were done before")
     print(f"results are in {path}")
     if summary.outdated:
-        _note(f"{summary.outdated} had been done by another version of this program, whose answers are not used")
+        note(f"{summary.outdated} had been done by another version of this program, whose answers are not used")
     if after.failed:
-        _note(f"{after.failed} failed (see `sweep status {path}`); --retry-failed tries them again")
+        note(f"{after.failed} failed (see `sweep status {path}`); --retry-failed tries them again")
     if after.open:
-        _note(f"{after.open} are being solved by another sweep on {path}")
+        note(f"{after.open} are being solved by another sweep on {path}")
 
 
 def _told(tally: "Tally") -> str:
@@ -180,7 +166,7 @@ def _verdict(tally: "Tally") -> int:
     """The exit code."""
     if tally.wrong:
         return DISAGREEMENT
-    return INCOMPLETE if tally.failed or tally.unmapped else 0
+    return NO_MAPPING if tally.failed or tally.unmapped else OK
 
 
 # --- status, export, merge -------------------------------------------------------------------------------------------
@@ -195,7 +181,7 @@ def print_status(arguments: argparse.Namespace) -> int:
             print(f"{plan}: {points} points, {len(keys)} jobs: {_told(store.tally(keys))}")
         _print_times(store)
         _print_failures(store)
-    return 0
+    return OK
 
 
 def _print_times(store: "Store") -> None:
@@ -231,15 +217,12 @@ def export_store(arguments: argparse.Namespace) -> int:
     with _store_to_read(arguments.store) as store:
         if arguments.to == "-":
             export.write_csv(rows(store), sys.stdout)
-            return 0
-        try:
-            _write_export(store, rows, arguments.to)
-        except OSError as error:
-            raise UsageError(f"{arguments.to}: cannot be written: {error.strerror or error}") from error
-    return 0
+            return OK
+        written(arguments.to, lambda path: _write_export(store, rows, path))
+    return OK
 
 
-def _write_export(store: "Store", rows: Any, to: str) -> None:
+def _write_export(store: "Store", rows: "Callable[[Store], list[Row]]", to: str) -> None:
     """The kind of export that a name asks for."""
     from cpsat_pim.sweep import export
 
@@ -251,7 +234,7 @@ def _write_export(store: "Store", rows: Any, to: str) -> None:
     elif to.endswith(".parquet"):
         export.write_parquet_file(rows(store), Path(to))
     else:
-        raise UsageError(f"{to}: must end in .csv, .parquet or /")
+        raise InputError(f"{to}: must end in .csv, .parquet or /")
 
 
 def merge_stores(arguments: argparse.Namespace) -> int:
@@ -262,17 +245,22 @@ def merge_stores(arguments: argparse.Namespace) -> int:
         for other in arguments.others:
             store.merge(other)
             print(f"{other}: merged into {arguments.store}")
-    return 0
+    return OK
 
 
-def _store_to_read(given: str) -> "Store":
+def _store_to_read(named: str) -> "Store":
     """A store, or that of a plan."""
+    from cpsat_pim.reading import SUFFIXES
     from cpsat_pim.sweep.store import Store
 
-    path = Path(given)
-    return Store(path.with_suffix(".sqlite") if given.endswith(_PLAN_SUFFIXES) else path, readonly=True)
+    path = Path(named)
+    return Store(path.with_suffix(".sqlite") if named.endswith(SUFFIXES) else path, readonly=True)
 
 
-def _note(text: str) -> None:
-    """A message on stderr."""
-    print(f"cpsat_pim: {text}", file=sys.stderr)
+_COMMANDS = {
+    "run": ("solve what is open of a plan (`sweep PLAN` is short for it)", run_plan, _add_run),
+    "status": ("tell what is done, open and failed in a store", print_status, _add_status),
+    "export": ("write a store's results as CSV, Parquet or results files", export_store, _add_export),
+    "merge": ("take the results of other stores into one", merge_stores, _add_merge),
+}
+
