@@ -37,8 +37,16 @@ dataflow: WS
 layers: {conv1: {layout: {I: {mode: row_aligned}}}}
 """
 CHANGED = "version: 1\nextends: hbm-pim\nclock: 500 MHz\nhierarchy: {PE: {entries: 64 KiB, access_cost: 0.88 pJ/bit}}\n"
+NAMELESS = "version: 1\nlayers: [{name: a}]\n"
+PLAN = """
+version: 1
+base: {network: resnet50, arch.multicast: false}
+grid: {objective: [energy], arch.hierarchy.PE.entries: {from: 1, to: 8, factor: 2}}
+list: [{arch: hbm-pim, arch.clock: 1 GHz, seed: 3}]
+sample: {count: 1, axes: {time_limit: [5, 7.5]}}
+"""
 VALID = [("mapping", MAPPING), ("constraints", CONSTRAINTS), ("arch", CHANGED)]
-VALID += [("network", "version: 1\nextends: alexnet\nlayers: {conv1: {N: 8}}\n")]
+VALID += [("sweep", PLAN), ("network", "version: 1\nextends: alexnet\nlayers: {conv1: {N: 8}}\n"), ("network", NAMELESS)]
 
 
 def data(text):
@@ -106,6 +114,9 @@ def test_valid_files_are_accepted_by_reader_and_schema(kind, text, tmp_path: Pat
         ("mapping", MAPPING.replace("PE: W", "PE: X")),
         ("constraints", CONSTRAINTS.replace("WS", "XS")),
         ("constraints", CONSTRAINTS.replace("C: 16", "C: -16")),
+        ("sweep", PLAN.replace("seed: 3", "seed: -3")),
+        ("sweep", PLAN.replace("arch.multicast", "arch..multicast")),
+        ("sweep", PLAN.replace("[energy]", "[]")),
     ],
 )
 def test_mistakes_are_found_by_reader_and_schema(kind, text, tmp_path: Path):

@@ -13,6 +13,7 @@
 Numbers without a unit are in those of the classes: elements, bytes, cycles of the machine's clock, nJ.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,16 @@ def read_arch(name_or_path: str | Path, directory: Path | None = None) -> PIMArc
     """
     arch: PIMArchitecture = ARCHS.read(name_or_path, directory)
     return arch
+
+
+def change_arch(arch: PIMArchitecture, changes: Mapping[str, Any]) -> PIMArchitecture:
+    """The machine with other values at paths such as `hierarchy.GLOBAL_BUFFER.entries`, with units if need be.
+
+    Raises:
+        ValueError: mistakes in them; a line each, `<path.to.field>: ...`.
+    """
+    changed: PIMArchitecture = ARCHS.changed(arch.to_dict(), changes)
+    return changed
 
 
 def build_arch(file: str, data: Any) -> PIMArchitecture:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import attrs
 import yaml
-from attrs import frozen
+from attrs import field, frozen
 
 from cpsat_pim.reading.nodes import (
     FileMistakes,
@@ -48,6 +48,8 @@ class Reader:
     """Collects what is wrong with a file; remembers where each value stands."""
 
     def __init__(self) -> None:
+        #: What is read once though a file names it often: for kinds to find again.
+        self.known: dict[Any, Any] = {}
         self._problems: list[tuple[tuple[str, int, int], str]] = []
         self._places: dict[str, yaml.Node] = {}
 
@@ -57,8 +59,8 @@ class Reader:
 
     def complain(self, node: yaml.Node, path: str, problem: str) -> Any:
         """Note a problem; nothing is raised before all are known."""
-        where = f"{place(node)}: {path}: " if path else f"{place(node)}: "
-        self._problems.append((position(node), where + problem))
+        where = ": ".join(filter(None, (place(node), path, problem)))
+        self._problems.append((position(node), where))
         return WRONG
 
     def complain_at(self, path: str, problem: str) -> None:
@@ -226,13 +228,14 @@ def _no_mistakes(values: dict[str, Any]) -> Iterable[Mistake]:
 
 @frozen(kw_only=True, eq=False)
 class Record:
-    """A mapping with known keys.
+    """A mapping with known keys, and others that are like a pattern.
 
     `check` sees the values that could be read and yields mistakes among them; `build` is called with all of them if
     there is no mistake, and its ValueErrors `Class.field: ...` are mistakes, too. Without it the values are the result.
     """
 
     fields: Mapping[str, Field]
+    patterns: Mapping[str, Field] = field(factory=dict)
     build: Callable[..., Any] | None = None
     check: Callable[[dict[str, Any]], Iterable[Mistake]] = _no_mistakes
     doc: str = ""
@@ -260,24 +263,32 @@ class Record:
     def _values(self, reader: Reader, node: yaml.MappingNode, path: str, scales: Scales) -> dict[str, Any]:
         """The values that could be read, in the order of the file but for those that give scales."""
         given, values = pairs_of(node), {}
-        for name in given.keys() - self.fields.keys():
+        known = {name: item for name in given if (item := self._field(name))}
+        for name in given.keys() - known.keys():
             reader.complain(given[name][0], joined(path, name), f"unknown key{hint(name, self.fields)}")
         for name in self.fields.keys() - given.keys():
             if self.fields[name].required:
                 reader.complain(node, joined(path, name), "is missing")
         scales = {**scales, **{f.scale: Fraction(f.default) for f in self.fields.values() if f.scale and f.default}}
-        for name in sorted((n for n in given if n in self.fields), key=lambda n: self.fields[n].scale is None):
-            value = self.fields[name].kind.read(reader, given[name][1], joined(path, name), scales)
-            scale = self.fields[name].scale
+        for name in sorted(known, key=lambda n: known[n].scale is None):
+            value = known[name].kind.read(reader, given[name][1], joined(path, name), scales)
+            scale = known[name].scale
             if value is not WRONG:
                 values[name] = value
                 scales |= {scale: Fraction(value)} if scale and value else {}
         return values
 
+    def _field(self, name: str) -> Field | None:
+        """What a key holds."""
+        alike = (item for pattern, item in self.patterns.items() if re.fullmatch(pattern, name))
+        return self.fields.get(name) or next(alike, None)
+
     def schema(self, partial: bool = False) -> Schema:
         """An object. What a file extends may hold what is required, so only items of lists must have it."""
         schema: Schema = {"type": "object", "description": self.doc} if self.doc else {"type": "object"}
         schema["properties"] = {name: item.schema(partial) for name, item in self.fields.items()}
+        if self.patterns:
+            schema["patternProperties"] = {f"^{p}$": item.schema(partial) for p, item in self.patterns.items()}
         schema["additionalProperties"] = False
         required = [name for name, item in self.fields.items() if item.required]
         return schema | {"required": required} if required and not partial else schema

@@ -224,12 +224,13 @@ def laid_over(base: yaml.Node, over: yaml.Node, item_names: tuple[str, ...], com
     """What a file says laid over what it extends.
 
     Mappings are merged key by key. A mapping laid over a list changes the items that it names: by `item_names`, or by
-    what the items call themselves. Anything else replaces what was there.
+    what the items call themselves, if they do. Anything else replaces what was there.
     """
     if not isinstance(over, yaml.MappingNode):
         return over
     if isinstance(base, yaml.SequenceNode):
-        return _laid_over_items(base, over, item_names, complain)
+        names = list(item_names) if len(item_names) == len(base.value) else [name_of(item) for item in base.value]
+        return _laid_over_items(base, over, names, item_names, complain) if any(names) else over
     if not isinstance(base, yaml.MappingNode):
         return over
     given, merged = pairs_of(over), []
@@ -240,10 +241,13 @@ def laid_over(base: yaml.Node, over: yaml.Node, item_names: tuple[str, ...], com
 
 
 def _laid_over_items(
-    base: yaml.SequenceNode, over: yaml.MappingNode, item_names: tuple[str, ...], complain: Complain
+    base: yaml.SequenceNode,
+    over: yaml.MappingNode,
+    names: list[str],
+    item_names: tuple[str, ...],
+    complain: Complain,
 ) -> yaml.Node:
-    """The list with the items changed that the mapping names."""
-    names = list(item_names) if len(item_names) == len(base.value) else [name_of(item) for item in base.value]
+    """The list, whose items have these names, with those changed that the mapping names."""
     given = pairs_of(over)
     known = [name for name in names if name]
     for name in given.keys() - known:

@@ -20,6 +20,13 @@ _VERSION_RULE = Rule(f"must be {VERSION}", lambda v: is_integer(v) and v == VERS
 _OWN_KEYS = ("version", "extends", "name")
 
 
+def _nested(path: str, value: Any) -> Any:
+    """`a.b` and 3 make {a: {b: 3}}."""
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return value
+
+
 @define(kw_only=True, slots=False)
 class Shelf:
     """What is called `kind` (`architecture`): its files in a folder of a package, and how any such file is read.
@@ -52,6 +59,18 @@ class Shelf:
         reader = Reader()
         return reader.read(self._root(str(name_or_path), directory, (), reader), self.file_record)
 
+    def changed(self, data: Mapping[str, Any], changes: Mapping[str, Any]) -> Any:
+        """What plain data stand for, with other values at some paths, as a file would have it that extends them.
+
+        Raises:
+            FileMistakes: all that is wrong with it, `<path>: ...`.
+        """
+        reader = Reader()
+        root = from_plain("", data)
+        for path, value in changes.items():
+            root = laid_over(root, from_plain("", _nested(path, value)), self.item_names, reader.complain)
+        return reader.read(root, self.record)
+
     @cached_property
     def file_record(self) -> Record:
         """A whole file: the record, its version, and what it extends."""
@@ -67,7 +86,7 @@ class Shelf:
         """JSON Schema of a file."""
         partial = self.file_record.schema(partial=True)
         head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"cpsat-pim {self.kind}"}
-        needed = [name for name, item in self.file_record.fields.items() if item.required and name != "version"]
+        needed = [name for name, item in self.file_record.fields.items() if item.required and name not in _OWN_KEYS]
         complete = {"anyOf": [{"required": ["extends"]}, {"required": needed}]} if needed else {}
         return {**head, **partial, "required": ["version"], **complete}
 

@@ -15,14 +15,11 @@ from attrs import field, frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.result import Objective
 from cpsat_pim.sweep.versions import Versions, current_versions
-from cpsat_pim.validate import is_a, is_integer
+from cpsat_pim.validate import Rule, is_a, is_integer
 from cpsat_pim.workload import ConvWorkload
 
 #: What answers a job: the layer's entry of a results file (docs/json.md).
 Work = Callable[["Job"], dict[str, Any]]
-
-#: Of a time limit, as on the command line.
-MAX_SECONDS = 1e7
 
 
 class Failure(StrEnum):
@@ -34,14 +31,17 @@ class Failure(StrEnum):
     ERROR = "error"
 
 
-def _some_seconds(instance: Any, attribute: Any, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_SECONDS:
-        raise ValueError(f"{attribute.name}: must be a positive number of at most {MAX_SECONDS:.0e} (got {value!r})")
-
-
-def _solver_seed(instance: Any, attribute: Any, value: Any) -> None:
-    if not is_integer(value) or not 0 <= value < 2**31:
-        raise ValueError(f"{attribute.name}: must be an integer from 0 to {2**31 - 1} (got {value!r})")
+#: As on the command line.
+_SECONDS = Rule(
+    "must be a positive number of at most 1e7",
+    lambda v: isinstance(v, int | float) and not isinstance(v, bool) and 0 < v <= 1e7,
+    {"type": "number", "exclusiveMinimum": 0, "maximum": 1e7},
+)
+_SEED = Rule(
+    "must be an integer from 0 to 2147483647",
+    lambda v: is_integer(v) and 0 <= v < 2**31,
+    {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+)
 
 
 @frozen(kw_only=True)
@@ -52,8 +52,8 @@ class JobOptions:
         ValueError: one of them is out of range.
     """
 
-    time_limit: float = field(default=25.0, validator=_some_seconds)
-    seed: int = field(default=0, validator=_solver_seed)
+    time_limit: float = field(default=25.0, validator=_SECONDS)
+    seed: int = field(default=0, validator=_SEED)
 
 
 @frozen(kw_only=True)

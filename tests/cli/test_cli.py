@@ -18,6 +18,7 @@ from cpsat_pim.cli import main
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import MAPPINGS
 from cpsat_pim.report.progress import LiveProgress
+from cpsat_pim.schema import SHELVES
 from cpsat_pim.verify import Disagreement
 from cpsat_pim.workload.network import parse_shape
 
@@ -351,7 +352,7 @@ def test_simulate_tells_which_constraints_are_not_kept(
     assert "layer: DRAM: the factor of K must be 64 (got " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["arch", "network", "mapping", "constraints"])
+@pytest.mark.parametrize("kind", SHELVES)
 def test_schema_prints_a_schema(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """JSON, for an editor."""
     assert main(["schema", kind]) == 0

@@ -27,8 +27,8 @@ base: {network: net.yaml}
 list:
 - seed: 1
 - layers: a,c
-  arch.hierarchy[1].stores: [true, true, false]
-  arch.hierarchy[1].access_cost: 0.5
+  arch.hierarchy.GLOBAL_BUFFER.stores: [true, true, false]
+  arch.hierarchy.GLOBAL_BUFFER.access_cost: 0.5
 """
 
 
@@ -65,8 +65,8 @@ def test_layers_are_rows_with_settings_and_shapes_as_columns(store: Store) -> No
     assert [row["latency_cycles"] for row in rows] == [200, None, 500, 200, 500]
     assert (rows[1]["state"], rows[1]["failure"], rows[1]["reason"]) == ("failed", "error", "RuntimeError: no way")
     assert [row["seed"] for row in rows] == [1, 1, 1, 0, 0]
-    assert [row["arch.hierarchy[1].access_cost"] for row in rows] == [None, None, None, 0.5, 0.5]
-    assert rows[3]["arch.hierarchy[1].stores"] == "[true, true, false]"
+    assert [row["arch.hierarchy.GLOBAL_BUFFER.access_cost"] for row in rows] == [None, None, None, 0.5, 0.5]
+    assert rows[3]["arch.hierarchy.GLOBAL_BUFFER.stores"] == "[true, true, false]"
 
 
 def test_networks_are_sums_only_if_they_are_whole(store: Store) -> None:

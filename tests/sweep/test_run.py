@@ -146,7 +146,7 @@ def test_the_solver_s_answers_are_kept_as_a_results_file_has_them(write_plan: Wr
 base: {network: "C=4,K=4"}
 list:
 - {}
-- arch.hierarchy[3].entries: 8
+- arch.hierarchy.DRAM.entries: 8
 """
     plan = write_plan(text=text)
     summary = sweep(plan, solve_job, workers=1)
