@@ -46,7 +46,8 @@ list: [{arch: hbm-pim, arch.clock: 1 GHz, seed: 3}]
 sample: {count: 1, axes: {time_limit: [5, 7.5]}}
 """
 VALID = [("mapping", MAPPING), ("constraints", CONSTRAINTS), ("arch", CHANGED)]
-VALID += [("sweep", PLAN), ("network", "version: 1\nextends: alexnet\nlayers: {conv1: {N: 8}}\n"), ("network", NAMELESS)]
+VALID += [("sweep", PLAN), ("network", NAMELESS)]
+VALID += [("network", "version: 1\nextends: alexnet\nlayers: {conv1: {N: 8}}\n")]
 
 
 def data(text):

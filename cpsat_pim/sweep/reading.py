@@ -19,7 +19,6 @@ that takes another value. Files are found from where the plan is. A plan has the
 """
 
 import itertools
-import json
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -29,13 +28,12 @@ from typing import Any
 import yaml
 from attrs import frozen
 
-from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.arch.reading import DEFAULT, change_arch, read_arch
-from cpsat_pim.reading import SUFFIXES, WRONG, Field, Kind, Listing, Mistake, Record, Shelf, Value, fields_of
+from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.reading import SUFFIXES, WRONG, Field, Kind, Listing, Record, Shelf, Value, fields_of
 from cpsat_pim.reading.fields import Reader, Scales, Schema
-from cpsat_pim.result import Objective
 from cpsat_pim.sweep.job import JobOptions
-from cpsat_pim.sweep.plan import Plan, Point, Settings
+from cpsat_pim.sweep.plan import Plan
+from cpsat_pim.sweep.points import Draft, Given, Named, PointBuilder
 from cpsat_pim.validate import Rule, is_integer, not_negative, one_of, positive, text
 from cpsat_pim.workload.network import Network, NetworkNode, parse_shape, read_network
 
@@ -57,35 +55,15 @@ def read_plan(path: str | Path) -> Plan:
 
 
 @frozen
-class _Given:
-    """A setting's value, and where it stands."""
-
-    value: Any
-    path: str
-
-
-@frozen
-class _Named:
-    """What a name or a file stands for, and how the plan gives it."""
-
-    given: str
-    value: Any
-
-
-#: Some settings of a point by their keys.
-_Draft = dict[str, _Given]
-
-
-@frozen
 class _Setting:
     """A value that remembers where it stands."""
 
     kind: Kind
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """A `_Given`."""
+        """A `Given`."""
         value = self.kind.read(reader, node, path, scales)
-        return WRONG if value is WRONG else _Given(value, path)
+        return WRONG if value is WRONG else Given(value, path)
 
     def schema(self, partial: bool = False) -> Schema:
         """The value's."""
@@ -99,7 +77,7 @@ class _Reference:
     look_up: Callable[[str, Path], Any]
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """A `_Named`."""
+        """A `Named`."""
         given = Value(text).read(reader, node, path, scales)
         if given is WRONG:
             return WRONG
@@ -108,7 +86,7 @@ class _Reference:
             reader.known[key] = self._looked_up(given, key[-1])
         found = reader.known[key]
         if not isinstance(found, ValueError):
-            return _Named(given, found)
+            return Named(given, found)
         for line in str(found).splitlines():
             reader.complain(node, path, line)
         return WRONG
@@ -204,7 +182,7 @@ class _Axis:
     item: Kind
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """A tuple of `_Given`s."""
+        """A tuple of `Given`s."""
         if not isinstance(node, yaml.MappingNode):
             return self._listing.read(reader, node, path, scales)
         numbers = _RANGE.read(reader, node, path, scales)
@@ -226,14 +204,14 @@ class _Axis:
         return {"anyOf": [{"type": "array", "items": self.item.schema(), "minItems": 1}, _RANGE.schema(partial)]}
 
 
-def _combinations(**axes: tuple[_Given, ...]) -> list[_Draft]:
+def _combinations(**axes: tuple[Given, ...]) -> list[Draft]:
     """Every combination, the last axis fastest; none without axes."""
     if math.prod(map(len, axes.values())) > MAX_POINTS:
         raise ValueError(f"Grid: must have at most {MAX_POINTS:,} points")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
 
 
-def _drawn(count: int, axes: dict[str, tuple[_Given, ...]], seed: int = 0) -> list[_Draft]:
+def _drawn(count: int, axes: dict[str, tuple[Given, ...]], seed: int = 0) -> list[Draft]:
     """Different combinations, drawn by nothing but the seed (`random()` is the same in every Python)."""
     most = min(MAX_POINTS, math.prod(map(len, axes.values())) if axes else 0)
     if count > most:
@@ -244,116 +222,20 @@ def _drawn(count: int, axes: dict[str, tuple[_Given, ...]], seed: int = 0) -> li
     return [{key: values[i] for (key, values), i in zip(axes.items(), places, strict=True)} for places in drawn]
 
 
-# --- Points ----------------------------------------------------------------------------------------------------------
-
-
-class _Mistaken(Exception):
-    """Settings that are right by themselves but not together; `mistakes` tell where and what."""
-
-    def __init__(self, mistakes: Iterable[Mistake]) -> None:
-        self.mistakes = tuple(mistakes)
-
-
-def _tried(path: str, build: Callable[[], Any]) -> Any:
-    """What is built; what is wrong with it is wrong at a path."""
-    try:
-        return build()
-    except ValueError as error:
-        raise _Mistaken((path, line) for line in str(error).splitlines()) from error
-
-
-class _Points:
-    """Builds points; machines that many of them have are built once."""
-
-    def __init__(self, base: _Draft) -> None:
-        self.mistakes: dict[Mistake, None] = {}
-        self._base = base
-        self._machines: dict[Any, PIMArchitecture | _Mistaken] = {}
-
-    def build(self, where: str, own: _Draft) -> Iterator[Point]:
-        """The point of a draft, unless there are mistakes in it."""
-        try:
-            yield self._point(where, self._base | own, {key: _plain(given.value) for key, given in own.items()})
-        except _Mistaken as error:
-            self.mistakes |= dict.fromkeys(error.mistakes)
-
-    def _point(self, where: str, draft: _Draft, settings: Settings) -> Point:
-        values = {key: given.value for key, given in draft.items()}
-        if "network" not in draft:
-            raise _Mistaken([(f"{where}.network", "is missing")])
-        weights = values.get("alpha", 1), values.get("beta", 1)
-        objective = _tried(where, lambda: Objective.named(values.get("objective", "energy"), *weights))
-        options = JobOptions(**{key: values[key] for key in ("time_limit", "seed") if key in values})
-        network, arch = self._network(draft), self._arch(where, draft)
-        return Point(settings=settings, network=network, arch=arch, objective=objective, options=options)
-
-    def _network(self, draft: _Draft) -> Network:
-        """The network, or those of its layers that `layers` names."""
-        network: Network = draft["network"].value.value
-        if "layers" not in draft:
-            return network
-        names = [name.strip() for name in draft["layers"].value.split(",")]
-        chosen: Network = _tried(draft["layers"].path, lambda: network.only(names))
-        return chosen
-
-    def _arch(self, where: str, draft: _Draft) -> PIMArchitecture:
-        """The machine with the fields that have other values."""
-        base = draft["arch"].value.value if "arch" in draft else read_arch(DEFAULT)
-        changes = {key.removeprefix("arch."): given for key, given in draft.items() if key not in _SETTINGS}
-        key = (base, *((path, given.value) for path, given in changes.items()))
-        if key not in self._machines:
-            self._machines[key] = _changed(where, base, changes)
-        arch = self._machines[key]
-        if isinstance(arch, _Mistaken):
-            raise arch
-        return arch
-
-
-def _changed(where: str, base: PIMArchitecture, changes: _Draft) -> "PIMArchitecture | _Mistaken":
-    """The machine with its changes; if they are wrong, each that is wrong alone is told, else what is."""
-    if not changes:
-        return base
-    told = ", ".join(f"{path}={_told(given.value)}" for path, given in changes.items())
-    values = {path: given.value for path, given in changes.items()}
-    try:
-        return change_arch(base, values | {"name": f"{base.name} ({told})"})
-    except ValueError as error:
-        alone = [mistake for path, given in changes.items() for mistake in _mistakes_of(base, path, given)]
-        return _Mistaken(alone or [(where, line) for line in str(error).splitlines()])
-
-
-def _mistakes_of(base: PIMArchitecture, path: str, given: _Given) -> tuple[Mistake, ...]:
-    """What is wrong with one change of a machine."""
-    try:
-        _tried(given.path, lambda: change_arch(base, {path: given.value}))
-    except _Mistaken as error:
-        return error.mistakes
-    return ()
-
-
-def _plain(value: Any) -> Any:
-    """A value as the plan gives it."""
-    return value.given if isinstance(value, _Named) else value
-
-
-def _told(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 # --- Plans -----------------------------------------------------------------------------------------------------------
 
 
-def _build_plan(name: str, base: _Draft | None = None, **parts: Iterable[_Draft]) -> Plan:
+def _build_plan(name: str, base: Draft | None = None, **parts: Iterable[Draft]) -> Plan:
     """The points of all parts, in the order of the parts below."""
     if not parts:
         raise ValueError(f"Plan: must have at least one of {', '.join(_PARTS)}")
     drafts = [(_where(part, i), draft) for part in _PARTS for i, draft in enumerate(parts.get(part, ()))]
     if len(drafts) > MAX_POINTS:
         raise ValueError(f"Plan: must have at most {MAX_POINTS:,} points")
-    build = _Points(base or {})
-    points = [point for where, draft in drafts for point in build.build(where, draft)]
-    if build.mistakes:
-        raise ValueError("\n".join(f"Plan.{path}: {problem}" for path, problem in build.mistakes))
+    builder = PointBuilder(base or {})
+    points = [point for where, draft in drafts for point in builder.build(where, draft)]
+    if builder.mistakes:
+        raise ValueError("\n".join(f"Plan.{path}: {problem}" for path, problem in builder.mistakes))
     return Plan(name=name, points=points)
 
 
