@@ -26,14 +26,10 @@ from cpsat_pim.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import FACTORS, MODES, ORDERS, axis_order, layout_kind
 from cpsat_pim.reading import Field, Mistake, Record, Shelf, Table, Value, table_of
-from cpsat_pim.validate import Rule, as_tuple, boolean, is_integer, one_of
+from cpsat_pim.validate import Rule, as_table, as_tuple, boolean, is_integer, one_of
 from cpsat_pim.workload import ConvWorkload
 
 Fixed = tuple[int | None, ...]
-
-
-def _table(rows: Any) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(row) for row in rows)
 
 
 def _rows(count: int, width: int, holds: Callable[[Any], bool], says: str) -> Rule:
@@ -73,16 +69,16 @@ class Constraints:
     """
 
     temporal: tuple[Fixed, ...] = field(
-        default=_nothing(4, 8), converter=_table, validator=_rows(4, 8, _is_factor, "positive integers")
+        default=_nothing(4, 8), converter=as_table, validator=_rows(4, 8, _is_factor, "positive integers")
     )
     spatial: tuple[Fixed, ...] = field(
-        default=_nothing(3, 8), converter=_table, validator=_rows(3, 8, _is_factor, "positive integers")
+        default=_nothing(3, 8), converter=as_table, validator=_rows(3, 8, _is_factor, "positive integers")
     )
     order: tuple[tuple[Dim, ...], ...] = field(
-        default=((), (), (), ()), converter=_table, validator=Rule("must be 4 orders of different dims", _are_orders)
+        default=((), (), (), ()), converter=as_table, validator=Rule("must be 4 orders of different dims", _are_orders)
     )
     stored: tuple[tuple[bool | None, ...], ...] = field(
-        default=_nothing(3, 3), converter=_table, validator=_rows(3, 3, lambda v: isinstance(v, bool), "booleans")
+        default=_nothing(3, 3), converter=as_table, validator=_rows(3, 3, lambda v: isinstance(v, bool), "booleans")
     )
     layout: tuple[int | None, ...] = field(
         default=(None, None, None),

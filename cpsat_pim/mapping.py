@@ -15,14 +15,10 @@ from typing import Any
 from attrs import field, frozen
 
 from cpsat_pim.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
-from cpsat_pim.validate import as_tuple
+from cpsat_pim.validate import as_table, as_tuple
 
 Factors = tuple[int, ...]
 Stored = tuple[bool, bool, bool]
-
-
-def _table(rows: Any) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(row) for row in rows)
 
 
 @frozen(kw_only=True)
@@ -35,10 +31,10 @@ class Mapping:
     (Eq. 8, 9), else 0.
     """
 
-    temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=_table)
-    spatial: tuple[Factors, Factors, Factors] = field(converter=_table)
-    order: tuple[tuple[Dim, ...], ...] = field(converter=_table)
-    stored: tuple[Stored, Stored, Stored] = field(converter=_table)
+    temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=as_table)
+    spatial: tuple[Factors, Factors, Factors] = field(converter=as_table)
+    order: tuple[tuple[Dim, ...], ...] = field(converter=as_table)
+    stored: tuple[Stored, Stored, Stored] = field(converter=as_table)
     layout: tuple[int, int, int] = field(default=(0, 0, 0), converter=as_tuple)
     block_h: int = 0
     block_w: int = 0

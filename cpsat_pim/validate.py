@@ -111,3 +111,8 @@ def or_none(rule: Rule) -> Rule:
 def as_tuple(value: Any) -> Any:
     """A list as a tuple; what is neither is left for the validator to refuse."""
     return tuple(value) if isinstance(value, Iterable) else value
+
+
+def as_table(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:
+    """Rows of entries as tuples."""
+    return tuple(tuple(row) for row in rows)

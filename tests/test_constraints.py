@@ -1,6 +1,6 @@
 """Constraints: each kind is kept, broken and read; what is not named is free."""
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +17,7 @@ from cpsat_pim.dataflow import Dataflow, classify_dataflow
 from cpsat_pim.dims import Dim
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
+from tests.conftest import FileWriter
 from tests.cross.cases import cases
 
 
@@ -143,15 +144,9 @@ def test_constraints_are_checked_on_construction(wrong):
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def write(file_writer: FileWriter) -> Callable[[str | bytes], str]:
     """Write `c.yaml` in a directory of its own and return its name."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_file(text: str) -> str:
-        Path("c.yaml").write_text(text)
-        return "c.yaml"
-
-    return write_file
+    return file_writer("c.yaml")
 
 
 def test_constraints_are_read_for_all_layers_and_for_some(write):

@@ -1,7 +1,7 @@
 """Mapping files: what is written reads back, what is read by hand means what it says, and mistakes have places."""
 
 import json
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from attrs import evolve
@@ -13,6 +13,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import build_mapping, format_mapping_file, read_mapping_file
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import read_network
+from tests.conftest import FileWriter
 from tests.cross.cases import cases
 
 ONES = [1] * 8
@@ -21,15 +22,9 @@ STORED = "    stored: {ROW_BUFFER: '', GLOBAL_BUFFER: IW, PE: W}\n"
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def write(file_writer: FileWriter) -> Callable[[str | bytes], str]:
     """Write `map.yaml` in a directory of its own and return its name."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_file(text: str) -> str:
-        Path("map.yaml").write_text(text)
-        return "map.yaml"
-
-    return write_file
+    return file_writer("map.yaml")
 
 
 def complaints(name):

@@ -263,4 +263,3 @@ _COMMANDS = {
     "export": ("write a store's results as CSV, Parquet or results files", export_store, _add_export),
     "merge": ("take the results of other stores into one", merge_stores, _add_merge),
 }
-

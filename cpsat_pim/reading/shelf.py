@@ -119,9 +119,7 @@ class Shelf:
         file = f"{given}.yaml"
         return file, files(self.package).joinpath(self.folder, file).read_text(encoding="utf-8")
 
-    def _extended(
-        self, root: yaml.MappingNode, file: str, seen: tuple[str, ...], reader: Reader
-    ) -> yaml.MappingNode:
+    def _extended(self, root: yaml.MappingNode, file: str, seen: tuple[str, ...], reader: Reader) -> yaml.MappingNode:
         """A root laid over that of the file that it names."""
         _, node = pairs_of(root).get("extends", (None, None))
         if node is None or not isinstance(plain(node), str):

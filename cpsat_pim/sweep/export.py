@@ -173,4 +173,3 @@ def _document(rows: list[Row]) -> Row:
         seconds=sum({str(layer["shape"]): layer["solve_seconds"] for layer in layers}.values()),
         interrupted=len(done) < len(rows),
     )
-

@@ -1,6 +1,7 @@
 """Presets and architecture files: what is read, and the one line that a mistake gets."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -11,6 +12,7 @@ import cpsat_pim.arch
 from cpsat_pim.arch import MemoryLevel, PEArray, PhyDim2, PIMArchitecture
 from cpsat_pim.arch.reading import arch_names, read_arch
 from cpsat_pim.dims import Level
+from tests.conftest import FileWriter
 
 PRESETS = Path(cpsat_pim.arch.__file__).parent / "presets"
 FILES = ("attacc", "ddr4-near-bank", "gddr6-aim", "hbm-pim", "prover-comparison", "stacked-3d", "upmem")
@@ -18,15 +20,9 @@ THREE_LEVELS = ", ".join(f"{{name: {name}, entries: 8}}" for name in "bcd")
 
 
 @pytest.fixture
-def write(tmp_path, monkeypatch):
+def write(file_writer: FileWriter) -> Callable[[str | bytes], str]:
     """Write `mine.yaml` in a directory of its own and return its name."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_file(text):
-        Path("mine.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
-        return "mine.yaml"
-
-    return write_file
+    return file_writer("mine.yaml")
 
 
 def complaint(name):

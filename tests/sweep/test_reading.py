@@ -19,6 +19,12 @@ def problems(path: Path) -> list[str]:
     return [line.removeprefix(f"{path}:") for line in lines]
 
 
+def assert_starts(lines: list[str], starts: list[str]) -> None:
+    """Each line starts as it should."""
+    for line, start in zip(lines, starts, strict=True):
+        assert line.startswith(start)
+
+
 def settings(plan: Plan) -> list[dict[str, object]]:
     """What sets the points apart."""
     return [point.settings for point in plan.points]
@@ -145,7 +151,6 @@ list:
 - {beta: .nan}
 sample: {count: 0, axes: {seed: [1]}}
 """
-    told = problems(write_plan(text=text))
     starts = [
         "3:1: nmae: unknown key; did you mean 'name'?",
         "4:17: base.network: unknown network 'resnet5'; did you mean",
@@ -159,8 +164,7 @@ sample: {count: 0, axes: {seed: [1]}}
         "12:10: list[1].beta: must be a number from 0 to 1e9 (got .nan)",
         "13:17: sample.count: must be a positive integer (got 0)",
     ]
-    for line, start in zip(told, starts, strict=True):
-        assert line.startswith(start)
+    assert_starts(problems(write_plan(text=text)), starts)
 
 
 def test_points_that_cannot_be_are_told_at_once(write_plan: WritePlan) -> None:
@@ -176,7 +180,6 @@ list:
 - {objective: blended, alpha: 0, beta: 0}
 - arch.hierarchy.PE.entrees: 3
 """
-    told = problems(write_plan(text=text))
     starts = [
         '6:28: grid.arch.page_policy[1]: page_policy: must be one of open, closed (got "shut")',
         "7:34: grid.arch.hierarchy.CACHE.entries[0]: CACHE: what is extended has no such item; there are PE,",
@@ -184,8 +187,7 @@ list:
         "10:3: list[1]: objective: alpha and beta must be at least 0 and not both 0",
         "11:30: list[2].arch.hierarchy.PE.entrees: hierarchy[0].entrees: unknown key; did you mean 'entries'?",
     ]
-    for line, start in zip(told, starts, strict=True):
-        assert line.startswith(start)
+    assert_starts(problems(write_plan(text=text)), starts)
 
 
 @pytest.mark.parametrize(

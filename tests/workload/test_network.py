@@ -1,5 +1,6 @@
 """Reading networks and shapes: what is read, and the one line that a mistake gets."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -14,20 +15,15 @@ from cpsat_pim.workload.network import (
     parse_shape,
     read_network,
 )
+from tests.conftest import FileWriter
 
 HEAD = "version: 1\nlayers:\n"
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+def write(file_writer: FileWriter) -> Callable[[str | bytes], str]:
     """Write `net.yaml` in a directory of its own and return its name."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_file(text: str | bytes) -> str:
-        Path("net.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
-        return "net.yaml"
-
-    return write_file
+    return file_writer("net.yaml")
 
 
 def complaint(name: object) -> str:
