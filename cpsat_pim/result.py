@@ -17,6 +17,9 @@ from cpsat_pim.workload import ConvWorkload
 
 T = TypeVar("T")
 
+#: Seconds since a solve began, and the best value and the bound that were known then.
+Known = tuple[float, int | float | None, int | float | None]
+
 
 class Status(StrEnum):
     """How a solve ended: proven optimal, a mapping with a gap, proven empty, or out of time with nothing."""
@@ -95,8 +98,8 @@ class Objective:
 class SolvedLayer:
     """One layer's answer. `objective_value` and `bound` are in the objective's reported unit; no mapping, no value.
 
-    `simulated` is what the trace simulator counted for this very mapping. The properties named as in listing 5-7 give
-    the seeds' view.
+    `simulated` is what the trace simulator counted for this very mapping, `progress` what was known while solving. The
+    properties named as in listing 5-7 give the seeds' view.
     """
 
     workload: ConvWorkload
@@ -109,6 +112,7 @@ class SolvedLayer:
     bound: int | float | None
     solve_seconds: float
     solver_info: dict[str, Any]
+    progress: tuple[Known, ...] = ()
 
     @property
     def predicted(self) -> Figures:

@@ -20,7 +20,7 @@ import attrs
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
-from cpsat_pim.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork
+from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
 from cpsat_pim.verify import verify
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -52,12 +52,19 @@ def solve_and_verify(
     options: Options | None = None,
     report: Report = ignore_progress,
 ) -> SolvedLayer:
-    """The solved layer with its mapping checked, recosted and simulated.
+    """The solved layer with its mapping checked, recosted and simulated, and what was known while solving.
 
     Raises:
         Disagreement: the mapping is illegal, or some exact figure was predicted wrongly.
     """
-    solved = solve_layer(layer, arch, objective, options, report)
+    known: list[Known] = []
+
+    def hear(progress: Progress) -> None:
+        if not known or known[-1][1:] != (progress.best, progress.bound):
+            known.append((progress.seconds, progress.best, progress.bound))
+        report(progress)
+
+    solved = attrs.evolve(solve_layer(layer, arch, objective, options, hear), progress=tuple(known))
     if solved.mapping is None or solved.prediction is None:
         return solved
     return attrs.evolve(solved, simulated=verify(layer, arch, solved.mapping, solved.prediction))

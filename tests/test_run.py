@@ -1,5 +1,6 @@
 """Networks: equal layers once, longest first, here or in workers, and what a stop leaves behind."""
 
+import itertools
 import os
 import signal
 import threading
@@ -48,6 +49,16 @@ def test_equal_layers_are_solved_once_and_the_longest_first() -> None:
     assert (a.status, a.simulated and a.simulated.energy_fj) == (Status.OPTIMAL, a.predicted.energy_fj)
     assert solved.energy_fj == 4 * a.predicted.energy_fj + b.predicted.energy_fj
     assert not solved.interrupted
+
+
+def test_what_was_known_while_solving_is_kept() -> None:
+    """As it was reported, each change once, up to the proof."""
+    seen: list[Progress] = []
+    (b,) = solve_network(SMALL, ARCH, ENERGY, names=["b"], report=seen.append).layers
+    times, pairs = [known[0] for known in b.solved.progress], [known[1:] for known in b.solved.progress]
+    assert times == sorted(times)
+    assert pairs == [pair for pair, _ in itertools.groupby((p.best, p.bound) for p in seen)]
+    assert pairs[-1] == (b.solved.objective_value, b.solved.bound)
 
 
 def test_workers_give_the_same_answers() -> None:

@@ -66,6 +66,7 @@ def layer_entry(node: NetworkLayer) -> Entry:
         "predicted": solved.predicted.to_dict() if solved.prediction else None,
         "simulated": solved.simulated.to_dict() if solved.simulated else None,
         "mapping": solved.mapping.to_dict() if solved.mapping else None,
+        "progress": [[round(seconds, 3), best, bound] for seconds, best, bound in solved.progress],
     }
 
 

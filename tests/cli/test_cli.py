@@ -26,7 +26,7 @@ TINY = "R=3,P=4,Q=4,C=4,K=4"
 TINY_BOUNDS = {"R": 3, "S": 1, "P": 4, "Q": 4, "C": 4, "K": 4, "N": 1, "G": 1}
 TOP_KEYS = ["schema", "network", "arch", "objective", "layers", "totals"]
 LAYER_KEYS = ["name", "count", "shape", "status", "objective", "bound", "gap", "solve_seconds"]
-LAYER_KEYS += ["predicted", "simulated", "mapping"]
+LAYER_KEYS += ["predicted", "simulated", "mapping", "progress"]
 TOTAL_KEYS = ["layers", "mapped", "macs", "latency_cycles", "energy_fj", "row_activations", "seconds", "interrupted"]
 FIGURES = {
     "latency_cycles",

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from cpsat_pim.arch.reading import arch_names, read_arch
 from cpsat_pim.cli import main
 from cpsat_pim.sweep.job import Job, Outcome
 from cpsat_pim.sweep.progress import LiveSweep
 from cpsat_pim.sweep.reading import read_plan
 from cpsat_pim.sweep.run import run_sweep
 from cpsat_pim.sweep.store import Store, Tally
+from cpsat_pim.workload.network import network_names
 from tests.sweep import work
 from tests.sweep.conftest import WritePlan
 
@@ -175,6 +177,13 @@ def test_the_plans_of_scripts_can_be_read(path: Path) -> None:
     """Each has points and says in its head how it is run."""
     assert len(read_plan(path).points) > 1
     assert f"python -m cpsat_pim sweep scripts/sweeps/{path.name}" in path.read_text()
+
+
+def test_machines_sweeps_over_all_that_comes_with_the_package() -> None:
+    """A machine or network that is added is added there."""
+    points = read_plan(PLANS[0].parent / "machines.yaml").points
+    assert {point.arch.name for point in points} == {read_arch(name).name for name in arch_names()}
+    assert {point.network.name for point in points} == set(network_names())
 
 
 def test_there_are_plans() -> None:
