@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 PROGRAM = "cpsat_pim"
@@ -44,7 +45,7 @@ def check_outputs(*paths: str | None) -> None:
 
     for path in paths:
         if path is not None:
-            given(lambda path=path: check_writable(path))  # type: ignore[misc]
+            given(partial(check_writable, path))
 
 
 def written(path: str, write: Callable[[str], _T]) -> _T:
