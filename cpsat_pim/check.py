@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import RELEVANT, Dim, Direction, Level, Tensor
+from cpsat_pim.dims import BUFFERS, RELEVANT, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.validate import is_integer
+from cpsat_pim.units import to_fj
+from cpsat_pim.validate import LIMIT, is_integer
 from cpsat_pim.workload import ConvWorkload
 
-BUFFERS = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
 REDUCTIONS = (Dim.R, Dim.S, Dim.C)
 DIRECTION_WORDS = {Direction.H: "H", Direction.W: "W", Direction.INTERNAL: "Internal"}
 
@@ -29,8 +29,8 @@ def check_mapping(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) 
 
 
 def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
-    """One line per reason why no mapping of the layer can exist on the machine; none if none is known."""
-    return [*_forced_tiles_fit(layer, arch), *_layer_fits_dram(layer, arch)]
+    """One line per reason why no mapping of the layer can exist on the machine or be counted; none if none is known."""
+    return [*_forced_tiles_fit(layer, arch), *_layer_fits_dram(layer, arch), *_energy_is_countable(layer, arch)]
 
 
 def box_elems(layer: ConvWorkload, extents: tuple[int, ...], tensor: Tensor) -> int:
@@ -380,6 +380,20 @@ def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str
     if sum(sizes.values()) > arch.hierarchy[Level.DRAM].capacity_bytes:
         name = arch.hierarchy[Level.DRAM].name
         yield f"{name}: the layer takes at least {_sum_text(sizes)}, {_capacity_text(arch, Level.DRAM)}"
+
+
+def _energy_is_countable(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+    """What a layer costs at one place, if every MAC pays there, stays within 64 bits; rows are opened by elements."""
+    costs = {"a MAC": arch.pe_array.compute_unit.mac_energy}
+    for level in arch.hierarchy:
+        costs[f"an access of {level.name}"] = max(level.access_cost, level.write_cost or 0)
+    for what, cost in costs.items():
+        if layer.macs * to_fj(cost) >= LIMIT:
+            yield f"{what} of {cost} nJ: {layer.macs} of them cost more than 2^62 fJ, which cannot be counted"
+    elements = sum(layer.elements(tensor) for tensor in Tensor)
+    if elements * to_fj(arch.activation_energy) >= LIMIT:
+        cost = arch.activation_energy
+        yield f"a row activation of {cost} nJ: {elements} of them cost more than 2^62 fJ, which cannot be counted"
 
 
 def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor) -> int:

@@ -33,6 +33,10 @@ class Level(IntEnum):
     DRAM = 3
 
 
+#: The levels that may store a tensor or let it pass, inner to outer.
+BUFFERS = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+
+
 class Direction(IntEnum):
     """Parallel directions: rows and columns of the PE array, lanes within a PE."""
 

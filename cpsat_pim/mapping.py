@@ -10,20 +10,15 @@ for DRAM temporal loops          T3, order[3]
 """
 
 import math
-from operator import index
 from typing import Any
 
 from attrs import field, frozen
 
-from cpsat_pim.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
-from cpsat_pim.validate import as_tuple
+from cpsat_pim.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.validate import as_table, as_tuple
 
 Factors = tuple[int, ...]
 Stored = tuple[bool, bool, bool]
-
-
-def _table(rows: Any) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(row) for row in rows)
 
 
 @frozen(kw_only=True)
@@ -36,10 +31,10 @@ class Mapping:
     (Eq. 8, 9), else 0.
     """
 
-    temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=_table)
-    spatial: tuple[Factors, Factors, Factors] = field(converter=_table)
-    order: tuple[tuple[Dim, ...], ...] = field(converter=_table)
-    stored: tuple[Stored, Stored, Stored] = field(converter=_table)
+    temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=as_table)
+    spatial: tuple[Factors, Factors, Factors] = field(converter=as_table)
+    order: tuple[tuple[Dim, ...], ...] = field(converter=as_table)
+    stored: tuple[Stored, Stored, Stored] = field(converter=as_table)
     layout: tuple[int, int, int] = field(default=(0, 0, 0), converter=as_tuple)
     block_h: int = 0
     block_w: int = 0
@@ -74,8 +69,7 @@ class Mapping:
 
     def innermost(self, tensor: Tensor) -> Level:
         """The innermost level that stores the tensor."""
-        buffers = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
-        return next((m for m in buffers if self.stored[m][tensor]), Level.DRAM)
+        return next((m for m in BUFFERS if self.stored[m][tensor]), Level.DRAM)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what `simulate` reads back."""
@@ -87,7 +81,7 @@ class Mapping:
             "order": {m.name: "".join(d.name for d in self.order[m]) for m in reversed(Level)},
             "stored": {
                 m.name: "".join(t.name for t in Tensor if self.stored[m][t])
-                for m in (Level.ROW_BUFFER, Level.GLOBAL_BUFFER, Level.PE)
+                for m in reversed(BUFFERS)
             },
             "layout": {
                 t.name: {
@@ -98,26 +92,3 @@ class Mapping:
             },
             "input_block": {"h": self.block_h, "w": self.block_w} if self.stored[Level.ROW_BUFFER][Tensor.I] else None,
         }
-
-    @classmethod
-    def from_dict(cls, data: Any) -> "Mapping":
-        """Read what `to_dict` wrote.
-
-        Raises:
-            ValueError: a key or value is missing or wrong; the message names it.
-        """
-        try:
-            return cls(
-                temporal=[[index(data["temporal"][m.name].get(d.name, 1)) for d in Dim] for m in Level],
-                spatial=[[index(data["spatial"][s.name].get(d.name, 1)) for d in Dim] for s in Direction],
-                order=[[Dim[letter] for letter in data["order"][m.name]] for m in Level],
-                stored=[
-                    [t.name in data["stored"][m.name] for t in Tensor]
-                    for m in (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
-                ],
-                layout=[LAYOUT_ORDERS[t].index(data["layout"][t.name]["order"]) for t in Tensor],
-                block_h=index((data.get("input_block") or {}).get("h", 0)),
-                block_w=index((data.get("input_block") or {}).get("w", 0)),
-            )
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"mapping: missing or malformed entry {error}") from error

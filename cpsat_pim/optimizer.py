@@ -47,6 +47,12 @@ class OptimizationResult:
     seconds: float
     interrupted: bool = False
 
+    def _repr_html_(self) -> str:
+        """For notebooks: a row per layer."""
+        from cpsat_pim.report.notebook import layers_html
+
+        return layers_html(self.mappings)
+
 
 @frozen(kw_only=True)
 class PIMOptimizer:

@@ -3,6 +3,7 @@
 import math
 from enum import StrEnum
 from fractions import Fraction
+from importlib import import_module
 from typing import Any, TypeVar
 
 from attrs import field, frozen
@@ -15,6 +16,9 @@ from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload import ConvWorkload
 
 T = TypeVar("T")
+
+#: Seconds since a solve began, and the best value and the bound that were known then.
+Known = tuple[float, int | float | None, int | float | None]
 
 
 class Status(StrEnum):
@@ -61,6 +65,11 @@ class Objective:
             raise ValueError(f"objective: must be one of {', '.join(weights)} (got {kind!r})")
         return cls(kind=kind, alpha=weights[kind][0], beta=weights[kind][1])
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        weights = {"alpha": self.alpha, "beta": self.beta}
+        return {"kind": self.kind} | {k: int(w) if w.denominator == 1 else float(w) for k, w in weights.items()}
+
     @property
     def scale(self) -> int:
         """Integer objective per unit of the reported one (cycles; fJ for energy; alpha cycles + beta nJ)."""
@@ -89,8 +98,8 @@ class Objective:
 class SolvedLayer:
     """One layer's answer. `objective_value` and `bound` are in the objective's reported unit; no mapping, no value.
 
-    `simulated` is what the trace simulator counted for this very mapping. The properties named as in listing 5-7 give
-    the seeds' view.
+    `simulated` is what the trace simulator counted for this very mapping, `progress` what was known while solving. The
+    properties named as in listing 5-7 give the seeds' view.
     """
 
     workload: ConvWorkload
@@ -103,6 +112,7 @@ class SolvedLayer:
     bound: int | float | None
     solve_seconds: float
     solver_info: dict[str, Any]
+    progress: tuple[Known, ...] = ()
 
     @property
     def predicted(self) -> Figures:
@@ -193,6 +203,10 @@ class SolvedLayer:
         mapping = self._answer(self.mapping)
         return {m.name: {d.name: mapping.extents(m)[d] for d in Dim} for m in Level}
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the figures and the loop nest."""
+        return _in_notebook("layer_html", self)
+
     def _answer(self, value: T | None) -> T:
         if value is None:
             raise ValueError(f"{self.workload.name}: no mapping was found ({self.status})")
@@ -229,3 +243,13 @@ class SolvedNetwork:
     def energy_fj(self) -> int:
         """Sum over layers and their counts."""
         return sum(n.count * n.solved.predicted.energy_fj for n in self.layers if n.solved.mapping)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a row per layer."""
+        return _in_notebook("network_html", self)
+
+
+def _in_notebook(form: str, result: SolvedLayer | SolvedNetwork) -> str:
+    """A result as notebooks show it. Reports build on results, so theirs is looked up when a notebook asks for it."""
+    text: str = getattr(import_module("cpsat_pim.report.notebook"), form)(result)
+    return text

@@ -18,8 +18,9 @@ from typing import Any, Protocol
 import attrs
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
-from cpsat_pim.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork
+from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
 from cpsat_pim.verify import verify
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -51,12 +52,19 @@ def solve_and_verify(
     options: Options | None = None,
     report: Report = ignore_progress,
 ) -> SolvedLayer:
-    """The solved layer with its mapping checked, recosted and simulated.
+    """The solved layer with its mapping checked, recosted and simulated, and what was known while solving.
 
     Raises:
         Disagreement: the mapping is illegal, or some exact figure was predicted wrongly.
     """
-    solved = solve_layer(layer, arch, objective, options, report)
+    known: list[Known] = []
+
+    def hear(progress: Progress) -> None:
+        if not known or known[-1][1:] != (progress.best, progress.bound):
+            known.append((progress.seconds, progress.best, progress.bound))
+        report(progress)
+
+    solved = attrs.evolve(solve_layer(layer, arch, objective, options, hear), progress=tuple(known))
     if solved.mapping is None or solved.prediction is None:
         return solved
     return attrs.evolve(solved, simulated=verify(layer, arch, solved.mapping, solved.prediction))
@@ -73,9 +81,11 @@ def solve_network(
     jobs: int = 1,
     report: Report = ignore_progress,
     stop: threading.Event | None = None,
+    starts: dict[str, Mapping] | None = None,
 ) -> SolvedNetwork:
     """Every layer of a network (or those named), equal ones solved once, longest first, `jobs` at a time.
 
+    `starts` are legal mappings of some layers, by name, to start from.
     `stop`, or Ctrl-C, ends the solves that are running with the best they have; layers not begun are then absent.
 
     Raises:
@@ -85,8 +95,9 @@ def solve_network(
     if jobs < 1:
         raise ValueError(f"jobs: must be at least 1 (got {jobs})")
     started = time.monotonic()
-    nodes = _named(network, names)
-    tasks = _tasks(nodes, arch, objective, time_limit, seed)
+    nodes = (network if names is None else network.only(names)).layers
+    first = _starts_by_key(nodes, starts or {})
+    tasks = [attrs.evolve(task, start=first.get(task.key)) for task in _tasks(nodes, arch, objective, time_limit, seed)]
     stop = stop or threading.Event()
     run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers
     solved = run(tasks, min(jobs, len(tasks)), report, stop)
@@ -113,6 +124,7 @@ class _Task:
     objective: Objective
     time_limit: float
     seed: int
+    start: Mapping | None = None
 
     def run(self, stop: Any, report: Report) -> SolvedLayer:
         """Solve and verify."""
@@ -123,17 +135,8 @@ class _Task:
 Solved = dict[str, SolvedLayer]
 
 
-def _named(network: Network, names: Sequence[str] | None) -> list[NetworkNode]:
-    """The layers with these names, in the network's order; all without names."""
-    known = [node.name for node in network.layers]
-    for name in names or ():
-        if name not in known:
-            raise ValueError(f"{network.name}: no layer is named {name!r}, there are {', '.join(known)}")
-    return [node for node in network.layers if names is None or node.name in names]
-
-
 def _tasks(
-    nodes: list[NetworkNode], arch: PIMArchitecture, objective: Objective, time_limit: float, seed: int
+    nodes: Sequence[NetworkNode], arch: PIMArchitecture, objective: Objective, time_limit: float, seed: int
 ) -> list[_Task]:
     """One task for all layers that are equal but for the name, the longest first."""
     first = {_key(node): node.workload for node in reversed(nodes)}
@@ -142,6 +145,11 @@ def _tasks(
         for key, layer in reversed(first.items())
     ]
     return sorted(tasks, key=lambda task: -task.layer.macs)
+
+
+def _starts_by_key(nodes: Sequence[NetworkNode], starts: dict[str, Mapping]) -> dict[str, Mapping]:
+    """What equal layers start from: the mapping of the first that has one."""
+    return {_key(node): starts[node.name] for node in reversed(nodes) if node.name in starts}
 
 
 def _key(node: NetworkNode) -> str:

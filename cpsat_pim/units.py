@@ -1,6 +1,10 @@
-"""Exact integers from the decimal figures of data sheets and listings."""
+"""Exact integers and fractions from the figures of data sheets and listings, with their units."""
 
+import difflib
+import re
+from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 #: Femtojoules per nanojoule: listings give nJ, the solver and the tables see integer fJ.
 FJ_PER_NJ = 1_000_000
@@ -14,3 +18,123 @@ def to_fj(energy_nj: float) -> int:
 def to_fraction(value: float | Fraction) -> Fraction:
     """The decimal as written, exactly (0.1 is 1/10, not its binary neighbour)."""
     return value if isinstance(value, Fraction) else Fraction(str(value))
+
+
+# --- Units -----------------------------------------------------------------------------------------------------------
+
+
+class Unit(NamedTuple):
+    """A scale and the powers of bytes, elements, seconds, cycles and joules."""
+
+    scale: Fraction
+    powers: tuple[int, int, int, int, int]
+
+    def per(self, other: "Unit") -> "Unit":
+        """This unit over another."""
+        powers = tuple(a - b for a, b in zip(self.powers, other.powers, strict=True))
+        return Unit(self.scale / other.scale, powers)  # type: ignore[arg-type]
+
+
+_POWERS = {"B": (1, 0, 0, 0, 0), "element": (0, 1, 0, 0, 0), "s": (0, 0, 1, 0, 0), "cycle": (0, 0, 0, 1, 0)}
+_POWERS |= {"J": (0, 0, 0, 0, 1), "Hz": (0, 0, -1, 0, 0)}
+_SMALL = {"m": -3, "u": -6, "µ": -6, "n": -9, "p": -12, "f": -15}
+_LARGE = {"k": 3, "M": 6, "G": 9, "T": 12}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
+
+
+def _build_units() -> dict[str, Unit]:
+    """Every unit by its name."""
+    small, large = ({p: Fraction(10) ** n for p, n in table.items()} for table in (_SMALL, _LARGE))
+    sizes = large | {p: Fraction(2) ** n for p, n in _BINARY.items()}
+    units = {"bit": Unit(Fraction(1, 8), _POWERS["B"])}
+    units |= {name: Unit(Fraction(1), powers) for name, powers in _POWERS.items()}
+    units |= {name + "s": units[name] for name in ("bit", "element", "cycle")}
+    for name, prefixes in (("s", small), ("J", small), ("Hz", large), ("B", sizes), ("bit", sizes)):
+        units |= {p + name: Unit(units[name].scale * scale, units[name].powers) for p, scale in prefixes.items()}
+    return units
+
+
+UNITS = _build_units()
+
+_NUMBER = r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,3})?"
+_NAME = r"[A-Za-zµ]+"
+_AMOUNT = re.compile(rf"({_NUMBER})\s*({_NAME})(?:\s*/\s*(?:({_NUMBER})\s*)?({_NAME}))?")
+#: What JSON Schema can say of an amount: a number and something behind it.
+AMOUNT_PATTERN = rf"^{_NUMBER}\s*{_NAME}(\s*/\s*({_NUMBER}\s*)?{_NAME})?$"
+#: More digits or larger exponents than any figure has.
+_DIGITS, _EXPONENT = 40, 40
+
+
+def exact_number(text: str) -> Fraction | None:
+    """A decimal number as written; None if it is none, or longer than any figure."""
+    match = re.fullmatch(r"([-+]?[0-9]+(?:\.[0-9]*)?)(?:[eE]([-+]?[0-9]{1,3}))?", text)
+    if match is None or len(match[1]) > _DIGITS or abs(int(match[2] or 0)) > _EXPONENT:
+        return None
+    return Fraction(match[1].removesuffix(".")) * Fraction(10) ** int(match[2] or 0)
+
+
+def measured_in(*units: str) -> dict[str, Any]:
+    """Metadata of an attrs field: the unit of a bare number (the first), and other kinds of unit that it can be."""
+    return {"units": units}
+
+
+def unit_named(text: str) -> Unit:
+    """`B`, `B/cycle`.
+
+    Raises:
+        ValueError: there is no such unit.
+    """
+    above, _, below = text.partition("/")
+    for name in filter(None, (above, below)):
+        if name not in UNITS:
+            raise ValueError(f"has the unknown unit {name!r}" + _hint(name))
+    return UNITS[above].per(UNITS[below]) if below else UNITS[above]
+
+
+def amount_in(text: str, units: tuple[str, ...], scales: Mapping[str, Fraction]) -> Fraction:
+    """`64 KiB`, `1.2 pJ`, `0.88 pJ/bit`, `804 pJ / 64 B` in the first of some units, exactly.
+
+    `scales["element"]` is bytes per element and `scales["cycle"]` cycles per second: with them bytes become elements
+    and seconds cycles. A time in whole cycles is rounded up, as the least times of data sheets are.
+
+    Raises:
+        ValueError: not a number with a unit, an unknown unit, or one of another kind.
+    """
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"must be a number, or one with a unit such as {units[0]}")
+    number, name, divisor, below = match.groups()
+    given = unit_named(f"{name}/{below}" if below else name)
+    amount, parts = exact_number(number), exact_number(divisor or "1")
+    if amount is None or not parts:
+        raise ValueError("has a number that is too long or divides by 0")
+    for wanted in units:
+        result = _converted(amount / parts, given, unit_named(wanted), scales)
+        if result is not None:
+            return result
+    raise ValueError(f"must be in {' or '.join(units)}, not in {name}{f'/{below}' if below else ''}")
+
+
+def _converted(amount: Fraction, given: Unit, wanted: Unit, scales: Mapping[str, Fraction]) -> Fraction | None:
+    """The amount in another unit, or None if it is of another kind."""
+    ratio = given.per(wanted)
+    size, elements, time, cycles, energy = ratio.powers
+    if size + elements or time + cycles or energy:
+        return None
+    if time and "cycle" not in scales:
+        raise ValueError("needs the machine's clock, such as `clock: 500 MHz`")
+    bytes_an_element, cycles_a_second = (scales.get(key, Fraction(1)) for key in ("element", "cycle"))
+    result = amount * ratio.scale / bytes_an_element**size * cycles_a_second**time
+    return _whole(result) if time == 1 and not size else result
+
+
+def _whole(cycles: Fraction) -> Fraction:
+    """Rounded away from 0: what is not enough stays so."""
+    return Fraction(-(-cycles // 1) if cycles > 0 else cycles // 1)
+
+
+def _hint(name: str) -> str:
+    """The units that look like it, at best but for the case."""
+    same = [unit for unit in UNITS if unit.lower() == name.lower()]
+    close = same or difflib.get_close_matches(name, UNITS, n=2, cutoff=0.5)
+    return f"; did you mean {' or '.join(close)}?" if close else ""

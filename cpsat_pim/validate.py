@@ -1,8 +1,18 @@
-"""Validators for attrs fields; every message reads `Class.field: rule (got value)`."""
+"""Rules for the fields of frozen values.
+
+A rule is an attrs validator; what is broken reads `Class.field: rule (got value)`. The readers of files hold what they
+read against the same rules, and the schemas for editors are made of them.
+"""
 
 import math
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
+
+from attrs import field, frozen
+
+#: No number of a file or a listing may reach this: what is multiplied by it would leave 64 bits.
+LIMIT = 2**62
 
 
 def complain(instance: Any, attribute: Any, rule: str, value: Any) -> None:
@@ -10,73 +20,92 @@ def complain(instance: Any, attribute: Any, rule: str, value: Any) -> None:
     raise ValueError(f"{type(instance).__name__}.{attribute.name}: {rule} (got {value!r})")
 
 
+@frozen(eq=False)
+class Rule:
+    """What a value must be: in words, as a test, and as JSON Schema.
+
+    `choices` are the words that it may be, if those are all.
+    """
+
+    says: str
+    holds: Callable[[Any], bool]
+    schema: dict[str, Any] = field(factory=dict)
+    choices: tuple[str, ...] = ()
+
+    def broken_by(self, value: Any) -> str | None:
+        """What the value must be and is not."""
+        if not self.holds(value):
+            return self.says
+        return "must stay below 2^62" if _is_real(value) and abs(value) >= LIMIT else None
+
+    def __call__(self, instance: Any, attribute: Any, value: Any) -> None:
+        """Raise the ValueError if the rule is broken."""
+        problem = self.broken_by(value)
+        if problem:
+            complain(instance, attribute, problem, value)
+
+
 def is_integer(value: Any) -> bool:
     """An int that is not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def positive(instance: Any, attribute: Any, value: Any) -> None:
-    """A positive integer."""
-    if not is_integer(value) or value <= 0:
-        complain(instance, attribute, "must be a positive integer", value)
+def _is_real(value: Any) -> bool:
+    """A finite number."""
+    return isinstance(value, int | float | Fraction) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def not_negative(instance: Any, attribute: Any, value: Any) -> None:
-    """An integer of at least 0."""
-    if not is_integer(value) or value < 0:
-        complain(instance, attribute, "must be an integer of at least 0", value)
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(is_integer(v) and 0 < v < LIMIT for v in value)
 
 
-def not_negative_real(instance: Any, attribute: Any, value: Any) -> None:
-    """A finite number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        complain(instance, attribute, "must be a finite number of at least 0", value)
+def _are_booleans(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 3 and all(isinstance(v, bool) for v in value)
 
 
-def positive_real_or_none(instance: Any, attribute: Any, value: Any) -> None:
-    """A finite positive number, or None for 'no limit'."""
-    if value is not None and (
-        isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0
-    ):
-        complain(instance, attribute, "must be a positive number or nothing for no limit", value)
+positive = Rule(
+    "must be a positive integer", lambda v: is_integer(v) and v > 0, {"type": "integer", "minimum": 1}
+)
+not_negative = Rule(
+    "must be an integer of at least 0", lambda v: is_integer(v) and v >= 0, {"type": "integer", "minimum": 0}
+)
+not_negative_real = Rule(
+    "must be a finite number of at least 0", lambda v: _is_real(v) and v >= 0, {"type": "number", "minimum": 0}
+)
+positive_real_or_none = Rule(
+    "must be a positive number or nothing for no limit",
+    lambda v: v is None or (_is_real(v) and v > 0),
+    {"type": ["number", "null"], "exclusiveMinimum": 0},
+)
+pair_of_positive = Rule(
+    "must be two positive integers (width, height)",
+    _is_pair,
+    {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 2, "maxItems": 2},
+)
+three_booleans = Rule(
+    "must be three booleans [input, weight, output]",
+    _are_booleans,
+    {"type": "array", "items": {"type": "boolean"}, "minItems": 3, "maxItems": 3},
+)
+text = Rule("must be text", lambda v: isinstance(v, str) and bool(v), {"type": "string", "minLength": 1})
+boolean = Rule("must be true or false", lambda v: isinstance(v, bool), {"type": "boolean"})
 
 
-def pair_of_positive(instance: Any, attribute: Any, value: Any) -> None:
-    """Two positive integers (width, height)."""
-    if not isinstance(value, tuple) or len(value) != 2 or not all(is_integer(v) and v > 0 for v in value):
-        complain(instance, attribute, "must be two positive integers (width, height)", value)
-
-
-def three_booleans(instance: Any, attribute: Any, value: Any) -> None:
-    """Three booleans [input, weight, output]."""
-    if not isinstance(value, tuple) or len(value) != 3 or not all(isinstance(v, bool) for v in value):
-        complain(instance, attribute, "must be three booleans [input, weight, output]", value)
-
-
-def text(instance: Any, attribute: Any, value: Any) -> None:
-    """A string that is not empty."""
-    if not isinstance(value, str) or not value:
-        complain(instance, attribute, "must be text", value)
-
-
-def one_of(*choices: str) -> Callable[[Any, Any, Any], None]:
+def one_of(*choices: str) -> Rule:
     """One of some words."""
-
-    def check(instance: Any, attribute: Any, value: Any) -> None:
-        if value not in choices:
-            complain(instance, attribute, f"must be one of {', '.join(choices)}", value)
-
-    return check
+    rule = f"must be one of {', '.join(choices)}"
+    return Rule(rule, lambda v: isinstance(v, str) and v in choices, {"enum": list(choices)}, choices)
 
 
-def is_a(kind: type) -> Callable[[Any, Any, Any], None]:
+def is_a(kind: type) -> Rule:
     """An object of a class."""
+    return Rule(f"must be a {kind.__name__}", lambda v: isinstance(v, kind))
 
-    def check(instance: Any, attribute: Any, value: Any) -> None:
-        if not isinstance(value, kind):
-            complain(instance, attribute, f"must be a {kind.__name__}", value)
 
-    return check
+def or_none(rule: Rule) -> Rule:
+    """What a rule says, or nothing."""
+    schema = {"anyOf": [rule.schema, {"type": "null"}]}
+    return Rule(f"{rule.says}, or nothing", lambda v: v is None or rule.holds(v), schema, rule.choices)
 
 
 def as_tuple(value: Any) -> Any:
@@ -84,7 +113,6 @@ def as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, Iterable) else value
 
 
-def boolean(instance: Any, attribute: Any, value: Any) -> None:
-    """True or False."""
-    if not isinstance(value, bool):
-        complain(instance, attribute, "must be true or false", value)
+def as_table(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:
+    """Rows of entries as tuples."""
+    return tuple(tuple(row) for row in rows)

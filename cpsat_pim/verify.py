@@ -1,6 +1,5 @@
 """The shell over `tracesim`: a mapped layer is simulated; its prediction is right or a `Disagreement` says why not."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +7,24 @@ import numpy as np
 from attrs import frozen
 
 import tracesim
+import tracesim.stream
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.check import check_mapping
 from cpsat_pim.cost import Figures, Prediction, access_energies_fj, predict, rate
-from cpsat_pim.dims import Dim, Level
+from cpsat_pim.dims import BUFFERS, Dim, Level
+from cpsat_pim.files import file_stem, write_json
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping_file import build_mapping
+from cpsat_pim.reading import read_json
 from cpsat_pim.units import to_fj
 from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import build_layer
+from tracesim.stream import ColumnStream
+from tracesim.timeline import Timeline, record_timeline
 
 #: Version of the reproducer's format.
 VERSION = 1
-BUFFERS = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
 
 
 class Disagreement(Exception):
@@ -47,12 +52,18 @@ class Disagreement(Exception):
 
 
 @frozen(kw_only=True)
-class Case:
-    """A mapped layer on a machine: what a reproducer holds."""
+class MappedLayer:
+    """A mapped layer on a machine, as a file holds it.
+
+    `recorded` are the predicted figures in the file, None if it has none; `is_reproducer` tells that the file was
+    written because of a disagreement.
+    """
 
     layer: ConvWorkload
     arch: PIMArchitecture
     mapping: Mapping
+    recorded: dict[str, Any] | None = None
+    is_reproducer: bool = False
 
 
 def verify(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, prediction: Prediction) -> Figures:
@@ -87,7 +98,7 @@ def _differences(predicted: Figures, other: Figures, how: str) -> list[str]:
 
 def simulate(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Figures:
     """What the trace simulator counts for a mapping, legal or not, whose factors multiply to the layer's bounds."""
-    trace = tracesim.simulate(_nest(layer, mapping), _placement(mapping), _device(arch))
+    trace = tracesim.simulate(*_nest_on_device(layer, arch, mapping))
     activations, columns = (tuple(int(n) for n in counts) for counts in (trace.activations, trace.columns))
     return Figures(
         latency_cycles=trace.latency_cycles,
@@ -100,6 +111,24 @@ def simulate(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Fi
     )
 
 
+def stream_columns(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> ColumnStream:
+    """Every column access of a mapping in the order in which its loop nest makes them, as what `simulate` counts."""
+    return tracesim.stream.stream_columns(*_nest_on_device(layer, arch, mapping))
+
+
+def record(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, limit: int) -> Timeline:
+    """When everything happens in the simulated pipeline, at most `limit` events, and the DRAM rows opened."""
+    return record_timeline(*_nest_on_device(layer, arch, mapping), limit)
+
+
+def _nest_on_device(
+    layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
+) -> tuple[tracesim.Nest, tracesim.Placement, tracesim.Device]:
+    """What the simulator is given."""
+    placement = tracesim.Placement(np.array(mapping.layout, np.int64), mapping.block_h, mapping.block_w)
+    return _nest(layer, mapping), placement, _device(arch)
+
+
 def _nest(layer: ConvWorkload, mapping: Mapping) -> tracesim.Nest:
     """The mapping as an explicit loop nest."""
     loops = [(m, d, mapping.temporal[m][d]) for m in reversed(Level) for d in mapping.order[m]]
@@ -110,10 +139,6 @@ def _nest(layer: ConvWorkload, mapping: Mapping) -> tracesim.Nest:
         conv=np.array([*layer.stride, *layer.dilation], np.int64),
         width_bytes=np.array(layer.width_bytes, np.int64),
     )
-
-
-def _placement(mapping: Mapping) -> tracesim.Placement:
-    return tracesim.Placement(np.array(mapping.layout, np.int64), mapping.block_h, mapping.block_w)
 
 
 def _device(arch: PIMArchitecture) -> tracesim.Device:
@@ -156,29 +181,27 @@ def write_reproducer(disagreement: Disagreement, directory: str | Path) -> Path:
         "predicted": disagreement.predicted.to_dict(),
         "simulated": simulated.to_dict() if simulated else None,
     }
-    path = Path(directory) / f"disagreement-{_file_stem(disagreement.layer.name)}.json"
+    path = Path(directory) / f"disagreement-{file_stem(disagreement.layer.name)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    write_json(data, path)
     return path
 
 
-def read_reproducer(path: str | Path) -> Case:
+def read_reproducer(path: str | Path) -> MappedLayer:
     """The mapped layer and machine of a file that `write_reproducer` wrote.
 
     Raises:
-        ValueError: the file cannot be read, or something in it is missing or wrong; one line `<file>: ...`.
+        ValueError: the file cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
     """
-    data = _read_json(Path(path))
-    for key in ("layer", "architecture", "mapping"):
-        if not isinstance(data.get(key), dict):
-            raise ValueError(f"{path}: {key}: is missing")
-    try:
-        layer, mapping = ConvWorkload(**data["layer"]), Mapping.from_dict(data["mapping"])
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
+    data = read_json(path)
+    if data.get("version") != VERSION:
+        raise ValueError(f"{path}: is no reproducer of version {VERSION}")
+    layer = build_layer(f"{path}: layer", data.get("layer"))
+    mapping = build_mapping(f"{path}: mapping", data.get("mapping"))
     for dim in Dim:
         _require_bound(path, layer, mapping, dim)
-    return Case(layer=layer, arch=build_arch(str(path), data["architecture"]), mapping=mapping)
+    arch = build_arch(f"{path}: architecture", data.get("architecture"))
+    return MappedLayer(layer=layer, arch=arch, mapping=mapping, is_reproducer=True)
 
 
 def _require_bound(path: str | Path, layer: ConvWorkload, mapping: Mapping, dim: Dim) -> None:
@@ -186,20 +209,3 @@ def _require_bound(path: str | Path, layer: ConvWorkload, mapping: Mapping, dim:
     covered = mapping.extents(Level.DRAM)[dim]
     if covered != layer.bounds[dim]:
         raise ValueError(f"{path}: mapping: {dim.name}: the factors multiply to {covered}, not to {layer.bounds[dim]}")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: is not JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("version") != VERSION:
-        raise ValueError(f"{path}: is no reproducer of version {VERSION}")
-    return data
-
-
-def _file_stem(name: str) -> str:
-    """A layer's name without what a file's may not have."""
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)

@@ -1,7 +1,10 @@
-"""Hypothesis profiles: in CI the same examples every time."""
+"""Hypothesis profiles: in CI the same examples every time. A fixture of tests that read files."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -9,3 +12,20 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("default", deadline=None, suppress_health_check=SLOW)
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=SLOW)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+FileWriter = Callable[[str], Callable[[str | bytes], str]]
+
+
+@pytest.fixture
+def file_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileWriter:
+    """Makes what writes a file of one name, and returns the name, in a directory that becomes the current one."""
+    monkeypatch.chdir(tmp_path)
+
+    def writer(name: str) -> Callable[[str | bytes], str]:
+        def write(text: str | bytes) -> str:
+            Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+            return name
+
+        return write
+
+    return writer

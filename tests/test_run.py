@@ -1,5 +1,6 @@
 """Networks: equal layers once, longest first, here or in workers, and what a stop leaves behind."""
 
+import itertools
 import os
 import signal
 import threading
@@ -50,6 +51,16 @@ def test_equal_layers_are_solved_once_and_the_longest_first() -> None:
     assert not solved.interrupted
 
 
+def test_what_was_known_while_solving_is_kept() -> None:
+    """As it was reported, each change once, up to the proof."""
+    seen: list[Progress] = []
+    (b,) = solve_network(SMALL, ARCH, ENERGY, names=["b"], report=seen.append).layers
+    times, pairs = [known[0] for known in b.solved.progress], [known[1:] for known in b.solved.progress]
+    assert times == sorted(times)
+    assert pairs == [pair for pair, _ in itertools.groupby((p.best, p.bound) for p in seen)]
+    assert pairs[-1] == (b.solved.objective_value, b.solved.bound)
+
+
 def test_workers_give_the_same_answers() -> None:
     """Two processes, and progress from both."""
     seen: list[Progress] = []
@@ -62,7 +73,7 @@ def test_names_choose_layers() -> None:
     """In the network's order; a name that is not there is refused."""
     solved = solve_network(SMALL, ARCH, ENERGY, names=["c", "b"])
     assert [n.name for n in solved.layers] == ["b", "c"]
-    with pytest.raises(ValueError, match="small: no layer is named 'd', there are a, b, c"):
+    with pytest.raises(ValueError, match="small: no layer is named 'd'; there are a, b, c"):
         solve_network(SMALL, ARCH, ENERGY, names=["d"])
 
 

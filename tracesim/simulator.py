@@ -1,4 +1,9 @@
-"""The simulator: what moves, where it lies, and when it happens."""
+"""The simulator: what moves, where it lies, and when it happens.
+
+`prepare` counts what moves; `simulate`, `timeline` and `stream` each walk what it returns in their own way.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,39 +19,72 @@ from tracesim.tiles import ARRAY, STEP, Geometry, measure_geometry, tensor_exten
 from tracesim.traffic import Moves, count_accesses, count_crossings, energy_fj, measure_moves
 
 
+class Prepared(NamedTuple):
+    """A mapped nest, what moves in it, and its tensors in a DRAM that is still untouched.
+
+    `accesses` int64[level, tensor, way]; `widths` int64[level, tensor]: bytes of an element.
+    """
+
+    nest: Nest
+    device: Device
+    geometry: Geometry
+    visits: Visits
+    moves: Moves
+    accesses: Ints
+    widths: Ints
+    dram: Scanner
+
+
 def simulate(nest: Nest, placement: Placement, device: Device) -> Trace:
     """Walk the mapped nest and report what happens.
 
+    ValueError when an argument has not the shape it must.
+    """
+    prepared = prepare(nest, placement, device)
+    end_cycle = run_pipeline(start_pipeline(prepared))
+    return _report(prepared, max(end_cycle, transfer_cycles(prepared)))
+
+
+def prepare(nest: Nest, placement: Placement, device: Device) -> Prepared:
+    """Return the nest with everything counted that a walk must know beforehand.
+
     O's width in DRAM depends on whether its partial sums are spilled, so the accesses are counted first, in a walk
-    of their own; the second walk scans DRAM and keeps time. ValueError when an argument has not the shape it must.
+    of their own. ValueError when an argument has not the shape it must.
     """
     nest, device = checked_nest(nest), checked_device(device)
     placement = checked_placement(placement, needs_block=bool(nest.stored[ROW_BUFFER, INPUT]))
     geometry = measure_geometry(nest)
-    visits = count_visits(_new_odometer(nest, geometry))
+    visits = count_visits(new_odometer(nest, geometry))
     moves = measure_moves(geometry.elems, nest.spatial, device.multicast, device.spatial_reduction)
     accesses = count_accesses(nest.stored, moves, visits, device.spatial_reduction)
     widths = level_widths(nest.width_bytes, spills=bool(accesses[DRAM, OUTPUT, READ]))
-    route = plan_route(nest.stored, device, moves, visits, widths)
     dram = _place_tensors(nest, geometry, placement, device, widths[DRAM])
-    end_cycle = run_pipeline(_start(_new_odometer(nest, geometry), route, dram))
-    crossings = count_crossings(nest.stored, moves, visits)
-    busy = longest_transfer(device, accesses, crossings, widths, int(np.prod(nest.spatial[:2])))
-    return _report(device, moves, visits, accesses, dram.banks, max(end_cycle, busy))
+    return Prepared(nest, device, geometry, visits, moves, accesses, widths, dram)
 
 
-def _new_odometer(nest: Nest, geometry: Geometry) -> Record:
+def new_odometer(nest: Nest, geometry: Geometry) -> Record:
     """Return an odometer of the nest at its first step."""
     odometer = new_record(ODOMETER)
     set_loops(odometer, nest.loops, geometry)
     return odometer
 
 
-def _start(odometer: Record, route: Record, dram: Scanner) -> State:
-    """Return the walk at its start: nothing held, and no tile of O visited."""
+def start_pipeline(prepared: Prepared) -> State:
+    """Return the pipeline at its start: nothing held, and no tile of O visited."""
+    nest, device, moves = prepared.nest, prepared.device, prepared.moves
+    odometer = new_odometer(nest, prepared.geometry)
+    route = plan_route(nest.stored, device, moves, prepared.visits, prepared.widths)
     finest = STEP_SET if route.innermost[OUTPUT] == DRAM else PE
     visited = np.zeros((STEP_SET + 1, odometer.tiles[OUTPUT, finest]), np.bool_)
-    return State(odometer, route, new_record(CLOCK), dram, visited)
+    return State(odometer, route, new_record(CLOCK), prepared.dram, visited)
+
+
+def transfer_cycles(prepared: Prepared) -> int:
+    """Return for how long ports and interconnect are busy, which the pipeline does not look at."""
+    nest = prepared.nest
+    crossings = count_crossings(nest.stored, prepared.moves, prepared.visits)
+    pes = int(np.prod(nest.spatial[:2]))
+    return longest_transfer(prepared.device, prepared.accesses, crossings, prepared.widths, pes)
 
 
 def _place_tensors(nest: Nest, geometry: Geometry, placement: Placement, device: Device, widths: Ints) -> Scanner:
@@ -90,11 +128,12 @@ def _new_banks(device: Device) -> Record:
     return banks
 
 
-def _report(device: Device, moves: Moves, visits: Visits, accesses: Ints, banks: Record, end_cycle: int) -> Trace:
+def _report(prepared: Prepared, end_cycle: int) -> Trace:
     """Return the trace; a shared bus serves one stream at a time."""
+    device, accesses, banks = prepared.device, prepared.accesses, prepared.dram.banks
     cycles = np.array([stream_cycles(bank) for bank in banks])
-    steps = int(visits.array_steps) * int(visits.steps_each)
-    macs = steps * moves.step_macs
+    steps = int(prepared.visits.array_steps) * int(prepared.visits.steps_each)
+    macs = steps * prepared.moves.step_macs
     activations = banks["activations"].copy()
     return Trace(
         accesses=accesses,

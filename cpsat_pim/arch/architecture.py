@@ -1,6 +1,6 @@
 """The machine: levels, PE array, DRAM timing and options (listings 1 and 8)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -10,7 +10,23 @@ from cpsat_pim.arch.dram import DramTimings
 from cpsat_pim.arch.memory import MemoryHierarchy, MemoryLevel
 from cpsat_pim.arch.pe_array import ComputeUnit, PEArray, PhyDim2
 from cpsat_pim.dims import Level, Tensor
-from cpsat_pim.validate import as_tuple, boolean, complain, is_a, not_negative_real, one_of, positive, text
+from cpsat_pim.reading import Listing, record_of
+from cpsat_pim.units import measured_in
+from cpsat_pim.validate import (
+    as_tuple,
+    boolean,
+    complain,
+    is_a,
+    not_negative_real,
+    one_of,
+    or_none,
+    positive,
+    text,
+)
+
+#: What a file may change of a machine that it extends, by the names of levels.
+LEVEL_NAMES = tuple(level.name for level in Level)
+_LEVELS = Listing(record_of(MemoryLevel), "a list of four levels", LEVEL_NAMES)
 
 
 def _to_timings(value: DramTimings | Mapping[str, int]) -> DramTimings:
@@ -96,7 +112,7 @@ class PIMArchitecture:
     `page_policy`: `open` keeps rows open across tile fetches, `closed` precharges after each. `activation_energy`: nJ a
     row activation. `multicast`: an element needed by several PEs at once leaves its level once. `spatial_reduction`:
     partial sums spread over PEs and lanes are added on the way out. `shared_data_bus`: the tensors' DRAM streams share
-    one bus.
+    one bus. `clock`: cycles a second, if known; files then may give times and bandwidths by the second.
 
     Raises:
         ValueError: not four levels, widths that do not divide each other, or a figure out of range.
@@ -106,26 +122,32 @@ class PIMArchitecture:
     vault_count: int = field(default=1, validator=positive)
     pu_count: int = field(default=1, validator=positive)
     dram_timings: DramTimings = field(factory=DramTimings, converter=_to_timings, validator=is_a(DramTimings))
-    hierarchy: tuple[MemoryLevel, ...] = field(factory=_default_hierarchy, converter=_to_levels, validator=_four_levels)
+    hierarchy: tuple[MemoryLevel, ...] = field(
+        factory=_default_hierarchy, converter=_to_levels, validator=_four_levels, metadata={"kind": _LEVELS}
+    )
     pe_array: PEArray = field(factory=_default_pe_array, validator=is_a(PEArray))
     page_policy: str = field(default="open", validator=one_of("open", "closed"))
     # 828 pJ: an HBM2 activation, from the IDDs of DRAMsim3's HBM2_8Gb_x128.ini.
-    activation_energy: float = field(default=0.828, validator=not_negative_real)
+    activation_energy: float = field(default=0.828, validator=not_negative_real, metadata=measured_in("nJ"))
     multicast: bool = field(default=True, validator=boolean)
     spatial_reduction: bool = field(default=True, validator=boolean)
     shared_data_bus: bool = field(default=False, validator=boolean)
+    clock: int | None = field(
+        default=None, validator=or_none(positive), metadata=measured_in("Hz") | {"scale": "cycle"}
+    )
 
     def __attrs_post_init__(self) -> None:
+        problems = list(self._problems())
+        if problems:
+            raise ValueError("\n".join(f"PIMArchitecture.{problem}" for problem in problems))
+
+    def _problems(self) -> Iterator[str]:
         if self.row_bytes % self.column_bytes:
-            raise ValueError(
-                f"PIMArchitecture.hierarchy[2].row_buffer_size: must be a multiple of the column width "
-                f"{self.column_bytes} B (got {self.row_bytes})"
-            )
+            width = f"the column width {self.column_bytes} B"
+            yield f"hierarchy[2].row_buffer_size: must be a multiple of {width} (got {self.row_bytes})"
         dram = self.hierarchy[Level.DRAM]
         if not all(dram.stores):
-            raise ValueError(
-                f"PIMArchitecture.hierarchy[3].stores: the DRAM stores all tensors (got {list(dram.stores)})"
-            )
+            yield f"hierarchy[3].stores: the DRAM stores all tensors (got {list(dram.stores)})"
 
     @property
     def row_bytes(self) -> int:

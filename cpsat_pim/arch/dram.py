@@ -2,7 +2,10 @@
 
 from attrs import field, frozen
 
+from cpsat_pim.units import measured_in
 from cpsat_pim.validate import not_negative, positive
+
+_CYCLES = measured_in("cycle")
 
 
 @frozen(kw_only=True)
@@ -16,16 +19,16 @@ class DramTimings:
         ValueError: a figure is negative, or co_w is not a whole number of bytes.
     """
 
-    RL: int = field(default=25, validator=not_negative)
-    WL: int = field(default=20, validator=not_negative)
-    tRCDRD: int = field(default=14, validator=not_negative)
-    tRP: int = field(default=14, validator=not_negative)
-    tRAS: int = field(default=33, validator=not_negative)
-    tRC: int = field(default=47, validator=not_negative)
-    tRTP: int = field(default=5, validator=not_negative)
-    tCCD_L: int = field(default=4, validator=positive)
+    RL: int = field(default=25, validator=not_negative, metadata=_CYCLES)
+    WL: int = field(default=20, validator=not_negative, metadata=_CYCLES)
+    tRCDRD: int = field(default=14, validator=not_negative, metadata=_CYCLES)
+    tRP: int = field(default=14, validator=not_negative, metadata=_CYCLES)
+    tRAS: int = field(default=33, validator=not_negative, metadata=_CYCLES)
+    tRC: int = field(default=47, validator=not_negative, metadata=_CYCLES)
+    tRTP: int = field(default=5, validator=not_negative, metadata=_CYCLES)
+    tCCD_L: int = field(default=4, validator=positive, metadata=_CYCLES)
     BL: int = field(default=8, validator=positive)
-    co_w: int = field(default=256, validator=positive)
+    co_w: int = field(default=256, validator=positive, metadata=measured_in("bit"))
 
     def __attrs_post_init__(self) -> None:
         if self.co_w % 8:

@@ -3,18 +3,23 @@
 from collections.abc import Iterator
 
 from attrs import define, field, frozen
-from attrs.validators import optional
 
 from cpsat_pim.dims import Level
+from cpsat_pim.units import measured_in
 from cpsat_pim.validate import (
+    LIMIT,
     as_tuple,
     boolean,
     not_negative_real,
+    or_none,
     positive,
     positive_real_or_none,
     text,
     three_booleans,
 )
+
+_ENERGY = measured_in("nJ/element", "nJ")
+_RATE = measured_in("B/cycle")
 
 
 @frozen(kw_only=True)
@@ -35,21 +40,27 @@ class MemoryLevel:
     """
 
     name: str = field(validator=text)
-    entries: int = field(validator=positive)
-    blocksize: int = field(default=1, validator=positive)
+    entries: int = field(validator=positive, metadata=measured_in("element"))
+    blocksize: int = field(default=1, validator=positive, metadata=measured_in("B"))
     instances: int = field(default=1, validator=positive)
-    latency: float = field(default=0.0, validator=not_negative_real)
-    access_cost: float = field(default=0.0, validator=not_negative_real)
-    write_cost: float | None = field(default=None, validator=optional(not_negative_real))
+    latency: float = field(default=0.0, validator=not_negative_real, metadata=measured_in("cycle"))
+    access_cost: float = field(default=0.0, validator=not_negative_real, metadata=_ENERGY)
+    write_cost: float | None = field(default=None, validator=or_none(not_negative_real), metadata=_ENERGY)
     stores: tuple[bool, bool, bool] = field(default=(True, True, True), converter=as_tuple, validator=three_booleans)
     bypass_defined: bool = field(default=False, validator=boolean)
     num_banks: int = field(default=1, validator=positive)
-    row_buffer_size: int = field(default=1024, validator=positive)
-    read_bandwidth_limit: float | None = field(default=None, validator=positive_real_or_none)
-    write_bandwidth_limit: float | None = field(default=None, validator=positive_real_or_none)
+    row_buffer_size: int = field(default=1024, validator=positive, metadata=measured_in("B"))
+    read_bandwidth_limit: float | None = field(default=None, validator=positive_real_or_none, metadata=_RATE)
+    write_bandwidth_limit: float | None = field(default=None, validator=positive_real_or_none, metadata=_RATE)
     ports: int = field(default=3, validator=positive)
-    word_bytes: int = field(default=1, validator=positive)
+    word_bytes: int = field(default=1, validator=positive, metadata=measured_in("B") | {"scale": "element"})
     double_buffered: bool = field(default=True, validator=boolean)
+
+    def __attrs_post_init__(self) -> None:
+        if self.capacity_bytes >= LIMIT:
+            raise ValueError(
+                f"MemoryLevel.entries: times word_bytes must stay below 2^62 (got {self.entries} x {self.word_bytes})"
+            )
 
     @property
     def capacity_bytes(self) -> int:

@@ -3,6 +3,7 @@
 from attrs import field, frozen
 
 from cpsat_pim.dims import IRRELEVANT, Dim, Tensor
+from cpsat_pim.units import measured_in
 from cpsat_pim.validate import (
     boolean,
     is_a,
@@ -45,8 +46,8 @@ class ComputeUnit:
 
     unit_type: str = field(default="scalar", validator=one_of(*LANE_DIMS))
     num_macs: int = field(default=1, validator=positive)
-    mac_energy: float = field(default=0.56e-3, validator=not_negative_real)
-    reduction_latency: int = field(default=0, validator=not_negative)
+    mac_energy: float = field(default=0.56e-3, validator=not_negative_real, metadata=measured_in("nJ"))
+    reduction_latency: int = field(default=0, validator=not_negative, metadata=measured_in("cycle"))
     internal_dim: int | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -75,7 +76,9 @@ class PEArray:
 
     array_shape: PhyDim2 = field(validator=is_a(PhyDim2))
     compute_unit: ComputeUnit = field(factory=ComputeUnit, validator=is_a(ComputeUnit))
-    interconnect_bandwidth: float | None = field(default=None, validator=positive_real_or_none)
+    interconnect_bandwidth: float | None = field(
+        default=None, validator=positive_real_or_none, metadata=measured_in("B/cycle")
+    )
     exclusive_spatial: bool = field(default=True, validator=boolean)
 
     @property

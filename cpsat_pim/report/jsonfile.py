@@ -1,100 +1,58 @@
-"""Results as JSON, schema 1 (docs/json.md), written whole or not at all, and read back as mapped layers."""
+"""Results as JSON, schema 1 (docs/json.md), and read back as mapped layers."""
 
-import contextlib
-import json
-import os
-import stat
-import tempfile
-from collections.abc import Iterator
-from fractions import Fraction
+import math
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import build_arch
-from cpsat_pim.dims import Tensor
+from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.result import NetworkLayer, Objective, SolvedNetwork
-from cpsat_pim.verify import read_reproducer
-from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.mapping_file import build_mapping, read_mapping_file
+from cpsat_pim.reading import SUFFIXES, read_json
+from cpsat_pim.result import NetworkLayer, SolvedNetwork
+from cpsat_pim.verify import MappedLayer, read_reproducer
+from cpsat_pim.workload.network import build_layer
 
 SCHEMA = 1
 
-
-@frozen(kw_only=True)
-class MappedLayer:
-    """A mapped layer as a file holds it; `recorded` are the predicted figures in the file, None if it has none.
-
-    `is_reproducer` tells that the file was written because of a disagreement.
-    """
-
-    layer: ConvWorkload
-    arch: PIMArchitecture
-    mapping: Mapping
-    recorded: dict[str, Any] | None
-    is_reproducer: bool = False
+#: An object of JSON.
+Entry = dict[str, Any]
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
 
 
-def to_document(network: SolvedNetwork) -> dict[str, Any]:
+def to_document(network: SolvedNetwork) -> Entry:
     """A solved network as plain data, schema 1."""
+    return build_document(
+        network=network.network,
+        arch=network.arch.to_dict(),
+        objective=network.objective.to_dict(),
+        layers=[layer_entry(node) for node in network.layers],
+        seconds=network.seconds,
+        interrupted=network.interrupted,
+    )
+
+
+def build_document(
+    *, network: str, arch: Entry, objective: Entry, layers: list[Entry], seconds: float, interrupted: bool
+) -> Entry:
+    """The whole of its parts, with the totals of the layers' entries."""
     return {
         "schema": SCHEMA,
-        "network": network.network,
-        "arch": network.arch.to_dict(),
-        "objective": _objective_data(network.objective),
-        "layers": [_layer_data(node) for node in network.layers],
-        "totals": _totals(network),
+        "network": network,
+        "arch": arch,
+        "objective": objective,
+        "layers": layers,
+        "totals": _totals(layers) | {"seconds": round(seconds, 3), "interrupted": interrupted},
     }
 
 
-def check_writable(path: str | Path) -> None:
-    """Fail before an hour of solving rather than after it.
-
-    Raises:
-        ValueError: a file cannot be written there.
-    """
-    try:
-        if _is_special(path):
-            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-            return
-        if Path(path).is_dir():
-            raise IsADirectoryError(None, "is a directory")
-        handle, probe = tempfile.mkstemp(dir=_target(path).parent, prefix=".cpsat_pim-")
-        os.close(handle)
-        os.unlink(probe)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
-
-
-def write_document(document: dict[str, Any], path: str | Path) -> None:
-    """Write a document in one step: a reader sees the old file or the new one, never a part.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    if _is_special(path):
-        Path(path).write_text(text, encoding="utf-8")
-        return
-    target = _target(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".cpsat_pim-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, _mode(target))
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-def _layer_data(node: NetworkLayer) -> dict[str, Any]:
+def layer_entry(node: NetworkLayer) -> Entry:
+    """A layer's place in such a document."""
     solved = node.solved
     return {
         "name": node.name,
@@ -108,75 +66,83 @@ def _layer_data(node: NetworkLayer) -> dict[str, Any]:
         "predicted": solved.predicted.to_dict() if solved.prediction else None,
         "simulated": solved.simulated.to_dict() if solved.simulated else None,
         "mapping": solved.mapping.to_dict() if solved.mapping else None,
+        "progress": [[round(seconds, 3), best, bound] for seconds, best, bound in solved.progress],
     }
 
 
-def _objective_data(objective: Objective) -> dict[str, Any]:
-    return {"kind": objective.kind, "alpha": _number(objective.alpha), "beta": _number(objective.beta)}
+def _totals(layers: list[Entry]) -> Entry:
+    """Sums over layers' entries times their counts; only layers with a mapping have costs."""
+    mapped = [layer for layer in layers if layer["mapping"]]
 
+    def total(cost: Callable[[Entry], int]) -> int:
+        return sum(layer["count"] * cost(layer["predicted"]) for layer in mapped)
 
-def _number(weight: Fraction) -> int | float:
-    return weight.numerator if weight.denominator == 1 else float(weight)
-
-
-def _totals(network: SolvedNetwork) -> dict[str, Any]:
-    """Sums over layers times their counts; only layers with a mapping have costs."""
-    mapped = [node for node in network.layers if node.solved.mapping]
     return {
-        "layers": sum(node.count for node in network.layers),
-        "mapped": sum(node.count for node in mapped),
-        "macs": sum(node.count * node.solved.workload.macs for node in network.layers),
-        "latency_cycles": network.latency_cycles,
-        "energy_fj": network.energy_fj,
-        "row_activations": {
-            t.name: sum(node.count * node.solved.predicted.row_activations[t] for node in mapped) for t in Tensor
-        },
-        "seconds": round(network.seconds, 3),
-        "interrupted": network.interrupted,
+        "layers": sum(layer["count"] for layer in layers),
+        "mapped": sum(layer["count"] for layer in mapped),
+        "macs": sum(layer["count"] * math.prod(layer["shape"][d.name] for d in Dim) for layer in layers),
+        "latency_cycles": total(itemgetter("latency_cycles")),
+        "energy_fj": total(itemgetter("energy_fj")),
+        "row_activations": {t.name: total(lambda p, t=t: p["row_activations"][t.name]) for t in Tensor},  # type: ignore[misc]
     }
-
-
-def _is_special(path: str | Path) -> bool:
-    """A pipe or device, such as /dev/stdout: written to, not replaced."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-
-
-def _target(path: str | Path) -> Path:
-    """Where a link leads, so that the link stays one."""
-    return Path(os.path.realpath(path))
-
-
-def _mode(target: Path) -> int:
-    """The permissions of the file that is replaced, or those that a new file gets."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
-    """The mapped layers of a file that `--json` wrote, or the one of a reproducer.
+def read_document(path: str | Path) -> dict[str, Any]:
+    """What `--json` wrote.
 
     Raises:
-        ValueError: it cannot be read, or something in it is missing or wrong; one line `<file>: ...`.
+        ValueError: it cannot be read, or is no such file; one line `<file>: ...`.
     """
-    data = _read_json(Path(path))
+    return _checked_document(path, read_json(path))
+
+
+def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
+    """The mapped layers of a file that `--json` wrote, of a mapping file, or the one of a reproducer.
+
+    Raises:
+        ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
+    """
+    if str(path).endswith(SUFFIXES):
+        return list(_mapped_yaml(path))
+    data = read_json(path)
     if "schema" not in data and "architecture" in data:
-        return [_reproduced(path)]
+        return [read_reproducer(path)]
+    _checked_document(path, data)
+    return list(_mapped(path, data["layers"], build_arch(str(path), data["arch"])))
+
+
+def _checked_document(path: str | Path, data: dict[str, Any]) -> dict[str, Any]:
     if data.get("schema") != SCHEMA:
         raise ValueError(f"{path}: schema: must be {SCHEMA} (got {data.get('schema')!r})")
     for key, kind in (("arch", dict), ("layers", list)):
         if not isinstance(data.get(key), kind):
             raise ValueError(f"{path}: {key}: is missing or malformed")
-    return list(_mapped(path, data["layers"], build_arch(str(path), data["arch"])))
+    return data
+
+
+def read_mappings(path: str | Path) -> dict[str, Mapping]:
+    """The mappings of such a file by the names of layers; a mapping file need not give the machine and shapes.
+
+    Raises:
+        ValueError: see `read_mapped_layers`.
+    """
+    if str(path).endswith(SUFFIXES):
+        return {entry.name: entry.mapping for entry in read_mapping_file(path).layers}
+    return {case.layer.name: case.mapping for case in read_mapped_layers(path)}
+
+
+def _mapped_yaml(path: str | Path) -> Iterator[MappedLayer]:
+    """The layers of a mapping file that gives all that is needed to simulate them."""
+    file = read_mapping_file(path)
+    if file.arch is None:
+        raise ValueError(f"{path}: arch: is missing")
+    for entry in file.layers:
+        if entry.layer is None:
+            raise ValueError(f"{path}: layers[{entry.name}].shape: is missing, and there is no `network` that has it")
+        yield MappedLayer(layer=entry.layer, arch=file.arch, mapping=entry.mapping)
 
 
 def _mapped(path: str | Path, entries: list[Any], arch: PIMArchitecture) -> Iterator[MappedLayer]:
@@ -189,28 +155,6 @@ def _mapped(path: str | Path, entries: list[Any], arch: PIMArchitecture) -> Iter
         recorded = entry.get("predicted")
         if recorded is not None and not isinstance(recorded, dict):
             raise ValueError(f"{path}: {name}: predicted: must be an object or null")
-        try:
-            layer = ConvWorkload(**(entry["shape"] | {"name": name}))
-            mapping = Mapping.from_dict(entry["mapping"])
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{path}: {name}: {error}") from error
+        layer = build_layer(f"{path}: {name}: shape", entry["shape"] | {"name": name})
+        mapping = build_mapping(f"{path}: {name}: mapping", entry["mapping"])
         yield MappedLayer(layer=layer, arch=arch, mapping=mapping, recorded=recorded)
-
-
-def _reproduced(path: str | Path) -> MappedLayer:
-    case = read_reproducer(path)
-    return MappedLayer(layer=case.layer, arch=case.arch, mapping=case.mapping, recorded=None, is_reproducer=True)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-    except RecursionError as error:
-        raise ValueError(f"{path}: is nested too deeply") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: is not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise ValueError(f"{path}: must be a JSON object")
-    return data

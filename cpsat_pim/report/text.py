@@ -12,8 +12,8 @@ from rich.text import Text
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import Figures
+from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import LAYOUT_ORDERS, Level, Tensor
-from cpsat_pim.report.dataflow import classify_dataflow
 from cpsat_pim.result import NetworkLayer, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload.network import Network
@@ -23,11 +23,19 @@ PIPE_WIDTH = 220
 _EMPTY = "-"
 
 
+class _Console(Console):
+    """A console that leaves it to others when its stream breaks."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what any other stream raises; rich would end the program."""
+        raise BrokenPipeError
+
+
 def open_console(stream: TextIO) -> Console:
     """A console for a stream; plain and wide if that is no terminal."""
     if stream.isatty():
-        return Console(file=stream, highlight=False)
-    return Console(file=stream, width=PIPE_WIDTH, color_system=None, force_terminal=False, highlight=False)
+        return _Console(file=stream, highlight=False)
+    return _Console(file=stream, width=PIPE_WIDTH, color_system=None, force_terminal=False, highlight=False)
 
 
 def print_plain(console: Console, text: str) -> None:
@@ -77,6 +85,12 @@ def print_results(console: Console, network: SolvedNetwork) -> None:
             console.print(_result_table(network, columns))
     for line in _footnotes(network):
         print_plain(console, line)
+
+
+def tabulate(network: SolvedNetwork) -> list[list[str]]:
+    """The same as plain cells: headings, a row per layer, the totals."""
+    rows = [[column.cell(node) for column in _COLUMNS] for node in network.layers]
+    return [[column.heading for column in _COLUMNS], *rows, [column.total(network) for column in _COLUMNS]]
 
 
 def _natural_width(table: Table) -> int:

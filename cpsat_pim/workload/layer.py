@@ -1,11 +1,15 @@
 """One layer: seven loop bounds and a group dim, strides, dilations and element widths (Eq. 1-3)."""
 
 import math
+from collections.abc import Iterator
 
 from attrs import field, frozen
 
 from cpsat_pim.dims import RELEVANT, Dim, Tensor
-from cpsat_pim.validate import as_tuple, pair_of_positive, positive, text
+from cpsat_pim.units import measured_in
+from cpsat_pim.validate import LIMIT, as_tuple, pair_of_positive, positive, text
+
+_BYTES = measured_in("B")
 
 
 @frozen(kw_only=True)
@@ -16,7 +20,8 @@ class ConvWorkload:
     channels of one of the G groups. Widths are bytes per element; `psum_bytes` is the width of a partial sum.
 
     Raises:
-        ValueError: a bound, stride, dilation or width is not a positive integer, or the layer has more than 2^62 MACs.
+        ValueError: a bound, stride, dilation or width is not a positive integer, or the layer has 2^62 MACs or
+            a tensor of 2^62 bytes.
     """
 
     name: str = field(default="layer", validator=text)
@@ -30,18 +35,26 @@ class ConvWorkload:
     G: int = field(default=1, validator=positive)
     stride: tuple[int, int] = field(default=(1, 1), converter=as_tuple, validator=pair_of_positive)
     dilation: tuple[int, int] = field(default=(1, 1), converter=as_tuple, validator=pair_of_positive)
-    input_bytes: int = field(default=1, validator=positive)
-    weight_bytes: int = field(default=1, validator=positive)
-    output_bytes: int = field(default=1, validator=positive)
-    psum_bytes: int = field(default=1, validator=positive)
+    input_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
+    weight_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
+    output_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
+    psum_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
 
     def __attrs_post_init__(self) -> None:
-        if self.macs >= 2**62:
-            raise ValueError(f"ConvWorkload: the product of the bounds must stay below 2^62 (got {self.macs})")
+        problems = list(self._problems())
+        if problems:
+            raise ValueError("\n".join(problems))
+
+    def _problems(self) -> Iterator[str]:
+        if self.macs >= LIMIT:
+            yield f"ConvWorkload: the product of the bounds must stay below 2^62 (got {self.macs})"
+        for tensor, width in zip(Tensor, (self.input_bytes, self.weight_bytes, self.psum_bytes), strict=True):
+            size = self.elements(tensor) * width
+            if size >= LIMIT > self.macs:
+                yield f"ConvWorkload: the bytes of {tensor.name} must stay below 2^62 (got {size})"
         if self.psum_bytes < self.output_bytes:
-            raise ValueError(
-                f"ConvWorkload.psum_bytes: must be at least output_bytes ({self.output_bytes}) (got {self.psum_bytes})"
-            )
+            least = f"must be at least output_bytes ({self.output_bytes})"
+            yield f"ConvWorkload.psum_bytes: {least} (got {self.psum_bytes})"
 
     @property
     def bounds(self) -> tuple[int, ...]:

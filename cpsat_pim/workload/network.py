@@ -8,32 +8,40 @@
     - {name: fc, C: 128, K: 10, count: 1, weights: true, after: [conv1]}
 
 A bound, `count`, stride or dilation that is absent is 1. `after` names earlier layers, `input` is the network's own
-input; without it a layer follows the one above. `weights: false` marks a product of two activations.
+input; without it a layer follows the one above. `weights: false` marks a product of two activations. With `extends:
+NETWORK` the rest is a change: `layers: {conv1: {N: 8}}` changes the layers that it names.
 """
 
-import difflib
 import re
+import sys
 from collections.abc import Iterable, Iterator
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import yaml
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from cpsat_pim.dims import Dim, Tensor
-from cpsat_pim.validate import as_tuple, boolean, is_a, positive, text
+from cpsat_pim.reading import (
+    VERSION,
+    Field,
+    Listing,
+    Mistake,
+    Record,
+    Shelf,
+    Value,
+    fields_of,
+    hint,
+    read_plain,
+    record_of,
+)
+from cpsat_pim.validate import Rule, as_tuple, boolean, is_a, positive, text
 from cpsat_pim.workload.layer import ConvWorkload
 
 INPUT = "input"
-VERSION = 1
 BOUNDS = tuple(dim.name for dim in Dim)
 PAIRS = ("stride", "dilation")
 BYTES = ("input", "weight", "output", "psum")
-NETWORK_KEYS = ("version", "name", "bytes", "layers")
-LAYER_KEYS = ("name", *BOUNDS, *PAIRS, "count", "after", "weights")
-
-Pairs = dict[str, tuple[yaml.Node, yaml.Node]]
 
 
 @frozen(kw_only=True)
@@ -59,7 +67,7 @@ class Network:
         ValueError: there is none, a name occurs twice, or a layer comes after one that is not before it.
     """
 
-    name: str
+    name: str = field(validator=text)
     layers: tuple[NetworkNode, ...] = field(converter=as_tuple)
 
     def __attrs_post_init__(self) -> None:
@@ -67,9 +75,21 @@ class Network:
             raise ValueError("Network.layers: must have at least one layer (got none)")
         earlier: list[str] = []
         for node in self.layers:
-            for problem in _place_problems(node.name, node.after, earlier):
-                raise ValueError(f"Network.layers: {node.name}: {problem}")
+            for key, problem in _place_problems(node.name, node.after, earlier):
+                raise ValueError(f"Network.layers: {node.name}: {key}: {problem}")
             earlier.append(node.name)
+
+    def only(self, names: Iterable[str]) -> "Network":
+        """The network with these layers alone, in its own order; what they come after may not be among them.
+
+        Raises:
+            ValueError: no layer has one of the names.
+        """
+        names, known = list(names), [node.name for node in self.layers]
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{self.name}: no layer is named {name!r}{hint(name, known)}")
+        return evolve(self, layers=[evolve(node, after=()) for node in self.layers if node.name in names])
 
     @property
     def total_macs(self) -> int:
@@ -84,25 +104,68 @@ class Network:
 
 def network_names() -> tuple[str, ...]:
     """The networks that come with the package."""
-    suffix = ".yaml"
-    entries = files("cpsat_pim.workload").joinpath("networks").iterdir()
-    return tuple(sorted(entry.name.removesuffix(suffix) for entry in entries if entry.name.endswith(suffix)))
+    return NETWORKS.names()
 
 
-def read_network(name_or_path: str | Path) -> Network:
-    """A network by its name, or from a file that ends in .yaml or .yml.
+def read_network(name_or_path: str | Path, directory: Path | None = None) -> Network:
+    """A network by its name, or from a file that ends in .yaml or .yml, relative to a directory.
 
     Raises:
-        ValueError: no such name, an unreadable file, or a mistake in it; one line `<file>:<line>: <layer>: ...`.
+        ValueError: no such name, an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
     """
-    given = str(name_or_path)
-    if given.endswith((".yaml", ".yml")):
-        return _Reader(given).read(_file_text(Path(given)))
-    if given not in network_names():
-        hint = _hint(given, network_names())
-        raise ValueError(f"unknown network {given!r}{hint}; a file's name ends in .yaml or .yml")
-    file = f"{given}.yaml"
-    return _Reader(file).read(files("cpsat_pim.workload").joinpath("networks", file).read_text(encoding="utf-8"))
+    network: Network = NETWORKS.read(name_or_path, directory)
+    return network
+
+
+def format_network(network: Network, *comments: str) -> str:
+    """The text of a file that `read_network` reads as this network, below its comments.
+
+    Raises:
+        ValueError: its layers differ in their bytes per element, for which a file has one place.
+    """
+    widths = {node.workload.width_bytes for node in network.layers}
+    if len(widths) > 1:
+        raise ValueError(f"{network.name}: the layers must have the same bytes per element")
+    head: dict[str, Any] = {"version": VERSION, "name": network.name}
+    if widths != {(1, 1, 1, 1)}:
+        head["bytes"] = dict(zip(BYTES, *widths, strict=True))
+    lines = [f"# {_printable(comment)}" for comment in comments]
+    lines += [f"{key}: {_flow(value)}" for key, value in head.items()]
+    return "\n".join([*lines, "layers:", *(f"- {_flow(_entry(node))}" for node in network.layers), ""])
+
+
+def _entry(node: NetworkNode) -> dict[str, Any]:
+    """A layer's keys, without those that have their defaults."""
+    layer = node.workload
+    sizes = {**dict(zip(BOUNDS, layer.bounds, strict=True)), "count": node.count}
+    pairs = {key: list(getattr(layer, key)) for key in PAIRS}
+    return {
+        "name": node.name,
+        **{key: size for key, size in sizes.items() if size != 1},
+        **{key: pair for key, pair in pairs.items() if pair != [1, 1]},
+        **({} if node.weights else {"weights": False}),
+        "after": list(node.after) or [INPUT],
+    }
+
+
+def _flow(value: object) -> str:
+    """A value in YAML's form of one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=sys.maxsize)
+    return str(text).removesuffix("...\n").strip()
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def build_layer(file: str, data: Any) -> ConvWorkload:
+    """The layer of such fields as `ConvWorkload.shape` and its name; `file` is where they come from.
+
+    Raises:
+        ValueError: mistakes in them; a line each, `<file>: <field>: ...`.
+    """
+    layer: ConvWorkload = read_plain(file, data, record_of(ConvWorkload))
+    return layer
 
 
 def parse_shape(text: str) -> ConvWorkload:
@@ -117,7 +180,7 @@ def parse_shape(text: str) -> ConvWorkload:
         if not equals:
             raise ValueError(f"shape: must be key=value, separated by commas (got {item.strip()!r})")
         if key not in (*BOUNDS, *PAIRS):
-            raise ValueError(f"shape: unknown key {key!r}{_hint(key, (*BOUNDS, *PAIRS))}")
+            raise ValueError(f"shape: unknown key {key!r}{hint(key, (*BOUNDS, *PAIRS))}")
         if key in values:
             raise ValueError(f"shape: {key} is given twice")
         values[key] = _parse_pair(key, value) if key in PAIRS else _parse_bound(key, value)
@@ -142,179 +205,94 @@ def _parse_pair(key: str, value: str) -> tuple[int, int]:
 # --- Reading a file --------------------------------------------------------------------------------------------------
 
 
-@frozen
-class _Reader:
-    """Reads one network file from YAML nodes, which know their lines."""
+def _is_names(value: Any) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(isinstance(name, str) and name for name in value)
 
-    file: str
 
-    def read(self, text: str) -> Network:
-        root = self._compose(text)
-        entries = self._entries(root, "", NETWORK_KEYS)
-        self._check_version(root, entries)
-        name = self._text(*entries["name"], "") if "name" in entries else Path(self.file).stem
-        return Network(name=name, layers=self._layers(root, entries, self._widths(entries)))
+_NAMES = Rule(
+    f"must be a list of layer names or [{INPUT}]",
+    _is_names,
+    {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+)
+_LAYER = Record(
+    fields={
+        **fields_of(NetworkNode, ("name",)),
+        **fields_of(ConvWorkload, (*BOUNDS, *PAIRS)),
+        **fields_of(NetworkNode, ("count", "weights")),
+        "after": Field(kind=Value(_NAMES)),
+    },
+    doc="A layer: bounds, count, stride and dilation that are absent are 1; without `after` it follows the one above.",
+)
+_WIDTHS = Record(fields={key: fields_of(ConvWorkload)[f"{key}_bytes"] for key in BYTES}, doc="Bytes per element.")
 
-    def _compose(self, text: str) -> yaml.Node:
+Values = dict[str, Any]
+
+
+def _layer_mistakes(values: Values) -> Iterator[Mistake]:
+    """What is wrong with layers among each other, and with the shape of each."""
+    earlier: list[str] = []
+    for i, layer in enumerate(values.get("layers", ())):
+        name = layer.get("name", "")
+        at = f"layers[{name or i}]"
+        for key, problem in _place_problems(name, layer.get("after", ()), earlier):
+            yield f"{at}.{key}", problem
+        earlier.append(name)
         try:
-            root = yaml.compose(text, yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            raise ValueError(f"{self.file}:{mark.line + 1 if mark else 1}: is not YAML: {error.problem}") from error
-        except yaml.YAMLError as error:
-            raise ValueError(f"{self.file}: is not a YAML text file") from error
-        except RecursionError as error:
-            raise ValueError(f"{self.file}: is nested too deeply") from error
-        if root is None:
-            raise ValueError(f"{self.file}: is empty")
-        return root
-
-    def _check_version(self, root: yaml.Node, entries: Pairs) -> None:
-        """The file says for which version of the format it was written."""
-        if "version" not in entries:
-            self._complain(root, "", f"version: is missing (this program reads {VERSION})")
-        if self._number(*entries["version"], "") != VERSION:
-            self._complain(entries["version"][1], "", f"version: must be {VERSION} (got {entries['version'][1].value})")
-
-    def _widths(self, entries: Pairs) -> dict[str, int]:
-        """Bytes per element as `ConvWorkload` names them."""
-        if "bytes" not in entries:
-            return {}
-        given = self._entries(entries["bytes"][1], "bytes", BYTES)
-        return {f"{key}_bytes": self._number(*pair, "bytes") for key, pair in given.items()}
-
-    def _layers(self, root: yaml.Node, entries: Pairs, widths: dict[str, int]) -> list[NetworkNode]:
-        """The layers in order, each named once and after earlier ones only."""
-        node = entries["layers"][1] if "layers" in entries else root
-        if not isinstance(node, yaml.SequenceNode) or not node.value:
-            self._complain(node, "", "layers: must be a list of at least one layer")
-        layers: list[NetworkNode] = []
-        for item in node.value:
-            layer = self._layer(item, layers, widths)
-            for problem in _place_problems(layer.name, layer.after, [other.name for other in layers]):
-                self._complain(item, layer.name, problem)
-            layers.append(layer)
-        return layers
-
-    def _layer(self, node: yaml.Node, earlier: list[NetworkNode], widths: dict[str, int]) -> NetworkNode:
-        """One layer."""
-        where = _name_of(node) or f"layer {len(earlier) + 1}"
-        entries = self._entries(node, where, LAYER_KEYS)
-        if "name" not in entries:
-            self._complain(node, where, "name: is missing")
-        previous = (earlier[-1].name if earlier else INPUT,)
-        return NetworkNode(
-            name=self._text(*entries["name"], where),
-            count=self._number(*entries["count"], where) if "count" in entries else 1,
-            after=self._names(*entries["after"], where) if "after" in entries else previous,
-            workload=self._workload(node, where, entries, widths),
-            weights=self._flag(*entries["weights"], where) if "weights" in entries else True,
-        )
-
-    def _workload(self, node: yaml.Node, where: str, entries: Pairs, widths: dict[str, int]) -> ConvWorkload:
-        """The layer's shape."""
-        values: dict[str, Any] = {key: self._number(*entries[key], where) for key in BOUNDS if key in entries}
-        values |= {key: self._pair(*entries[key], where) for key in PAIRS if key in entries}
-        try:
-            return ConvWorkload(name=where, **values, **widths)
+            _workload(layer, values.get("bytes", {}))
         except ValueError as error:
-            self._complain(node, where, str(error))
-
-    # Values
-
-    def _entries(self, node: yaml.Node, where: str, allowed: tuple[str, ...]) -> Pairs:
-        """A mapping's nodes by key; each is known and there once."""
-        if not isinstance(node, yaml.MappingNode):
-            self._complain(node, where, f"must be a mapping with the keys {', '.join(allowed)}")
-        entries: Pairs = {}
-        for key, value in node.value:
-            if key.value not in allowed:
-                self._complain(key, where, f"unknown key {_shown(key)}{_hint(str(key.value), allowed)}")
-            if key.value in entries:
-                self._complain(key, where, f"{key.value}: is given twice")
-            entries[key.value] = (key, value)
-        return entries
-
-    def _number(self, key: yaml.Node, node: yaml.Node, where: str) -> int:
-        number = _positive_integer(node.value) if _is(node, "int") else None
-        if number is None:
-            self._complain(node, where, f"{key.value}: must be a positive integer (got {_shown(node)})")
-        return number
-
-    def _pair(self, key: yaml.Node, node: yaml.Node, where: str) -> tuple[int, int]:
-        if not isinstance(node, yaml.SequenceNode) or len(node.value) != 2:
-            rule = "must be two positive integers [width, height]"
-            self._complain(node, where, f"{key.value}: {rule} (got {_shown(node)})")
-        width, height = node.value
-        return self._number(key, width, where), self._number(key, height, where)
-
-    def _text(self, key: yaml.Node, node: yaml.Node, where: str) -> str:
-        if not _is(node, "str") or not node.value:
-            self._complain(node, where, f"{key.value}: must be text, in quotes if need be (got {_shown(node)})")
-        return str(node.value)
-
-    def _flag(self, key: yaml.Node, node: yaml.Node, where: str) -> bool:
-        if not _is(node, "bool") or node.value not in ("true", "false"):
-            self._complain(node, where, f"{key.value}: must be true or false (got {_shown(node)})")
-        return bool(node.value == "true")
-
-    def _names(self, key: yaml.Node, node: yaml.Node, where: str) -> tuple[str, ...]:
-        if not isinstance(node, yaml.SequenceNode) or not node.value:
-            self._complain(node, where, f"{key.value}: must be a list of layer names or [{INPUT}] (got {_shown(node)})")
-        return tuple(self._text(key, item, where) for item in node.value)
-
-    def _complain(self, node: yaml.Node, where: str, problem: str) -> NoReturn:
-        place = f"{self.file}:{node.start_mark.line + 1}: " + (f"{where}: " if where else "")
-        raise ValueError(place + problem)
+            yield from ((at, line.removeprefix("ConvWorkload").lstrip(".: ")) for line in str(error).splitlines())
 
 
-def _place_problems(name: str, after: Iterable[str], earlier: list[str]) -> Iterator[str]:
+def _build_network(layers: tuple[Values, ...], name: str, bytes: Values | None = None) -> Network:
+    befores = (INPUT, *(layer["name"] for layer in layers))
+    nodes = [
+        NetworkNode(
+            name=layer["name"],
+            count=layer.get("count", 1),
+            after=layer.get("after", (before,)),
+            workload=_workload(layer, bytes or {}),
+            weights=layer.get("weights", True),
+        )
+        for before, layer in zip(befores, layers, strict=False)
+    ]
+    return Network(name=name, layers=nodes)
+
+
+def _workload(layer: Values, widths: Values) -> ConvWorkload:
+    """A layer's shape, with the network's bytes per element."""
+    shape = {key: layer[key] for key in (*BOUNDS, *PAIRS) if key in layer}
+    return ConvWorkload(
+        name=layer.get("name", "layer"), **shape, **{f"{key}_bytes": value for key, value in widths.items()}
+    )
+
+
+NETWORKS = Shelf(
+    kind="network",
+    record=Record(
+        fields={
+            **fields_of(Network, ("name",)),
+            "bytes": Field(kind=_WIDTHS),
+            "layers": Field(kind=Listing(_LAYER, "a list of at least one layer"), required=True),
+        },
+        check=_layer_mistakes,
+        build=_build_network,
+    ),
+    package="cpsat_pim.workload",
+    folder="networks",
+)
+
+
+def _place_problems(name: str, after: Iterable[str], earlier: list[str]) -> Iterator[Mistake]:
     """A name is new and not the input's, and what a layer comes after is the input or an earlier layer."""
     if name == INPUT:
-        yield f"name: {INPUT!r} is the network's input"
+        yield "name", f"{INPUT!r} is the network's input"
     if name in earlier:
-        yield "name: there is a layer of this name already"
+        yield "name", "there is a layer of this name already"
     for other in after:
         if other != INPUT and other not in earlier:
-            yield f"after: no earlier layer is named {other!r}{_hint(other, earlier, listed=False)}"
-
-
-def _name_of(node: yaml.Node) -> str:
-    """What a layer calls itself, as far as it does."""
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    return next((str(value.value) for key, value in pairs if key.value == "name" and _is(value, "str")), "")
-
-
-def _is(node: yaml.Node, kind: str) -> bool:
-    """Whether a node is a scalar of a kind: int, str, bool."""
-    return isinstance(node, yaml.ScalarNode) and node.tag == f"tag:yaml.org,2002:{kind}"
-
-
-def _shown(node: yaml.Node) -> str:
-    """A value as it stands in the file, or what it is."""
-    if isinstance(node, yaml.ScalarNode):
-        return str(node.value) or "nothing"
-    return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+            yield "after", f"no earlier layer is named {other!r}{hint(other, earlier, listed=False)}"
 
 
 def _positive_integer(text: str) -> int | None:
-    """Plain decimal digits only: YAML 1.1 would read 010 as 8 and 1:30 as 90."""
+    """Plain decimal digits only."""
     return int(text) if re.fullmatch(r"[1-9][0-9]{0,18}", text) else None
-
-
-def _hint(given: str, known: Iterable[str], listed: bool = True) -> str:
-    """`, did you mean ...?`, else what there is."""
-    known = list(known)
-    close = difflib.get_close_matches(given, known, n=1)
-    if close:
-        return f", did you mean {close[0]!r}?"
-    return f", there are {', '.join(known)}" if listed else ""
-
-
-def _file_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: is not a YAML text file") from error

@@ -66,6 +66,7 @@ CASES = [
     (PIMArchitecture, {}, "pe_array", [None, SHAPE]),
     (PIMArchitecture, {}, "page_policy", ["adaptive", "", None]),
     (PIMArchitecture, {}, "activation_energy", [*NOT_REAL, None]),
+    (PIMArchitecture, {}, "clock", [0, -1, 1.5, "4", True]),
     *((PIMArchitecture, {}, name, NOT_BOOLEAN) for name in ("multicast", "spatial_reduction", "shared_data_bus")),
     (ConvWorkload, {}, "name", NOT_TEXT),
     *((ConvWorkload, {}, dim.name, NOT_POSITIVE) for dim in Dim),

@@ -1,6 +1,7 @@
 """Presets and architecture files: what is read, and the one line that a mistake gets."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -11,22 +12,17 @@ import cpsat_pim.arch
 from cpsat_pim.arch import MemoryLevel, PEArray, PhyDim2, PIMArchitecture
 from cpsat_pim.arch.reading import arch_names, read_arch
 from cpsat_pim.dims import Level
+from tests.conftest import FileWriter
 
 PRESETS = Path(cpsat_pim.arch.__file__).parent / "presets"
-FILES = ("gddr6-aim", "hbm-pim", "stacked-3d")
-FOUR_LEVELS = "\n".join(f"- {{name: {name}, entries: 8}}" for name in "bcd")
+FILES = ("attacc", "ddr4-near-bank", "gddr6-aim", "hbm-pim", "prover-comparison", "stacked-3d", "upmem")
+THREE_LEVELS = ", ".join(f"{{name: {name}, entries: 8}}" for name in "bcd")
 
 
 @pytest.fixture
-def write(tmp_path, monkeypatch):
+def write(file_writer: FileWriter) -> Callable[[str | bytes], str]:
     """Write `mine.yaml` in a directory of its own and return its name."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_file(text):
-        Path("mine.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
-        return "mine.yaml"
-
-    return write_file
+    return file_writer("mine.yaml")
 
 
 def complaint(name):
@@ -69,6 +65,12 @@ def test_every_figure_of_a_preset_has_its_source(name):
         # aim_simulator GDDR6.cpp
         ("gddr6-aim", 1, 0.5, {"RL": 50, "tRCDRD": 56, "tRP": 32, "tRAS": 54, "tRC": 89, "tRTP": 12, "tCCD_L": 2}),
         # HBM2 in ns, at NicePIM's 400 MHz
+        # attacc_simulator HBM3-PIM.cpp, HBM3_5.2Gbps_NPC; a MAC each 4 tCK
+        ("attacc", 4, 1, {"RL": 19, "tRCDRD": 19, "tRP": 19, "tRAS": 45, "tRC": 63, "tRTP": 8, "tCCD_L": 4}),
+        # uPIMulator's defaults, in ns of 1 / 2400 MHz
+        ("upmem", 1000 / 350, 1 / 2.4, {"RL": 32, "tRCDRD": 32, "tRP": 32, "tRAS": 78, "tRC": 110}),
+        # DRAMsim3 DDR4_8Gb_x8_2400.ini
+        ("ddr4-near-bank", 5, 0.833, {"RL": 16, "tRCDRD": 16, "tRP": 16, "tRAS": 39, "tRC": 55, "tCCD_L": 6}),
         ("stacked-3d", 2.5, 1, {"RL": 20, "tRCDRD": 14, "tRP": 14, "tRAS": 34, "tRC": 48, "tRTP": 5, "tCCD_L": 4}),
     ],
 )
@@ -84,6 +86,9 @@ def test_timings_last_at_least_as_long_as_their_source_and_less_than_a_cycle_mor
     [
         ("hbm-pim", 64 * 8, 64 * 16 * 16 * 2**20, 1024),  # 64 pseudo-channels of 16 banks of 16 MiB
         ("gddr6-aim", 32 * 16, 32 * 16 * 32 * 2**20, 2048),  # 32 channels of 16 banks of 32 MiB
+        ("attacc", 5 * 16 * 2 * 32, 5 * 16 * 2**30, 1024),  # 5 stacks of 16 GiB
+        ("upmem", 2560, 2560 * 64 * 2**20, 1024),  # 20 channels, 2 ranks, 64 DPUs
+        ("ddr4-near-bank", 16, 8 * 2**30, 8192),  # a rank of eight 8 Gbit chips
         ("stacked-3d", 32, 256 * 8 * 2**20, 8 * 2048),  # 256 banks of 8 MiB, 8 of them with bound rows of 2 KiB
     ],
 )
@@ -101,6 +106,10 @@ def test_nodes_and_banks_add_up_to_the_device(name, nodes, total_bytes, row_byte
         ("hbm-pim", Level.DRAM, 804 / 32, 1068 / 32),  # 64 B are 32 elements of 2 B
         ("gddr6-aim", Level.DRAM, 1310 / 256, 691 / 16),  # 512 B are 256 elements, 32 B are 16
         ("stacked-3d", Level.DRAM, 0.88 * 16, None),
+        ("attacc", Level.DRAM, 0.44 * 16, None),
+        ("attacc", Level.GLOBAL_BUFFER, 0.0034 * 2, None),
+        # Eight chips: 1.2 V, 4 tCK of 0.833 ns, currents above IDD3N = 43 mA; 32 elements.
+        ("ddr4-near-bank", Level.DRAM, 2943 / 32, 2559 / 32),
         ("hbm-pim", Level.ROW_BUFFER, 0.44 * 16, None),
         ("stacked-3d", Level.ROW_BUFFER, 0.44 * 16, None),
     ],
@@ -111,6 +120,28 @@ def test_energies_are_per_element_of_two_bytes(name, level, read_pj, write_pj):
     assert memory.word_bytes == 2
     assert memory.access_cost == pytest.approx(read_pj / 1000)
     assert memory.write_cost == (None if write_pj is None else pytest.approx(write_pj / 1000))
+
+
+def test_ddr4_energies_are_those_of_the_currents():
+    """Micron's currents by DRAMsim3's formulas, to the last digit that the preset gives."""
+    volts, chips, tck_ns = 1.2, 8, 0.833
+    idd0, idd2n, idd3n, idd4w, idd4r = 48, 34, 43, 123, 135
+    arch = read_arch("ddr4-near-bank")
+    act_pj = volts * chips * tck_ns * (idd0 * 55 - idd3n * 39 - idd2n * 16)
+    assert arch.activation_energy * 1000 == pytest.approx(act_pj, abs=5)
+    bank = arch.hierarchy[Level.DRAM]
+    for cost, current in ((bank.access_cost, idd4r), (bank.write_cost, idd4w)):
+        assert cost * 32 * 1000 == pytest.approx(volts * chips * tck_ns * 4 * (current - idd3n), abs=1)
+
+
+def test_prover_comparison_is_the_machine_of_the_comparison():
+    """200, 6, 1 and 1 pJ a word, 128 KiB and 512 B, all of it usable; a DRAM without rows or columns."""
+    arch = read_arch("prover-comparison")
+    assert [level.access_cost * 1000 for level in arch.hierarchy] == [1, 6, 0, 200]
+    assert arch.pe_array.compute_unit.mac_energy * 1000 == 1
+    assert (arch.usable_bytes(Level.PE), arch.usable_bytes(Level.GLOBAL_BUFFER)) == (512, 128 * 1024)
+    assert (arch.activation_energy, arch.column_bytes, arch.pe_array.macs_per_cycle) == (0, 1, 256)
+    assert (arch.multicast, arch.spatial_reduction) == (True, True)
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------
@@ -141,8 +172,8 @@ def test_absent_fields_keep_their_defaults(write):
 
 def test_levels_are_read_inner_to_outer(write):
     """Every kind of value in a level: text, integer, number with an exponent, list, boolean, nothing."""
-    first = "- {name: a, entries: 4, access_cost: 1e-3, write_cost: null, stores: [true, false, true], ports: 1}"
-    arch = read_arch(write(f"version: 1\nhierarchy:\n{first}\n{FOUR_LEVELS}\n"))
+    first = "{name: a, entries: 4, access_cost: 1e-3, write_cost: null, stores: [true, false, true], ports: 1}"
+    arch = read_arch(write(f"version: 1\nhierarchy: [{first}, {THREE_LEVELS}]\n"))
     assert arch.hierarchy[0] == MemoryLevel(name="a", entries=4, access_cost=0.001, stores=(True, False, True), ports=1)
     assert [level.name for level in arch.hierarchy] == list("abcd")
 
@@ -150,74 +181,201 @@ def test_levels_are_read_inner_to_outer(write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("vault_count: 0", "vault_count: must be a positive integer (got 0)"),
-        ("vault_count: 1.5", "vault_count: must be a positive integer (got 1.5)"),
-        ("vault_count: '2'", "vault_count: must be a positive integer (got '2')"),
-        ("vault_count: true", "vault_count: must be a positive integer (got True)"),
-        ("name: 5", "name: must be text (got 5)"),
-        ("name: ", "name: must be text (got None)"),
-        ("page_policy: shut", "page_policy: must be one of open, closed (got 'shut')"),
-        ("multicast: 1", "multicast: must be true or false (got 1)"),
-        ("activation_energy: '1e-3'", "activation_energy: must be a finite number of at least 0 (got '1e-3')"),
-        ("activation_energy: .nan", "activation_energy: must be a finite number of at least 0 (got nan)"),
-        ("page_polcy: open", "page_polcy: unknown key, did you mean 'page_policy'?"),
-        ("dram_timings: {tRP: -1}", "dram_timings.tRP: must be an integer of at least 0 (got -1)"),
-        ("dram_timings: {tRCDR: 1}", "dram_timings.tRCDR: unknown key, did you mean 'tRCDRD'?"),
-        ("dram_timings: {co_w: 12}", "dram_timings.co_w: must be a multiple of 8 bits (got 12)"),
-        ("dram_timings: HBM2", "dram_timings: must be a mapping of fields (got 'HBM2')"),
+        ("vault_count: 0", "14: vault_count: must be a positive integer (got 0)"),
+        ("vault_count: 1.5", "14: vault_count: must be a positive integer (got 1.5)"),
+        ("vault_count: '2'", "14: vault_count: must be a positive integer (got '2')"),
+        ("vault_count: true", "14: vault_count: must be a positive integer (got true)"),
+        ("vault_count: 1e30", "14: vault_count: must stay below 2^62 (got 1e30)"),
+        ("vault_count: 1e999", "14: vault_count: must be a number below 2^62, of at most 40 digits (got 1e999)"),
+        ("name: 5", "7: name: must be text (got 5)"),
+        ("name: ", "6: name: must be text (got nothing)"),
+        ("page_policy: shut", "14: page_policy: must be one of open, closed (got shut)"),
+        ("page_policy: opn", "14: page_policy: must be one of open, closed (got opn); did you mean 'open'?"),
+        ("multicast: 1", "12: multicast: must be true or false (got 1)"),
+        ("multicast: yes", "12: multicast: must be true or false (got yes)"),
+        ("activation_energy: .nan", "20: activation_energy: must be a finite number of at least 0 (got .nan)"),
+        (
+            "activation_energy: -1 pJ",
+            "20: activation_energy: must be a finite number of at least 0 (got -1 pJ = -0.001 nJ)",
+        ),
+        ("activation_energy: 1 pj", "20: activation_energy: has the unknown unit 'pj' (got 1 pj); did you mean pJ?"),
+        ("activation_energy: 1 ns", "20: activation_energy: must be in nJ, not in ns (got 1 ns)"),
+        (
+            "activation_energy: much",
+            "20: activation_energy: must be a number, or one with a unit such as nJ (got much)",
+        ),
+        (
+            "activation_energy: 0.12345678901234567891",
+            "20: activation_energy: comes to 12345678901234567891/100000000000000000000, which no decimal number of "
+            "15 digits gives exactly (got 0.12345678901234567891)",
+        ),
+        ("page_polcy: open", "1: page_polcy: unknown key; did you mean 'page_policy'?"),
+        ("dram_timings: {tRP: -1}", "21: dram_timings.tRP: must be an integer of at least 0 (got -1)"),
+        (
+            "dram_timings: {tRP: 14 ns}",
+            "21: dram_timings.tRP: needs the machine's clock, such as `clock: 500 MHz` (got 14 ns)",
+        ),
+        ("dram_timings: {tRCDR: 1}", "16: dram_timings.tRCDR: unknown key; did you mean 'tRCDRD'?"),
+        ("dram_timings: {co_w: 12}", "22: dram_timings.co_w: must be a multiple of 8 bits (got 12)"),
+        ("dram_timings: HBM2", "15: dram_timings: must be a mapping of fields (got HBM2)"),
         (
             "dram_timings: {co_w: 24}",
-            "hierarchy[2].row_buffer_size: must be a multiple of the column width 3 B (got 1024)",
+            "-1: hierarchy[2].row_buffer_size: must be a multiple of the column width 3 B (got 1024)",
         ),
-        ("pe_array: {}", "pe_array.array_shape: is missing"),
-        ("pe_array: {array_shape: {h: 0, w: 1}}", "pe_array.array_shape.h: must be a positive integer (got 0)"),
-        ("pe_array: {array_shape: [1, 1]}", "pe_array.array_shape: must be a mapping of fields (got a list)"),
+        ("pe_array: {}", "11: pe_array.array_shape: is missing"),
+        ("pe_array: {array_shape: {h: 0, w: 1}}", "29: pe_array.array_shape.h: must be a positive integer (got 0)"),
+        ("pe_array: {array_shape: [1, 1]}", "25: pe_array.array_shape: must be a mapping of fields (got [1, 1])"),
         (
             "pe_array: {array_shape: {h: 1, w: 1}, compute_unit: {num_macs: 2}}",
-            "pe_array.compute_unit.num_macs: a scalar unit has 1 (got 2)",
+            "64: pe_array.compute_unit.num_macs: a scalar unit has 1 (got 2)",
         ),
-        ("hierarchy: big", "hierarchy: must be a list of four levels (got 'big')"),
-        ("hierarchy: {a: 1}", "hierarchy: must be a list of four levels (got a mapping)"),
-        ("hierarchy: [5]", "hierarchy[0]: must be a mapping of fields (got 5)"),
-        ("hierarchy: [{name: a}]", "hierarchy[0].entries: is missing"),
+        ("hierarchy: big", "12: hierarchy: must be a list of four levels (got big)"),
+        ("hierarchy: {PE: {entries: 1}}", "12: hierarchy: must be a list of four levels (got a mapping)"),
+        ("hierarchy: [5]", "13: hierarchy[0]: must be a mapping of fields (got 5)"),
+        ("hierarchy: [{name: a}]", "13: hierarchy[0].entries: is missing"),
         (
             "hierarchy: [{name: a, entries: 1}]",
-            "hierarchy: must have 4 levels (PE, global buffer, row buffer, DRAM) (got a)",
+            "12: hierarchy: must have 4 levels (PE, global buffer, row buffer, DRAM) (got a)",
         ),
         (
-            f"hierarchy:\n{FOUR_LEVELS}\n- {{name: e, entries: 1, latncy: 2}}",
-            "hierarchy[3].latncy: unknown key, did you mean 'latency'?",
+            "hierarchy: [{name: a, entries: 3 B, word_bytes: 2}]",
+            "32: hierarchy[0].entries: must be a positive integer (got 3 B = 1.5 element)",
         ),
         (
-            f"hierarchy:\n{FOUR_LEVELS}\n- {{name: e, entries: 1, stores: [true, true, false]}}",
-            "hierarchy[3].stores: the DRAM stores all tensors (got [True, True, False])",
+            f"hierarchy: [{THREE_LEVELS}, {{name: e, entries: 1, latncy: 2}}]",
+            "104: hierarchy[3].latncy: unknown key; did you mean 'latency'?",
         ),
-        ("pu_count: 1\npu_count: 2", "pu_count is given twice"),
-        ("x: [", "line 2: is not YAML: expected the node content, but found '<stream end>'"),
-        ("x: &a [*a]", "is nested too deeply"),
+        (
+            f"hierarchy: [{THREE_LEVELS}, {{name: e, entries: 1, stores: [true, true, false]}}]",
+            "112: hierarchy[3].stores: the DRAM stores all tensors (got [True, True, False])",
+        ),
+        ("x: [", "5: is not YAML: expected the node content, but found '<stream end>'"),
     ],
 )
-def test_mistake_in_a_field_names_its_path(write, text, message):
-    """`<file>: <path.to.field>: ...`, the value shown."""
-    assert complaint(write(f"version: 1\n{text}")) == f"mine.yaml: {message}"
+def test_mistake_in_a_field_names_its_place_and_path(write, text, message):
+    """`<file>:<line>:<column>: <path.to.field>: ...`, the value as it stands in the file."""
+    place = f"mine.yaml:2:{message}" if not message.startswith("-1") else f"mine.yaml:1:1{message[2:]}"
+    assert complaint(write(f"version: 1\n{text}")) == place
+
+
+def test_all_mistakes_of_a_file_are_told_at_once(write):
+    """Four lines in the order of the file, whatever is wrong there."""
+    lines = ["version: 2", "clok: 1 GHz", "vault_count: 0", "pe_array: {array_shape: {h: 1}}"]
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_arch(write("\n".join(lines)))
+    assert str(caught.value).splitlines() == [
+        "mine.yaml:1:10: version: must be 1 (got 2)",
+        "mine.yaml:2:1: clok: unknown key; did you mean 'clock'?",
+        "mine.yaml:3:14: vault_count: must be a positive integer (got 0)",
+        "mine.yaml:4:25: pe_array.array_shape.w: is missing",
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "must be a mapping of fields (got nothing)"),
-        ("- 1", "must be a mapping of fields (got a list)"),
-        ("5", "must be a mapping of fields (got 5)"),
-        ("name: a", "version: is missing (this program reads 1)"),
-        ("version: 2", "version: must be 1 (got 2)"),
-        ("version: true", "version: must be 1 (got True)"),
-        (b"\xff\xfe\x00\x01", "is not a YAML text file"),
-        (b"\x00\x01\x02", "is not a YAML text file"),
+        ("", " is empty"),
+        ("- 1", "1:1: must be a mapping of fields (got [1])"),
+        ("5", "1:1: must be a mapping of fields (got 5)"),
+        ("name: a", "1:1: version: is missing"),
+        ("version: 2", "1:10: version: must be 1 (got 2)"),
+        ("version: true", "1:10: version: must be 1 (got true)"),
+        (b"\xff\xfe\x00\x01", " is not a YAML text file"),
+        (b"\x00\x01\x02", " is not a YAML text file"),
     ],
 )
 def test_file_of_another_kind_is_one_line(write, text, message):
     """Whatever is in the file, the answer names it and what is wrong."""
-    assert complaint(write(text)) == f"mine.yaml: {message}"
+    assert complaint(write(text)) == f"mine.yaml:{message}"
+
+
+# --- Units -----------------------------------------------------------------------------------------------------------
+
+
+def test_amounts_are_read_in_the_units_of_the_classes(write):
+    """Bytes become elements of the level's own width, nanoseconds cycles of the clock, rounded up."""
+    text = """
+version: 1
+clock: 400 MHz
+activation_energy: 828 pJ
+dram_timings: {tRP: 14 ns, tRAS: 35 ns, co_w: 32 B}
+pe_array: {array_shape: {h: 1, w: 1}, interconnect_bandwidth: 1.6 GB/s}
+hierarchy:
+- {name: a, entries: 512 B, word_bytes: 16 bit, access_cost: 0.5 pJ/bit, latency: 5 ns}
+- {name: b, entries: 64 KiB, access_cost: 804 pJ / 64 B}
+- {name: c, entries: 1 KiB, row_buffer_size: 1 KiB, read_bandwidth_limit: 32 B/cycle}
+- {name: d, entries: 1 GiB, access_cost: 1.2 pJ, write_cost: 3 nJ/element}
+"""
+    arch = read_arch(write(text))
+    assert (arch.clock, arch.activation_energy) == (400_000_000, 0.828)
+    # 14 ns are 5.6 cycles of 2.5 ns, 35 ns are 14.
+    assert (arch.dram_timings.tRP, arch.dram_timings.tRAS, arch.dram_timings.co_w) == (6, 14, 256)
+    assert arch.pe_array.interconnect_bandwidth == 4  # 1.6e9 / 4e8
+    a, b, c, d = arch.hierarchy
+    assert (a.entries, a.access_cost, a.latency) == (256, 0.008, 2)  # 16 bit x 0.5 pJ = 8 pJ
+    assert (b.entries, b.access_cost) == (65536, 0.0125625)  # 804 / 64 pJ
+    assert (c.row_buffer_size, c.read_bandwidth_limit) == (1024, 32)
+    assert (d.entries, d.access_cost, d.write_cost) == (2**30, 0.0012, 3)
+
+
+# --- Extending -------------------------------------------------------------------------------------------------------
+
+
+def test_file_that_extends_a_preset_changes_what_it_names(write):
+    """Nested fields and single levels; the name is the file's own; times follow the new clock."""
+    text = """
+version: 1
+extends: hbm-pim
+clock: 500 MHz
+dram_timings: {tRP: 16 ns}
+hierarchy:
+  DRAM: {num_banks: 2}
+"""
+    arch, base = read_arch(write(text)), read_arch("hbm-pim")
+    # 14 ns at 2 ns are 7 cycles, 33 are 16.5, 16 are 8.
+    assert (arch.dram_timings.tRCDRD, arch.dram_timings.tRAS, arch.dram_timings.tRP) == (7, 17, 8)
+    assert arch.hierarchy[3] == attrs.evolve(base.hierarchy[3], num_banks=2)
+    assert arch.hierarchy[:3] == base.hierarchy[:3]
+    assert (arch.name, arch.vault_count, arch.pe_array) == ("mine", base.vault_count, base.pe_array)
+
+
+def test_file_may_extend_a_file_beside_it_and_that_another(write, tmp_path):
+    """Chains are followed relative to each file; lists replace lists."""
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "a.yaml").write_text("version: 1\nname: a\nvault_count: 2\npu_count: 3\n")
+    (tmp_path / "far" / "b.yaml").write_text("version: 1\nextends: a.yaml\npu_count: 4\n")
+    arch = read_arch(write("version: 1\nextends: far/b.yaml\npage_policy: closed\n"))
+    assert arch == PIMArchitecture(name="mine", vault_count=2, pu_count=4, page_policy="closed")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("extends: hbm-pin", "2:10: extends: unknown architecture 'hbm-pin'; did you mean 'hbm-pim'?; "),
+        ("extends: none.yaml", "2:10: extends: none.yaml: cannot be read: No such file or directory"),
+        ("extends: mine.yaml", "2:10: extends: mine.yaml: extends itself: mine.yaml -> mine.yaml"),
+        ("extends: 5", "2:10: extends: must be text (got 5)"),
+        ("extends: [hbm-pim]", "2:10: extends: must be text (got [hbm-pim])"),
+        (
+            "extends: hbm-pim\nhierarchy: {PES: {entries: 1}}",
+            "3:13: PES: what is extended has no such item; did you mean 'PE'?",
+        ),
+        (
+            "extends: hbm-pim\nhierarchy: {PE: {entries: 0}}",
+            "3:27: hierarchy[0].entries: must be a positive integer (got 0)",
+        ),
+    ],
+)
+def test_mistake_in_extending_names_its_place(write, text, message):
+    """In the file that extends, where it says what."""
+    assert complaint(write(f"version: 1\n{text}")).startswith(f"mine.yaml:{message}")
+
+
+def test_mistake_in_what_is_extended_names_that_file(write, tmp_path):
+    """Its own line and column."""
+    (tmp_path / "base.yaml").write_text("version: 1\nvault_count: 0\n")
+    place = "base.yaml:2:14: vault_count: must be a positive integer (got 0)"
+    assert complaint(write("version: 1\nextends: base.yaml\n")) == place
 
 
 def test_file_that_cannot_be_read_is_one_line(write, tmp_path):
@@ -231,4 +389,4 @@ def test_file_that_cannot_be_read_is_one_line(write, tmp_path):
 def test_unknown_name_is_met_with_the_nearest():
     """A slip gets a suggestion, anything else the list."""
     assert "did you mean 'hbm-pim'?" in complaint("hbm-pin")
-    assert "there are default, gddr6-aim, hbm-pim, stacked-3d" in complaint("xyz")
+    assert f"there are default, {', '.join(FILES)}" in complaint("xyz")

@@ -1,6 +1,7 @@
 """The commands as a user runs them: results, mistakes, interruption, and what is imported."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,9 +12,13 @@ from typing import Any
 import pytest
 
 import cpsat_pim.run
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.check import check_mapping
 from cpsat_pim.cli import main
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping_file import MAPPINGS
 from cpsat_pim.report.progress import LiveProgress
+from cpsat_pim.schema import SHELVES
 from cpsat_pim.verify import Disagreement
 from cpsat_pim.workload.network import parse_shape
 
@@ -21,7 +26,7 @@ TINY = "R=3,P=4,Q=4,C=4,K=4"
 TINY_BOUNDS = {"R": 3, "S": 1, "P": 4, "Q": 4, "C": 4, "K": 4, "N": 1, "G": 1}
 TOP_KEYS = ["schema", "network", "arch", "objective", "layers", "totals"]
 LAYER_KEYS = ["name", "count", "shape", "status", "objective", "bound", "gap", "solve_seconds"]
-LAYER_KEYS += ["predicted", "simulated", "mapping"]
+LAYER_KEYS += ["predicted", "simulated", "mapping", "progress"]
 TOTAL_KEYS = ["layers", "mapped", "macs", "latency_cycles", "energy_fj", "row_activations", "seconds", "interrupted"]
 FIGURES = {
     "latency_cycles",
@@ -74,7 +79,7 @@ def test_map_prints_a_proven_result_and_its_nest(capsys: pytest.CaptureFixture[s
 
 
 def test_json_has_exactly_the_documented_keys(tmp_path: Path) -> None:
-    """Schema 1 of issue 2, item 9, and docs/json.md."""
+    """Schema 1, and docs/json.md."""
     path = tmp_path / "m.json"
     assert map_tiny("--json", str(path)) == 0
     data = read_json(path)
@@ -118,9 +123,7 @@ def test_predicted_and_simulated_are_equal_but_for_the_latency(pair: str, tmp_pa
             assert layer["predicted"][key] == layer["simulated"][key]
 
 
-def test_run_solves_all_layers_and_counts_them(
-    pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_solves_all_layers_and_counts_them(pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Totals count `first` twice; equal layers have equal answers; worker processes do as well as this one."""
     path = tmp_path / "pair.json"
     assert main(["run", pair, "--objective", "energy", "--jobs", "2", "--json", str(path)]) == 0
@@ -239,10 +242,13 @@ def test_simulate_refuses_an_illegal_mapping(mapped: Path, capsys: pytest.Captur
 def test_simulate_refuses_a_broken_file(
     mapped: Path, change: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever is broken, one line."""
+    """Whatever is broken, nothing but lines that say so."""
     mapped.write_text(json.dumps(read_json(mapped) | change))
+    capsys.readouterr()
     assert main(["simulate", str(mapped)]) == 2
-    assert one_error_line(capsys)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert all(line.startswith(f"cpsat_pim: error: {mapped}: ") for line in err.splitlines())
 
 
 def test_disagreement_leaves_a_reproducer_that_simulate_reads(
@@ -262,6 +268,116 @@ def test_disagreement_leaves_a_reproducer_that_simulate_reads(
     assert path.name in err
     assert "energy_fj: predicted 1, simulated 2" in err
     assert main(["simulate", str(path)]) == 0
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+
+def test_mappings_are_written_and_fed_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--mapping` writes what `simulate` reads, with the energy that was found."""
+    written, results = tmp_path / "m.yaml", tmp_path / "m.json"
+    assert map_tiny("--mapping", str(written), "--json", str(results)) == 0
+    capsys.readouterr()
+    assert main(["simulate", str(written)]) == 0
+    out = capsys.readouterr().out
+    assert "all exact figures are equal" in out
+    assert f"{read_json(results)['layers'][0]['objective']:,}" in out
+
+
+def test_mapping_file_without_machine_or_shape_cannot_be_simulated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is missing is named."""
+    path = tmp_path / "m.yaml"
+    text = "layers:\n- name: a\n  mapping: {temporal: {}, stored: {ROW_BUFFER: '', GLOBAL_BUFFER: '', PE: ''}}\n"
+    for head, missing in (("version: 1\n", "arch"), ("version: 1\narch: default\n", "layers[a].shape")):
+        path.write_text(head + text)
+        assert main(["simulate", str(path)]) == 2
+        assert f"{path}: {missing}: is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".json", ".yaml"])
+def test_run_hands_a_start_to_the_layers_that_have_one(
+    pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """The twin starts from what its equal layer is given; the other layer from nothing."""
+    written = tmp_path / f"start{suffix}"
+    option = "--json" if suffix == ".json" else "--mapping"
+    assert main(["run", pair, "--layers", "second", "--jobs", "1", option, str(written)]) == 0
+    starts: dict[str, Mapping | None] = {}
+
+    def run(tasks: list[Any], *others: Any) -> dict[str, Any]:
+        starts.update({task.layer.name: task.start for task in tasks})
+        return {}
+
+    monkeypatch.setattr(cpsat_pim.run, "_run_here", run)
+    assert main(["run", pair, "--start-from", str(written), "--jobs", "1"]) == 0
+    assert starts["first"] is None
+    assert isinstance(starts["second"], Mapping)
+    assert check_mapping(parse_shape("P=2,Q=2,C=4,K=8"), PIMArchitecture(), starts["second"]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- name: frst\n  mapping: {}", "m.yaml:4:12: layers[frst].mapping.temporal: is missing"),
+        ("- name: frst\n  mapping: {temporal: {}, stored: {ROW_BUFFER: '', GLOBAL_BUFFER: '', PE: ''}}", "'first'?"),
+        (
+            "- name: first\n  mapping: {temporal: {}, stored: {ROW_BUFFER: '', GLOBAL_BUFFER: '', PE: ''}}",
+            "--start-from: first on default: P: factors 1 x 1 x 1 x 1 x 1 x 1 x 1 = 1, the bound is 4",
+        ),
+    ],
+)
+def test_start_that_cannot_be_used_is_refused_before_solving(
+    pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    """A broken file, an unknown layer, an illegal mapping: each is told."""
+    path = tmp_path / "m.yaml"
+    path.write_text(f"version: 1\nlayers:\n{text}\n")
+    assert main(["run", pair, "--start-from", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+
+
+def test_simulate_tells_which_constraints_are_not_kept(
+    mapped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On stderr; the counts are what they are."""
+    path = tmp_path / "c.yaml"
+    path.write_text("version: 1\ntemporal: {DRAM: {K: 64}}\n")
+    assert main(["simulate", str(mapped), "--constraints", str(path)]) == 0
+    assert "layer: DRAM: the factor of K must be 64 (got " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", SHELVES)
+def test_schema_prints_a_schema(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON, for an editor."""
+    assert main(["schema", kind]) == 0
+    assert json.loads(capsys.readouterr().out)["properties"]["version"] == {"const": 1}
+
+
+def test_all_mistakes_of_a_file_are_lines_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with its place, nothing else."""
+    path = tmp_path / "a.yaml"
+    path.write_text("version: 1\nvault_count: 0\npage_policy: opn\n")
+    assert main(["map", "P=4", "--arch", str(path)]) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"cpsat_pim: error: {path}:2:14: vault_count: must be a positive integer (got 0)\n"
+        f"cpsat_pim: error: {path}:3:14: page_policy: must be one of open, closed (got opn); did you mean 'open'?\n",
+    )
+
+
+@pytest.mark.parametrize("figure", ["activation_energy: 4e12", "pe_array: {compute_unit: {mac_energy: 1e11}}"])
+def test_energies_that_cannot_be_counted_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], figure: str
+) -> None:
+    """Products past 2^62 are found before solving."""
+    path = tmp_path / "a.yaml"
+    path.write_text(f"version: 1\nextends: default\n{figure}\n")
+    assert main(["map", TINY, "--arch", str(path)]) == 2
+    assert one_error_line(capsys)
 
 
 # --- Interruption ----------------------------------------------------------------------------------------------------
@@ -328,7 +444,12 @@ def one_error_line(capsys: pytest.CaptureFixture[str]) -> bool:
         "run resnet50 --layers conv2",
         "run resnet50 --layers conv1,",
         "run resnet50 --layers=",
+        "run resnet50 --start-from nowhere.yaml",
+        "run resnet50 --start-from nowhere.json",
+        "map P=4 --mapping /nowhere/m.yaml",
+        "schema sheep",
         "simulate nowhere.json",
+        "simulate nowhere.yaml",
         "simulate /",
     ],
 )
@@ -410,6 +531,32 @@ def test_the_program_fails_without_a_traceback() -> None:
     """As a shell script sees it."""
     done = run_python("-m", "cpsat_pim", "run", "resnet51")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_results_are_written_though_nobody_reads_what_is_printed(pair: str, tmp_path: Path) -> None:
+    """`| head` that has left already: the files are whole, the exit code is that of the results, no traceback."""
+    results, mappings = tmp_path / "pair.json", tmp_path / "pair.yaml"
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "cpsat_pim", "run", pair, "--jobs", "1", "--nest"]
+    command += ["--json", str(results), "--mapping", str(mappings)]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_json(results)["totals"]["mapped"] == 4
+    assert [layer["name"] for layer in MAPPINGS.read(mappings)["layers"]] == ["first", "second", "twin"]
+
+
+def test_a_file_that_cannot_be_written_takes_nothing_else_along(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk under the JSON: the table is printed and the mappings are written all the same; exit code 2."""
+    mappings = tmp_path / "m.yaml"
+    assert map_tiny("--json", "/dev/full", "--mapping", str(mappings)) == 2
+    out, err = capsys.readouterr()
+    assert "OPTIMAL" in out
+    assert err == "cpsat_pim: error: /dev/full: cannot be written: No space left on device\n"
+    assert len(MAPPINGS.read(mappings)["layers"]) == 1
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -8,45 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tracesim import Device, Nest, Placement, Trace, simulate
+from tests.tracesim.nests import FREE_DEVICE, I, O, W, build_nest
+from tracesim import Placement, Trace, simulate
 
-DIMS = "RSPQCKNG"
-I, W, O = range(3)  # noqa: E741 -- the field's letters
-
-DEVICE = Device(
+DEVICE = FREE_DEVICE._replace(
     row_bytes=8,
-    column_bytes=4,
-    banks=1,
-    open_page=True,
     timing=np.array([3, 4, 10, 20, 2, 2, 5, 4]),  # tRCD tRP tRAS tRC tRTP tCCD_L RL BL
-    access_fj=np.zeros((4, 2), np.int64),
-    activation_fj=0,
-    mac_fj=0,
-    multicast=True,
-    spatial_reduction=True,
-    bandwidth=np.array([[[0, 1], [0, 1]]] * 3),
-    ports=np.array([1, 1, 1]),
-    interconnect=np.array([0, 1]),
-    double_buffered=np.array([False, False]),
-    shared_bus=False,
-    reduction_latency=0,
 )
-
-
-def build_nest(loops: str, stored: str = "0 0 0", widths: tuple[int, ...] = (1, 1, 1, 1)) -> Nest:
-    """Return a nest from "3C2 0K3 HP2": level (or H, W, L for lanes), dim, factor.
-
-    `stored` names the levels that store I, W and O, "-" for none.
-    """
-    temporal, spatial = [], np.ones((3, 8), np.int64)
-    for word in loops.split():
-        place, dim, factor = word[0], DIMS.index(word[1]), int(word[2:])
-        if place in "HWL":
-            spatial["HWL".index(place), dim] = factor
-        else:
-            temporal.append((int(place), dim, factor))
-    flags = [[str(level) in levels for levels in stored.split()] for level in range(3)]
-    return Nest(np.array(temporal).reshape(-1, 3), spatial, np.array(flags), np.ones(4, np.int64), np.array(widths))
 
 
 def run(
@@ -59,7 +27,7 @@ def run(
 ) -> Trace:
     """Simulate a nest on DEVICE with other rules, all tensors in their first or second axis order."""
     device = DEVICE._replace(**rules)
-    return simulate(build_nest(loops, stored, widths), Placement(np.array([order] * 3), *block), device)
+    return simulate(build_nest(loops, stored, widths=widths), Placement(np.array([order] * 3), *block), device)
 
 
 def dram(trace: Trace, tensor: int) -> tuple[int, int]:

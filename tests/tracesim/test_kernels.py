@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tracesim import Device, Nest, Placement, simulate
+from tests.tracesim.nests import rich_case
+from tracesim import Nest, simulate
 from tracesim.address import LAYOUT, block_address, set_layout
 from tracesim.axes import axis_coefficients
 from tracesim.bank import BANK, access_column, last_run_cycles, run_period, stream_cycles
 from tracesim.jit import drop_stale_cache, new_record
 from tracesim.nest import ODOMETER, advance, count_visits, set_loops
+from tracesim.stream import stream_columns
 from tracesim.tiles import measure_geometry, spread, tile_coordinates
 
 TIMING = np.array([14, 14, 33, 47, 5, 4, 20, 4])  # tRCD tRP tRAS tRC tRTP tCCD_L RL BL
@@ -26,53 +28,23 @@ def both(kernel: Callable[..., Any]) -> list[Callable[..., Any]]:
     return [kernel, getattr(kernel, "py_func", kernel)]
 
 
-def small_case() -> tuple[Nest, Placement, Device]:
-    """Return a nest that goes through every module: halos, returning sums, streams, blocks, banks, a shared bus."""
-    loops = np.array([[3, 4, 2], [3, 2, 2], [2, 5, 2], [2, 3, 2], [1, 0, 2], [1, 5, 2], [0, 1, 3], [0, 2, 2]])
-    spatial = np.ones((3, 8), np.int64)
-    spatial[0, 5], spatial[1, 2], spatial[2, 4] = 2, 2, 2
-    stored = np.array([[True, False, True], [False, False, True], [True, False, False]])
-    nest = Nest(loops, spatial, stored, np.array([2, 1, 1, 2]), np.array([1, 2, 1, 4]))
-    device = Device(
-        row_bytes=32,
-        column_bytes=8,
-        banks=2,
-        open_page=True,
-        timing=TIMING,
-        access_fj=np.arange(8).reshape(4, 2),
-        activation_fj=1000,
-        mac_fj=3,
-        multicast=True,
-        spatial_reduction=False,
-        bandwidth=np.array([[[0, 1], [0, 1]], [[8, 1], [4, 1]], [[16, 3], [16, 1]]]),
-        ports=np.array([1, 1, 1]),
-        interconnect=np.array([0, 1]),
-        double_buffered=np.array([True, False]),
-        shared_bus=True,
-        reduction_latency=2,
-    )
-    return nest, Placement(np.array([1, 0, 1]), 2, 3), device
-
-
 def test_simulation_is_the_same_without_the_compiler() -> None:
     """Everything, kernels included, run as plain Python in a process of its own."""
-    program = (
-        "import runpy, sys; "
-        "case = runpy.run_path(sys.argv[1]); "
-        "nest, placement, device = case['small_case'](); "
-        "print([getattr(x, 'tolist', lambda: x)() for x in case['simulate'](nest, placement, device)])"
-    )
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    plain = subprocess.run(
-        [sys.executable, "-c", program, __file__], env=environment, capture_output=True, text=True, check=True
-    )
-    compiled = [getattr(x, "tolist", lambda x=x: x)() for x in simulate(*small_case())]
-    assert plain.stdout.strip() == str(compiled)
+    program = "from tests.tracesim.test_kernels import everything; print(everything())"
+    plain = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert plain.stdout.strip() == str(everything())
+
+
+def everything() -> list[Any]:
+    """Return what is simulated and streamed of the rich case, as plain data."""
+    bufferfuls = stream_columns(*rich_case(), size=100).bufferfuls
+    return [np.asarray(x).tolist() for x in simulate(*rich_case())] + [buffer.tolist() for buffer in bufferfuls]
 
 
 def test_simulation_leaves_its_arguments_alone() -> None:
     """Two runs of the same arguments agree, and the arguments are as before."""
-    case, untouched = small_case(), small_case()
+    case, untouched = rich_case(), rich_case()
     first, second = simulate(*case), simulate(*case)
     for got, again in zip(first, second, strict=True):
         np.testing.assert_array_equal(got, again)
@@ -123,7 +95,7 @@ def test_axis_coefficients_put_strides_on_outputs_and_dilations_on_the_filter(ke
 @pytest.mark.parametrize("kernel", both(advance))
 def test_odometer_visits_every_tile_in_order(kernel: Callable[..., Any]) -> None:
     """K 2 at DRAM, C 3 at the buffer: O's tile number is k, W's 3k + c (2 k per step 1 of K, c first element c)."""
-    nest = small_case()[0]._replace(
+    nest = rich_case()[0]._replace(
         loops=np.array([[3, 5, 2], [1, 4, 3]]), spatial=np.ones((3, 8), np.int64), conv=np.ones(4, np.int64)
     )
     odometer = new_record(ODOMETER)
@@ -142,9 +114,7 @@ def test_odometer_visits_every_tile_in_order(kernel: Callable[..., Any]) -> None
 @pytest.mark.parametrize("kernel", both(count_visits))
 def test_visits_are_counted_for_every_level(kernel: Callable[..., Any]) -> None:
     """C 3 at DRAM, K 2 at the buffer: what the buffer holds changes with C alone."""
-    nest = small_case()[0]._replace(
-        loops=np.array([[3, 4, 3], [1, 5, 2], [0, 2, 5]]), spatial=np.ones((3, 8), np.int64)
-    )
+    nest = rich_case()[0]._replace(loops=np.array([[3, 4, 3], [1, 5, 2], [0, 2, 5]]), spatial=np.ones((3, 8), np.int64))
     odometer = new_record(ODOMETER)
     set_loops(odometer, nest.loops, measure_geometry(nest))
     visits = kernel(odometer)

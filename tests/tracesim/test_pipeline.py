@@ -9,55 +9,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tracesim import Device, Nest, Placement, simulate
+from tests.tracesim.nests import FREE_DEVICE, build_nest
+from tracesim import Placement, simulate
 
-DIMS = "RSPQCKNG"
 READ, WRITE = range(2)
 
-DEVICE = Device(
-    row_bytes=64,
-    column_bytes=1,
-    banks=1,
-    open_page=True,
-    timing=np.zeros(8, np.int64),
-    access_fj=np.zeros((4, 2), np.int64),
-    activation_fj=0,
-    mac_fj=0,
-    multicast=True,
-    spatial_reduction=True,
-    bandwidth=np.array([[[0, 1], [0, 1]]] * 3),
-    ports=np.array([3, 3, 3]),
-    interconnect=np.array([0, 1]),
-    double_buffered=np.array([False, False]),
-    shared_bus=False,
-    reduction_latency=0,
-)
+DEVICE = FREE_DEVICE._replace(column_bytes=1, ports=np.array([3, 3, 3]))
 
 COLUMN_A_CYCLE = np.array([0, 0, 0, 0, 0, 1, 1, 0])
 """Timings under which n column accesses of one open row take n cycles."""
 
 
-def build_nest(loops: str, stored: str = "0 0 0", sum_bytes: int = 1) -> Nest:
-    """Return a nest from "3C2 0K3 HP2": level (or H, W, L for lanes), dim, factor.
-
-    `stored` names the levels that store I, W and O, "-" for none.
-    """
-    temporal, spatial = [], np.ones((3, 8), np.int64)
-    for word in loops.split():
-        place, dim, factor = word[0], DIMS.index(word[1]), int(word[2:])
-        if place in "HWL":
-            spatial["HWL".index(place), dim] = factor
-        else:
-            temporal.append((int(place), dim, factor))
-    flags = [[str(level) in levels for levels in stored.split()] for level in range(3)]
-    widths = np.array([1, 1, 1, sum_bytes])
-    return Nest(np.array(temporal).reshape(-1, 3), spatial, np.array(flags), np.ones(4, np.int64), widths)
-
-
 def latency(loops: str, stored: str = "0 0 0", double: str = "", sum_bytes: int = 1, **rules: Any) -> int:
     """Return the simulated latency; `double` names the double-buffered levels, partial sums have `sum_bytes`."""
     device = DEVICE._replace(double_buffered=np.array(["0" in double, "1" in double]), **rules)
-    nest = build_nest(loops, stored, sum_bytes)
+    nest = build_nest(loops, stored, widths=(1, 1, 1, sum_bytes))
     return simulate(nest, Placement(np.zeros(3, np.int64), 1, 1), device).latency_cycles
 
 

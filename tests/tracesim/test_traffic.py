@@ -5,51 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tracesim import Device, Nest, Placement, Trace, simulate
+from tests.tracesim.nests import FREE_DEVICE, I, O, W, build_nest
+from tracesim import Placement, Trace, simulate
 
-DIMS = "RSPQCKNG"
-I, W, O = range(3)  # noqa: E741 -- the field's letters
 PE, GLOBAL_BUFFER, ROW_BUFFER, DRAM = range(4)
-
-DEVICE = Device(
-    row_bytes=64,
-    column_bytes=4,
-    banks=1,
-    open_page=True,
-    timing=np.zeros(8, np.int64),
-    access_fj=np.zeros((4, 2), np.int64),
-    activation_fj=0,
-    mac_fj=0,
-    multicast=True,
-    spatial_reduction=True,
-    bandwidth=np.array([[[0, 1], [0, 1]]] * 3),
-    ports=np.array([1, 1, 1]),
-    interconnect=np.array([0, 1]),
-    double_buffered=np.array([False, False]),
-    shared_bus=False,
-    reduction_latency=0,
-)
-
-
-def build_nest(loops: str, stored: str = "0 0 0", conv: tuple[int, int, int, int] = (1, 1, 1, 1)) -> Nest:
-    """Return a nest from "3C2 0K3 HP2": level (or H, W, L for lanes), dim, factor.
-
-    `stored` names the levels that store I, W and O, "-" for none.
-    """
-    temporal, spatial = [], np.ones((3, 8), np.int64)
-    for word in loops.split():
-        place, dim, factor = word[0], DIMS.index(word[1]), int(word[2:])
-        if place in "HWL":
-            spatial["HWL".index(place), dim] = factor
-        else:
-            temporal.append((int(place), dim, factor))
-    flags = [[str(level) in levels for levels in stored.split()] for level in range(3)]
-    return Nest(np.array(temporal).reshape(-1, 3), spatial, np.array(flags), np.array(conv), np.array([1, 1, 1, 4]))
 
 
 def run(loops: str, stored: str = "0 0 0", conv: tuple[int, int, int, int] = (1, 1, 1, 1), **rules: Any) -> Trace:
-    """Simulate a nest on DEVICE with other rules."""
-    return simulate(build_nest(loops, stored, conv), Placement(np.array([0, 0, 0]), 1, 1), DEVICE._replace(**rules))
+    """Simulate a nest on a device without limits but for other rules."""
+    nest = build_nest(loops, stored, conv=conv, widths=(1, 1, 1, 4))
+    return simulate(nest, Placement(np.array([0, 0, 0]), 1, 1), FREE_DEVICE._replace(**rules))
 
 
 def accesses(trace: Trace, tensor: int) -> dict[int, tuple[int, int]]:
@@ -286,7 +251,7 @@ def test_energy_beyond_32_bits_is_exact() -> None:
 def test_nests_that_are_none_are_refused(change: dict[str, Any], message: str) -> None:
     """The message names the field, the rule and the value."""
     with pytest.raises(ValueError, match=message):
-        simulate(build_nest("1C2")._replace(**change), Placement(np.array([0, 0, 0]), 1, 1), DEVICE)
+        simulate(build_nest("1C2")._replace(**change), Placement(np.array([0, 0, 0]), 1, 1), FREE_DEVICE)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +272,7 @@ def test_devices_that_are_none_are_refused(change: dict[str, Any], message: str)
 def test_placements_that_are_none_are_refused() -> None:
     """Orders are 0 or 1; a row-aligned I needs blocks, others do not."""
     with pytest.raises(ValueError, match=r"Placement\.order"):
-        simulate(build_nest("1C2"), Placement(np.array([0, 2, 0]), 1, 1), DEVICE)
+        simulate(build_nest("1C2"), Placement(np.array([0, 2, 0]), 1, 1), FREE_DEVICE)
     with pytest.raises(ValueError, match=r"Placement\.block"):
-        simulate(build_nest("1C2", "2 0 0"), Placement(np.array([0, 0, 0]), 0, 1), DEVICE)
-    simulate(build_nest("1C2"), Placement(np.array([0, 0, 0]), 0, 0), DEVICE)
+        simulate(build_nest("1C2", "2 0 0"), Placement(np.array([0, 0, 0]), 0, 1), FREE_DEVICE)
+    simulate(build_nest("1C2"), Placement(np.array([0, 0, 0]), 0, 0), FREE_DEVICE)

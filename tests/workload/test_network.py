@@ -1,25 +1,29 @@
 """Reading networks and shapes: what is read, and the one line that a mistake gets."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.network import Network, NetworkNode, network_names, parse_shape, read_network
+from cpsat_pim.workload.network import (
+    Network,
+    NetworkNode,
+    format_network,
+    network_names,
+    parse_shape,
+    read_network,
+)
+from tests.conftest import FileWriter
 
 HEAD = "version: 1\nlayers:\n"
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+def write(file_writer: FileWriter) -> Callable[[str | bytes], str]:
     """Write `net.yaml` in a directory of its own and return its name."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_file(text: str | bytes) -> str:
-        Path("net.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
-        return "net.yaml"
-
-    return write_file
+    return file_writer("net.yaml")
 
 
 def complaint(name: object) -> str:
@@ -81,84 +85,118 @@ def test_totals_count_repeated_layers_and_leave_out_activations(write):
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
-        ("- {name: a, P: 0}", "net.yaml:3: a: P: must be a positive integer (got 0)"),
-        ("- {name: a, P: -1}", "net.yaml:3: a: P: must be a positive integer (got -1)"),
-        ("- {name: a, P: 1.5}", "net.yaml:3: a: P: must be a positive integer (got 1.5)"),
-        ("- {name: a, P: '5'}", "net.yaml:3: a: P: must be a positive integer (got 5)"),
-        ("- {name: a, P: 010}", "net.yaml:3: a: P: must be a positive integer (got 010)"),
-        ("- {name: a, P: 1:30}", "net.yaml:3: a: P: must be a positive integer (got 1:30)"),
-        ("- {name: a, P: true}", "net.yaml:3: a: P: must be a positive integer (got true)"),
-        ("- {name: a, P: [1]}", "net.yaml:3: a: P: must be a positive integer (got a list)"),
-        ("- {name: a, P: }", "net.yaml:3: a: P: must be a positive integer (got nothing)"),
-        ("- {name: a, count: 0}", "net.yaml:3: a: count: must be a positive integer (got 0)"),
-        ("- name: a\n  K: 2\n  C: x", "net.yaml:5: a: C: must be a positive integer (got x)"),
-        ("- {name: a, stride: 2}", "net.yaml:3: a: stride: must be two positive integers [width, height] (got 2)"),
+        ("- {name: a, P: 0}", "3:16: layers[a].P: must be a positive integer (got 0)"),
+        ("- {name: a, P: -1}", "3:16: layers[a].P: must be a positive integer (got -1)"),
+        ("- {name: a, P: 1.5}", "3:16: layers[a].P: must be a positive integer (got 1.5)"),
+        ("- {name: a, P: '5'}", "3:16: layers[a].P: must be a positive integer (got '5')"),
+        ("- {name: a, P: 010}", "3:16: layers[a].P: must be a positive integer (got 010)"),
+        ("- {name: a, P: 1:30}", "3:16: layers[a].P: must be a positive integer (got 1:30)"),
+        ("- {name: a, P: 4 B}", "3:16: layers[a].P: must be a positive integer (got 4 B)"),
+        ("- {name: a, P: true}", "3:16: layers[a].P: must be a positive integer (got true)"),
+        ("- {name: a, P: [1]}", "3:16: layers[a].P: must be a positive integer (got [1])"),
+        ("- {name: a, P: }", "3:15: layers[a].P: must be a positive integer (got nothing)"),
+        ("- {name: a, P: 5000000000000000000}", "3:16: layers[a].P: must stay below 2^62 (got 5000000000000000000)"),
+        ("- {name: a, count: 0}", "3:20: layers[a].count: must be a positive integer (got 0)"),
+        ("- name: a\n  K: 2\n  C: x", "5:6: layers[a].C: must be a positive integer (got x)"),
         (
-            "- {name: a, stride: [1]}",
-            "net.yaml:3: a: stride: must be two positive integers [width, height] (got a list)",
+            "- {name: a, stride: 2}",
+            "3:21: layers[a].stride: must be two positive integers (width, height) (got 2)",
         ),
-        ("- {name: a, dilation: [1, 0]}", "net.yaml:3: a: dilation: must be a positive integer (got 0)"),
-        ("- {name: a, weights: no}", "net.yaml:3: a: weights: must be true or false (got no)"),
-        ("- {name: a, sride: [2, 2]}", "net.yaml:3: a: unknown key sride, did you mean 'stride'?"),
-        ("- {name: a, P: 1, P: 2}", "net.yaml:3: a: P: is given twice"),
-        ("- {P: 1}", "net.yaml:3: layer 1: name: is missing"),
-        ("- {name: a}\n- {name: 5}", "net.yaml:4: layer 2: name: must be text, in quotes if need be (got 5)"),
-        ("- {name: input}", "net.yaml:3: input: name: 'input' is the network's input"),
-        ("- {name: a}\n- {name: a}", "net.yaml:4: a: name: there is a layer of this name already"),
-        ("- {name: a, after: [b]}\n- {name: b}", "net.yaml:3: a: after: no earlier layer is named 'b'"),
-        ("- {name: a, after: [a]}", "net.yaml:3: a: after: no earlier layer is named 'a'"),
+        (
+            "- {name: a, dilation: [1, 0]}",
+            "3:23: layers[a].dilation: must be two positive integers (width, height) (got [1, 0])",
+        ),
+        ("- {name: a, weights: no}", "3:22: layers[a].weights: must be true or false (got no)"),
+        ("- {name: a, sride: [2, 2]}", "3:13: layers[a].sride: unknown key; did you mean 'stride'?"),
+        ("- {name: a, P: 1, P: 2}", "3:19: P: is given twice"),
+        ("- {P: 1}", "3:3: layers[0].name: is missing"),
+        ("- {name: a}\n- {name: 5}", "4:10: layers[1].name: must be text (got 5)"),
+        ("- {name: input}", "3:10: layers[input].name: 'input' is the network's input"),
+        ("- {name: a}\n- {name: a}", "4:10: layers[a].name: there is a layer of this name already"),
+        ("- {name: a, after: [b]}\n- {name: b}", "3:20: layers[a].after: no earlier layer is named 'b'"),
+        ("- {name: a, after: [a]}", "3:20: layers[a].after: no earlier layer is named 'a'"),
         (
             "- {name: conv1}\n- {name: b, after: [conv2]}",
-            "net.yaml:4: b: after: no earlier layer is named 'conv2', did you mean 'conv1'?",
+            "4:20: layers[b].after: no earlier layer is named 'conv2'; did you mean 'conv1'?",
         ),
-        ("- {name: a, after: input}", "net.yaml:3: a: after: must be a list of layer names or [input] (got input)"),
-        ("- {name: a, after: [1]}", "net.yaml:3: a: after: must be text, in quotes if need be (got 1)"),
+        (
+            "- {name: a, after: input}",
+            "3:20: layers[a].after: must be a list of layer names or [input] (got input)",
+        ),
+        ("- {name: a, after: [1]}", "3:20: layers[a].after: must be a list of layer names or [input] (got [1])"),
         (
             "- {name: a, C: 3000000000, K: 3000000000}",
-            "net.yaml:3: a: ConvWorkload: the product of the bounds must stay below 2^62 (got 9000000000000000000)",
+            "3:3: layers[a]: the product of the bounds must stay below 2^62 (got 9000000000000000000)",
+        ),
+        (
+            "- {name: a, P: 3000000000, stride: [3000000000, 1]}",
+            "3:3: layers[a]: the bytes of I must stay below 2^62 (got 8999999997000000001)",
         ),
     ],
 )
-def test_mistake_in_a_layer_names_line_layer_and_key(write, layers, message):
-    """The line is that of the value, the layer is called by its name or number."""
-    assert complaint(write(HEAD + layers)) == message
+def test_mistake_in_a_layer_names_place_layer_and_key(write, layers, message):
+    """Line and column are those of the value, the layer is called by its name or its index."""
+    assert complaint(write(HEAD + layers)) == f"net.yaml:{message}"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "net.yaml: is empty"),
-        ("# nothing\n", "net.yaml: is empty"),
-        ("just text", "net.yaml:1: must be a mapping with the keys version, name, bytes, layers"),
-        ("layers: [{name: a}]", "net.yaml:1: version: is missing (this program reads 1)"),
-        ("version: 2\nlayers: [{name: a}]", "net.yaml:1: version: must be 1 (got 2)"),
-        ("version: 1", "net.yaml:1: layers: must be a list of at least one layer"),
-        ("version: 1\nlayers: []", "net.yaml:2: layers: must be a list of at least one layer"),
-        ("version: 1\nlayers: {a: 1}", "net.yaml:2: layers: must be a list of at least one layer"),
-        ("version: 1\nlayer: [{name: a}]", "net.yaml:2: unknown key layer, did you mean 'layers'?"),
-        ("version: 1\nname: 3\nlayers: [{name: a}]", "net.yaml:2: name: must be text, in quotes if need be (got 3)"),
-        (
-            "version: 1\nbytes: 2\nlayers: [{name: a}]",
-            "net.yaml:2: bytes: must be a mapping with the keys input, weight, output, psum",
-        ),
+        ("", " is empty"),
+        ("# nothing\n", " is empty"),
+        ("just text", "1:1: must be a mapping of fields (got just text)"),
+        ("layers: [{name: a}]", "1:1: version: is missing"),
+        ("version: 2\nlayers: [{name: a}]", "1:10: version: must be 1 (got 2)"),
+        ("version: 1", "1:1: layers: is missing"),
+        ("version: 1\nlayers: []", "2:9: layers: must be a list of at least one layer (got [])"),
+        ("version: 1\nlayers: {a: 1}", "2:9: layers: must be a list of at least one layer (got a mapping)"),
+        ("version: 1\nname: 3\nlayers: [{name: a}]", "2:7: name: must be text (got 3)"),
+        ("version: 1\nbytes: 2\nlayers: [{name: a}]", "2:8: bytes: must be a mapping of fields (got 2)"),
         (
             "version: 1\nbytes: {psum: 0}\nlayers: [{name: a}]",
-            "net.yaml:2: bytes: psum: must be a positive integer (got 0)",
+            "2:15: bytes.psum: must be a positive integer (got 0)",
         ),
         (
-            "version: 1\nbytes: {output: 2}\nlayers: [{name: a}]",
-            "net.yaml:3: a: ConvWorkload.psum_bytes: must be at least output_bytes (2) (got 1)",
+            "version: 1\nbytes: {output: 16 bit}\nlayers: [{name: a}]",
+            "3:10: layers[a]: psum_bytes: must be at least output_bytes (2) (got 1)",
         ),
-        ("version: 1\nlayers: [\n", "net.yaml:3: is not YAML: expected the node content, but found '<stream end>'"),
-        ("a: 1\n---\nb: 1\n", "net.yaml:2: is not YAML: but found another document"),
-        ("x: " + "[" * 5000 + "]" * 5000, "net.yaml: is nested too deeply"),
-        (b"\xff\xfe\x00\x01", "net.yaml: is not a YAML text file"),
-        (b"\x00\x01\x02", "net.yaml: is not a YAML text file"),
+        ("version: 1\nlayers: [\n", "3:1: is not YAML: expected the node content, but found '<stream end>'"),
+        ("a: 1\n---\nb: 1\n", "2:1: is not YAML: but found another document"),
+        ("x: " + "[" * 5000 + "]" * 5000, " is nested too deeply"),
+        (b"\xff\xfe\x00\x01", " is not a YAML text file"),
+        (b"\x00\x01\x02", " is not a YAML text file"),
     ],
 )
 def test_mistake_in_a_file_is_one_line(write, text, message):
     """Whatever is in the file, the answer names it and what is wrong."""
-    assert complaint(write(text)) == message
+    assert complaint(write(text)) == f"net.yaml:{message}"
+
+
+def test_all_mistakes_of_a_file_are_told_at_once(write):
+    """In the order of the file: a layer that is wrong does not hide that a later one comes after nothing."""
+    text = HEAD + "- {name: a, P: 0, X: 1}\n- {name: b, after: [c]}\n- {name: d, after: [a], N: many}\n"
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_network(write(text))
+    assert str(caught.value).splitlines() == [
+        "net.yaml:3:16: layers[a].P: must be a positive integer (got 0)",
+        "net.yaml:3:19: layers[a].X: unknown key; there are name, R, S, P, Q, C, K, N, G, stride, dilation, count, "
+        "weights, after",
+        "net.yaml:4:20: layers[b].after: no earlier layer is named 'c'",
+        "net.yaml:5:28: layers[d].N: must be a positive integer (got many)",
+    ]
+
+
+def test_file_that_extends_a_network_changes_the_layers_that_it_names(write):
+    """Batch 8 for one layer, two bytes for all; the rest is the preset's."""
+    base = read_network("alexnet")
+    network = read_network(
+        write("version: 1\nextends: alexnet\nbytes: {input: 2, weight: 2}\nlayers: {fc6: {N: 8}}\n")
+    )
+    assert network.name == "net"
+    assert [node.name for node in network.layers] == [node.name for node in base.layers]
+    for node, old in zip(network.layers, base.layers, strict=True):
+        own = {"N": 8} if node.name == "fc6" else {}
+        assert node.workload == attrs.evolve(old.workload, input_bytes=2, weight_bytes=2, **own)
 
 
 def test_file_that_cannot_be_read_is_one_line(write, tmp_path):
@@ -220,8 +258,8 @@ def test_shape_is_read_from_text():
         ("R=1.5", "shape: R must be a positive integer (got '1.5')"),
         ("R=1e3", "shape: R must be a positive integer (got '1e3')"),
         ("R=1,R=1", "shape: R is given twice"),
-        ("X=1", "shape: unknown key 'X', there are R, S, P, Q, C, K, N, G, stride, dilation"),
-        ("strid=1", "shape: unknown key 'strid', did you mean 'stride'?"),
+        ("X=1", "shape: unknown key 'X'; there are R, S, P, Q, C, K, N, G, stride, dilation"),
+        ("strid=1", "shape: unknown key 'strid'; did you mean 'stride'?"),
         ("stride=2x", "shape: stride must be a positive integer or two, width x height, like 2x1 (got '2x')"),
         ("stride=1x1x1", "shape: stride must be a positive integer or two, width x height, like 2x1 (got '1x1x1')"),
         ("stride=0x1", "shape: stride must be a positive integer or two, width x height, like 2x1 (got '0x1')"),
@@ -232,3 +270,32 @@ def test_mistake_in_a_shape_is_one_line(text, message):
     with pytest.raises(ValueError, match=r".") as caught:
         parse_shape(text)
     assert str(caught.value) == message
+
+
+# --- Writing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", network_names())
+def test_written_network_is_read_as_itself(write, name):
+    """Every packaged network."""
+    network = read_network(name)
+    assert read_network(write(format_network(network, "a comment"))) == network
+
+
+@pytest.mark.parametrize(
+    "name", ["1", "true", "~", "a: b", "#x", "ä", "- x", "'", '"', "x\u2028y", "\x07", "[a]", "a" * 300]
+)
+def test_written_names_are_read_as_they_were(write, name):
+    """Numbers, YAML's words and its signs are quoted; a comment is kept to a line of printable characters."""
+    layer = ConvWorkload(name=name, R=3, stride=(2, 1), dilation=(1, 2), input_bytes=2, output_bytes=2, psum_bytes=4)
+    node = NetworkNode(name=name, count=2, after=["input"], workload=layer, weights=False)
+    network = Network(name=name, layers=[node])
+    assert read_network(write(format_network(network, name + "\nversion: 2"))) == network
+
+
+def test_writing_layers_of_several_widths_is_refused():
+    """A file has one `bytes` for all."""
+    layers = [ConvWorkload(name="a"), ConvWorkload(name="b", weight_bytes=2)]
+    network = Network(name="x", layers=[NetworkNode(name=layer.name, workload=layer) for layer in layers])
+    with pytest.raises(ValueError, match=r"^x: the layers must have the same bytes per element$"):
+        format_network(network)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from cpsat_pim.dataflow import Dataflow, classify_dataflow, tile_visits
 from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.report.dataflow import Dataflow, classify_dataflow, tile_visits
 
 
 def build_mapping(loops: str, at_pe: str = "") -> Mapping:

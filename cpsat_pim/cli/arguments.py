@@ -1,0 +1,93 @@
+"""Words to arguments: the parser, the types of its arguments, and arguments that several commands have."""
+
+import argparse
+import os
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from cpsat_pim.cli.output import PROGRAM, InputError
+
+EPILOG = """exit codes: 0 every layer has a mapping, proven optimal or with its gap; 1 some layer has none, or a job
+of a sweep failed; 2 bad input; 3 prediction and simulation disagree; 130 interrupted"""
+
+_T = TypeVar("_T")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the complaint."""
+        command = self.prog.removeprefix(PROGRAM).strip()
+        raise InputError(f"{command}: {message}" if command else message)
+
+
+def add_command(commands: Any, name: str, text: str, command: Callable[[argparse.Namespace], int]) -> Any:
+    """The parser of a command."""
+    parser = commands.add_parser(
+        name, help=text, description=text[0].upper() + text[1:] + ".", epilog=EPILOG, allow_abbrev=False
+    )
+    parser.set_defaults(command=command)
+    return parser
+
+
+# --- Arguments of several commands -----------------------------------------------------------------------------------
+
+
+def add_mapped_file(parser: argparse.ArgumentParser) -> None:
+    """The mappings to work on."""
+    parser.add_argument("file", metavar="FILE", help="results of `--json`, a mapping file (.yaml), or a reproducer")
+    parser.add_argument("--layer", metavar="NAME", help="only the layer of this name")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """How a model is imported."""
+    add = parser.add_argument
+    text = "what to do about a model's operators that cannot be mapped (%(default)s)"
+    add("--bind", metavar="NAME=N", type=binding, action="append", default=[], help="size of an open dim of a model")
+    add("--unsupported", choices=("error", "skip"), default="error", help=text)
+
+
+def add_timeline(parser: argparse.ArgumentParser) -> None:
+    """Where the pipeline goes."""
+    parser.add_argument("--timeline", metavar="FILE.json", help="write the simulated pipeline as a trace for Perfetto")
+
+
+# --- Types -----------------------------------------------------------------------------------------------------------
+
+
+def checked(convert: Callable[[str], _T], holds: Callable[[_T], bool], rule: str) -> Callable[[str], _T]:
+    """An argparse type that states its rule."""
+
+    def parse(text: str) -> _T:
+        try:
+            value = convert(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{rule} (got {text!r})") from None
+        if not holds(value):
+            raise argparse.ArgumentTypeError(f"{rule} (got {text!r})")
+        return value
+
+    return parse
+
+
+weight = checked(float, lambda x: 0 <= x <= 1e9, "must be a number from 0 to 1e9")
+seconds = checked(float, lambda x: 0 < x <= 1e7, "must be a positive number of at most 1e7")
+jobs = checked(int, lambda n: 1 <= n <= 1024, "must be an integer from 1 to 1024")
+seed = checked(int, lambda n: 0 <= n < 2**31, "must be an integer from 0 to 2147483647")
+row_bits = checked(int, lambda n: 0 <= n <= 40, "must be an integer from 0 to 40")
+gap = checked(int, lambda n: 0 <= n < 2**20, "must be an integer from 0 to 1048575")
+
+
+def binding(text: str) -> tuple[str, int]:
+    """`batch=1`."""
+    name, _, size = text.rpartition("=")
+    if not name or not re.fullmatch(r"[1-9][0-9]{0,8}", size):
+        raise argparse.ArgumentTypeError(f"must be a name and a size below 10^9, like batch=1 (got {text!r})")
+    return name, int(size)
+
+
+def cpus() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

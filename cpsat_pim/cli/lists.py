@@ -1,0 +1,47 @@
+"""`networks`, `archs`, `schema`: what there is."""
+
+import argparse
+import sys
+from typing import Any
+
+from cpsat_pim.cli.arguments import add_command
+from cpsat_pim.cli.output import OK
+
+#: The kinds of files that have a schema (`schema.SHELVES`, which takes time to import).
+KINDS = ("arch", "network", "mapping", "constraints", "sweep")
+
+
+def add_commands(commands: Any) -> None:
+    """The commands' words."""
+    add_command(commands, "networks", "list the networks that come with the package", list_networks)
+    add_command(commands, "archs", "list the architectures that come with the package", list_archs)
+    parser = add_command(commands, "schema", "print the JSON Schema of a kind of file, for editors", print_schema)
+    parser.add_argument("kind", choices=KINDS)
+
+
+def list_networks(arguments: argparse.Namespace) -> int:
+    """`networks`."""
+    from cpsat_pim.report.text import open_console, print_networks
+    from cpsat_pim.workload.network import network_names, read_network
+
+    print_networks(open_console(sys.stdout), [read_network(name) for name in network_names()])
+    return OK
+
+
+def list_archs(arguments: argparse.Namespace) -> int:
+    """`archs`."""
+    from cpsat_pim.arch.reading import arch_names, read_arch
+    from cpsat_pim.report.text import open_console, print_archs
+
+    print_archs(open_console(sys.stdout), [(name, read_arch(name)) for name in arch_names()])
+    return OK
+
+
+def print_schema(arguments: argparse.Namespace) -> int:
+    """`schema`."""
+    import json
+
+    from cpsat_pim.schema import schema_of
+
+    print(json.dumps(schema_of(arguments.kind), indent=1))
+    return OK

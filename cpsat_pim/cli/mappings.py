@@ -1,0 +1,207 @@
+"""`simulate`, `trace`, `export`: mappings from a file are counted again, or written for other tools."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from cpsat_pim.cli.arguments import add_command, add_mapped_file, add_timeline, gap, row_bits
+from cpsat_pim.cli.output import (
+    DISAGREEMENT,
+    OK,
+    InputError,
+    check_names,
+    check_outputs,
+    given,
+    note,
+    write_files,
+    written,
+)
+from cpsat_pim.cli.reports import timeline_writer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpsat_pim.export.dramtrace import AddressMap
+    from cpsat_pim.verify import MappedLayer
+
+
+def add_commands(commands: Any) -> None:
+    """The commands' words."""
+    parser = add_command(commands, "simulate", "simulate the mappings of a file, or a reproducer", simulate_file)
+    add_mapped_file(parser)
+    parser.add_argument("--constraints", metavar="FILE", help="tell what of these constraints (.yaml) is not kept")
+    add_timeline(parser)
+    text = "write the DRAM accesses of a mapping for a cycle-accurate simulator"
+    _add_trace(add_command(commands, "trace", text, write_dram_trace))
+    text = "write mappings and their problems as Timeloop's YAML"
+    _add_export(add_command(commands, "export", text, export_mappings))
+
+
+def _add_trace(parser: argparse.ArgumentParser) -> None:
+    add_mapped_file(parser)
+    add = parser.add_argument
+    add("--format", choices=("ramulator2", "dramsim3"), required=True, help="whose traces (docs/export.md)")
+    add("-o", "--output", metavar="FILE", required=True, help="the trace")
+    add("--row-bits", metavar="N", type=row_bits, default=16, help="bits of an address for the row (%(default)s)")
+    add("--gap", metavar="N", type=gap, default=128, help="dramsim3: cycles between accesses (%(default)s)")
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    add_mapped_file(parser)
+    add = parser.add_argument
+    add("--format", choices=("timeloop",), required=True, help="whose form (docs/export.md)")
+    add("-o", "--output", metavar="DIR", required=True, help="made if need be; three files a layer")
+
+
+# --- simulate --------------------------------------------------------------------------------------------------------
+
+
+def simulate_file(arguments: argparse.Namespace) -> int:
+    """`simulate`: mappings from a file, each beside its prediction."""
+    cases = _read_mapped(arguments)
+    if arguments.constraints is not None:
+        _note_violations(cases, arguments.constraints)
+    check_outputs(arguments.timeline)
+    code = max([_simulate(case, arguments.file) for case in cases])
+    write_files((arguments.timeline, timeline_writer(cases)))
+    return code
+
+
+def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
+    """Say on stderr which constraints the mappings do not keep."""
+    from cpsat_pim.constraints import check_constraints, read_constraints
+
+    constraints = given(lambda: read_constraints(path))
+    for case in cases:
+        for problem in check_constraints(case.mapping, constraints.of(case.layer.name)):
+            note(f"{case.layer.name}: {problem}")
+
+
+def _simulate(case: "MappedLayer", file: str) -> int:
+    """Print one mapping's figures; 3 unless they are as predicted and as recorded."""
+    from cpsat_pim.check import check_mapping
+    from cpsat_pim.cost import predict
+    from cpsat_pim.report.text import open_console, print_comparison
+    from cpsat_pim.verify import simulate
+
+    name = case.layer.name
+    for problem in check_mapping(case.layer, case.arch, case.mapping):
+        if not case.is_reproducer:
+            raise InputError(f"{file}: {name}: {problem}")
+        note(f"{name}: the mapping is illegal: {problem}")
+        return DISAGREEMENT
+    predicted = predict(case.layer, case.arch, case.mapping).figures
+    simulated = simulate(case.layer, case.arch, case.mapping)
+    print_comparison(open_console(sys.stdout), name, predicted, simulated)
+    wrong = predicted.differences(simulated)
+    if wrong:
+        note(f"{name}: prediction and simulation disagree on {', '.join(wrong)}")
+    figures = predicted.to_dict()
+    stale = [key for key in figures if case.recorded is not None and case.recorded.get(key) != figures[key]]
+    if stale:
+        note(f"{name}: the file holds other predictions for {', '.join(stale)}; was it edited?")
+    if not wrong and not stale:
+        print(f"{name}: all exact figures are equal, simulated and predicted")
+    return DISAGREEMENT if wrong or stale else OK
+
+
+# --- trace -----------------------------------------------------------------------------------------------------------
+
+
+def write_dram_trace(arguments: argparse.Namespace) -> int:
+    """`trace`: the column accesses of one mapping, and what a simulator should count."""
+    case = _only_case(_read_legal(arguments), arguments.file)
+    check_outputs(arguments.output)
+    addresses = written(arguments.output, lambda path: _write_trace(case, path, arguments))
+    print(f"addresses: {addresses}")
+    _print_expected(case)
+    return OK
+
+
+def _write_trace(case: "MappedLayer", path: str, arguments: argparse.Namespace) -> "AddressMap":
+    from cpsat_pim.export.dramtrace import write_trace
+    from cpsat_pim.files import replacing
+
+    mapped = (case.layer, case.arch, case.mapping)
+    with replacing(path) as file:
+        return write_trace(*mapped, arguments.format, file, row_bits=arguments.row_bits, gap=arguments.gap)
+
+
+def _print_expected(case: "MappedLayer") -> None:
+    """What a simulator should count that serves the accesses in order and leaves rows open."""
+    from attrs import evolve
+
+    from cpsat_pim.verify import simulate
+
+    figures = simulate(case.layer, evolve(case.arch, page_policy="open"), case.mapping)
+    for what, counts in (("column accesses", figures.column_accesses), ("row activations", figures.row_activations)):
+        print(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
+    if case.arch.page_policy != "open":
+        note(f"{case.arch.name} closes its rows after each scan, a trace cannot: the activations are of open rows")
+
+
+# --- export ----------------------------------------------------------------------------------------------------------
+
+
+def export_mappings(arguments: argparse.Namespace) -> int:
+    """`export`: mappings with their problems and machine."""
+    cases = _read_legal(arguments)
+    _check_stems([case.layer.name for case in cases], arguments.file)
+    for path in written(arguments.output, lambda directory: _write_timeloop(cases, directory)):
+        print(path)
+    return OK
+
+
+def _write_timeloop(cases: list["MappedLayer"], directory: str) -> "list[Path]":
+    """The files of all layers."""
+    from cpsat_pim.export.timeloop import write_timeloop
+
+    paths = (write_timeloop(case.layer, case.arch, case.mapping, directory) for case in cases)
+    return [path for those in paths for path in those]
+
+
+def _check_stems(names: list[str], file: str) -> None:
+    """No layer's files would replace another's."""
+    from cpsat_pim.files import file_stem
+
+    stems = [file_stem(name) for name in names]
+    for stem in stems:
+        if stems.count(stem) > 1:
+            raise InputError(f"{file}: {stems.count(stem)} layers have the file name {stem!r}, choose one with --layer")
+
+
+# --- What was given --------------------------------------------------------------------------------------------------
+
+
+def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
+    """The mapped layers of the file that is given, or the one that `--layer` names."""
+    from cpsat_pim.report.jsonfile import read_mapped_layers
+
+    cases = given(lambda: read_mapped_layers(arguments.file))
+    if not cases:
+        raise InputError(f"{arguments.file}: holds no mapping")
+    if arguments.layer is None:
+        return cases
+    check_names([arguments.layer], [case.layer.name for case in cases], arguments.file)
+    return [case for case in cases if case.layer.name == arguments.layer]
+
+
+def _read_legal(arguments: argparse.Namespace) -> list["MappedLayer"]:
+    """The mapped layers of the file that is given, if their mappings are legal."""
+    from cpsat_pim.check import check_mapping
+
+    cases = _read_mapped(arguments)
+    for case in cases:
+        for problem in check_mapping(case.layer, case.arch, case.mapping):
+            raise InputError(f"{arguments.file}: {case.layer.name}: {problem}")
+    return cases
+
+
+def _only_case(cases: list["MappedLayer"], file: str) -> "MappedLayer":
+    """The one mapping that there is to choose from."""
+    from cpsat_pim.reading import hint
+
+    if len(cases) > 1:
+        names = [case.layer.name for case in cases]
+        raise InputError(f"{file}: holds {len(cases)} mappings, choose one with --layer{hint('', names)}")
+    return cases[0]

@@ -1,0 +1,100 @@
+"""What all commands share of their ends: exit codes, mistakes, messages, files that are written, pipes that break."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
+
+PROGRAM = "cpsat_pim"
+
+#: Exit codes.
+OK, NO_MAPPING, BAD_INPUT, DISAGREEMENT, INTERRUPTED = 0, 1, 2, 3, 130
+
+_T = TypeVar("_T")
+
+
+class InputError(Exception):
+    """What the user gave cannot be used; the message is one line, or a line for each mistake of a file."""
+
+
+def given(read: Callable[[], _T]) -> _T:
+    """What a reader returns; its complaint is about the input."""
+    try:
+        return read()
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def check_names(names: list[str], known: list[str], place: str) -> None:
+    """Every name is that of a layer."""
+    from cpsat_pim.reading import hint
+
+    for name in names:
+        if name not in known:
+            raise InputError(f"{place}: no layer is named {name!r}{hint(name, known)}")
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+
+def check_outputs(*paths: str | None) -> None:
+    """What was asked for can be written, known before it is there."""
+    from cpsat_pim.files import check_writable
+
+    for path in paths:
+        if path is not None:
+            given(partial(check_writable, path))
+
+
+def written(path: str, write: Callable[[str], _T]) -> _T:
+    """What a writer of a file returns."""
+    try:
+        return given(lambda: write(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def write_files(*wanted: tuple[str | None, Callable[[str], object]]) -> None:
+    """Write the files that were asked for; one that fails keeps no other from being written."""
+    mistakes = []
+    for path, write in wanted:
+        if path is not None:
+            try:
+                written(path, write)
+            except InputError as error:
+                mistakes.append(str(error))
+    if mistakes:
+        raise InputError("\n".join(mistakes))
+
+
+# --- Messages --------------------------------------------------------------------------------------------------------
+
+
+def note(text: str) -> None:
+    """A message on stderr."""
+    print(f"{PROGRAM}: {text}", file=sys.stderr)
+
+
+def print_mistakes(text: str) -> None:
+    """A message for each line."""
+    for line in text.splitlines() or [""]:
+        note(f"error: {' '.join(line.split())}")
+
+
+def never_fail_to_print() -> None:
+    """A name that the terminal's encoding lacks is shown escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """What is printed here is read, or a reader such as `| head` has seen enough: then nothing more is printed."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

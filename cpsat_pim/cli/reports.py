@@ -1,0 +1,66 @@
+"""`report`: results as a page; and the pages and timelines that other commands write."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cpsat_pim.cli.arguments import add_command
+from cpsat_pim.cli.output import OK, check_outputs, given, written
+
+if TYPE_CHECKING:
+    from cpsat_pim.verify import MappedLayer
+
+
+def add_commands(commands: Any) -> None:
+    """The command's words."""
+    text = "draw a result that `--json` wrote, or two compared, as one HTML page"
+    parser = add_command(commands, "report", text, report_results)
+    parser.add_argument("result", metavar="RESULT.json", help="written by `run --json` or `map --json`")
+    parser.add_argument("other", metavar="OTHER.json", nargs="?", help="another one, to compare with")
+    parser.add_argument("-o", "--output", metavar="FILE.html", default="report.html", help="(%(default)s)")
+
+
+def report_results(arguments: argparse.Namespace) -> int:
+    """`report`: one page of a result, or of two."""
+    from cpsat_pim.report.jsonfile import read_document
+
+    check_page(arguments.output)
+    paths = [path for path in (arguments.result, arguments.other) if path is not None]
+    documents = [(path, given(partial(read_document, path))) for path in paths]
+    written(arguments.output, page_writer(documents))
+    return OK
+
+
+def check_page(path: str | None) -> None:
+    """A page can be drawn and written, if one is asked for."""
+    from cpsat_pim.report.html import check_plotting
+
+    check_outputs(path)
+    if path is not None:
+        given(check_plotting)
+
+
+def page_writer(documents: Sequence[tuple[str, dict[str, Any]]]) -> Callable[[str], None]:
+    """What writes the page of results, each with its name."""
+
+    def write(path: str) -> None:
+        from cpsat_pim.files import write_text
+        from cpsat_pim.report.html import render_report
+
+        write_text(render_report(documents), path)
+
+    return write
+
+
+def timeline_writer(cases: Sequence["MappedLayer"]) -> Callable[[str], None]:
+    """What writes the trace of mapped layers, if there are any."""
+
+    def write(path: str) -> None:
+        from cpsat_pim.files import write_json
+        from cpsat_pim.report.timeline import build_timeline
+
+        if cases:
+            write_json(build_timeline(cases), path, indent=None)
+
+    return write

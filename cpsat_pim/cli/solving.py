@@ -1,0 +1,257 @@
+"""`run`, `map`: layers are solved, printed and written."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from cpsat_pim.cli.arguments import add_command, add_model_options, add_timeline, cpus, jobs, seconds, seed, weight
+from cpsat_pim.cli.models import read_given_network
+from cpsat_pim.cli.output import (
+    DISAGREEMENT,
+    INTERRUPTED,
+    NO_MAPPING,
+    OK,
+    PROGRAM,
+    InputError,
+    check_names,
+    check_outputs,
+    given,
+    note,
+    reader_may_leave,
+    write_files,
+)
+from cpsat_pim.cli.reports import check_page, page_writer, timeline_writer
+
+if TYPE_CHECKING:
+    from cpsat_pim.arch import PIMArchitecture
+    from cpsat_pim.mapping import Mapping
+    from cpsat_pim.result import Objective, SolvedNetwork
+    from cpsat_pim.verify import Disagreement
+    from cpsat_pim.workload.network import Network
+
+    Starts = dict[str, Mapping]
+
+
+def add_commands(commands: Any) -> None:
+    """The commands' words."""
+    _add_run(add_command(commands, "run", "map the layers of a network", run_network))
+    _add_map(add_command(commands, "map", "map one layer and print its loop nest", map_layer))
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("network", metavar="NETWORK|FILE", help="a name (see `networks`), a .yaml file, or a model that `import` takes")
+    add_model_options(parser)
+    add("--layers", metavar="A,B", help="only the layers of these names")
+    add("--start-from", metavar="FILE", help="mappings to start from: .yaml, or results as .json")
+    _add_solve_options(parser)
+    add("--nest", action="store_true", help="print the loop nest of every mapping, too")
+    parser.set_defaults(timeline=None)
+
+
+def _add_map(parser: argparse.ArgumentParser) -> None:
+    text = "loop bounds R S P Q C K N G (1 if absent), stride, dilation: R=3,S=3,stride=2"
+    parser.add_argument("shape", metavar="SHAPE", help=text)
+    _add_solve_options(parser)
+    add_timeline(parser)
+    parser.set_defaults(nest=True)
+
+
+def _add_solve_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
+    add("--objective", choices=("latency", "energy", "blended"), default="energy", help="(%(default)s)")
+    add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
+    add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
+    add("--time-limit", metavar="S", type=seconds, default=25.0, help="seconds per layer (25)")
+    add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
+    add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
+    add("--json", metavar="FILE", help="write the results to a file, too (docs/json.md)")
+    add("--mapping", metavar="FILE.yaml", help="write the mappings to a file that can be edited and fed back")
+    add("--html", metavar="FILE", help="draw the results as one HTML page, too (docs/report.md)")
+
+
+# --- The commands ----------------------------------------------------------------------------------------------------
+
+
+def run_network(arguments: argparse.Namespace) -> int:
+    """`run`: every layer of a network, or some."""
+    network = read_given_network(arguments)
+    starts = _read_starts(network, arguments.start_from)
+    if arguments.layers is not None:
+        names = [name.strip() for name in arguments.layers.split(",")]
+        network = given(lambda: network.only(names))
+    return _solve_and_report(network, arguments, starts)
+
+
+def map_layer(arguments: argparse.Namespace) -> int:
+    """`map`: a network of one layer, named after its shape."""
+    from cpsat_pim.workload.network import Network, NetworkNode, parse_shape
+
+    workload = given(lambda: parse_shape(arguments.shape))
+    node = NetworkNode(name=workload.name, workload=workload)
+    return _solve_and_report(Network(name=arguments.shape, layers=(node,)), arguments, {})
+
+
+def _solve_and_report(network: "Network", arguments: argparse.Namespace, starts: "Starts") -> int:
+    """Check all that was given, solve, report, and say how it went."""
+    from cpsat_pim.verify import Disagreement
+
+    arch, objective = _read_arch(arguments.arch), _read_objective(arguments)
+    _check_layers_fit(network, arch)
+    _check_starts(network, arch, starts)
+    check_outputs(arguments.json, arguments.mapping, arguments.timeline)
+    check_page(arguments.html)
+    try:
+        solved = _solve(network, arch, objective, arguments, starts)
+    except Disagreement as disagreement:
+        return _report_disagreement(disagreement)
+    with reader_may_leave():
+        _print_solved(solved, arguments.nest)
+    _write_solved(solved, arguments)
+    return _verdict(network, solved)
+
+
+def _solve(
+    network: "Network",
+    arch: "PIMArchitecture",
+    objective: "Objective",
+    arguments: argparse.Namespace,
+    starts: "Starts",
+) -> "SolvedNetwork":
+    from concurrent.futures.process import BrokenProcessPool
+
+    from cpsat_pim.report.progress import LiveProgress
+    from cpsat_pim.run import solve_network
+
+    different = len({str(node.workload.shape) for node in network.layers})
+    try:
+        with LiveProgress(objective.kind, different) as report:
+            return solve_network(
+                network,
+                arch,
+                objective,
+                time_limit=arguments.time_limit,
+                seed=arguments.seed,
+                jobs=arguments.jobs,
+                report=report,
+                starts=starts,
+            )
+    except BrokenProcessPool as error:
+        raise InputError("a worker process was killed; if memory is short, try fewer --jobs") from error
+
+
+# --- What was given --------------------------------------------------------------------------------------------------
+
+
+def _read_arch(name: str) -> "PIMArchitecture":
+    from cpsat_pim.arch.reading import read_arch
+
+    return given(lambda: read_arch(name))
+
+
+def _read_objective(arguments: argparse.Namespace) -> "Objective":
+    from cpsat_pim.result import Objective
+
+    kind, alpha, beta = arguments.objective, arguments.alpha, arguments.beta
+    if kind != "blended" and (alpha is not None or beta is not None):
+        raise InputError("--alpha and --beta are for --objective blended")
+    return given(lambda: Objective.named(kind, 1 if alpha is None else alpha, 1 if beta is None else beta))
+
+
+def _read_starts(network: "Network", path: str | None) -> "Starts":
+    """The mappings of `--start-from` by the names of layers."""
+    from cpsat_pim.report.jsonfile import read_mappings
+
+    if path is None:
+        return {}
+    starts = given(lambda: read_mappings(path))
+    check_names(list(starts), [node.name for node in network.layers], f"{path}: {network.name}")
+    return starts
+
+
+def _check_starts(network: "Network", arch: "PIMArchitecture", starts: "Starts") -> None:
+    """Every mapping to start from is legal."""
+    from cpsat_pim.check import check_mapping
+
+    problems = [
+        f"--start-from: {node.name} on {arch.name}: {problem}"
+        for node in network.layers
+        if node.name in starts
+        for problem in check_mapping(node.workload, arch, starts[node.name])
+    ]
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
+    """No layer is known beforehand to have no mapping."""
+    from cpsat_pim.check import check_fits
+
+    for node in network.layers:
+        for problem in check_fits(node.workload, arch):
+            raise InputError(f"{node.name} on {arch.name}: {problem}")
+
+
+# --- Results ---------------------------------------------------------------------------------------------------------
+
+
+def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
+    from cpsat_pim.report.nest import format_nest
+    from cpsat_pim.report.text import open_console, print_plain, print_results
+
+    console = open_console(sys.stdout)
+    for node in solved.layers if with_nests else ():
+        if node.solved.mapping:
+            nest = format_nest(node.solved.workload, solved.arch, node.solved.mapping)
+            print_plain(console, f"{node.name}\n{nest}\n")
+    print_results(console, solved)
+
+
+def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> None:
+    """All files that were asked for."""
+    from cpsat_pim.files import write_json, write_text
+    from cpsat_pim.mapping_file import format_mapping_file
+    from cpsat_pim.report.jsonfile import to_document
+    from cpsat_pim.verify import MappedLayer
+
+    document = to_document(solved)
+    mapped = [(node.solved.workload, node.solved.mapping) for node in solved.layers if node.solved.mapping]
+    cases = [MappedLayer(layer=layer, arch=solved.arch, mapping=mapping) for layer, mapping in mapped]
+    write_files(
+        (arguments.json, lambda path: write_json(document, path)),
+        (arguments.mapping, lambda path: write_text(format_mapping_file(solved.arch, mapped), path)),
+        (arguments.html, page_writer([("this run", document)])),
+        (arguments.timeline, timeline_writer(cases)),
+    )
+
+
+def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
+    """The exit code; on stderr a line for what is missing."""
+    from cpsat_pim.result import Status
+
+    unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
+    unproven = [node.name for node in solved.layers if node.solved.status is Status.FEASIBLE]
+    if unmapped:
+        note(f"no mapping for {', '.join(unmapped)}")
+    if solved.interrupted:
+        note(f"interrupted, {len(network.layers) - len(solved.layers)} of {len(network.layers)} layers not begun")
+        return INTERRUPTED
+    if unproven:
+        note(f"time ran out before a proof for {', '.join(unproven)}")
+    return NO_MAPPING if unmapped else OK
+
+
+def _report_disagreement(disagreement: "Disagreement") -> int:
+    """No result, but all that reproduces it."""
+    import tempfile
+
+    from cpsat_pim.verify import write_reproducer
+
+    try:
+        path = write_reproducer(disagreement, ".")
+    except OSError:
+        path = write_reproducer(disagreement, tempfile.mkdtemp(prefix="cpsat_pim-"))
+    note(f"prediction and simulation disagree: {disagreement}")
+    note(f"this is a bug, please report it with {path} (see `{PROGRAM} simulate {path}`)")
+    return DISAGREEMENT

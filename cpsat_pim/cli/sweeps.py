@@ -1,0 +1,265 @@
+"""`sweep` (docs/sweep.md): a plan is solved; its store is looked at, exported and merged."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cpsat_pim.cli.arguments import add_command, cpus, jobs
+from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, InputError, given, note, written
+
+if TYPE_CHECKING:
+    from cpsat_pim.sweep.engine import Engine
+    from cpsat_pim.sweep.export import Row
+    from cpsat_pim.sweep.plan import Shard
+    from cpsat_pim.sweep.run import Summary
+    from cpsat_pim.sweep.store import Store, Tally
+
+_FAILURES_SHOWN = 20
+
+
+def add_commands(commands: Any) -> None:
+    """The commands' words."""
+    text = "solve a plan of many runs, and keep the results"
+    sweep = commands.add_parser("sweep", help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+    kinds = sweep.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, (text, command, add_arguments) in _COMMANDS.items():
+        add_arguments(add_command(kinds, name, text, partial(_run, command)))
+
+
+def spelled_out(argv: list[str]) -> list[str]:
+    """`sweep PLAN` as `sweep run PLAN`."""
+    is_short = argv[:1] == ["sweep"] and argv[1:2] and argv[1] not in (*_COMMANDS, "-h", "--help")
+    return ["sweep", "run", *argv[1:]] if is_short else argv
+
+
+def _run(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """Run a command; what is wrong with a store or an engine is about the input."""
+    from cpsat_pim.extras import MissingExtra
+    from cpsat_pim.sweep.engine import EngineError
+    from cpsat_pim.sweep.store import StoreError
+
+    try:
+        return command(arguments)
+    except (StoreError, EngineError, MissingExtra) as error:
+        raise InputError(str(error)) from error
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("plan", metavar="PLAN.yaml", help="what to solve")
+    add("--store", metavar="FILE", help="where results are kept (the plan's name, ending in .sqlite)")
+    add("--resume", action="store_true", help="only go on with a store that is there; what is done is never redone")
+    add("--retry-failed", action="store_true", help="try again what has failed before")
+    add("--shard", metavar="K/N", type=_shard, default="1/1", help="only the K-th of N equal parts of the jobs")
+    add("--engine", choices=("local", "ray", "slurm"), default="local", help="what solves the jobs (%(default)s)")
+    text = "jobs solved at a time; of an array, tasks (%(default)s)"
+    add("--jobs", metavar="N", type=jobs, default=cpus(), help=text)
+    add("--slurm", metavar="KEY=VALUE,..", default="", help="parameters of submitit, such as slurm_partition=cpu")
+
+
+def _shard(text: str) -> "Shard":
+    """`3/16`."""
+    from cpsat_pim.sweep.plan import Shard
+
+    try:
+        return Shard.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _add_status(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE|PLAN.yaml", help="a store, or the plan whose store is meant")
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE|PLAN.yaml", help="a store, or the plan whose store is meant")
+    parser.add_argument(
+        "to", metavar="FILE.csv|FILE.parquet|DIRECTORY/", nargs="?", default="-", help="to stdout as CSV if absent"
+    )
+    parser.add_argument("--by", choices=("layer", "network"), default="layer", help="a row for each (%(default)s)")
+
+
+def _add_merge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE", help="the store that grows; made if it is not there")
+    parser.add_argument("others", metavar="OTHER", nargs="+", help="stores to be read")
+
+
+# --- run -------------------------------------------------------------------------------------------------------------
+
+
+def run_plan(arguments: argparse.Namespace) -> int:
+    """`run`."""
+    from cpsat_pim.sweep.progress import LiveSweep
+    from cpsat_pim.sweep.reading import read_plan
+    from cpsat_pim.sweep.run import Choice, run_sweep
+    from cpsat_pim.sweep.store import Store
+
+    plan, path = given(lambda: read_plan(arguments.plan)), _store_path(arguments)
+    choice, engine = Choice(shard=arguments.shard, retry_failed=arguments.retry_failed), _engine(arguments, path)
+    with Store(path) as store, LiveSweep(plan.name) as watch:
+        try:
+            summary = run_sweep(plan, store, engine, choice, watch)
+        except KeyboardInterrupt:
+            note(f"{path} has all that had finished; the same command goes on from there")
+            raise
+    _print_summary(plan.name, path, summary)
+    return _verdict(summary.after)
+
+
+def _store_path(arguments: argparse.Namespace) -> Path:
+    """Where the results are, or are going to be."""
+    path = Path(arguments.store) if arguments.store else Path(arguments.plan).with_suffix(".sqlite")
+    if arguments.resume and not path.exists():
+        raise InputError(f"{path}: there is no such store to resume")
+    return path
+
+
+def _engine(arguments: argparse.Namespace, store: Path) -> "Engine":
+    """What is to solve the jobs."""
+    if arguments.slurm and arguments.engine != "slurm":
+        raise InputError("--slurm is for --engine slurm")
+    if arguments.engine == "ray":
+        from cpsat_pim.sweep.engine.on_ray import run_on_ray
+
+        return partial(run_on_ray, workers=arguments.jobs)
+    if arguments.engine == "slurm":
+        from cpsat_pim.sweep.engine.on_slurm import run_on_slurm
+
+        folder = Path(f"{store}.slurm")
+        return partial(run_on_slurm, workers=arguments.jobs, folder=folder, parameters=_parameters(arguments.slurm))
+    from cpsat_pim.sweep.engine.local import run_locally
+
+    return partial(run_locally, workers=arguments.jobs)
+
+
+def _parameters(text: str) -> dict[str, Any]:
+    """`timeout_min=60,slurm_partition=cpu`."""
+    pairs = [item.partition("=") for item in text.split(",") if item]
+    for key, equals, _ in pairs:
+        if not equals or not key:
+            raise InputError(f"--slurm: must be KEY=VALUE, separated by commas (got {text!r})")
+    return {key.strip(): int(value) if value.isdecimal() else value for key, _, value in pairs}
+
+
+def _print_summary(name: str, path: Path, summary: "Summary") -> None:
+    before, after = summary.before, summary.after
+    print(f"{name}: {after.total} jobs: {_told(after)}; {before.done} were done before")
+    print(f"results are in {path}")
+    if summary.outdated:
+        note(f"{summary.outdated} had been done by another version of this program, whose answers are not used")
+    if after.failed:
+        note(f"{after.failed} failed (see `sweep status {path}`); --retry-failed tries them again")
+    if after.open:
+        note(f"{after.open} are being solved by another sweep on {path}")
+
+
+def _told(tally: "Tally") -> str:
+    """`12 done (1 without a mapping), 3 failed, 2 open`."""
+    unmapped = f" ({tally.unmapped} without a mapping)" if tally.unmapped else ""
+    return f"{tally.done} done{unmapped}, {tally.failed} failed, {tally.open} open"
+
+
+def _verdict(tally: "Tally") -> int:
+    """The exit code."""
+    if tally.wrong:
+        return DISAGREEMENT
+    return NO_MAPPING if tally.failed or tally.unmapped else OK
+
+
+# --- status, export, merge -------------------------------------------------------------------------------------------
+
+
+def print_status(arguments: argparse.Namespace) -> int:
+    """`status`: plans, how far they are, what has failed and why."""
+    with _store_to_read(arguments.store) as store:
+        for (plan,) in store.query("SELECT DISTINCT plan FROM points ORDER BY plan"):
+            keys = [key for (key,) in store.query("SELECT DISTINCT job FROM uses WHERE plan = ?", plan)]
+            (points,) = store.query("SELECT count(*) FROM points WHERE plan = ?", plan)[0]
+            print(f"{plan}: {points} points, {len(keys)} jobs: {_told(store.tally(keys))}")
+        _print_times(store)
+        _print_failures(store)
+    return OK
+
+
+def _print_times(store: "Store") -> None:
+    """How long jobs take, what runs now, and what is there besides the plans."""
+    done, mean, worst = store.query("SELECT count(*), avg(seconds), max(gap) FROM jobs WHERE state = 'done'")[0]
+    if done:
+        print(f"{done} done in the store: {mean:.1f} s each, the worst gap {100 * (worst or 0):.3g} %")
+    running = len(store.running())
+    if running:
+        print(f"{running} being solved now")
+    unused = store.query("SELECT count(*) FROM jobs WHERE state = 'done' AND key NOT IN (SELECT job FROM uses)")[0][0]
+    if unused:
+        print(f"{unused} done for no plan of now: for points that are gone, or by another version of this program")
+
+
+def _print_failures(store: "Store") -> None:
+    """Reasons with how often they occur, and where."""
+    rows = store.query(
+        "SELECT reason, count(DISTINCT key), min(layer || ' on ' || arch || ' for ' || objective) FROM results"
+        " WHERE state = 'failed' GROUP BY reason ORDER BY 2 DESC, 1"
+    )
+    for reason, count, example in rows[:_FAILURES_SHOWN]:
+        print(f"failed: {count} x {reason} ({example}{', ...' if count > 1 else ''})")
+    if len(rows) > _FAILURES_SHOWN:
+        print(f"failed: for {len(rows) - _FAILURES_SHOWN} more reasons (column `reason` of the export)")
+
+
+def export_store(arguments: argparse.Namespace) -> int:
+    """`export`."""
+    from cpsat_pim.sweep import export
+
+    rows = {"layer": export.layer_rows, "network": export.network_rows}[arguments.by]
+    with _store_to_read(arguments.store) as store:
+        if arguments.to == "-":
+            export.write_csv(rows(store), sys.stdout)
+            return OK
+        written(arguments.to, lambda path: _write_export(store, rows, path))
+    return OK
+
+
+def _write_export(store: "Store", rows: "Callable[[Store], list[Row]]", to: str) -> None:
+    """The kind of export that a name asks for."""
+    from cpsat_pim.sweep import export
+
+    if to.endswith("/") or Path(to).is_dir():
+        for path in export.write_documents(store, Path(to)):
+            print(path)
+    elif to.endswith(".csv"):
+        export.write_csv_file(rows(store), Path(to))
+    elif to.endswith(".parquet"):
+        export.write_parquet_file(rows(store), Path(to))
+    else:
+        raise InputError(f"{to}: must end in .csv, .parquet or /")
+
+
+def merge_stores(arguments: argparse.Namespace) -> int:
+    """`merge`."""
+    from cpsat_pim.sweep.store import Store
+
+    with Store(arguments.store) as store:
+        for other in arguments.others:
+            store.merge(other)
+            print(f"{other}: merged into {arguments.store}")
+    return OK
+
+
+def _store_to_read(named: str) -> "Store":
+    """A store, or that of a plan."""
+    from cpsat_pim.reading import SUFFIXES
+    from cpsat_pim.sweep.store import Store
+
+    path = Path(named)
+    return Store(path.with_suffix(".sqlite") if named.endswith(SUFFIXES) else path, readonly=True)
+
+
+_COMMANDS = {
+    "run": ("solve what is open of a plan (`sweep PLAN` is short for it)", run_plan, _add_run),
+    "status": ("tell what is done, open and failed in a store", print_status, _add_status),
+    "export": ("write a store's results as CSV, Parquet or results files", export_store, _add_export),
+    "merge": ("take the results of other stores into one", merge_stores, _add_merge),
+}

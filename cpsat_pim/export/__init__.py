@@ -1,0 +1,1 @@
+"""Mappings for other tools: DRAM traces for cycle-accurate simulators, YAML for Timeloop (docs/export.md)."""

@@ -1,0 +1,143 @@
+"""The DRAM accesses of a mapping as a trace file for Ramulator 2 or DRAMsim3 (docs/export.md)."""
+
+import itertools
+from collections.abc import Callable
+from typing import TextIO
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.dims import Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.validate import not_negative, positive
+from cpsat_pim.verify import stream_columns
+from cpsat_pim.workload import ConvWorkload
+from tracesim.stream import ADDRESS, IS_WRITE, TENSOR
+
+Ints = NDArray[np.int64]
+
+#: Simulators read an address into a signed 64-bit integer.
+ADDRESS_BITS = 63
+
+#: Rows of a bank: those of the configurations in docs/export.md.
+DEFAULT_ROW_BITS = 16
+
+#: Cycles from one access to the next: more than any access takes alone, so that none overtakes another.
+DEFAULT_GAP = 128
+
+
+@frozen(kw_only=True)
+class AddressMap:
+    """Where a tensor's bytes lie: an address is `bank | row | column | byte`, most significant field first.
+
+    Row r of tensor t (I, W, O = 0, 1, 2) is row `r div banks` of bank `t * banks + r mod banks`; `banks` are those of
+    one tensor. `row_bits` are given, the other fields are as wide as their largest value needs.
+
+    Raises:
+        ValueError: a figure is not positive, or an address would have more than 63 bits.
+    """
+
+    banks: int = field(validator=positive)
+    row_bytes: int = field(validator=positive)
+    column_bytes: int = field(validator=positive)
+    row_bits: int = field(validator=not_negative)
+
+    def __attrs_post_init__(self) -> None:
+        bits = self.bank_bits + self.row_bits + self.column_bits + self.byte_bits
+        if bits > ADDRESS_BITS:
+            raise ValueError(f"AddressMap.row_bits: an address may have {ADDRESS_BITS} bits (got {bits})")
+
+    @classmethod
+    def of(cls, arch: PIMArchitecture, row_bits: int) -> "AddressMap":
+        """The map of a machine."""
+        return cls(banks=arch.banks, row_bytes=arch.row_bytes, column_bytes=arch.column_bytes, row_bits=row_bits)
+
+    @property
+    def bank_bits(self) -> int:
+        """Bits of the bank: three tensors' banks."""
+        return _bits(len(Tensor) * self.banks)
+
+    @property
+    def column_bits(self) -> int:
+        """Bits of the column in a row."""
+        return _bits(self.row_bytes // self.column_bytes)
+
+    @property
+    def byte_bits(self) -> int:
+        """Bits of the byte in a column; all 0 in a trace."""
+        return _bits(self.column_bytes)
+
+    def addresses(self, tensor: Ints, address: Ints) -> Ints:
+        """The physical addresses of columns, given by their first bytes' addresses in their tensors."""
+        row, byte = np.divmod(address, self.row_bytes)
+        row, bank = np.divmod(row, self.banks)
+        place = (tensor * self.banks + bank) << self.row_bits | row
+        physical: Ints = (place << self.column_bits | byte // self.column_bytes) << self.byte_bits
+        return physical
+
+    def __str__(self) -> str:
+        """The fields with their widths."""
+        return (
+            f"bank {self.bank_bits} | row {self.row_bits} | column {self.column_bits} | byte {self.byte_bits} bits, "
+            f"I W O in {self.banks} bank{'s' if self.banks > 1 else ''} each from bank 0"
+        )
+
+
+def _bits(count: int) -> int:
+    """Bits that number so many things."""
+    return (count - 1).bit_length()
+
+
+# --- Lines -----------------------------------------------------------------------------------------------------------
+
+
+def _ramulator2(address: int, is_write: int, cycle: int) -> str:
+    """Ramulator 2's LoadStoreTrace: `LD|ST address`; it has no times."""
+    return f"{'ST' if is_write else 'LD'} {address:#x}\n"
+
+
+def _dramsim3(address: int, is_write: int, cycle: int) -> str:
+    """DRAMsim3's trace: `address READ|WRITE cycle`."""
+    return f"{address:#x} {'WRITE' if is_write else 'READ'} {cycle}\n"
+
+
+#: The formats: the line of an access, given its address, whether it is a write, and the cycle it is made in.
+FORMATS: dict[str, Callable[[int, int, int], str]] = {"ramulator2": _ramulator2, "dramsim3": _dramsim3}
+
+
+def write_trace(
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    mapping: Mapping,
+    style: str,
+    file: TextIO,
+    *,
+    row_bits: int = DEFAULT_ROW_BITS,
+    gap: int = DEFAULT_GAP,
+) -> AddressMap:
+    """Write a line for every column access in order, `gap` cycles apart, without ever holding them all.
+
+    Raises:
+        ValueError: the rows of a tensor do not fit `row_bits`.
+        OSError: the file cannot be written.
+    """
+    addresses, stream = AddressMap.of(arch, row_bits), stream_columns(layer, arch, mapping)
+    _check_rows_fit(stream.rows.tolist(), addresses)
+    cycles = itertools.count(0, gap)
+    for accesses in stream.bufferfuls:
+        places = addresses.addresses(accesses[:, TENSOR], accesses[:, ADDRESS])
+        file.writelines(map(FORMATS[style], places.tolist(), accesses[:, IS_WRITE].tolist(), cycles))
+    return addresses
+
+
+def _check_rows_fit(rows: list[int], addresses: AddressMap) -> None:
+    """A bank has 2^row_bits rows."""
+    for tensor in Tensor:
+        needed = _bits(-(-rows[tensor] // addresses.banks))
+        if needed > addresses.row_bits:
+            raise ValueError(
+                f"--row-bits: {tensor.name} takes {rows[tensor]} rows in {addresses.banks} banks, which needs {needed} "
+                f"(got {addresses.row_bits})"
+            )

@@ -1,0 +1,27 @@
+"""Dimensions that a model leaves open, and the sizes that the user binds them to."""
+
+from collections.abc import Collection, Mapping
+
+
+def check_bound(bind: Mapping[str, int], *namings: Collection[str]) -> None:
+    """Every open dim is bound by one of its names, and nothing else is.
+
+    Args:
+        bind: sizes by name.
+        namings: the names of each open dim.
+
+    Raises:
+        ValueError: a dim is left open, or a name is that of none.
+    """
+    known = [name for names in namings for name in names]
+    for name in bind:
+        if name not in known:
+            raise ValueError(f"no open dim is named {name!r}, {_listed(namings)}")
+    still_open = [names for names in namings if not set(names) & bind.keys()]
+    if still_open:
+        options = " ".join(f"--bind {next(iter(names))}=..." for names in still_open)
+        raise ValueError(f"has open dims, bind them: {options}")
+
+
+def _listed(namings: Collection[Collection[str]]) -> str:
+    return f"there are {', '.join(' or '.join(names) for names in namings)}" if namings else "all sizes are given"

@@ -1,0 +1,192 @@
+"""A network under construction: products become layers, everything else only passes on where its data come from.
+
+A tensor's `Parts` say that. It is one part, the layers that are summed in it, or several, side by side, after a
+concatenation; none if it is a constant. In another sum a part is named by its end, the layer at the end of the longest
+path, and by those of its layers that would not be before the sum otherwise: so a residual stream is named by the block
+that finished it last, and the lists stay short in deep networks without losing an order.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from attrs import evolve, field, frozen
+
+from cpsat_pim.importers.products import (
+    Shape,
+    Unmappable,
+    convolution,
+    einstein_sum,
+    matrix_product,
+    transposed,
+    transposed_convolution,
+)
+from cpsat_pim.validate import as_tuple
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import INPUT, Network, NetworkNode
+
+Parts = tuple[tuple[str, ...], ...]
+
+_T = TypeVar("_T")
+
+#: What is fed to the network.
+FED: Parts = ((INPUT,),)
+
+
+@frozen
+class Operand:
+    """A tensor as a product sees it."""
+
+    shape: Shape = field(converter=as_tuple)
+    parts: Parts
+
+
+@frozen
+class LeftOut:
+    """An operator that is no layer although it computes: its kind, with the reason if only some of the kind are."""
+
+    kind: str
+    name: str
+
+
+class NetworkBuilder:
+    """Takes a model's operators in execution order; each method returns the parts of the operator's result."""
+
+    def __init__(self) -> None:
+        self.left_out: list[LeftOut] = []
+        self._layers: list[NetworkNode] = []
+        self._before: dict[str, frozenset[str]] = {INPUT: frozenset()}
+        self._depth = {INPUT: 0}
+
+    def network(self, name: str) -> Network:
+        """What was built.
+
+        Raises:
+            ValueError: no operator was a layer.
+        """
+        if not self._layers:
+            raise ValueError("holds no convolution or matrix product")
+        return Network(name=name, layers=self._layers)
+
+    # Products
+
+    def convolution(
+        self, name: str, data: Operand, weight: Operand, out: Shape, groups: int, stride: Sequence[int],
+        dilation: Sequence[int],
+    ) -> Parts:  # fmt: skip
+        """A convolution."""
+        shape = convolution(data.shape, weight.shape, out, groups, stride, dilation)
+        return self._layer(name, shape, data.parts, weight.parts)
+
+    def transposed_convolution(
+        self, name: str, data: Operand, weight: Operand, out: Shape, groups: int, stride: Sequence[int],
+        dilation: Sequence[int], padding: Sequence[int],
+    ) -> Parts:  # fmt: skip
+        """A transposed convolution: one layer that occurs as often as it has phases, or one for each kind of phase."""
+        phases = transposed_convolution(data.shape, weight.shape, out, groups, stride, dilation, padding)
+        names = [name] if len(phases) == 1 else [f"{name}.phase{index}" for index in range(len(phases))]
+        return self.concatenate(
+            self._layer(own, phase, data.parts, weight.parts, count)
+            for own, (phase, count) in zip(names, phases.items(), strict=True)
+        )
+
+    def matmul(self, name: str, left: Operand, right: Operand) -> Parts:
+        """A matrix product; W is the right operand, or the left one if that is the constant."""
+        if not left.parts and right.parts:
+            shape = matrix_product(transposed(right.shape), transposed(left.shape))
+            return self._layer(name, shape, right.parts, left.parts)
+        return self._layer(name, matrix_product(left.shape, right.shape), left.parts, right.parts)
+
+    def einsum(self, name: str, equation: str, operands: Sequence[Operand]) -> Parts:
+        """An Einstein sum of two operands; of one it moves and adds only.
+
+        Raises:
+            Unmappable: it has more, or is no batched matrix product.
+        """
+        if len(operands) > 2:
+            raise Unmappable(f"{len(operands)} operands")
+        if len(operands) == 1:
+            return operands[0].parts
+        left, right = operands
+        shape = einstein_sum(equation, left.shape, right.shape)
+        if not left.parts and right.parts:
+            left, right, shape = right, left, evolve(shape, P=shape.K, K=shape.P)
+        return self._layer(name, shape, left.parts, right.parts)
+
+    def attention(self, name: str, query: Operand, key: Operand, value: Operand, *others: Parts) -> Parts:
+        """Scores and context of [..., heads, rows, channels]; several query heads may share one of the others.
+
+        Raises:
+            Unmappable: it is not as many for each of the others.
+        """
+        *batch, heads, rows, channels = query.shape
+        shared = key.shape[-3]
+        if heads % shared:
+            raise Unmappable(f"{heads} query heads on {shared} others")
+        query = Operand((*batch, shared, heads // shared, rows, channels), query.parts)
+        key, value = (Operand((*o.shape[:-2], 1, *o.shape[-2:]), o.parts) for o in (key, value))
+        scores = self.matmul(f"{name}.scores", query, Operand(transposed(key.shape), key.parts))
+        shape = (*batch, shared, heads // shared, rows, value.shape[-2])
+        return self.matmul(f"{name}.context", Operand(shape, self.merge(scores, *others)), value)
+
+    # Everything else
+
+    def merge(self, *operands: Parts) -> Parts:
+        """An element-wise operator: what comes from one operand alone keeps its parts, else all become one."""
+        different = [*dict.fromkeys(parts for parts in operands if parts)]
+        if len(different) <= 1:
+            return different[0] if different else ()
+        ends = [self._end(part) for parts in different for part in parts]
+        before = frozenset().union(*(self._before[end] for end in ends))
+        named = (name for parts in different for part in parts for name in part)
+        return (_unique(name for name in named if name in ends or name not in before),)
+
+    def concatenate(self, operands: Iterable[Parts]) -> Parts:
+        """Operands side by side."""
+        return _unique(part for parts in operands for part in parts)
+
+    def leave_out(self, kind: str, name: str, *operands: Parts) -> Parts:
+        """Pass an operator by that computes but is no layer; of constants alone it is computed beforehand."""
+        if any(operands):
+            self.left_out.append(LeftOut(kind, _spelled(name)))
+        return self.merge(*operands)
+
+    # Layers
+
+    def _layer(self, name: str, shape: ConvWorkload, data: Parts, weight: Parts, count: int = 1) -> Parts:
+        """Add a layer; a product of constants is none, it is computed beforehand."""
+        if not data and not weight:
+            return ()
+        name = self._fresh(name)
+        after = self._after(data, weight)
+        node = NetworkNode(name=name, count=count, after=after, workload=evolve(shape, name=name), weights=not weight)
+        self._layers.append(node)
+        self._before[name] = frozenset(after).union(*(self._before[other] for other in after))
+        self._depth[name] = 1 + max(self._depth[other] for other in after)
+        return ((name,),)
+
+    def _after(self, *operands: Parts) -> tuple[str, ...]:
+        """The layers in the operands, the ends of I's parts first, then those of W's."""
+        parts = [part for operand in operands for part in operand]
+        return _unique([*(self._end(part) for part in parts), *(name for part in parts for name in part)])
+
+    def _end(self, part: tuple[str, ...]) -> str:
+        """The layer of a sum that ends the longest path."""
+        return max(part, key=self._depth.__getitem__)
+
+    def _fresh(self, name: str) -> str:
+        """A name that no layer has."""
+        name = _spelled(name)
+        taken, number = name, 2
+        while taken in self._depth:
+            taken, number = f"{name}_{number}", number + 1
+        return taken
+
+
+def _spelled(name: str) -> str:
+    """A name without the commas and spaces that separate names on the command line."""
+    return re.sub(r"[,\s]+", "_", name) or "layer"
+
+
+def _unique(items: Iterable[_T]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys(items))

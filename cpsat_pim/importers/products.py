@@ -1,0 +1,147 @@
+"""Products as layers: convolutions of either direction, matrix products with broadcasting, and Einstein sums.
+
+Axes are those of ONNX and torch: data [batch, channels, height, width], weights [out, in per group, height, width] and,
+if transposed, [in, out per group, height, width]; without a height in one dimension.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from cpsat_pim.workload import ConvWorkload
+
+Shape = tuple[int, ...]
+
+
+class Unmappable(Exception):
+    """A product that is no layer; the message says of which kind."""
+
+
+def convolution(
+    data: Shape, weight: Shape, out: Shape, groups: int, stride: Sequence[int], dilation: Sequence[int]
+) -> ConvWorkload:
+    """A convolution; its padding shows in the output's extents alone.
+
+    Raises:
+        Unmappable: it runs along three axes.
+        ValueError: data and weights differ in their channels.
+    """
+    axes = len(weight) - 2
+    _check_channels(data[-axes - 1], weight[1] * groups)
+    (R, S), (P, Q) = _plane(weight[2:]), _plane(out[-axes:])
+    C, K, N = weight[1], weight[0] // groups, math.prod(out[: -axes - 1])
+    strides, dilations = _plane(stride), _plane(dilation)
+    return ConvWorkload(R=R, S=S, P=P, Q=Q, C=C, K=K, N=N, G=groups, stride=strides, dilation=dilations)
+
+
+def transposed_convolution(
+    data: Shape,
+    weight: Shape,
+    out: Shape,
+    groups: int,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+) -> Counter[ConvWorkload]:
+    """The ordinary convolutions that a transposed one consists of, and how often each occurs.
+
+    Output positions that are equal modulo the stride see the same taps of the kernel, each at distances of the input:
+    one convolution of stride 1. No product with an inserted zero is counted.
+
+    Raises:
+        Unmappable: it runs along three axes.
+        ValueError: data and weights differ in their channels.
+    """
+    axes = len(weight) - 2
+    _check_channels(data[-axes - 1], weight[0])
+    sizes = [_plane(values) for values in (weight[2:], out[-axes:], stride, dilation)]
+    columns, rows = (_phases(*values) for values in zip(*sizes, _plane(padding, 0), strict=True))
+    C, K, N = weight[0] // groups, weight[1], math.prod(out[: -axes - 1])
+    steps = tuple(d // math.gcd(d, s) for s, d in zip(*sizes[2:], strict=True))
+    return Counter(
+        {
+            ConvWorkload(R=R, S=S, P=P, Q=Q, C=C, K=K, N=N, G=groups, dilation=steps): across * down
+            for (R, P), across in columns.items()
+            for (S, Q), down in rows.items()
+        }
+    )
+
+
+def _check_channels(given: int, taken: int) -> None:
+    """Weights take the channels that the data have."""
+    if given != taken:
+        raise ValueError(f"the data have {given} channels, the weights take {taken}")
+
+
+def _phases(kernel: int, extent: int, stride: int, dilation: int, padding: int) -> Counter[tuple[int, int]]:
+    """How many of the phases modulo the stride have (taps, output positions); those without taps compute nothing."""
+    taps = Counter(tap * dilation % stride for tap in range(kernel))
+    positions = Counter((position + padding) % stride for position in range(extent))
+    return Counter((taps[phase], positions[phase]) for phase in taps if positions[phase])
+
+
+def matrix_product(left: Shape, right: Shape) -> ConvWorkload:
+    """[..., P, C] x [..., C, K], or a vector in place of either.
+
+    A batch axis of both is G, one of the left alone is N, and one of the right alone widens K.
+    """
+    left, right = left if len(left) > 1 else (1, *left), right if len(right) > 1 else (*right, 1)
+    batch = {"N": 1, "K": right[-1], "G": 1}
+    for ours, theirs in zip_longest(reversed(left[:-2]), reversed(right[:-2]), fillvalue=1):
+        batch["N" if theirs == 1 else "K" if ours == 1 else "G"] *= max(ours, theirs)
+    return ConvWorkload(P=left[-2], C=left[-1], N=batch["N"], K=batch["K"], G=batch["G"])
+
+
+def transposed(shape: Shape) -> Shape:
+    """A matrix turned over; a vector as it is."""
+    return (*shape[:-2], *reversed(shape[-2:]))
+
+
+def einstein_sum(equation: str, left: Shape, right: Shape) -> ConvWorkload:
+    """A sum such as `bqd,bkd->bqk`: axes of both are C if summed, else G; those of one alone are P or K.
+
+    Raises:
+        Unmappable: an axis is repeated within an operand, or summed in one operand alone.
+    """
+    terms, _, out = equation.replace(" ", "").partition("->")
+    ours, theirs = (_sized(term, shape) for term, shape in zip(terms.split(","), (left, right), strict=True))
+    kept = set(out.replace("...", _ELLIPSIS)) if "->" in equation else _implicit(terms)
+    both = ours.keys() & theirs.keys()
+    if not (ours.keys() ^ theirs.keys()) <= kept:
+        raise Unmappable("an axis of one operand alone is summed")
+    return ConvWorkload(
+        G=_product(ours, both & kept),
+        C=_product(ours, both - kept),
+        P=_product(ours, ours.keys() - both),
+        K=_product(theirs, theirs.keys() - both),
+    )
+
+
+#: The axes of an ellipsis, the last of them last.
+_ELLIPSIS = "0123456789"
+
+
+def _sized(term: str, shape: Shape) -> dict[str, int]:
+    """Axes longer than 1, which alone count, by letter."""
+    spelled = term.replace("...", _ELLIPSIS[len(_ELLIPSIS) - len(shape) + len(term.replace("...", "")) :])
+    if len(set(spelled)) < len(spelled):
+        raise Unmappable("an axis is repeated")
+    return {letter: size for letter, size in zip(spelled, shape, strict=True) if size > 1}
+
+
+def _implicit(terms: str) -> set[str]:
+    """The axes of the output if the equation names none: those that occur once, and the ellipsis."""
+    return {letter for letter, times in Counter(terms).items() if times == 1} | set(_ELLIPSIS)
+
+
+def _product(sizes: dict[str, int], letters: Iterable[str]) -> int:
+    return math.prod(sizes[letter] for letter in letters)
+
+
+def _plane(sizes: Sequence[int], absent: int = 1) -> tuple[int, int]:
+    """(height, width) or (width,) as (width, height)."""
+    if len(sizes) > 2:
+        raise Unmappable(f"{len(sizes)}-D")
+    width, height = [*reversed(sizes), absent][:2]
+    return width, height

@@ -1,0 +1,327 @@
+"""PyTorch models: exported programs (.pt2), and modules from a Python function, exported here on the meta device.
+
+What is followed is a functional graph of core ATen operators, in which nothing is written in place, and of the products
+as the model has them. Parameters need no data.
+"""
+
+import importlib
+import inspect
+import io
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from cpsat_pim.importers.binding import check_bound
+from cpsat_pim.importers.builder import FED, NetworkBuilder, Operand, Parts
+from cpsat_pim.importers.products import Shape, Unmappable, transposed
+
+_CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution")
+_TRANSPOSED_CONVOLUTIONS = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+_ATTENTION = "scaled_dot_product_attention"
+
+#: What the operands of a matrix product are called.
+_OPERANDS = {
+    "addmm": ("mat1", "mat2"), "addmv": ("mat", "vec"), "baddbmm": ("batch1", "batch2"), "bmm": ("self", "mat2"),
+    "dot": ("self", "tensor"), "linear": ("input", "weight"), "matmul": ("self", "other"), "mm": ("self", "mat2"),
+    "mv": ("self", "vec"), "vdot": ("self", "other"),
+}  # fmt: skip
+
+#: Products that this program does not map: kept whole, to be listed as what they are.
+_UNMAPPED = ("bilinear", "gru", "lstm", "rnn_relu", "rnn_tanh")
+
+#: Operators that must not be decomposed: some would end as sums of element-wise products, and be lost.
+_KEPT = (*_CONVOLUTIONS, *_TRANSPOSED_CONVOLUTIONS, *_OPERANDS, "einsum", _ATTENTION, *_UNMAPPED)
+
+#: Operators whose result holds no data of the network's input.
+_WITHOUT_DATA = {
+    "arange", "empty", "empty_like", "empty_strided", "fill", "full", "full_like", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "randperm", "scalar_tensor",
+}  # fmt: skip
+
+#: Tags of the operators that compute on each element alone or reduce them, and of those that move them.
+_PASSING_TAGS = {torch.Tag.pointwise, torch.Tag.reduction, torch.Tag.view_copy}
+
+_OTHER_PASSING = """
+_adaptive_avg_pool2d _adaptive_avg_pool3d _embedding_bag _fused_rms_norm _log_softmax _native_batch_norm_legit
+_native_batch_norm_legit_functional _native_batch_norm_legit_no_training _safe_softmax _softmax _to_copy _unsafe_view
+_upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d adaptive_avg_pool1d
+adaptive_max_pool2d avg_pool1d avg_pool2d avg_pool3d bucketize col2im constant_pad_nd copy cummax cumprod cumsum
+embedding flip gather im2col index index_add index_copy index_put index_select masked_scatter max_pool2d
+max_pool2d_with_indices max_pool3d_with_indices native_batch_norm native_dropout native_group_norm native_layer_norm
+nonzero reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d
+replication_pad3d scatter scatter_add scatter_reduce searchsorted select_scatter sort topk tril triu upsample_bicubic2d
+upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
+"""
+
+#: Core operators without such a tag that are no products.
+_PASSING = frozenset(_OTHER_PASSING.split())
+
+
+def trace_program(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
+    """Hand the operators of an exported program to the builder.
+
+    Raises:
+        ValueError: the file is unreadable, or a dim is open.
+    """
+    if not os.path.isfile(path):
+        raise ValueError("cannot be read: No such file or directory")
+    with _quietly(), _complaining("is not a program that torch.export saved, or is damaged"):
+        program = torch.export.load(path)
+    _follow(program, bind, builder)
+
+
+def trace_function(name: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
+    """Call `module:function`, export what it returns, a module and its example inputs, and hand it to the builder.
+
+    The function gets what is bound as keyword arguments. It is called for the meta device: parameters take no memory.
+
+    Raises:
+        ValueError: it cannot be found, called or exported, or returns something else.
+    """
+    build = _function(*name.split(":"))
+    _check_arguments(build, bind)
+    with _complaining("failed"), torch.device("meta"):
+        built = build(**bind)
+    if not (isinstance(built, tuple) and len(built) == 2 and isinstance(built[0], torch.nn.Module)):
+        raise ValueError("must return a torch.nn.Module and a tuple of its inputs")
+    module, inputs = built
+    with _quietly(), _complaining("cannot be exported"):
+        program = torch.export.export(module.eval(), inputs if isinstance(inputs, tuple) else (inputs,))
+    _follow(program, {}, builder)
+
+
+# --- The program -----------------------------------------------------------------------------------------------------
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module that is installed, or in the working directory."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        with _complaining("cannot be imported"):
+            found = getattr(importlib.import_module(module), name)
+    finally:
+        sys.path.remove(os.getcwd())
+    if not callable(found):
+        raise ValueError("is not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _check_arguments(build: Callable[..., Any], bind: Mapping[str, int]) -> None:
+    """What is bound are the function's arguments."""
+    try:
+        inspect.signature(build).bind(**bind)
+    except TypeError as error:
+        raise ValueError(f"--bind must give the function's arguments: {error}") from error
+
+
+@contextmanager
+def _complaining(problem: str) -> Iterator[None]:
+    """Whatever goes wrong in PyTorch or in the user's code becomes one line; what they print goes to stderr."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), "")
+        raise ValueError(f"{problem}: {type(error).__name__}: {reason}") from error
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the warnings, tracebacks and graphs that PyTorch prints beside what it raises."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(action="ignore"), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+def _follow(program: torch.export.ExportedProgram, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
+    """Every operator of a program, in its order."""
+    with _quietly(), _complaining("cannot be decomposed"):
+        program = program.run_decompositions(_decompositions())
+    trace = _Trace(program, bind, builder)
+    for node in program.graph.nodes:
+        trace.follow(node)
+
+
+def _decompositions() -> dict[Any, Any]:
+    """PyTorch's rules down to the core operators, products excepted."""
+    rules = torch.export.default_decompositions()
+    for name in _KEPT:
+        packet = getattr(torch.ops.aten, name)
+        for overload in packet.overloads():
+            if (operator := getattr(packet, overload)) in rules:
+                rules.pop(operator)
+    return rules  # type: ignore[no-any-return]
+
+
+# --- Operators -------------------------------------------------------------------------------------------------------
+
+
+class _Trace:
+    """Follows the tensors' parts through the graph; their shapes are in it."""
+
+    def __init__(self, program: torch.export.ExportedProgram, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
+        signature = program.graph_signature
+        self._names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+        self._fed = set(signature.user_inputs)
+        self._builder = builder
+        symbols = self._symbols(program)
+        check_bound(bind, *symbols.values())
+        self._bound = {symbol: bind[name] for symbol, names in symbols.items() for name in names if name in bind}
+        self._parts: dict[Node, Parts] = {}
+
+    def follow(self, node: Node) -> None:
+        """One node.
+
+        Raises:
+            ValueError: the shape of a product cannot be a layer's; the message begins with the node's name.
+        """
+        try:
+            self._parts[node] = self._result(node)
+        except ValueError as error:
+            raise ValueError(f"{node.name}: {error}") from error
+
+    def _result(self, node: Node) -> Parts:
+        """The parts of a node's result; none of anything but tensors."""
+        if node.op != "call_function" or not _holds_tensors(node.meta.get("val")):
+            return FED if node.name in self._fed else ()
+        read = [self._parts[other] for other in node.all_input_nodes]
+        operator = node.target
+        if not isinstance(operator, torch._ops.OpOverload):
+            passing = operator.__name__ == "getitem"
+            return self._builder.merge(*read) if passing else self._builder.leave_out(str(operator), node.name, *read)
+        kind = operator._schema.name.removeprefix("aten::")
+        if kind in _WITHOUT_DATA:
+            return ()
+        if kind == "cat":
+            return self._builder.concatenate(read)
+        if kind in _PASSING or operator.is_view or _PASSING_TAGS & set(operator.tags):
+            return self._builder.merge(*read)
+        return self._product(kind, node, read)
+
+    def _product(self, kind: str, node: Node, read: list[Parts]) -> Parts:
+        """The parts of a product's result, those of a bias or mask included; left out if it is no layer."""
+        given = _arguments(node)
+        try:
+            if kind in (*_CONVOLUTIONS, *_TRANSPOSED_CONVOLUTIONS):
+                return self._convolution(kind, node, given)
+            if kind in _OPERANDS:
+                return self._matmul(kind, node, given)
+            if kind == "einsum":
+                operands = [self._operand(tensor) for tensor in given["tensors"]]
+                return self._builder.einsum(self._name(node, kind), given["equation"], operands)
+            if kind.lstrip("_").startswith("scaled_dot_product"):
+                return self._attention(node, given)
+        except Unmappable as reason:
+            kind = f"{kind} ({reason})"
+        return self._builder.leave_out(kind, self._name(node, kind.partition(" ")[0]), *read)
+
+    def _convolution(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
+        data, weight = self._operand(given["input"]), self._operand(given["weight"])
+        axes = len(weight.shape) - 2
+        stride, dilation = _each(given["stride"], axes), _each(given["dilation"], axes)
+        build: Callable[..., Parts] = self._builder.convolution
+        if kind in _TRANSPOSED_CONVOLUTIONS or given.get("transposed"):
+            build = partial(self._builder.transposed_convolution, padding=_each(given["padding"], axes))
+        result = build(
+            self._name(node, kind, given["weight"]),
+            *(data, weight, self._shape(node)),
+            groups=given["groups"],
+            stride=stride,
+            dilation=dilation,
+        )
+        return self._with_others(result, node, given["input"], given["weight"])
+
+    def _matmul(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
+        left, right = (given[name] for name in _OPERANDS[kind])
+        weight = self._operand(right)
+        if kind == "linear":
+            weight = Operand(transposed(weight.shape), weight.parts)
+        result = self._builder.matmul(self._name(node, kind, left, right), self._operand(left), weight)
+        return self._with_others(result, node, left, right)
+
+    def _attention(self, node: Node, given: dict[str, Any]) -> Parts:
+        """Whatever else it reads is a mask."""
+        tensors = [given[name] for name in ("query", "key", "value")]
+        query, key, value = (self._operand(tensor) for tensor in tensors)
+        if len(query.shape) < 3 or len(key.shape) < 3:
+            raise Unmappable("without a batch")
+        masks = [self._parts[other] for other in node.all_input_nodes if other not in tensors]
+        return self._builder.attention(self._path(node) or node.name, query, key, value, *masks)
+
+    def _with_others(self, result: Parts, node: Node, *operands: Node) -> Parts:
+        """A product to which all is added that is not its operand."""
+        return self._builder.merge(result, *(self._parts[o] for o in node.all_input_nodes if o not in operands))
+
+    def _operand(self, node: Node) -> Operand:
+        return Operand(self._shape(node), self._parts[node])
+
+    # Names
+
+    def _name(self, node: Node, kind: str, *operands: Node) -> str:
+        """That of the parameter in it, without its `weight`; else that of the module and the operator."""
+        for operand in operands:
+            if not self._parts[operand] and (parameter := self._names.get(_origin(operand).name)):
+                return str(parameter).removesuffix("weight").rstrip("._") or str(parameter)
+        return ".".join(filter(None, (self._path(node), kind)))
+
+    def _path(self, node: Node) -> str:
+        """The module whose code the operator is from."""
+        modules = list((node.meta.get("nn_module_stack") or {}).values())
+        return str(modules[-1][0]) if modules else ""
+
+    # Shapes
+
+    def _shape(self, node: Node) -> Shape:
+        """A tensor's sizes, open dims replaced by what they are bound to."""
+        return tuple(self._size(size) for size in node.meta["val"].shape)
+
+    def _size(self, size: Any) -> int:
+        return size if isinstance(size, int) else int(size.node.expr.subs(self._bound))
+
+    def _symbols(self, program: torch.export.ExportedProgram) -> dict[Any, list[str]]:
+        """The open dims of what is fed, each with its names: `tensor.axis` and its symbol."""
+        names: dict[Any, list[str]] = {}
+        fed = [node for node in program.graph.nodes if node.name in self._fed and _holds_tensors(node.meta["val"])]
+        for node in fed:
+            for axis, size in enumerate(node.meta["val"].shape):
+                for symbol in () if isinstance(size, int) else size.node.expr.free_symbols:
+                    known = names.setdefault(symbol, [])
+                    known += [f"{node.name}.{axis}"] if size.node.expr == symbol else []
+        return {symbol: [*known, str(symbol)] for symbol, known in names.items()}
+
+
+def _arguments(node: Node) -> dict[str, Any]:
+    """What an operator is given, by name, with its defaults."""
+    declared = node.target._schema.arguments
+    given: dict[str, Any] = {argument.name: argument.default_value for argument in declared}
+    return {**given, **dict(zip(given, node.args, strict=False)), **node.kwargs}
+
+
+def _each(value: Any, axes: int) -> list[int]:
+    """A setting for each axis, of which PyTorch may store one for all."""
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    return values * axes if len(values) == 1 else values
+
+
+def _origin(node: Node) -> Node:
+    """What a constant was made from."""
+    while node.op == "call_function" and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _holds_tensors(value: Any) -> bool:
+    values = value if isinstance(value, list | tuple) else (value,)
+    return any(isinstance(item, torch.Tensor) for item in values)

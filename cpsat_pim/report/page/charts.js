@@ -1,0 +1,218 @@
+// Charts, each a function from data to traces and layout; colours come from the style sheet, so that both themes have their own.
+
+const colour = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+// What is written on a colour: tints are pale in the light theme and deep in the dark one, all others the other way round.
+const TINTS = ["idle", "PE", "ROW_BUFFER"];
+const TENSORS = ["I", "W", "O"];
+const MANY = 28;
+
+const TIMES = [
+  ["macs", "MACs on a full array", "macs"], ["idle", "idle PEs", "idle"], ["compute", "way in and out", "compute"],
+  ["dram_I", "waits for DRAM: I", "I"], ["dram_W", "waits for DRAM: W", "W"], ["dram_O", "waits for DRAM: O", "O"],
+  ["dram_bus", "waits for the DRAM bus", "bus"], ["buffers", "waits for buffers", "buffer"],
+];
+const ENERGIES = [
+  ["MAC", "MACs", "MAC"], ["PE", "PE buffers", "PE"], ["GLOBAL_BUFFER", "global buffer", "GLOBAL_BUFFER"],
+  ["ROW_BUFFER", "row buffer", "ROW_BUFFER"], ["DRAM", "DRAM accesses", "DRAM"], ["activation", "row activations", "activation"],
+];
+const TERMS = {
+  compute: "compute", dram_I: "DRAM stream I", dram_W: "DRAM stream W", dram_O: "DRAM stream O", dram_bus: "DRAM bus",
+  pe: "PE buffers", global_buffer: "global buffer", row_buffer: "row buffer", interconnect: "interconnect",
+  row_buffer_I: "row buffer, I", row_buffer_W: "row buffer, W",
+};
+const termName = term => TERMS[term] ?? term;
+const termColour = term => ({ compute: "macs", dram_I: "I", dram_W: "W", dram_O: "O", dram_bus: "bus" })[term] ?? "buffer";
+const timeKey = term => TIMES.some(([key]) => key === term) ? term : "buffers";
+
+// A chart in the page: drawn now, and again whenever the theme changes.
+const charts = new Map();
+function chart(figure, click) {
+  const place = make("div", { class: "chart" });
+  charts.set(place, figure);
+  queueMicrotask(() => plot(place).then(() => click && place.on("plotly_click", event => click(event.points[0].customdata))));
+  return place;
+}
+
+function plot(place) {
+  const { data, layout } = charts.get(place)();
+  place.style.height = `${layout.height}px`;
+  return Plotly.react(place, data, themed(layout), {
+    responsive: true, displaylogo: false, modeBarButtons: [["toImage", "resetScale2d"]],
+  });
+}
+
+function redraw() {
+  for (const place of charts.keys()) place.isConnected ? plot(place) : charts.delete(place);
+}
+
+function themed(layout) {
+  const axis = { gridcolor: colour("grid"), linecolor: colour("line"), zerolinecolor: colour("line"), tickcolor: colour("line") };
+  const axes = Object.keys(layout).filter(key => /^[xy]axis/.test(key));
+  return {
+    font: { family: "system-ui, 'DejaVu Sans', sans-serif", size: 12, color: colour("soft") },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
+    margin: { l: 60, r: 16, t: 8, b: 44 },
+    hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } },
+    ...layout,
+    ...Object.fromEntries(axes.map(key => [key, { ...axis, automargin: true, ...layout[key] }])),
+  };
+}
+
+const numbers = unit => ({ tickformat: "~s", exponentformat: "SI", title: { text: unit, standoff: 8 }, fixedrange: false });
+
+// Stacked bars by layer: lying with their names while few, standing while many.
+function stackedBars(layers, series, values, unit, show, isShare) {
+  const lying = layers.length <= MANY;
+  const places = layers.map((_, i) => i);
+  const sums = layers.map(layer => series.reduce((sum, [key]) => sum + (values(layer)[key] ?? 0), 0));
+  const data = series.filter(([key]) => layers.some(layer => values(layer)[key])).map(([key, name, shade]) => {
+    const sizes = layers.map((layer, i) => (values(layer)[key] ?? 0) / (isShare ? sums[i] || 1 : 1));
+    return {
+      type: "bar", name, orientation: lying ? "h" : "v", [lying ? "y" : "x"]: places, [lying ? "x" : "y"]: sizes,
+      marker: { color: colour(shade) }, customdata: layers.map(layer => layer.index),
+      text: layers.map((layer, i) => `<b>${escaped(layer.name)}</b><br>${name}: ${show(values(layer)[key] ?? 0)}, ${percent((values(layer)[key] ?? 0) / (sums[i] || 1))}`),
+      hovertemplate: "%{text}<extra></extra>", textposition: "none",
+    };
+  });
+  const sizes = { ...numbers(isShare ? "" : unit), ...(isShare ? { tickformat: ".0%", range: [0, 1] } : {}) };
+  const names = layerAxis(layers, lying);
+  return { data, layout: {
+    barmode: "stack", bargap: lying ? 0.28 : 0.12, height: lying ? 62 + 27 * layers.length : 330,
+    [lying ? "xaxis" : "yaxis"]: sizes, [lying ? "yaxis" : "xaxis"]: names,
+  } };
+}
+
+function layerAxis(layers, lying) {
+  const few = layers.length <= 60;
+  const range = [-0.5, layers.length - 0.5];
+  return {
+    tickvals: few ? layers.map((_, i) => i) : null, ticktext: few ? layers.map(layer => shortened(layer.name)) : null,
+    showticklabels: few, ticks: few ? null : "", range: lying ? range.reverse() : range, showgrid: false, zeroline: false, fixedrange: lying, ticklabelstandoff: 4,
+    title: { text: few ? "" : "layers in execution order", standoff: 6 }, tickangle: lying || layers.length <= 8 ? 0 : -60,
+  };
+}
+
+const shortened = name => escaped(name.length > 30 ? `${name.slice(0, 14)}…${name.slice(-14)}` : name);
+// What the plotting library would take for markup.
+const escaped = text => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+// How full the array and the buffers are: a row of cells each, a column a layer.
+function fullness(layers) {
+  const rows = [["PE array", d => d.utilisation], ...["PE", "GLOBAL_BUFFER", "ROW_BUFFER"].map(level => [places[level], d => occupancy(d, level)])];
+  const z = rows.map(([, of]) => layers.map(layer => layer.view ? of(layer.view) : null));
+  return { data: [{
+    type: "heatmap", z, x: layers.map((_, i) => i), y: rows.map(([name]) => name), zmin: 0, zmax: 1, xgap: layers.length > 80 ? 0 : 2, ygap: 3,
+    colorscale: [[0, colour("raised")], [1, colour("accent")]],
+    customdata: rows.map(() => layers.map(layer => layer.index)),
+    text: z.map((row, r) => row.map((value, i) => `<b>${escaped(layers[i].name)}</b><br>${rows[r][0]}: ${value === null ? "no mapping" : percent(value)}`)),
+    hovertemplate: "%{text}<extra></extra>",
+    colorbar: { thickness: 10, tickformat: ".0%", outlinewidth: 0, tickvals: [0, 0.5, 1] },
+    ...(layers.length <= 14 ? { texttemplate: "%{z:.0%}" } : {}),
+  }], layout: { height: layers.length <= 60 ? 250 : 190, xaxis: layerAxis(layers, false), yaxis: { autorange: "reversed", fixedrange: true, showgrid: false } } };
+}
+
+const places = { PE: "PE buffer", GLOBAL_BUFFER: "global buffer", ROW_BUFFER: "row buffer", DRAM: "DRAM" };
+function occupancy(view, level) {
+  const place = view.places.find(place => place.level === level);
+  return Object.values(place.held).reduce((sum, tile) => sum + tile.bytes, 0) / place.usable;
+}
+
+// One bar a row, the longest on top.
+function ranked(rows, unit, show, line) {
+  const sorted = rows.filter(([, value]) => value > 0).sort((a, b) => a[1] - b[1]);
+  return { data: [{
+    type: "bar", orientation: "h", y: sorted.map(([name]) => name), x: sorted.map(([, value]) => value),
+    marker: { color: sorted.map(([, , shade]) => colour(shade)) },
+    text: sorted.map(([, value]) => show(value)), textposition: "auto", cliponaxis: false, insidetextfont: { color: sorted.map(([, , shade]) => colour(TINTS.includes(shade) ? "ink" : "card")) }, outsidetextfont: { color: colour("soft") },
+    hovertemplate: "%{y}: %{text}<extra></extra>",
+  }], layout: {
+    height: 66 + 30 * sorted.length, bargap: 0.25, xaxis: { ...numbers(unit), fixedrange: true, rangemode: "tozero" },
+    yaxis: { fixedrange: true, showgrid: false, ticklabelstandoff: 4 },
+    shapes: line ? [{ type: "line", x0: line, x1: line, yref: "paper", y0: 0, y1: 1, line: { color: colour("ink"), width: 1.5, dash: "dot" } }] : [],
+  } };
+}
+
+// Which rows are opened in which order: how many activations fall into each cell.
+function activationMap(map, tensor) {
+  const width = Math.ceil(map.activations / map.order_width), height = Math.ceil(map.rows / map.row_width);
+  const z = Array.from({ length: height }, () => Array(width).fill(null));
+  for (let i = 0; i < map.cells.length; i += 3) z[map.cells[i + 1]][map.cells[i]] = map.cells[i + 2];
+  const middles = (count, step) => Array.from({ length: count }, (_, i) => (i + 0.5) * step - 0.5);
+  const span = (i, step, last) => step === 1 ? exact(i) : `${exact(i * step)}–${exact(Math.min((i + 1) * step, last) - 1)}`;
+  return { data: [{
+    type: "heatmap", z, x: middles(width, map.order_width), y: middles(height, map.row_width), showscale: false, zmin: 0, zmax: Math.max(...map.cells.filter((_, i) => i % 3 === 2)),
+    colorscale: [[0, `${colour(tensor)}44`], [1, colour(tensor)]], hoverongaps: false,
+    text: z.map((row, r) => row.map((n, i) => n && `activations ${span(i, map.order_width, map.activations)}<br>rows ${span(r, map.row_width, map.rows)}: ${exact(n)}`)),
+    hovertemplate: "%{text}<extra></extra>",
+  }], layout: {
+    height: 240, margin: { l: 52, r: 8, t: 6, b: 42 },
+    xaxis: counted("activations in order", width * map.order_width), yaxis: counted("row", height * map.row_width, true),
+  } };
+}
+
+// An axis of whole numbers from 0, never so few that a single one fills it.
+function counted(title, count, isDown = false) {
+  const shown = Math.max(count, 8);
+  return {
+    title: { text: title, standoff: 6 }, showgrid: false, zeroline: false, range: isDown ? [shown - 0.5, -0.5] : [-0.5, shown - 0.5],
+    ...(shown <= 10 ? { dtick: 1 } : {}), tickformat: shown < 1000 ? "d" : "~s",
+  };
+}
+
+// Best and bound over time: steps, as nothing is known between.
+function progressLines(progress, unit, show) {
+  const line = (name, column, shade, dash) => {
+    const known = progress.filter(entry => entry[column] !== null);
+    return {
+      type: "scatter", mode: "lines+markers", name, x: known.map(entry => entry[0]), y: known.map(entry => entry[column]),
+      line: { shape: "hv", color: colour(shade), dash, width: 2 }, marker: { size: 5 },
+      text: known.map(entry => show(entry[column])), hovertemplate: `%{x:.1f} s, ${name}: %{text}<extra></extra>`,
+    };
+  };
+  return { data: [line("best", 1, "accent", "solid"), line("bound", 2, "buffer", "dot")], layout: {
+    height: 270, xaxis: { title: { text: "seconds", standoff: 6 }, rangemode: "tozero" }, yaxis: numbers(unit),
+  } };
+}
+
+// Title, scale and text of what a front may have on its axes.
+const FIGURES = {
+  latency_cycles: ["latency, cycles", 1, value => `${compact(value)} cycles`], energy_fj: ["energy, J", 1e-15, energy],
+};
+function paretoFronts(fronts) {
+  const shades = ["accent", "W", "O", "buffer", "bus", "macs"];
+  const [[xTitle, xScale, xText], [yTitle, yScale, yText]] = [fronts[0].x, fronts[0].y].map(key => FIGURES[key] ?? [escaped(key), 1, exact]);
+  return { data: fronts.map((front, i) => {
+    const points = [...front.points].sort((a, b) => a.x - b.x);
+    return {
+      type: "scatter", mode: "lines+markers", name: escaped(front.name), x: points.map(p => p.x * xScale), y: points.map(p => p.y * yScale),
+      line: { shape: "hv", width: 1.5, color: colour(shades[i % shades.length]) },
+      marker: { size: 9, symbol: points.map(p => p.status === "FEASIBLE" ? "circle-open" : "circle"), color: colour(shades[i % shades.length]) },
+      text: points.map(p => `<b>${escaped(p.label ?? front.name)}</b><br>${xText(p.x)}, ${yText(p.y)}`),
+      hovertemplate: "%{text}<extra></extra>",
+    };
+  }), layout: {
+    height: 360, showlegend: fronts.length > 1, legend: { orientation: "h", y: 1.08 },
+    xaxis: numbers(xTitle), yaxis: numbers(yTitle),
+  } };
+}
+
+// This result over the other, layer by layer; below 1 this one is better.
+function ratios(layers) {
+  const both = layers.filter(layer => layer.view && layer.other);
+  const lying = both.length <= MANY;
+  const dots = (name, shade, symbol, of) => ({
+    type: "scatter", mode: "markers", name, customdata: both.map(layer => layer.index),
+    [lying ? "x" : "y"]: both.map(layer => of(layer.view) / of(layer.other)), [lying ? "y" : "x"]: both.map((_, i) => i),
+    marker: { color: colour(shade), size: lying ? 11 : 8, symbol },
+    text: both.map(layer => `<b>${escaped(layer.name)}</b><br>${name}: ${change(of(layer.view) / of(layer.other))}`), hovertemplate: "%{text}<extra></extra>",
+  });
+  const values = both.flatMap(layer => [layer.view.latency / layer.other.latency, layer.view.energy / layer.other.energy]);
+  const isWide = Math.max(...values) / Math.min(...values) > 2;
+  const marks = isWide ? [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100] : [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2];
+  const sizes = { type: "log", title: { text: "this result / the other", standoff: 8 }, tickvals: marks, ticktext: marks.map(mark => `${mark} ×`) };
+  const one = { type: "line", line: { color: colour("ink"), width: 1, dash: "dot" } };
+  return { data: [dots("latency", "accent", "circle", v => v.latency), dots("energy", "buffer", "diamond", v => v.energy)], layout: {
+    height: lying ? 80 + 27 * both.length : 320, [lying ? "xaxis" : "yaxis"]: sizes, [lying ? "yaxis" : "xaxis"]: layerAxis(both, lying),
+    shapes: [lying ? { ...one, x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1 } : { ...one, y0: 1, y1: 1, xref: "paper", x0: 0, x1: 1 }],
+  } };
+}

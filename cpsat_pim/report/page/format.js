@@ -1,0 +1,58 @@
+// Numbers as people read them, and elements of the page. Text from results only ever becomes text nodes.
+
+function prefixed(value, steps, digits = 4) {
+  const [scale, unit] = steps.find(([scale]) => Math.abs(value) >= scale) ?? steps.at(-1);
+  const scaled = value / scale;
+  const shown = Math.abs(scaled) >= 10 ** digits || Number.isInteger(scaled)
+    ? Math.round(scaled).toLocaleString("en-US")
+    : Number(scaled.toPrecision(digits)).toString();
+  return unit ? `${shown} ${unit}` : shown;
+}
+
+const exact = value => Math.round(value).toLocaleString("en-US");
+const compact = value => value < 1e6 ? exact(value) : prefixed(value, [[1e12, "T"], [1e9, "G"], [1e6, "M"]]);
+const energy = fj => prefixed(fj, [[1e12, "mJ"], [1e9, "µJ"], [1e6, "nJ"], [1e3, "pJ"], [1, "fJ"]]);
+const bytes = size => prefixed(size, [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]], 3);
+const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+const change = ratio => ratio === 1 ? "0" : `${ratio > 1 ? "+" : "−"}${percent(Math.abs(ratio - 1), Math.abs(ratio - 1) < 0.1 ? 2 : 1)}`;
+const proof = gap => gap === null ? "–" : gap === 0 ? "0" : gap < 1e-5 ? "< 0.001 %" : percent(gap, 3);
+const plural = (count, word, many = `${word}s`) => `${exact(count)} ${count === 1 ? word : many}`;
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+function draw(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value !== null && value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children.flat().filter(child => child !== null));
+}
+
+function choice(label, options, chosen, choose) {
+  const buttons = options.map(([value, text]) =>
+    make("button", { type: "button", "aria-pressed": value === chosen, click: () => pick(value) }, text));
+  const pick = value => {
+    options.forEach(([other], i) => buttons[i].setAttribute("aria-pressed", other === value));
+    choose(value);
+  };
+  return make("div", { class: "choice", role: "group", "aria-label": label }, buttons);
+}
+
+function legend(entries) {
+  return make("div", { class: "legend" }, entries.map(([text, colour]) =>
+    make("span", {}, make("i", { style: `background: var(--${colour})` }), text)));
+}
+
+function heading(title, text, ...tools) {
+  return make("div", { class: "head" }, make("h2", {}, title), make("span", { class: "soft small" }, text), tools);
+}

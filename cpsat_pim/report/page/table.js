@@ -1,0 +1,87 @@
+// The table of layers: a heading sorts, words and a choice filter, a row opens its layer.
+
+const COLUMNS = [
+  ["layer", layer => layer.name, layer => layer.name, "left"],
+  ["×", layer => layer.count, layer => exact(layer.count)],
+  ["cycles", layer => layer.view?.latency, layer => exact(layer.view.latency)],
+  ["energy", layer => layer.view?.energy, layer => energy(layer.view.energy)],
+  ["ends last", layer => layer.view && termName(layer.view.bound), layer => termName(layer.view.bound), "left"],
+  ["PE util.", layer => layer.view?.utilisation, layer => percent(layer.view.utilisation)],
+  ["activations", layer => layer.view && sum(layer.view.activations), layer => exact(sum(layer.view.activations))],
+  ["flow", layer => layer.view?.flow, layer => layer.view.flow, "left"],
+  ["status", layer => layer.status, layer => make("span", { class: `pill ${layer.status}` }, layer.status), "left"],
+  ["gap", layer => layer.gap, layer => proof(layer.gap)],
+  ["simulated", layer => layer.view && layer.view.simulated / layer.view.latency, layer => change(layer.view.simulated / layer.view.latency)],
+  ["solved in", layer => layer.solve_seconds, layer => `${layer.solve_seconds.toFixed(1)} s`],
+];
+const COMPARED = [
+  ["cycles to other", layer => layer.other && layer.view && layer.view.latency / layer.other.latency, layer => changed(layer.view.latency / layer.other.latency)],
+  ["energy to other", layer => layer.other && layer.view && layer.view.energy / layer.other.energy, layer => changed(layer.view.energy / layer.other.energy)],
+];
+
+const sum = values => values.reduce((total, value) => total + value, 0);
+const changed = ratio => make("span", { class: ratio < 1 ? "better" : ratio > 1 ? "worse" : "" }, change(ratio));
+
+function layerTable(layers, open) {
+  const columns = layers.some(layer => layer.other) ? [...COLUMNS.slice(0, 4), ...COMPARED, ...COLUMNS.slice(4)] : COLUMNS;
+  const state = { column: null, descending: false, words: "", kept: "" };
+  const rows = layers.map(layer => tableRow(layer, columns, open));
+  const body = make("tbody", {}, rows);
+  const shown = make("span", { class: "soft small", "aria-live": "polite" });
+  const heads = columns.map(([title, , , side]) => make("th", { class: side ?? "", scope: "col", "aria-sort": "none" },
+    make("button", { type: "button", click: () => sortBy(title) }, title)));
+
+  function sortBy(title) {
+    const column = columns.findIndex(([other]) => other === title);
+    state.descending = state.column === column && !state.descending;
+    state.column = column;
+    heads.forEach((head, i) => head.setAttribute("aria-sort", i !== column ? "none" : state.descending ? "descending" : "ascending"));
+    update();
+  }
+
+  function update() {
+    const order = layers.map((_, i) => i);
+    if (state.column !== null) order.sort(by(columns[state.column][1], state.descending));
+    const kept = order.filter(i => matches(rows[i], layers[i]));
+    body.replaceChildren(...kept.map(i => rows[i]));
+    shown.textContent = kept.length === layers.length ? plural(kept.length, "layer") : `${exact(kept.length)} of ${plural(layers.length, "layer")}`;
+  }
+
+  const by = (value, descending) => (i, j) => {
+    const [a, b] = [value(layers[i]), value(layers[j])];
+    if (a == null || b == null) return (a == null) - (b == null);
+    return (a < b ? -1 : a > b ? 1 : 0) * (descending ? -1 : 1);
+  };
+
+  function matches(row, layer) {
+    const text = `${row.textContent} ${layer.shape}`.toLowerCase();
+    return state.words.toLowerCase().split(/\s+/).every(word => text.includes(word))
+      && (!state.kept || layer.status === state.kept || layer.view?.bound === state.kept);
+  }
+
+  const tools = make("div", { class: "tools" },
+    make("input", { type: "search", placeholder: "name, shape, flow …", "aria-label": "filter layers by words", input: event => { state.words = event.target.value; update(); } }),
+    filterChoice(layers, value => { state.kept = value; update(); }));
+  update();
+  return make("section", { id: "layers" },
+    make("div", { class: "head" }, make("h2", {}, "Layers"), make("span", { class: "small" }, shown), tools),
+    make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, heads)), body)));
+}
+
+function tableRow(layer, columns, open) {
+  const cells = columns.map(([, value, show, side], i) =>
+    make("td", { class: side ?? "", title: i === 0 ? `${layer.name}: ${layer.shape}` : null }, value(layer) == null ? "–" : show(layer)));
+  return make("tr", {
+    tabindex: 0, "data-layer": layer.index, click: () => open(layer.index),
+    keydown: event => { if (event.key === "Enter") open(layer.index); },
+  }, cells);
+}
+
+function filterChoice(layers, choose) {
+  const option = (value, text) => make("option", { value }, text);
+  const found = values => [...new Set(values.filter(Boolean))].sort();
+  return make("select", { "aria-label": "filter layers by status or bound", change: event => choose(event.target.value) },
+    option("", "all layers"),
+    make("optgroup", { label: "status" }, found(layers.map(l => l.status)).map(status => option(status, status.toLowerCase()))),
+    make("optgroup", { label: "ends last" }, found(layers.map(l => l.view?.bound)).map(bound => option(bound, termName(bound)))));
+}

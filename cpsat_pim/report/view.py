@@ -1,0 +1,284 @@
+"""What the HTML page shows of results: plain data, all of it computed here, so that the page only draws.
+
+A result's layers refer to `details` by number; layers of equal shape and mapping share one.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch.reading import build_arch
+from cpsat_pim.check import box_elems, check_mapping
+from cpsat_pim.cost import Prediction, access_energies_fj, predict
+from cpsat_pim.dataflow import classify_dataflow
+from cpsat_pim.dims import Dim, Direction, Level, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping_file import build_mapping
+from cpsat_pim.result import Status
+from cpsat_pim.units import to_fj
+from cpsat_pim.verify import record
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import build_layer
+from tracesim.timeline import Timeline
+
+#: Dims along the two sides of a tensor's picture: across, and down.
+_SIDES = {
+    Tensor.I: ((Dim.P, Dim.Q, Dim.R, Dim.S), (Dim.N, Dim.G, Dim.C)),
+    Tensor.W: ((Dim.C, Dim.R, Dim.S), (Dim.G, Dim.K)),
+    Tensor.O: ((Dim.P, Dim.Q), (Dim.N, Dim.G, Dim.K)),
+}
+Loop = tuple[str, int, str]
+
+
+def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
+    """A document of schema 1 as the page takes it; `source` is the file's name.
+
+    Raises:
+        ValueError: something in it is missing, malformed or illegal; one line `<source>: ...`.
+    """
+    try:
+        arch = build_arch(source, document["arch"])
+        details = _Details(source, arch)
+        return {
+            "network": str(document["network"]),
+            "arch": arch.name,
+            "objective": document["objective"],
+            "source": Path(source).name,
+            "totals": {key: document["totals"][key] for key in ("layers", "mapped", "macs", "seconds", "interrupted")},
+            "layers": [_layer_view(entry, details) for entry in document["layers"]],
+            "details": details.views,
+            "pareto": [_front_view(front) for front in document.get("pareto") or []],
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{source}: missing or malformed entry {error}") from error
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith(source) else f"{source}: {error}") from error
+
+
+def _layer_view(entry: dict[str, Any], details: "_Details") -> dict[str, Any]:
+    """A row of the table."""
+    layer = build_layer(f"{details.source}: {entry['name']}: shape", entry["shape"] | {"name": entry["name"]})
+    return {
+        "name": layer.name,
+        "count": int(entry["count"]),
+        "status": Status(entry["status"]).value,
+        "gap": None if entry["gap"] is None else float(entry["gap"]),
+        "solve_seconds": float(entry["solve_seconds"]),
+        "shape": _shape_text(layer),
+        "macs": layer.macs,
+        "progress": [_progress_view(*known) for known in entry.get("progress") or []],
+        "detail": None if entry["mapping"] is None else details.number(layer, entry),
+    }
+
+
+def _progress_view(seconds: float, best: float | None, bound: float | None) -> list[float | None]:
+    """What was known at a time."""
+    return [float(seconds), *(None if value is None else float(value) for value in (best, bound))]
+
+
+def _front_view(front: dict[str, Any]) -> dict[str, Any]:
+    """A Pareto front: what its axes are, and its points."""
+    points = [
+        {"x": float(p["x"]), "y": float(p["y"]), "label": p.get("label"), "status": p.get("status")}
+        for p in front["points"]
+    ]
+    return {**{key: str(front[key]) for key in ("name", "x", "y")}, "points": points}
+
+
+def _shape_text(layer: ConvWorkload) -> str:
+    """Bounds above 1, and stride and dilation where there are any."""
+    bounds = " ".join(f"{d.name}{layer.bounds[d]}" for d in Dim if layer.bounds[d] > 1)
+    pairs = (("stride", layer.stride), ("dilation", layer.dilation))
+    return bounds + "".join(f" {word} {w}x{h}" for word, (w, h) in pairs if (w, h) != (1, 1))
+
+
+class _Details:
+    """The views of mapped layers, each made once."""
+
+    def __init__(self, source: str, arch: PIMArchitecture) -> None:
+        self.views: list[dict[str, Any]] = []
+        self.source, self._arch = source, arch
+        self._numbers: dict[str, int] = {}
+
+    def number(self, layer: ConvWorkload, entry: dict[str, Any]) -> int:
+        """Where a layer's view is."""
+        key = json.dumps([entry["shape"], entry["mapping"]])
+        if key not in self._numbers:
+            self._numbers[key] = len(self.views)
+            self.views.append(_mapped(self.source, layer, self._arch, entry).view())
+        return self._numbers[key]
+
+
+def _mapped(source: str, layer: ConvWorkload, arch: PIMArchitecture, entry: dict[str, Any]) -> "_Mapped":
+    """A layer of a file with its mapping, which is legal."""
+    mapping = build_mapping(f"{source}: {layer.name}: mapping", entry["mapping"])
+    for problem in check_mapping(layer, arch, mapping):
+        raise ValueError(f"{layer.name}: {problem}")
+    prediction = predict(layer, arch, mapping)
+    return _Mapped(
+        layer=layer,
+        arch=arch,
+        mapping=mapping,
+        prediction=prediction,
+        simulated_cycles=(entry["simulated"] or entry["predicted"])["latency_cycles"],
+        is_stale=prediction.figures.to_dict() != entry["predicted"],
+    )
+
+
+@frozen(kw_only=True)
+class _Mapped:
+    """One mapped layer and all that is drawn of it. `is_stale`: the file holds other predictions."""
+
+    layer: ConvWorkload
+    arch: PIMArchitecture
+    mapping: Mapping
+    prediction: Prediction
+    simulated_cycles: int
+    is_stale: bool
+
+    def view(self) -> dict[str, Any]:
+        figures = self.prediction.figures
+        return {
+            "latency": figures.latency_cycles,
+            "simulated": self.simulated_cycles,
+            "energy": figures.energy_fj,
+            "activations": list(figures.row_activations),
+            "columns": list(figures.column_accesses),
+            "stale": self.is_stale,
+            "utilisation": self.mapping.parallel_macs / self.arch.pe_array.macs_per_cycle,
+            "flow": classify_dataflow(self.mapping).value,
+            "layout": self._layout(),
+            "bound": self._bound,
+            "terms": self.prediction.bounds,
+            "cycles": self._cycles(),
+            "energies": self._energies(),
+            "places": [*self._places()],
+            "dims": self._dims(),
+            "array": self._array(),
+            "maps": [*self._maps()],
+        }
+
+    # What it costs
+
+    @property
+    def _bound(self) -> str:
+        """What ends last."""
+        return max(self.prediction.bounds, key=lambda name: self.prediction.bounds[name])
+
+    def _cycles(self) -> dict[str, float]:
+        """The latency in parts: MACs on a full array, PEs idle meanwhile, and what waits for the thing that ends last.
+
+        If that is compute the rest is the way in and out: first tiles, last results, operands that come too slowly.
+        """
+        figures = self.prediction.figures
+        full = self.layer.macs / self.arch.pe_array.macs_per_cycle
+        waiting = figures.latency_cycles - figures.compute_cycles
+        return {"macs": full, "idle": figures.compute_cycles - full, self._bound: waiting}
+
+    def _energies(self) -> dict[str, int]:
+        """The energy in parts, fJ: MACs, accesses by level, row activations (Eq. 41-43)."""
+        figures, costs = self.prediction.figures, access_energies_fj(self.arch)
+        accesses = {
+            m.name: sum(reads * costs[m][0] + writes * costs[m][1] for reads, writes in figures.accesses[m])
+            for m in Level
+        }
+        macs = self.layer.macs * to_fj(self.arch.pe_array.compute_unit.mac_energy)
+        rows = sum(figures.row_activations) * to_fj(self.arch.activation_energy)
+        return {"MAC": macs, **accesses, "activation": rows}
+
+    # The nest
+
+    def _places(self) -> Iterator[dict[str, Any]]:
+        """The levels outermost first, the array and its lanes where they are: loops, what they cut, what is held."""
+        yield self._level(Level.DRAM)
+        yield self._level(Level.ROW_BUFFER)
+        yield self._level(Level.GLOBAL_BUFFER)
+        yield self._parallel("PE array", (Direction.H, Direction.W))
+        yield self._level(Level.PE)
+        yield self._parallel("MAC lanes", (Direction.INTERNAL,))
+
+    def _level(self, level: Level) -> dict[str, Any]:
+        """A memory: its loops choose among the tiles of the next level."""
+        factors = self.mapping.temporal[level]
+        loops = [(d.name, factors[d], "") for d in self.mapping.order[level]]
+        held = self._held(level)
+        return self._place(level.name, self.arch.hierarchy[level].name, loops) | {
+            "held": held,
+            "bypass": [t.name for t in Tensor if t.name not in held],
+            "usable": self.arch.usable_bytes(level),
+            "capacity": self.arch.hierarchy[level].capacity_bytes,
+        }
+
+    def _parallel(self, title: str, directions: tuple[Direction, ...]) -> dict[str, Any]:
+        """PEs or lanes: all iterations at once."""
+        loops = [(d.name, self.mapping.spatial[s][d], s.name) for s in directions for d in Dim]
+        return self._place("", title, [loop for loop in loops if loop[1] > 1])
+
+    def _place(self, level: str, title: str, loops: list[Loop]) -> dict[str, Any]:
+        return {"level": level, "title": title, "loops": loops, "cuts": {t.name: _cuts(t, loops) for t in Tensor}}
+
+    def _held(self, level: Level) -> dict[str, dict[str, Any]]:
+        """The tiles that a level stores, DRAM the whole tensors: elements and bytes (Eq. 22)."""
+        extents = self.mapping.extents(level)
+        stored = [t for t in Tensor if level is Level.DRAM or self.mapping.stored[level][t]]
+        elems = {t: box_elems(self.layer, extents, t) for t in stored}
+        return {t.name: {"elems": elems[t], "bytes": elems[t] * self._width_bytes(level, t)} for t in stored}
+
+    def _width_bytes(self, level: Level, tensor: Tensor) -> int:
+        """Bytes of an element; O has partial sums on chip, and beyond if DRAM gives some back (model, section 1)."""
+        spills = self.prediction.figures.accesses[Level.DRAM][Tensor.O][0] > 0
+        if tensor is Tensor.O and (level < Level.ROW_BUFFER or spills):
+            return self.layer.psum_bytes
+        return self.layer.width_bytes[tensor]
+
+    def _dims(self) -> dict[str, list[int]]:
+        """Each dim's factors by place, outer to inner; a dim of 1 has none."""
+        places = [[factor for _, factor, _ in self._loops_of(d)] for d in Dim]
+        return {d.name: factors for d, factors in zip(Dim, places, strict=True) if math.prod(factors) > 1}
+
+    def _loops_of(self, dim: Dim) -> list[Loop]:
+        """T3, T2, T1, array, T0, lanes of a dim."""
+        t0, t1, t2, t3 = (self.mapping.temporal[m][dim] for m in Level)
+        lanes = self.mapping.spatial[Direction.INTERNAL][dim]
+        return [(dim.name, n, "") for n in (t3, t2, t1, self.mapping.array_factor(dim), t0, lanes)]
+
+    def _array(self) -> dict[str, int]:
+        """Rows and columns that there are and that do work, lanes of a PE likewise."""
+        shape, unit = self.arch.pe_array.array_shape, self.arch.pe_array.compute_unit
+        used = {s.name: math.prod(self.mapping.spatial[s]) for s in Direction}
+        return {"rows": shape.h, "columns": shape.w, "lanes": unit.num_macs, **used}
+
+    def _layout(self) -> list[str]:
+        """Axis orders in DRAM, in brackets where row-aligned."""
+        entries = self.mapping.to_dict()["layout"].values()
+        return [e["order"] if e["mode"] == "sequential" else f"[{e['order']}]" for e in entries]
+
+    # DRAM rows
+
+    def _maps(self) -> Iterator[dict[str, Any]]:
+        """Per tensor its row activations, by order and row."""
+        timeline = record(self.layer, self.arch, self.mapping, limit=0)
+        for t in Tensor:
+            yield _map_view(timeline, t)
+
+
+def _cuts(tensor: Tensor, loops: list[Loop]) -> list[int]:
+    """Into how many parts loops cut a tensor's box across and down."""
+    return [math.prod(n for name, n, _ in loops if Dim[name] in side) for side in _SIDES[tensor]]
+
+
+def _map_view(timeline: Timeline, tensor: Tensor) -> dict[str, Any]:
+    """A map's cells that are not empty, as order, row, count, one after another."""
+    cells = timeline.maps[tensor]
+    return {
+        "activations": int(timeline.activations[tensor]),
+        "rows": int(timeline.rows[tensor]),
+        "order_width": int(timeline.order_width[tensor]),
+        "row_width": int(timeline.row_width[tensor]),
+        "cells": [int(n) for order, row in zip(*cells.nonzero(), strict=True) for n in (order, row, cells[order, row])],
+    }

@@ -1,0 +1,43 @@
+"""What solves a job: the code by its content, the solver by its release."""
+
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from attrs import frozen
+
+_PACKAGES = ("cpsat_pim", "tables", "tracesim")
+
+#: Parts of `cpsat_pim` that have no say in what is found: they show it, or ask for it.
+_AROUND = ("__init__.py", "__main__.py", "cli", "export", "importers", "optimizer.py", "report", "schema.py", "sweep")
+
+
+@frozen(kw_only=True)
+class Versions:
+    """Of this program's code and of OR-Tools."""
+
+    code: str
+    solver: str
+
+
+@cache
+def current_versions() -> Versions:
+    """Those of this installation; any change of the code that solves, counts or simulates is another version."""
+    text = hashlib.sha256()
+    for name, path in _sources():
+        text.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return Versions(code=f"{version('cpsat-pim')}+{text.hexdigest()[:12]}", solver=version("ortools"))
+
+
+def _sources() -> Iterator[tuple[str, Path]]:
+    """Names and paths of the source files, in one order wherever they are installed."""
+    for package in _PACKAGES:
+        spec = find_spec(package)
+        for root in map(Path, (spec.submodule_search_locations if spec else None) or ()):
+            names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
+            for name in names:
+                if package != "cpsat_pim" or name.split("/")[0] not in _AROUND:
+                    yield f"{package}/{name}", root / name

@@ -1,0 +1,153 @@
+"""Shapes of products, against counts of elements and of multiplications by brute force."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from cpsat_pim.dims import Tensor
+from cpsat_pim.importers.products import (
+    Unmappable,
+    convolution,
+    einstein_sum,
+    matrix_product,
+    transposed_convolution,
+)
+from cpsat_pim.workload import ConvWorkload
+
+
+def test_convolution_takes_width_and_height_from_the_last_and_the_axis_before():
+    """Weights [8, 3, 5, 7] of two groups over [2, 6, 20, 30]: 7 wide, 5 high; out [2, 8, 8, 12] is 12 wide, 8 high."""
+    layer = convolution((2, 6, 20, 30), (8, 3, 5, 7), (2, 8, 8, 12), 2, [2, 2], [1, 1])
+    assert layer == ConvWorkload(R=7, S=5, P=12, Q=8, C=3, K=4, N=2, G=2, stride=(2, 2))
+
+
+def test_convolution_in_one_dimension_runs_along_the_width():
+    """Stride and dilation too; the height's are 1."""
+    layer = convolution((4, 3, 50), (8, 3, 5), (4, 8, 21), 1, [2], [2])
+    assert layer == ConvWorkload(R=5, P=21, C=3, K=8, N=4, stride=(2, 1), dilation=(2, 1))
+
+
+def test_convolution_without_a_batch_has_one_image():
+    """PyTorch takes [channels, height, width], too."""
+    assert convolution((3, 8, 8), (4, 3, 3, 3), (4, 6, 6), 1, [1, 1], [1, 1]).N == 1
+
+
+def test_convolution_along_three_axes_is_no_layer():
+    """A layer has a width and a height."""
+    with pytest.raises(Unmappable, match=r"^3-D$"):
+        convolution((1, 3, 9, 9, 9), (4, 3, 3, 3, 3), (1, 4, 7, 7, 7), 1, [1] * 3, [1] * 3)
+
+
+def test_convolution_of_other_channels_than_the_data_have_is_refused():
+    """Six channels in two groups of three are not eight."""
+    with pytest.raises(ValueError, match=r"^the data have 8 channels, the weights take 6$"):
+        convolution((1, 8, 9, 9), (4, 3, 3, 3), (1, 4, 7, 7), 2, [1, 1], [1, 1])
+
+
+# --- Transposed convolutions -----------------------------------------------------------------------------------------
+
+
+def taps_by_position(kernel: int, extent: int, stride: int, dilation: int, padding: int) -> list[int]:
+    """For each output position how many taps fall on an element and not between two: input*stride + tap*dilation."""
+    return [
+        sum((position + padding - tap * dilation) % stride == 0 for tap in range(kernel)) for position in range(extent)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "extent", "stride", "dilation", "padding"),
+    [
+        *[(2, 8, 2, 1, 0), (3, 8, 2, 1, 1), (4, 8, 2, 1, 1), (3, 9, 2, 1, 0), (3, 13, 3, 1, 1), (5, 6, 1, 1, 2)],
+        *[(1, 7, 2, 1, 0), (3, 11, 2, 2, 0), (3, 12, 4, 2, 1), (4, 9, 2, 3, 2), (2, 10, 6, 4, 0)],
+    ],
+)
+def test_transposed_convolution_multiplies_what_does_not_meet_an_inserted_zero(
+    kernel, extent, stride, dilation, padding
+):
+    """All MACs are those counted tap by tap, in both axes; each tap that is used at all is in one phase."""
+    counted = taps_by_position(kernel, extent, stride, dilation, padding)
+    phases = transposed_convolution(
+        (1, 6, 9, 9), (6, 5, kernel, kernel), (1, 10, extent, extent), 2, *([x, x] for x in (stride, dilation, padding))
+    )
+    assert sum(layer.macs * count for layer, count in phases.items()) == sum(counted) ** 2 * 3 * 5 * 2
+    taps = sum(layer.R * layer.S * count for layer, count in phases.items())
+    residues = {(position + padding) % stride for position in range(extent)}
+    assert taps == sum(tap * dilation % stride in residues for tap in range(kernel)) ** 2
+
+
+def test_transposed_convolution_of_like_phases_is_one_layer():
+    """A 4x4 kernel of stride 2 and padding 1 doubles 8x8: four 2x2 convolutions to 8x8 positions each."""
+    phases = transposed_convolution((1, 3, 8, 8), (3, 5, 4, 4), (1, 5, 16, 16), 1, [2, 2], [1, 1], [1, 1])
+    assert phases == Counter({ConvWorkload(R=2, S=2, P=8, Q=8, C=3, K=5): 4})
+
+
+def test_transposed_convolution_of_unlike_phases_is_a_layer_each():
+    """A 3x3 kernel of stride 2: even positions of an axis meet two taps, odd ones one, or the other way round."""
+    phases = transposed_convolution((1, 3, 8, 8), (3, 5, 3, 3), (1, 5, 16, 16), 1, [2, 2], [1, 1], [1, 1])
+    kernels = itertools.product((1, 2), repeat=2)
+    assert phases == Counter(ConvWorkload(R=R, S=S, P=8, Q=8, C=3, K=5) for R, S in kernels)
+
+
+def test_transposed_convolution_keeps_the_distance_of_its_taps():
+    """Stride 2 and dilation 4: taps are two input elements apart, and every second position meets none."""
+    (layer,) = transposed_convolution((1, 3, 8), (3, 5, 3), (1, 5, 23), 1, [2], [4], [0])
+    assert layer == ConvWorkload(R=3, P=12, C=3, K=5, dilation=(2, 1))
+
+
+# --- Matrix products -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "bounds"),
+    [
+        ((4, 5), (5, 6), {"P": 4, "C": 5, "K": 6}),
+        ((5,), (5, 6), {"C": 5, "K": 6}),
+        ((4, 5), (5,), {"P": 4, "C": 5}),
+        ((5,), (5,), {"C": 5}),
+        ((2, 3, 4, 5), (5, 6), {"P": 4, "C": 5, "K": 6, "N": 6}),
+        ((2, 3, 4, 5), (2, 3, 5, 6), {"P": 4, "C": 5, "K": 6, "G": 6}),
+        ((2, 3, 4, 5), (2, 1, 5, 6), {"P": 4, "C": 5, "K": 6, "N": 3, "G": 2}),
+        ((4, 5), (3, 5, 6), {"P": 4, "C": 5, "K": 18}),
+        ((7, 1, 4, 5), (3, 5, 6), {"P": 4, "C": 5, "K": 18, "N": 7}),
+    ],
+)
+def test_matrix_product_has_the_elements_of_its_operands_and_its_result(left, right, bounds):
+    """I, W and O count as many elements as NumPy's arrays; each of the result's takes one product per channel."""
+    layer = matrix_product(left, right)
+    assert layer == ConvWorkload(**bounds)
+    out = (np.zeros(left) @ np.zeros(right)).size
+    assert [layer.elements(tensor) for tensor in Tensor] == [math.prod(left), math.prod(right), out]
+    assert layer.macs == out * left[-1]
+
+
+@pytest.mark.parametrize(
+    ("equation", "left", "right", "bounds"),
+    [
+        ("bqd,bkd->bqk", (2, 3, 4), (2, 5, 4), {"P": 3, "C": 4, "K": 5, "G": 2}),
+        ("bqhd,bkhd->bhqk", (2, 3, 7, 4), (2, 5, 7, 4), {"P": 3, "C": 4, "K": 5, "G": 14}),
+        ("...ij, jk -> ...ik", (2, 6, 3, 4), (4, 5), {"P": 36, "C": 4, "K": 5}),
+        ("...ij,...jk", (2, 1, 3, 4), (6, 4, 5), {"P": 6, "C": 4, "K": 30}),
+        ("ij,jk", (3, 4), (4, 5), {"P": 3, "C": 4, "K": 5}),
+        ("bij,bij->b", (2, 3, 4), (2, 3, 4), {"C": 12, "G": 2}),
+        ("i,j->ij", (3,), (4,), {"P": 3, "K": 4}),
+    ],
+)
+def test_einstein_sum_has_the_elements_of_its_operands_and_its_result(equation, left, right, bounds):
+    """I, W and O count as many elements as NumPy's arrays."""
+    layer = einstein_sum(equation, left, right)
+    assert layer == ConvWorkload(**bounds)
+    out = np.einsum(equation, np.zeros(left), np.zeros(right)).size
+    assert [layer.elements(tensor) for tensor in Tensor] == [math.prod(left), math.prod(right), out]
+
+
+@pytest.mark.parametrize(
+    ("equation", "reason"),
+    [("ij,jk->k", "an axis of one operand alone is summed"), ("ii,ij->j", "an axis is repeated")],
+)
+def test_einstein_sum_that_is_no_matrix_product_is_no_layer(equation, reason):
+    """Sums within one operand and diagonals are other operators."""
+    with pytest.raises(Unmappable, match=f"^{reason}$"):
+        einstein_sum(equation, (4, 4), (4, 5))

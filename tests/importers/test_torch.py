@@ -1,0 +1,225 @@
+"""PyTorch models: modules of a user's function and exported programs, against the packaged networks and counters."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from cpsat_pim.importers import import_network
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import Network, read_network
+
+torch = pytest.importorskip("torch", reason="needs the extra: pip install 'cpsat-pim[torch]'")
+
+MODELS = "torch_models"
+
+
+@pytest.fixture(autouse=True)
+def in_this_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's module is looked for in the working directory; the tests import it from there, too."""
+    monkeypatch.chdir(Path(__file__).parent)
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+
+
+def imported(function: str, **bind: int) -> Network:
+    """The network of a function of the models beside this file."""
+    return import_network(f"{MODELS}:{function}", bind).network
+
+
+def complaint(model: str, **bind: int) -> str:
+    """The message of the ValueError that an import raises, without the model's name; it is one line."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        import_network(model, bind)
+    assert str(caught.value).startswith(f"{model}: ")
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{model}: ")
+
+
+def layers(network: Network) -> dict[str, ConvWorkload]:
+    """Shapes by name."""
+    return {layer.name: layer.workload for layer in network.layers}
+
+
+def layer(name: str, **bounds: object) -> dict[str, ConvWorkload]:
+    """One entry of `layers`."""
+    return {name: ConvWorkload(name=name, **bounds)}
+
+
+def counted_macs(function: str, **arguments: int) -> int:
+    """Half of the operations that PyTorch's own counter finds while it runs the model."""
+    import torch_models
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with torch.device("meta"):
+        module, inputs = getattr(torch_models, function)(**arguments)
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+        module.eval()(*(inputs if isinstance(inputs, tuple) else (inputs,)))
+    return int(counter.get_total_flops()) // 2
+
+
+@pytest.fixture
+def save_program(tmp_path: Path) -> object:
+    """Export a module, here with its data, to a file."""
+
+    def save(module: object, inputs: tuple[object, ...], **dims: object) -> str:
+        path = str(tmp_path / "net.pt2")
+        with warnings.catch_warnings(action="ignore"):
+            torch.export.save(torch.export.export(module, inputs, **dims), path)
+        return path
+
+    return save
+
+
+# --- Shapes and graph ------------------------------------------------------------------------------------------------
+
+
+def test_residual_block_has_its_shapes_and_its_graph():
+    """The 3x3 convolution and the projection halve 56x56; what is written in place is a sum like any other."""
+    network = imported("block")
+    assert layers(network) == {
+        **layer("conv1", P=56, Q=56, C=256, K=128),
+        **layer("conv2", R=3, S=3, P=28, Q=28, C=128, K=128, stride=(2, 2)),
+        **layer("conv3", P=28, Q=28, C=128, K=512),
+        **layer("downsample", P=28, Q=28, C=256, K=512, stride=(2, 2)),
+    }
+    assert [x.after for x in network.layers] == [("input",), ("conv1",), ("conv2",), ("input",)]
+    assert network.name == "block"
+    assert network.total_macs == counted_macs("block")
+
+
+def test_resnet50_is_the_packaged_network():
+    """All 54 layers: names, shapes and what each comes after are those written down from the paper."""
+    network, packaged = imported("resnet50"), read_network("resnet50")
+    assert layers(network) == layers(packaged)
+    assert {x.name: x.after for x in network.layers} == {x.name: x.after for x in packaged.layers}
+
+
+@pytest.mark.parametrize("fused", [0, 1])
+def test_bert_layer_is_the_packaged_networks(fused):
+    """With attention in one operator or written out: the first layer of the packaged network but for two names."""
+    network = imported("bert", length=128, fused=fused)
+    packaged = read_network("bert-base").layers[:8]
+    names = dict(zip((x.name for x in network.layers), (x.name for x in packaged), strict=True)) | {"input": "input"}
+    products = ["scores", "context"] if fused else ["matmul", "matmul_2"]
+    assert list(names)[3:5] == ([f"scaled_dot_product_attention.{x}" for x in products] if fused else products)
+    assert [n for n in names if n not in (*list(names)[3:5], "input")] == [
+        *("query", "key", "value", "attention_output", "intermediate", "output")
+    ]
+    for ours, theirs in zip(network.layers, packaged, strict=True):
+        assert ours.workload.shape == theirs.workload.shape
+        assert tuple(names[x] for x in ours.after) == theirs.after
+        assert ours.weights == theirs.weights
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"), [("bert", {"length": 7, "batch": 3}), ("bert", {"length": 5, "fused": 1})]
+)
+def test_macs_are_those_that_pytorch_counts(function, arguments):
+    """At awkward sizes, too."""
+    assert imported(function, **arguments).total_macs == counted_macs(function, **arguments)
+
+
+def test_assorted_operators_have_their_shapes_and_their_graph():
+    """What passes through a buffer is followed, products of constants are none, a left constant is the weights."""
+    network = imported("assorted")
+    assert layers(network) == {
+        **layer("grouped", R=3, P=11, C=2, K=4, N=2, G=4, stride=(2, 1), dilation=(2, 1)),
+        **layer("up", R=2, P=11, C=16, K=8, N=2),
+        **layer("mix", P=22, C=8, K=6, N=2),
+        **layer("einsum", P=22, C=6, K=22, G=2),
+        **layer("mv", P=22, C=22),
+    }
+    assert [x.after for x in network.layers] == [("input",), ("grouped",), ("up",), ("mix",), ("einsum",)]
+    assert [x.weights for x in network.layers] == [True] * 3 + [False] * 2
+    assert [x.count for x in network.layers] == [1, 2, 1, 1, 1]  # two phases of the transposed convolution
+
+
+# --- Programs --------------------------------------------------------------------------------------------------------
+
+
+def test_exported_program_is_the_network_of_its_module(save_program):
+    """Exported here or there is the same."""
+    import torch_models
+
+    file = save_program(torch_models.BertLayer(24, 2, False).eval(), (torch.randn(3, 5, 24),))
+    network = import_network(file).network
+    assert network.name == "net"
+    assert layers(network) == {
+        **{
+            key: value for name in ("query", "key", "value") for key, value in layer(name, P=5, C=24, K=24, N=3).items()
+        },
+        **layer("matmul", P=5, C=12, K=5, G=6),
+        **layer("matmul_2", P=5, C=5, K=12, G=6),
+        **layer("attention_output", P=5, C=24, K=24, N=3),
+        **layer("intermediate", P=5, C=24, K=96, N=3),
+        **layer("output", P=5, C=96, K=24, N=3),
+    }
+
+
+def test_open_dims_of_a_program_are_bound_by_axis_or_symbol(save_program):
+    """A batch that was exported as dynamic; what the program computes from it follows."""
+    import torch_models
+
+    module, batch = torch_models.BertLayer(24, 2, False).eval(), torch.export.Dim("batch")
+    file = save_program(module, (torch.randn(3, 5, 24),), dynamic_shapes=({0: batch},))
+    assert complaint(file) == "has open dims, bind them: --bind x.0=..."
+    message = complaint(file, y=1)
+    symbol = message.rpartition(" ")[2]
+    assert message == f"no open dim is named 'y', there are x.0 or {symbol}"
+    network = import_network(file, {"x.0": 7}).network
+    assert layers(network)["matmul"] == ConvWorkload(name="matmul", P=5, C=12, K=5, G=14)
+    assert import_network(file, {symbol: 7}).network == network
+
+
+# --- Mistakes --------------------------------------------------------------------------------------------------------
+
+
+def test_operator_that_cannot_be_mapped_is_named_or_skipped():
+    """An LSTM is kept whole, not unrolled; the layer behind it has its shape."""
+    model = f"{MODELS}:recurrent"
+    assert complaint(model) == "cannot map 1 lstm: rnn.lstm (--unsupported skip goes on without)"
+    result = import_network(model, skip_unsupported=True)
+    assert layers(result.network) == layer("fc", P=3, C=8, K=2, N=5)
+    assert result.summary == ["1 lstm: rnn.lstm"]
+
+
+@pytest.mark.parametrize(
+    ("function", "bind", "message"),
+    [
+        ("nothing", {}, "must return a torch.nn.Module and a tuple of its inputs"),
+        ("failing", {}, r"failed: KeyError: 'first\nsecond'"),
+        ("not_callable", {}, "is not a function"),
+        ("absent", {}, "cannot be imported: AttributeError: module 'torch_models' has no attribute 'absent'"),
+        ("bert", {}, "--bind must give the function's arguments: missing a required argument: 'length'"),
+        (
+            "block",
+            {"batch": 1},
+            "--bind must give the function's arguments: got an unexpected keyword argument 'batch'",
+        ),
+    ],
+)
+def test_mistake_in_a_function_is_one_line(function, bind, message):
+    """What the user's code raises is named; nothing is logged beside it."""
+    assert complaint(f"{MODELS}:{function}", **bind) == message
+
+
+def test_module_that_cannot_be_exported_is_one_line(capfd):
+    """PyTorch's pages of advice are cut to their first line."""
+    assert complaint(f"{MODELS}:branching").startswith("cannot be exported: ")
+    assert capfd.readouterr().err == ""
+
+
+def test_module_that_cannot_be_imported_is_one_line():
+    """A misspelt module."""
+    assert complaint("no_such_module:f") == "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
+
+
+@pytest.mark.parametrize("content", [b"", b"# a text\n", b"PK\x03\x04" + b"\x00" * 50])
+def test_other_file_is_no_program(tmp_path, content, capfd):
+    """Empty files, texts, and what begins like a ZIP archive; PyTorch's own log stays silent."""
+    path = tmp_path / "net.pt2"
+    path.write_bytes(content)
+    assert complaint(str(path)).startswith("is not a program that torch.export saved, or is damaged: ")
+    assert capfd.readouterr().err == ""
+    assert complaint(str(tmp_path / "none.pt2")) == "cannot be read: No such file or directory"

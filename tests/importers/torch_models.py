@@ -1,0 +1,158 @@
+"""Modules that the tests import as a user's would be, with the functions that return them."""
+
+import torch
+from torch import nn
+
+
+class Bottleneck(nn.Module):
+    """A residual block of three convolutions, with a projection where the shape changes; the sum is in place."""
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 1, bias=False)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(size) for size in (width, width, 4 * width))
+        changes = stride > 1 or channels != 4 * width
+        self.downsample = nn.Conv2d(channels, 4 * width, 1, stride, bias=False) if changes else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The block."""
+        out = torch.relu(self.norms[0](self.conv1(x)))
+        out = torch.relu(self.norms[1](self.conv2(out)))
+        out = self.norms[2](self.conv3(out))
+        out += self.downsample(x)
+        return torch.relu_(out)
+
+
+class ResNet50(nn.Module):
+    """He et al., CVPR 2016, table 1, strided in the 3x3 convolutions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        channels = 64
+        for stage, blocks in enumerate((3, 4, 6, 3)):
+            width, layers = 64 << stage, nn.Sequential()
+            for block in range(blocks):
+                layers.append(Bottleneck(channels, width, 2 if stage and not block else 1))
+                channels = 4 * width
+            self.add_module(f"layer{stage + 1}", layers)
+        self.fc = nn.Linear(2048, 1000)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Scores."""
+        x = nn.functional.max_pool2d(torch.relu(self.conv1(x)), 3, 2, 1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
+
+
+class BertLayer(nn.Module):
+    """Devlin et al., NAACL 2019: attention and a feed-forward net, each with a shortcut."""
+
+    def __init__(self, width: int, heads: int, fused: bool) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.attention_output = (nn.Linear(width, width) for _ in range(4))
+        self.intermediate, self.output = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.heads, self.fused = heads, fused
+
+    def attend(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """Attention in one operator, or written out."""
+        if self.fused:
+            return nn.functional.scaled_dot_product_attention(q, k, v)
+        return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The layer."""
+        batch, length, width = x.shape
+        q, k, v = (
+            linear(x).view(batch, length, self.heads, -1).transpose(1, 2)
+            for linear in (self.query, self.key, self.value)
+        )
+        context = self.attend(q, k, v).transpose(1, 2).reshape(batch, length, width)
+        x = self.norm1(self.attention_output(context) + x)
+        return self.norm2(self.output(nn.functional.gelu(self.intermediate(x))) + x)
+
+
+class Assorted(nn.Module):
+    """One of each: dilated and grouped, transposed, einsum, in-place writes, products with constants and vectors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grouped = nn.Conv1d(8, 16, 3, stride=2, dilation=2, groups=4, padding="valid")
+        self.up = nn.ConvTranspose1d(16, 8, 4, 2, 1)
+        self.mix = nn.Parameter(torch.zeros(6, 8))
+        self.fixed = nn.Parameter(torch.zeros(8, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[batch, 8, 25] to [batch, 6]."""
+        up = self.up(self.grouped(x))  # 25 -> (25 - 2*2 - 1) // 2 + 1 = 11 -> 22
+        kept = torch.zeros_like(up)
+        kept[:, :, ::2] = up[:, :, 1::2]
+        mixed = (self.mix @ self.fixed) @ kept  # the first product is of constants
+        scores = torch.einsum("bct,bcs->bts", mixed, mixed)
+        return torch.mv(scores[0], scores[0, 0])
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer, which is no product of this program's, before a linear one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.fc = nn.LSTM(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[time, batch, 4] to [time, batch, 2]."""
+        return self.fc(self.rnn(x)[0])
+
+
+def block() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """The first block of ResNet-50's second stage."""
+    return Bottleneck(256, 128, 2), (torch.randn(1, 256, 56, 56),)
+
+
+def resnet50() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """The whole network."""
+    return ResNet50(), (torch.randn(1, 3, 224, 224),)
+
+
+def bert(length: int, batch: int = 1, fused: int = 0) -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """A layer of BERT-base."""
+    return BertLayer(768, 12, bool(fused)), (torch.randn(batch, length, 768),)
+
+
+def assorted() -> tuple[nn.Module, torch.Tensor]:
+    """An only input may stand for the tuple."""
+    return Assorted(), torch.randn(2, 8, 25)
+
+
+def recurrent() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """What cannot be mapped."""
+    return Recurrent(), (torch.randn(5, 3, 4),)
+
+
+def nothing() -> int:
+    """No module."""
+    return 0
+
+
+def failing() -> None:
+    """An error of the user's own, of two lines."""
+    raise KeyError("first\nsecond")
+
+
+class Branching(nn.Module):
+    """What depends on data cannot be exported."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """A branch on a value."""
+        return x if x.sum() > 0 else -x
+
+
+def branching() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """A module that is not exportable."""
+    return Branching(), (torch.randn(3),)
+
+
+not_callable = 3

@@ -1,0 +1,138 @@
+"""What the page is told, by hand for one small layer, and how it complains of files that are none."""
+
+from typing import Any
+
+import pytest
+
+from cpsat_pim.report.view import build_view
+from tests.report.results import ARCH, LAYER, UNMAPPED, document
+
+
+@pytest.fixture(scope="module")
+def view() -> dict[str, Any]:
+    """The view of the two layers."""
+    return build_view(document(), "some/where.json")
+
+
+def test_equal_layers_share_their_details(view: dict[str, Any]) -> None:
+    """Two rows, one detail; the file goes by its name."""
+    rows = [(layer["name"], layer["count"], layer["detail"]) for layer in view["layers"]]
+    assert rows == [("a", 1, 0), ("<b>", 3, 0)]
+    assert len(view["details"]) == 1
+    assert (view["source"], view["arch"]) == ("where.json", "default")
+
+
+def test_parts_of_cycles_and_energy_add_up_to_what_the_file_says(view: dict[str, Any]) -> None:
+    """12 steps, of which 192 MACs would fill 1024 lanes for 3/16; the rest of the latency waits for one thing."""
+    detail, figures = view["details"][0], document()["layers"][0]["predicted"]
+    assert detail["cycles"]["macs"] == 192 / 1024
+    assert detail["cycles"]["macs"] + detail["cycles"]["idle"] == 12
+    assert sum(detail["cycles"].values()) == figures["latency_cycles"]
+    assert detail["bound"] in detail["cycles"]
+    assert sum(detail["energies"].values()) == figures["energy_fj"]
+    assert detail["energies"]["MAC"] == 192 * 560  # 0.56 pJ a MAC
+    assert detail["energies"]["activation"] == sum(figures["row_activations"].values()) * 828_000  # 828 pJ a row
+
+
+def test_terms_reach_the_latency_with_the_constant(view: dict[str, Any]) -> None:
+    """The largest term and the machine's 6 cycles of access latency."""
+    detail = view["details"][0]
+    assert max(detail["terms"].values()) + 6 == detail["latency"]
+    assert detail["terms"][detail["bound"]] == max(detail["terms"].values())
+
+
+def test_nest_shows_loops_tiles_and_what_they_cut(view: dict[str, Any]) -> None:
+    """I: 6 x 4 whole in the global buffer; the PEs keep 6 weights and one partial sum of 4 bytes."""
+    places = {place["title"]: place for place in view["details"][0]["places"]}
+    assert [*places] == ["LocalDRAM", "RowBuffer", "GlobalBuffer", "PE array", "PELocalBuffer", "MAC lanes"]
+    assert places["GlobalBuffer"]["loops"] == [("K", 4, "")]
+    assert places["GlobalBuffer"]["held"] == {"I": {"elems": 24, "bytes": 24}}
+    assert places["GlobalBuffer"]["cuts"] == {"I": [1, 1], "W": [1, 4], "O": [1, 4]}
+    assert places["PE array"]["loops"] == [("P", 4, "H"), ("K", 2, "W")]
+    assert places["PE array"]["cuts"] == {"I": [4, 1], "W": [1, 2], "O": [4, 2]}
+    assert places["PELocalBuffer"]["held"] == {"W": {"elems": 6, "bytes": 6}, "O": {"elems": 1, "bytes": 4}}
+    assert (places["PELocalBuffer"]["usable"], places["PELocalBuffer"]["capacity"]) == (256, 512)
+    assert places["PELocalBuffer"]["bypass"] == ["I"]
+    assert places["MAC lanes"]["loops"] == [("C", 2, "INTERNAL")]
+    assert places["LocalDRAM"]["held"]["O"] == {"elems": 32, "bytes": 32}  # finished outputs are a byte
+
+
+def test_array_and_factors_are_those_of_the_mapping(view: dict[str, Any]) -> None:
+    """4 of 16 rows, 2 of 16 columns, 2 of 4 lanes: 16 of 1024 MACs."""
+    detail = view["details"][0]
+    assert detail["array"] == {"rows": 16, "columns": 16, "lanes": 4, "H": 4, "W": 2, "INTERNAL": 2}
+    assert detail["utilisation"] == 16 / 1024
+    assert detail["dims"] == {"P": [1, 1, 1, 4, 1, 1], "C": [1, 1, 1, 1, 3, 2], "K": [1, 1, 4, 2, 1, 1]}
+
+
+def test_activation_maps_hold_every_activation(view: dict[str, Any]) -> None:
+    """All three tensors lie in their first row, which is opened once."""
+    figures = document()["layers"][0]["predicted"]["row_activations"]
+    for tensor, drawn in zip("IWO", view["details"][0]["maps"], strict=True):
+        assert drawn["activations"] == figures[tensor] == 1
+        assert (drawn["rows"], drawn["cells"]) == (1, [0, 0, 1])
+
+
+def test_layer_without_a_mapping_has_no_detail() -> None:
+    """Its status is all there is."""
+    view = build_view(document(**UNMAPPED), "x.json")
+    assert [layer["detail"] for layer in view["layers"]] == [0, None]
+    assert view["layers"][1]["status"] == "UNKNOWN"
+
+
+def test_optional_keys_reach_the_page() -> None:
+    """`progress` of a layer and `pareto` of a result; both may be absent."""
+    data = document()
+    fronts = [{"name": "f", "x": "latency_cycles", "y": "energy_fj", "points": [{"x": 1, "y": 2}]}]
+    data["layers"][0]["progress"] = [[0.5, None, 3], [1.0, 9, 3]]
+    view = build_view(data | {"pareto": fronts}, "x.json")
+    assert view["layers"][0]["progress"] == [[0.5, None, 3], [1.0, 9, 3]]
+    assert view["layers"][1]["progress"] == []
+    assert view["pareto"][0]["points"] == [{"x": 1, "y": 2, "label": None, "status": None}]
+
+
+def test_predictions_of_another_version_are_told_apart() -> None:
+    """What the file holds is compared with what is predicted now."""
+    data = document()
+    data["layers"][0]["predicted"]["energy_fj"] += 1
+    assert [view["stale"] for view in build_view(data, "x.json")["details"]] == [True]
+    assert [view["stale"] for view in build_view(document(), "x.json")["details"]] == [False]
+
+
+def without(*path: str | int) -> dict[str, Any]:
+    """The document without an entry."""
+    data = place = document()
+    for key in path[:-1]:
+        place = place[key]  # type: ignore[index]
+    del place[path[-1]]  # type: ignore[arg-type]
+    return data
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (without("totals", "macs"), "x.json: missing or malformed entry 'macs'"),
+        (without("layers", 0, "count"), "x.json: missing or malformed entry 'count'"),
+        (without("layers", 0, "mapping", "temporal"), "x.json: a: mapping: temporal: is missing"),
+        (document() | {"pareto": [{"name": "f", "points": []}]}, "x.json: missing or malformed entry 'x'"),
+        (document() | {"layers": [document()["layers"][0] | {"progress": [[1, 2]]}]}, "x.json: missing or malformed"),
+        (document() | {"layers": [None]}, "x.json: missing or malformed entry"),
+        (document() | {"layers": [document()["layers"][0] | {"status": "DONE"}]}, "x.json: 'DONE' is not a valid"),
+    ],
+)
+def test_file_with_a_mistake_is_refused_in_a_line(data: dict[str, Any], message: str) -> None:
+    """The file and the entry."""
+    with pytest.raises(ValueError, match=message) as caught:
+        build_view(data, "x.json")
+    assert "\n" not in str(caught.value)
+
+
+def test_illegal_mapping_is_refused() -> None:
+    """Twice as many loops as the layer has."""
+    data = document()
+    data["layers"][0]["mapping"]["temporal"]["GLOBAL_BUFFER"]["K"] *= 2
+    with pytest.raises(ValueError, match=r"x\.json: a: K: .*") as caught:
+        build_view(data, "x.json")
+    assert "16" in str(caught.value)
+    assert LAYER.K == 8
+    assert ARCH.name == "default"

@@ -1,0 +1,70 @@
+"""Nests in shorthand, and a device without limits, for the simulator's tests."""
+
+import numpy as np
+
+from tracesim import Device, Nest, Placement
+
+DIMS = "RSPQCKNG"
+I, W, O = range(3)  # noqa: E741 -- the field's letters
+
+FREE_DEVICE = Device(
+    row_bytes=64,
+    column_bytes=4,
+    banks=1,
+    open_page=True,
+    timing=np.zeros(8, np.int64),  # tRCD tRP tRAS tRC tRTP tCCD_L RL BL
+    access_fj=np.zeros((4, 2), np.int64),
+    activation_fj=0,
+    mac_fj=0,
+    multicast=True,
+    spatial_reduction=True,
+    bandwidth=np.array([[[0, 1], [0, 1]]] * 3),
+    ports=np.array([1, 1, 1]),
+    interconnect=np.array([0, 1]),
+    double_buffered=np.array([False, False]),
+    shared_bus=False,
+    reduction_latency=0,
+)
+"""A machine on which nothing takes time or energy."""
+
+
+def build_nest(
+    loops: str,
+    stored: str = "0 0 0",
+    *,
+    conv: tuple[int, ...] = (1, 1, 1, 1),
+    widths: tuple[int, ...] = (1, 1, 1, 1),
+) -> Nest:
+    """Return a nest from "3C2 0K3 HP2": level (or H, W, L for lanes), dim, factor.
+
+    `stored` names the levels that store I, W and O, "-" for none.
+    """
+    temporal, spatial = [], np.ones((3, 8), np.int64)
+    for word in loops.split():
+        place, dim, factor = word[0], DIMS.index(word[1]), int(word[2:])
+        if place in "HWL":
+            spatial["HWL".index(place), dim] = factor
+        else:
+            temporal.append((int(place), dim, factor))
+    flags = [[str(level) in levels for levels in stored.split()] for level in range(3)]
+    return Nest(np.array(temporal).reshape(-1, 3), spatial, np.array(flags), np.array(conv), np.array(widths))
+
+
+def rich_case() -> tuple[Nest, Placement, Device]:
+    """Return a nest that goes through every module: halos, returning sums, streams, blocks, banks, a shared bus."""
+    nest = build_nest("3C2 3P2 2K2 2Q2 1R2 1K2 0S3 0P2 HK2 WP2 LC2", "02 - 01", conv=(2, 1, 1, 2), widths=(1, 2, 1, 4))
+    device = FREE_DEVICE._replace(
+        row_bytes=32,
+        column_bytes=8,
+        banks=2,
+        timing=np.array([14, 14, 33, 47, 5, 4, 20, 4]),
+        access_fj=np.arange(8).reshape(4, 2),
+        activation_fj=1000,
+        mac_fj=3,
+        spatial_reduction=False,
+        bandwidth=np.array([[[0, 1], [0, 1]], [[8, 1], [4, 1]], [[16, 3], [16, 1]]]),
+        double_buffered=np.array([True, False]),
+        shared_bus=True,
+        reduction_latency=2,
+    )
+    return nest, Placement(np.array([1, 0, 1]), 2, 3), device
