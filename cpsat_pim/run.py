@@ -128,7 +128,7 @@ class _Task:
 
     def run(self, stop: Any, report: Report) -> SolvedLayer:
         """Solve and verify."""
-        options = Options(time_limit=self.time_limit, seed=self.seed, stop=stop)
+        options = Options(time_limit=self.time_limit, seed=self.seed, stop=stop, start=self.start)
         return solve_and_verify(self.layer, self.arch, self.objective, options, report)
 
 

@@ -114,7 +114,8 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
     for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
         terms[name] = start + compute + streams[t].late_cycles + end
         if nest.stored[ROW_BUFFER][t]:
-            terms[name] = max(terms[name], streams[t].cycles + _row_buffer_cycles(nest, machine, t) + end)
+            alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t) + _residence(nest, t)
+            terms[name] = max(terms[name], alone + (start if t == O else end))
     if machine.is_bus_shared:
         terms["dram_bus"] = sum(s.cycles for s in streams) + min(_residence(nest, t) for t in (I, W))
     return terms | {name: start + busy + end for name, busy in moves.items()}
@@ -237,8 +238,9 @@ def _compute_cycles(nest: Nest, machine: Machine) -> int:
 
 
 def tempo_of(nest: Nest, machine: Machine) -> Tempo:
-    """The array's own tempo."""
-    return Tempo(_step_cycles(nest, machine), (*machine.double_buffered, False))
+    """The array's own tempo: its steps, and the partial sums that it waits for."""
+    cycles = _compute_cycles(nest, machine) + _exposed_partial_sums(nest, machine)
+    return Tempo(cycles, (*machine.double_buffered, False))
 
 
 def _step_cycles(nest: Nest, machine: Machine) -> int:

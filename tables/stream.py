@@ -55,9 +55,9 @@ class Tile(NamedTuple):
 
 
 class Tempo(NamedTuple):
-    """Cycles of an array step, and whether PE, global buffer and row buffer hold a second tile to load into."""
+    """Cycles of all array steps, and whether PE, global buffer and row buffer hold a second tile to load into."""
 
-    step_cycles: int
+    array_cycles: int
     is_double: tuple[bool, bool, bool]
 
 
@@ -304,15 +304,15 @@ def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
     """How fast the array asks for t's tiles."""
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
-        return Pace(math.prod(nest.temporal[PE]), tempo.step_cycles, True)
+        array_steps = math.prod(math.prod(nest.temporal[m]) for m in range(1, 4))
+        return Pace(math.prod(nest.temporal[PE]), tempo.array_cycles // array_steps, True)
     if t == O and nest.spilled():
         return Pace(1, _NEVER, False)  # outputs that come back are waited for as a whole
     holder = consumer if tempo.is_double[consumer] else inner[0]
     # A level with one slot takes its next tile only while the last tile taken from it is in use further in.
     if holder == MACS or not tempo.is_double[holder]:
         return Pace(1, 0, False)
-    array_steps = math.prod(math.prod(nest.temporal[m]) for m in range(1, 4))
-    return Pace(1, tempo.step_cycles * array_steps // fetches(nest, t, holder), False)
+    return Pace(1, tempo.array_cycles // fetches(nest, t, holder), False)
 
 
 def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO) -> StreamCounts:

@@ -255,8 +255,9 @@ class Cuts:
         if latency is None or orders is None:
             return False
         counted, least = self.solution.least(t), self.completions.least(t, orders)
-        compute, stored = self.completions.compute_cycles, self.solution.stored[t]
-        is_paced = self.solution.value(latency.compute[0]) == compute
+        # Of the orders, those count under which the array itself takes least; it can take longer under others.
+        compute = min(self.completions.tempo(order).array_cycles for order in orders)
+        stored, is_paced = self.solution.stored[t], self.solution.value(latency.array) == compute
         if not is_paced or all(known >= true for known, true in zip(counted[3:], least[3:], strict=True)):
             return False
         other_loops = self._other_loops(seen, [t])
@@ -267,7 +268,7 @@ class Cuts:
         def demand(p: Program, known: Lit) -> None:
             # A slower array hides at most the cycles that it takes longer itself, a faster one hides less.
             assert p.latency is not None
-            b, array, late = p.b, p.latency.compute[0], p.latency.late[t]
+            b, array, late = p.b, p.latency.array, p.latency.late[t]
             slower = b.boolean("slower")
             b.imply([slower], array >= compute + 1)
             b.imply([known, b.negated(slower)], late >= least.late_cycles)

@@ -350,7 +350,8 @@ class Streams:
             self.b.imply([where], ends >= least)
             return
         self.b.imply([where, self.b.negated(self.is_spilled)], ends >= least)
-        self.b.imply([where], ends >= least - self.v.arch.dram_activation_latency)
+        found_open = self.v.arch.dram_activation_latency + max(0, self._end_correction())
+        self.b.imply([where], ends >= least - found_open)
 
     def _block_edge(self, t: Tensor, size: int, blocks: int) -> int:
         """Cycles of the first block's scan; for outputs the least that the last one's adds."""

@@ -127,15 +127,18 @@ class Latency:
 
     def _compute_term(self) -> None:
         """First tiles, steps (or slower operand streams), exposed partial sums, late tiles, last drain."""
-        self.compute: list[Int] = [self._compute_cycles(), *self._exposed(), self._spilled_stream()]
+        working = [self._compute_cycles(), *self._exposed()]
+        self.array = self.b.interval(1, self.most, "array")
+        self.b.model.add(self.array == sum(working))
+        self.waits: list[Int] = [self._spilled_stream()]
         if not self.v.arch.hierarchy[Level.PE].double_buffered:
             self.exposed_transfer = self.b.interval(0, self.most, "exposed_transfer")
-            self.compute.append(self.exposed_transfer)
+            self.waits.append(self.exposed_transfer)
         self.late = [self.b.interval(0, self.most, f"late_{t.name}") for t in Tensor]
         self.single = [self.b.interval(0, self.most, f"single_{t.name}") for t in Tensor]
         for late in self.late:
-            self._at_least(self.start, *self.compute, late, self.end)
-        self._at_least(self.start, *self.compute, *self.single, self.end)
+            self._at_least(self.start, self.array, *self.waits, late, self.end)
+        self._at_least(self.start, self.array, *self.waits, *self.single, self.end)
 
     def _spilled_stream(self) -> Int:
         """O's DRAM stream, but its last write, where partial sums come back from DRAM into a level."""
@@ -230,10 +233,10 @@ class Latency:
             b.imply([held], self.cycles >= cycles[t] + stays[t] + self.end)
             after_first = [cycles[t], -self.streams.first_scan[t], stays[t]]
             b.imply([held, self.streams.is_box[t]], self.cycles >= self.start + sum(after_first) + self.end)
-            b.imply([drawn], self.cycles >= self.start + cycles[t] + sum(self.compute[1:]) + self.end)
+            b.imply([drawn], self.cycles >= self.start + cycles[t] + sum(self.waits) + self.end)
         self._at_least(self.start, stays[Tensor.O], cycles[Tensor.O])
         for t in Tensor:
-            self._row_buffer_terms(t)
+            self._row_buffer_terms(t, stays[t])
             self._late_terms(t, stays[t])
         if v.arch.shared_data_bus:
             shorter = b.interval(1, b.ends(self.steps)[1], "shorter_stay")
@@ -275,21 +278,22 @@ class Latency:
         b.imply(where, misses >= self.streams.activations[t] - (0 if rows is None else rows))
         waited = b.product([misses, excess], f"waited_{t.name}", most=most)
         edges = [self.start, self.end] if rows is not None else [self._outer_edge(t)]
-        self._at_least(self.steps, *self.compute[1:], waited, *edges)
+        self._at_least(self.steps, *self.waits, waited, *edges)
 
-    def _row_buffer_terms(self, t: Tensor) -> None:
+    def _row_buffer_terms(self, t: Tensor, stay_in_use: Int) -> None:
         """The row buffer has one slot: loads wait while it is in use, and are hidden only by the last tile taken."""
         aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
         if aligned is False:
             return
         stream = self.streams.cycles[t]
-        self.b.imply([aligned], self.cycles >= stream + self._row_buffer_use(t) + self.end)
+        outer = self.start if t is Tensor.O else self.end
+        self.b.imply([aligned], self.cycles >= stream + self._row_buffer_use(t) + stay_in_use + outer)
         for consumer, extents in ((Level.GLOBAL_BUFFER, self.v.e1), (Level.PE, self.v.eA), (MACS, None)):
             linked = self.v.linked(Level.ROW_BUFFER, consumer, t)
             if linked is False:
                 continue
             where = [linked] if t is not Tensor.O else [linked, self.b.negated(self.streams.is_spilled)]
-            exposed = [*self.compute, stream, self._outer_edge(t)]
+            exposed = [self.steps, *self.waits, stream, self._outer_edge(t)]
             if extents is not None:
                 stay, hidden = self._hidden(t, extents, self.v.reuse[t][consumer])
                 exposed.append(-hidden)

@@ -21,7 +21,7 @@ from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, cost_with, tempo_of
 from tables.nest import MACS, Nest
 from tables.shapes import divisors
-from tables.stream import StreamCounts, dram_stream, stream_loops, stream_pace
+from tables.stream import StreamCounts, Tempo, dram_stream, stream_loops, stream_pace
 
 #: Orders tried for a new mapping; the loops of one level rarely have more permutations than this.
 MOST_TRIED = 240
@@ -78,8 +78,7 @@ class Completions:
         self.layer, self.arch, self.objective, self.draft = layer, arch, objective, draft
         self.machine = to_machine(arch)
         self.nest = to_nest(layer, draft, arch.spatial_reduction)
-        self.tempo = tempo_of(self.nest, self.machine)
-        self.compute_cycles = self.tempo.step_cycles * math.prod(math.prod(draft.temporal[m]) for m in range(1, 4))
+        self._tempos: dict[Order, Tempo] = {}
         self._counted = counted
 
     # --- Counting ----------------------------------------------------------------------------------------------------
@@ -126,10 +125,18 @@ class Completions:
         nest, consumer = self.nest._replace(order=order), self._consumer(t)
         spread = nest.spatial if consumer <= Level.PE else ()
         loops = tuple(stream_loops(nest, t, consumer))
-        seen = (t, consumer, loops, stream_pace(nest, t, self.tempo), spread)
+        tempo = self.tempo(order)
+        seen = (t, consumer, loops, stream_pace(nest, t, tempo), spread)
         if seen not in self._counted:
-            self._counted[seen] = self._undominated([self._place(nest, t, *choice) for choice in self._choices(t)])
+            choices = [self._place(nest, t, tempo, *choice) for choice in self._choices(t)]
+            self._counted[seen] = self._undominated(choices)
         return self._counted[seen]
+
+    def tempo(self, order: Order) -> Tempo:
+        """How fast the array works under an order."""
+        if order not in self._tempos:
+            self._tempos[order] = tempo_of(self.nest._replace(order=order), self.machine)
+        return self._tempos[order]
 
     def _choices(self, t: Tensor) -> Iterator[tuple[int, int, int]]:
         """Both axis orders; for a row-aligned input also its blocks."""
@@ -138,10 +145,10 @@ class Completions:
             blocks = input_blocks(self.layer, self.draft)
         return ((layout, *block) for layout in range(2) for block in blocks)
 
-    def _place(self, nest: Nest, t: Tensor, layout: int, block_h: int, block_w: int) -> Placed:
+    def _place(self, nest: Nest, t: Tensor, tempo: Tempo, layout: int, block_h: int, block_w: int) -> Placed:
         layouts = [layout if u is t else 0 for u in Tensor]
         placed = nest._replace(layout=tuple(layouts), block_h=block_h, block_w=block_w)
-        return Placed(layout, block_h, block_w, dram_stream(placed, t, self.machine.dram, self.tempo))
+        return Placed(layout, block_h, block_w, dram_stream(placed, t, self.machine.dram, tempo))
 
     def _undominated(self, choices: list[Placed]) -> list[Placed]:
         """The Pareto front in what the objective can see of a stream; of equals the first."""

@@ -17,7 +17,9 @@ from ortools.sat.python import cp_model
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.cost import predict
 from cpsat_pim.dims import Level, Tensor
+from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.cuts import Cuts, Lessons, Solution, TooManyOrders
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.orders import Answer, Completions, Counted
@@ -51,11 +53,12 @@ class Progress:
 
 @frozen(kw_only=True)
 class Options:
-    """`time_limit` seconds a layer, the solver's `seed`, and whether a stop was asked for."""
+    """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, and a legal mapping to beat."""
 
     time_limit: float = 60.0
     seed: int = 0
     stop: threading.Event = field(factory=threading.Event)
+    start: Mapping | None = None
 
 
 class _Search:
@@ -95,6 +98,10 @@ class _Search:
 
     def run(self) -> None:
         """Search both parts of the space."""
+        if self.options.start is not None:
+            figures = (prediction := predict(self.layer, self.arch, self.options.start)).figures
+            value = self.objective.value(figures.latency_cycles, figures.energy_fj)
+            self._keep(Answer(self.options.start, prediction, value))
         self.tables = build_tables(self.layer, self.arch)
         self.statistics["table_seconds"] = round(self.seconds, 3)
         parts = [part for part in (False, True) if self._has_part(part)]
