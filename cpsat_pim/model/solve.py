@@ -196,7 +196,6 @@ class _Search:
         # Measured on these models: quick restarts and no probing prove 3-50 times faster than the defaults.
         parameters.search_branching = SatParameters.HINT_SEARCH
         parameters.cp_model_presolve = False
-        parameters.cp_model_probing_level = 0
         parameters.solution_pool_size = _POOL
         parameters.fill_additional_solutions_in_response = True
         parameters.random_seed = self.options.seed
