@@ -79,10 +79,7 @@ class Mapping:
             },
             "spatial": {s.name: {d.name: self.spatial[s][d] for d in Dim if self.spatial[s][d] > 1} for s in Direction},
             "order": {m.name: "".join(d.name for d in self.order[m]) for m in reversed(Level)},
-            "stored": {
-                m.name: "".join(t.name for t in Tensor if self.stored[m][t])
-                for m in reversed(BUFFERS)
-            },
+            "stored": {m.name: "".join(t.name for t in Tensor if self.stored[m][t]) for m in reversed(BUFFERS)},
             "layout": {
                 t.name: {
                     "mode": "row_aligned" if self.stored[Level.ROW_BUFFER][t] else "sequential",

@@ -63,9 +63,7 @@ def _are_booleans(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 3 and all(isinstance(v, bool) for v in value)
 
 
-positive = Rule(
-    "must be a positive integer", lambda v: is_integer(v) and v > 0, {"type": "integer", "minimum": 1}
-)
+positive = Rule("must be a positive integer", lambda v: is_integer(v) and v > 0, {"type": "integer", "minimum": 1})
 not_negative = Rule(
     "must be an integer of at least 0", lambda v: is_integer(v) and v >= 0, {"type": "integer", "minimum": 0}
 )

@@ -415,27 +415,25 @@ def _matches_of(trips: Ints, steps: Ints, reach: int, row_bytes: int, d: int, in
             return found
 
 
-def swept_first(shape: LayerShape, table: ShapeTable, layout: int, moving: tuple[int, ...]) -> tuple[Ints, Ints]:
-    """Extents of all tiles of a layout, and the least `first` of the boxes that a loop of one dim makes of each.
+def swept_first(shape: LayerShape, table: ShapeTable, layout: int, d: int) -> tuple[Ints, Ints]:
+    """`first` of the boxes that a loop of one dim makes of each tile of a layout.
 
-    Whatever loop it is and however long: a box is the tile with one dim's extent multiplied. Without dims the tile
-    itself is the box. A tile that no loop can enlarge gets 0.
+    Extents of the tiles int[n, dims], and int[n, divisors of d's bound]: by the extent along d that the loop reaches;
+    -1 where it is not a larger multiple of the tile's.
     """
     rows = (table.layout == layout) & (table.is_strided == 0)
     extents, first = table.extents[rows], table.first[rows]
-    choices = [divisors(shape.bounds[d]) for d in table.dims]
-    grid = first.reshape([len(c) for c in choices])
-    if not moving:
-        return extents, first
-    huge = np.iinfo(np.int64).max
-    least = np.full_like(grid, huge)
-    for axis, d in enumerate(table.dims):
-        along, found = np.moveaxis(grid, axis, 0), np.moveaxis(least, axis, 0)
-        for i, extent in enumerate(choices[axis]):
-            larger = [j for j, x in enumerate(choices[axis]) if j > i and x % extent == 0]
-            if d in moving and larger:
-                found[i] = np.minimum(found[i], along[larger].min(axis=0))
-    return extents, np.where(least == huge, 0, least).ravel()
+    choices = [divisors(shape.bounds[e]) for e in table.dims]
+    if d not in table.dims:
+        return extents, np.full((len(first), len(divisors(shape.bounds[d]))), -1, np.int64)
+    axis = table.dims.index(d)
+    along = np.moveaxis(first.reshape([len(c) for c in choices]), axis, -1)
+    swept = np.broadcast_to(along[..., None, :], (*along.shape, along.shape[-1])).copy()
+    for i, extent in enumerate(choices[axis]):
+        for j, reached in enumerate(choices[axis]):
+            if reached <= extent or reached % extent:
+                swept[..., i, j] = -1
+    return extents, np.moveaxis(swept, -2, axis).reshape(len(first), -1)
 
 
 def _minimum_over_larger(values: Ints) -> Ints:

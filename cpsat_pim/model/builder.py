@@ -25,6 +25,7 @@ class Builder:
         self._values: dict[int, list[int]] = {}
         self._ranges: set[int] = set()
         self._differs: dict[tuple[int, int], Any] = {}
+        self._within: dict[tuple[int, tuple[int, ...]], Any] = {}
 
     def integer(self, values: Iterable[int], name: str) -> Int:
         """A variable over the given values."""
@@ -167,6 +168,18 @@ class Builder:
             self._differs[key] = self.boolean("differs")
             self.model.add(x != value).only_enforce_if(self._differs[key])
         return self._differs[key]
+
+    def within(self, x: Int, values: Iterable[int]) -> Lit:
+        """A literal that can only be true where a variable has one of some values; made once."""
+        chosen = tuple(sorted(values))
+        if isinstance(x, int) or not chosen:
+            return x in chosen
+        key = (x.index, chosen)
+        if key not in self._within:
+            self._within[key] = self.boolean("within")
+            domain = cp_model.Domain.from_values(list(chosen))
+            self.model.add_linear_expression_in_domain(x, domain).only_enforce_if(self._within[key])
+        return self._within[key]
 
     def imply(self, literals: Sequence[Lit], constraint: Any) -> None:
         """Demand a linear constraint if all literals hold; a constraint that is False denies them."""

@@ -6,7 +6,7 @@ first consumer, of every mapping with the same outer loops for all tensors toget
 factors.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cpsat_pim.cost import to_machine
@@ -94,12 +94,29 @@ class Family(NamedTuple):
     def teach(self, program: Program) -> None:
         """Forbid them in a program."""
         table, b = program.tables[self.t], program.b
-        moving = () if self.innermost is None else tuple(CLASSES[self.innermost])
-        extents, first = swept_first(program.v.shape, table, self.layout, moving)
-        box = _boxes(program, self.level)[0]
+        inside, outside = _boxes(program, self.level)
         others = [*self.unless(program), b.differs(program.streams.layout[self.t], self.layout)]
-        for row in extents[first > program.streams.most_activations[self.t]]:
-            b.clause([*others, *(b.differs(box[d], int(e)) for d, e in zip(table.dims, row, strict=True))])
+        for row, escapes in self._forbidden(program, outside):
+            b.clause([*others, *escapes, *(b.differs(inside[d], e) for d, e in zip(table.dims, row, strict=True))])
+
+    def _forbidden(self, program: Program, outside: list[Int]) -> Iterator[tuple[list[int], list[Lit]]]:
+        """Extents inside the level, and literals of which one holds where an innermost loop opens fewer rows."""
+        table, most = program.tables[self.t], program.streams.most_activations[self.t]
+        if self.innermost is None:
+            rows = (table.layout == self.layout) & (table.is_strided == 0) & (table.first > most)
+            yield from ((row.tolist(), []) for row in table.extents[rows])
+            return
+        bounds = program.layer.bounds
+        moving = [d for d in CLASSES[self.innermost] if bounds[d] > 1]
+        swept = [swept_first(program.v.shape, table, self.layout, d) for d in moving]
+        for i, row in enumerate(swept[0][0]):
+            reached = [found[i] for _, found in swept]
+            if any((values > most).any() for values in reached):
+                cheap = [
+                    [n for n, value in zip(divisors(bounds[d]), values, strict=True) if 0 <= value <= most]
+                    for d, values in zip(moving, reached, strict=True)
+                ]
+                yield row.tolist(), [program.b.within(outside[d], c) for d, c in zip(moving, cheap, strict=True)]
 
 
 class Lesson(NamedTuple):
@@ -196,10 +213,17 @@ class Cuts:
         here = [_moved(inside, d, outside[d]) for d in CLASSES[c] if outside[d] > inside[d]]
         if self._costly(t, level, c, inside, anywhere, unless):
             return True
-        return self._box(t, level, inside, here, unless_swept) or raised
+        return self._costly(t, level, c, inside, here, unless_swept, unless) or raised
 
     def _costly(
-        self, t: Tensor, level: Level, c: int | None, inside: list[int], boxes: list[list[int]], unless: Unless
+        self,
+        t: Tensor,
+        level: Level,
+        c: int | None,
+        inside: list[int],
+        boxes: list[list[int]],
+        unless: Unless,
+        family_unless: Unless | None = None,
     ) -> bool:
         """One box; and with the first of its kind at once all those that open more rows than an answer can."""
         family = (t, level, c, self.solution.value(self.program.streams.layout[t]))
@@ -207,7 +231,7 @@ class Cuts:
             return False
         if family not in self.lessons.families:
             self.lessons.families.add(family)
-            self.lessons.learnt.append(Family(*family, unless))
+            self.lessons.learnt.append(Family(*family, family_unless or unless))
             self.lessons.learnt[-1].teach(self.program)
         return True
 

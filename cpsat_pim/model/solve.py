@@ -33,8 +33,8 @@ _STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.
 
 #: An energy (fJ) that no layer reaches.
 _NO_LIMIT = 2**58
-#: Share of the time after which the first part stops correcting and leaves the rest to the second.
-_FIRST_PART = 0.6
+#: Share of the time after which the first part waits for the second, whose answer may close it.
+_FIRST_PART = 0.35
 #: Answers of a program that are looked at, best ones first.
 _POOL = 8
 #: Seconds for finding any mapping once the time is up and there is none.
@@ -107,9 +107,9 @@ class _Search:
         parts = [part for part in (False, True) if self._has_part(part)]
         screens = {part: Screen(self.layer, self.arch, self.objective, part) for part in parts}
         self.bounds = {part: screens[part].least for part in parts}
-        for part in parts:
-            if screens[part].least is not None:
-                self._search_part(part, screens[part])
+        for part, share in zip((*parts, *parts), (_FIRST_PART, 1.0, 1.0, 1.0), strict=False):
+            if self._is_open(part):
+                self._search_part(part, screens[part], self.options.time_limit * share)
         for part in parts:
             if self.best is None and self.bounds[part] is not None and not self.options.stop.is_set():
                 self._any_mapping(part, screens[part])
@@ -130,7 +130,12 @@ class _Search:
         choices = [self.arch.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
         return any(True in c for c in choices) if row_buffer else all(False in c for c in choices)
 
-    def _search_part(self, part: bool, screen: Screen) -> None:
+    def _is_open(self, part: bool) -> bool:
+        """Whether the part may hold something better than the best known mapping."""
+        bound = self.bounds[part]
+        return bound is not None and (self.best is None or bound < self.best.value)
+
+    def _search_part(self, part: bool, screen: Screen, deadline: float) -> None:
         """Raise the target until the part's optimum is found or it cannot beat the best known mapping."""
         assert screen.least is not None
         for step in _STEPS:
@@ -140,7 +145,9 @@ class _Search:
                 return
             target = int(screen.least * (1 + step)) + 1
             target = target if ceiling is None else min(target, ceiling)
-            if self.is_over or self._search_below(part, screen, target):
+            if target < (self.bounds[part] or 0):
+                continue  # known to be empty
+            if self.is_over or self._search_below(part, screen, target, deadline):
                 return
         if self.best or self._is_empty(part):
             self.bounds[part] = None
@@ -152,14 +159,13 @@ class _Search:
         program = Program(self.layer, self.arch, energy, self.tables, screen, _NO_LIMIT, part)
         return self._solve(program, first=True)[0] == cp_model.INFEASIBLE
 
-    def _search_below(self, part: bool, screen: Screen, target: int) -> bool:
+    def _search_below(self, part: bool, screen: Screen, target: int, deadline: float) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
         program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
         self.lessons.teach(program)
         problem = program.b.model.validate()
         if problem:
             raise RuntimeError(f"{self.layer.name}: the model is invalid: {problem}")
-        deadline = self.options.time_limit * (1.0 if part else _FIRST_PART)
         while not self.is_over:
             status, bound, solutions = self._solve(program)
             if status == cp_model.INFEASIBLE:

@@ -31,9 +31,7 @@ def _as_network(layers: Sequence[SolvedLayer]) -> SolvedNetwork:
     """Layers on their own, each once."""
     nodes = tuple(NetworkLayer(name=s.workload.name, count=1, after=(), solved=s) for s in layers)
     seconds = sum(s.solve_seconds for s in layers)
-    return SolvedNetwork(
-        network="", arch=layers[0].arch, objective=layers[0].objective, layers=nodes, seconds=seconds
-    )
+    return SolvedNetwork(network="", arch=layers[0].arch, objective=layers[0].objective, layers=nodes, seconds=seconds)
 
 
 def _table(rows: list[list[str]], has_totals: bool) -> str:
