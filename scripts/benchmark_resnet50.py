@@ -1,6 +1,6 @@
 """Solve a network for each objective with cold caches and print what is proven, how exact it is and how long it takes.
 
-    python scripts/benchmark_resnet50.py [--network resnet50] [--time-limit 15] [--jobs 2] [--objectives energy ...]
+    python scripts/benchmark_resnet50.py [--network resnet50] [--time-limit 60] [--jobs 2] [--objectives energy ...]
 """
 
 import argparse
@@ -20,7 +20,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--network", default="resnet50")
-    parser.add_argument("--time-limit", type=float, default=15.0)
+    parser.add_argument("--time-limit", type=float, default=60.0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--objectives", nargs="+", default=["latency", "energy", "blended"])
     args = parser.parse_args()

@@ -63,7 +63,7 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add("--objective", choices=("latency", "energy", "blended"), default="energy", help="(%(default)s)")
     add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
-    add("--time-limit", metavar="S", type=seconds, default=25.0, help="seconds per layer (25)")
+    add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per layer (60)")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
     add("--json", metavar="FILE", help="write the results to a file, too (docs/json.md)")

@@ -12,8 +12,8 @@ from cpsat_pim.cost import access_energies_fj, predict, to_machine, to_nest, to_
 from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
 from tables.nest import MACS, Nest
 from tables.screen import Energies, Sharing, energy_terms, least_energy, needed_elements
-from tables.shapes import LayerShape, ShapeTable, build_shape_table, divisors, shape_table
-from tables.stream import Dram, block_counts, dram_stream
+from tables.shapes import LayerShape, ShapeTable, build_shape_table, divisors, shape_table, swept_first
+from tables.stream import Dram, Tempo, block_counts, dram_stream, last_run, period
 from tests.cross.cases import Case, cases
 
 DRAM = Dram(64, 16, 1, True, 14, 14, 33, 47, 5, 4, 25, 4)
@@ -48,6 +48,65 @@ def test_columns_are_exact_and_activations_never_above_the_count(case: Case, t: 
 
 
 @settings(max_examples=150)
+@given(case=cases(), t=st.sampled_from(Tensor))
+def test_time_columns_never_exceed_the_stream(case: Case, t: Tensor) -> None:
+    """Shortest runs and what outlasts them bound the cycles; the first scan's are exact, the last one's a bound."""
+    stored = [list(row) for row in case.mapping.stored]
+    stored[1][t], stored[2][t] = True, False
+    nest = to_nest(case.layer, case.mapping, case.arch.spatial_reduction)._replace(stored=stored)
+    dram = to_machine(case.arch).dram
+    table = build_shape_table(to_shape(case.layer), t, nest.width(t, Level.DRAM), dram)
+    row = row_of(table, nest, t, nest.layout[t])
+    exact, times = dram_stream(nest, t, dram), nest.reuse(t, 1)
+    scans = 2 * times - 1 if t is Tensor.O else times
+    shortest = period(1, dram)
+    last = last_run(1, dram) - shortest  # the last run ends with its data
+    assert shortest * exact.activations + scans * table.long_cycles[row] + last <= exact.cycles
+    if t is not Tensor.O:
+        assert table.end_cycles[row] == exact.first_cycles
+    elif times == 1:
+        assert table.end_cycles[row] <= exact.last_cycles
+
+
+def test_swept_boxes_are_the_tiles_multiplied_along_a_dim() -> None:
+    """A tile of 2 x 3 channels and filters of 4 x 6: along C it can reach 4, along K only 6."""
+    shape = LayerShape((1, 1, 1, 1, 4, 6, 1, 1), (1, 1), (1, 1))
+    table = build_shape_table(shape, 1, 1, DRAM)
+    first = {
+        tuple(e): int(f) for e, f in zip(table.extents[table.layout == 1], table.first[table.layout == 1], strict=True)
+    }
+    extents, along_c = swept_first(shape, table, 1, 4)
+    at = extents.tolist().index([2, 3])
+    assert along_c[at].tolist() == [-1, -1, first[4, 3]]
+    assert swept_first(shape, table, 1, 5)[1][at].tolist() == [-1, -1, -1, first[2, 6]]
+
+
+def test_tiles_are_late_by_what_the_array_does_not_hide() -> None:
+    """64 weights in 16 B tiles of one column, four a 64 B row, the first of the four with an activation.
+
+    Its run of 4 columns takes max(47, 14 + 3 * 4 + 5 + 14) = 47 cycles (DRAM above has tRC 47, tRAS 33), so of the 16
+    scans of 256 B each row's first adds 47 less the 3 hits, each of 4: 35. The very first scan overlaps nothing. With 10
+    cycles a tile 3 are late by 25 each, and none is steadily late; with 2 cycles a tile every hit is late by 2
+    (12 of them) and the three others by 33, of which 2 would be left if all were as quick as a hit.
+    """
+    nest = Nest(
+        temporal=((1,) * 8, (1,) * 8, (1,) * 8, (1, 1, 1, 1, 16, 1, 1, 1)),
+        spatial=((1,) * 8, (1,) * 8, (1, 1, 1, 1, 16, 1, 1, 1)),
+        order=((), (), (), (Dim.C,)),
+        stored=((False,) * 3, (True,) * 3, (False,) * 3),
+        layout=(0, 0, 0),
+        block_h=0,
+        block_w=0,
+        stride=(1, 1),
+        dilation=(1, 1),
+        width_bytes=(1, 1, 1, 1),
+    )
+    for cycles, late, steady in ((10, 3 * 25, 0), (2, 12 * 2 + 3 * 33, 15 * 2)):
+        counts = dram_stream(nest, Tensor.W, DRAM, Tempo(16 * cycles, (True, True, False)))
+        assert (counts.late_cycles, counts.steady_cycles) == (late, steady)
+
+
+@settings(max_examples=150)
 @given(case=cases())
 def test_screen_never_exceeds_the_energy(case: Case) -> None:
     """The least energy of a spatial vector and stored set is at most that of any mapping with them."""
@@ -59,9 +118,7 @@ def test_screen_never_exceeds_the_energy(case: Case) -> None:
     for t in Tensor:
         stored = (mapping.stored[0][t], mapping.stored[1][t], mapping.stored[2][t])
         spent = sum(
-            count * energies.access_fj[m][way]
-            for m in Level
-            for way, count in enumerate(figures.accesses[m][t])
+            count * energies.access_fj[m][way] for m in Level for way, count in enumerate(figures.accesses[m][t])
         )
         assert least_energy(to_shape(layer), t, stored, energies, vectors)[0] <= spent
 
@@ -138,7 +195,5 @@ def test_energy_terms_are_the_counted_accesses(case: Case) -> None:
         quantities |= {"fills": size * nest.reuse(t, 0) * copies, "held": size * nest.reuse(t, 0) * copies}
         quantities["sums"] = size * nest.reuse(t, MACS) * copies
         modelled = sum(c * quantities[q] for q, c in energy_terms(t, stored, energies).items())
-        spent = sum(
-            n * energies.access_fj[m][way] for m in Level for way, n in enumerate(figures.accesses[m][t])
-        )
+        spent = sum(n * energies.access_fj[m][way] for m in Level for way, n in enumerate(figures.accesses[m][t]))
         assert modelled == spent
