@@ -112,7 +112,8 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
     single = sum(s.late_cycles - s.steady_cycles for s in streams)
     terms = {"compute": start + compute + single + end}
     for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
-        terms[name] = start + compute + streams[t].late_cycles + end
+        ahead = start - head[t] if t != O and not machine.is_bus_shared else 0  # its second tile is loaded meanwhile
+        terms[name] = start + compute + streams[t].late_cycles - min(ahead, streams[t].second_cycles) + end
         if nest.stored[ROW_BUFFER][t]:
             alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t) + _residence(nest, t)
             terms[name] = max(terms[name], alone + (start if t == O else end))

@@ -35,7 +35,7 @@ from tables.stream import COLUMNS as SCANNED_COLUMNS
 #: Tiles of a pass up to which the best order is counted exactly.
 _MOST_ORDERED_TILES = 2048
 #: Columns of the kernel's result.
-CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, FIRST_ROWS, FIRST_CYCLES, LAST_CYCLES = range(9)
+CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES = range(10)
 
 
 class LayerShape(NamedTuple):
@@ -53,7 +53,7 @@ class ShapeTable(NamedTuple):
     `columns` are exact, per pass. `long_cycles`: by how much a pass's runs, each scan by itself, outlast as many
     shortest ones; a stream takes at least a shortest run an activation and these: joining two runs saves one at most.
     `end_cycles`: the first scan's, of outputs the least that the last write-out adds unless it was read back.
-    `first_rows`: rows that the first scan opens.
+    `most_rows`, `most_cycles`: what no scan exceeds, neither in rows nor in what it adds to a stream.
     """
 
     dims: tuple[int, ...]
@@ -66,7 +66,8 @@ class ShapeTable(NamedTuple):
     columns: Ints
     long_cycles: Ints
     end_cycles: Ints
-    first_rows: Ints
+    most_rows: Ints
+    most_cycles: Ints
 
 
 def divisors(n: int) -> list[int]:
@@ -124,15 +125,14 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
     parts = []
     for strided in (False, True) if can_be_strided(shape, t) else (False,):
         for layout in range(2):
-            counts = np.zeros((len(extents), 9), np.int64)
+            counts = np.zeros((len(extents), 10), np.int64)
             _count_all(shape, t, width, dram, AXES[t][layout], dims, extents, strided, counts)
             first, more = _activations(shape, t, dram, dims, grid, extents, counts)
             ordered = _ordered(shape, t, width, dram, AXES[t][layout], dims, extents, first, counts)
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
-            parts.append(
-                (extents, *kind, first, more, ordered, counts[:, COLUMNS], counts[:, LONG], end, counts[:, FIRST_ROWS])
-            )
+            timed = (counts[:, LONG], end, counts[:, MOST_ROWS], counts[:, MOST_CYCLES])
+            parts.append((extents, *kind, first, more, ordered, counts[:, COLUMNS], *timed))
     return ShapeTable(dims, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -193,17 +193,10 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
         count_tile(segments, strides, a, b, c, d, e, rows, dram, seen, counts[i])
         tile = Tile(SEQUENTIAL, segments, 0, box, box, box, False, width)
         last = sum(int(s[-1]) * int(stride) for s, stride in zip(starts, strides, strict=True))
-        counts[i, FIRST_ROWS], counts[i, FIRST_CYCLES] = first_scan(tile, dram)
+        counts[i, FIRST_CYCLES] = _cycles(_scanned(0, tile, dram), dram)
         is_only = all(s.size == 1 for s in starts)
         later = least_scan_cycles(last, tile, counts[i, MATCHES] > 0, dram)
         counts[i, LAST_CYCLES] = counts[i, FIRST_CYCLES] if is_only else later
-
-
-@njit
-def first_scan(tile: Tile, dram: Dram) -> tuple[int, int]:
-    """Rows and cycles of a stream's first scan."""
-    state = _scanned(0, tile, dram)
-    return int(state[ACTIVATIONS]), _cycles(state, dram)
 
 
 @njit
@@ -289,13 +282,14 @@ def _shift(size: int) -> int:
 @njit
 def count_tile(segments: Ints, strides: Ints, starts_a: Ints, starts_b: Ints, starts_c: Ints, starts_d: Ints,
                starts_e: Ints, rows_total: int, dram: Dram, seen: Ints, out: Ints) -> None:  # fmt: skip
-    """The first six counts over all positions of a tile. Modifies out, and seen as scratch.
+    """The first eight counts over all positions of a tile. Modifies out, and seen as scratch.
 
     Rows and columns of a scan depend on its base address modulo the row only, so each residue is measured once.
     """
     reach = segments[-1, 0] + segments[-1, 1] - 1
     begins, ends = np.zeros(rows_total, np.int64), np.zeros(rows_total, np.int64)
-    closed = columns = again = extra = 0
+    closed = columns = again = extra = most_rows = most_cycles = 0
+    miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
     for a in starts_a:
         for b in starts_b:
             for c in starts_c:
@@ -308,6 +302,8 @@ def count_tile(segments: Ints, strides: Ints, starts_a: Ints, starts_b: Ints, st
                         if seen[residue, 0] < 0:
                             _measure(residue, segments, dram, seen[residue])
                             seen[residue, 0] = (residue + reach) // dram.row_bytes
+                            most_rows = max(most_rows, seen[residue, 1])
+                            most_cycles = max(most_cycles, dram.tCCD * seen[residue, 2] + miss * seen[residue, 1])
                         rows = seen[residue, 1]
                         closed += rows
                         columns += seen[residue, 2]
@@ -316,6 +312,7 @@ def count_tile(segments: Ints, strides: Ints, starts_a: Ints, starts_b: Ints, st
                         begins[row] += 1
                         ends[row + seen[residue, 0]] += 1
     out[CLOSED], out[COLUMNS], out[AGAIN], out[LONG] = closed, columns, again, extra
+    out[MOST_ROWS], out[MOST_CYCLES] = most_rows, most_cycles
     out[MATCHES] = np.sum(np.minimum(begins, ends))
     out[MARKED] = np.sum(begins + ends > 0)
 

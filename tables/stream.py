@@ -69,18 +69,21 @@ class Pace(NamedTuple):
     """How fast the array asks for tiles: `scans` tiles in `cycles`.
 
     `is_drawn`: the MACs take them while they compute; else the first one (an output's last) overlaps no computation.
+    `is_ahead`: the second one is loaded behind the first, before the array starts, if there is time.
     """
 
     scans: int
     cycles: int
     is_drawn: bool
+    is_ahead: bool = False
 
 
 class StreamCounts(NamedTuple):
     """Totals of a stream, and the cycles that its first and its last scan take.
 
     `late_cycles`: by how much tiles come (or outputs leave) later than the array asks for them, each by itself.
-    `steady_cycles`: what of it is left if all were as quick as the quickest.
+    `steady_cycles`: what of it is left if all were as quick as the quickest. `second_cycles`: what of it falls on a
+    second tile that may be loaded before the array starts.
     """
 
     columns: int
@@ -90,6 +93,7 @@ class StreamCounts(NamedTuple):
     last_cycles: int
     late_cycles: int
     steady_cycles: int
+    second_cycles: int
 
 
 @njit
@@ -213,7 +217,7 @@ def _returns(index: Ints, loops: Ints) -> bool:
 @njit
 def walk_stream(
     loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, pace: Pace, dram: Dram
-) -> tuple[int, int, int, int, int, int, int]:
+) -> tuple[int, int, int, int, int, int, int, int]:
     """Scan every fetched tile of a stream in loop order; the fields of `StreamCounts`.
 
     loops int[m, 2]: factor, 1 if irrelevant, outermost first; steps int[m, 5]: what one iteration adds to the tile's
@@ -224,12 +228,12 @@ def walk_stream(
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
     left = np.zeros(5, np.int64)
     first_cycles, before_last, taken, before = 0, 0, 0, 0
-    late, overlapped, quickest = 0, 0, np.iinfo(np.int64).max
+    late, second, overlapped, quickest = 0, 0, 0, np.iinfo(np.int64).max
     more = True
     while more:
         if not is_output or always_reads or _returns(index, loops):
             _scan(at, tile, dram, state, rows)
-        if first_cycles == 0:
+        if taken == 0:
             first_cycles = _cycles(state, dram)
         left[:] = at
         more = _advance(index, at, loops, steps)
@@ -241,12 +245,13 @@ def walk_stream(
             now = _cycles(state, dram)
             if pace.is_drawn or (more if is_output else taken > 1):
                 late += max(0, now - before - pace.cycles)
+                second = late if taken == 2 and pace.is_ahead else second
                 quickest = min(quickest, now - before)
                 overlapped += 1
             before = now
     steady = overlapped * max(0, quickest - pace.cycles) if overlapped else 0
     total = _cycles(state, dram)
-    return state[COLUMNS], state[ACTIVATIONS], total, first_cycles, total - before_last, late, steady
+    return state[COLUMNS], state[ACTIVATIONS], total, first_cycles, total - before_last, late, steady, second
 
 
 @njit
@@ -312,7 +317,7 @@ def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
     # A level with one slot takes its next tile only while the last tile taken from it is in use further in.
     if holder == MACS or not tempo.is_double[holder]:
         return Pace(1, 0, False)
-    return Pace(1, tempo.array_cycles // fetches(nest, t, holder), False)
+    return Pace(1, tempo.array_cycles // fetches(nest, t, holder), False, t != O and holder == consumer)
 
 
 def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO) -> StreamCounts:

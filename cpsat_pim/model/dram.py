@@ -23,7 +23,7 @@ from tables.shapes import ShapeTable, can_be_strided, shape_table
 from tables.stream import block_counts, last_run, period
 
 #: Of what is looked up by tile shape, that which only time depends on.
-_TIMED = ("columns_pass", "long", "end", "scan", "rows")
+_TIMED = ("columns_pass", "long", "end", "scan", "rows", "longest")
 #: Boxes of a tensor up to which a program looks their bounds up in tables.
 _MOST_BOXES = 400
 
@@ -58,9 +58,10 @@ class Streams:
         self.layout: list[Int] = []
         self.is_box: list[Lit] = []
         self.first_scan: list[Int] = []
-        #: Columns that a scan takes at least, and rows that the first one opens.
+        #: Columns that a scan takes at least; rows that it opens and cycles that it adds at most.
         self.scan_columns: list[Int] = []
         self.scan_rows: list[Int] = []
+        self.longest_scan: list[Int] = []
         self.reuse = [self._reuse(t) for t in Tensor]
         self.least_rows = [least_rows(v.layer, v.arch, t) for t in Tensor]
         #: Row activations that no answer below the target exceeds.
@@ -89,12 +90,15 @@ class Streams:
             self.b.imply([is_box], keys[i] == extents[d])
         self.extents.append(extents)
         names = [f"{n}_{t.name}" for n in ("layout", "strided", "acts_first", "acts_more", "acts_ordered", *_TIMED)]
-        layout, strided, first, more, ordered, per_pass, long, end, scan, opened = self.b.lookup(keys, rows, names)
+        layout, strided, first, more, ordered, per_pass, long, end, scan, opened, longest = self.b.lookup(
+            keys, rows, names
+        )
         self.layout.append(layout)
         self.is_box.append(is_box)
         self.first_scan.append(end)
         self.scan_columns.append(scan)
         self.scan_rows.append(opened)
+        self.longest_scan.append(longest)
         if can_be_strided(self.v.shape, t):
             self._strided_scans(t, strided)
         self._count_activations(t, is_box, first, more, ordered)
@@ -114,10 +118,11 @@ class Streams:
             table.long_cycles,
             table.end_cycles,
             table.columns * table.extents.prod(axis=1) // math.prod(self.v.bounds[d] for d in table.dims),
-            table.first_rows,
+            table.most_rows,
+            table.most_cycles,
         ]
         if not self.timed:
-            columns[5:] = [np.zeros_like(table.first)] * 5
+            columns[5:] = [np.zeros_like(table.first)] * 6
         keep = self._within(t, table.first, limits)
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency

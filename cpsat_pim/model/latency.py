@@ -231,8 +231,7 @@ class Latency:
             drawn = v.first_consumer(MACS, t)  # step by step: the stream runs only while the array computes
             held = b.negated(drawn)
             b.imply([held], self.cycles >= cycles[t] + stays[t] + self.end)
-            after_first = [cycles[t], -self.streams.first_scan[t], stays[t]]
-            b.imply([held, self.streams.is_box[t]], self.cycles >= self.start + sum(after_first) + self.end)
+            self._after_first(t, held, stays[t])
             b.imply([drawn], self.cycles >= self.start + cycles[t] + sum(self.waits) + self.end)
         self._at_least(self.start, stays[Tensor.O], cycles[Tensor.O])
         for t in Tensor:
@@ -242,6 +241,15 @@ class Latency:
             shorter = b.interval(1, b.ends(self.steps)[1], "shorter_stay")
             b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
             self._at_least(*cycles, shorter)
+
+    def _after_first(self, t: Tensor, held: Lit, stay: Int) -> None:
+        """All scans but the first come after the start, or all but the second, which may be loaded before it."""
+        b, streams = self.b, self.streams
+        rest = [self.start, streams.cycles[t], -streams.first_scan[t], stay, self.end]
+        is_ahead = b.boolean(f"ahead_{t.name}")
+        where = [held, streams.is_box[t]]
+        b.imply([*where, is_ahead.negated()], self.cycles >= sum(rest))
+        b.imply([*where, is_ahead], self.cycles >= sum(rest) + stay - streams.longest_scan[t])
 
     def _stay(self, t: Tensor) -> Int:
         """Steps for which a tile from DRAM is in use."""
@@ -264,7 +272,8 @@ class Latency:
         held = [b.both([b.either(buffered, f"buffered_{t.name}"), streams.is_box[t]], f"late_{t.name}")]
         if t is Tensor.O:
             held.append(b.negated(streams.is_spilled))
-        columns, rows = streams.scan_columns[t], streams.scan_rows[t]
+        columns = streams.scan_columns[t]
+        rows = streams.scan_rows[t] * (1 if t is Tensor.O else 2)  # the second tile may be loaded before the start
         self._late_misses(t, held, streams.dram.tCCD * columns - stay, rows)
 
     def _late_misses(self, t: Tensor, where: list[Lit], columns_less_stay: Int, rows: Int | None) -> None:

@@ -105,7 +105,7 @@ class Completions:
             min(s.activations for s in streams),
             min(s.cycles for s in streams),
             min(s.last_cycles if t is Tensor.O else s.first_cycles for s in streams),
-            min(s.late_cycles for s in streams),
+            min(s.late_cycles - s.second_cycles for s in streams),
             min(s.late_cycles - s.steady_cycles for s in streams),
         )
 
@@ -159,7 +159,9 @@ class Completions:
 
     def _visible(self, stream: StreamCounts) -> tuple[int, ...]:
         cycle_weight, fj_weight = self.objective.weights
-        times = (*stream[2:6], stream.late_cycles - stream.steady_cycles) if cycle_weight else ()
+        late = stream.late_cycles
+        lateness = (late, late - stream.second_cycles, late - stream.steady_cycles)
+        times = (stream.cycles, stream.first_cycles, stream.last_cycles, *lateness) if cycle_weight else ()
         return (*times, stream.activations) if fj_weight else times
 
     def _mapping(self, nest: Nest) -> Mapping:

@@ -85,8 +85,8 @@ def test_tiles_are_late_by_what_the_array_does_not_hide() -> None:
     """64 weights in 16 B tiles of one column, four a 64 B row, the first of the four with an activation.
 
     Its run of 4 columns takes max(47, 14 + 3 * 4 + 5 + 14) = 47 cycles (DRAM above has tRC 47, tRAS 33), so of the 16
-    scans of 256 B each row's first adds 47 less the 3 hits, each of 4: 35. The very first scan overlaps nothing. With 10
-    cycles a tile 3 are late by 25 each, and none is steadily late; with 2 cycles a tile every hit is late by 2
+    scans of 256 B each row's first adds 47 less the 3 hits, each of 4: 35. The very first scan overlaps nothing. With
+    10 cycles a tile 3 are late by 25 each, and none is steadily late; with 2 cycles a tile every hit is late by 2
     (12 of them) and the three others by 33, of which 2 would be left if all were as quick as a hit.
     """
     nest = Nest(
