@@ -161,12 +161,10 @@ class _Search:
 
     def _search_below(self, part: bool, screen: Screen, target: int, deadline: float) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
-        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
-        self.lessons.teach(program)
-        problem = program.b.model.validate()
-        if problem:
-            raise RuntimeError(f"{self.layer.name}: the model is invalid: {problem}")
+        program = self._program(part, screen, target)
         while not self.is_over:
+            if self.best and self.best.value <= program.target:  # smaller than the old one with a constraint more
+                program = self._program(part, screen, self.best.value - 1)
             status, bound, solutions = self._solve(program)
             if status == cp_model.INFEASIBLE:
                 return self._close(part, program.target)
@@ -184,6 +182,16 @@ class _Search:
                 return True
             self._correct(program, solutions, completions, part, proven)
         return True
+
+    def _program(self, part: bool, screen: Screen, target: int) -> Program:
+        """A program that knows what earlier ones have learnt."""
+        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
+        self.lessons.teach(program)
+        program.b.model.add(program.expression >= (self.bounds[part] or 0))
+        problem = program.b.model.validate()
+        if problem:
+            raise RuntimeError(f"{self.layer.name}: the model is invalid: {problem}")
+        return program
 
     def _close(self, part: bool, target: int) -> bool:
         """Nothing in the part costs at most the target."""
@@ -251,8 +259,6 @@ class _Search:
     ) -> None:
         """Teach the program what its answers cost, and that only what is better than the best matters."""
         self.statistics["corrections"] += 1
-        if self.best:
-            program.b.model.add(program.expression <= self.best.value - 1)
         program.b.model.add(program.expression >= proven)
         for solution in solutions[1:]:
             other = Completions(self.layer, self.arch, self.objective, solution.draft, self.counted)
