@@ -1,0 +1,99 @@
+"""What baselines are held against: solved layers, fresh from the solver or from a file of results."""
+
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from cpsat_pim.baselines.problem import Problem, Scored
+from cpsat_pim.check import check_mapping
+from cpsat_pim.report.jsonfile import read_document, read_mapped_layers
+from cpsat_pim.result import Objective, SolvedNetwork, Status
+from cpsat_pim.verify import MappedLayer
+from cpsat_pim.workload import ConvWorkload
+
+
+@frozen(kw_only=True)
+class Reference:
+    """A solved layer: the mapping that was found, and how far it is proven to be the best.
+
+    `bound` is in the objective's reported unit.
+    """
+
+    problem: Problem
+    status: Status
+    best: Scored
+    bound: int | float | None
+
+    def ratio(self, value: int) -> float:
+        """A cost, in the solver's integers, over that of the mapping."""
+        return value / self.best.value if self.best.value else math.inf if value else 1.0
+
+    def is_refuted_by(self, value: int) -> bool:
+        """Whether a cost is below what is proven to be the least."""
+        return self.bound is not None and self.problem.objective.reported(value) < self.bound
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as in a file of results."""
+        cost = self.problem.objective.reported(self.best.value)
+        return {"status": self.status.value, "objective": cost, "bound": self.bound}
+
+
+def solved_references(network: SolvedNetwork) -> Iterator[Reference]:
+    """The different layers that have a mapping."""
+    solved = [node.solved for node in network.layers if node.solved.mapping]
+    for layer in distinct(answer.workload for answer in solved):
+        answer = next(answer for answer in solved if answer.workload == layer)
+        assert answer.mapping is not None
+        problem = Problem(layer=layer, arch=network.arch, objective=network.objective)
+        best = problem.score(answer.mapping)
+        yield Reference(problem=problem, status=answer.status, best=best, bound=answer.bound)
+
+
+def read_references(path: str | Path) -> list[Reference]:
+    """The same from a file that `--json` wrote.
+
+    Raises:
+        ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
+    """
+    document, mapped = read_document(path), read_mapped_layers(path)
+    objective = _read_objective(path, document.get("objective"))
+    entries = [entry for entry in document["layers"] if entry.get("mapping") is not None]
+    wanted = distinct(case.layer for case in mapped)
+    pairs = [(entry, case) for entry, case in zip(entries, mapped, strict=True) if case.layer in wanted]
+    return [_reference(path, entry, case, objective) for entry, case in pairs]
+
+
+def distinct(layers: Iterable[ConvWorkload]) -> list[ConvWorkload]:
+    """The layers without those that are equal to an earlier one but for the name."""
+    first: dict[str, ConvWorkload] = {}
+    for layer in layers:
+        first.setdefault(str(layer.shape), layer)
+    return list(first.values())
+
+
+def _read_objective(path: str | Path, data: Any) -> Objective:
+    if not isinstance(data, dict):
+        raise ValueError(f"{path}: objective: is missing or malformed")
+    try:
+        return Objective.named(str(data.get("kind")), data.get("alpha", 1), data.get("beta", 1))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _reference(path: str | Path, entry: dict[str, Any], case: MappedLayer, objective: Objective) -> Reference:
+    """A layer of a file, recosted: its bound says nothing if this version counts otherwise."""
+    at = f"{path}: {case.layer.name}"
+    for mistake in check_mapping(case.layer, case.arch, case.mapping):
+        raise ValueError(f"{at}: {mistake}")
+    problem = Problem(layer=case.layer, arch=case.arch, objective=objective)
+    best = problem.score(case.mapping)
+    cost = objective.reported(best.value)
+    if entry.get("objective") != cost:
+        raise ValueError(f"{at}: objective: the mapping costs {cost} (got {entry.get('objective')})")
+    status, bound = entry.get("status"), entry.get("bound")
+    if status not in tuple(Status) or not isinstance(bound, int | float | None):
+        raise ValueError(f"{at}: status, bound: are missing or malformed")
+    return Reference(problem=problem, status=Status(status), best=best, bound=bound)
