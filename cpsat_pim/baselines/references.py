@@ -9,7 +9,7 @@ from attrs import frozen
 
 from cpsat_pim.baselines.problem import Problem, Scored
 from cpsat_pim.check import check_mapping
-from cpsat_pim.report.jsonfile import read_document, read_mapped_layers
+from cpsat_pim.report.jsonfile import read_document, read_mapped_layers, read_objective
 from cpsat_pim.result import Objective, SolvedNetwork, Status
 from cpsat_pim.verify import MappedLayer
 from cpsat_pim.workload import ConvWorkload
@@ -59,7 +59,7 @@ def read_references(path: str | Path) -> list[Reference]:
         ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
     """
     document, mapped = read_document(path), read_mapped_layers(path)
-    objective = _read_objective(path, document.get("objective"))
+    objective = read_objective(path, document.get("objective"))
     entries = [entry for entry in document["layers"] if entry.get("mapping") is not None]
     wanted = distinct(case.layer for case in mapped)
     pairs = [(entry, case) for entry, case in zip(entries, mapped, strict=True) if case.layer in wanted]
@@ -72,15 +72,6 @@ def distinct(layers: Iterable[ConvWorkload]) -> list[ConvWorkload]:
     for layer in layers:
         first.setdefault(str(layer.shape), layer)
     return list(first.values())
-
-
-def _read_objective(path: str | Path, data: Any) -> Objective:
-    if not isinstance(data, dict):
-        raise ValueError(f"{path}: objective: is missing or malformed")
-    try:
-        return Objective.named(str(data.get("kind")), data.get("alpha", 1), data.get("beta", 1))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def _reference(path: str | Path, entry: dict[str, Any], case: MappedLayer, objective: Objective) -> Reference:

@@ -12,7 +12,7 @@ from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import build_mapping, read_mapping_file
 from cpsat_pim.reading import SUFFIXES, read_json
-from cpsat_pim.result import NetworkLayer, SolvedNetwork
+from cpsat_pim.result import NetworkLayer, Objective, SolvedNetwork
 from cpsat_pim.verify import MappedLayer, read_reproducer
 from cpsat_pim.workload.network import build_layer
 
@@ -121,6 +121,20 @@ def _checked_document(path: str | Path, data: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(data.get(key), kind):
             raise ValueError(f"{path}: {key}: is missing or malformed")
     return data
+
+
+def read_objective(path: str | Path, data: Any) -> Objective:
+    """The objective as such a file has it.
+
+    Raises:
+        ValueError: it is missing or wrong; one line `<file>: ...`.
+    """
+    if not isinstance(data, dict):
+        raise ValueError(f"{path}: objective: is missing or malformed")
+    try:
+        return Objective.named(str(data.get("kind")), data.get("alpha", 1), data.get("beta", 1))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def read_mappings(path: str | Path) -> dict[str, Mapping]:
