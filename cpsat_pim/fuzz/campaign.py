@@ -35,8 +35,8 @@ from cpsat_pim.run import Stop
 
 #: MACs of the layers of a round's three parts.
 _TRACED, _SOLVED, _ENUMERATED = 4000, 400, 9
-#: Mappings compared in the first and in the second part.
-_MAPPINGS = 16
+#: Layers of the first part, which is quick; mappings compared of each, and in the second part.
+_LAYERS, _MAPPINGS = 8, 16
 #: Seconds for a solve, and for shrinking what was found.
 _SOLVE_SECONDS, _SHRINK_SECONDS = 10.0, 120.0
 
@@ -81,6 +81,10 @@ def _shrunk(name: str, number: int, case: Case, finding: Finding, options: Optio
     def is_over() -> bool:
         return options.stop.is_set() or time.monotonic() >= deadline
 
+    if finding.witness is not None:  # a mapping below the bound says it all, without trying all others again
+        shown = attrs.evolve(case, mapping=finding.witness)
+        below = compare("bound", shown, options)
+        name, case, finding = ("bound", shown, below) if below is not None else (name, case, finding)
     case, finding = shrink(case, finding, partial(compare, name, options=options), is_over)
     return Discovery(comparison=name, round=number, case=case, finding=finding)
 
@@ -91,7 +95,8 @@ def _shrunk(name: str, number: int, case: Case, finding: Finding, options: Optio
 def compare_round(seed: int, number: int, options: Options) -> Iterator[Made]:
     """The comparisons of a round, made one by one."""
     draw = Drawer(np.random.default_rng([seed, number]))
-    yield from _trace(draw, options)
+    for _ in range(_LAYERS):
+        yield from _trace(draw, options)
     yield from _solve(draw, options)
     yield from _enumerate(draw, options)
 

@@ -76,9 +76,11 @@ class Drawer:
         )
 
     def _timings(self, column_bytes: int) -> DramTimings:
-        cycles = {name: int(self.rng.integers(21)) for name in ("RL", "WL", "tRCDRD", "tRP", "tRAS", "tRC", "tRTP")}
+        """Any, but opening a row takes no less time than a column after another."""
+        cycles = {name: int(self.rng.integers(21)) for name in ("RL", "WL", "tRP", "tRAS", "tRC", "tRTP")}
         some = {name: int(self.rng.integers(1, 9)) for name in ("tCCD_L", "BL")}
-        return DramTimings(**cycles, **some, co_w=8 * column_bytes)
+        opening = some["tCCD_L"] + int(self.rng.integers(21))
+        return DramTimings(tRCDRD=opening, **cycles, **some, co_w=8 * column_bytes)
 
     def _level(self, m: int, column_bytes: int, is_forced: float) -> MemoryLevel:
         """PE, global buffer or row buffer: some stored sets forced, some forbidden, some free."""

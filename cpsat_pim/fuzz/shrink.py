@@ -38,17 +38,19 @@ Compare = Callable[[Case], Finding | None]
 
 
 def shrink(case: Case, finding: Finding, compare: Compare, is_over: Callable[[], bool]) -> tuple[Case, Finding]:
-    """The first simpler case that is still a disagreement, again and again, until there is none or time is over."""
-    while True:
-        for simpler in simpler_cases(case):
-            if is_over():
-                return case, finding
-            found = compare(simpler)
-            if found is not None:
-                case, finding = simpler, found
-                break
-        else:
-            return case, finding
+    """Take each simpler case that is still a disagreement, until a whole pass finds none or time is over."""
+    is_simpler = True
+    while is_simpler:
+        is_simpler, at = False, 0
+        candidates = list(simpler_cases(case))
+        while at < len(candidates) and not is_over():
+            found = compare(candidates[at])
+            if found is None:
+                at += 1
+            else:  # what comes next in its list differs from what comes next here by no more than this step
+                case, finding, is_simpler = candidates[at], found, True
+                candidates = list(simpler_cases(case))
+    return case, finding
 
 
 def simpler_cases(case: Case) -> Iterator[Case]:
