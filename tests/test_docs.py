@@ -49,7 +49,7 @@ def test_example_is_valid(name: str, tmp_path: Path) -> None:
 
 
 def test_examples_of_the_readme_are_valid(tmp_path: Path) -> None:
-    """The chip, and the plan that uses it: two machines of two sizes."""
+    """The chip, and the plan that uses it: two machines, two objectives."""
     for name in ("chip.yaml", "plan.yaml"):
         text = re.search(rf"    # {name}\n((    .*\n)+)", README)
         assert text is not None
