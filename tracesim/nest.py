@@ -23,8 +23,8 @@ ODOMETER = record_type(
     coordinate=(3, 5),
     coordinate_step=(MAX_LOOPS, 3, 5),
 )
-"""A counter over so many `loops`, outermost first, with `digits` and `factors`. The first `outer` of them count the array
-steps: those outside the PEs and outside some tile in them.
+"""A counter over so many `loops`, outermost first, with `digits` and `factors`. The first `outer` of them count array
+steps: those outside the PEs or some tile in them.
 
 `identity` [tensor][level 0..2, STEP_SET]: the tile's number: the indices of the tensor's relevant loops outside the
 tile, as one mixed-radix number. `identity_step` [loop]: what one turn of the loop adds. `tiles`: how many there are.
