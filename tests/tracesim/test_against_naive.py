@@ -10,7 +10,7 @@ from tracesim.records import Flags, Ints
 
 MAX_MACS = 400
 MAX_ARRAY_STEPS = 80
-PLACES = ("3", "2", "1", "0", "H", "W", "L")
+PLACES = ("3", "2", "1", "0", "H", "W", "L", "0", "1", "0")
 SOME_DIMS_MORE_OFTEN = tuple(range(8)) + 2 * (4, 5)  # C and K, which make sums return
 
 
