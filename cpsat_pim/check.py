@@ -206,7 +206,7 @@ class _Check:
                 if times != int(factor > 1):
                     yield (
                         f"{self._name(level)}: loop {dim.name} of factor {factor} is {times} times in the order "
-                        f"{_letters(order)}, it must be there {int(factor > 1)} times"
+                        f"{_letters(order) or '(empty)'}, it must be there {int(factor > 1)} times"
                     )
 
     def _direct_steps_are_contiguous(self) -> Iterator[str]:
@@ -263,8 +263,9 @@ class _Check:
     def _residency_is_allowed(self) -> Iterator[str]:
         """Only tiles that a level stores cover part of its loops, and only on machines that can hold them."""
         for level, tensor in self._uneven_tiles():
-            covered, loops = _letters(self.mapping.covered(level, tensor)), _letters(self.mapping.order[level])
-            tile = f"{self._name(level)}: the tile of {tensor.name} covers {covered} of the loops {loops}"
+            order = self.mapping.order[level]
+            covered = _letters(order[self.mapping.outside[level][tensor] :]) or "none"
+            tile = f"{self._name(level)}: the tile of {tensor.name} covers {covered} of the loops {_letters(order)}"
             if not self.arch.uneven_residency:
                 yield f"{tile}, the machine has no uneven residency"
             if not self.mapping.stored[level][tensor]:
@@ -480,7 +481,7 @@ def _capacity_text(arch: PIMArchitecture, level: Level) -> str:
 
 def _letters(order: tuple[Dim, ...]) -> str:
     """`CKP`, outermost first."""
-    return "".join(Dim(dim).name for dim in order) or "(empty)"
+    return "".join(Dim(dim).name for dim in order)
 
 
 def _ceil(numerator: int, denominator: int) -> int:

@@ -193,6 +193,7 @@ def test_tiles_may_cover_fewer_loops_where_the_machine_allows_it(outside: tuple[
     found = violations(ConvWorkload(K=2, C=2, S=2), build_mapping(buffer, "1 1 1", outside=((0, 0, 0), outside)))
     assert len(found) == sum(count > 0 for count in outside)
     assert all(line.endswith("of the loops KCS, the machine has no uneven residency") for line in found)
+    assert any(" covers none of " in line for line in found) == (3 in outside)
 
 
 def test_only_stored_tiles_are_uneven() -> None:
