@@ -46,13 +46,9 @@ def nests(draw: st.DrawFn) -> Nest:
 
 @st.composite
 def points(draw: st.DrawFn, loops: Ints, stored: Flags, array_steps: int) -> Ints:
-    """Even tiles half of the time; else some loops outside each, at the PEs as long as the array steps stay few."""
-    outside = np.zeros((2, 3), np.int64)
-    if draw(st.booleans()):
-        return outside
-    for level, most in enumerate([room(loops, array_steps), int((loops[:, 0] == 1).sum())]):
-        outside[level] = draw(st.tuples(*[st.integers(0, most)] * 3)) * stored[level]
-    return outside
+    """Any of a level's loops outside each tile that it stores, at the PEs as long as the array steps stay few."""
+    most = [room(loops, array_steps), int((loops[:, 0] == 1).sum())]
+    return np.array([draw(st.tuples(*[st.integers(0, n)] * 3)) for n in most]) * stored[:2]
 
 
 def room(loops: Ints, array_steps: int) -> int:
