@@ -6,6 +6,7 @@ first consumer, of every mapping with the same outer loops for all tensors toget
 factors.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -244,15 +245,43 @@ class Cuts:
         table = self.program.tables[t]
         fits = (table.layout == layout) & (table.is_strided == 0)
         found = [fits & (table.extents == [box[d] for d in table.dims]).all(axis=1) for box in boxes]
-        first, more = (min(int(column[rows][0]) for rows in found) for column in (table.first, table.more))
+        first, more, again = (
+            min(int(column[rows][0]) for rows in found) for column in (table.first, table.more, table.again)
+        )
         inner = int(level) - 1
         passes = self.solution.value(self.program.v.reuse[t][inner])
-        if first + more * (passes - 1) <= self.solution.activations[t]:
+
+        def others(p: Program) -> list[Lit]:
+            return [*unless(p), p.b.differs(p.streams.layout[t], layout), *_other_box(p, level, t, inside)]
+
+        if first + more * (passes - 1) > self.solution.activations[t]:
+            return self._learn(
+                others,
+                lambda p, known: p.b.imply(
+                    [known], p.streams.activations[t] >= first + more * (p.v.reuse[t][inner] - 1)
+                ),
+            )
+        return self._repeated_box(t, level, first, again, others)
+
+    def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, others: Unless) -> bool:
+        """A box with loops inside is gone over once per irrelevant loop outside, free for the box itself or not."""
+        v, consumer = self.program.v, self.nest.consumers(t)[0]
+        inside = [m for m in range(max(consumer, int(Level.PE)) + 1, level)]
+        outside = [m for m in Level if m >= level]
+        passes = math.prod(self.solution.value(v.class_temporal[m][t]) for m in outside)
+        has_loops = any(self.solution.value(v.class_temporal[m][c]) > 1 for m in inside for c in range(4) if c != t)
+        if not has_loops or first + again * (passes - 1) <= self.solution.activations[t]:
             return False
-        return self._learn(
-            lambda p: [*unless(p), p.b.differs(p.streams.layout[t], layout), *_other_box(p, level, t, inside)],
-            lambda p, known: p.b.imply([known], p.streams.activations[t] >= first + more * (p.v.reuse[t][inner] - 1)),
-        )
+
+        def unless(p: Program) -> list[Lit]:
+            looped = p.b.either([p.v.has_relevant[m, t] for m in inside], "looped")
+            return [*others(p), p.b.negated(p.v.first_consumer(consumer, t)), p.b.negated(looped)]
+
+        def demand(p: Program, known: Lit) -> None:
+            passes = p.b.product([p.v.class_temporal[m][t] for m in outside], "passes", p.v.class_divisors[t])
+            p.b.imply([known], p.streams.activations[t] >= first + again * (passes - 1))
+
+        return self._learn(unless, demand)
 
     def _stream_costs(self, t: Tensor) -> bool:
         """One tensor's stream, for all mappings with the same loops outside its first consumer."""
@@ -325,7 +354,7 @@ class Cuts:
         if orders is None:
             raise TooManyOrders
         answer = self.completions.best(orders)
-        self._learn(self._other_factors(), lambda p, known: p.b.imply([known], p.expression >= answer.value))
+        self._learn(self._other_factors(), lambda p, known: p.b.imply([known], p.cost >= answer.value))
         return answer
 
     def bar(self) -> None:
