@@ -9,6 +9,7 @@ from cpsat_pim.cli.arguments import add_command, add_model_options, checked, cpu
 from cpsat_pim.cli.models import read_given_network
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
+    INTERRUPTED,
     NO_MAPPING,
     OK,
     InputError,
@@ -97,16 +98,20 @@ def _judge(
     from cpsat_pim.files import write_json
     from cpsat_pim.report.text import open_console
 
-    console, found = open_console(sys.stdout), []
-    for problem, reference in given:
-        found.append(judge(problem, names, effort, reference))
-        with reader_may_leave():
-            print_judged(console, found[-1])
+    console, found, is_interrupted = open_console(sys.stdout), [], False
+    try:
+        for problem, reference in given:
+            found.append(judge(problem, names, effort, reference))
+            with reader_may_leave():
+                print_judged(console, found[-1])
+    except KeyboardInterrupt:
+        is_interrupted = True
+        note("interrupted")
     if any(judged.reference for judged in found):
         with reader_may_leave():
             print_summary(console, found)
     write_files((json, lambda path: write_json([judged.to_dict() for judged in found], path)))
-    return _verdict(found)
+    return max(_verdict(found), INTERRUPTED if is_interrupted else OK)
 
 
 def _verdict(found: "list[Judged]") -> int:
