@@ -52,7 +52,7 @@ class JobOptions:
         ValueError: one of them is out of range.
     """
 
-    time_limit: float = field(default=25.0, validator=_SECONDS)
+    time_limit: float = field(default=60.0, validator=_SECONDS)
     seed: int = field(default=0, validator=_SEED)
 
 
