@@ -16,8 +16,10 @@ import yaml
 
 from cpsat_pim.units import exact_number
 
-#: Bytes of a file, values that its aliases may expand to; mistakes that are shown of one file, and names in one.
-MAX_BYTES, MAX_VALUES, MAX_SHOWN, MAX_NAMES = 2**20, 100_000, 50, 24
+#: Bytes of a file, values that its aliases may expand to, and how deep they may lie in each other.
+MAX_BYTES, MAX_VALUES, MAX_DEPTH = 2**20, 100_000, 100
+#: Mistakes that are shown of one file, and names in one.
+MAX_SHOWN, MAX_NAMES = 50, 24
 
 Pairs = dict[str, tuple[yaml.Node, yaml.Node]]
 #: Notes what is wrong at a node, called by a path.
@@ -91,20 +93,24 @@ def compose(file: str, text: str, complain: Complain) -> yaml.Node:
 
 
 def _check_size(file: str, root: yaml.Node) -> None:
-    """Aliases expand to a bounded number of values; none contains itself (each node is counted once)."""
-    sizes: dict[int, int] = {}
+    """Aliases expand to a bounded number and depth of values; none contains itself (each node is measured once)."""
+    known: dict[int, tuple[int, int]] = {}
 
-    def size(node: yaml.Node) -> int:
-        known = sizes.get(id(node))
-        if known == 0:
+    def measured(node: yaml.Node) -> tuple[int, int]:
+        """How many values a node expands to, and how many lists and mappings deep they lie."""
+        if id(node) not in known:
+            known[id(node)] = (0, 0)
+            sizes, depths = zip((0, 0), *map(measured, _children(node)), strict=True)
+            known[id(node)] = (1 + sum(sizes), max(depths) + (not isinstance(node, yaml.ScalarNode)))
+        elif known[id(node)] == (0, 0):
             raise FileMistakes([f"{place(node)}: contains itself"])
-        if known is None:
-            sizes[id(node)] = 0
-            known = sizes[id(node)] = 1 + sum(size(child) for child in _children(node))
-        return known
+        return known[id(node)]
 
-    if size(root) > MAX_VALUES:
+    size, depth = measured(root)
+    if size > MAX_VALUES:
         raise FileMistakes([f"{file}: expands to more than {MAX_VALUES} values"])
+    if depth > MAX_DEPTH:
+        raise FileMistakes([f"{file}: is nested too deeply"])
 
 
 def _node_mistakes(node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:

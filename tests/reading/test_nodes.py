@@ -14,6 +14,9 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 30)
 )
 
+#: Twenty lists, each of 40 that lie in each other, around the one before.
+LADDER = "a0: &a0 []\n" + "".join(f"a{i}: &a{i} {'[' * 40}*a{i - 1}{']' * 40}\n" for i in range(1, 20))
+
 
 def scalar(text):
     """The value of a YAML text."""
@@ -88,6 +91,8 @@ def test_values_are_shown_as_they_stand_and_shortened():
         ("a: &a {b: {c: *a}}", "f:1:4: contains itself"),
         ("x: " + "[" * 5000 + "]" * 5000, "f: is nested too deeply"),
         ("- " * 5000 + "1", "f: is nested too deeply"),
+        ("- " * 101 + "1", "f: is nested too deeply"),
+        (LADDER, "f: is nested too deeply"),
         ("a: *b", "f:1:4: is not YAML: found undefined alias 'b'"),
         ("a: 1\n  b: 2", "f:2:4: is not YAML: mapping values are not allowed here"),
         ("\t", "f:1:1: is not YAML: found character '\\t' that cannot start any token"),
