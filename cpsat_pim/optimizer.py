@@ -19,11 +19,12 @@ from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.dims import Level, Tensor
+from cpsat_pim.interrupts import interrupt_stops
 from cpsat_pim.mapping import Mapping, Stored
 from cpsat_pim.model import Options
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import Objective, SolvedLayer, Status
-from cpsat_pim.run import interrupt_stops, solve_and_verify
+from cpsat_pim.run import solve_and_verify
 from cpsat_pim.validate import as_tuple
 from cpsat_pim.workload import ConvWorkload
 

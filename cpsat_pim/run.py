@@ -7,17 +7,16 @@ leave Ctrl-C to the parent, which turns it into the stop: they end their solves 
 
 import multiprocessing
 import queue
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, interrupts_held_back
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
@@ -29,16 +28,6 @@ Report = Callable[[Progress], None]
 
 #: Seconds between looks at the workers' progress and at the stop.
 _POLL_SECONDS = 0.1
-
-
-class Stop(Protocol):
-    """A `threading.Event` or one of `multiprocessing`."""
-
-    def is_set(self) -> bool:
-        """Whether to stop."""
-
-    def set(self) -> None:
-        """Ask to stop."""
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -176,24 +165,6 @@ def _run_here(tasks: list[_Task], jobs: int, report: Report, stop: threading.Eve
     return solved
 
 
-@contextmanager
-def interrupt_stops(stop: Stop) -> Iterator[None]:
-    """Turn the first Ctrl-C into a stop; the second is the usual KeyboardInterrupt. In the main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def on_interrupt(number: int, frame: Any) -> None:
-        stop.set()
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 # --- In workers ------------------------------------------------------------------------------------------------------
 
 
@@ -205,7 +176,7 @@ class _Worker:
 
 
 def _start_worker(stop: Any, progress: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent sends the stop
+    ignore_interrupts()
     progress.cancel_join_thread()  # a worker that ends must not wait for a parent that has stopped listening
     _Worker.stop, _Worker.progress = stop, progress
 
@@ -223,7 +194,8 @@ def _run_in_workers(tasks: list[_Task], jobs: int, report: Report, stop: threadi
         interrupt_stops(stop),
         ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(workers_stop, progress)) as pool,
     ):
-        futures = {pool.submit(_work, task): task.key for task in tasks}
+        with interrupts_held_back():
+            futures = {pool.submit(_work, task): task.key for task in tasks}
         try:
             _await(futures, progress, report, stop, workers_stop)
         except BaseException:

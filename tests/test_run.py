@@ -4,6 +4,7 @@ import itertools
 import os
 import signal
 import threading
+from multiprocessing.context import SpawnProcess
 
 import pytest
 
@@ -111,6 +112,22 @@ def test_interrupt_is_a_stop_and_afterwards_itself_again() -> None:
     solved = solve_network(SMALL, ARCH, ENERGY, stop=stop, report=interrupt_once)
     assert ([n.name for n in solved.layers], solved.interrupted) == (["b"], True)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_interrupt_while_workers_start_is_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C reaches them before they can decide to ignore it: they must not die of it, nor the run with them."""
+    start, workers = SpawnProcess.start, []
+
+    def interrupted_start(worker: SpawnProcess) -> None:
+        start(worker)
+        workers.append(worker.pid)
+        if len(workers) == 2:
+            for process in (*workers, os.getpid()):
+                os.kill(process, signal.SIGINT)
+
+    monkeypatch.setattr(SpawnProcess, "start", interrupted_start)
+    solved = solve_network(SMALL, ARCH, ENERGY, jobs=2)
+    assert (solved.layers, solved.interrupted) == ((), True)
 
 
 def test_disagreement_of_a_layer_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
