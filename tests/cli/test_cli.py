@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -517,6 +518,11 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
+def run_shell(command: str) -> subprocess.CompletedProcess[str]:
+    """A line of a shell, what it says on stderr in a pipe."""
+    return subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+
+
 def test_the_program_maps_and_tells_by_its_exit_code() -> None:
     """`python -m cpsat_pim`, output to a pipe: no colours, no wrapped rows."""
     done = run_python("-m", "cpsat_pim", "map", TINY, "--objective", "energy")
@@ -545,6 +551,27 @@ def test_results_are_written_though_nobody_reads_what_is_printed(pair: str, tmp_
     assert (done.returncode, done.stderr) == (0, "")
     assert read_json(results)["totals"]["mapped"] == 4
     assert [layer["name"] for layer in MAPPINGS.read(mappings)["layers"]] == ["first", "second", "twin"]
+
+
+@pytest.mark.parametrize("command", ["networks", "run resnet51"])
+def test_a_closed_output_is_nobody_who_reads(command: str) -> None:
+    """`>&-`: as if it went to /dev/null, with the exit code that the command has there."""
+    line = f"exec {shlex.quote(sys.executable)} -m cpsat_pim {command}"
+    closed, thrown_away = (run_shell(f"{line} {target}") for target in (">&-", ">/dev/null"))
+    assert (closed.returncode, closed.stderr) == (thrown_away.returncode, thrown_away.stderr)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_an_output_on_a_full_disk_is_one_line_and_takes_nothing_along(pair: str, tmp_path: Path) -> None:
+    """Exit code 2, no traceback; an hour of solving is not lost with the table, the results are written."""
+    results = tmp_path / "pair.json"
+    program = f"exec {shlex.quote(sys.executable)} -m cpsat_pim"
+    listed = run_shell(f"{program} networks >/dev/full")
+    assert (listed.returncode, listed.stderr) == (2, "cpsat_pim: error: No space left on device\n")
+    solved = run_shell(f"{program} run {pair} --jobs 1 --json {results} >/dev/full")
+    message = "cpsat_pim: error: standard output: cannot be written: No space left on device\n"
+    assert (solved.returncode, solved.stderr) == (2, message)
+    assert read_json(results)["totals"]["mapped"] == 4
 
 
 def test_a_file_that_cannot_be_written_takes_nothing_else_along(
