@@ -8,6 +8,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,17 @@ def from_plain(file: str, data: Any) -> yaml.Node:
     return yaml.ScalarNode("tag:yaml.org,2002:str", text, mark, mark, style)
 
 
+def to_plain(node: yaml.Node) -> Any:
+    """The plain data that a node stands for.
+
+    Raises:
+        ValueError: a number is too long to be kept.
+    """
+    if isinstance(node, yaml.MappingNode):
+        return {key.value: to_plain(value) for key, value in node.value}
+    return [to_plain(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else plain(node)
+
+
 # --- Nodes -----------------------------------------------------------------------------------------------------------
 
 
@@ -268,8 +280,15 @@ def _laid_over_items(
 def name_of(node: yaml.Node) -> str:
     """What an item calls itself, as far as it does."""
     _, value = pairs_of(node).get("name", (None, None)) if isinstance(node, yaml.MappingNode) else (None, None)
-    name = plain(value) if isinstance(value, yaml.ScalarNode) else None
-    return name if isinstance(name, str) else ""
+    return text_of(value) or ""
+
+
+def text_of(node: yaml.Node | None) -> str | None:
+    """The text that a node is, if it is text; whoever reads it complains if it must be and is not."""
+    with suppress(ValueError):
+        value = plain(node) if isinstance(node, yaml.ScalarNode) else None
+        return value if isinstance(value, str) else None
+    return None
 
 
 # --- Scalars ---------------------------------------------------------------------------------------------------------

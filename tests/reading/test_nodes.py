@@ -137,6 +137,18 @@ def test_of_very_many_mistakes_the_first_are_told(tmp_path: Path):
     assert lines[-1] == f"... and {200 - MAX_SHOWN} more"
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("layers:\n- {name: NUMBER}", r"3:10: layers\[0\]\.name"), ("extends: NUMBER\nlayers: [{P: 1}]", "2:10: extends")],
+)
+def test_number_too_long_to_keep_in_place_of_a_name_has_its_place(tmp_path: Path, text: str, place: str):
+    """Names are looked at before they are read: for the paths of other mistakes, and for what is extended."""
+    path = tmp_path / "n.yaml"
+    path.write_text(f"version: 1\n{text.replace('NUMBER', '9' * 50)}\n")
+    with pytest.raises(FileMistakes, match=rf"{path}:{place}: must be a number below"):
+        read_network(path)
+
+
 # --- Aliases and merge keys ------------------------------------------------------------------------------------------
 
 
