@@ -121,10 +121,13 @@ def _are_known(rows: Any) -> bool:
 
 _REAL, _COUNT, _REAL_OR_NULL = Value(not_negative_real), Value(not_negative), or_none(not_negative_real)
 _PROGRESS = Rule("must be a list of [seconds, best, bound]", _are_known, {"type": "array"})
-_OBJECTIVE = _needed(kind=Value(one_of("latency", "energy", "blended")), alpha=_REAL, beta=_REAL)
+_KIND = Value(one_of("latency", "energy", "blended"))
 _TOTALS = _needed(layers=_COUNT, mapped=_COUNT, macs=_COUNT, seconds=_REAL, interrupted=Value(boolean))
 _POINT = _needed(x=_REAL, y=_REAL) | {key: Field(kind=Value(or_none(text))) for key in ("label", "status")}
 _FRONT = _needed(name=Value(text), x=Value(text), y=Value(text), points=Listing(Record(fields=_POINT)))
+
+#: An objective as `Objective.to_dict` gives it.
+OBJECTIVE = Record(fields=_needed(kind=_KIND, alpha=_REAL, beta=_REAL), build=Objective)
 
 #: Of a layer and of a document: what a mapping is simulated from, and what a page needs beside that.
 _MAPPED_LAYER = _needed(shape=SHAPE) | {
@@ -155,7 +158,7 @@ _RESULT = _result(
     _LAYER | {"progress": Field(kind=Value(_PROGRESS))},
     _needed(
         network=Value(text),
-        objective=Record(fields=_OBJECTIVE, build=Objective),
+        objective=OBJECTIVE,
         totals=Record(fields=_TOTALS, is_open=True),
     )
     | {"pareto": Field(kind=Listing(Record(fields=_FRONT), "a list of fronts", may_be_empty=True))},
