@@ -25,7 +25,7 @@ from cpsat_pim.model import Options
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import Objective, SolvedLayer, Status
 from cpsat_pim.run import solve_and_verify
-from cpsat_pim.validate import as_tuple
+from cpsat_pim.validate import as_tuple, is_a, seconds, seed_number
 from cpsat_pim.workload import ConvWorkload
 
 #: Stored sets of the PEs and of the global buffer.
@@ -60,12 +60,15 @@ class PIMOptimizer:
     """Maps layers onto a machine (listing 6).
 
     `time_limit`: seconds a layer, also when they share a bypass choice. `verbose` prints a line a layer.
+
+    Raises:
+        ValueError: a field is of the wrong type or out of range.
     """
 
-    arch: PIMArchitecture = field(factory=PIMArchitecture)
+    arch: PIMArchitecture = field(factory=PIMArchitecture, validator=is_a(PIMArchitecture))
     verbose: bool = False
-    time_limit: float = 300.0
-    seed: int = 0
+    time_limit: float = field(default=300.0, validator=seconds)
+    seed: int = field(default=0, validator=seed_number)
 
     def optimize(
         self,
