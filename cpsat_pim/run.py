@@ -94,7 +94,9 @@ def solve_network(
         network=network.name,
         arch=arch,
         objective=objective,
-        layers=tuple(_as_layer(node, solved[_key(node)]) for node in nodes if _key(node) in solved),
+        layers=tuple(
+            _as_layer(node, solved[node.workload.shape_key]) for node in nodes if node.workload.shape_key in solved
+        ),
         seconds=time.monotonic() - started,
         interrupted=stop.is_set(),
     )
@@ -128,7 +130,7 @@ def _tasks(
     nodes: Sequence[NetworkNode], arch: PIMArchitecture, objective: Objective, time_limit: float, seed: int
 ) -> list[_Task]:
     """One task for all layers that are equal but for the name, the longest first."""
-    first = {_key(node): node.workload for node in reversed(nodes)}
+    first = {node.workload.shape_key: node.workload for node in reversed(nodes)}
     tasks = [
         _Task(key=key, layer=layer, arch=arch, objective=objective, time_limit=time_limit, seed=seed)
         for key, layer in reversed(first.items())
@@ -138,11 +140,7 @@ def _tasks(
 
 def _starts_by_key(nodes: Sequence[NetworkNode], starts: dict[str, Mapping]) -> dict[str, Mapping]:
     """What equal layers start from: the mapping of the first that has one."""
-    return {_key(node): starts[node.name] for node in reversed(nodes) if node.name in starts}
-
-
-def _key(node: NetworkNode) -> str:
-    return repr(node.workload.shape)
+    return {node.workload.shape_key: starts[node.name] for node in reversed(nodes) if node.name in starts}
 
 
 def _as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:

@@ -122,7 +122,7 @@ def _solve(
     from cpsat_pim.report.progress import LiveProgress
     from cpsat_pim.run import solve_network
 
-    different = len({str(node.workload.shape) for node in network.layers})
+    different = len({node.workload.shape_key for node in network.layers})
     try:
         with LiveProgress(objective.kind, different) as report:
             return solve_network(

@@ -17,6 +17,7 @@ from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.report.jsonfile import build_result
+from cpsat_pim.report.text import format_layouts
 from cpsat_pim.units import to_fj
 from cpsat_pim.verify import record
 from cpsat_pim.workload import ConvWorkload
@@ -132,7 +133,7 @@ class _Mapped:
             "stale": self.is_stale,
             "utilisation": self.mapping.parallel_macs / self.arch.pe_array.macs_per_cycle,
             "flow": classify_dataflow(self.mapping).value,
-            "layout": self._layout(),
+            "layout": format_layouts(self.mapping),
             "bound": self._bound,
             "terms": self.prediction.bounds,
             "cycles": self._cycles(),
@@ -232,11 +233,6 @@ class _Mapped:
         shape, unit = self.arch.pe_array.array_shape, self.arch.pe_array.compute_unit
         used = {s.name: math.prod(self.mapping.spatial[s]) for s in Direction}
         return {"rows": shape.h, "columns": shape.w, "lanes": unit.num_macs, **used}
-
-    def _layout(self) -> list[str]:
-        """Axis orders in DRAM, in brackets where row-aligned."""
-        entries = self.mapping.to_dict()["layout"].values()
-        return [e["order"] if e["mode"] == "sequential" else f"[{e['order']}]" for e in entries]
 
     # DRAM rows
 
