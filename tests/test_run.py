@@ -63,7 +63,7 @@ def test_what_was_known_while_solving_is_kept() -> None:
 
 
 def test_workers_give_the_same_answers() -> None:
-    """Two processes, and progress from both."""
+    """Two processes; what progress comes from them is of these layers."""
     seen: list[Progress] = []
     solved = solve_network(SMALL, ARCH, ENERGY, jobs=2, report=seen.append)
     assert facts(solved) == facts(solve_network(SMALL, ARCH, ENERGY))
