@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import attrs
@@ -28,6 +29,14 @@ Report = Callable[[Progress], None]
 
 #: Seconds between looks at the workers' progress and at the stop.
 _POLL_SECONDS = 0.1
+
+
+class WorkersDied(Exception):
+    """A worker process was killed, and with it all that was not solved yet; `solved` is what was."""
+
+    def __init__(self, solved: SolvedNetwork, lost: list[str]) -> None:
+        super().__init__(f"a worker process was killed: no answer for {', '.join(lost)}")
+        self.solved = solved
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -80,6 +89,7 @@ def solve_network(
     Raises:
         ValueError: no layer has one of the names, or `jobs` is not positive.
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
+        WorkersDied: a worker process was killed.
     """
     if jobs < 1:
         raise ValueError(f"jobs: must be at least 1 (got {jobs})")
@@ -89,17 +99,19 @@ def solve_network(
     tasks = [attrs.evolve(task, start=first.get(task.key)) for task in _tasks(nodes, arch, objective, time_limit, seed)]
     stop = stop or threading.Event()
     run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers
-    solved = run(tasks, min(jobs, len(tasks)), report, stop)
-    return SolvedNetwork(
+    answers = run(tasks, min(jobs, len(tasks)), report, stop)
+    lost = [node.name for node in nodes if answers.get(node.workload.shape_key, ...) is None]
+    solved = SolvedNetwork(
         network=network.name,
         arch=arch,
         objective=objective,
-        layers=tuple(
-            _as_layer(node, solved[node.workload.shape_key]) for node in nodes if node.workload.shape_key in solved
-        ),
+        layers=tuple(_as_layer(node, answer) for node in nodes if (answer := answers.get(node.workload.shape_key))),
         seconds=time.monotonic() - started,
-        interrupted=stop.is_set(),
+        interrupted=stop.is_set() or bool(lost),
     )
+    if lost:
+        raise WorkersDied(solved, lost)
+    return solved
 
 
 # --- Layers to tasks -------------------------------------------------------------------------------------------------
@@ -123,7 +135,8 @@ class _Task:
         return solve_and_verify(self.layer, self.arch, self.objective, options, report)
 
 
-Solved = dict[str, SolvedLayer]
+#: Answers by the keys of tasks, None where the worker was killed; tasks not begun are absent.
+Answers = dict[str, SolvedLayer | None]
 
 
 def _tasks(
@@ -152,9 +165,9 @@ def _as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:
 # --- In this process -------------------------------------------------------------------------------------------------
 
 
-def _run_here(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Solved:
+def _run_here(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
     """One task after another."""
-    solved: Solved = {}
+    solved: Answers = {}
     with interrupt_stops(stop):
         for task in tasks:
             if stop.is_set():
@@ -184,7 +197,7 @@ def _work(task: _Task) -> SolvedLayer | None:
     return None if _Worker.stop.is_set() else task.run(_Worker.stop, _Worker.progress.put)
 
 
-def _run_in_workers(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Solved:
+def _run_in_workers(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
     """All tasks at once, `jobs` processes taking one after another."""
     context = multiprocessing.get_context("spawn")
     workers_stop, progress = context.Event(), context.Queue()
@@ -192,15 +205,20 @@ def _run_in_workers(tasks: list[_Task], jobs: int, report: Report, stop: threadi
         interrupt_stops(stop),
         ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(workers_stop, progress)) as pool,
     ):
-        with interrupts_held_back():
-            futures = {pool.submit(_work, task): task.key for task in tasks}
+        futures: dict[Future[SolvedLayer | None], str] = {}
         try:
+            with interrupts_held_back():
+                futures |= {pool.submit(_work, task): task.key for task in tasks}
             _await(futures, progress, report, stop, workers_stop)
+        except BrokenProcessPool:
+            pass  # what was answered before is kept
         except BaseException:
             workers_stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    return {key: solved for future, key in futures.items() if (solved := future.result()) is not None}
+    killed = {key: None for future, key in futures.items() if future.exception()}
+    done = {key: future.result() for future, key in futures.items() if key not in killed}
+    return killed | {key: solved for key, solved in done.items() if solved}
 
 
 def _await(

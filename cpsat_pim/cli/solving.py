@@ -117,10 +117,8 @@ def _solve(
     arguments: argparse.Namespace,
     starts: "Starts",
 ) -> "SolvedNetwork":
-    from concurrent.futures.process import BrokenProcessPool
-
     from cpsat_pim.report.progress import LiveProgress
-    from cpsat_pim.run import solve_network
+    from cpsat_pim.run import WorkersDied, solve_network
 
     different = len({node.workload.shape_key for node in network.layers})
     try:
@@ -135,8 +133,9 @@ def _solve(
                 report=report,
                 starts=starts,
             )
-    except BrokenProcessPool as error:
-        raise InputError("a worker process was killed; if memory is short, try fewer --jobs") from error
+    except WorkersDied as death:
+        _write_solved(death.solved, arguments)
+        raise InputError(f"{death}; if memory is short, try fewer --jobs") from death
 
 
 # --- What was given --------------------------------------------------------------------------------------------------

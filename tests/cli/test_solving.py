@@ -2,6 +2,7 @@
 
 import re
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,22 @@ def test_interrupt_reports_and_writes_what_was_found(
     assert data["layers"][0]["mapping"] is not None
     assert "Interrupted" in out
     assert "2 of 3 layers not begun" in err
+
+
+def test_death_of_a_worker_loses_no_answer(
+    pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The layers that were solved are in the table and the JSON; a line on stderr, exit code 2."""
+
+    def die(tasks: list[Any], *others: Any) -> dict[str, Any]:
+        first, second = tasks
+        return {first.key: first.run(threading.Event(), lambda progress: None), second.key: None}
+
+    monkeypatch.setattr(cpsat_pim.run, "_run_in_workers", die)
+    path = tmp_path / "pair.json"
+    assert main(["run", pair, "--jobs", "2", "--json", str(path)]) == 2
+    out, err = capsys.readouterr()
+    message = "a worker process was killed: no answer for second, twin; if memory is short, try fewer --jobs"
+    assert err == f"cpsat_pim: error: {message}\n"
+    assert "first" in out
+    assert [layer["name"] for layer in read_json(path)["layers"]] == ["first"]
