@@ -266,8 +266,8 @@ class Cuts:
     def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, others: Unless) -> bool:
         """A box with loops inside is gone over once per irrelevant loop outside, free for the box itself or not."""
         v, consumer = self.program.v, self.nest.consumers(t)[0]
-        inside = [m for m in range(max(consumer, int(Level.PE)) + 1, level)]
-        outside = [m for m in Level if m >= level]
+        inside = range(max(consumer, int(Level.PE)) + 1, level)
+        outside = range(level, len(Level))
         passes = math.prod(self.solution.value(v.class_temporal[m][t]) for m in outside)
         has_loops = any(self.solution.value(v.class_temporal[m][c]) > 1 for m in inside for c in range(4) if c != t)
         if not has_loops or first + again * (passes - 1) <= self.solution.activations[t]:

@@ -207,7 +207,7 @@ class _Search:
         parameters = solver.parameters
         parameters.num_workers = 1
         parameters.linearization_level = 0
-        # Measured on these models: the other branchings end as soon or, now and then, never; probing costs more than the
+        # Measured on these models: other branchings end no sooner and now and then never; probing costs as much as the
         # rest of a solve.
         parameters.search_branching = SatParameters.AUTOMATIC_SEARCH
         parameters.cp_model_probing_level = 0
