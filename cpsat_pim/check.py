@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import BUFFERS, RELEVANT, Dim, Direction, Level, Tensor
+from cpsat_pim.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.units import to_fj
 from cpsat_pim.validate import LIMIT, is_integer
@@ -69,6 +69,7 @@ class _Form:
         yield from self._storage_is_boolean()
         yield from self._layouts_are_known()
         yield from self._blocks_are_integers()
+        yield from self._points_are_in_the_orders()
 
     def _factors_are_positive_integers(self) -> Iterator[str]:
         """Four temporal and three spatial rows have one positive integer per dim (Eq. 12)."""
@@ -105,6 +106,16 @@ class _Form:
             if not is_integer(getattr(self.mapping, side)):
                 yield f"{side}: must be an integer (got {getattr(self.mapping, side)!r})"
 
+    def _points_are_in_the_orders(self) -> Iterator[str]:
+        """At the PEs and the global buffer as many loops lie outside a tile as the level has, or fewer."""
+        outside = self.mapping.outside
+        if [len(row) for row in outside] != [len(Tensor)] * len(ON_CHIP):
+            yield f"outside: must have {len(ON_CHIP)} levels of {len(Tensor)} tensors (got {outside!r})"
+        for level, row, order in zip(self.arch.hierarchy, outside, self.mapping.order, strict=False):
+            for entry in row:
+                if not is_integer(entry) or not 0 <= entry <= len(order):
+                    yield f"{level.name}: the loops outside a tile must be 0 to {len(order)} (got {entry!r})"
+
 
 def _rows_have_factors(table: str, names: list[str], rows: tuple[tuple[int, ...], ...]) -> Iterator[str]:
     """So many rows of one positive integer per dim."""
@@ -136,7 +147,10 @@ class _Check:
         yield from self._lanes_spread_their_dims()
         yield from self._loops_are_ordered()
         yield from self._storage_is_allowed()
+        yield from self._residency_is_allowed()
+        yield from self._points_are_canonical()
         yield from self._direct_steps_are_contiguous()
+        yield from self._direct_tiles_are_contiguous()
         yield from self._input_scans_are_regular()
         yield from self._tiles_fit()
         yield from self._input_blocks_lie_in_the_input()
@@ -192,7 +206,7 @@ class _Check:
                 if times != int(factor > 1):
                     yield (
                         f"{self._name(level)}: loop {dim.name} of factor {factor} is {times} times in the order "
-                        f"{_letters(order)}, it must be there {int(factor > 1)} times"
+                        f"{_letters(order) or '(empty)'}, it must be there {int(factor > 1)} times"
                     )
 
     def _direct_steps_are_contiguous(self) -> Iterator[str]:
@@ -208,6 +222,19 @@ class _Check:
                         f"cannot also loop within a PE (got {loop})"
                     )
 
+    def _direct_tiles_are_contiguous(self) -> Iterator[str]:
+        """PEs that fetch a tensor straight from the row buffer or DRAM take neighbouring indices of its spread dims."""
+        for tensor in Tensor:
+            if not self.mapping.stored[Level.PE][tensor] or self.mapping.stored[Level.GLOBAL_BUFFER][tensor]:
+                continue
+            for dim in self._left_out(Level.PE, tensor):
+                pes = self.mapping.array_factor(dim)
+                if pes > 1 and dim in RELEVANT[tensor]:
+                    yield (
+                        f"{tensor.name}: the global buffer does not hold it, so {dim.name}, spread over {pes} PEs, "
+                        f"cannot also loop outside its tile within a PE"
+                    )
+
     def _input_scans_are_regular(self) -> Iterator[str]:
         """What comes from DRAM is a box of I or, for 1x1 filters, a regular grid of it."""
         stored = [self.mapping.stored[level][Tensor.I] for level in BUFFERS]
@@ -220,7 +247,7 @@ class _Check:
         if stored[Level.PE] and is_stepped and has_filter:
             yield "I: PEs cannot take a strided or dilated window straight from DRAM, it must come through a buffer"
         if stored[Level.PE] and max(self.layer.stride) > 1 and not has_filter:
-            extents = self.mapping.extents(Level.PE)
+            extents = self._tile_extents(Level.PE, Tensor.I)
             is_spread = self.mapping.array_factor(Dim.P) * self.mapping.array_factor(Dim.Q) > 1
             if is_spread and max(extents[Dim.P], extents[Dim.Q]) > 1:
                 yield "I: PEs that take several strided positions each straight from DRAM cannot be spread over P or Q"
@@ -232,6 +259,24 @@ class _Check:
                 is_stored = self.mapping.stored[level][tensor]
                 if is_stored not in self.arch.storing_choices(level, tensor):
                     yield f"{self._name(level)}: {'cannot' if is_stored else 'must'} store {tensor.name}"
+
+    def _residency_is_allowed(self) -> Iterator[str]:
+        """Only tiles that a level stores cover part of its loops, and only on machines that can hold them."""
+        for level, tensor in self._uneven_tiles():
+            order = self.mapping.order[level]
+            covered = _letters(order[self.mapping.outside[level][tensor] :]) or "none"
+            tile = f"{self._name(level)}: the tile of {tensor.name} covers {covered} of the loops {_letters(order)}"
+            if not self.arch.uneven_residency:
+                yield f"{tile}, the machine has no uneven residency"
+            if not self.mapping.stored[level][tensor]:
+                yield f"{tile}, but is not stored"
+
+    def _points_are_canonical(self) -> Iterator[str]:
+        """The loop just outside an uneven tile changes it; else the same tile is named by a point further out."""
+        for level, tensor in self._uneven_tiles():
+            dim = self._left_out(level, tensor)[-1]
+            if dim not in RELEVANT[tensor]:
+                yield f"{self._name(level)}: {dim.name} does not change the tile of {tensor.name}, which must cover it"
 
     def _tiles_fit(self) -> Iterator[str]:
         """The tiles that a level stores fit its usable capacity together (Eq. 17)."""
@@ -284,8 +329,20 @@ class _Check:
         first = {Level.PE: 5, Level.GLOBAL_BUFFER: 2, Level.ROW_BUFFER: 1}[level]
         return tuple(math.prod(self._factors(dim)[first:]) for dim in Dim)
 
+    def _uneven_tiles(self) -> list[tuple[Level, Tensor]]:
+        return [(level, tensor) for level in ON_CHIP for tensor in Tensor if self.mapping.outside[level][tensor]]
+
+    def _left_out(self, level: Level, tensor: Tensor) -> tuple[Dim, ...]:
+        """The loops of a level outside its tile of a tensor, outermost first."""
+        return self.mapping.order[level][: self.mapping.outside[level][tensor]] if level in ON_CHIP else ()
+
+    def _tile_extents(self, level: Level, tensor: Tensor) -> tuple[int, ...]:
+        """e0, e1, e2 of every dim without the factors of loops outside the tile."""
+        left_out, factors = self._left_out(level, tensor), self.mapping.temporal[level]
+        return tuple(n // factors[d] if d in left_out else n for d, n in zip(Dim, self._extents(level), strict=True))
+
     def _tile_bytes(self, level: Level, tensor: Tensor) -> int:
-        return box_elems(self.layer, self._extents(level), tensor) * self._width_bytes(level, tensor)
+        return box_elems(self.layer, self._tile_extents(level, tensor), tensor) * self._width_bytes(level, tensor)
 
     def _width_bytes(self, level: Level, tensor: Tensor) -> int:
         """Bytes per element; O has partial sums on chip, and beyond when they are spilled."""
@@ -307,9 +364,12 @@ class _Check:
         return any(dim not in REDUCTIONS for dim in outside[first:])
 
     def _loops_outside(self, holder: Level | None) -> list[Dim]:
-        """The temporal loops outside a level (None: outside the MACs), outermost first."""
+        """The temporal loops outside a level's tile of O (None: outside the MACs), outermost first."""
         levels = [m for m in reversed(Level) if holder is None or m > holder]
-        return [dim for m in levels for dim in self.mapping.order[m] if self.mapping.temporal[m][dim] > 1]
+        loops = [(m, dim) for m in levels for dim in self.mapping.order[m]]
+        if holder is not None:
+            loops += [(holder, dim) for dim in self._left_out(holder, Tensor.O)]
+        return [dim for m, dim in loops if self.mapping.temporal[m][dim] > 1]
 
     def _has_unadded_copies(self) -> bool:
         """Whether several MACs of one step send partial sums of the same output."""
@@ -421,7 +481,7 @@ def _capacity_text(arch: PIMArchitecture, level: Level) -> str:
 
 def _letters(order: tuple[Dim, ...]) -> str:
     """`CKP`, outermost first."""
-    return "".join(Dim(dim).name for dim in order) or "(empty)"
+    return "".join(Dim(dim).name for dim in order)
 
 
 def _ceil(numerator: int, denominator: int) -> int:

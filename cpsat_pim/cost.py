@@ -79,7 +79,13 @@ def to_prediction(cost: Cost) -> Prediction:
 
 
 def to_nest(layer: ConvWorkload, mapping: Mapping, spatial_reduction: bool = True) -> Nest:
-    """The mapping as `tables` reads it."""
+    """The mapping as `tables` reads it.
+
+    Raises:
+        ValueError: it is uneven, which tables do not know.
+    """
+    if mapping.is_uneven:
+        raise ValueError("a mapping with uneven residency can be simulated, but not predicted")
     return Nest(
         temporal=mapping.temporal,
         spatial=mapping.spatial,

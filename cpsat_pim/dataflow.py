@@ -48,8 +48,9 @@ def tile_visits(mapping: Mapping, tensor: Tensor) -> int:
 
     Loops outside the tile replace it, except those that are irrelevant to the tensor and lie inside all relevant ones.
     """
-    first = Level.GLOBAL_BUFFER if mapping.stored[Level.PE][tensor] else Level.PE
-    loops = [(d, mapping.temporal[m][d]) for m in reversed(Level) if m >= first for d in mapping.order[m]]
+    kept = len(mapping.covered(Level.PE, tensor)) if mapping.stored[Level.PE][tensor] else 0
+    nest = [(d, mapping.temporal[m][d]) for m in reversed(Level) for d in mapping.order[m]]
+    loops = nest[: len(nest) - kept]
     last = max((i for i, (dim, _) in enumerate(loops) if dim in RELEVANT[tensor]), default=-1)
     return math.prod(factor for _, factor in loops[: last + 1])
 

@@ -37,6 +37,10 @@ class Level(IntEnum):
 BUFFERS = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
 
 
+#: Those whose tiles need not cover all loops of their level, inner to outer.
+ON_CHIP = (Level.PE, Level.GLOBAL_BUFFER)
+
+
 class Direction(IntEnum):
     """Parallel directions: rows and columns of the PE array, lanes within a PE."""
 

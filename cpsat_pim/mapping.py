@@ -14,11 +14,15 @@ from typing import Any
 
 from attrs import field, frozen
 
-from cpsat_pim.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.dims import BUFFERS, LAYOUT_ORDERS, ON_CHIP, Dim, Direction, Level, Tensor
 from cpsat_pim.validate import as_table, as_tuple
 
 Factors = tuple[int, ...]
 Stored = tuple[bool, bool, bool]
+Outside = tuple[int, int, int]
+
+#: Every tile covers all loops of its level.
+EVEN: tuple[Outside, Outside] = ((0, 0, 0), (0, 0, 0))
 
 
 @frozen(kw_only=True)
@@ -28,7 +32,8 @@ class Mapping:
     `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are factors; `order[m]` lists the dims
     whose factor at m is above 1, outermost first; `stored[m][t]`, m = PE..row buffer (Eq. 6; at the row buffer:
     row-aligned, Eq. 7); `layout[t]` indexes `LAYOUT_ORDERS`; `block_h`, `block_w` are the blocks of a row-aligned input
-    (Eq. 8, 9), else 0.
+    (Eq. 8, 9), else 0. `outside[m][t]`, m = PE and global buffer: so many loops of `order[m]`, outermost first, lie
+    outside the tile of t that the level stores (its residency point); 0 is even.
     """
 
     temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=as_table)
@@ -38,6 +43,7 @@ class Mapping:
     layout: tuple[int, int, int] = field(default=(0, 0, 0), converter=as_tuple)
     block_h: int = 0
     block_w: int = 0
+    outside: tuple[Outside, Outside] = field(default=EVEN, converter=as_table)
 
     def extents(self, level: Level) -> Factors:
         """Tile extents e0, e1, e2 or the bounds (Eq. 22 per dim)."""
@@ -47,6 +53,21 @@ class Mapping:
             * (self.array_factor(d) if level > Level.PE else 1)
             for d in Dim
         )
+
+    def covered(self, level: Level, tensor: Tensor) -> tuple[Dim, ...]:
+        """The loops of a level that its tile of a tensor covers, outermost first."""
+        return self.order[level][self.outside[level][tensor] if level in ON_CHIP else 0 :]
+
+    def tile(self, level: Level, tensor: Tensor) -> Factors:
+        """Extents of a tensor's tile at a level: those of the level without its loops outside the residency point."""
+        left_out = set(self.order[level]) - set(self.covered(level, tensor))
+        factors = self.temporal[level]
+        return tuple(n // factors[d] if d in left_out else n for d, n in zip(Dim, self.extents(level), strict=True))
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether some tile covers only part of its level's loops."""
+        return self.outside != EVEN
 
     def array_factor(self, dim: int) -> int:
         """PEs along a dim."""
@@ -88,4 +109,13 @@ class Mapping:
                 for t in Tensor
             },
             "input_block": {"h": self.block_h, "w": self.block_w} if self.stored[Level.ROW_BUFFER][Tensor.I] else None,
+        } | ({"resident": self._resident()} if self.is_uneven else {})
+
+    def _resident(self) -> dict[str, dict[str, str]]:
+        """The loops that uneven tiles cover."""
+        uneven = {m: [t for t in Tensor if self.outside[m][t]] for m in reversed(ON_CHIP)}
+        return {
+            m.name: {t.name: "".join(d.name for d in self.covered(m, t)) for t in tensors}
+            for m, tensors in uneven.items()
+            if tensors
         }

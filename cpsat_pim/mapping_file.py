@@ -15,7 +15,8 @@
         layout: {I: NHWGC, W: GKCSR, O: NGKQP}
 
 `mapping` also takes what JSON results hold (docs/json.md): `order` for loops that are not written in their order,
-`mode` beside the axis order of a layout, `input_block` for a row-aligned input.
+`mode` beside the axis order of a layout, `input_block` for a row-aligned input, `resident` for the loops that a tile
+covers if these are not all of its level's.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +29,7 @@ from attrs import evolve, fields_dict, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import arch_names, read_arch
-from cpsat_pim.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.dims import BUFFERS, LAYOUT_ORDERS, ON_CHIP, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.reading import (
     VERSION,
@@ -76,6 +77,7 @@ def layout_kind(tensor: IntEnum) -> Kind:
 
 FACTORS = table_of(Dim, Value(positive))
 ORDERS = table_of(Level, Value(letters_of(Dim)))
+RESIDENT = table_of(reversed(ON_CHIP), table_of(Tensor, Value(letters_of(Dim))))
 _BLOCK = Record(fields={side: Field(kind=Value(positive), required=True) for side in ("h", "w")})
 _NO_BLOCK = Rule("must be the height h and width w of blocks, or nothing", lambda v: v is None, {"type": "null"})
 
@@ -89,15 +91,18 @@ def _build_mapping(
     order: Values | None = None,
     layout: Values | None = None,
     input_block: Values | None = None,
+    resident: Values | None = None,
 ) -> Mapping:
+    loops = [_loops(temporal.get(m, {}), (order or {}).get(m)) for m in Level]
     return Mapping(
         temporal=[[temporal.get(m, {}).get(d, 1) for d in Dim] for m in Level],
         spatial=[[(spatial or {}).get(s, {}).get(d, 1) for d in Dim] for s in Direction],
-        order=[_loops(temporal.get(m, {}), (order or {}).get(m)) for m in Level],
+        order=loops,
         stored=[[t.name in stored[m] for t in Tensor] for m in BUFFERS],
         layout=[axis_order(t, (layout or {}).get(t)) or 0 for t in Tensor],
         block_h=(input_block or {}).get("h", 0),
         block_w=(input_block or {}).get("w", 0),
+        outside=[[_outside(loops[m], (resident or {}).get(m, {}).get(t)) for t in Tensor] for m in ON_CHIP],
     )
 
 
@@ -106,10 +111,20 @@ def _loops(factors: dict[Dim, int], order: str | None) -> list[Dim]:
     return [d for d, n in factors.items() if n > 1] if order is None else [Dim[letter] for letter in order]
 
 
+def _outside(loops: list[Dim], covered: str | None) -> int:
+    """How many loops lie outside a tile that covers these, or all."""
+    return 0 if covered is None else len(loops) - len(covered)
+
+
 def axis_order(tensor: Tensor, entry: Any) -> int | None:
     """Which of its axis orders a tensor has."""
     order = entry.get("order") if isinstance(entry, dict) else entry
     return None if order is None else LAYOUT_ORDERS[tensor].index(order)
+
+
+def _mistakes(values: Values) -> Iterator[Mistake]:
+    yield from _layout_mistakes(values)
+    yield from _residency_mistakes(values)
 
 
 def _layout_mistakes(values: Values) -> Iterator[Mistake]:
@@ -122,6 +137,19 @@ def _layout_mistakes(values: Values) -> Iterator[Mistake]:
             yield f"layout.{tensor.name}.mode", f"must be {MODES[tensor.name in stored]}, the row buffer {stores}"
 
 
+def _residency_mistakes(values: Values) -> Iterator[Mistake]:
+    """A tile covers the innermost loops of its level."""
+    for level, tiles in values.get("resident", {}).items():
+        loops = _loops(values.get("temporal", {}).get(level, {}), values.get("order", {}).get(level))
+        letters = "".join(dim.name for dim in loops)
+        for tensor, covered in tiles.items():
+            if not letters.endswith(covered):
+                yield (
+                    f"resident.{level.name}.{tensor.name}",
+                    f"must be the innermost of the loops {letters} (got {covered})",
+                )
+
+
 MAPPING = Record(
     fields={
         "temporal": Field(kind=table_of(Level, FACTORS), required=True),
@@ -130,8 +158,9 @@ MAPPING = Record(
         "stored": Field(kind=table_of(reversed(BUFFERS), Value(letters_of(Tensor)), required=True), required=True),
         "layout": Field(kind=table_of(Tensor, layout_kind)),
         "input_block": Field(kind=Either(plain=Value(_NO_BLOCK), mapping=_BLOCK)),
+        "resident": Field(kind=RESIDENT),
     },
-    check=_layout_mistakes,
+    check=_mistakes,
     build=_build_mapping,
     doc="Loop factors and orders, parallel factors, stored tensors and DRAM layouts of one layer.",
 )
@@ -269,7 +298,7 @@ def _mapping_data(mapping: Mapping) -> dict[str, Any]:
         "stored": data["stored"],
         "layout": {name: layout["order"] for name, layout in data["layout"].items()},
     }
-    return kept | ({"input_block": data["input_block"]} if data["input_block"] else {})
+    return kept | {key: data[key] for key in ("input_block", "resident") if data.get(key)}
 
 
 def _listed(value: Any) -> Any:

@@ -138,6 +138,7 @@ def _nest(layer: ConvWorkload, mapping: Mapping) -> tracesim.Nest:
         stored=np.array(mapping.stored, np.bool_),
         conv=np.array([*layer.stride, *layer.dilation], np.int64),
         width_bytes=np.array(layer.width_bytes, np.int64),
+        outside=np.array(mapping.outside, np.int64),
     )
 
 

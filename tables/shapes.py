@@ -10,6 +10,8 @@ A box tile is fetched X times each. With the rows of a scan's two ends known for
 - An output tile in several rows that comes back opens all its rows once more when it is written after it was read.
 - Where loops run inside a box E before it changes, in whatever order, a pass over E begins at its lowest address, ends
   at its highest and opens all its rows: the first two lines hold for E in place of the tile.
+- A box E that comes round again with no relevant loop in between was gone over from its lowest address to its highest
+  all the same, so E itself is among the super-tiles of the minimum: `again`.
 - With one loop per dim outside the tile, the order alone decides which neighbours follow each other: `ordered` is the
   least over all orders.
 So activations >= first + (X - 1) * more, with the columns below, for all orders, splits and repetitions of the loops
@@ -53,6 +55,7 @@ class ShapeTable(NamedTuple):
     `columns` are exact, per pass. `long_cycles`: by how much a pass's runs, each scan by itself, outlast as many
     shortest ones; a stream takes at least a shortest run an activation and these: joining two runs saves one at most.
     `end_cycles`: the first scan's, of outputs the least that the last write-out adds unless it was read back.
+    `again`: what a repeated pass over the tiles opens at least if each is a super-tile, with loops of its own inside.
     `most_rows`, `most_cycles`: what no scan exceeds, neither in rows nor in what it adds to a stream.
     """
 
@@ -62,6 +65,7 @@ class ShapeTable(NamedTuple):
     is_strided: Ints
     first: Ints
     more: Ints
+    again: Ints
     ordered: Ints
     columns: Ints
     long_cycles: Ints
@@ -127,12 +131,12 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
         for layout in range(2):
             counts = np.zeros((len(extents), 10), np.int64)
             _count_all(shape, t, width, dram, AXES[t][layout], dims, extents, strided, counts)
-            first, more = _activations(shape, t, dram, dims, grid, extents, counts)
+            first, more, again = _activations(shape, t, dram, dims, grid, extents, counts)
             ordered = _ordered(shape, t, width, dram, AXES[t][layout], dims, extents, first, counts)
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
             timed = (counts[:, LONG], end, counts[:, MOST_ROWS], counts[:, MOST_CYCLES])
-            parts.append((extents, *kind, first, more, ordered, counts[:, COLUMNS], *timed))
+            parts.append((extents, *kind, first, more, again, ordered, counts[:, COLUMNS], *timed))
     return ShapeTable(dims, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -318,20 +322,21 @@ def count_tile(segments: Ints, strides: Ints, starts_a: Ints, starts_b: Ints, st
 
 
 def _activations(shape: LayerShape, t: int, dram: Dram, dims: tuple[int, ...], grid: tuple[int, ...],
-                 extents: Ints, counts: Ints) -> tuple[Ints, Ints]:  # fmt: skip
-    """The columns `first` and `more` of the module's docstring."""
+                 extents: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:  # fmt: skip
+    """The columns `first`, `more` and `again` of the module's docstring."""
     closed, again = counts[:, CLOSED], counts[:, AGAIN]
     rescan = again if t == O else np.zeros_like(again)
     if not dram.is_open:
-        return closed, closed * (2 if t == O else 1)
+        return closed, closed * (2 if t == O else 1), closed
     if dram.banks > 1:
         # Several open rows: a scan may find any of its rows open. Every touched row is opened once, no more is sure.
-        return counts[:, MARKED], np.zeros_like(closed)
+        return counts[:, MARKED], np.zeros_like(closed), np.zeros_like(closed)
     passes = closed - counts[:, MATCHES]
     larger = _minimum_over_larger(again.reshape(grid)).ravel()
     gapless = np.array([_covers(shape, t, dims, row) for row in extents])
     more = np.maximum(passes, np.where(gapless, larger, 0)) + rescan
-    return np.maximum(passes, counts[:, MARKED]), more
+    least = _minimum_from(again.reshape(grid)).ravel()
+    return np.maximum(passes, counts[:, MARKED]), more, np.maximum(passes, np.where(gapless, least, 0))
 
 
 def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],
@@ -433,11 +438,17 @@ def swept_first(shape: LayerShape, table: ShapeTable, layout: int, d: int) -> tu
     return extents, np.moveaxis(swept, -2, axis).reshape(len(first), -1)
 
 
+def _minimum_from(values: Ints) -> Ints:
+    """Minimum over all entries that are smaller in no axis."""
+    least = values
+    for axis in range(values.ndim):
+        least = np.flip(np.minimum.accumulate(np.flip(least, axis), axis), axis)
+    return least
+
+
 def _minimum_over_larger(values: Ints) -> Ints:
     """Minimum over all entries that are larger in some axis and smaller in none; 0 where there is none."""
-    at_least = values
-    for axis in range(values.ndim):
-        at_least = np.flip(np.minimum.accumulate(np.flip(at_least, axis), axis), axis)
+    at_least = _minimum_from(values)
     huge = np.iinfo(np.int64).max
     result = np.full_like(values, huge)
     for axis in range(values.ndim):

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from cpsat_pim.dataflow import Dataflow, classify_dataflow, tile_visits
 from cpsat_pim.dims import Dim, Tensor
@@ -75,3 +76,9 @@ def test_no_description_yields_the_tensor_replaced_least() -> None:
 def test_tile_visits_skip_only_irrelevant_inner_loops(tensor: Tensor, at_pe: str, visits: int) -> None:
     """The rule of model.md section 4: a tile is its relevant loop indices, and is replaced when they change."""
     assert tile_visits(build_mapping("3C4 1P2 0K8", at_pe), tensor) == visits
+
+
+def test_loops_outside_an_uneven_tile_replace_it() -> None:
+    """W's tile covers C of the PE's K = 8 and C = 2, so K moves it; all of P and C outside do too, through K."""
+    mapping = evolve(build_mapping("3C4 1P2 0K8 0C2", "W"), outside=((0, 1, 0), (0, 0, 0)))
+    assert tile_visits(mapping, Tensor.W) == 4 * 2 * 8

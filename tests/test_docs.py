@@ -1,19 +1,27 @@
 """The pages show files that can be read and mistakes as they are told; none is left out of the index."""
 
+import argparse
 import re
+import shlex
 import textwrap
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.cli.arguments import cpus
+from cpsat_pim.cli.program import build_parser
+from cpsat_pim.cli.sweeps import spelled_out
 from cpsat_pim.constraints import read_constraints
 from cpsat_pim.mapping_file import read_mapping_file
 from cpsat_pim.sweep.reading import read_plan
 from cpsat_pim.workload.network import read_network
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = PAGES[0].read_text()
 FILES = (ROOT / "docs" / "files.md").read_text()
 EXAMPLES = dict(re.findall(r"```yaml\n# (\S+\.yaml)\n(.*?)```", FILES, re.DOTALL))
@@ -41,7 +49,7 @@ def test_example_is_valid(name: str, tmp_path: Path) -> None:
 
 
 def test_examples_of_the_readme_are_valid(tmp_path: Path) -> None:
-    """The chip, and the plan that uses it: two machines of two sizes."""
+    """The chip, and the plan that uses it: two machines, two objectives."""
     for name in ("chip.yaml", "plan.yaml"):
         text = re.search(rf"    # {name}\n((    .*\n)+)", README)
         assert text is not None
@@ -72,7 +80,7 @@ def test_mistakes_of_a_plan_are_shown_as_they_are(tmp_path: Path, monkeypatch: p
 def test_the_index_has_all_pages() -> None:
     """Each once."""
     listed = re.findall(r"\((\w+\.md)\)", (ROOT / "docs" / "index.md").read_text())
-    assert sorted(listed) == sorted(page.name for page in PAGES[1:] if page.name != "index.md")
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "index.md")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -83,3 +91,64 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert path.exists(), target
         headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE) if heading else []
         assert not heading or heading in [re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings]
+
+
+def test_who_cites_is_told_what_pip_is_told() -> None:
+    """Version and licence."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert [project["version"], project["license"]] == [cited["version"], cited["license"]]
+
+
+# --- The command line ------------------------------------------------------------------------------------------------
+
+
+def commands(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command that has no commands of its own, with its parser."""
+    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    for word, inner in (item for group in groups for item in group.choices.items()):
+        yield from commands(inner, f"{name} {word}".strip())
+    if not groups:
+        yield name, parser
+
+
+COMMANDS = dict(commands(build_parser()))
+TOLD_IN_WORDS = {"None", "False", str(cpus())}
+
+
+def documented_options(page: str, usual: set[str]) -> Iterator[tuple[tuple[str, str], str | None]]:
+    """Command and option of the tables' rows, and the default of those that have a column for it.
+
+    A row is of the command at its beginning, else of those that its second cell consists of. Else it is of the usual
+    ones and ends with the default.
+    """
+    for line in re.findall(r"^\| `.*", (ROOT / "docs" / page).read_text(), re.MULTILINE):
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        first = {name for name in COMMANDS if cells[0].startswith(f"`{name} ")}
+        second = set(cells[1].replace("`", "").split(", "))
+        named = first or (second if second <= COMMANDS.keys() else set())
+        for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", cells[0]):
+            yield from (((command, option), None if named else cells[-1].strip("`")) for command in named or usual)
+
+
+def test_options_are_those_of_the_program() -> None:
+    """Each is there for each command that has it, with its choices and its default; and there is no other."""
+    rows = dict([*documented_options("cli.md", {"run", "map"}), *documented_options("sweep.md", {"sweep run"})])
+    text = "".join((ROOT / "docs" / page).read_text() for page in ("cli.md", "sweep.md"))
+    for command, parser in COMMANDS.items():
+        for action in parser._actions[1:]:  # the first is --help
+            names = [name for name in action.option_strings if (command, name) in rows]
+            assert names or not action.option_strings, f"{command}: {action.option_strings}"
+            assert all(choice in text for choice in action.choices or ())
+            told = {rows.pop((command, name)) for name in names} - {None}
+            assert str(action.default) in TOLD_IN_WORDS or told <= {str(action.default).removesuffix(".0")}
+    assert not rows
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_are_those_of_the_program(page: Path) -> None:
+    """Each that a page shows has arguments that the program takes."""
+    text = page.read_text().replace("\\\n", " ")
+    for line in re.findall(r"(?:python -m cpsat_pim|cpsat-pim) ((?!COMMAND)[^\n`|>]+)", text):
+        words = shlex.split(line, comments=True)
+        assert build_parser().parse_args(spelled_out(words)).command, line

@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 
 from cpsat_pim.arch.reading import read_arch
-from cpsat_pim.dims import Dim, Level
+from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import build_mapping, format_mapping_file, read_mapping_file
 from cpsat_pim.workload import ConvWorkload
@@ -37,7 +37,7 @@ def complaints(name):
 # --- There and back --------------------------------------------------------------------------------------------------
 
 
-@given(cases())
+@given(cases(uneven=True))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_mapping_that_is_written_reads_back(tmp_path, case):
     """Layer, machine and mapping, whatever they are."""
@@ -51,7 +51,7 @@ def test_any_mapping_that_is_written_reads_back(tmp_path, case):
     assert entry.layer.shape == case.layer.shape
 
 
-@given(cases())
+@given(cases(uneven=True))
 @settings(max_examples=60)
 def test_any_mapping_of_json_results_reads_back(case):
     """What `to_dict` gives, after JSON, is read by the description of mapping files."""
@@ -85,6 +85,28 @@ def test_loops_are_in_the_order_in_which_they_are_written(write):
     assert mapping.stored == ((False, True, False), (True, True, False), (False, False, False))
     assert (mapping.layout, mapping.block_h, mapping.block_w) == ((0, 1, 0), 0, 0)
     assert entry.layer is None
+
+
+def test_resident_names_the_loops_that_a_tile_covers(write):
+    """The innermost ones of its level, none or all; what is not named covers all."""
+    text = """
+    temporal: {GLOBAL_BUFFER: {P: 3, C: 2, R: 3, S: 3}, PE: {K: 4, C: 2}}
+    resident: {GLOBAL_BUFFER: {W: RS, I: PCRS}, PE: {W: ''}}
+"""
+    (entry,) = read_mapping_file(write(HEAD + text + STORED)).layers
+    assert entry.mapping.outside == ((0, 2, 0), (0, 2, 0))
+    assert entry.mapping.to_dict()["resident"] == {"GLOBAL_BUFFER": {"W": "RS"}, "PE": {"W": ""}}
+    # W at the global buffer: C = 2 of the PE, K = 4 of the PE, R and S; at the PE: nothing but lanes.
+    assert entry.mapping.tile(Level.GLOBAL_BUFFER, Tensor.W) == (3, 3, 1, 1, 2, 4, 1, 1)
+    assert entry.mapping.tile(Level.GLOBAL_BUFFER, Tensor.I) == (3, 3, 3, 1, 4, 4, 1, 1)
+    assert entry.mapping.tile(Level.PE, Tensor.W) == (1,) * 8
+
+
+def test_even_mapping_says_nothing_of_residency():
+    """Its JSON is that of a machine without."""
+    mapping = Mapping(temporal=[ONES] * 4, spatial=[ONES] * 3, order=[()] * 4, stored=[[False] * 3] * 3)
+    assert "resident" not in mapping.to_dict()
+    assert not mapping.is_uneven
 
 
 def test_shapes_and_machines_may_be_looked_up(write, tmp_path):
@@ -131,6 +153,14 @@ def test_shapes_and_machines_may_be_looked_up(write, tmp_path):
         (
             "    temporal: {}\n    input_block: 3\n",
             "6:18: layers[a].mapping.input_block: must be the height h and width w of blocks, or nothing (got 3)",
+        ),
+        (
+            "    temporal: {PE: {K: 4, C: 2}}\n    resident: {PE: {W: K}}\n",
+            "6:24: layers[a].mapping.resident.PE.W: must be the innermost of the loops KC (got K)",
+        ),
+        (
+            "    temporal: {}\n    resident: {ROW_BUFFER: {W: ''}}\n",
+            "6:16: layers[a].mapping.resident.ROW_BUFFER: unknown key; did you mean 'GLOBAL_BUFFER'?",
         ),
         ("", "5:5: layers[a].mapping.temporal: is missing"),
     ],

@@ -27,6 +27,7 @@ layers:
     stored: {ROW_BUFFER: "", GLOBAL_BUFFER: IW, PE: W}
     layout: {I: NHWGC, W: {mode: sequential, order: GKCSR}}
     input_block: {h: 1, w: 2}
+    resident: {GLOBAL_BUFFER: {W: ""}}
 """
 CONSTRAINTS = """
 version: 1
@@ -113,6 +114,7 @@ def test_valid_files_are_accepted_by_reader_and_schema(kind, text, tmp_path: Pat
         ("network", "version: 1\nlayers: [{name: a, stride: [1]}]"),
         ("mapping", MAPPING.replace("DRAM", "DRM")),
         ("mapping", MAPPING.replace("PE: W", "PE: X")),
+        ("mapping", MAPPING.replace('{W: ""}', "{W: X}")),
         ("constraints", CONSTRAINTS.replace("WS", "XS")),
         ("constraints", CONSTRAINTS.replace("C: 16", "C: -16")),
         ("sweep", PLAN.replace("seed: 3", "seed: -3")),

@@ -1,6 +1,7 @@
 """The package's one compiler decorator, and the records its kernels share."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
@@ -22,8 +23,9 @@ def drop_stale_cache(package: Path) -> None:
     """
     newest = max(source.stat().st_mtime for source in package.glob("*.py"))
     for index in (package / "__pycache__").glob("*.nbi"):
-        if index.stat().st_mtime < newest:
-            index.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another process is at it as well
+            if index.stat().st_mtime < newest:
+                index.unlink()
 
 
 drop_stale_cache(Path(__file__).parent)

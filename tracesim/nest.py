@@ -12,9 +12,6 @@ from tracesim.tiles import Geometry
 MAX_LOOPS = 32
 """Four levels of eight dims."""
 
-STEP_SET = 3
-"""The identity after those of the tiles at levels 0 (the array tile), 1 and 2: what one step uses."""
-
 ODOMETER = record_type(
     loops=(),
     outer=(),
@@ -26,12 +23,13 @@ ODOMETER = record_type(
     coordinate=(3, 5),
     coordinate_step=(MAX_LOOPS, 3, 5),
 )
-"""A counter over so many `loops`, outermost first, with `digits` and `factors`. The first `outer` lie outside the PEs.
+"""A counter over so many `loops`, outermost first, with `digits` and `factors`. The first `outer` of them count array
+steps: those outside the PEs or some tile in them.
 
 `identity` [tensor][level 0..2, STEP_SET]: the tile's number: the indices of the tensor's relevant loops outside the
-level, as one mixed-radix number. `identity_step` [loop]: what one turn of the loop adds. `tiles`: how many there are.
+tile, as one mixed-radix number. `identity_step` [loop]: what one turn of the loop adds. `tiles`: how many there are.
 `coordinate` [tensor][axis]: of the first element that the current step uses. When a tile is entered all loops inside
-its level stand at 0, so then it is that tile's first element as well. `coordinate_step` [loop].
+it stand at 0, so then it is that tile's first element as well. `coordinate_step` [loop].
 """
 
 
@@ -39,7 +37,7 @@ its level stand at 0, so then it is that tile's first element as well. `coordina
 def set_loops(odometer: Record, loops: Ints, geometry: Geometry) -> None:
     """Set an odometer of zeros to the loops (rows level, dim, factor)."""
     odometer.loops = loops.shape[0]
-    odometer.outer = (loops[:, 0] > 0).sum()
+    odometer.outer = geometry.points[0].max()
     odometer.tiles[:] = 1
     for loop in range(odometer.loops - 1, -1, -1):
         level, dim, factor = loops[loop]
@@ -48,7 +46,7 @@ def set_loops(odometer: Record, loops: Ints, geometry: Geometry) -> None:
             coefficients = geometry.coefficients[tensor, :, dim]
             odometer.coordinate_step[loop, tensor] = coefficients * geometry.weights[level, dim]
             for held_at in range(4):
-                if coefficients.any() and (held_at == STEP_SET or level > held_at):
+                if coefficients.any() and loop < geometry.points[held_at, tensor]:
                     odometer.identity_step[loop, tensor, held_at] = odometer.tiles[tensor, held_at]
                     odometer.tiles[tensor, held_at] *= factor
 
@@ -91,7 +89,7 @@ def turn(odometer: Record, loop: int, by: int) -> None:
 
 @kernel
 def steps_in_array_step(odometer: Record) -> int:
-    """Return the number of steps (iterations of T0) in an array step."""
+    """Return the number of steps in an array step."""
     steps = 1
     for loop in range(odometer.outer, odometer.loops):
         steps *= odometer.factors[loop]

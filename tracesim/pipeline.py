@@ -1,8 +1,9 @@
 """When every transfer and every array step happens (section 6); the DRAM transfers by scanning (section 5).
 
-The walk goes from array step to array step. All that a transfer waits for (its link, the parent's tile, the last use
-of the tile whose slot it takes) lies earlier in the walk, so its time is known when the walk gets to it, even though it
-may lie long before the array step that wants the tile.
+The walk goes from array step to array step: iterations of the loops outside the PEs and of those PE loops that lie
+outside some tensor's tile there, so no tile changes within one. All that a transfer waits for (its link, the parent's
+tile, the last use of the tile whose slot it takes) lies earlier in the walk, so its time is known when the walk gets to
+it, even though it may lie long before the array step that wants the tile.
 
 Where section 6 leaves a choice:
 - A tile of O moves out only when its parent's tile has a slot (or is read back) itself.
@@ -20,9 +21,10 @@ from typing import NamedTuple
 from tracesim.address import Scanner, scan
 from tracesim.axes import DRAM, OUTPUT, PE
 from tracesim.jit import Record, kernel, record_type
-from tracesim.nest import STEP_SET, advance_array_step, advance_step, first_visit, steps_in_array_step
+from tracesim.nest import advance_array_step, advance_step, first_visit, steps_in_array_step
 from tracesim.records import Flags
 from tracesim.route import LINKS, TO_MACS
+from tracesim.tiles import STEP_SET
 
 CLOCK = record_type(
     link_free=(LINKS + 1,),

@@ -18,6 +18,8 @@ class Nest(NamedTuple):
     `stored` bool[3, 3]: [level 0..2][tensor I, W, O]. `stored[2][t]` says too that t is row-aligned in DRAM.
     `conv` int64[4]: stride_w, stride_h, dilation_w, dilation_h.
     `width_bytes` int64[4]: of an element of I, W, O and of a partial sum.
+    `outside` int64[2, 3]: [level 0, 1][tensor]: so many of the level's rows in `loops`, outermost first, lie outside
+    the tensor's tile there (its residency point); none in the even case. Only of a level that stores the tensor.
     """
 
     loops: Ints
@@ -25,6 +27,7 @@ class Nest(NamedTuple):
     stored: Flags
     conv: Ints
     width_bytes: Ints
+    outside: Ints = np.zeros((2, 3), np.int64)
 
 
 class Placement(NamedTuple):
@@ -88,7 +91,14 @@ class Trace(NamedTuple):
     latency_cycles: int
 
 
-_NEST_SHAPES = {"loops": (None, 3), "spatial": (3, 8), "stored": (3, 3), "conv": (4,), "width_bytes": (4,)}
+_NEST_SHAPES = {
+    "loops": (None, 3),
+    "spatial": (3, 8),
+    "stored": (3, 3),
+    "conv": (4,),
+    "width_bytes": (4,),
+    "outside": (2, 3),
+}
 _DEVICE_SHAPES = {
     "timing": (8,),
     "access_fj": (4, 2),
@@ -114,6 +124,9 @@ def checked_nest(nest: Nest) -> Nest:
         raise ValueError(f"Nest.loops: dims must be 0..7 (got {dims.tolist()})")
     if len(set((levels * 8 + dims).tolist())) != levels.size:
         raise ValueError(f"Nest.loops: a dim must occur at most once a level (got {nest.loops[:, :2].tolist()})")
+    most = np.array([(levels == level).sum() * nest.stored[level] for level in range(2)])
+    if (nest.outside < 0).any() or (nest.outside > most).any():
+        raise ValueError(f"Nest.outside: must be 0 to {most.tolist()} (got {nest.outside.tolist()})")
     return nest
 
 

@@ -11,11 +11,11 @@ from tracesim.address import LAYOUT, Scanner, set_layout, set_tile
 from tracesim.axes import AXIS_H, AXIS_ORDER, AXIS_W, DRAM, INPUT, OUTPUT, PE, READ, ROW_BUFFER
 from tracesim.bank import BANK, stream_cycles
 from tracesim.jit import Record, new_record
-from tracesim.nest import ODOMETER, STEP_SET, Visits, count_visits, set_loops
+from tracesim.nest import ODOMETER, Visits, count_visits, set_loops
 from tracesim.pipeline import CLOCK, State, run_pipeline
 from tracesim.records import Device, Ints, Nest, Placement, Trace, checked_device, checked_nest, checked_placement
 from tracesim.route import level_widths, longest_transfer, plan_route
-from tracesim.tiles import ARRAY, STEP, Geometry, measure_geometry, tensor_extent, tile_coordinates
+from tracesim.tiles import ARRAY, STEP, STEP_SET, Geometry, measure_geometry, tensor_extent, tile_coordinates
 from tracesim.traffic import Moves, count_accesses, count_crossings, energy_fj, measure_moves
 
 

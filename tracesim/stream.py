@@ -13,11 +13,11 @@ import numpy as np
 from tracesim.address import Scanner, block_address, enter_block, find_blocks, next_block
 from tracesim.axes import OUTPUT, READ, ROW_BUFFER, WRITE
 from tracesim.jit import Record, kernel, new_record, record_type
-from tracesim.nest import STEP_SET, advance_array_step, advance_step, first_visit
+from tracesim.nest import advance_array_step, advance_step, first_visit
 from tracesim.pipeline import NOTHING
 from tracesim.records import Device, Flags, Ints, Nest, Placement
 from tracesim.simulator import Prepared, new_odometer, prepare
-from tracesim.tiles import Geometry, tensor_extent
+from tracesim.tiles import STEP_SET, Geometry, tensor_extent
 
 TENSOR, IS_WRITE, ADDRESS = range(3)
 """Columns of a bufferful: the tensor, whether it is written, and the address in it of the column's first byte."""

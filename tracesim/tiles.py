@@ -1,4 +1,4 @@
-"""Which coordinates a tile holds, found by marking them one by one (section 3).
+"""Where in the loop nest a tile lies and which coordinates it holds, found by marking them one by one (section 3).
 
 All tiles of one kind are translates of each other, so one enumeration, at the origin, serves them all.
 """
@@ -16,18 +16,24 @@ ARRAY, STEP, LANES = 3, 4, 5
 
 KINDS = 6
 
+STEP_SET = 3
+"""The point and the identity after those of the tiles at levels 0 (the array tile), 1 and 2: of what one step uses."""
+
 
 class Geometry(NamedTuple):
     """A nest's dims measured.
 
     `coefficients` int64[3, 5, 8]: see `axes.axis_coefficients`. `weights` int64[5, 8]: see `digit_weights`.
-    `factors` int64[4, 8]: T0..T3 per dim. `spatial` int64[3, 8]. `elems` int64[KINDS, 3]: of a tile of each tensor.
+    `factors` int64[4, 8]: T0..T3 per dim. `spatial` int64[3, 8]. `points` int64[4, 3]: see `residency_points`.
+    `extents` int64[3, 3, 8]: see `tile_extents`. `elems` int64[KINDS, 3]: of a tile of each tensor.
     """
 
     coefficients: Ints
     weights: Ints
     factors: Ints
     spatial: Ints
+    points: Ints
+    extents: Ints
     elems: Ints
 
 
@@ -39,11 +45,13 @@ def measure_geometry(nest: Nest) -> Geometry:
         level, dim, factor = nest.loops[loop]
         factors[level, dim] = factor
     weights = digit_weights(factors, nest.spatial)
+    points = residency_points(nest)
+    extents = tile_extents(nest, points)
     elems = np.ones((KINDS, 3), np.int64)
-    geometry = Geometry(axis_coefficients(nest.conv), weights, factors, nest.spatial, elems)
+    geometry = Geometry(axis_coefficients(nest.conv), weights, factors, nest.spatial, points, extents, elems)
     for kind in range(KINDS):
-        shape = tile_shape(geometry, kind)
         for tensor in range(3):
+            shape = tile_shape(geometry, kind, tensor)
             for axis in range(5):
                 elems[kind, tensor] *= axis_coordinates(geometry.coefficients[tensor, axis], shape).size
     return geometry
@@ -53,8 +61,7 @@ def measure_geometry(nest: Nest) -> Geometry:
 def digit_weights(factors: Ints, spatial: Ints) -> Ints:
     """Return int64[5, 8]: how far an index moves when the digit T0, T1, T2 or T3 (rows 0..3) moves by one.
 
-    Row 4 is the bound. Digits are ordered T3, T2, T1, H, W, T0, Internal, so rows 1, 2 and 3 are the extents eA, e1
-    and e2 as well.
+    Row 4 is the bound. Digits are ordered T3, T2, T1, H, W, T0, Internal.
     """
     weights = np.empty((5, 8), np.int64)
     weights[0] = spatial[2]
@@ -62,6 +69,34 @@ def digit_weights(factors: Ints, spatial: Ints) -> Ints:
     for level in range(1, 4):
         weights[level + 1] = weights[level] * factors[level]
     return weights
+
+
+@kernel
+def residency_points(nest: Nest) -> Ints:
+    """Return int64[4, 3]: how many loops, outermost first, lie outside a tile, [level 0..2, STEP_SET][tensor].
+
+    A tensor that no PE stores has no tile there, but what an array step (section 6) uses of it: all that lies within
+    the innermost point at the PEs.
+    """
+    points = np.empty((4, 3), np.int64)
+    for level in range(3):
+        points[level] = (nest.loops[:, 0] > level).sum()
+    points[STEP_SET] = nest.loops.shape[0]
+    points[:2] += nest.outside
+    points[0] = np.where(nest.stored[0], points[0], points[0].max())
+    return points
+
+
+@kernel
+def tile_extents(nest: Nest, points: Ints) -> Ints:
+    """Return int64[3, 3, 8]: indices of each dim within a tile, [level 0..2][tensor][dim]; at level 0 of one PE."""
+    extents = np.empty((3, 3, 8), np.int64)
+    for level in range(3):
+        extents[level] = nest.spatial[2] if level == 0 else nest.spatial[0] * nest.spatial[1] * nest.spatial[2]
+        for tensor in range(3):
+            for loop in range(points[level, tensor], nest.loops.shape[0]):
+                extents[level, tensor, nest.loops[loop, 1]] *= nest.loops[loop, 2]
+    return extents
 
 
 class Shape(NamedTuple):
@@ -77,20 +112,18 @@ class Shape(NamedTuple):
 
 
 @kernel
-def tile_shape(geometry: Geometry, kind: int) -> Shape:
-    """Return the loop indices of a kind of tile."""
+def tile_shape(geometry: Geometry, kind: int, tensor: int) -> Shape:
+    """Return the loop indices of a kind of tile of a tensor. PEs lie T0 * Internal apart, however small their tiles."""
     spatial, one = geometry.spatial, np.ones(8, np.int64)
     pes = spatial[0] * spatial[1]
-    pe_extent = geometry.weights[0] * geometry.factors[0]
+    pitch = geometry.weights[0] * geometry.factors[0]
     if kind == ARRAY:
-        return Shape(pes, pe_extent, pe_extent, True)
+        return Shape(pes, pitch, geometry.extents[0, tensor], True)
     if kind == STEP:
-        return Shape(pes, pe_extent, spatial[2], False)
+        return Shape(pes, pitch, spatial[2], False)
     if kind == LANES:
         return Shape(one, one, spatial[2], False)
-    if kind == 0:
-        return Shape(one, one, pe_extent, True)
-    return Shape(one, one, geometry.weights[kind + 1], True)
+    return Shape(one, one, geometry.extents[kind, tensor], True)
 
 
 @kernel
@@ -127,7 +160,7 @@ def tile_coordinates(geometry: Geometry, kind: int, tensor: int) -> tuple[Ints, 
 
     int64[5, largest count], row a filled up to the a-th of the counts int64[5].
     """
-    shape = tile_shape(geometry, kind)
+    shape = tile_shape(geometry, kind, tensor)
     longest = 0
     for axis in range(5):
         longest = max(longest, axis_coordinates(geometry.coefficients[tensor, axis], shape).size)

@@ -13,11 +13,12 @@ from tracesim.address import enter_block, find_blocks, next_block
 from tracesim.axes import DRAM, OUTPUT, PE
 from tracesim.bank import access_column, begin_scan, end_scan, stream_cycles
 from tracesim.jit import Record, kernel, new_record, record_type
-from tracesim.nest import STEP_SET, advance_array_step, advance_step, first_visit, steps_in_array_step
+from tracesim.nest import advance_array_step, advance_step, first_visit, steps_in_array_step
 from tracesim.pipeline import NOTHING, State, free_slot, has_changed, take_slot, tiles_loaded, transfer, use_tiles
 from tracesim.records import Device, Ints, Nest, Placement
 from tracesim.route import TO_MACS
 from tracesim.simulator import prepare, start_pipeline, transfer_cycles
+from tracesim.tiles import STEP_SET
 
 MOVE_IN, MOVE_OUT, STREAM, ARRAY_STEP, LIMIT = range(5)
 """Kinds of events: a tile comes in; a tile of O goes out; an array step draws or writes a tensor that no PE stores; an

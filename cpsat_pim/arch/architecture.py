@@ -112,7 +112,8 @@ class PIMArchitecture:
     `page_policy`: `open` keeps rows open across tile fetches, `closed` precharges after each. `activation_energy`: nJ a
     row activation. `multicast`: an element needed by several PEs at once leaves its level once. `spatial_reduction`:
     partial sums spread over PEs and lanes are added on the way out. `shared_data_bus`: the tensors' DRAM streams share
-    one bus. `clock`: cycles a second, if known; files then may give times and bandwidths by the second.
+    one bus. `uneven_residency`: tiles in the PEs and the global buffer may each cover only inner loops of their level.
+    `clock`: cycles a second, if known; files then may give times and bandwidths by the second.
 
     Raises:
         ValueError: not four levels, widths that do not divide each other, or a figure out of range.
@@ -132,6 +133,7 @@ class PIMArchitecture:
     multicast: bool = field(default=True, validator=boolean)
     spatial_reduction: bool = field(default=True, validator=boolean)
     shared_data_bus: bool = field(default=False, validator=boolean)
+    uneven_residency: bool = field(default=False, validator=boolean)
     clock: int | None = field(
         default=None, validator=or_none(positive), metadata=measured_in("Hz") | {"scale": "cycle"}
     )

@@ -90,7 +90,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
             raise InputError(f"{file}: {name}: {problem}")
         note(f"{name}: the mapping is illegal: {problem}")
         return DISAGREEMENT
-    predicted = predict(case.layer, case.arch, case.mapping).figures
+    predicted = given(lambda: predict(case.layer, case.arch, case.mapping)).figures
     simulated = simulate(case.layer, case.arch, case.mapping)
     print_comparison(open_console(sys.stdout), name, predicted, simulated)
     wrong = predicted.differences(simulated)

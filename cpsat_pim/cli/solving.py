@@ -168,7 +168,7 @@ def _read_starts(network: "Network", path: str | None) -> "Starts":
 
 
 def _check_starts(network: "Network", arch: "PIMArchitecture", starts: "Starts") -> None:
-    """Every mapping to start from is legal."""
+    """Every mapping to start from is legal, and one whose cost can be predicted."""
     from cpsat_pim.check import check_mapping
 
     problems = [
@@ -177,6 +177,8 @@ def _check_starts(network: "Network", arch: "PIMArchitecture", starts: "Starts")
         if node.name in starts
         for problem in check_mapping(node.workload, arch, starts[node.name])
     ]
+    uneven = [name for name, start in starts.items() if start.is_uneven]
+    problems += [f"--start-from: {name}: has uneven residency, which is not predicted" for name in uneven]
     if problems:
         raise InputError("\n".join(problems))
 

@@ -85,6 +85,7 @@ def write_timeloop(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping,
 
     Raises:
         OSError: they cannot be written.
+        ValueError: the mapping has uneven residency.
     """
     documents = {
         "arch": architecture(layer, arch),
@@ -171,6 +172,10 @@ def _buffer(arch: PIMArchitecture, level: Level, word_bytes: int) -> dict[str, A
 
 def directives(mapping: Mapping) -> list[dict[str, Any]]:
     """What each level stores and loops over, outer to inner."""
+    if mapping.is_uneven:
+        raise ValueError(
+            "a mapping with uneven residency has no form in Timeloop's files: a level's tiles are even there"
+        )
     listed = []
     for level, directions in NEST:
         listed.append(_stores(mapping, level))

@@ -150,8 +150,18 @@ class Streams:
         if limits.activations is not None:
             most = limits.activations - sum(self.least_rows) + self.least_rows[t]
         if limits.cycles is not None:
-            most = min(most, (limits.cycles - int(last_run(1, self.dram))) // max(1, self._shortest_run) + 1)
+            least_columns = -(-self._needed_bytes(t) // self.dram.column_bytes)
+            left = limits.cycles - self.dram.tCCD * least_columns - self._end_correction()
+            most = min(
+                most,
+                (limits.cycles - int(last_run(1, self.dram))) // max(1, self._shortest_run) + 1,
+                left // max(1, self.v.arch.dram_activation_latency),
+            )
         return most
+
+    def _needed_bytes(self, t: Tensor) -> int:
+        """Bytes of a tensor that every stream moves at least once."""
+        return needed_elements(self.v.shape, t) * self.v.layer.width_bytes[t]
 
     def _enclosing_boxes(self, t: Tensor, table: ShapeTable, limits: Limits) -> None:
         """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows.

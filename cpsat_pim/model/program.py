@@ -69,14 +69,18 @@ class Program:
     def _objective(self) -> None:
         """alpha * latency + beta * energy in integers (Eq. 41-43, section 5.6.5), between the screen's floor and the
         target.
+
+        `cost` is a variable of its own, so that what is known of it (the target, a proven bound) meets in its domain:
+        of two rows over the same terms CP-SAT does not see that they contradict each other.
         """
         cycle_weight, fj_weight = self.objective.weights
         machine = to_machine(self.arch)
         energy = sum(self.traffic.energy) + self.layer.macs * machine.mac_fj
         energy += machine.activation_fj * sum(self.streams.activations)
-        self.expression = fj_weight * energy if fj_weight else 0
+        expression = fj_weight * energy if fj_weight else 0
         if self.latency is not None:
-            self.expression += cycle_weight * (self.latency.cycles + machine.pipeline_latency)
-        self.b.model.add(self.expression <= self.target)
-        self.b.model.add(self.expression >= self.floor)
-        self.b.model.minimize(self.expression)
+            expression += cycle_weight * (self.latency.cycles + machine.pipeline_latency)
+        self.cost = self.b.interval(0, self.target, "cost")
+        self.b.model.add(self.cost >= expression)
+        self.b.model.add(self.cost >= self.floor)
+        self.b.model.minimize(self.cost)

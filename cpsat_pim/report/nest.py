@@ -1,4 +1,8 @@
-"""The loop nest of a mapping, drawn: a line per loop, outermost first (section 9.3, in Timeloop's indented form)."""
+"""The loop nest of a mapping, drawn: a line per loop, outermost first (section 9.3, in Timeloop's indented form).
+
+A level's line names the tiles that cover all of its loops. A tile that covers only the inner ones has a line of its own
+right outside these.
+"""
 
 from collections.abc import Iterator
 
@@ -41,14 +45,25 @@ class _Drawing:
 
     def _level(self, level: Level) -> Iterator[str]:
         """A buffer with its tiles, the tensors that bypass it, and its loops."""
-        extents = self.mapping.extents(level)
-        held = [f"{t.name} {box_elems(self.layer, extents, t)}" for t in Tensor if self.mapping.stored[level][t]]
         bypassing = " ".join(t.name for t in Tensor if not self.mapping.stored[level][t])
-        stores = f"[ {'  '.join(held)} ]" if held else "[ ]"
-        yield f"{self.arch.hierarchy[level].name} (m={int(level)}) {stores}" + (
-            f" bypass {bypassing}" if bypassing else ""
-        )
+        even = self._tiles(level, self.mapping.order[level])
+        yield self._stores(level, even) + (f" bypass {bypassing}" if bypassing else "")
         yield from self._temporal(level)
+
+    def _uneven(self, level: Level, inner: tuple[Dim, ...]) -> Iterator[str]:
+        """The tiles that cover just these inner loops of a buffer."""
+        tiles = self._tiles(level, inner)
+        if tiles:
+            yield self._stores(level, tiles)
+
+    def _stores(self, level: Level, tiles: list[str]) -> str:
+        return f"{self.arch.hierarchy[level].name} (m={int(level)}) " + (f"[ {'  '.join(tiles)} ]" if tiles else "[ ]")
+
+    def _tiles(self, level: Level, covered: tuple[Dim, ...]) -> list[str]:
+        """The tiles of a buffer that cover just these of its loops."""
+        mapping = self.mapping
+        held = [t for t in Tensor if mapping.stored[level][t] and mapping.covered(level, t) == covered]
+        return [f"{t.name} {box_elems(self.layer, mapping.tile(level, t), t)}" for t in held]
 
     def _array(self) -> Iterator[str]:
         """The parallel loops over the array's rows (H) and columns (W)."""
@@ -65,8 +80,11 @@ class _Drawing:
         yield from self._parallel(Direction.INTERNAL, "Internal")
 
     def _temporal(self, level: Level) -> Iterator[str]:
-        for dim in self.mapping.order[level]:
+        order = self.mapping.order[level]
+        for i, dim in enumerate(order):
             yield self._loop("for", dim, self.mapping.temporal[level][dim])
+            if level < Level.DRAM:
+                yield from self._uneven(level, order[i + 1 :])
 
     def _parallel(self, direction: Direction, word: str) -> Iterator[str]:
         for dim in Dim:

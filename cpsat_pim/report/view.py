@@ -205,9 +205,8 @@ class _Mapped:
 
     def _held(self, level: Level) -> dict[str, dict[str, Any]]:
         """The tiles that a level stores, DRAM the whole tensors: elements and bytes (Eq. 22)."""
-        extents = self.mapping.extents(level)
         stored = [t for t in Tensor if level is Level.DRAM or self.mapping.stored[level][t]]
-        elems = {t: box_elems(self.layer, extents, t) for t in stored}
+        elems = {t: box_elems(self.layer, self.mapping.tile(level, t), t) for t in stored}
         return {t.name: {"elems": elems[t], "bytes": elems[t] * self._width_bytes(level, t)} for t in stored}
 
     def _width_bytes(self, level: Level, tensor: Tensor) -> int:

@@ -68,6 +68,7 @@ CASES = [
     (PIMArchitecture, {}, "activation_energy", [*NOT_REAL, None]),
     (PIMArchitecture, {}, "clock", [0, -1, 1.5, "4", True]),
     *((PIMArchitecture, {}, name, NOT_BOOLEAN) for name in ("multicast", "spatial_reduction", "shared_data_bus")),
+    (PIMArchitecture, {}, "uneven_residency", NOT_BOOLEAN),
     (ConvWorkload, {}, "name", NOT_TEXT),
     *((ConvWorkload, {}, dim.name, NOT_POSITIVE) for dim in Dim),
     *((ConvWorkload, {}, name, [2, (1,), (1, 0), (1, 2, 3), (1.5, 1), None]) for name in ("stride", "dilation")),

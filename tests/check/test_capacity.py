@@ -67,6 +67,30 @@ def test_tiles_fit_to_the_byte(level: int, stored: str, size: int) -> None:
     assert fits_exactly(CONV, build_mapping(NEST, stored, block_h=side, block_w=side), level, size)
 
 
+@pytest.mark.parametrize(
+    ("level", "stored", "outside", "size"),
+    [
+        # C, P, R and S loop in the PE. W without C: R * S; I without C and P: one position, 3 x 4 (dilated), a channel.
+        (PE, "1 01 1", (0, 1, 0), 3 * 2),
+        (PE, "01 - 1", (2, 0, 0), 3 * 4),
+        # O without C and P: a partial sum of 4 bytes.
+        (PE, "1 - 01", (0, 0, 2), 4),
+        # Q and K loop at the global buffer below: I without Q has 4 rows, W without Q and K as much as the PEs.
+        (GLOBAL_BUFFER, "1 - 0", (1, 0, 0), 9 * 4 * 2),
+        (GLOBAL_BUFFER, "1 1 0", (1, 2, 0), 9 * 4 * 2 + 12),
+        (GLOBAL_BUFFER, "1 - 1", (0, 0, 1), 90 * 2 // 2 + 4 * 2 * 4),
+    ],
+)
+def test_uneven_tiles_take_the_room_of_the_loops_they_cover(
+    level: int, stored: str, outside: tuple[int, ...], size: int
+) -> None:
+    """Other tiles, and those of other levels, keep theirs."""
+    points = [[0] * 3, [0] * 3]
+    points[level] = [*outside]
+    mapping = build_mapping("3K2 1Q2 1K2 HP2 0C2 0P2 0R3 0S2", stored, outside=points)
+    assert fits_exactly(CONV, mapping, level, size, uneven_residency=True)
+
+
 def test_bypassed_tensor_takes_no_room() -> None:
     """With room for W alone, W is legal; the large I and O, which are stored further out, are not in the sum."""
     assert violations(CONV, build_mapping(NEST, "1 0 1"), build_arch(12)) == []
@@ -175,6 +199,17 @@ def test_spilled_partial_sums_are_wide_in_dram(loops: str, stored: str, arch: di
     """O takes 4 x 4 B if DRAM gives any of it back, else 4 x 1 B; I has 6 and W 24."""
     layer = ConvWorkload(C=6, K=4, psum_bytes=4)
     assert fits_exactly(layer, build_mapping(loops, stored), DRAM, 6 + 24 + o_bytes, **arch)
+
+
+@pytest.mark.parametrize(("outside", "o_bytes"), [((0, 0, 0), 4), ((0, 0, 2), 16)])
+@pytest.mark.parametrize("level", [PE, GLOBAL_BUFFER])
+def test_sums_spill_from_uneven_tiles_that_return(level: int, outside: tuple[int, ...], o_bytes: int) -> None:
+    """C outside K at one level, which holds all four sums, or one."""
+    points = [[0] * 3, [0] * 3]
+    points[level] = [*outside]
+    layer = ConvWorkload(C=6, K=4, psum_bytes=4)
+    mapping = build_mapping(f"{level}C6 {level}K4", f"- - {level}", outside=points)
+    assert fits_exactly(layer, mapping, DRAM, 6 + 24 + o_bytes, uneven_residency=True)
 
 
 def test_lanes_that_add_in_dram_spill_unless_reduced() -> None:

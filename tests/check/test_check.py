@@ -72,6 +72,10 @@ def test_factors_must_be_positive_integers(factor: Any) -> None:
         ("layout", (0, 0), "layout: must be 0 or 1 for each of I, W, O (got (0, 0))"),
         ("block_h", 1.0, "block_h: must be an integer (got 1.0)"),
         ("block_w", None, "block_w: must be an integer (got None)"),
+        ("outside", [[0] * 3], f"outside: must have 2 levels of 3 tensors (got {((0,) * 3,)})"),
+        ("outside", [[0] * 3, [0, 1, 0]], "Gbuf: the loops outside a tile must be 0 to 0 (got 1)"),
+        ("outside", [[0, -1, 0], [0] * 3], "Pe: the loops outside a tile must be 0 to 0 (got -1)"),
+        ("outside", [[True, 0, 0], [0] * 3], "Pe: the loops outside a tile must be 0 to 0 (got True)"),
     ],
 )
 def test_malformed_mappings_are_told_so(field: str, value: Any, message: str) -> None:
@@ -164,6 +168,68 @@ def test_loops_left_out_repeated_or_trivial_are_named(order: tuple[Dim, ...], me
 def test_loop_in_the_order_of_another_level_is_no_help() -> None:
     """C = 2 at the global buffer, ordered at the DRAM: missing here, too much there."""
     assert len(violations(ConvWorkload(C=2), build_mapping("1C2", order=[[], [], [], [Dim.C]]))) == 2
+
+
+# --- Residency -------------------------------------------------------------------------------------------------------
+
+UNEVEN = build_arch(uneven_residency=True)
+
+
+def uneven_violations(
+    loops: str, stored: str, pe: tuple[int, ...] = (0, 0, 0), buffer: tuple[int, ...] = (0, 0, 0)
+) -> list[str]:
+    """What is wrong on a machine with uneven residency when so many loops lie outside each tile."""
+    bounds = {dim.name: math.prod(int(w[2:]) for w in loops.split() if w[1] == dim.name) for dim in Dim}
+    return violations(ConvWorkload(**bounds), build_mapping(loops, stored, outside=(pe, buffer)), UNEVEN)
+
+
+@pytest.mark.parametrize("outside", [(0, 1, 0), (0, 3, 0), (3, 0, 1), (3, 3, 1)])
+def test_tiles_may_cover_fewer_loops_where_the_machine_allows_it(outside: tuple[int, ...]) -> None:
+    """Loops K C S: the last loop outside moves W (K or S), I (S) and O (K); on other machines each is refused."""
+    loops = "K2 C2 S2"
+    pe, buffer = (" ".join(level + loop for loop in loops.split()) for level in "01")
+    assert uneven_violations(pe, "01 01 01", pe=outside) == []
+    assert uneven_violations(buffer, "1 1 1", buffer=outside) == []
+    found = violations(ConvWorkload(K=2, C=2, S=2), build_mapping(buffer, "1 1 1", outside=((0, 0, 0), outside)))
+    assert len(found) == sum(count > 0 for count in outside)
+    assert all(line.endswith("of the loops KCS, the machine has no uneven residency") for line in found)
+    assert any(" covers none of " in line for line in found) == (3 in outside)
+
+
+def test_only_stored_tiles_are_uneven() -> None:
+    """The global buffer does not hold W."""
+    assert uneven_violations("1K2 1C3", "1 0 1", buffer=(0, 1, 0)) == [
+        "Gbuf: the tile of W covers C of the loops KC, but is not stored"
+    ]
+
+
+def test_points_lie_right_inside_a_loop_that_moves_the_tile() -> None:
+    """N does not move W: with K alone outside, the tile is the same one."""
+    assert uneven_violations("1K2 1N2 1C2", "1 1 1", buffer=(0, 2, 0)) == [
+        "Gbuf: N does not change the tile of W, which must cover it"
+    ]
+    assert uneven_violations("1K2 1N2 1C2", "1 1 1", buffer=(0, 1, 0)) == []
+
+
+def test_uneven_tiles_of_several_pes_come_through_the_global_buffer() -> None:
+    """K over 2 PEs and outside the tile: they would take indices 2 apart. C is not spread, and in I there is no K."""
+    text = (
+        "W: the global buffer does not hold it, so K, spread over 2 PEs, cannot also loop outside its tile within a PE"
+    )
+    for stored in ("0 0 0", "0 02 0"):
+        assert uneven_violations("HK2 0K2 0C2", stored, pe=(0, 1, 0)) == [text]
+    assert uneven_violations("HK2 0K2 0C2", "0 01 0", pe=(0, 1, 0)) == []
+    assert uneven_violations("HK2 0C2 0K2", "0 0 0", pe=(1, 1, 0)) == []
+    assert uneven_violations("HK2 0K2 0C2", "0 0 0", pe=(2, 0, 0)) == []
+
+
+def test_strided_positions_are_spread_where_pes_hold_one_at_a_time() -> None:
+    """A PE takes its two rows one after another, so the PEs' columns are a regular grid."""
+    layer, stride = ConvWorkload(P=2, Q=2, stride=(2, 2)), "cannot be spread over P or Q"
+    (found,) = violations(layer, build_mapping("HP2 0Q2", "0 0 0"), UNEVEN)
+    assert found.endswith(stride)
+    mapping = build_mapping("HP2 0Q2", "0 0 0", outside=((1, 0, 0), (0, 0, 0)))
+    assert violations(layer, mapping, UNEVEN) == []
 
 
 # --- Direct steps ----------------------------------------------------------------------------------------------------

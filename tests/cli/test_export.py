@@ -41,6 +41,20 @@ def pair(tmp_path: Path) -> str:
     return write(tmp_path / "pair.json", [mapped("small", 4), mapped("large", 64)])
 
 
+@pytest.fixture
+def uneven(tmp_path: Path) -> str:
+    """A mapped layer whose weights pass the PE one by one, on a machine that allows it."""
+    mapping = Mapping(
+        temporal=[[1, 1, 1, 1, 1, 4, 2, 1], *[[1] * 8] * 3],
+        spatial=[[1] * 8] * 3,
+        order=[[Dim.K, Dim.N], [], [], []],
+        stored=[[True] * 3, [False] * 3, [False] * 3],
+        outside=[[0, 1, 0], [0, 0, 0]],
+    )
+    layer = ConvWorkload(name="streamed", K=4, N=2)
+    return write(tmp_path / "uneven.json", [(layer, mapping)], PIMArchitecture(uneven_residency=True))
+
+
 def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line on stderr of a command that fails with 2."""
     assert main(list(arguments)) == 2
@@ -173,3 +187,15 @@ def test_every_preset_can_be_exported_and_traced(tmp_path: Path, capsys: pytest.
         assert main(["trace", file, "--format", "dramsim3", "-o", str(tmp_path / "t")]) == 0
         assert main(["export", file, "--format", "timeloop", "-o", str(tmp_path)]) == 0
     assert "in all 3" in capsys.readouterr().out
+
+
+def test_uneven_mapping_is_traced_but_neither_predicted_nor_exported(
+    uneven: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its accesses are simulated; what would need a prediction, or a form that Timeloop lacks, is one line."""
+    assert main(["trace", uneven, "--format", "ramulator2", "-o", str(tmp_path / "t")]) == 0
+    assert "column accesses I / W / O: 1 / 4 / 1, in all 6" in capsys.readouterr().out
+    assert "not predicted" in error_of(capsys, "simulate", uneven)
+    assert "no form in Timeloop's files" in error_of(
+        capsys, "export", uneven, "--format", "timeloop", "-o", str(tmp_path)
+    )

@@ -192,6 +192,11 @@ def test_run_hands_a_start_to_the_layers_that_have_one(
             "- name: first\n  mapping: {temporal: {}, stored: {ROW_BUFFER: '', GLOBAL_BUFFER: '', PE: ''}}",
             "--start-from: first on default: P: factors 1 x 1 x 1 x 1 x 1 x 1 x 1 = 1, the bound is 4",
         ),
+        (
+            "- name: first\n  mapping: {temporal: {PE: {P: 4}}, stored: {ROW_BUFFER: '', GLOBAL_BUFFER: '', PE: I}, "
+            "resident: {PE: {I: ''}}}",
+            "--start-from: first: has uneven residency, which is not predicted",
+        ),
     ],
 )
 def test_start_that_cannot_be_used_is_refused_before_solving(

@@ -10,7 +10,7 @@ import attrs
 from hypothesis import strategies as st
 
 from cpsat_pim.arch import ComputeUnit, DramTimings, PEArray, PhyDim2, PIMArchitecture
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 
@@ -30,12 +30,15 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    """A mapping by its factors, the layer whose bounds they multiply to, and a machine."""
+def cases(draw: st.DrawFn, *, uneven: bool = False) -> Case:
+    """A mapping by its factors, the layer whose bounds they multiply to, and a machine; its tiles may be `uneven`."""
     temporal, spatial = draw(factor_tables())
     bounds = [math.prod(row[d] for row in (*temporal, *spatial)) for d in Dim]
     layer = draw(layers(bounds))
-    return Case(layer=layer, arch=draw(architectures()), mapping=draw(mappings(layer, temporal, spatial)))
+    mapping = draw(mappings(layer, temporal, spatial))
+    if uneven:
+        mapping = attrs.evolve(mapping, outside=draw(points(mapping)))
+    return Case(layer=layer, arch=draw(architectures()), mapping=mapping)
 
 
 @st.composite
@@ -90,6 +93,13 @@ def mappings(draw: st.DrawFn, layer: ConvWorkload, temporal: list[list[int]], sp
 
 
 @st.composite
+def points(draw: st.DrawFn, mapping: Mapping) -> list[list[int]]:
+    """Any residency points of the tiles that the PEs and the global buffer store."""
+    most = [[len(mapping.order[m]) * mapping.stored[m][t] for t in Tensor] for m in ON_CHIP]
+    return [[draw(st.integers(0, loops)) for loops in row] for row in most]
+
+
+@st.composite
 def architectures(draw: st.DrawFn) -> PIMArchitecture:
     """A machine with short rows and any rules; what mappings must fit plays no part."""
     column_bytes = draw(st.sampled_from([8, 16, 32]))
@@ -108,6 +118,7 @@ def architectures(draw: st.DrawFn) -> PIMArchitecture:
         multicast=draw(st.booleans()),
         spatial_reduction=draw(st.booleans()),
         shared_data_bus=draw(st.booleans()),
+        uneven_residency=draw(st.booleans()),
     )
 
 

@@ -10,7 +10,7 @@ from tests.cross.cases import Case, cases
 
 
 @settings(max_examples=300)
-@given(cases())
+@given(cases(uneven=True))
 def test_latency_covers_compute_and_dram(case: Case) -> None:
     """Steps take their turn, and so does each tensor's DRAM stream: a link moves one tile at a time."""
     figures = simulate(case.layer, case.arch, case.mapping)

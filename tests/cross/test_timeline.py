@@ -8,7 +8,7 @@ from tracesim.timeline import ARRAY_STEP, END, KIND, LIMIT, LINK, MOVE_IN, START
 
 
 @settings(max_examples=60)
-@given(cases())
+@given(cases(uneven=True))
 def test_timeline_ends_when_the_simulation_ends(case: Case) -> None:
     """The last end is the simulated latency less the constant; rows opened and links served one move at a time."""
     figures = simulate(case.layer, case.arch, case.mapping)
@@ -26,7 +26,7 @@ def test_timeline_ends_when_the_simulation_ends(case: Case) -> None:
 
 
 @settings(max_examples=10)
-@given(cases())
+@given(cases(uneven=True))
 def test_few_events_end_when_all_of_them_do(case: Case) -> None:
     """With room for 40 the last end is the same, and none is counted twice."""
     whole = record(case.layer, case.arch, case.mapping, limit=10**5)

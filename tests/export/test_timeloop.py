@@ -158,6 +158,19 @@ def test_directions_of_the_mesh_are_told_by_the_split() -> None:
     assert splits == {"ArrayRows": 0, "ArrayColumns": 8, "Lanes": 8}
 
 
+def test_uneven_residency_is_refused() -> None:
+    """Timeloop's levels hold even tiles."""
+    mapping = Mapping(
+        temporal=[[2] + [1] * 7, *[[1] * 8] * 3],
+        spatial=[[1] * 8] * 3,
+        order=[[Dim.R], [], [], []],
+        stored=[[True] * 3] * 3,
+        outside=[[0, 1, 0], [0, 0, 0]],
+    )
+    with pytest.raises(ValueError, match="uneven residency has no form"):
+        directives(mapping)
+
+
 def test_files_read_back_as_what_was_written(tmp_path: Path) -> None:
     """Three documents with the keys that Timeloop's front end merges, tags and plain numbers; names safe as files'."""
     layer = ConvWorkload(name="a/b", P=4, stride=(2, 1))

@@ -35,6 +35,7 @@ class Naive:
         self.nest, self.placement, self.device = nest, placement, device
         self.loops = [(int(level), DIMS[dim], int(factor)) for level, dim, factor in nest.loops]
         self.chain = [[m for m in (2, 1, 0) if nest.stored[m, t]] for t in range(3)]
+        self.around = {(t, m): self.loops_around(t, m) for t, m in product(range(3), range(3))}
         self.counts: Counter[tuple[int, int, int]] = Counter()
         self.scans: list[list[list[Coordinate]]] = [[], [], []]
         self.run_macs()
@@ -83,11 +84,15 @@ class Naive:
 
     # -- the tiles ----------------------------------------------------------------------------------------------
 
+    def loops_around(self, t: int, m: int) -> list[int]:
+        """Return the loops outside t's tile at level m: those of levels outside it, and its own down to the point."""
+        outer = [i for i, (level, _, _) in enumerate(self.loops) if level > m]
+        own = [i for i, (level, _, _) in enumerate(self.loops) if level == m]
+        return outer + (own[: self.nest.outside[m, t]] if m < 2 else [])
+
     def key(self, t: int, m: int, digits: Key) -> Key:
-        """Return the identity of t's tile at level m: the indices of its relevant loops outside that level."""
-        return tuple(
-            x for x, (level, dim, _) in zip(digits, self.loops, strict=True) if level > m and dim in RELEVANT[t]
-        )
+        """Return the identity of t's tile at level m: the indices of the relevant loops around it."""
+        return tuple(digits[i] for i in self.around[t, m] if self.loops[i][1] in RELEVANT[t])
 
     def measure_tiles(self) -> None:
         """Collect what each tile holds: the full box around all that is used while it is there."""
@@ -120,7 +125,7 @@ class Naive:
         self.visited: set[tuple[int, Key]] = set()
         self.written: set[Coordinate] = set()
         self.fresh: set[tuple[Key, Coordinate]] = set()
-        outer = sum(level > 0 for level, _, _ in self.loops)
+        outer = max(len(self.around[t, 0]) for t in range(3))
         self.array_steps = 0
         for _, steps in groupby(self.steps, key=lambda step: step[0][:outer]):
             self.array_step(list(steps))

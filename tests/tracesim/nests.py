@@ -34,10 +34,12 @@ def build_nest(
     *,
     conv: tuple[int, ...] = (1, 1, 1, 1),
     widths: tuple[int, ...] = (1, 1, 1, 1),
+    outside: str = "",
 ) -> Nest:
     """Return a nest from "3C2 0K3 HP2": level (or H, W, L for lanes), dim, factor.
 
-    `stored` names the levels that store I, W and O, "-" for none.
+    `stored` names the levels that store I, W and O, "-" for none. `outside` is "1W2" where two of level 1's loops lie
+    outside its tile of W.
     """
     temporal, spatial = [], np.ones((3, 8), np.int64)
     for word in loops.split():
@@ -47,7 +49,11 @@ def build_nest(
         else:
             temporal.append((int(place), dim, factor))
     flags = [[str(level) in levels for levels in stored.split()] for level in range(3)]
-    return Nest(np.array(temporal).reshape(-1, 3), spatial, np.array(flags), np.array(conv), np.array(widths))
+    points = np.zeros((2, 3), np.int64)
+    for level, tensor, loops_outside in outside.split():
+        points[int(level), "IWO".index(tensor)] = int(loops_outside)
+    listed = np.array(temporal).reshape(-1, 3)
+    return Nest(listed, spatial, np.array(flags), np.array(conv), np.array(widths), points)
 
 
 def rich_case() -> tuple[Nest, Placement, Device]:
@@ -68,3 +74,9 @@ def rich_case() -> tuple[Nest, Placement, Device]:
         reduction_latency=2,
     )
     return nest, Placement(np.array([1, 0, 1]), 2, 3), device
+
+
+def uneven_case() -> tuple[Nest, Placement, Device]:
+    """Return the rich case with another loop outside the tiles of I in the PEs, and of O in both buffers."""
+    nest, placement, device = rich_case()
+    return nest._replace(outside=np.array([[1, 0, 2], [0, 0, 2]])), placement, device

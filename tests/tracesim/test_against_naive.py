@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from tests.tracesim.naive import Naive
 from tracesim import Device, Nest, Placement, Trace, simulate
+from tracesim.records import Flags, Ints
 
 MAX_MACS = 400
 MAX_ARRAY_STEPS = 80
-PLACES = ("3", "2", "1", "0", "H", "W", "L")
+PLACES = ("3", "2", "1", "0", "H", "W", "L", "0", "1", "0")
 SOME_DIMS_MORE_OFTEN = tuple(range(8)) + 2 * (4, 5)  # C and K, which make sums return
 
 
@@ -39,7 +40,21 @@ def nests(draw: st.DrawFn) -> Nest:
     stored = np.array(draw(st.lists(st.booleans(), min_size=9, max_size=9))).reshape(3, 3)
     conv = np.array(draw(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 2), st.integers(1, 2))))
     widths = np.array(draw(st.tuples(*[st.sampled_from([1, 2, 4])] * 4)))
-    return Nest(np.array(loops, np.int64).reshape(-1, 3), spatial, stored, conv, widths)
+    listed = np.array(loops, np.int64).reshape(-1, 3)
+    return Nest(listed, spatial, stored, conv, widths, draw(points(listed, stored, array_steps)))
+
+
+@st.composite
+def points(draw: st.DrawFn, loops: Ints, stored: Flags, array_steps: int) -> Ints:
+    """Any of a level's loops outside each tile that it stores, at the PEs as long as the array steps stay few."""
+    most = [room(loops, array_steps), int((loops[:, 0] == 1).sum())]
+    return np.array([draw(st.tuples(*[st.integers(0, n)] * 3)) for n in most]) * stored[:2]
+
+
+def room(loops: Ints, array_steps: int) -> int:
+    """How many of the PEs' loops may lie outside a tile."""
+    steps = array_steps * np.cumprod(loops[loops[:, 0] == 0, 2])
+    return int((steps <= MAX_ARRAY_STEPS).sum())
 
 
 @st.composite

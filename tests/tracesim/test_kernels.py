@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.tracesim.nests import rich_case
+from tests.tracesim.nests import build_nest, rich_case, uneven_case
 from tracesim import Nest, simulate
 from tracesim.address import LAYOUT, block_address, set_layout
 from tracesim.axes import axis_coefficients
@@ -18,7 +18,7 @@ from tracesim.bank import BANK, access_column, last_run_cycles, run_period, stre
 from tracesim.jit import drop_stale_cache, new_record
 from tracesim.nest import ODOMETER, advance, count_visits, set_loops
 from tracesim.stream import stream_columns
-from tracesim.tiles import measure_geometry, spread, tile_coordinates
+from tracesim.tiles import ARRAY, measure_geometry, residency_points, spread, tile_coordinates
 
 TIMING = np.array([14, 14, 33, 47, 5, 4, 20, 4])  # tRCD tRP tRAS tRC tRTP tCCD_L RL BL
 
@@ -37,9 +37,12 @@ def test_simulation_is_the_same_without_the_compiler() -> None:
 
 
 def everything() -> list[Any]:
-    """Return what is simulated and streamed of the rich case, as plain data."""
-    bufferfuls = stream_columns(*rich_case(), size=100).bufferfuls
-    return [np.asarray(x).tolist() for x in simulate(*rich_case())] + [buffer.tolist() for buffer in bufferfuls]
+    """Return what is simulated and streamed of the rich case, even and not, as plain data."""
+    numbers: list[Any] = []
+    for case in (rich_case(), uneven_case()):
+        numbers += [np.asarray(x).tolist() for x in simulate(*case)]
+        numbers += [buffer.tolist() for buffer in stream_columns(*case, size=100).bufferfuls]
+    return numbers
 
 
 def test_simulation_leaves_its_arguments_alone() -> None:
@@ -80,6 +83,27 @@ def test_tile_coordinates_of_boxes_arrays_and_steps(kernel: Callable[..., Any]) 
     assert columns(4) == [0, 1, 6, 7]  # the first step: p = 0 and p = 2, r = 0, 1
     assert columns(5) == [0, 1]  # of one PE
     assert columns(1) == list(range(11))  # a buffer holds the gap as well
+
+
+@pytest.mark.parametrize("kernel", both(residency_points))
+def test_points_lie_at_a_level_unless_loops_of_it_are_outside(kernel: Callable[..., Any]) -> None:
+    """Loops C P | K N | R S Q: level 2 has none. W leaves out K at level 1, O leaves out R and S at the PEs."""
+    nest = build_nest("3C2 3P2 1K2 1N2 0R2 0S2 0Q2", "01 1 0", outside="1W1 0O2")
+    # No PE stores W: of it an array step uses what lies within all points there.
+    assert kernel(nest).tolist() == [[4, 6, 6], [2, 3, 2], [2, 2, 2], [7, 7, 7]]
+
+
+def test_uneven_tiles_of_an_array_leave_gaps_between_its_pes() -> None:
+    """K = T0 2 outside the tile, Internal 2 within, over 3 PEs that lie 4 apart; a buffer holds all 12."""
+    geometry = measure_geometry(build_nest("0K2 HK3 LK2", "- 01 -", outside="0W1"))
+
+    def filters(kind: int) -> list[int]:
+        coordinates, counts = tile_coordinates(geometry, kind, 1)
+        return coordinates[1, : counts[1]].tolist()  # type: ignore[no-any-return]
+
+    assert filters(0) == [0, 1]
+    assert filters(ARRAY) == [0, 1, 4, 5, 8, 9]
+    assert filters(1) == list(range(12))
 
 
 @pytest.mark.parametrize("kernel", both(axis_coefficients))

@@ -20,10 +20,12 @@ COLUMN_A_CYCLE = np.array([0, 0, 0, 0, 0, 1, 1, 0])
 """Timings under which n column accesses of one open row take n cycles."""
 
 
-def latency(loops: str, stored: str = "0 0 0", double: str = "", sum_bytes: int = 1, **rules: Any) -> int:
+def latency(
+    loops: str, stored: str = "0 0 0", double: str = "", sum_bytes: int = 1, outside: str = "", **rules: Any
+) -> int:
     """Return the simulated latency; `double` names the double-buffered levels, partial sums have `sum_bytes`."""
     device = DEVICE._replace(double_buffered=np.array(["0" in double, "1" in double]), **rules)
-    nest = build_nest(loops, stored, widths=(1, 1, 1, sum_bytes))
+    nest = build_nest(loops, stored, widths=(1, 1, 1, sum_bytes), outside=outside)
     return simulate(nest, Placement(np.zeros(3, np.int64), 1, 1), device).latency_cycles
 
 
@@ -80,6 +82,40 @@ def test_tensors_have_links_of_their_own() -> None:
 def test_tile_that_stays_is_not_loaded_again() -> None:
     """W stays for 3 steps over P and loads in 2 cycles: load 0-2, steps 2-5, load 5-7, steps 7-10."""
     assert latency("1K2 1P3", "0 01 0", bandwidth=limit(1, READ, 1, 2)) == 10
+
+
+@pytest.mark.parametrize(
+    ("outside", "double", "expected"),
+    [
+        # W of both k loads 0-4; 6 steps 4-10.
+        ("", "0", 10),
+        # W of one k at a time: load 0-2, 3 steps 2-5, load 5-7, steps 7-10.
+        ("0W1", "", 10),
+        # Loads 0-2, 2-4; steps 2-5, 5-8.
+        ("0W1", "0", 8),
+    ],
+)
+def test_uneven_tiles_change_between_the_steps_of_a_pe(outside: str, double: str, expected: int) -> None:
+    """A PE loops over K = 2 and N = 3; an element of W takes 2 cycles to load."""
+    bandwidth = limit(1, READ, 1, 2)
+    assert latency("0K2 0N3", "0 01 0", double, outside=outside, bandwidth=bandwidth) == expected
+
+
+def test_streams_are_timed_from_one_change_of_an_uneven_tile_to_the_next() -> None:
+    """I streams past the PE at 4 bytes in 10 cycles: 3 elements for each tile of W take 8, all 6 at once 15."""
+    bandwidth = limit(1, READ, 4, 10)
+    assert latency("0K2 0N3", "1 0 0", bandwidth=bandwidth) == 15
+    assert latency("0K2 0N3", "1 0 0", outside="0W1", bandwidth=bandwidth) == 16
+
+
+def test_first_visits_of_a_streamed_output_are_those_of_its_array_steps() -> None:
+    """C outside K, W held by the PE for one k at a time, O in the global buffer: 4 steps, a step's sum at a time."""
+    # k0, k1 write a sum in 3 cycles each; when c moves on they are read before, 5 cycles: 3 + 3 + 8 + 8.
+    bandwidth = limit(1, WRITE, 1, 3)
+    bandwidth[1, READ] = 1, 5
+    assert latency("0C2 0K2", "0 0 1", outside="0W2", bandwidth=bandwidth) == 22
+    # All four steps at once: 4 sums written in 12 cycles, 2 read in 10.
+    assert latency("0C2 0K2", "0 0 1", bandwidth=bandwidth) == 22
 
 
 @pytest.mark.parametrize(

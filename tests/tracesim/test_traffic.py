@@ -11,9 +11,15 @@ from tracesim import Placement, Trace, simulate
 PE, GLOBAL_BUFFER, ROW_BUFFER, DRAM = range(4)
 
 
-def run(loops: str, stored: str = "0 0 0", conv: tuple[int, int, int, int] = (1, 1, 1, 1), **rules: Any) -> Trace:
+def run(
+    loops: str,
+    stored: str = "0 0 0",
+    conv: tuple[int, int, int, int] = (1, 1, 1, 1),
+    outside: str = "",
+    **rules: Any,
+) -> Trace:
     """Simulate a nest on a device without limits but for other rules."""
-    nest = build_nest(loops, stored, conv=conv, widths=(1, 1, 1, 4))
+    nest = build_nest(loops, stored, conv=conv, widths=(1, 1, 1, 4), outside=outside)
     return simulate(nest, Placement(np.array([0, 0, 0]), 1, 1), FREE_DEVICE._replace(**rules))
 
 
@@ -233,6 +239,49 @@ def test_energy_beyond_32_bits_is_exact() -> None:
     assert run("0C1000 0K1000", mac_fj=10**9 + 1).energy_fj == 10**15 + 10**6
 
 
+# -- residency --------------------------------------------------------------------------------------------------
+
+
+def test_tile_that_covers_fewer_loops_is_smaller_and_moves_when_the_others_do() -> None:
+    """Below N the global buffer holds W for all c and k, or for one c: that it fetches anew for each n."""
+    nest = "2N2 1C2 1K3"
+    assert accesses(run(nest, "0 01 0"), W) == {DRAM: (6, 0), GLOBAL_BUFFER: (12, 6), PE: (12, 12)}
+    assert accesses(run(nest, "0 01 0", outside="1W1"), W) == {DRAM: (12, 0), GLOBAL_BUFFER: (12, 12), PE: (12, 12)}
+    # Neither the other tensors nor another level's tiles take notice.
+    for tensor in (I, O):
+        assert accesses(run(nest, "0 01 0", outside="1W1"), tensor) == accesses(run(nest, "0 01 0"), tensor)
+
+
+def test_irrelevant_loops_outside_the_point_are_free_as_outside_the_level() -> None:
+    """N inside K, both outside W's tile: 2 fetches of 3, not 4; inside, one of 6."""
+    for outside in ("1W1", "1W2"):
+        assert accesses(run("1K2 1N2 1C3", "0 01 0", outside=outside), W)[DRAM] == (6, 0)
+    assert accesses(run("1N2 1K2 1C3", "0 01 0", outside="1W2"), W)[DRAM] == (12, 0)
+
+
+def test_pes_may_hold_one_operand_while_another_streams_past() -> None:
+    """C outside K in the PEs: I's tile has one of 2 channels, W's all 6, so W comes once for both n, I 4 times."""
+    trace = run("1N2 0C2 0K3", "01 01 01", outside="0I1")
+    assert accesses(trace, W) == {DRAM: (6, 0), GLOBAL_BUFFER: (6, 6), PE: (12, 6)}
+    assert accesses(trace, I) == {DRAM: (4, 0), GLOBAL_BUFFER: (4, 4), PE: (12, 4)}
+
+
+def test_pes_multicast_what_their_uneven_tiles_share() -> None:
+    """Two PEs of two p, a filter of 3: at p = 0 and 2 they hold columns 0-2 and 2-4, at 1 and 3 1-3 and 3-5."""
+    assert accesses(run("HP2 0P2 0R3", "01 0 0"), I)[PE] == (12, 4 + 4)  # 0-3 and 2-5 at once
+    uneven = accesses(run("HP2 0P2 0R3", "01 0 0", outside="0I1"), I)
+    assert (uneven[GLOBAL_BUFFER][0], uneven[PE]) == (5 + 5, (12, 4 * 3))
+    copied = accesses(run("HP2 0P2 0R3", "01 0 0", outside="0I1", multicast=False), I)
+    assert copied[GLOBAL_BUFFER][0] == 4 * 3
+
+
+def test_sums_spill_from_a_tile_within_the_level_that_returns() -> None:
+    """C outside K in the PEs, one sum held at a time: 6 visits, 3 of them first."""
+    assert accesses(run("0C2 0K3"), O) == {DRAM: (0, 3), PE: (3 + 3, 6)}
+    # Out: 6. Back: 3. Updates: 6 writes, of which the 3 of first visits read nothing.
+    assert accesses(run("0C2 0K3", outside="0O2"), O) == {DRAM: (3, 6), PE: (6 + 3, 6 + 3)}
+
+
 # -- arguments --------------------------------------------------------------------------------------------------
 
 
@@ -246,12 +295,16 @@ def test_energy_beyond_32_bits_is_exact() -> None:
         ({"loops": np.array([1, 4, 2])}, "Nest.loops: must have shape"),
         ({"spatial": np.ones((3, 7))}, "Nest.spatial: must have shape"),
         ({"conv": np.array([0, 1, 1, 1])}, "Nest.conv: must be positive"),
+        ({"outside": np.array([[0, 0, 0], [0, 2, 0]])}, "Nest.outside: must be 0 to"),
+        ({"outside": np.array([[0, 0, 0], [0, -1, 0]])}, "Nest.outside: must be 0 to"),
+        ({"outside": np.array([[0, 0, 0], [1, 0, 0]])}, "Nest.outside: must be 0 to"),  # level 1 stores W alone
+        ({"outside": np.zeros((3, 3))}, "Nest.outside: must have shape"),
     ],
 )
 def test_nests_that_are_none_are_refused(change: dict[str, Any], message: str) -> None:
     """The message names the field, the rule and the value."""
     with pytest.raises(ValueError, match=message):
-        simulate(build_nest("1C2")._replace(**change), Placement(np.array([0, 0, 0]), 1, 1), FREE_DEVICE)
+        simulate(build_nest("1C2", "0 01 0")._replace(**change), Placement(np.array([0, 0, 0]), 1, 1), FREE_DEVICE)
 
 
 @pytest.mark.parametrize(
