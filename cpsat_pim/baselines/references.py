@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.baselines.problem import Problem, Scored
 from cpsat_pim.check import check_mapping
-from cpsat_pim.report.jsonfile import read_document, read_mapped_layers, read_objective
+from cpsat_pim.reading import read_json
+from cpsat_pim.report.jsonfile import Entry, build_result
 from cpsat_pim.result import Objective, SolvedNetwork, Status
-from cpsat_pim.verify import MappedLayer
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -58,33 +59,34 @@ def read_references(path: str | Path) -> list[Reference]:
     Raises:
         ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
     """
-    document, mapped = read_document(path), read_mapped_layers(path)
-    objective = read_objective(path, document.get("objective"))
-    entries = [entry for entry in document["layers"] if entry.get("mapping") is not None]
-    wanted = distinct(case.layer for case in mapped)
-    pairs = [(entry, case) for entry, case in zip(entries, mapped, strict=True) if case.layer in wanted]
-    return [_reference(path, entry, case, objective) for entry, case in pairs]
+    data = read_json(path)
+    result = build_result(str(path), data)
+    entries = [plain | entry for plain, entry in zip(data["layers"], result["layers"], strict=True)]
+    for entry in entries:
+        entry["layer"] = evolve(entry["shape"], name=entry["name"])
+    mapped = [entry for entry in entries if entry["mapping"] is not None]
+    wanted = distinct(entry["layer"] for entry in mapped)
+    machine = (result["arch"], result["objective"])
+    return [_reference(f"{path}: {e['name']}", e, *machine) for e in mapped if e["layer"] in wanted]
 
 
 def distinct(layers: Iterable[ConvWorkload]) -> list[ConvWorkload]:
     """The layers without those that are equal to an earlier one but for the name."""
     first: dict[str, ConvWorkload] = {}
     for layer in layers:
-        first.setdefault(str(layer.shape), layer)
+        first.setdefault(layer.shape_key, layer)
     return list(first.values())
 
 
-def _reference(path: str | Path, entry: dict[str, Any], case: MappedLayer, objective: Objective) -> Reference:
+def _reference(at: str, entry: Entry, arch: PIMArchitecture, objective: Objective) -> Reference:
     """A layer of a file, recosted: its bound says nothing if this version counts otherwise."""
-    at = f"{path}: {case.layer.name}"
-    for mistake in check_mapping(case.layer, case.arch, case.mapping):
+    for mistake in check_mapping(entry["layer"], arch, entry["mapping"]):
         raise ValueError(f"{at}: {mistake}")
-    problem = Problem(layer=case.layer, arch=case.arch, objective=objective)
-    best = problem.score(case.mapping)
+    problem = Problem(layer=entry["layer"], arch=arch, objective=objective)
+    best, bound = problem.score(entry["mapping"]), entry.get("bound")
     cost = objective.reported(best.value)
     if entry.get("objective") != cost:
         raise ValueError(f"{at}: objective: the mapping costs {cost} (got {entry.get('objective')})")
-    status, bound = entry.get("status"), entry.get("bound")
-    if status not in tuple(Status) or not isinstance(bound, int | float | None):
-        raise ValueError(f"{at}: status, bound: are missing or malformed")
-    return Reference(problem=problem, status=Status(status), best=best, bound=bound)
+    if not isinstance(bound, int | float | None):
+        raise ValueError(f"{at}: bound: must be a number or null (got {bound!r})")
+    return Reference(problem=problem, status=Status(entry["status"]), best=best, bound=bound)

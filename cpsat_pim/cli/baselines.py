@@ -20,13 +20,14 @@ from cpsat_pim.cli.output import (
     reader_may_leave,
     write_files,
 )
-from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement, solve_given
+from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement
 
 if TYPE_CHECKING:
     from cpsat_pim.baselines.problem import Problem
     from cpsat_pim.baselines.quality import Judged
     from cpsat_pim.baselines.references import Reference
     from cpsat_pim.baselines.search import Effort
+    from cpsat_pim.result import SolvedNetwork
     from cpsat_pim.workload.network import Network
 
 #: What a file of results has already, and what is meant where there is no file.
@@ -182,10 +183,7 @@ def _given_references(arguments: argparse.Namespace) -> "list[Reference]":
     from cpsat_pim.baselines.references import read_references, solved_references
 
     if not arguments.network.endswith(".json"):
-        network = _given_network(arguments)
-        arch, objective = given_arch(arguments.arch), given_objective(arguments)
-        check_layers_fit(network, arch)
-        return list(solved_references(solve_given(network, arch, objective, arguments, {})))
+        return list(solved_references(_solve(arguments)))
     for name in _SOLVING:
         if getattr(arguments, name) is not None:
             raise InputError(f"--{name.replace('_', '-')}: {arguments.network} says it already")
@@ -197,3 +195,19 @@ def _given_references(arguments: argparse.Namespace) -> "list[Reference]":
     if not wanted:
         raise InputError(f"{arguments.network}: holds no mapping")
     return [reference for reference in references if reference.problem.layer.name in wanted]
+
+
+def _solve(arguments: argparse.Namespace) -> "SolvedNetwork":
+    """The network that is given, solved."""
+    from cpsat_pim.report.progress import LiveProgress
+    from cpsat_pim.run import WorkersDied, solve_network
+
+    network = _given_network(arguments)
+    arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    check_layers_fit(network, arch)
+    try:
+        with LiveProgress(objective.kind, len(network.layers)) as report:
+            limits = {"time_limit": arguments.time_limit, "jobs": arguments.jobs}
+            return solve_network(network, arch, objective, report=report, **limits)
+    except WorkersDied as death:
+        raise InputError(f"{death}; if memory is short, try fewer --jobs") from death

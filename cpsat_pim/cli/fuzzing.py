@@ -36,7 +36,7 @@ def add_commands(commands: Any) -> None:
 def fuzz(arguments: argparse.Namespace) -> int:
     """`fuzz`: until time is over, a disagreement is found, or Ctrl-C."""
     from cpsat_pim.fuzz.campaign import run_campaign
-    from cpsat_pim.run import interrupt_stops
+    from cpsat_pim.interrupts import interrupt_stops
 
     if arguments.replay is not None:
         return _replay(arguments.replay)

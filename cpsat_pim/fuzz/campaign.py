@@ -29,9 +29,9 @@ from cpsat_pim.fuzz.compare import (
 )
 from cpsat_pim.fuzz.draw import Drawer
 from cpsat_pim.fuzz.shrink import shrink
+from cpsat_pim.interrupts import Stop
 from cpsat_pim.model import Options
 from cpsat_pim.result import SolvedLayer
-from cpsat_pim.run import Stop
 
 #: MACs of the layers of a round's three parts.
 _TRACED, _SOLVED, _ENUMERATED = 4000, 400, 9

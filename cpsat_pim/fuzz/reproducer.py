@@ -10,8 +10,9 @@ from cpsat_pim.fuzz.campaign import Discovery
 from cpsat_pim.fuzz.compare import COMPARISONS, Case, Finding, attempt
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import build_mapping
-from cpsat_pim.reading import read_json
-from cpsat_pim.report.jsonfile import read_objective
+from cpsat_pim.reading import read_json, read_plain
+from cpsat_pim.report.jsonfile import OBJECTIVE
+from cpsat_pim.result import Objective
 from cpsat_pim.verify import VERSION, reproducer, simulate
 from cpsat_pim.workload.network import build_layer
 
@@ -51,5 +52,5 @@ def read_case(path: str | Path) -> tuple[str, Case]:
     layer = build_layer(f"{path}: layer", data.get("layer"))
     arch = build_arch(f"{path}: architecture", data.get("architecture"))
     mapping = build_mapping(f"{path}: mapping", data["mapping"]) if data.get("mapping") else None
-    objective = read_objective(path, data.get("objective", {"kind": "energy"}))
+    objective = read_plain(f"{path}: objective", data.get("objective", Objective.named("energy").to_dict()), OBJECTIVE)
     return name, Case(layer=layer, arch=arch, objective=objective, mapping=mapping)

@@ -14,7 +14,7 @@ from cpsat_pim.cost import to_machine
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.builder import Int, Lit
-from cpsat_pim.model.orders import Answer, Completions, Least
+from cpsat_pim.model.orders import Answer, Completions, Least, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.variables import CLASSES, Stored
 from tables.nest import MACS
@@ -138,9 +138,10 @@ class Lesson(NamedTuple):
 
 
 class Lessons:
-    """What later programs of the layer have to know, too."""
+    """What later programs of the layer have to know, too; learning ends when `is_over` says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self.is_over = is_over
         self.learnt: list[Lesson | Family] = []
         #: (tensor, level, innermost class, layout) of which all boxes are known that open too many rows.
         self.families: set[tuple[Tensor, Level, int | None, int]] = set()
@@ -163,6 +164,7 @@ class Cuts:
 
         Raises:
             TooManyOrders: its best order is not known for certain; nothing was added.
+            OutOfTime: the time was up before all orders were counted.
         """
         if self.add_streams() or self._joint_activations():
             return None
@@ -266,8 +268,8 @@ class Cuts:
     def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, others: Unless) -> bool:
         """A box with loops inside is gone over once per irrelevant loop outside, free for the box itself or not."""
         v, consumer = self.program.v, self.nest.consumers(t)[0]
-        inside = [m for m in range(max(consumer, int(Level.PE)) + 1, level)]
-        outside = [m for m in Level if m >= level]
+        inside = range(max(consumer, int(Level.PE)) + 1, level)
+        outside = range(level, len(Level))
         passes = math.prod(self.solution.value(v.class_temporal[m][t]) for m in outside)
         has_loops = any(self.solution.value(v.class_temporal[m][c]) > 1 for m in inside for c in range(4) if c != t)
         if not has_loops or first + again * (passes - 1) <= self.solution.activations[t]:
@@ -289,7 +291,7 @@ class Cuts:
         orders = self.completions.orders(outside, self.solution.innermost)
         if orders is None:
             return False
-        counted, least = self.solution.least(t), self.completions.least(t, orders)
+        counted, least = self.solution.least(t), self.completions.least(t, self._in_time(orders))
         if all(known >= true for known, true in zip(counted[:3], least[:3], strict=True)):
             return False
 
@@ -307,7 +309,7 @@ class Cuts:
         orders = self.completions.orders(seen, self.solution.innermost)
         if latency is None or orders is None:
             return False
-        counted, least = self.solution.least(t), self.completions.least(t, orders)
+        counted, least = self.solution.least(t), self.completions.least(t, self._in_time(orders))
         # Of the orders, those count under which the array itself takes least; it can take longer under others.
         compute = min(self.completions.tempo(order).array_cycles for order in orders)
         stored, is_paced = self.solution.stored[t], self.solution.value(latency.array) == compute
@@ -340,7 +342,7 @@ class Cuts:
         orders = self.completions.orders(outside, self.solution.innermost)
         if orders is None:
             return False
-        least = self.completions.least_activations(orders)
+        least = self.completions.least_activations(self._in_time(orders))
         if least <= sum(self.solution.activations):
             return False
         return self._learn(
@@ -353,13 +355,20 @@ class Cuts:
         orders = self.completions.orders(list(Level), self.solution.innermost)
         if orders is None:
             raise TooManyOrders
-        answer = self.completions.best(orders)
+        answer = self.completions.best(self._in_time(orders))
         self._learn(self._other_factors(), lambda p, known: p.b.imply([known], p.cost >= answer.value))
         return answer
 
     def bar(self) -> None:
         """Forbid the answer's factors with these stored sets and innermost classes."""
         self._learn(self._other_factors(), lambda p, known: p.b.clause([p.b.negated(known)]))
+
+    def _in_time(self, orders: Iterable[Order]) -> Iterator[Order]:
+        """All orders, or an end to it: less than all of them prove nothing."""
+        for order in orders:
+            if self.lessons.is_over():
+                raise OutOfTime
+            yield order
 
     def _other_factors(self) -> Callable[[Program], list[Lit]]:
         """Literals of which one holds for any other factors, stored sets or innermost classes."""
@@ -437,3 +446,7 @@ def _taken_outside(p: Program, level: Level, t: Tensor) -> Lit:
 
 class TooManyOrders(Exception):
     """The orders of an answer are too many to count."""
+
+
+class OutOfTime(Exception):
+    """The time was up."""

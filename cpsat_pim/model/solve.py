@@ -9,7 +9,7 @@ exactly that choice and solved again.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from attrs import field, frozen
@@ -20,9 +20,9 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model.cuts import Cuts, Lessons, Solution, TooManyOrders
+from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, Solution, TooManyOrders
 from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.orders import Answer, Completions, Counted
+from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import Objective, SolvedLayer, Status
@@ -37,8 +37,9 @@ _NO_LIMIT = 2**58
 _FIRST_PART = 0.35
 #: Answers of a program that are looked at, best ones first.
 _POOL = 8
-#: Seconds for finding any mapping once the time is up and there is none.
-_FIRST_SECONDS = 5.0
+#: Seconds for finding any mapping once the time is up and there is none, and the targets that are tried for it.
+_FIRST_SECONDS = 2.0
+_FIRST_STEPS = tuple(step for step in _STEPS if step >= 1)
 
 
 @frozen(kw_only=True)
@@ -76,7 +77,7 @@ class _Search:
         self.started = time.monotonic()
         self.best: Answer | None = None
         self.counted: Counted = {}
-        self.lessons = Lessons()
+        self.lessons = Lessons(lambda: self.is_over)
         self.bounds: dict[bool, int | None] = {}
         #: Per part, the least that mappings barred without a complete count may cost.
         self.barred: dict[bool, int] = {}
@@ -118,7 +119,7 @@ class _Search:
     def _any_mapping(self, part: bool, screen: Screen) -> None:
         """Out of time with nothing: the first mapping found below the lowest target that gives one soon."""
         assert screen.least is not None
-        for step in _STEPS[3:]:
+        for step in _FIRST_STEPS:
             target = int(screen.least * (1 + step))
             program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
             solutions = self._solve(program, first=True)[2]
@@ -207,7 +208,7 @@ class _Search:
         parameters = solver.parameters
         parameters.num_workers = 1
         parameters.linearization_level = 0
-        # Measured on these models: the other branchings end as soon or, now and then, never; probing costs more than the
+        # Measured on these models: other branchings end no sooner and now and then never; probing costs as much as the
         # rest of a solve.
         parameters.search_branching = SatParameters.AUTOMATIC_SEARCH
         parameters.cp_model_probing_level = 0
@@ -248,8 +249,15 @@ class _Search:
     def _consider(self, solution: Solution, good_enough: int) -> Completions:
         """Complete a draft exactly and keep it if it is the best so far."""
         completions = Completions(self.layer, self.arch, self.objective, solution.draft, self.counted)
-        self._keep(completions.best(completions.sorted_orders(), good_enough))
+        self._keep(completions.best(self._while_time(completions.sorted_orders()), good_enough))
         return completions
+
+    def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
+        """The first order, and more until the time is up."""
+        for order in orders:
+            yield order
+            if self.is_over:
+                return
 
     def _keep(self, answer: Answer) -> None:
         if self.best is None or answer.value < self.best.value:
@@ -262,12 +270,14 @@ class _Search:
         """Teach the program what its answers cost, and that only what is better than the best matters."""
         self.statistics["corrections"] += 1
         program.b.model.add(program.cost >= proven)
-        for solution in solutions[1:]:
-            other = Completions(self.layer, self.arch, self.objective, solution.draft, self.counted)
-            Cuts(solution, other, self.lessons).add_streams()
         cuts = Cuts(solutions[0], completions, self.lessons)
         try:
+            for solution in solutions[1:]:
+                other = Completions(self.layer, self.arch, self.objective, solution.draft, self.counted)
+                Cuts(solution, other, self.lessons).add_streams()
             answer = cuts.add()
+        except OutOfTime:
+            return
         except TooManyOrders:  # what is barred may cost as little as was counted
             cuts.bar()
             self.barred[part] = min(self.barred.get(part, proven), proven)

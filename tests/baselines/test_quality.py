@@ -54,8 +54,8 @@ def test_file_says_what_the_solver_said(solved: SolvedNetwork, results: Path) ->
     ("key", "value", "message"),
     [
         ("objective", 1, "small: objective: the mapping costs "),
-        ("status", "GOOD", "small: status, bound: are missing or malformed"),
-        ("bound", "low", "small: status, bound: are missing or malformed"),
+        ("status", "GOOD", "status: must be one of OPTIMAL"),
+        ("bound", "low", "small: bound: must be a number or null"),
     ],
 )
 def test_file_of_another_version_or_kind_is_refused(results: Path, key: str, value: object, message: str) -> None:
