@@ -38,7 +38,7 @@ _TRACED, _SOLVED, _ENUMERATED = 4000, 400, 9
 #: Layers of the first part, which is quick; mappings compared of each, and in the second part.
 _LAYERS, _MAPPINGS = 8, 16
 #: Seconds for a solve, and for shrinking what was found.
-_SOLVE_SECONDS, _SHRINK_SECONDS = 10.0, 120.0
+_SOLVE_SECONDS, _SHRINK_SECONDS = 5.0, 120.0
 
 #: A comparison that was made: its name, its case, what it found.
 Made = tuple[str, Case, Finding | None]

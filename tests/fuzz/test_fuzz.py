@@ -200,8 +200,9 @@ def test_interrupt_tells_the_counts(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "interrupted" in err
 
 
-def test_time_ends_a_campaign() -> None:
+def test_time_ends_a_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the round that is running; what was compared is reported."""
+    monkeypatch.setattr(cpsat_pim.fuzz.campaign, "_SOLVE_SECONDS", 0.5)
     heard: list[tuple[Counter[str], int]] = []
     found = run_campaign(5, 0.01, threading.Event(), lambda counts, rounds: heard.append((counts.copy(), rounds)))
     assert found is None
