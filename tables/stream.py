@@ -210,14 +210,16 @@ def _advance(index: Ints, at: Ints, loops: Ints, steps: Ints) -> int:
 
 
 @njit
-def _gcd(a: int, b: int) -> int:
+def recurrence(step: int, unit: int) -> tuple[int, int]:
+    """After how many steps one is whole units further on (at least one step), and how many units."""
+    a, b = unit, step
     while b:
         a, b = b, a % b
-    return a
+    return unit // a, step // a
 
 
 @njit
-def _recurrence(step: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
+def _loop_recurrence(step: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
     """After how many iterations a loop is whole rows of the same banks further on, and how many; 0 where that differs
     from place to place.
     """
@@ -230,9 +232,8 @@ def _recurrence(step: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
     else:
         per_row = max(1, dram.row_bytes // tile.block_bytes)
         rows = max(1, -(-tile.block_bytes // dram.row_bytes))
-    unit = per_row * dram.banks
-    period = unit // _gcd(unit, step[0] * rows)
-    return period, period * step[0] * rows // per_row
+    period, units = recurrence(step[0] * rows, per_row * dram.banks)
+    return period, units * dram.banks
 
 
 @njit
@@ -298,7 +299,7 @@ def walk_stream(
             before = now
         if moved < 0:
             break
-        period, shift = _recurrence(steps[moved], tile, dram)
+        period, shift = _loop_recurrence(steps[moved], tile, dram)
         if not 0 < period <= _MOST_REMEMBERED or loops[moved, 0] <= 2 * period:
             continue
         then = seen[moved, index[moved] % period]
