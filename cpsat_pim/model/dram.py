@@ -123,7 +123,7 @@ class Streams:
         ]
         if not self.timed:
             columns[5:] = [np.zeros_like(table.first)] * 6
-        keep = self._within(t, table.first, limits)
+        keep = self._within(t, table.first, limits) & np.isin(table.layout, self.v.freedom.layouts(t))
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
             keep &= busy + self._end_correction() <= limits.cycles

@@ -35,7 +35,7 @@ class Program:
         self.layer, self.arch, self.objective, self.target = layer, arch, objective, target
         self.screen, self.tables = screen, tables
         self.b = Builder()
-        self.v = Variables(self.b, layer, arch, row_buffer)
+        self.v = Variables(self.b, layer, arch, row_buffer, screen.freedom)
         self.traffic = Traffic(self.v)
         timed = objective.weights[0] > 0
         self.streams = Streams(self.v, self.traffic, tables, screen.limits(target), timed)

@@ -9,9 +9,10 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import access_energies_fj, to_machine, to_shape
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.model.dram import Limits, least_rows
+from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
-from tables.screen import Array, Energies, Sharing, least_energy, needed_elements, spatial_vectors
+from tables.screen import Energies, Sharing, least_energy, needed_elements, spatial_vectors
 from tables.stream import last_run
 
 
@@ -21,16 +22,19 @@ class Screen:
     One entry per spatial vector (PEs and lanes per dim) and set of tensors stored in the PEs.
     """
 
-    def __init__(self, layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, row_buffer: bool) -> None:
+    def __init__(
+        self,
+        layer: ConvWorkload,
+        arch: PIMArchitecture,
+        objective: Objective,
+        row_buffer: bool,
+        freedom: Freedom | None = None,
+    ) -> None:
         self.layer, self.arch, self.objective = layer, arch, objective
+        self.freedom = freedom or Freedom(layer, arch)
         self.machine = to_machine(arch)
         self.shape = to_shape(layer)
-        array = arch.pe_array
-        unit = array.compute_unit
-        self.array = Array(
-            array.array_shape.h, array.array_shape.w, unit.num_macs, unit.lane_dims, array.exclusive_spatial
-        )
-        self.vectors = spatial_vectors(self.shape, self.array)
+        self.vectors = self.freedom.vectors(spatial_vectors(self.shape, self.freedom.array))
         self.rows = [least_rows(layer, arch, t) for t in Tensor]
         self.fixed_fj = layer.macs * self.machine.mac_fj + self.machine.activation_fj * sum(self.rows)
         self._least_energies(row_buffer)
@@ -45,7 +49,7 @@ class Screen:
         self.energy: list[dict[tuple[bool, bool], NDArray[np.int64]]] = []
         for t in Tensor:
             found: dict[tuple[bool, bool], NDArray[np.int64]] = {}
-            for stored in itertools.product(*(self.arch.storing_choices(Level(m), t) for m in range(3))):
+            for stored in itertools.product(*(self.freedom.storing_choices(Level(m), t) for m in range(3))):
                 if stored[2] and not row_buffer:
                     continue
                 key = (stored[0], stored[2])
@@ -65,19 +69,20 @@ class Screen:
         """Objective bound per (vector, tensors in PEs); combinations that the machine does not offer are absent."""
         cycle_weight, fj_weight = self.objective.weights
         steps = self.layer.macs // self.vectors.prod(axis=1)
-        self.least_steps = int(steps.min())
+        self.least_steps = int(steps.min(initial=self.layer.macs))
         edge = int(last_run(1, self.machine.dram))
         rows, bounds = [], []
         for in_pe in itertools.product((False, True), repeat=3):
             best = self._least_access_energy(in_pe)
             if best is None:
                 continue
+            allowed = self.freedom.allows(self.vectors, in_pe)
             start = edge if in_pe[Tensor.I] or in_pe[Tensor.W] else 0  # what the MACs draw, nothing waits for
             cycles = np.maximum(start + steps + self.machine.dram.tCCD, self.least_cycles)
             cycles = cycles + self.machine.pipeline_latency
             flags = np.tile(np.array(in_pe, np.int64), (len(self.vectors), 1))
-            rows.append(np.column_stack([self.vectors, flags]))
-            bounds.append(cycle_weight * cycles + fj_weight * (best + self.fixed_fj))
+            rows.append(np.column_stack([self.vectors, flags])[allowed])
+            bounds.append((cycle_weight * cycles + fj_weight * (best + self.fixed_fj))[allowed])
         self._rows = np.concatenate(rows) if rows else np.zeros((0, 19), np.int64)
         self._values = np.concatenate(bounds) if bounds else np.zeros(0, np.int64)
         self.least = int(self._values.min()) if len(self._values) else None

@@ -17,11 +17,13 @@ from ortools.sat.python import cp_model
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import FREE, Constraints, check_constraints
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, Solution, TooManyOrders
 from cpsat_pim.model.dram import build_tables
+from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
@@ -54,12 +56,15 @@ class Progress:
 
 @frozen(kw_only=True)
 class Options:
-    """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, and a legal mapping to beat."""
+    """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, what the mapping has to be like,
+    and a legal mapping of that kind to beat.
+    """
 
     time_limit: float = 60.0
     seed: int = 0
     stop: threading.Event = field(factory=threading.Event)
     start: Mapping | None = None
+    constraints: Constraints = FREE
 
 
 class _Search:
@@ -75,6 +80,7 @@ class _Search:
     ) -> None:
         self.layer, self.arch, self.objective, self.options, self.report = layer, arch, objective, options, report
         self.started = time.monotonic()
+        self.freedom = Freedom(layer, arch, options.constraints)
         self.best: Answer | None = None
         self.counted: Counted = {}
         self.lessons = Lessons(lambda: self.is_over)
@@ -100,13 +106,13 @@ class _Search:
     def run(self) -> None:
         """Search both parts of the space."""
         if self.options.start is not None:
-            figures = (prediction := predict(self.layer, self.arch, self.options.start)).figures
-            value = self.objective.value(figures.latency_cycles, figures.energy_fj)
-            self._keep(Answer(self.options.start, prediction, value))
+            self._begin_with(self.options.start)
+        if not self.freedom.fits():
+            return
         self.tables = build_tables(self.layer, self.arch)
         self.statistics["table_seconds"] = round(self.seconds, 3)
         parts = [part for part in (False, True) if self._has_part(part)]
-        screens = {part: Screen(self.layer, self.arch, self.objective, part) for part in parts}
+        screens = {part: self._screen(part, self.objective) for part in parts}
         self.bounds = {part: screens[part].least for part in parts}
         for part, share in zip((*parts, *parts), (_FIRST_PART, 1.0, 1.0, 1.0), strict=False):
             if self._is_open(part):
@@ -115,6 +121,17 @@ class _Search:
             if self.best is None and self.bounds[part] is not None and not self.options.stop.is_set():
                 self._any_mapping(part, screens[part])
         self._tell()
+
+    def _begin_with(self, start: Mapping) -> None:
+        """The mapping to beat."""
+        problems = check_constraints(start, self.options.constraints)
+        if problems:
+            raise ValueError(f"{self.layer.name}: the mapping to start from: {'; '.join(problems)}")
+        figures = (prediction := predict(self.layer, self.arch, start)).figures
+        self._keep(Answer(start, prediction, self.objective.value(figures.latency_cycles, figures.energy_fj)))
+
+    def _screen(self, part: bool, objective: Objective) -> Screen:
+        return Screen(self.layer, self.arch, objective, part, self.freedom)
 
     def _any_mapping(self, part: bool, screen: Screen) -> None:
         """Out of time with nothing: the first mapping found below the lowest target that gives one soon."""
@@ -154,11 +171,23 @@ class _Search:
             self.bounds[part] = None
 
     def _is_empty(self, part: bool) -> bool:
-        """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell."""
+        """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell. One that turns up
+        is kept.
+        """
         energy = Objective.named("energy")
-        screen = Screen(self.layer, self.arch, energy, part)
-        program = Program(self.layer, self.arch, energy, self.tables, screen, _NO_LIMIT, part)
-        return self._solve(program, first=True)[0] == cp_model.INFEASIBLE
+        program = Program(self.layer, self.arch, energy, self.tables, self._screen(part, energy), _NO_LIMIT, part)
+        lessons = Lessons(lambda: self.is_over)
+        try:
+            while self.best is None:
+                status, _, solutions = self._solve(program, first=True)
+                if not solutions:
+                    return status == cp_model.INFEASIBLE
+                completions = self._consider(solutions[0], 0)
+                if self.best is None and (answer := Cuts(solutions[0], completions, lessons).whole_cost()):
+                    self._keep(answer)
+        except (OutOfTime, TooManyOrders):
+            pass  # the last draft may still have one
+        return False
 
     def _search_below(self, part: bool, screen: Screen, target: int, deadline: float) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
@@ -248,8 +277,10 @@ class _Search:
 
     def _consider(self, solution: Solution, good_enough: int) -> Completions:
         """Complete a draft exactly and keep it if it is the best so far."""
-        completions = Completions(self.layer, self.arch, self.objective, solution.draft, self.counted)
-        self._keep(completions.best(self._while_time(completions.sorted_orders()), good_enough))
+        completions = Completions(self.freedom, self.objective, solution.draft, self.counted)
+        answer = completions.best(self._while_time(completions.sorted_orders()), good_enough)
+        if answer is not None:
+            self._keep(answer)
         return completions
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
@@ -273,7 +304,7 @@ class _Search:
         cuts = Cuts(solutions[0], completions, self.lessons)
         try:
             for solution in solutions[1:]:
-                other = Completions(self.layer, self.arch, self.objective, solution.draft, self.counted)
+                other = Completions(self.freedom, self.objective, solution.draft, self.counted)
                 Cuts(solution, other, self.lessons).add_streams()
             answer = cuts.add()
         except OutOfTime:
@@ -307,6 +338,9 @@ def solve_layer(
 ) -> SolvedLayer:
     """The optimal mapping of a layer, or the best found in time with its gap; not yet checked or simulated
     (`cpsat_pim.run` is).
+
+    Raises:
+        ValueError: the mapping to start from breaks a constraint.
     """
     search = _Search(layer, arch, objective, options or Options(), report)
     search.run()
