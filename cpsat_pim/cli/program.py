@@ -11,8 +11,8 @@ from cpsat_pim.cli.output import (
     OK,
     PROGRAM,
     InputError,
-    never_fail_to_print,
     note,
+    prepare_streams,
     print_mistakes,
     reader_may_leave,
 )
@@ -20,9 +20,13 @@ from cpsat_pim.cli.output import (
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; the exit code."""
-    never_fail_to_print()
-    with reader_may_leave():
-        return _run(sys.argv[1:] if argv is None else argv)
+    prepare_streams()
+    try:
+        with reader_may_leave():
+            return _run(sys.argv[1:] if argv is None else argv)
+    except OSError as error:
+        print_mistakes(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+        return BAD_INPUT
     return OK
 
 

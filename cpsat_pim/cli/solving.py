@@ -106,8 +106,6 @@ def _solve_and_report(network: "Network", arguments: argparse.Namespace, starts:
         solved = _solve(network, arch, objective, arguments, starts)
     except Disagreement as disagreement:
         return _report_disagreement(disagreement)
-    with reader_may_leave():
-        _print_solved(solved, arguments.nest)
     _write_solved(solved, arguments)
     return _verdict(network, solved)
 
@@ -119,12 +117,10 @@ def _solve(
     arguments: argparse.Namespace,
     starts: "Starts",
 ) -> "SolvedNetwork":
-    from concurrent.futures.process import BrokenProcessPool
-
     from cpsat_pim.report.progress import LiveProgress
-    from cpsat_pim.run import solve_network
+    from cpsat_pim.run import WorkersDied, solve_network
 
-    different = len({str(node.workload.shape) for node in network.layers})
+    different = len({node.workload.shape_key for node in network.layers})
     try:
         with LiveProgress(objective.kind, different) as report:
             return solve_network(
@@ -137,8 +133,9 @@ def _solve(
                 report=report,
                 starts=starts,
             )
-    except BrokenProcessPool as error:
-        raise InputError("a worker process was killed; if memory is short, try fewer --jobs") from error
+    except WorkersDied as death:
+        _write_solved(death.solved, arguments)
+        raise InputError(f"{death}; if memory is short, try fewer --jobs") from death
 
 
 # --- What was given --------------------------------------------------------------------------------------------------
@@ -199,19 +196,21 @@ def _check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
 
 
 def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
+    """The table, below the nests."""
     from cpsat_pim.report.nest import format_nest
     from cpsat_pim.report.text import open_console, print_plain, print_results
 
     console = open_console(sys.stdout)
-    for node in solved.layers if with_nests else ():
-        if node.solved.mapping:
-            nest = format_nest(node.solved.workload, solved.arch, node.solved.mapping)
-            print_plain(console, f"{node.name}\n{nest}\n")
-    print_results(console, solved)
+    with reader_may_leave():
+        for node in solved.layers if with_nests else ():
+            if node.solved.mapping:
+                nest = format_nest(node.solved.workload, solved.arch, node.solved.mapping)
+                print_plain(console, f"{node.name}\n{nest}\n")
+        print_results(console, solved)
 
 
 def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> None:
-    """All files that were asked for."""
+    """To standard output, and to all files that were asked for."""
     from cpsat_pim.files import write_json, write_text
     from cpsat_pim.mapping_file import format_mapping_file
     from cpsat_pim.report.jsonfile import to_document
@@ -221,6 +220,7 @@ def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> Non
     mapped = [(node.solved.workload, node.solved.mapping) for node in solved.layers if node.solved.mapping]
     cases = [MappedLayer(layer=layer, arch=solved.arch, mapping=mapping) for layer, mapping in mapped]
     write_files(
+        ("standard output", lambda _: _print_solved(solved, arguments.nest)),
         (arguments.json, lambda path: write_json(document, path)),
         (arguments.mapping, lambda path: write_text(format_mapping_file(solved.arch, mapped), path)),
         (arguments.html, page_writer([("this run", document)])),
