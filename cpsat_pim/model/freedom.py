@@ -19,6 +19,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, check_constraints_fit
 from cpsat_pim.dataflow import Dataflow, possible_dataflows
 from cpsat_pim.dims import Dim, Direction, Level, Tensor
+from cpsat_pim.result import NO_LIMIT, Budget
 from cpsat_pim.workload import ConvWorkload
 from tables.nest import Ints
 from tables.screen import Array, place_on_array
@@ -35,8 +36,14 @@ _T = TypeVar("_T")
 class Freedom:
     """The choices that constraints leave to a layer's mapping on a machine."""
 
-    def __init__(self, layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints = FREE) -> None:
-        self.layer, self.arch, self.constraints = layer, arch, constraints
+    def __init__(
+        self,
+        layer: ConvWorkload,
+        arch: PIMArchitecture,
+        constraints: Constraints = FREE,
+        budget: Budget = NO_LIMIT,
+    ) -> None:
+        self.layer, self.arch, self.constraints, self.budget = layer, arch, constraints, budget
         shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
         self.array = Array(shape.h, shape.w, unit.num_macs, unit.lane_dims, arch.pe_array.exclusive_spatial)
         self.split = cache(self._split)

@@ -27,7 +27,7 @@ from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
-from cpsat_pim.result import Objective, SolvedLayer, Status
+from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.workload import ConvWorkload
 
 #: Targets above the lower bound, as fractions of it.
@@ -56,8 +56,8 @@ class Progress:
 
 @frozen(kw_only=True)
 class Options:
-    """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, what the mapping has to be like,
-    and a legal mapping of that kind to beat.
+    """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, what the mapping has to be like
+    and may cost, and a legal mapping of that kind to beat.
     """
 
     time_limit: float = 60.0
@@ -65,6 +65,7 @@ class Options:
     stop: threading.Event = field(factory=threading.Event)
     start: Mapping | None = None
     constraints: Constraints = FREE
+    budget: Budget = NO_LIMIT
 
 
 class _Search:
@@ -80,7 +81,7 @@ class _Search:
     ) -> None:
         self.layer, self.arch, self.objective, self.options, self.report = layer, arch, objective, options, report
         self.started = time.monotonic()
-        self.freedom = Freedom(layer, arch, options.constraints)
+        self.freedom = Freedom(layer, arch, options.constraints, options.budget)
         self.best: Answer | None = None
         self.counted: Counted = {}
         self.lessons = Lessons(lambda: self.is_over)
