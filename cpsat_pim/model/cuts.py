@@ -333,7 +333,7 @@ class Cuts:
 
     def _joint_activations(self) -> bool:
         """All tensors' activations together, for all mappings with the same loops outside their first consumers."""
-        if not self.program.objective.weights[1] or not to_machine(self.program.arch).activation_fj:
+        if not self.completions.sees_energy or not to_machine(self.program.arch).activation_fj:
             return False
         outside = [m for m in Level if m > min(self.nest.consumers(t)[0] for t in Tensor)]
         orders = self.completions.orders(outside, self.solution.innermost)

@@ -76,6 +76,7 @@ class Completions:
     def __init__(self, freedom: Freedom, objective: Objective, draft: Mapping, counted: Counted) -> None:
         self.freedom, self.objective, self.draft = freedom, objective, draft
         self.layer, arch = freedom.layer, freedom.arch
+        self.sees_cycles, self.sees_energy = freedom.sees(objective)
         self.machine = to_machine(arch)
         self.nest = to_nest(self.layer, draft, arch.spatial_reduction)
         self._tempos: dict[Order, Tempo] = {}
@@ -86,13 +87,14 @@ class Completions:
     def best(self, orders: Iterable[Order], good_enough: int = 0) -> Answer | None:
         """The cheapest completion over some orders; the first whose objective is at most `good_enough`.
 
-        None if none of them makes the dataflow class that is asked for.
+        None if none of them makes the dataflow class that is asked for within the budget.
         """
         best: tuple[int, Nest, Cost] | None = None
+        allows = self.freedom.budget.allows
         for order in filter(self._is_of_class, orders):
             for nest, cost in self._costs(order):
                 value = self.objective.value(cost.latency_cycles, cost.energy_fj)
-                if best is None or value < best[0]:
+                if (best is None or value < best[0]) and allows(cost.latency_cycles, cost.energy_fj):
                     best = (value, nest, cost)
             if best is not None and best[0] <= good_enough:
                 break
@@ -105,7 +107,7 @@ class Completions:
 
     def least(self, t: Tensor, orders: Iterable[Order]) -> Least:
         """The least of each figure of t's stream over some orders."""
-        if not self.objective.weights[0]:
+        if not self.sees_cycles:
             return Least(min(p.stream.activations for order in orders for p in self._placed(t, order)), 0, 0, 0, 0)
         streams = [placed.stream for order in orders for placed in self._placed(t, order)]
         return Least(
@@ -165,11 +167,10 @@ class Completions:
         return [p for figures, p in front.items() if not any(_dominates(other, figures) for other in front)]
 
     def _visible(self, stream: StreamCounts) -> tuple[int, ...]:
-        cycle_weight, fj_weight = self.objective.weights
         late = stream.late_cycles
         lateness = (late, late - stream.second_cycles, late - stream.steady_cycles)
-        times = (stream.cycles, stream.first_cycles, stream.last_cycles, *lateness) if cycle_weight else ()
-        return (*times, stream.activations) if fj_weight else times
+        times = (stream.cycles, stream.first_cycles, stream.last_cycles, *lateness) if self.sees_cycles else ()
+        return (*times, stream.activations) if self.sees_energy else times
 
     def _mapping(self, nest: Nest) -> Mapping:
         return attrs.evolve(
