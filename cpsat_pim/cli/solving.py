@@ -97,15 +97,15 @@ def _solve_and_report(network: "Network", arguments: argparse.Namespace, starts:
     """Check all that was given, solve, report, and say how it went."""
     from cpsat_pim.verify import Disagreement
 
-    arch, objective = _read_arch(arguments.arch), _read_objective(arguments)
-    _check_layers_fit(network, arch)
+    arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    check_layers_fit(network, arch)
     _check_starts(network, arch, starts)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline)
     check_page(arguments.html)
     try:
         solved = _solve(network, arch, objective, arguments, starts)
     except Disagreement as disagreement:
-        return _report_disagreement(disagreement)
+        return report_disagreement(disagreement)
     _write_solved(solved, arguments)
     return _verdict(network, solved)
 
@@ -141,13 +141,15 @@ def _solve(
 # --- What was given --------------------------------------------------------------------------------------------------
 
 
-def _read_arch(name: str) -> "PIMArchitecture":
+def given_arch(name: str) -> "PIMArchitecture":
+    """The machine of `--arch`."""
     from cpsat_pim.arch.reading import read_arch
 
     return given(lambda: read_arch(name))
 
 
-def _read_objective(arguments: argparse.Namespace) -> "Objective":
+def given_objective(arguments: argparse.Namespace) -> "Objective":
+    """The objective of `--objective`, `--alpha` and `--beta`."""
     from cpsat_pim.result import Objective
 
     kind, alpha, beta = arguments.objective, arguments.alpha, arguments.beta
@@ -183,7 +185,7 @@ def _check_starts(network: "Network", arch: "PIMArchitecture", starts: "Starts")
         raise InputError("\n".join(problems))
 
 
-def _check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
+def check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
     """No layer is known beforehand to have no mapping."""
     from cpsat_pim.check import check_fits
 
@@ -244,7 +246,7 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
     return NO_MAPPING if unmapped else OK
 
 
-def _report_disagreement(disagreement: "Disagreement") -> int:
+def report_disagreement(disagreement: "Disagreement") -> int:
     """No result, but all that reproduces it."""
     import tempfile
 
