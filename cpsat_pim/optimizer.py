@@ -85,7 +85,7 @@ class PIMOptimizer:
         `enable_row_activation` a row activation takes neither time nor energy. Ctrl-C ends with the best found so far.
 
         Raises:
-            ValueError: no workloads, an unknown objective or weights out of range.
+            ValueError: no workloads, an unknown objective, weights out of range, or a machine with uneven residency.
             Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         """
         if not workloads:

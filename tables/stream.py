@@ -4,14 +4,13 @@ A stream is a sequence of scans. A scan is a list of contiguous byte segments: t
 base address, except for a row-aligned I, whose windows cut the layout's blocks differently.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from tables.accesses import fetches
 from tables.jit import njit
-from tables.nest import AXES, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
+from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
 
 #: Slots of a bank state: columns, activations, cycles of closed runs, columns in the open run, last column of the scan.
 COLUMNS, ACTIVATIONS, CYCLES, RUN, LAST = range(5)
@@ -356,15 +355,10 @@ def _strides(sizes: list[int]) -> list[int]:
 def stream_loops(nest: Nest, t: int, consumer: int) -> list[tuple[int, int, int, int]]:
     """Loops that drive t's fetches into a consumer, outermost first: (dim, level, factor, extent of one iteration).
 
-    Free loops (`Nest.reuse`) are left out; one iteration of a level-m loop moves by the extent of what is inside it.
+    One iteration of a level-m loop moves by the extent of what is inside it.
     """
-    found: list[tuple[int, int, int, int]] = []
-    for level in range(consumer, 3):
-        for d in reversed(nest.order[level + 1]):
-            if found or consumer == MACS or d not in IRRELEVANT[t]:
-                inside = _extent_inside(nest, level + 1, d)
-                found.append((d, level + 1, nest.temporal[level + 1][d], inside))
-    return found[::-1]
+    loops = nest.fetch_loops(t, consumer)
+    return [(d, level, nest.temporal[level][d], _extent_inside(nest, level, d)) for level, d in reversed(loops)]
 
 
 def _extent_inside(nest: Nest, level: int, d: int) -> int:
@@ -378,8 +372,8 @@ def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
     """How fast the array asks for t's tiles."""
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
-        array_steps = math.prod(math.prod(nest.temporal[m]) for m in range(1, 4))
-        return Pace(math.prod(nest.temporal[PE]), tempo.array_cycles // array_steps, True)
+        steps = nest.array_step()
+        return Pace(steps, tempo.array_cycles // (nest.steps() // steps), True)
     if t == O and nest.spilled():
         return Pace(1, _NEVER, False)  # outputs that come back are waited for as a whole
     holder = consumer if tempo.is_double[consumer] else inner[0]
@@ -393,13 +387,11 @@ def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO) -> Str
     """Exact counts of t's DRAM stream under a mapping."""
     consumer = nest.consumers(t)[0]
     axes = AXES[t][nest.layout[t]]
-    width = nest.width(t, 3)
-    sizes = [nest.input_span(3, a) if t == I and a in FILTER_OF else nest.extent(3, a) for a in axes]
+    width = nest.width(t, DRAM)
+    sizes = [nest.side(t, DRAM, a) for a in axes]
     none = np.zeros(5, np.int64)
     if consumer == ROW_BUFFER:
-        box = [
-            nest.input_span(ROW_BUFFER, a) if t == I and a in FILTER_OF else nest.extent(ROW_BUFFER, a) for a in axes
-        ]
+        box = [nest.side(t, ROW_BUFFER, a) for a in axes]
         block = list(box)
         if t == I:
             block = [nest.block_h if a == Q else nest.block_w if a == P else b for a, b in zip(axes, box, strict=True)]

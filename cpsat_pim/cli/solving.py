@@ -98,6 +98,7 @@ def _solve_and_report(network: "Network", arguments: argparse.Namespace, starts:
     from cpsat_pim.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    _check_searched(arch)
     check_layers_fit(network, arch)
     _check_starts(network, arch, starts)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline)
@@ -170,7 +171,7 @@ def _read_starts(network: "Network", path: str | None) -> "Starts":
 
 
 def _check_starts(network: "Network", arch: "PIMArchitecture", starts: "Starts") -> None:
-    """Every mapping to start from is legal, and one whose cost can be predicted."""
+    """Every mapping to start from is legal."""
     from cpsat_pim.check import check_mapping
 
     problems = [
@@ -179,10 +180,15 @@ def _check_starts(network: "Network", arch: "PIMArchitecture", starts: "Starts")
         if node.name in starts
         for problem in check_mapping(node.workload, arch, starts[node.name])
     ]
-    uneven = [name for name, start in starts.items() if start.is_uneven]
-    problems += [f"--start-from: {name}: has uneven residency, which is not predicted" for name in uneven]
     if problems:
         raise InputError("\n".join(problems))
+
+
+def _check_searched(arch: "PIMArchitecture") -> None:
+    """The solver searches all that the machine allows."""
+    from cpsat_pim.run import check_searched
+
+    given(lambda: check_searched(arch))
 
 
 def check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
