@@ -26,6 +26,7 @@ class Flow:
 
     def __init__(self, v: Variables, wanted: Dataflow, candidates: Iterable[Sequence[int]], in_pe: list[Int]) -> None:
         self.v, self.b = v, v.b
+        self._loops()
         rows = {(*row[:8], *row[16:], *self._rivals(tuple(row[:8]), row[16:])) for row in candidates}
         rivals = [self._literal({row[11 + t] for row in rows}, f"rival_{t.name}") for t in Tensor]
         self.b.table([*v.pes, *in_pe, *(self.b.flag(rival) for rival in rivals)], rows)
@@ -45,23 +46,34 @@ class Flow:
 
     # --- How often tiles are replaced --------------------------------------------------------------------------------
 
+    def _loops(self) -> None:
+        """Per class the loops outside the PEs, and all of them."""
+        v, b = self.v, self.b
+        self.outside: list[Int] = []
+        for c, bound in enumerate(v.class_bound):
+            rows = [(e, bound // e) for e in b.values(v.class_eA[c]) if bound % e == 0]
+            self.outside += b.lookup([v.class_eA[c]], rows, [f"outside_c{c}"])
+        inside = v.class_temporal[Level.PE]
+        self.all = [
+            b.product(pair, "loops", v.class_divisors[c])
+            for c, pair in enumerate(zip(self.outside, inside, strict=True))
+        ]
+
     def _fewest(self, t: Tensor) -> Int:
         """At most the number of t's tiles under any order."""
-        outside = self.b.product([*self._relevant(t, _OUTER), self.v.reuse[t][Level.PE]], f"visits_{t.name}")
-        within = self.b.product([*self._relevant(t, Level), *self._irrelevant(t, _OUTER)], f"operands_{t.name}")
         fewest = self.b.interval(1, self.v.layer.macs, f"fewest_{t.name}")
-        self.b.imply([self._is_looped(t)], fewest >= within)
-        self.b.model.add(fewest >= outside)
+        self.b.model.add(fewest >= self._times([*_others(self.outside, t), self.v.reuse[t][Level.PE]]))
+        operands = self._times([*_others(self.all, t), self.outside[t]])
+        self.b.imply([self._is_looped(t)], fewest >= operands)
         return fewest
 
     def _most(self, t: Tensor) -> Int:
         """At least that number."""
-        passes = [self._most_passes(t, level) for level in _OUTER]
-        outside = self.b.product([*self._relevant(t, _OUTER), *passes], f"most_visits_{t.name}")
-        within = self.b.product([*self._relevant(t, Level), *self._irrelevant(t, Level)], f"most_operands_{t.name}")
         most = self.b.interval(1, self.v.layer.macs, f"most_{t.name}")
-        self.b.model.add(most <= within)
-        self.b.imply([self.b.negated(self._is_looped(t))], most <= outside)
+        passes = [self._most_passes(t, level) for level in _OUTER]
+        self.b.model.add(most <= self._times(self.all))
+        tiles = self._times([*_others(self.outside, t), *passes])
+        self.b.imply([self.b.negated(self._is_looped(t))], most <= tiles)
         return most
 
     def _most_passes(self, t: Tensor, level: Level) -> Int:
@@ -70,7 +82,7 @@ class Flow:
         """
         v, b, loops = self.v, self.b, self.v.class_temporal[level][t]
         dims = [d for d in CLASSES[t] if v.bounds[d] > 1]
-        if v.bounds[Dim.G] > 1 or len(dims) == 0:
+        if v.bounds[Dim.G] > 1 or not dims:
             return loops
         if len(dims) == 1:
             return v.multiplier(t, Level.PE, level)
@@ -81,12 +93,15 @@ class Flow:
 
     def _is_looped(self, t: Tensor) -> Lit:
         """Whether t's operands change within a PE that does not store it: then every loop outside replaces them."""
-        within = self.b.product(self._relevant(t, (Level.PE,)), f"within_{t.name}")
-        changes = self.b.at_least_two(within, f"changes_{t.name}")
+        changes = self.b.either(
+            [self.b.at_least_two(x, "loop") for x in _others(self.v.class_temporal[Level.PE], t)], "changes"
+        )
         return self.b.both([self.b.negated(self.v.stored(Level.PE, t)), changes], f"looped_{t.name}")
 
-    def _relevant(self, t: Tensor, levels: Iterable[Level]) -> list[Int]:
-        return [self.v.class_temporal[m][c] for m in levels for c in range(len(CLASSES)) if c != t]
+    def _times(self, factors: list[Int]) -> Int:
+        return self.b.product(factors, "visits", most=self.v.layer.macs)
 
-    def _irrelevant(self, t: Tensor, levels: Iterable[Level]) -> list[Int]:
-        return [self.v.class_temporal[m][t] for m in levels]
+
+def _others(per_class: list[Int], t: Tensor) -> list[Int]:
+    """All but the class irrelevant to t."""
+    return [x for c, x in enumerate(per_class) if c != t]
