@@ -49,6 +49,14 @@ class Builder:
         """A literal."""
         return self.model.new_bool_var(name)
 
+    def flag(self, literal: Lit) -> Int:
+        """A literal as a 0/1 integer."""
+        if isinstance(literal, bool):
+            return int(literal)
+        flag = self.integer((0, 1), "flag")
+        self.model.add(flag == literal)
+        return flag
+
     def values(self, x: Int) -> list[int]:
         """Values of a variable (its ends, for a range) or the constant itself."""
         return [x] if isinstance(x, int) else self._values[x.index]

@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TypeVar
 
+import attrs
 import numpy as np
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.constraints import FREE, Constraints, check_constraints_fit
+from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.dataflow import Dataflow, possible_dataflows
 from cpsat_pim.dims import Dim, Direction, Level, Tensor
+from cpsat_pim.mapping import Mapping
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.workload import ConvWorkload
 from tables.nest import Ints
@@ -34,16 +36,23 @@ _T = TypeVar("_T")
 
 
 class Freedom:
-    """The choices that constraints leave to a layer's mapping on a machine."""
+    """The choices that constraints leave to a layer's mappings on a machine.
+
+    `aligned`: whether tensors may be row-aligned. If not, a loop of the row buffer is as good as one of the DRAM, so
+    one of the two levels has them all unless constraints tell them apart (`tells_loops_apart`). If it is the row buffer
+    (`_is_lowered`) that goes by the name of the DRAM until a mapping is complete.
+    """
 
     def __init__(
         self,
         layer: ConvWorkload,
         arch: PIMArchitecture,
         constraints: Constraints = FREE,
+        aligned: bool = True,
         budget: Budget = NO_LIMIT,
     ) -> None:
         self.layer, self.arch, self.constraints, self.budget = layer, arch, constraints, budget
+        self._merge_outer_loops(aligned)
         shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
         self.array = Array(shape.h, shape.w, unit.num_macs, unit.lane_dims, arch.pe_array.exclusive_spatial)
         self.split = cache(self._split)
@@ -51,10 +60,6 @@ class Freedom:
         is_free = constraints.dataflow is None and not any(n for row in over_array for n in row)
         #: The splits of PEs that are allowed; None where any that the array holds is.
         self._splits = None if is_free else self._allowed_splits()
-
-    def fits(self) -> bool:
-        """Whether the layer's bounds allow the factors that are fixed."""
-        return not check_constraints_fit(self.layer, self.constraints)
 
     # --- Factors, stored sets, layouts -------------------------------------------------------------------------------
 
@@ -113,10 +118,10 @@ class Freedom:
         return [f for f in possible_dataflows(split or (), in_pe) if f != self.constraints.dataflow] if split else []
 
     def _split(self, pes: Vector, in_pe: tuple[bool, ...]) -> Split | None:
-        """The split for these PEs and these tensors in them that leaves the fewest classes beside the wanted one; None
-        if no split allows it.
+        """A split of these PEs that allows the wanted class, with these tensors in them; None if none does.
 
-        Some split has no class but what all have: the array's directions matter only to RS and IS.
+        The one that leaves fewest other classes: two splits differ in no more than whether IS is one of the classes, or
+        in having all where they would have none.
         """
         if self._splits is None:
             return place_on_array(pes, self.array)
@@ -177,18 +182,47 @@ class Freedom:
         outside, inside = self.parted(level, loops, innermost)
         return (*next(self.orders(level, outside)), *next(self.orders(level, inside)))
 
-    # --- The row buffer's loops --------------------------------------------------------------------------------------
+    # --- The two outer levels ----------------------------------------------------------------------------------------
 
-    @property
-    def tells_loops_apart(self) -> bool:
-        """Whether it may matter if a loop is the row buffer's or the DRAM's where the row buffer stores nothing."""
-        is_decisive = self.constraints.dataflow not in (None, Dataflow.ROW)
-        return is_decisive or any(self.is_told_apart(d) for d in Dim if self.layer.bounds[d] > 1)
+    def _merge_outer_loops(self, aligned: bool) -> None:
+        """Choose the level of the outer loops."""
+        inner, outer = Level.ROW_BUFFER, Level.DRAM
+        in_dram = self._has_all_loops(outer, inner)
+        self._is_lowered = not aligned and not in_dram and self._has_all_loops(inner, outer)
+        self.tells_loops_apart = not (aligned or in_dram or self._is_lowered)
+        if self._is_lowered:
+            temporal, order = list(self.constraints.temporal), list(self.constraints.order)
+            temporal[outer], temporal[inner] = temporal[inner], (None,) * len(Dim)
+            order[outer], order[inner] = order[inner], ()
+            self.constraints = attrs.evolve(self.constraints, temporal=temporal, order=order)
+
+    def _has_all_loops(self, level: Level, other: Level) -> bool:
+        """Whether mappings without loops at the other level are among the best.
+
+        What is fixed there is 1, and what is not is free at this level, too, and so is the order. Merged into the
+        loops of this level, those of the other add no traffic (docs/model.md, section 8). Nor do they change a dataflow
+        class, which only the innermost loop decides (`flow`), if its dim's are merged inwards.
+        """
+        here, there = self.constraints.temporal[level], self.constraints.temporal[other]
+        dims = [d for d in Dim if self.layer.bounds[d] > 1]
+        is_empty = all(there[d] == 1 for d in dims)
+        is_ordered = sum(d in self.constraints.order[level] for d in dims) > 1
+        return is_empty or (
+            not is_ordered and all(there[d] == 1 or (there[d] is None and here[d] is None) for d in dims)
+        )
 
     def is_told_apart(self, d: Dim) -> bool:
-        """Whether it may matter for the loop of this dim by itself."""
+        """Whether it may matter for the loop of this dim by itself which of the two levels it is of."""
         fixed = (self.constraints.temporal[m][d] for m in (Level.ROW_BUFFER, Level.DRAM))
         return any(n is not None for n in fixed) or d in self.constraints.order[Level.DRAM]
+
+    def complete(self, mapping: Mapping) -> Mapping:
+        """The mapping with its outer loops where they belong."""
+        if not self._is_lowered:
+            return mapping
+        temporal, order = list(mapping.temporal), list(mapping.order)
+        temporal[2:], order[2:] = [temporal[3], (1,) * len(Dim)], [order[3], ()]
+        return attrs.evolve(mapping, temporal=temporal, order=order)
 
 
 def _allowed(fixed: _T | None, choices: Iterable[_T]) -> Iterator[_T]:

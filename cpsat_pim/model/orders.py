@@ -173,9 +173,10 @@ class Completions:
         return (*times, stream.activations) if self.sees_energy else times
 
     def _mapping(self, nest: Nest) -> Mapping:
-        return attrs.evolve(
+        mapping = attrs.evolve(
             self.draft, order=nest.order, layout=nest.layout, block_h=nest.block_h, block_w=nest.block_w
         )
+        return self.freedom.complete(mapping)
 
     # --- Orders ------------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ class Screen:
         freedom: Freedom | None = None,
     ) -> None:
         self.layer, self.arch, self.objective = layer, arch, objective
-        self.freedom = freedom or Freedom(layer, arch)
+        self.freedom = freedom or Freedom(layer, arch, aligned=row_buffer)
         self.machine = to_machine(arch)
         self.shape = to_shape(layer)
         self.vectors = self.freedom.vectors(spatial_vectors(self.shape, self.freedom.array))

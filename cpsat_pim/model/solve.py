@@ -17,7 +17,7 @@ from ortools.sat.python import cp_model
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.constraints import FREE, Constraints, check_constraints
+from cpsat_pim.constraints import FREE, Constraints, check_constraints, check_constraints_fit
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.mapping import Mapping
@@ -82,7 +82,6 @@ class _Search:
     ) -> None:
         self.layer, self.arch, self.objective, self.options, self.report = layer, arch, objective, options, report
         self.started = time.monotonic()
-        self.freedom = Freedom(layer, arch, options.constraints, options.budget)
         self.best: Answer | None = None
         self.counted: Counted = {}
         self.lessons = Lessons(lambda: self.is_over)
@@ -116,11 +115,14 @@ class _Search:
         """Search both parts of the space."""
         if self.options.start is not None:
             self._begin_with(self.options.start)
-        if not self.freedom.fits():
+        if check_constraints_fit(self.layer, self.options.constraints):
             return
         self.tables = build_tables(self.layer, self.arch)
         self.statistics["table_seconds"] = round(self.seconds, 3)
         parts = [part for part in (False, True) if self._has_part(part)]
+        self.freedom = {
+            part: Freedom(self.layer, self.arch, self.options.constraints, part, self.options.budget) for part in parts
+        }
         screens = {part: self._screen(part, self.objective) for part in parts}
         self.bounds = {part: screens[part].least for part in parts}
         for turn, part in enumerate((*parts, *parts)):
@@ -143,7 +145,7 @@ class _Search:
         self._keep(Answer(start, prediction, self.objective.value(figures.latency_cycles, figures.energy_fj)))
 
     def _screen(self, part: bool, objective: Objective) -> Screen:
-        return Screen(self.layer, self.arch, objective, part, self.freedom)
+        return Screen(self.layer, self.arch, objective, part, self.freedom[part])
 
     def _any_mapping(self, part: bool, screen: Screen) -> None:
         """Out of time with nothing: the first mapping found below the lowest target that gives one soon."""
@@ -290,11 +292,14 @@ class _Search:
 
     def _consider(self, solution: Solution, good_enough: int) -> Completions:
         """Complete a draft exactly and keep it if it is the best so far."""
-        completions = Completions(self.freedom, self.objective, solution.draft, self.counted)
+        completions = self._completions(solution)
         answer = completions.best(self._while_time(completions.sorted_orders()), good_enough)
         if answer is not None:
             self._keep(answer)
         return completions
+
+    def _completions(self, solution: Solution) -> Completions:
+        return Completions(solution.program.screen.freedom, self.objective, solution.draft, self.counted)
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """The first order, and more until the time is up."""
@@ -317,8 +322,7 @@ class _Search:
         cuts = Cuts(solutions[0], completions, self.lessons)
         try:
             for solution in solutions[1:]:
-                other = Completions(self.freedom, self.objective, solution.draft, self.counted)
-                Cuts(solution, other, self.lessons).add_streams()
+                Cuts(solution, self._completions(solution), self.lessons).add_streams()
             answer = cuts.add()
         except OutOfTime:
             return

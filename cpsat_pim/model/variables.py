@@ -207,7 +207,7 @@ class Variables:
             within = self.class_divisors[t]
             per_level = {
                 consumer: b.product(
-                    [self._multiplier(t, consumer, m) for m in range(consumer + 1, 4)], f"X{consumer}_{t.name}", within
+                    [self.multiplier(t, consumer, m) for m in range(consumer + 1, 4)], f"X{consumer}_{t.name}", within
                 )
                 for consumer in range(3)
             }
@@ -264,15 +264,12 @@ class Variables:
             if not self.freedom.is_told_apart(d):
                 self.b.clause([self.b.negated(loops[d]), *stays, *twice])
 
-    def _multiplier(self, t: Tensor, consumer: int, level: int) -> Int:
-        """t's irrelevant loops at a level, or 1 if they are free for a consumer below: innermost, with nothing
-        relevant between.
-        """
+    def multiplier(self, t: Tensor, consumer: int, level: int) -> Int:
+        """t's irrelevant loops at a level, or 1 if they are free for a consumer below."""
         loops = self.class_temporal[level][t]
         if _is_one(loops):
             return 1
-        between = [self.b.negated(self.has_relevant[m, t]) for m in range(consumer + 1, level)]
-        is_free = self.b.both([self.innermost[level][t], *between], f"free_{level}_{consumer}_{t.name}")
+        is_free = self.is_free(t, consumer, level)
         name = f"x_{level}_{consumer}_{t.name}"
         if not any(self._held_outside(level, d, t) for d in CLASSES[t]):
             return self._unless(is_free, loops, name)
@@ -282,6 +279,11 @@ class Variables:
             is_free_too = self.b.both([is_free, self.b.negated(held)], f"{name}_{d.name}_free")
             parts.append(self._unless(is_free_too, self.temporal[level][d], f"{name}_{d.name}"))
         return self.b.product(parts, name, self.class_divisors[t])
+
+    def is_free(self, t: Tensor, consumer: int, level: int) -> Lit:
+        """Whether t's irrelevant loops at a level are innermost, with nothing relevant between them and a consumer."""
+        between = [self.b.negated(self.has_relevant[m, t]) for m in range(consumer + 1, level)]
+        return self.b.both([self.innermost[level][t], *between], f"free_{level}_{consumer}_{t.name}")
 
     def _held_outside(self, level: int, d: Dim, t: Tensor) -> list[Lit]:
         """Loops that have to lie inside that of d, and are relevant to t."""
