@@ -4,10 +4,8 @@ import argparse
 import math
 import sys
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli import solving
 from cpsat_pim.cli.arguments import add_command, add_model_options, checked, seconds, seed
 from cpsat_pim.cli.models import read_given_network
 from cpsat_pim.cli.output import (
@@ -22,6 +20,7 @@ from cpsat_pim.cli.output import (
     write_files,
 )
 from cpsat_pim.cli.reports import check_page, page_writer
+from cpsat_pim.cli.solving import check_layers_fit, given_arch, report_disagreement
 
 if TYPE_CHECKING:
     from cpsat_pim.pareto import NetworkFronts
@@ -58,17 +57,19 @@ def add_commands(commands: Any) -> None:
 def find_fronts(arguments: argparse.Namespace) -> int:
     """`pareto`: check all that was given, find, report, and say how it went."""
     from cpsat_pim.pareto import network_fronts
+    from cpsat_pim.run import check_searched
     from cpsat_pim.verify import Disagreement
 
-    network, arch, step = _read_layers(arguments), solving._read_arch(arguments.arch), _read_step(arguments)
-    solving._check_layers_fit(network, arch)
+    network, arch, step = _read_layers(arguments), given_arch(arguments.arch), _read_step(arguments)
+    given(lambda: check_searched(arch))
+    check_layers_fit(network, arch)
     check_outputs(arguments.json, arguments.mapping)
     check_page(arguments.html)
     times = {"time_limit": arguments.time_limit, "total_time": arguments.total_time}
     try:
         fronts = network_fronts(network, arch, step=step, seed=arguments.seed, **times)
     except Disagreement as disagreement:
-        return solving._report_disagreement(disagreement)
+        return report_disagreement(disagreement)
     _write_fronts(fronts, arguments)
     return _verdict(network, fronts)
 
@@ -80,7 +81,7 @@ def _read_layers(arguments: argparse.Namespace) -> "Network":
     """The layers of a network, or the one of a shape."""
     from cpsat_pim.workload.network import Network, NetworkNode, parse_shape
 
-    if "=" in arguments.network and not Path(arguments.network).exists():
+    if "=" in arguments.network and not arguments.network.endswith((".yaml", ".yml")):
         workload = given(lambda: parse_shape(arguments.network))
         network = Network(name=arguments.network, layers=(NetworkNode(name=workload.name, workload=workload),))
     else:
