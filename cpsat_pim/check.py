@@ -30,7 +30,8 @@ def check_mapping(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) 
 
 def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
     """One line per reason why no mapping of the layer can exist on the machine or be counted; none if none is known."""
-    return [*_forced_tiles_fit(layer, arch), *_layer_fits_dram(layer, arch), *_energy_is_countable(layer, arch)]
+    rules = (_columns_hold_elements, _forced_tiles_fit, _layer_fits_dram, _energy_is_countable)
+    return [line for rule in rules for line in rule(layer, arch)]
 
 
 def box_elems(layer: ConvWorkload, extents: tuple[int, ...], tensor: Tensor) -> int:
@@ -432,6 +433,13 @@ def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[st
                 f"{arch.hierarchy[level].name}: one element of each tensor that it must store takes "
                 f"{_sum_text(sizes)}, {_capacity_text(arch, level)}"
             )
+
+
+def _columns_hold_elements(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+    """An element is never spread over columns."""
+    widest, column = max(layer.width_bytes), arch.dram_timings.column_bytes
+    if widest > column:
+        yield f"DramTimings.co_w: a column of {column} B is narrower than an element of {widest} B"
 
 
 def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:

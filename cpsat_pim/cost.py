@@ -10,7 +10,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.units import to_fj, to_fraction
 from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, Machine, Rate, exact_cost
-from tables.nest import Nest
+from tables.nest import EVEN, Nest
 from tables.shapes import LayerShape
 from tables.stream import Dram
 
@@ -79,13 +79,7 @@ def to_prediction(cost: Cost) -> Prediction:
 
 
 def to_nest(layer: ConvWorkload, mapping: Mapping, spatial_reduction: bool = True) -> Nest:
-    """The mapping as `tables` reads it.
-
-    Raises:
-        ValueError: it is uneven, which tables do not know.
-    """
-    if mapping.is_uneven:
-        raise ValueError("a mapping with uneven residency can be simulated, but not predicted")
+    """The mapping as `tables` reads it."""
     return Nest(
         temporal=mapping.temporal,
         spatial=mapping.spatial,
@@ -98,6 +92,7 @@ def to_nest(layer: ConvWorkload, mapping: Mapping, spatial_reduction: bool = Tru
         dilation=layer.dilation,
         width_bytes=layer.width_bytes,
         spatial_reduction=spatial_reduction,
+        outside=(*mapping.outside, *EVEN[Level.ROW_BUFFER :]),
     )
 
 

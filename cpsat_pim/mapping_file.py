@@ -196,7 +196,7 @@ class MappingFile:
     layers: tuple[MappingEntry, ...]
 
 
-_SHAPE = Record(
+SHAPE = Record(
     fields=fields_of(ConvWorkload, (name for name in fields_dict(ConvWorkload) if name != "name")),
     build=ConvWorkload,
     doc="Bounds, stride, dilation and bytes per element; what is absent is 1.",
@@ -204,7 +204,7 @@ _SHAPE = Record(
 _ENTRY = Record(
     fields={
         "name": Field(kind=Value(text), required=True),
-        "shape": Field(kind=_SHAPE),
+        "shape": Field(kind=SHAPE),
         "mapping": Field(kind=MAPPING, required=True),
     },
 )

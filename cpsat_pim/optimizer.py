@@ -19,12 +19,13 @@ from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.dims import Level, Tensor
+from cpsat_pim.interrupts import interrupt_stops
 from cpsat_pim.mapping import Mapping, Stored
 from cpsat_pim.model import Options
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import Objective, SolvedLayer, Status
-from cpsat_pim.run import interrupt_stops, solve_and_verify
-from cpsat_pim.validate import as_tuple
+from cpsat_pim.run import solve_and_verify
+from cpsat_pim.validate import as_tuple, is_a, seconds, seed_number
 from cpsat_pim.workload import ConvWorkload
 
 #: Stored sets of the PEs and of the global buffer.
@@ -59,12 +60,15 @@ class PIMOptimizer:
     """Maps layers onto a machine (listing 6).
 
     `time_limit`: seconds a layer, also when they share a bypass choice. `verbose` prints a line a layer.
+
+    Raises:
+        ValueError: a field is of the wrong type or out of range.
     """
 
-    arch: PIMArchitecture = field(factory=PIMArchitecture)
+    arch: PIMArchitecture = field(factory=PIMArchitecture, validator=is_a(PIMArchitecture))
     verbose: bool = False
-    time_limit: float = 300.0
-    seed: int = 0
+    time_limit: float = field(default=300.0, validator=seconds)
+    seed: int = field(default=0, validator=seed_number)
 
     def optimize(
         self,
@@ -81,7 +85,7 @@ class PIMOptimizer:
         `enable_row_activation` a row activation takes neither time nor energy. Ctrl-C ends with the best found so far.
 
         Raises:
-            ValueError: no workloads, an unknown objective or weights out of range.
+            ValueError: no workloads, an unknown objective, weights out of range, or a machine with uneven residency.
             Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         """
         if not workloads:
@@ -163,9 +167,9 @@ class _Solver:
         """Every workload on the free machine; equal ones are solved once."""
         answers: dict[str, SolvedLayer] = {}
         for layer in self.workloads:
-            if shape_key(layer) not in answers:
-                answers[shape_key(layer)] = self.solve(layer, self.arch, time_limit)
-        return [attrs.evolve(answers[shape_key(layer)], workload=layer) for layer in self.workloads]
+            if layer.shape_key not in answers:
+                answers[layer.shape_key] = self.solve(layer, self.arch, time_limit)
+        return [attrs.evolve(answers[layer.shape_key], workload=layer) for layer in self.workloads]
 
     def _result(
         self,
@@ -189,11 +193,6 @@ class _Solver:
 def _unanswered(solved: SolvedLayer, status: Status) -> SolvedLayer:
     """The layer without its answer: it has one, but not under a choice that suits all."""
     return attrs.evolve(solved, status=status, mapping=None, prediction=None, simulated=None, bound=None)
-
-
-def shape_key(layer: ConvWorkload) -> str:
-    """What equal layers share."""
-    return repr(layer.shape)
 
 
 def _status(solved: Sequence[SolvedLayer]) -> Status:
@@ -265,7 +264,7 @@ class _SharedSearch:
 
     def _least(self, choice: Bypass, arch: PIMArchitecture, free: SolvedLayer) -> int | None:
         """The larger of the screen's bound under the choice and the bound without it; None if there is no mapping."""
-        key = (choice, shape_key(free.workload))
+        key = (choice, free.workload.shape_key)
         if key not in self.least:
             screened = _screened(free.workload, arch, self.solver.objective)
             unbound = free.status is Status.INFEASIBLE or screened is None
@@ -292,7 +291,7 @@ class _SharedSearch:
         if free.status is Status.OPTIMAL and free.mapping and bypass_of(free.mapping) == choice:
             return attrs.evolve(free, arch=arch)
         for answer in answers:
-            if answer.workload.shape == free.workload.shape:
+            if answer.workload.shape_key == free.workload.shape_key:
                 return attrs.evolve(answer, workload=free.workload)
         share = (self.deadline - time.monotonic()) / left
         return self.solver.solve(free.workload, arch, min(self.solver.time_limit, max(share, 1.0)))

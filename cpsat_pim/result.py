@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import Figures, Prediction
-from cpsat_pim.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.dims import LAYOUT_ORDERS, RELEVANT, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload import ConvWorkload
@@ -198,10 +198,11 @@ class SolvedLayer:
         return self.predicted.to_dict()
 
     @property
-    def tile_info(self) -> dict[str, dict[str, int]]:
-        """Tile extents per level and dim (listing 5)."""
+    def tile_info(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Tile extents per level, tensor that it stores, and dim relevant to the tensor (listing 5)."""
         mapping = self._answer(self.mapping)
-        return {m.name: {d.name: mapping.extents(m)[d] for d in Dim} for m in Level}
+        held = {m: [t for t in Tensor if m is Level.DRAM or mapping.stored[m][t]] for m in Level}
+        return {m.name: {t.name: {d.name: mapping.tile(m, t)[d] for d in RELEVANT[t]} for t in held[m]} for m in Level}
 
     def _repr_html_(self) -> str:
         """For notebooks: the figures and the loop nest."""

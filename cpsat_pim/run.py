@@ -7,17 +7,17 @@ leave Ctrl-C to the parent, which turns it into the stop: they end their solves 
 
 import multiprocessing
 import queue
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
-from typing import Any, Protocol
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
 import attrs
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, interrupts_held_back
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
@@ -31,18 +31,29 @@ Report = Callable[[Progress], None]
 _POLL_SECONDS = 0.1
 
 
-class Stop(Protocol):
-    """A `threading.Event` or one of `multiprocessing`."""
+class WorkersDied(Exception):
+    """A worker process was killed, and with it all that was not solved yet; `solved` is what was."""
 
-    def is_set(self) -> bool:
-        """Whether to stop."""
-
-    def set(self) -> None:
-        """Ask to stop."""
+    def __init__(self, solved: SolvedNetwork, lost: list[str]) -> None:
+        super().__init__(f"a worker process was killed: no answer for {', '.join(lost)}")
+        self.solved = solved
 
 
 def ignore_progress(progress: Progress) -> None:
     """Report nothing."""
+
+
+def check_searched(arch: PIMArchitecture) -> None:
+    """The solver searches even tiles only; where others are allowed, its optimum is not the machine's.
+
+    Raises:
+        ValueError: the machine has uneven residency.
+    """
+    if arch.uneven_residency:
+        raise ValueError(
+            f"{arch.name}: uneven_residency: must be false for solving; only even tiles are searched, "
+            "and the best of these need not be the machine's optimum"
+        )
 
 
 def solve_and_verify(
@@ -55,8 +66,10 @@ def solve_and_verify(
     """The solved layer with its mapping checked, recosted and simulated, and what was known while solving.
 
     Raises:
+        ValueError: the machine has uneven residency.
         Disagreement: the mapping is illegal, or some exact figure was predicted wrongly.
     """
+    check_searched(arch)
     known: list[Known] = []
 
     def hear(progress: Progress) -> None:
@@ -89,8 +102,9 @@ def solve_network(
     `stop`, or Ctrl-C, ends the solves that are running with the best they have; layers not begun are then absent.
 
     Raises:
-        ValueError: no layer has one of the names, or `jobs` is not positive.
+        ValueError: no layer has one of the names, `jobs` is not positive, or the machine has uneven residency.
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
+        WorkersDied: a worker process was killed.
     """
     if jobs < 1:
         raise ValueError(f"jobs: must be at least 1 (got {jobs})")
@@ -100,15 +114,19 @@ def solve_network(
     tasks = [attrs.evolve(task, start=first.get(task.key)) for task in _tasks(nodes, arch, objective, time_limit, seed)]
     stop = stop or threading.Event()
     run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers
-    solved = run(tasks, min(jobs, len(tasks)), report, stop)
-    return SolvedNetwork(
+    answers = run(tasks, min(jobs, len(tasks)), report, stop)
+    lost = [node.name for node in nodes if answers.get(node.workload.shape_key, ...) is None]
+    solved = SolvedNetwork(
         network=network.name,
         arch=arch,
         objective=objective,
-        layers=tuple(_as_layer(node, solved[_key(node)]) for node in nodes if _key(node) in solved),
+        layers=tuple(_as_layer(node, answer) for node in nodes if (answer := answers.get(node.workload.shape_key))),
         seconds=time.monotonic() - started,
-        interrupted=stop.is_set(),
+        interrupted=stop.is_set() or bool(lost),
     )
+    if lost:
+        raise WorkersDied(solved, lost)
+    return solved
 
 
 # --- Layers to tasks -------------------------------------------------------------------------------------------------
@@ -132,14 +150,15 @@ class _Task:
         return solve_and_verify(self.layer, self.arch, self.objective, options, report)
 
 
-Solved = dict[str, SolvedLayer]
+#: Answers by the keys of tasks, None where the worker was killed; tasks not begun are absent.
+Answers = dict[str, SolvedLayer | None]
 
 
 def _tasks(
     nodes: Sequence[NetworkNode], arch: PIMArchitecture, objective: Objective, time_limit: float, seed: int
 ) -> list[_Task]:
     """One task for all layers that are equal but for the name, the longest first."""
-    first = {_key(node): node.workload for node in reversed(nodes)}
+    first = {node.workload.shape_key: node.workload for node in reversed(nodes)}
     tasks = [
         _Task(key=key, layer=layer, arch=arch, objective=objective, time_limit=time_limit, seed=seed)
         for key, layer in reversed(first.items())
@@ -149,11 +168,7 @@ def _tasks(
 
 def _starts_by_key(nodes: Sequence[NetworkNode], starts: dict[str, Mapping]) -> dict[str, Mapping]:
     """What equal layers start from: the mapping of the first that has one."""
-    return {_key(node): starts[node.name] for node in reversed(nodes) if node.name in starts}
-
-
-def _key(node: NetworkNode) -> str:
-    return repr(node.workload.shape)
+    return {node.workload.shape_key: starts[node.name] for node in reversed(nodes) if node.name in starts}
 
 
 def _as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:
@@ -165,33 +180,15 @@ def _as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:
 # --- In this process -------------------------------------------------------------------------------------------------
 
 
-def _run_here(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Solved:
+def _run_here(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
     """One task after another."""
-    solved: Solved = {}
+    solved: Answers = {}
     with interrupt_stops(stop):
         for task in tasks:
             if stop.is_set():
                 break
             solved[task.key] = task.run(stop, report)
     return solved
-
-
-@contextmanager
-def interrupt_stops(stop: Stop) -> Iterator[None]:
-    """Turn the first Ctrl-C into a stop; the second is the usual KeyboardInterrupt. In the main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def on_interrupt(number: int, frame: Any) -> None:
-        stop.set()
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 # --- In workers ------------------------------------------------------------------------------------------------------
@@ -205,7 +202,7 @@ class _Worker:
 
 
 def _start_worker(stop: Any, progress: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent sends the stop
+    ignore_interrupts()
     progress.cancel_join_thread()  # a worker that ends must not wait for a parent that has stopped listening
     _Worker.stop, _Worker.progress = stop, progress
 
@@ -215,7 +212,7 @@ def _work(task: _Task) -> SolvedLayer | None:
     return None if _Worker.stop.is_set() else task.run(_Worker.stop, _Worker.progress.put)
 
 
-def _run_in_workers(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Solved:
+def _run_in_workers(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
     """All tasks at once, `jobs` processes taking one after another."""
     context = multiprocessing.get_context("spawn")
     workers_stop, progress = context.Event(), context.Queue()
@@ -223,14 +220,20 @@ def _run_in_workers(tasks: list[_Task], jobs: int, report: Report, stop: threadi
         interrupt_stops(stop),
         ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(workers_stop, progress)) as pool,
     ):
-        futures = {pool.submit(_work, task): task.key for task in tasks}
+        futures: dict[Future[SolvedLayer | None], str] = {}
         try:
+            with interrupts_held_back():
+                futures |= {pool.submit(_work, task): task.key for task in tasks}
             _await(futures, progress, report, stop, workers_stop)
+        except BrokenProcessPool:
+            pass  # what was answered before is kept
         except BaseException:
             workers_stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    return {key: solved for future, key in futures.items() if (solved := future.result()) is not None}
+    killed = {key: None for future, key in futures.items() if future.exception()}
+    done = {key: future.result() for future, key in futures.items() if key not in killed}
+    return killed | {key: solved for key, solved in done.items() if solved}
 
 
 def _await(

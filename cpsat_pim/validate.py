@@ -85,6 +85,17 @@ three_booleans = Rule(
     _are_booleans,
     {"type": "array", "items": {"type": "boolean"}, "minItems": 3, "maxItems": 3},
 )
+#: As on the command line.
+seconds = Rule(
+    "must be a positive number of at most 1e7",
+    lambda v: _is_real(v) and 0 < v <= 1e7,
+    {"type": "number", "exclusiveMinimum": 0, "maximum": 1e7},
+)
+seed_number = Rule(
+    "must be an integer from 0 to 2147483647",
+    lambda v: is_integer(v) and 0 <= v < 2**31,
+    {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
+)
 text = Rule("must be text", lambda v: isinstance(v, str) and bool(v), {"type": "string", "minLength": 1})
 boolean = Rule("must be true or false", lambda v: isinstance(v, bool), {"type": "boolean"})
 

@@ -1,5 +1,6 @@
 """The shell over `tracesim`: a mapped layer is simulated; its prediction is right or a `Disagreement` says why not."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,18 +171,36 @@ def _device(arch: PIMArchitecture) -> tracesim.Device:
 # --- Reproducers -----------------------------------------------------------------------------------------------------
 
 
-def write_reproducer(disagreement: Disagreement, directory: str | Path) -> Path:
-    """Write a disagreement to a JSON file in a directory, made if need be; `python -m cpsat_pim simulate` reads it."""
-    simulated = disagreement.simulated
-    data = {
+def reproducer(
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    mapping: Mapping | None,
+    differences: Sequence[str],
+    predicted: Figures | None,
+    simulated: Figures | None,
+) -> dict[str, Any]:
+    """All that shows a disagreement, as plain data."""
+    return {
         "version": VERSION,
-        "layer": {"name": disagreement.layer.name, **disagreement.layer.shape},
-        "architecture": disagreement.arch.to_dict(),
-        "mapping": disagreement.mapping.to_dict(),
-        "differences": disagreement.differences,
-        "predicted": disagreement.predicted.to_dict(),
+        "layer": {"name": layer.name, **layer.shape},
+        "architecture": arch.to_dict(),
+        "mapping": mapping.to_dict() if mapping else None,
+        "differences": [*differences],
+        "predicted": predicted.to_dict() if predicted else None,
         "simulated": simulated.to_dict() if simulated else None,
     }
+
+
+def write_reproducer(disagreement: Disagreement, directory: str | Path) -> Path:
+    """Write a disagreement to a JSON file in a directory, made if need be; `python -m cpsat_pim simulate` reads it."""
+    data = reproducer(
+        disagreement.layer,
+        disagreement.arch,
+        disagreement.mapping,
+        disagreement.differences,
+        disagreement.predicted,
+        disagreement.simulated,
+    )
     path = Path(directory) / f"disagreement-{file_stem(disagreement.layer.name)}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(data, path)

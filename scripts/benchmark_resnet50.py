@@ -43,7 +43,7 @@ def print_section(kind: str, solved: SolvedNetwork, seconds: float) -> None:
     print(f"\n{solved.network}, {kind}: {seconds:.1f} s")
     print(f"{'layer':24}{'status':>10}{'gap %':>10}{'predicted':>12}{'simulated':>12}{'off %':>8}{'exact':>7}{'s':>7}")
     errors = []
-    unique = list({str(n.solved.workload.shape): n for n in solved.layers}.values())
+    unique = list({n.solved.workload.shape_key: n for n in solved.layers}.values())
     for node in unique:
         error = print_layer(node)
         if error is not None:

@@ -43,7 +43,7 @@ def main() -> None:
     arch = PIMArchitecture()
     machine = to_machine(arch)
     errors: dict[tuple[str, Tensor], list[float]] = defaultdict(list)
-    layers = {str(n.workload.shape): n.workload for n in read_network(args.network).layers}
+    layers = {n.workload.shape_key: n.workload for n in read_network(args.network).layers}
     draw = random.Random(0)
     for layer in layers.values():
         for tensor in Tensor:

@@ -28,10 +28,7 @@ def accesses(nest: Nest, multicast: bool, spatial_reduction: bool) -> Ints:
 
 def fetches(nest: Nest, t: int, consumer: int) -> int:
     """Tiles of t that the consumer takes in over the layer (steps, at the MACs)."""
-    relevant = math.prod(
-        nest.temporal[m][d] for m in range(consumer + 1, 4) for d in range(8) if d not in IRRELEVANT[t]
-    )
-    return relevant * nest.reuse(t, consumer)
+    return math.prod([nest.temporal[m][d] for m, d in nest.fetch_loops(t, consumer)])
 
 
 def _operand(nest: Nest, t: int, consumer: int, multicast: bool) -> tuple[int, int]:

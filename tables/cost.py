@@ -84,8 +84,8 @@ def cost_with(nest: Nest, machine: Machine, streams: Streams) -> Cost:
     cycles = [s.cycles for s in streams]
     dram_cycles = sum(cycles) if machine.is_bus_shared else max(cycles)
     terms = latency_terms(nest, machine, counts, streams)
-    steps = math.prod(math.prod(factors) for factors in nest.temporal)
-    return Cost(counts, streams, steps, dram_cycles, energy, max(terms.values()) + machine.pipeline_latency, terms)
+    latency = max(terms.values()) + machine.pipeline_latency
+    return Cost(counts, streams, nest.steps(), dram_cycles, energy, latency, terms)
 
 
 def cycles_for(count_bytes: int, rate: Rate) -> int:
@@ -137,8 +137,7 @@ def _waits(nest: Nest, machine: Machine, outputs: StreamCounts) -> int:
 
 def _residence(nest: Nest, t: int) -> int:
     """Steps for which a tile from DRAM is in use."""
-    steps = math.prod(math.prod(factors) for factors in nest.temporal)
-    return steps // fetches(nest, t, nest.consumers(t)[0])
+    return nest.steps() // fetches(nest, t, nest.consumers(t)[0])
 
 
 def transfers(nest: Nest, machine: Machine, counts: Ints) -> dict[str, int]:
@@ -235,7 +234,7 @@ def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
 
 def _compute_cycles(nest: Nest, machine: Machine) -> int:
     """Cycles of all array steps."""
-    return _step_cycles(nest, machine) * math.prod(math.prod(nest.temporal[m]) for m in range(1, 4))
+    return _step_cycles(nest, machine) * (nest.steps() // nest.array_step())
 
 
 def tempo_of(nest: Nest, machine: Machine) -> Tempo:
@@ -246,7 +245,7 @@ def tempo_of(nest: Nest, machine: Machine) -> Tempo:
 
 def _step_cycles(nest: Nest, machine: Machine) -> int:
     """Cycles of an array step: its PE loops, or the operands streamed past the PEs from an inner level."""
-    longest = math.prod(nest.temporal[PE])
+    steps = longest = nest.array_step()
     for t in (I, W, O):
         parent = nest.consumers(t)[-2] if len(nest.consumers(t)) > 1 else DRAM
         if nest.stored[PE][t] or parent == DRAM:
@@ -255,7 +254,7 @@ def _step_cycles(nest: Nest, machine: Machine) -> int:
         used = math.prod(nest.array(d) * nest.lanes(d) for d in range(8))
         if not (machine.spatial_reduction if t == O else machine.multicast):
             step = used
-        per_array_step = step * math.prod(nest.temporal[PE]) * nest.width(t, parent)
+        per_array_step = step * steps * nest.width(t, parent)
         ways = (READ, WRITE) if t == O else (READ,)
         longest = max(longest, sum(cycles_for(per_array_step, machine.bandwidth[parent][way]) for way in ways))
     return longest

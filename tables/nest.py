@@ -1,9 +1,10 @@
-"""The mapping as plain arrays, and what follows from it: extents, consumers, reuse, axis sets.
+"""The mapping as plain arrays, and what follows from it: extents, tiles, consumers, reuse, axis sets.
 
 Dims are R S P Q C K N G = 0..7, tensors I W O = 0..2, levels PE, global buffer, row buffer, DRAM = 0..3; the MACs,
 which hold nothing, are consumer -1.
 """
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ AXES = (
 )
 #: I's filter dim beside each output dim.
 FILTER_OF = {P: R, Q: S}
+#: Every tile covers all loops of its level.
+EVEN = ((0, 0, 0),) * 4
 
 
 class Nest(NamedTuple):
@@ -32,7 +35,9 @@ class Nest(NamedTuple):
 
     temporal int[4][8] and spatial int[3][8] (H, W, Internal) factors; order: per level the dims with a factor above 1,
     outermost first; stored bool[3][3]; layout index per tensor; block_h, block_w of a row-aligned I; strides and
-    dilations (width, height); width_bytes of I, W, O, partial sum; spatial_reduction as in `cost.Machine`.
+    dilations (width, height); width_bytes of I, W, O, partial sum; spatial_reduction as in `cost.Machine`; outside
+    int[4][3]: so many loops of order[m], outermost first, lie outside the tile of t at m (only ever some of the PEs'
+    and the global buffer's, and 0 where the level does not store t).
     """
 
     temporal: tuple[tuple[int, ...], ...]
@@ -46,6 +51,7 @@ class Nest(NamedTuple):
     dilation: tuple[int, int]
     width_bytes: tuple[int, int, int, int]
     spatial_reduction: bool = True
+    outside: tuple[tuple[int, ...], ...] = EVEN
 
     def array(self, d: int) -> int:
         """PEs along a dim."""
@@ -59,7 +65,9 @@ class Nest(NamedTuple):
         """e0, eA*T1, .. of a dim; level DRAM gives the bound (Eq. 22)."""
         e = self.temporal[0][d] * self.lanes(d)
         if level > PE:
-            e *= self.array(d) * math.prod(self.temporal[m][d] for m in range(1, level + 1))
+            e *= self.array(d)
+            for m in range(1, level + 1):
+                e *= self.temporal[m][d]
         return e
 
     def consumers(self, t: int) -> list[int]:
@@ -71,30 +79,50 @@ class Nest(NamedTuple):
         side = 0 if d == P else 1
         return self.stride[side], self.dilation[side]
 
-    def input_span(self, level: int, d: int) -> int:
-        """Extent of I's box along the axis of P or Q at a level (Eq. 2, 3 on tile extents)."""
-        stride, dilation = self.stride_dilation(d)
-        return span(self.extent(level, d), self.extent(level, FILTER_OF[d]), stride, dilation)
+    def tile(self, t: int, level: int, d: int) -> int:
+        """Extent of a dim in t's tile at a level: that of the level without the loop that its tile does not cover."""
+        e = self.extent(level, d)
+        return e // self.temporal[level][d] if d in self.order[level][: self.outside[level][t]] else e
+
+    def side(self, t: int, level: int, axis: int) -> int:
+        """Extent of t's tile at a level (one PE's at level 0) along an axis; along I's height and width its span."""
+        along = self.tile(t, level, axis)
+        if t != I or axis not in FILTER_OF:
+            return along
+        return span(along, self.tile(I, level, FILTER_OF[axis]), *self.stride_dilation(axis))
 
     def box(self, t: int, level: int) -> int:
         """Elements of t's tile at a level (one PE's at level 0)."""
-        return math.prod(
-            self.input_span(level, a) if t == I and a in FILTER_OF else self.extent(level, a) for a in AXES[t][0]
-        )
+        return math.prod([self.side(t, level, a) for a in AXES[t][0]])
+
+    def fetch_loops(self, t: int, consumer: int) -> list[tuple[int, int]]:
+        """Level and dim of the loops that make a consumer fetch t's tiles, innermost first.
+
+        They lie outside its tile and are not free. Free are irrelevant loops with no relevant loop inside them (outside
+        the tile), across levels; at the MACs, which hold nothing, none is.
+        """
+        own = () if consumer == MACS else self.order[consumer][: self.outside[consumer][t]]
+        outside = enumerate((own, *self.order[consumer + 1 :]), consumer)
+        loops = [(level, d) for level, dims in outside for d in reversed(dims)]
+        if consumer == MACS:
+            return loops
+        return list(itertools.dropwhile(lambda loop: loop[1] in IRRELEVANT[t], loops))
 
     def reuse(self, t: int, consumer: int) -> int:
-        """How often each tile of t is fetched into a consumer: the irrelevant loops outside it that are not free.
-
-        Free are those with no relevant loop inside them (above the consumer), across levels; at the MACs none is.
-        """
-        factor, free = 1, consumer != MACS
-        for level in range(consumer + 1, 4):
-            for d in reversed(self.order[level]):
-                if d not in IRRELEVANT[t]:
-                    free = False
-                elif not free:
-                    factor *= self.temporal[level][d]
+        """How often each tile of t is fetched into a consumer."""
+        factor = 1
+        for level, d in self.fetch_loops(t, consumer):
+            if d in IRRELEVANT[t]:
+                factor *= self.temporal[level][d]
         return factor
+
+    def steps(self) -> int:
+        """Iterations of all temporal loops (Eq. 34)."""
+        return math.prod(map(math.prod, self.temporal))
+
+    def array_step(self) -> int:
+        """Steps between which no tile in the PEs changes: iterations of the PE loops inside all of these tiles."""
+        return math.prod([self.temporal[PE][d] for d in self.order[PE][max(self.outside[PE]) :]])
 
     def spilled(self) -> bool:
         """Whether partial sums go to DRAM and come back."""
@@ -120,20 +148,19 @@ def span(outputs: int, filters: int, stride: int, dilation: int) -> int:
 def axis_set(nest: Nest, t: int, consumer: int, axis: int) -> Ints:
     """Sorted offsets along an axis of what one fetch into the consumer (one step at the MACs) brings in."""
     if consumer > PE:
-        is_spanned = t == I and axis in FILTER_OF
-        return np.arange(nest.input_span(consumer, axis) if is_spanned else nest.extent(consumer, axis))
+        return np.arange(nest.side(t, consumer, axis))
     if t == I and axis in FILTER_OF:
         filters = FILTER_OF[axis]
         stride, dilation = nest.stride_dilation(axis)
         pe_p, pe_r = nest.array(axis), nest.array(filters)
         e0_p, e0_r = nest.extent(PE, axis), nest.extent(PE, filters)
         if consumer == PE:
-            inside = np.arange(span(e0_p, e0_r, stride, dilation))
+            inside = np.arange(nest.side(I, PE, axis))
         else:
             inside = _sums(stride, nest.lanes(axis), dilation, nest.lanes(filters))
         return np.unique(np.add.outer(_sums(stride * e0_p, pe_p, dilation * e0_r, pe_r), inside))
     e0 = nest.extent(PE, axis)
-    inner = e0 if consumer == PE else nest.lanes(axis)
+    inner = nest.tile(t, PE, axis) if consumer == PE else nest.lanes(axis)
     return _sums(e0, nest.array(axis), 1, inner)
 
 

@@ -31,13 +31,17 @@ import numpy as np
 
 from tables.jit import njit
 from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, O, P, span
-from tables.stream import ACTIVATIONS, SEQUENTIAL, Dram, Tile, _cycles, _scan, period
-from tables.stream import COLUMNS as SCANNED_COLUMNS
+from tables.stream import Dram, last_run, period, recurrence
 
 #: Tiles of a pass up to which the best order is counted exactly.
 _MOST_ORDERED_TILES = 2048
 #: Columns of the kernel's result.
 CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES = range(10)
+#: What is measured of one scan: rows from its first to its last, rows opened, columns, by how much its runs outlast the
+#: shortest run, columns of the last run.
+REACH, ROWS, TOUCHED, EXTRA, FINAL = range(5)
+#: Repetitions of a scan's segments that are remembered.
+_MOST_REMEMBERED = 64
 
 
 class LayerShape(NamedTuple):
@@ -46,6 +50,14 @@ class LayerShape(NamedTuple):
     bounds: tuple[int, ...]
     stride: tuple[int, int]
     dilation: tuple[int, int]
+
+
+class Scan(NamedTuple):
+    """Byte segments int[n, 2] (first byte, bytes) in address order, so many `times`, each `stride` bytes further on."""
+
+    segments: Ints
+    times: int
+    stride: int
 
 
 class ShapeTable(NamedTuple):
@@ -158,17 +170,23 @@ def _axis_box(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints, axis:
     return _extent_of(dims, row, axis)
 
 
-def _axis_starts(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints, axis: int) -> Ints:
-    """First index of every tile along an axis."""
+def _tile_starts(shape: LayerShape, t: int, axes: tuple[int, ...], dims: tuple[int, ...], row: Ints,
+                 strides: Ints) -> list[Ints]:  # fmt: skip
+    """Per loop over tiles: how many bytes from the first tile each of them begins."""
 
     def starts(d: int, step: int) -> Ints:
         extent = _extent_of(dims, row, d)
-        return np.arange(shape.bounds[d] // extent) * extent * step
+        return np.arange(shape.bounds[d] // extent) * (extent * step)
 
-    if t == I and axis in FILTER_OF:
-        side = 0 if axis == 2 else 1
-        return np.add.outer(starts(axis, shape.stride[side]), starts(FILTER_OF[axis], shape.dilation[side])).ravel()
-    return starts(axis, 1)
+    found = []
+    for axis, stride in zip(axes, strides.tolist(), strict=True):
+        if t == I and axis in FILTER_OF:
+            side = 0 if axis == 2 else 1
+            found.append(starts(axis, shape.stride[side] * stride))
+            found.append(starts(FILTER_OF[axis], shape.dilation[side] * stride))
+        else:
+            found.append(starts(axis, stride))
+    return found
 
 
 def _tensor_sizes(shape: LayerShape, t: int, axes: tuple[int, ...]) -> list[int]:
@@ -182,46 +200,53 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
     sizes = _tensor_sizes(shape, t, axes)
     strides = np.array([math.prod(sizes[i + 1 :]) for i in range(5)], np.int64) * width
     rows = -(-math.prod(sizes) * width // dram.row_bytes)
-    seen = np.full((dram.row_bytes, 4), -1, np.int64)
+    seen = np.full((dram.row_bytes, 5), -1, np.int64)
     for i in range(len(extents)):
         box = np.array([_axis_box(shape, t, dims, extents[i], a) for a in axes], np.int64)
-        starts = [_axis_starts(shape, t, dims, extents[i], a) for a in axes]
+        starts = _tile_starts(shape, t, axes, dims, extents[i], strides)
+        pace = np.ones(5, np.int64)
         if strided:
             box = np.array([_extent_of(dims, extents[i], a) for a in axes], np.int64)
             pace = np.array([shape.stride[0 if a == P else 1] if a in FILTER_OF else 1 for a in axes])
-            segments = box_segments(box, strides * pace, width)
-        else:
-            segments = box_segments(box, strides, width)
-        seen[:, 0] = -1
-        a, b, c, d, e = starts
-        count_tile(segments, strides, a, b, c, d, e, rows, dram, seen, counts[i])
-        tile = Tile(SEQUENTIAL, segments, 0, box, box, box, False, width)
-        last = sum(int(s[-1]) * int(stride) for s, stride in zip(starts, strides, strict=True))
-        counts[i, FIRST_CYCLES] = _cycles(_scanned(0, tile, dram), dram)
+        scan = box_scan(box, strides * pace, width)
+        seen[:, REACH] = -1
+        begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        for bases, copies, shift in fold(starts, dram):
+            count_tile(scan, bases, copies, shift, dram, seen, begins, ends, counts[i])
+        match_rows(begins, ends, counts[i])
+        last = sum(int(s[-1]) for s in starts)
         is_only = all(s.size == 1 for s in starts)
-        later = least_scan_cycles(last, tile, counts[i, MATCHES] > 0, dram)
-        counts[i, LAST_CYCLES] = counts[i, FIRST_CYCLES] if is_only else later
+        first_cycles = _alone(seen[0], dram)
+        later = _later(seen[last % dram.row_bytes], counts[i, MATCHES] > 0, dram)
+        counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = first_cycles, first_cycles if is_only else later
 
 
-@njit
-def least_scan_cycles(base: int, tile: Tile, finds_open: bool, dram: Dram) -> int:
+def _alone(measured: Ints, dram: Dram) -> int:
+    """Cycles of a scan by itself."""
+    runs = int(measured[EXTRA]) + int(measured[ROWS]) * period(1, dram)
+    return runs - period(int(measured[FINAL]), dram) + last_run(int(measured[FINAL]), dram)
+
+
+def _later(measured: Ints, finds_open: bool, dram: Dram) -> int:
     """Cycles that a later scan at least adds to a stream: its columns, and the rows that it cannot find open."""
-    state = _scanned(base, tile, dram)
-    opened = state[ACTIVATIONS]
+    opened = int(measured[ROWS])
     if dram.is_open and dram.banks > 1:
         opened = 0
     elif dram.is_open and finds_open:
         opened -= 1
-    return int(dram.tCCD * state[SCANNED_COLUMNS] + opened * (dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP))
+    return dram.tCCD * int(measured[TOUCHED]) + opened * (dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP)
 
 
-@njit
-def _scanned(base: int, tile: Tile, dram: Dram) -> Ints:
-    """The bank state after one scan by itself."""
-    state, at = np.zeros(5, np.int64), np.zeros(5, np.int64)
-    at[0] = base
-    _scan(at, tile, dram, state, np.full(dram.banks, -1, np.int64))
-    return state
+def box_scan(box: Ints, strides: Ints, width: int) -> Scan:
+    """The scan of a box, axes outermost first, strides in bytes."""
+    looped = np.flatnonzero(box > 1)
+    outer = looped[0] if len(looped) else 0
+    inner = box.copy()
+    inner[outer] = 1
+    segments = box_segments(inner, strides, width)
+    if len(segments) == 1 and segments[0, 1] == strides[outer]:  # the outermost axis continues the inner ones
+        return Scan(np.array([[0, segments[0, 1] * box[outer]]]), 1, 0)
+    return Scan(segments, int(box[outer]), int(strides[outer]))
 
 
 @njit
@@ -248,30 +273,48 @@ def box_segments(box: Ints, strides: Ints, width: int) -> Ints:
 
 
 @njit
-def _measure(base: int, segments: Ints, dram: Dram, out: Ints) -> None:
-    """Rows that a scan from a base address opens, its columns, and by how much its runs outlast the shortest run.
+def _measure(base: int, scan: Scan, dram: Dram, out: Ints) -> None:
+    """Measure one scan from a base address. Modifies out, whose slots are REACH and those after it.
 
-    Modifies out. Segments ascend, so a column or row repeats only from one to the next.
+    Segments ascend, so a column or row repeats only from one to the next. A repetition of the segments that begins as
+    an earlier one did, whole rows on, costs what that one cost, and so do all that follow.
     """
     column_shift, per_row = _shift(dram.column_bytes), dram.row_bytes // dram.column_bytes
     row_shift, shortest = _shift(per_row), period(1, dram)
+    recurs, shift = recurrence(scan.stride, dram.row_bytes)
+    seen = np.zeros((min(recurs, _MOST_REMEMBERED), 6), np.int64)
     rows, columns, extra, run, row, last = 0, 0, 0, 0, -1, -1
-    for i in range(segments.shape[0]):
-        start, end = base + segments[i, 0], base + segments[i, 0] + segments[i, 1] - 1
-        column = start >> column_shift if column_shift >= 0 else start // dram.column_bytes
-        final = end >> column_shift if column_shift >= 0 else end // dram.column_bytes
-        column += column == last
-        while column <= final:
-            here = column >> row_shift if row_shift >= 0 else column // per_row
-            if here != row:
-                extra += period(run, dram) - shortest if run > 0 else 0
-                rows, row, run = rows + 1, here, 0
-            stop = min(final + 1, (here + 1) * per_row)
-            run += stop - column
-            columns += stop - column
-            column = stop
-        last = final
-    out[1], out[2], out[3] = rows, columns, extra + period(run, dram) - shortest
+    i = 0
+    while i < scan.times:
+        if 0 < i < scan.times - recurs and recurs <= _MOST_REMEMBERED:
+            then = seen[i % recurs]
+            again = (scan.times - i) // recurs
+            if i > recurs and run == then[3] and row == then[4] + shift and last == then[5] + shift * per_row:
+                rows, columns = rows + again * (rows - then[0]), columns + again * (columns - then[1])
+                extra += again * (extra - then[2])
+                row, last, i = row + again * shift, last + again * shift * per_row, i + again * recurs
+                if i == scan.times:
+                    break
+            then[:] = (rows, columns, extra, run, row, last)
+        for segment in range(scan.segments.shape[0]):
+            start = base + i * scan.stride + scan.segments[segment, 0]
+            end = start + scan.segments[segment, 1] - 1
+            column = start >> column_shift if column_shift >= 0 else start // dram.column_bytes
+            final = end >> column_shift if column_shift >= 0 else end // dram.column_bytes
+            column += column == last
+            while column <= final:
+                here = column >> row_shift if row_shift >= 0 else column // per_row
+                if here != row:
+                    extra += period(run, dram) - shortest if run > 0 else 0
+                    rows, row, run = rows + 1, here, 0
+                stop = min(final + 1, (here + 1) * per_row)
+                run += stop - column
+                columns += stop - column
+                column = stop
+            last = final
+        i += 1
+    out[REACH], out[ROWS], out[TOUCHED] = last // per_row, rows, columns
+    out[EXTRA], out[FINAL] = extra + period(run, dram) - shortest, run
 
 
 @njit
@@ -283,40 +326,66 @@ def _shift(size: int) -> int:
     return shift if 1 << shift == size else -1
 
 
+def fold(starts: list[Ints], dram: Dram) -> list[tuple[Ints, int, int]]:
+    """All base addresses of a tile as groups (bases int[n], copies, rows from one copy to the next).
+
+    `starts`: see `_tile_starts`. Along one loop the addresses recur after a whole number of rows, and with them all
+    that is counted: the loop of which that leaves least.
+    """
+    choices = [(*recurrence(int(s[1]), dram.row_bytes), i) for i, s in enumerate(starts) if len(s) > 1]
+    recurs, shift, loop = min(choices, key=lambda c: c[0] / len(starts[c[2]]), default=(1, 0, 0))
+    recurs = min(recurs, len(starts[loop]))
+    copies, left = divmod(len(starts[loop]), recurs)
+    groups = ((starts[loop][:left], copies + 1), (starts[loop][left:recurs], copies))
+    return [
+        (_sums([along if i == loop else s for i, s in enumerate(starts)]), times, shift)
+        for along, times in groups
+        if len(along)
+    ]
+
+
+def _sums(starts: list[Ints]) -> Ints:
+    """The sum of one start of each loop, in every way."""
+    bases = np.zeros(1, np.int64)
+    for along in starts:
+        bases = np.add.outer(bases, along).ravel()
+    return bases
+
+
 @njit
-def count_tile(segments: Ints, strides: Ints, starts_a: Ints, starts_b: Ints, starts_c: Ints, starts_d: Ints,
-               starts_e: Ints, rows_total: int, dram: Dram, seen: Ints, out: Ints) -> None:  # fmt: skip
-    """The first eight counts over all positions of a tile. Modifies out, and seen as scratch.
+def count_tile(scan: Scan, bases: Ints, copies: int, shift: int, dram: Dram, seen: Ints, begins: Ints,
+               ends: Ints, out: Ints) -> None:  # fmt: skip
+    """Add one group of a tile's positions (see `fold`) to its counts. Modifies begins, ends, out, and seen as scratch.
 
     Rows and columns of a scan depend on its base address modulo the row only, so each residue is measured once.
+    `begins`, `ends` int[rows]: the scans that begin and end in a row.
     """
-    reach = segments[-1, 0] + segments[-1, 1] - 1
-    begins, ends = np.zeros(rows_total, np.int64), np.zeros(rows_total, np.int64)
-    closed = columns = again = extra = most_rows = most_cycles = 0
     miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
-    for a in starts_a:
-        for b in starts_b:
-            for c in starts_c:
-                for d in starts_d:
-                    outer = a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]
-                    for e in starts_e:
-                        base = outer + e * strides[4]
-                        row = base // dram.row_bytes
-                        residue = base - row * dram.row_bytes
-                        if seen[residue, 0] < 0:
-                            _measure(residue, segments, dram, seen[residue])
-                            seen[residue, 0] = (residue + reach) // dram.row_bytes
-                            most_rows = max(most_rows, seen[residue, 1])
-                            most_cycles = max(most_cycles, dram.tCCD * seen[residue, 2] + miss * seen[residue, 1])
-                        rows = seen[residue, 1]
-                        closed += rows
-                        columns += seen[residue, 2]
-                        extra += seen[residue, 3]
-                        again += rows * (rows > 1)
-                        begins[row] += 1
-                        ends[row + seen[residue, 0]] += 1
-    out[CLOSED], out[COLUMNS], out[AGAIN], out[LONG] = closed, columns, again, extra
-    out[MOST_ROWS], out[MOST_CYCLES] = most_rows, most_cycles
+    first, last = np.zeros_like(begins), np.zeros_like(ends)
+    for base in bases:
+        row = base // dram.row_bytes
+        residue = base - row * dram.row_bytes
+        measured = seen[residue]
+        if measured[REACH] < 0:
+            _measure(residue, scan, dram, measured)
+            out[MOST_ROWS] = max(out[MOST_ROWS], measured[ROWS])
+            out[MOST_CYCLES] = max(out[MOST_CYCLES], dram.tCCD * measured[TOUCHED] + miss * measured[ROWS])
+        out[CLOSED] += copies * measured[ROWS]
+        out[COLUMNS] += copies * measured[TOUCHED]
+        out[LONG] += copies * measured[EXTRA]
+        out[AGAIN] += copies * measured[ROWS] * (measured[ROWS] > 1)
+        first[row] += 1
+        last[row + measured[REACH]] += 1
+    for row in range(len(begins)):
+        if first[row] + last[row] > 0:
+            for copy in range(copies):
+                begins[row + copy * shift] += first[row]
+                ends[row + copy * shift] += last[row]
+
+
+@njit
+def match_rows(begins: Ints, ends: Ints, out: Ints) -> None:
+    """How often a scan can begin in the row where another ended, and the rows touched. Modifies out."""
     out[MATCHES] = np.sum(np.minimum(begins, ends))
     out[MARKED] = np.sum(begins + ends > 0)
 

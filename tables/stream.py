@@ -4,19 +4,22 @@ A stream is a sequence of scans. A scan is a list of contiguous byte segments: t
 base address, except for a row-aligned I, whose windows cut the layout's blocks differently.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from tables.accesses import fetches
 from tables.jit import njit
-from tables.nest import AXES, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
+from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
 
 #: Slots of a bank state: columns, activations, cycles of closed runs, columns in the open run, last column of the scan.
 COLUMNS, ACTIVATIONS, CYCLES, RUN, LAST = range(5)
 #: How a tile's bytes are found: packed tensor, one block of a row-aligned tensor, a window over blocks.
 SEQUENTIAL, BLOCK, WINDOW = range(3)
+#: Slots of a snapshot of the walk, after columns and activations; from the last one on, the banks' open rows.
+_CYCLES, _RUN, _TAKEN, _BEFORE, _ROWS = 2, 3, 4, 5, 8
+#: Iterations of a loop that are remembered.
+_MOST_REMEMBERED = 64
 #: More cycles than any scan takes.
 _NEVER = 2**62
 
@@ -193,16 +196,56 @@ def _cycles(state: Ints, dram: Dram) -> int:
 
 
 @njit
-def _advance(index: Ints, at: Ints, loops: Ints, steps: Ints) -> bool:
-    """Next iteration of the loop nest; False after the last. Modifies index and at."""
+def _advance(index: Ints, at: Ints, loops: Ints, steps: Ints) -> int:
+    """Next iteration of the loop nest; the loop that moved on, -1 after the last. Modifies index and at."""
     for i in range(loops.shape[0] - 1, -1, -1):
         index[i] += 1
         at += steps[i]
         if index[i] < loops[i, 0]:
-            return True
+            return i
         at -= steps[i] * loops[i, 0]
         index[i] = 0
-    return False
+    return -1
+
+
+@njit
+def recurrence(step: int, unit: int) -> tuple[int, int]:
+    """After how many steps one is whole units further on (at least one step), and how many units."""
+    a, b = unit, step
+    while b:
+        a, b = b, a % b
+    return unit // a, step // a
+
+
+@njit
+def _loop_recurrence(step: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
+    """After how many iterations a loop is whole rows of the same banks further on, and how many; 0 where that differs
+    from place to place.
+    """
+    if not step.any():
+        return 1, 0
+    if tile.mode == WINDOW:
+        return 0, 0
+    if tile.mode == SEQUENTIAL:
+        per_row, rows = dram.row_bytes, 1
+    else:
+        per_row = max(1, dram.row_bytes // tile.block_bytes)
+        rows = max(1, -(-tile.block_bytes // dram.row_bytes))
+    period, units = recurrence(step[0] * rows, per_row * dram.banks)
+    return period, units * dram.banks
+
+
+@njit
+def _same_place(now: Ints, then: Ints, rows: int, scans: int) -> bool:
+    """Whether two snapshots differ only in what was counted and in how many rows on they are."""
+    if now[_RUN] != then[_RUN] or (now[_TAKEN] - then[_TAKEN]) % scans:
+        return False
+    if now[_CYCLES] - now[_BEFORE] != then[_CYCLES] - then[_BEFORE]:
+        return False
+    for bank in range(_ROWS, now.shape[0]):
+        if now[bank] != then[bank] + rows and not (now[bank] == -1 and then[bank] == -1):
+            return False
+    return True
 
 
 @njit
@@ -223,32 +266,57 @@ def walk_stream(
     loops int[m, 2]: factor, 1 if irrelevant, outermost first; steps int[m, 5]: what one iteration adds to the tile's
     position: N G C H W elements for a window, else byte address or block number in column 0. An output tile is read
     when it returns (with `always_reads` on its first visit too) and written when it is left.
+
+    An iteration that begins as an earlier one of the same loop began, but for whole rows of address, costs what that
+    one cost, and so do all that follow: they are counted at once.
     """
     state, rows = np.zeros(5, np.int64), np.full(dram.banks, -1, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
     left = np.zeros(5, np.int64)
+    seen = np.zeros((loops.shape[0], _MOST_REMEMBERED, _ROWS + dram.banks), np.int64)
     first_cycles, before_last, taken, before = 0, 0, 0, 0
     late, second, overlapped, quickest = 0, 0, 0, np.iinfo(np.int64).max
-    more = True
-    while more:
+    moved = 0
+    while moved >= 0:
         if not is_output or always_reads or _returns(index, loops):
             _scan(at, tile, dram, state, rows)
         if taken == 0:
             first_cycles = _cycles(state, dram)
         left[:] = at
-        more = _advance(index, at, loops, steps)
+        moved = _advance(index, at, loops, steps)
         before_last = _cycles(state, dram)
         if is_output:
             _scan(left, tile, dram, state, rows)
         taken += 1
         if taken % pace.scans == 0:
             now = _cycles(state, dram)
-            if pace.is_drawn or (more if is_output else taken > 1):
+            if pace.is_drawn or (moved >= 0 if is_output else taken > 1):
                 late += max(0, now - before - pace.cycles)
                 second = late if taken == 2 and pace.is_ahead else second
                 quickest = min(quickest, now - before)
                 overlapped += 1
             before = now
+        if moved < 0:
+            break
+        period, shift = _loop_recurrence(steps[moved], tile, dram)
+        if not 0 < period <= _MOST_REMEMBERED or loops[moved, 0] <= 2 * period:
+            continue
+        then = seen[moved, index[moved] % period]
+        here = np.empty(_ROWS + dram.banks, np.int64)
+        here[:_ROWS] = (state[COLUMNS], state[ACTIVATIONS], state[CYCLES], state[RUN], taken, before, late, overlapped)
+        here[_ROWS:] = rows
+        if index[moved] > period and _same_place(here, then, shift, pace.scans):
+            again = (loops[moved, 0] - 1 - index[moved]) // period
+            gained = again * (here - then)
+            state[COLUMNS] += gained[0]
+            state[ACTIVATIONS] += gained[1]
+            state[CYCLES] += gained[_CYCLES]
+            taken, before = taken + gained[_TAKEN], before + gained[_BEFORE]
+            late, overlapped = late + gained[6], overlapped + gained[7]
+            rows += again * shift * (rows >= 0)
+            index[moved] += again * period
+            at += again * period * steps[moved]
+        then[:] = here
     steady = overlapped * max(0, quickest - pace.cycles) if overlapped else 0
     total = _cycles(state, dram)
     return state[COLUMNS], state[ACTIVATIONS], total, first_cycles, total - before_last, late, steady, second
@@ -287,15 +355,10 @@ def _strides(sizes: list[int]) -> list[int]:
 def stream_loops(nest: Nest, t: int, consumer: int) -> list[tuple[int, int, int, int]]:
     """Loops that drive t's fetches into a consumer, outermost first: (dim, level, factor, extent of one iteration).
 
-    Free loops (`Nest.reuse`) are left out; one iteration of a level-m loop moves by the extent of what is inside it.
+    One iteration of a level-m loop moves by the extent of what is inside it.
     """
-    found: list[tuple[int, int, int, int]] = []
-    for level in range(consumer, 3):
-        for d in reversed(nest.order[level + 1]):
-            if found or consumer == MACS or d not in IRRELEVANT[t]:
-                inside = _extent_inside(nest, level + 1, d)
-                found.append((d, level + 1, nest.temporal[level + 1][d], inside))
-    return found[::-1]
+    loops = nest.fetch_loops(t, consumer)
+    return [(d, level, nest.temporal[level][d], _extent_inside(nest, level, d)) for level, d in reversed(loops)]
 
 
 def _extent_inside(nest: Nest, level: int, d: int) -> int:
@@ -309,8 +372,8 @@ def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
     """How fast the array asks for t's tiles."""
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
-        array_steps = math.prod(math.prod(nest.temporal[m]) for m in range(1, 4))
-        return Pace(math.prod(nest.temporal[PE]), tempo.array_cycles // array_steps, True)
+        steps = nest.array_step()
+        return Pace(steps, tempo.array_cycles // (nest.steps() // steps), True)
     if t == O and nest.spilled():
         return Pace(1, _NEVER, False)  # outputs that come back are waited for as a whole
     holder = consumer if tempo.is_double[consumer] else inner[0]
@@ -324,13 +387,11 @@ def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO) -> Str
     """Exact counts of t's DRAM stream under a mapping."""
     consumer = nest.consumers(t)[0]
     axes = AXES[t][nest.layout[t]]
-    width = nest.width(t, 3)
-    sizes = [nest.input_span(3, a) if t == I and a in FILTER_OF else nest.extent(3, a) for a in axes]
+    width = nest.width(t, DRAM)
+    sizes = [nest.side(t, DRAM, a) for a in axes]
     none = np.zeros(5, np.int64)
     if consumer == ROW_BUFFER:
-        box = [
-            nest.input_span(ROW_BUFFER, a) if t == I and a in FILTER_OF else nest.extent(ROW_BUFFER, a) for a in axes
-        ]
+        box = [nest.side(t, ROW_BUFFER, a) for a in axes]
         block = list(box)
         if t == I:
             block = [nest.block_h if a == Q else nest.block_w if a == P else b for a, b in zip(axes, box, strict=True)]

@@ -133,8 +133,10 @@ def documented_options(page: str, usual: set[str]) -> Iterator[tuple[tuple[str, 
 
 def test_options_are_those_of_the_program() -> None:
     """Each is there for each command that has it, with its choices and its default; and there is no other."""
-    rows = dict([*documented_options("cli.md", {"run", "map"}), *documented_options("sweep.md", {"sweep run"})])
-    text = "".join((ROOT / "docs" / page).read_text() for page in ("cli.md", "sweep.md"))
+    usual = {"cli.md": {"run", "map"}, "sweep.md": {"sweep run"}, "baselines.md": {"baselines", "bench quality"}}
+    usual["fuzz.md"] = {"fuzz"}
+    rows = dict(row for page, commands in usual.items() for row in documented_options(page, commands))
+    text = "".join((ROOT / "docs" / page).read_text() for page in usual)
     for command, parser in COMMANDS.items():
         for action in parser._actions[1:]:  # the first is --help
             names = [name for name in action.option_strings if (command, name) in rows]

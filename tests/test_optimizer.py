@@ -1,5 +1,8 @@
 """The programming interface of the seeds' listings 6-8, as a user would type them (with layers that take seconds)."""
 
+import re
+from typing import Any
+
 import attrs
 import pytest
 
@@ -188,3 +191,18 @@ def test_no_workloads_are_refused() -> None:
     """A sum over nothing is no answer."""
     with pytest.raises(ValueError, match="workloads: must be at least one"):
         PIMOptimizer(arch=PIMArchitecture()).optimize(workloads=[])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"time_limit": float("nan")}, "PIMOptimizer.time_limit: must be a positive number of at most 1e7 (got nan)"),
+        ({"time_limit": -1.0}, "PIMOptimizer.time_limit: must be a positive number of at most 1e7 (got -1.0)"),
+        ({"seed": -1}, "PIMOptimizer.seed: must be an integer from 0 to 2147483647 (got -1)"),
+        ({"arch": "default"}, "PIMOptimizer.arch: must be a PIMArchitecture (got 'default')"),
+    ],
+)
+def test_options_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
+    """A time that is no number would never be over."""
+    with pytest.raises(ValueError, match=re.escape(message)):
+        PIMOptimizer(**changes)

@@ -4,16 +4,20 @@ import itertools
 import os
 import signal
 import threading
+from multiprocessing.context import SpawnProcess
+from typing import Any
 
+import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.model import Progress
 from cpsat_pim.result import Objective, SolvedNetwork, Status
-from cpsat_pim.run import solve_network
+from cpsat_pim.run import WorkersDied, _run_in_workers, ignore_progress, solve_network
 from cpsat_pim.verify import Disagreement
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
+from tests.deaths import Task
 
 ENERGY = Objective.named("energy")
 ARCH = PIMArchitecture()
@@ -61,8 +65,14 @@ def test_what_was_known_while_solving_is_kept() -> None:
     assert pairs[-1] == (b.solved.objective_value, b.solved.bound)
 
 
+def test_machine_with_uneven_residency_is_refused() -> None:
+    """Its best mapping may have uneven tiles, which are not searched."""
+    with pytest.raises(ValueError, match="uneven_residency: must be false for solving"):
+        solve_network(SMALL, attrs.evolve(ARCH, uneven_residency=True), ENERGY)
+
+
 def test_workers_give_the_same_answers() -> None:
-    """Two processes, and progress from both."""
+    """Two processes; what progress comes from them is of these layers."""
     seen: list[Progress] = []
     solved = solve_network(SMALL, ARCH, ENERGY, jobs=2, report=seen.append)
     assert facts(solved) == facts(solve_network(SMALL, ARCH, ENERGY))
@@ -111,6 +121,39 @@ def test_interrupt_is_a_stop_and_afterwards_itself_again() -> None:
     solved = solve_network(SMALL, ARCH, ENERGY, stop=stop, report=interrupt_once)
     assert ([n.name for n in solved.layers], solved.interrupted) == (["b"], True)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_interrupt_while_workers_start_is_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C reaches them before they can decide to ignore it: they must not die of it, nor the run with them."""
+    start, workers = SpawnProcess.start, []
+
+    def interrupted_start(worker: SpawnProcess) -> None:
+        start(worker)
+        workers.append(worker.pid)
+        if len(workers) == 2:
+            for process in (*workers, os.getpid()):
+                os.kill(process, signal.SIGINT)
+
+    monkeypatch.setattr(SpawnProcess, "start", interrupted_start)
+    solved = solve_network(SMALL, ARCH, ENERGY, jobs=2)
+    assert (solved.layers, solved.interrupted) == ((), True)
+
+
+def test_answers_from_before_a_worker_s_death_are_kept() -> None:
+    """One worker, killed by its second task: the first one's answer is there, the others have none."""
+    tasks: list[Any] = [Task("a"), Task("b", is_deadly=True), Task("c")]
+    assert _run_in_workers(tasks, 1, ignore_progress, threading.Event()) == {"a": "a", "b": None, "c": None}
+
+
+def test_death_of_a_worker_is_told_with_what_was_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """b is lost; a and c, which are equal, are not."""
+    whole = {n.solved.workload.shape_key: n.solved for n in solve_network(SMALL, ARCH, ENERGY).layers}
+    lost = {key: None if solved.workload.name == "b" else solved for key, solved in whole.items()}
+    monkeypatch.setattr("cpsat_pim.run._run_in_workers", lambda *_: lost)
+    with pytest.raises(WorkersDied, match=r"a worker process was killed: no answer for b") as caught:
+        solve_network(SMALL, ARCH, ENERGY, jobs=2)
+    solved = caught.value.solved
+    assert ([n.name for n in solved.layers], solved.interrupted) == (["a", "c"], True)
 
 
 def test_disagreement_of_a_layer_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:

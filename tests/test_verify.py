@@ -51,12 +51,12 @@ def test_latency_includes_the_pipeline_latency_and_the_steps_do_not() -> None:
     assert after == attrs.evolve(before, latency_cycles=before.latency_cycles + 40)
 
 
-def test_uneven_mapping_is_simulated_and_not_predicted() -> None:
+def test_uneven_mapping_is_predicted_and_simulated() -> None:
     """I's tile in the PE covers nothing of C = 4, so each of the two K fetches its 4 elements again."""
     uneven = attrs.evolve(MAPPING, outside=((1, 0, 0), (0, 0, 0)))
-    assert simulate(LAYER, ARCH, uneven).accesses[Level.DRAM] == ((8, 0), (8, 0), (0, 2))
-    with pytest.raises(ValueError, match="can be simulated, but not predicted"):
-        predict(LAYER, ARCH, uneven)
+    arch = attrs.evolve(ARCH, uneven_residency=True)
+    figures = verify(LAYER, arch, uneven, predict(LAYER, arch, uneven))
+    assert figures.accesses[Level.DRAM] == ((8, 0), (8, 0), (0, 2))
 
 
 def test_wrong_figure_is_named_with_both_values() -> None:

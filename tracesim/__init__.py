@@ -14,6 +14,8 @@ The rules are those of `docs/model.md`; its section numbers are cited where a ru
     route     links between levels, and how long a move over one takes
     pipeline  when every transfer and every array step happens (section 6)
     simulator all of it in order
+    timeline  the same walk, with a log of what happens when
+    stream    the same scans, column by column and without a clock
 """
 
 from tracesim.records import Device, Nest, Placement, Trace

@@ -16,7 +16,7 @@ class DramTimings:
     (ini/HBM2_samsung_2M_16B_x64.ini) at 1 ns: tRAS 33, tRC 47, tRTPL 5, tCCDL 4.
 
     Raises:
-        ValueError: a figure is negative, or co_w is not a whole number of bytes.
+        ValueError: a figure is negative, co_w is not a whole number of bytes, or a new row takes no time.
     """
 
     RL: int = field(default=25, validator=not_negative, metadata=_CYCLES)
@@ -33,6 +33,15 @@ class DramTimings:
     def __attrs_post_init__(self) -> None:
         if self.co_w % 8:
             raise ValueError(f"DramTimings.co_w: must be a multiple of 8 bits (got {self.co_w})")
+        self._check_that_rows_cost_time()
+
+    def _check_that_rows_cost_time(self) -> None:
+        """A column of a new row takes no less than one more column of the open row: bounds rest on it."""
+        sums = {"tRCDRD + tRTP + tRP": self.activation_latency + self.tCCD_L}
+        sums["tRCDRD + RL + BL/2"] = self.tRCDRD + self.RL + self.burst_cycles
+        for what, cycles in sums.items():
+            if self.tCCD_L > cycles:
+                raise ValueError(f"DramTimings.tCCD_L: must be at most {what} = {cycles} (got {self.tCCD_L})")
 
     @property
     def column_bytes(self) -> int:

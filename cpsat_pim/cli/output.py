@@ -83,18 +83,33 @@ def print_mistakes(text: str) -> None:
         note(f"error: {' '.join(line.split())}")
 
 
-def never_fail_to_print() -> None:
-    """A name that the terminal's encoding lacks is shown escaped."""
-    for stream in (sys.stdout, sys.stderr):
+def prepare_streams() -> None:
+    """To a stream that is closed nobody listens; a name that a terminal's encoding lacks is shown escaped."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - it stays open to the end
+        stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """What is printed here is read, or a reader such as `| head` has seen enough: then nothing more is printed."""
+    """What is printed here is read, or a reader such as `| head` has seen enough: then nothing more is printed.
+
+    Raises:
+        OSError: it cannot be written; nothing more is tried to be.
+    """
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_no_more()
+    except OSError:
+        _print_no_more()
+        raise
+
+
+def _print_no_more() -> None:
+    """Throw away what is printed from now on, and what is left in the buffer: it would fail again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from cpsat_pim.cli import lists, mappings, models, reports, solving, sweeps
+from cpsat_pim.cli import baselines, fuzzing, lists, mappings, models, reports, solving, sweeps
 from cpsat_pim.cli.arguments import EPILOG, Parser
 from cpsat_pim.cli.output import (
     BAD_INPUT,
@@ -11,8 +11,8 @@ from cpsat_pim.cli.output import (
     OK,
     PROGRAM,
     InputError,
-    never_fail_to_print,
     note,
+    prepare_streams,
     print_mistakes,
     reader_may_leave,
 )
@@ -20,9 +20,13 @@ from cpsat_pim.cli.output import (
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; the exit code."""
-    never_fail_to_print()
-    with reader_may_leave():
-        return _run(sys.argv[1:] if argv is None else argv)
+    prepare_streams()
+    try:
+        with reader_may_leave():
+            return _run(sys.argv[1:] if argv is None else argv)
+    except OSError as error:
+        print_mistakes(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+        return BAD_INPUT
     return OK
 
 
@@ -54,6 +58,6 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (solving, reports, mappings, models, sweeps, lists):
+    for group in (solving, reports, mappings, models, sweeps, baselines, fuzzing, lists):
         group.add_commands(commands)
     return parser

@@ -23,11 +23,11 @@ def add_commands(commands: Any) -> None:
 
 def report_results(arguments: argparse.Namespace) -> int:
     """`report`: one page of a result, or of two."""
-    from cpsat_pim.report.jsonfile import read_document
+    from cpsat_pim.reading import read_json
 
     check_page(arguments.output)
     paths = [path for path in (arguments.result, arguments.other) if path is not None]
-    documents = [(path, given(partial(read_document, path))) for path in paths]
+    documents = [(path, given(partial(read_json, path))) for path in paths]
     written(arguments.output, page_writer(documents))
     return OK
 

@@ -97,17 +97,16 @@ def _solve_and_report(network: "Network", arguments: argparse.Namespace, starts:
     """Check all that was given, solve, report, and say how it went."""
     from cpsat_pim.verify import Disagreement
 
-    arch, objective = _read_arch(arguments.arch), _read_objective(arguments)
-    _check_layers_fit(network, arch)
+    arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    _check_searched(arch)
+    check_layers_fit(network, arch)
     _check_starts(network, arch, starts)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline)
     check_page(arguments.html)
     try:
         solved = _solve(network, arch, objective, arguments, starts)
     except Disagreement as disagreement:
-        return _report_disagreement(disagreement)
-    with reader_may_leave():
-        _print_solved(solved, arguments.nest)
+        return report_disagreement(disagreement)
     _write_solved(solved, arguments)
     return _verdict(network, solved)
 
@@ -119,12 +118,10 @@ def _solve(
     arguments: argparse.Namespace,
     starts: "Starts",
 ) -> "SolvedNetwork":
-    from concurrent.futures.process import BrokenProcessPool
-
     from cpsat_pim.report.progress import LiveProgress
-    from cpsat_pim.run import solve_network
+    from cpsat_pim.run import WorkersDied, solve_network
 
-    different = len({str(node.workload.shape) for node in network.layers})
+    different = len({node.workload.shape_key for node in network.layers})
     try:
         with LiveProgress(objective.kind, different) as report:
             return solve_network(
@@ -137,20 +134,23 @@ def _solve(
                 report=report,
                 starts=starts,
             )
-    except BrokenProcessPool as error:
-        raise InputError("a worker process was killed; if memory is short, try fewer --jobs") from error
+    except WorkersDied as death:
+        _write_solved(death.solved, arguments)
+        raise InputError(f"{death}; if memory is short, try fewer --jobs") from death
 
 
 # --- What was given --------------------------------------------------------------------------------------------------
 
 
-def _read_arch(name: str) -> "PIMArchitecture":
+def given_arch(name: str) -> "PIMArchitecture":
+    """The machine of `--arch`."""
     from cpsat_pim.arch.reading import read_arch
 
     return given(lambda: read_arch(name))
 
 
-def _read_objective(arguments: argparse.Namespace) -> "Objective":
+def given_objective(arguments: argparse.Namespace) -> "Objective":
+    """The objective of `--objective`, `--alpha` and `--beta`."""
     from cpsat_pim.result import Objective
 
     kind, alpha, beta = arguments.objective, arguments.alpha, arguments.beta
@@ -171,7 +171,7 @@ def _read_starts(network: "Network", path: str | None) -> "Starts":
 
 
 def _check_starts(network: "Network", arch: "PIMArchitecture", starts: "Starts") -> None:
-    """Every mapping to start from is legal, and one whose cost can be predicted."""
+    """Every mapping to start from is legal."""
     from cpsat_pim.check import check_mapping
 
     problems = [
@@ -180,13 +180,18 @@ def _check_starts(network: "Network", arch: "PIMArchitecture", starts: "Starts")
         if node.name in starts
         for problem in check_mapping(node.workload, arch, starts[node.name])
     ]
-    uneven = [name for name, start in starts.items() if start.is_uneven]
-    problems += [f"--start-from: {name}: has uneven residency, which is not predicted" for name in uneven]
     if problems:
         raise InputError("\n".join(problems))
 
 
-def _check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
+def _check_searched(arch: "PIMArchitecture") -> None:
+    """The solver searches all that the machine allows."""
+    from cpsat_pim.run import check_searched
+
+    given(lambda: check_searched(arch))
+
+
+def check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
     """No layer is known beforehand to have no mapping."""
     from cpsat_pim.check import check_fits
 
@@ -199,19 +204,21 @@ def _check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
 
 
 def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
+    """The table, below the nests."""
     from cpsat_pim.report.nest import format_nest
     from cpsat_pim.report.text import open_console, print_plain, print_results
 
     console = open_console(sys.stdout)
-    for node in solved.layers if with_nests else ():
-        if node.solved.mapping:
-            nest = format_nest(node.solved.workload, solved.arch, node.solved.mapping)
-            print_plain(console, f"{node.name}\n{nest}\n")
-    print_results(console, solved)
+    with reader_may_leave():
+        for node in solved.layers if with_nests else ():
+            if node.solved.mapping:
+                nest = format_nest(node.solved.workload, solved.arch, node.solved.mapping)
+                print_plain(console, f"{node.name}\n{nest}\n")
+        print_results(console, solved)
 
 
 def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> None:
-    """All files that were asked for."""
+    """To standard output, and to all files that were asked for."""
     from cpsat_pim.files import write_json, write_text
     from cpsat_pim.mapping_file import format_mapping_file
     from cpsat_pim.report.jsonfile import to_document
@@ -221,6 +228,7 @@ def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> Non
     mapped = [(node.solved.workload, node.solved.mapping) for node in solved.layers if node.solved.mapping]
     cases = [MappedLayer(layer=layer, arch=solved.arch, mapping=mapping) for layer, mapping in mapped]
     write_files(
+        ("standard output", lambda _: _print_solved(solved, arguments.nest)),
         (arguments.json, lambda path: write_json(document, path)),
         (arguments.mapping, lambda path: write_text(format_mapping_file(solved.arch, mapped), path)),
         (arguments.html, page_writer([("this run", document)])),
@@ -244,7 +252,7 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
     return NO_MAPPING if unmapped else OK
 
 
-def _report_disagreement(disagreement: "Disagreement") -> int:
+def report_disagreement(disagreement: "Disagreement") -> int:
     """No result, but all that reproduces it."""
     import tempfile
 

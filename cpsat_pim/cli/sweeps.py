@@ -241,6 +241,8 @@ def merge_stores(arguments: argparse.Namespace) -> int:
     """`merge`."""
     from cpsat_pim.sweep.store import Store
 
+    for other in arguments.others:
+        Store(other, readonly=True).close()  # before anything is made or changed
     with Store(arguments.store) as store:
         for other in arguments.others:
             store.merge(other)

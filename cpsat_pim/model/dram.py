@@ -126,7 +126,7 @@ class Streams:
         keep = self._within(t, table.first, limits) & np.isin(table.layout, self.v.freedom.layouts(t))
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
-            keep &= busy + self._end_correction() <= limits.cycles
+            keep &= busy + self.ending <= limits.cycles
             keep &= self._shortest_run * (table.first - 1) + table.long_cycles <= limits.cycles
         if limits.edge_cycles is not None:
             keep &= (table.end_cycles <= limits.edge_cycles) | self._can_be_drawn(t, table)
@@ -151,7 +151,7 @@ class Streams:
             most = limits.activations - sum(self.least_rows) + self.least_rows[t]
         if limits.cycles is not None:
             least_columns = -(-self._needed_bytes(t) // self.dram.column_bytes)
-            left = limits.cycles - self.dram.tCCD * least_columns - self._end_correction()
+            left = limits.cycles - self.dram.tCCD * least_columns - self.ending
             most = min(
                 most,
                 (limits.cycles - int(last_run(1, self.dram))) // max(1, self._shortest_run) + 1,
@@ -300,7 +300,8 @@ class Streams:
         """Cycles from one activation to the next at least."""
         return int(period(1, self.dram))
 
-    def _end_correction(self) -> int:
+    @property
+    def ending(self) -> int:
         """Cycles by which a stream's last run differs from the others'."""
         d = self.dram
         return d.RL + d.burst - d.tRTP - d.tRP
@@ -319,7 +320,7 @@ class Streams:
         most_cycles = d.tCCD * most + shortest * b.ends(activations)[1] + d.RL + 64
         cycles = b.interval(0, max(most_cycles, 2 * b.ends(longer)[1]), f"cycles_{t.name}")
         latency = self.v.arch.dram_activation_latency
-        b.model.add(cycles >= d.tCCD * columns + latency * activations + self._end_correction())
+        b.model.add(cycles >= d.tCCD * columns + latency * activations + self.ending)
         first_run = int(last_run(1, d)) - shortest
         b.model.add(cycles >= shortest * activations + first_run)
         b.imply([is_box], cycles >= shortest * activations + longer + first_run)
@@ -368,7 +369,7 @@ class Streams:
             self.b.imply([where], ends >= least)
             return
         self.b.imply([where, self.b.negated(self.is_spilled)], ends >= least)
-        found_open = self.v.arch.dram_activation_latency + max(0, self._end_correction())
+        found_open = self.v.arch.dram_activation_latency + max(0, self.ending)
         self.b.imply([where], ends >= least - found_open)
 
     def _block_edge(self, t: Tensor, size: int, blocks: int) -> int:

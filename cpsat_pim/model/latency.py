@@ -286,7 +286,8 @@ class Latency:
         misses = b.interval(0, b.ends(self.streams.activations[t])[1], f"misses_{t.name}")
         b.imply(where, misses >= self.streams.activations[t] - (0 if rows is None else rows))
         waited = b.product([misses, excess], f"waited_{t.name}", most=most)
-        edges = [self.start, self.end] if rows is not None else [self._outer_edge(t)]
+        # A first load or last write-out may be shorter than its misses: no row is closed after it.
+        edges = [self.start, self.end] if rows is not None else [self._outer_edge(t), min(0, self.streams.ending)]
         self._at_least(self.steps, *self.waits, waited, *edges)
 
     def _row_buffer_terms(self, t: Tensor, stay_in_use: Int) -> None:

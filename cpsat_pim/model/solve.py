@@ -40,8 +40,8 @@ _FIRST_PART = 0.35
 #: Answers of a program that are looked at, best ones first.
 _POOL = 8
 #: Seconds for finding any mapping once the time is up and there is none, and the targets that are tried for it.
-_FIRST_SECONDS = 2.0
-_FIRST_STEPS = tuple(step for step in _STEPS if step >= 1)
+_FIRST_SECONDS = 10.0
+_FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
 
 
 @frozen(kw_only=True)

@@ -5,6 +5,7 @@
 
 from cpsat_pim.reading.fields import (
     WRONG,
+    Data,
     Either,
     Field,
     Kind,
@@ -27,6 +28,7 @@ __all__ = [
     "SUFFIXES",
     "VERSION",
     "WRONG",
+    "Data",
     "Either",
     "Field",
     "FileMistakes",

@@ -28,6 +28,7 @@ from cpsat_pim.reading.nodes import (
     plain,
     position,
     shown,
+    to_plain,
 )
 from cpsat_pim.units import AMOUNT_PATTERN, amount_in
 from cpsat_pim.validate import Rule
@@ -153,6 +154,22 @@ def _with_value(problem: str, got: str) -> str:
     return f"{head} (got {got}){semicolon}{guess}"
 
 
+@frozen
+class Data:
+    """Anything, taken as plain data."""
+
+    def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
+        """Dicts, lists and scalars."""
+        try:
+            return to_plain(node)
+        except ValueError as error:
+            return reader.complain(node, path, str(error))
+
+    def schema(self, partial: bool = False) -> Schema:
+        """Nothing is wrong."""
+        return {}
+
+
 # --- Structures ------------------------------------------------------------------------------------------------------
 
 
@@ -184,11 +201,12 @@ class Listing:
     item: Kind
     says: str = "a list"
     names: tuple[str, ...] = ()
+    may_be_empty: bool = False
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
         """The items; {} stands for one that is wrong as a whole."""
         reader.enter(node, path)
-        if not isinstance(node, yaml.SequenceNode) or not node.value:
+        if not isinstance(node, yaml.SequenceNode) or not (node.value or self.may_be_empty):
             return reader.complain(node, path, f"must be {self.says} (got {shown(node)})")
         read = [self.item.read(reader, item, f"{path}[{at}]", scales) for at, item in self._labelled(node)]
         return tuple({} if item is WRONG else item for item in read)
@@ -204,7 +222,8 @@ class Listing:
             changes |= {"properties": {n: self.item.schema(True) for n in self.names}, "additionalProperties": False}
         else:
             changes |= {"additionalProperties": self.item.schema(True)}
-        return {"anyOf": [{"type": "array", "items": self.item.schema(), "minItems": 1}, changes]}
+        least = 0 if self.may_be_empty else 1
+        return {"anyOf": [{"type": "array", "items": self.item.schema(), "minItems": least}, changes]}
 
 
 @frozen(kw_only=True)
@@ -228,7 +247,7 @@ def _no_mistakes(values: dict[str, Any]) -> Iterable[Mistake]:
 
 @frozen(kw_only=True, eq=False)
 class Record:
-    """A mapping with known keys, and others that are like a pattern.
+    """A mapping with known keys, and others that are like a pattern; with `is_open` any others are passed over.
 
     `check` sees the values that could be read and yields mistakes among them; `build` is called with all of them if
     there is no mistake, and its ValueErrors `Class.field: ...` are mistakes, too. Without it the values are the result.
@@ -239,6 +258,7 @@ class Record:
     build: Callable[..., Any] | None = None
     check: Callable[[dict[str, Any]], Iterable[Mistake]] = _no_mistakes
     doc: str = ""
+    is_open: bool = False
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
         """What `build` makes of the values."""
@@ -264,10 +284,10 @@ class Record:
         """The values that could be read, in the order of the file but for those that give scales."""
         given, values = pairs_of(node), {}
         known = {name: item for name in given if (item := self._field(name))}
-        for name in given.keys() - known.keys():
+        for name in [] if self.is_open else [name for name in given if name not in known]:
             reader.complain(given[name][0], joined(path, name), f"unknown key{hint(name, self.fields)}")
-        for name in self.fields.keys() - given.keys():
-            if self.fields[name].required:
+        for name, item in self.fields.items():
+            if item.required and name not in given:
                 reader.complain(node, joined(path, name), "is missing")
         scales = {**scales, **{f.scale: Fraction(f.default) for f in self.fields.values() if f.scale and f.default}}
         for name in sorted(known, key=lambda n: known[n].scale is None):
@@ -289,7 +309,7 @@ class Record:
         schema["properties"] = {name: item.schema(partial) for name, item in self.fields.items()}
         if self.patterns:
             schema["patternProperties"] = {f"^{p}$": item.schema(partial) for p, item in self.patterns.items()}
-        schema["additionalProperties"] = False
+        schema["additionalProperties"] = self.is_open
         required = [name for name, item in self.fields.items() if item.required]
         return schema | {"required": required} if required and not partial else schema
 

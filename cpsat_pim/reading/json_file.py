@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cpsat_pim.reading.nodes import FileMistakes
+from cpsat_pim.reading.nodes import MAX_DEPTH, FileMistakes
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -23,4 +23,15 @@ def read_json(path: str | Path) -> dict[str, Any]:
         raise FileMistakes([f"{path}: is not JSON: {error}"]) from error
     if not isinstance(data, dict):
         raise FileMistakes([f"{path}: must be a JSON object"])
+    if _is_too_deep(data):
+        raise FileMistakes([f"{path}: is nested too deeply"])
     return data
+
+
+def _is_too_deep(data: Any) -> bool:
+    """Whether lists and objects lie in each other deeper than those who read them can go."""
+    level = [data]
+    for _ in range(MAX_DEPTH):
+        children = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [child for those in children for child in those if isinstance(child, dict | list)]
+    return bool(level)

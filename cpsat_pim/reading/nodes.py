@@ -8,6 +8,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import yaml
 
 from cpsat_pim.units import exact_number
 
-#: Bytes of a file, values that its aliases may expand to; mistakes that are shown of one file, and names in one.
-MAX_BYTES, MAX_VALUES, MAX_SHOWN, MAX_NAMES = 2**20, 100_000, 50, 24
+#: Bytes of a file, values that its aliases may expand to, and how deep they may lie in each other.
+MAX_BYTES, MAX_VALUES, MAX_DEPTH = 2**20, 100_000, 100
+#: Mistakes that are shown of one file, and names in one.
+MAX_SHOWN, MAX_NAMES = 50, 24
 
 Pairs = dict[str, tuple[yaml.Node, yaml.Node]]
 #: Notes what is wrong at a node, called by a path.
@@ -91,20 +94,24 @@ def compose(file: str, text: str, complain: Complain) -> yaml.Node:
 
 
 def _check_size(file: str, root: yaml.Node) -> None:
-    """Aliases expand to a bounded number of values; none contains itself (each node is counted once)."""
-    sizes: dict[int, int] = {}
+    """Aliases expand to a bounded number and depth of values; none contains itself (each node is measured once)."""
+    known: dict[int, tuple[int, int]] = {}
 
-    def size(node: yaml.Node) -> int:
-        known = sizes.get(id(node))
-        if known == 0:
+    def measured(node: yaml.Node) -> tuple[int, int]:
+        """How many values a node expands to, and how many lists and mappings deep they lie."""
+        if id(node) not in known:
+            known[id(node)] = (0, 0)
+            sizes, depths = zip((0, 0), *map(measured, _children(node)), strict=True)
+            known[id(node)] = (1 + sum(sizes), max(depths) + (not isinstance(node, yaml.ScalarNode)))
+        elif known[id(node)] == (0, 0):
             raise FileMistakes([f"{place(node)}: contains itself"])
-        if known is None:
-            sizes[id(node)] = 0
-            known = sizes[id(node)] = 1 + sum(size(child) for child in _children(node))
-        return known
+        return known[id(node)]
 
-    if size(root) > MAX_VALUES:
+    size, depth = measured(root)
+    if size > MAX_VALUES:
         raise FileMistakes([f"{file}: expands to more than {MAX_VALUES} values"])
+    if depth > MAX_DEPTH:
+        raise FileMistakes([f"{file}: is nested too deeply"])
 
 
 def _node_mistakes(node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
@@ -182,6 +189,17 @@ def from_plain(file: str, data: Any) -> yaml.Node:
     text = data if isinstance(data, str) else json.dumps(data, default=str)
     text = text if style else _NOT_FINITE.get(text, text)
     return yaml.ScalarNode("tag:yaml.org,2002:str", text, mark, mark, style)
+
+
+def to_plain(node: yaml.Node) -> Any:
+    """The plain data that a node stands for.
+
+    Raises:
+        ValueError: a number is too long to be kept.
+    """
+    if isinstance(node, yaml.MappingNode):
+        return {key.value: to_plain(value) for key, value in node.value}
+    return [to_plain(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else plain(node)
 
 
 # --- Nodes -----------------------------------------------------------------------------------------------------------
@@ -262,8 +280,15 @@ def _laid_over_items(
 def name_of(node: yaml.Node) -> str:
     """What an item calls itself, as far as it does."""
     _, value = pairs_of(node).get("name", (None, None)) if isinstance(node, yaml.MappingNode) else (None, None)
-    name = plain(value) if isinstance(value, yaml.ScalarNode) else None
-    return name if isinstance(name, str) else ""
+    return text_of(value) or ""
+
+
+def text_of(node: yaml.Node | None) -> str | None:
+    """The text that a node is, if it is text; whoever reads it complains if it must be and is not."""
+    with suppress(ValueError):
+        value = plain(node) if isinstance(node, yaml.ScalarNode) else None
+        return value if isinstance(value, str) else None
+    return None
 
 
 # --- Scalars ---------------------------------------------------------------------------------------------------------

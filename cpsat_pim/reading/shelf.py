@@ -10,7 +10,7 @@ import yaml
 from attrs import define, evolve, field
 
 from cpsat_pim.reading.fields import Field, Reader, Record, Value
-from cpsat_pim.reading.nodes import FileMistakes, compose, file_text, from_plain, hint, laid_over, pairs_of, plain
+from cpsat_pim.reading.nodes import FileMistakes, compose, file_text, from_plain, hint, laid_over, pairs_of, text_of
 from cpsat_pim.validate import Rule, is_integer, text
 
 VERSION = 1
@@ -122,10 +122,11 @@ class Shelf:
     def _extended(self, root: yaml.MappingNode, file: str, seen: tuple[str, ...], reader: Reader) -> yaml.MappingNode:
         """A root laid over that of the file that it names."""
         _, node = pairs_of(root).get("extends", (None, None))
-        if node is None or not isinstance(plain(node), str):
+        named = text_of(node)
+        if named is None:
             return root
         try:
-            base = self._root(node.value, Path(file).parent, seen, reader)
+            base = self._root(named, Path(file).parent, seen, reader)
         except ValueError as error:
             for line in str(error).splitlines():
                 reader.complain(node, "extends", line)

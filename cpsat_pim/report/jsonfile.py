@@ -6,15 +6,28 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.mapping_file import build_mapping, read_mapping_file
-from cpsat_pim.reading import SUFFIXES, read_json
-from cpsat_pim.result import NetworkLayer, SolvedNetwork
+from cpsat_pim.mapping_file import MAPPING, SHAPE, read_mapping_file
+from cpsat_pim.reading import (
+    SUFFIXES,
+    Data,
+    Either,
+    Field,
+    Kind,
+    Listing,
+    Record,
+    Value,
+    read_json,
+    read_plain,
+    record_of,
+)
+from cpsat_pim.result import NetworkLayer, Objective, SolvedNetwork, Status
+from cpsat_pim.validate import Rule, boolean, not_negative, not_negative_real, one_of, or_none, positive, text
 from cpsat_pim.verify import MappedLayer, read_reproducer
-from cpsat_pim.workload.network import build_layer
 
 SCHEMA = 1
 
@@ -90,13 +103,82 @@ def _totals(layers: list[Entry]) -> Entry:
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_document(path: str | Path) -> dict[str, Any]:
-    """What `--json` wrote.
+def _needed(**kinds: Kind) -> dict[str, Field]:
+    """Keys that must be there."""
+    return {key: Field(kind=kind, required=True) for key, kind in kinds.items()}
+
+
+def _or_null(kind: Kind) -> Either:
+    return Either(plain=Value(Rule("must be an object or null", lambda v: v is None, {"type": "null"})), mapping=kind)
+
+
+def _are_known(rows: Any) -> bool:
+    """What was known while solving."""
+    return isinstance(rows, tuple) and all(
+        isinstance(row, tuple) and len(row) == 3 and all(map(_REAL_OR_NULL.holds, row)) for row in rows
+    )
+
+
+_REAL, _COUNT, _REAL_OR_NULL = Value(not_negative_real), Value(not_negative), or_none(not_negative_real)
+_PROGRESS = Rule("must be a list of [seconds, best, bound]", _are_known, {"type": "array"})
+_KIND = Value(one_of("latency", "energy", "blended"))
+_TOTALS = _needed(layers=_COUNT, mapped=_COUNT, macs=_COUNT, seconds=_REAL, interrupted=Value(boolean))
+_POINT = _needed(x=_REAL, y=_REAL) | {key: Field(kind=Value(or_none(text))) for key in ("label", "status")}
+_FRONT = _needed(name=Value(text), x=Value(text), y=Value(text), points=Listing(Record(fields=_POINT)))
+
+#: An objective as `Objective.to_dict` gives it.
+OBJECTIVE = Record(fields=_needed(kind=_KIND, alpha=_REAL, beta=_REAL), build=Objective)
+
+#: Of a layer and of a document: what a mapping is simulated from, and what a page needs beside that.
+_MAPPED_LAYER = _needed(shape=SHAPE) | {
+    "name": Field(kind=Value(text)),
+    "predicted": Field(kind=_or_null(Data())),
+    "mapping": Field(kind=_or_null(MAPPING)),
+}
+_LAYER = _MAPPED_LAYER | _needed(
+    name=Value(text),
+    count=Value(positive),
+    status=Value(one_of(*Status)),
+    gap=Value(_REAL_OR_NULL),
+    solve_seconds=_REAL,
+    predicted=_or_null(Data()),
+    simulated=_or_null(Record(fields=_needed(latency_cycles=_COUNT), is_open=True)),
+    mapping=_or_null(MAPPING),
+)
+
+
+def _result(layer: dict[str, Field], others: dict[str, Field]) -> Record:
+    """A document whose layers have these keys; what is not read of it may be anything."""
+    layers = Listing(Record(fields=layer, is_open=True), "a list of layers", may_be_empty=True)
+    return Record(fields=_needed(arch=record_of(PIMArchitecture), layers=layers) | others, is_open=True)
+
+
+_MAPPED_RESULT = _result(_MAPPED_LAYER, {})
+_RESULT = _result(
+    _LAYER | {"progress": Field(kind=Value(_PROGRESS))},
+    _needed(
+        network=Value(text),
+        objective=OBJECTIVE,
+        totals=Record(fields=_TOTALS, is_open=True),
+    )
+    | {"pareto": Field(kind=Listing(Record(fields=_FRONT), "a list of fronts", may_be_empty=True))},
+)
+
+
+def build_result(file: str, data: Entry) -> Entry:
+    """The values of a document: its machine, objective, and layers' shapes and mappings as objects, all else as it is.
 
     Raises:
-        ValueError: it cannot be read, or is no such file; one line `<file>: ...`.
+        ValueError: it is no such document, or there are mistakes in it; a line each, `<file>: <path.to.entry>: ...`.
     """
-    return _checked_document(path, read_json(path))
+    return _built(file, data, _RESULT)
+
+
+def _built(file: str, data: Entry, kind: Record) -> Entry:
+    if data.get("schema") != SCHEMA:
+        raise ValueError(f"{file}: schema: must be {SCHEMA} (got {data.get('schema')!r})")
+    result: Entry = read_plain(file, data, kind)
+    return result
 
 
 def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
@@ -110,17 +192,7 @@ def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
     data = read_json(path)
     if "schema" not in data and "architecture" in data:
         return [read_reproducer(path)]
-    _checked_document(path, data)
-    return list(_mapped(path, data["layers"], build_arch(str(path), data["arch"])))
-
-
-def _checked_document(path: str | Path, data: dict[str, Any]) -> dict[str, Any]:
-    if data.get("schema") != SCHEMA:
-        raise ValueError(f"{path}: schema: must be {SCHEMA} (got {data.get('schema')!r})")
-    for key, kind in (("arch", dict), ("layers", list)):
-        if not isinstance(data.get(key), kind):
-            raise ValueError(f"{path}: {key}: is missing or malformed")
-    return data
+    return list(_mapped(_built(str(path), data, _MAPPED_RESULT)))
 
 
 def read_mappings(path: str | Path) -> dict[str, Mapping]:
@@ -145,16 +217,10 @@ def _mapped_yaml(path: str | Path) -> Iterator[MappedLayer]:
         yield MappedLayer(layer=entry.layer, arch=file.arch, mapping=entry.mapping)
 
 
-def _mapped(path: str | Path, entries: list[Any], arch: PIMArchitecture) -> Iterator[MappedLayer]:
-    for entry in entries:
-        if not isinstance(entry, dict) or not isinstance(entry.get("shape"), dict):
-            raise ValueError(f"{path}: layers: an entry must have a shape (got {str(entry)[:40]})")
-        name = str(entry.get("name", "layer"))
-        if entry.get("mapping") is None:
-            continue
-        recorded = entry.get("predicted")
-        if recorded is not None and not isinstance(recorded, dict):
-            raise ValueError(f"{path}: {name}: predicted: must be an object or null")
-        layer = build_layer(f"{path}: {name}: shape", entry["shape"] | {"name": name})
-        mapping = build_mapping(f"{path}: {name}: mapping", entry["mapping"])
-        yield MappedLayer(layer=layer, arch=arch, mapping=mapping, recorded=recorded)
+def _mapped(result: Entry) -> Iterator[MappedLayer]:
+    """The layers of a result that have a mapping."""
+    for entry in result["layers"]:
+        mapping = entry.get("mapping")
+        if mapping is not None:
+            layer = evolve(entry["shape"], name=entry.get("name", "layer"))
+            yield MappedLayer(layer=layer, arch=result["arch"], mapping=mapping, recorded=entry.get("predicted"))

@@ -14,6 +14,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import Figures
 from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import LAYOUT_ORDERS, Level, Tensor
+from cpsat_pim.mapping import Mapping
 from cpsat_pim.result import NetworkLayer, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload.network import Network
@@ -58,6 +59,13 @@ def format_gap(gap: float | None) -> str:
     if gap is None:
         return _EMPTY
     return "0" if gap == 0 else f"{gap:.3%}" if gap >= 0.00001 else "<0.001%"
+
+
+def format_layouts(mapping: Mapping) -> list[str]:
+    """Axis orders in DRAM of I, W, O; row-aligned ones in brackets."""
+    orders = [LAYOUT_ORDERS[t][mapping.layout[t]] for t in Tensor]
+    aligned = mapping.stored[Level.ROW_BUFFER]
+    return [f"[{order}]" if aligned[t] else order for t, order in zip(Tensor, orders, strict=True)]
 
 
 # --- Results ---------------------------------------------------------------------------------------------------------
@@ -114,21 +122,18 @@ def _style(solved: SolvedLayer) -> str:
     return "" if solved.status is Status.OPTIMAL else "yellow" if solved.mapping else "red"
 
 
-def _of_mapping(cell: Callable[[SolvedLayer], str]) -> Callable[[NetworkLayer], str]:
+def _of_answer(cell: Callable[[SolvedLayer], str]) -> Callable[[NetworkLayer], str]:
     """A cell that only a mapped layer has."""
     return lambda node: cell(node.solved) if node.solved.mapping else _EMPTY
 
 
+def _of_mapping(cell: Callable[[Mapping], str]) -> Callable[[NetworkLayer], str]:
+    """The same, of the mapping alone."""
+    return lambda node: cell(node.solved.mapping) if node.solved.mapping else _EMPTY
+
+
 def _triple(values: Iterable[int]) -> str:
     return " / ".join(f"{value:,}" for value in values)
-
-
-def _layout(solved: SolvedLayer) -> str:
-    """Axis orders of I, W, O; row-aligned ones in brackets."""
-    mapping = solved.mapping
-    assert mapping is not None
-    orders = [LAYOUT_ORDERS[t][mapping.layout[t]] for t in Tensor]
-    return " ".join(f"[{o}]" if mapping.stored[Level.ROW_BUFFER][t] else o for t, o in zip(Tensor, orders, strict=True))
 
 
 def _deviation(solved: SolvedLayer) -> Fraction | None:
@@ -164,25 +169,25 @@ _COLUMNS = (
     _Column("x", lambda n: str(n.count), lambda network: str(sum(n.count for n in network.layers))),
     _Column(
         "cycles",
-        _of_mapping(lambda s: f"{s.predicted.latency_cycles:,}"),
+        _of_answer(lambda s: f"{s.predicted.latency_cycles:,}"),
         lambda network: f"{network.latency_cycles:,}",
     ),
-    _Column("sim.", _of_mapping(_deviation_text)),
+    _Column("sim.", _of_answer(_deviation_text)),
     _Column(
         "energy",
-        _of_mapping(lambda s: format_energy(s.predicted.energy_fj)),
+        _of_answer(lambda s: format_energy(s.predicted.energy_fj)),
         lambda network: format_energy(network.energy_fj),
     ),
-    _Column("bound by", _of_mapping(lambda s: s.limited_by), justify="left"),
+    _Column("bound by", _of_answer(lambda s: s.limited_by), justify="left"),
     _Column(
         "activations I / W / O",
-        _of_mapping(lambda s: _triple(s.predicted.row_activations)),
+        _of_answer(lambda s: _triple(s.predicted.row_activations)),
         _total_activations,
         group=1,
     ),
-    _Column("PE util.", _of_mapping(lambda s: f"{s.pe_utilization:.1%}"), group=1),
-    _Column("flow", _of_mapping(lambda s: classify_dataflow(s.mapping).value), group=1, justify="left"),  # type: ignore[arg-type]
-    _Column("layout I W O", _of_mapping(_layout), group=1, justify="left"),
+    _Column("PE util.", _of_answer(lambda s: f"{s.pe_utilization:.1%}"), group=1),
+    _Column("flow", _of_mapping(classify_dataflow), group=1, justify="left"),
+    _Column("layout I W O", _of_mapping(lambda mapping: " ".join(format_layouts(mapping))), group=1, justify="left"),
     _Column("status", lambda n: n.solved.status.value, _total_status, justify="left"),
     _Column("gap", lambda n: format_gap(n.solved.gap)),
     _Column("s", lambda n: f"{n.solved.solve_seconds:.1f}", _total_seconds),
@@ -255,7 +260,7 @@ def print_networks(console: Console, networks: Iterable[Network]) -> None:
     for heading in ("layers", "unique shapes", "MACs", "weights"):
         table.add_column(heading, justify="right", no_wrap=True)
     for network in networks:
-        shapes = {str(node.workload.shape) for node in network.layers}
+        shapes = {node.workload.shape_key for node in network.layers}
         runs = sum(node.count for node in network.layers)
         table.add_row(
             Text(network.name), str(runs), str(len(shapes)), f"{network.total_macs:,}", f"{network.total_weights:,}"

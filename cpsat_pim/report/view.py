@@ -3,27 +3,24 @@
 A result's layers refer to `details` by number; layers of equal shape and mapping share one.
 """
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.check import box_elems, check_mapping
 from cpsat_pim.cost import Prediction, access_energies_fj, predict
 from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.mapping_file import build_mapping
-from cpsat_pim.result import Status
+from cpsat_pim.report.jsonfile import build_result
+from cpsat_pim.report.text import format_layouts
 from cpsat_pim.units import to_fj
 from cpsat_pim.verify import record
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.network import build_layer
 from tracesim.timeline import Timeline
 
 #: Dims along the two sides of a tensor's picture: across, and down.
@@ -39,55 +36,38 @@ def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
     """A document of schema 1 as the page takes it; `source` is the file's name.
 
     Raises:
-        ValueError: something in it is missing, malformed or illegal; one line `<source>: ...`.
+        ValueError: something in it is missing, malformed or illegal; lines `<source>: ...`.
     """
-    try:
-        arch = build_arch(source, document["arch"])
-        details = _Details(source, arch)
-        return {
-            "network": str(document["network"]),
-            "arch": arch.name,
-            "objective": document["objective"],
-            "source": Path(source).name,
-            "totals": {key: document["totals"][key] for key in ("layers", "mapped", "macs", "seconds", "interrupted")},
-            "layers": [_layer_view(entry, details) for entry in document["layers"]],
-            "details": details.views,
-            "pareto": [_front_view(front) for front in document.get("pareto") or []],
-        }
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{source}: missing or malformed entry {error}") from error
-    except ValueError as error:
-        raise ValueError(str(error) if str(error).startswith(source) else f"{source}: {error}") from error
+    result = build_result(source, document)
+    details = _Details(source, result["arch"])
+    return {
+        "network": result["network"],
+        "arch": result["arch"].name,
+        "objective": result["objective"].to_dict(),
+        "source": Path(source).name,
+        "totals": result["totals"],
+        "layers": [_layer_view(entry, details) for entry in result["layers"]],
+        "details": details.views,
+        "pareto": [_front_view(front) for front in result.get("pareto", ())],
+    }
 
 
 def _layer_view(entry: dict[str, Any], details: "_Details") -> dict[str, Any]:
     """A row of the table."""
-    layer = build_layer(f"{details.source}: {entry['name']}: shape", entry["shape"] | {"name": entry["name"]})
+    layer = evolve(entry["shape"], name=entry["name"])
     return {
         "name": layer.name,
-        "count": int(entry["count"]),
-        "status": Status(entry["status"]).value,
-        "gap": None if entry["gap"] is None else float(entry["gap"]),
-        "solve_seconds": float(entry["solve_seconds"]),
+        **{key: entry[key] for key in ("count", "status", "gap", "solve_seconds")},
         "shape": _shape_text(layer),
         "macs": layer.macs,
-        "progress": [_progress_view(*known) for known in entry.get("progress") or []],
+        "progress": entry.get("progress", ()),
         "detail": None if entry["mapping"] is None else details.number(layer, entry),
     }
 
 
-def _progress_view(seconds: float, best: float | None, bound: float | None) -> list[float | None]:
-    """What was known at a time."""
-    return [float(seconds), *(None if value is None else float(value) for value in (best, bound))]
-
-
 def _front_view(front: dict[str, Any]) -> dict[str, Any]:
     """A Pareto front: what its axes are, and its points."""
-    points = [
-        {"x": float(p["x"]), "y": float(p["y"]), "label": p.get("label"), "status": p.get("status")}
-        for p in front["points"]
-    ]
-    return {**{key: str(front[key]) for key in ("name", "x", "y")}, "points": points}
+    return front | {"points": [{"label": None, "status": None} | point for point in front["points"]]}
 
 
 def _shape_text(layer: ConvWorkload) -> str:
@@ -102,31 +82,32 @@ class _Details:
 
     def __init__(self, source: str, arch: PIMArchitecture) -> None:
         self.views: list[dict[str, Any]] = []
-        self.source, self._arch = source, arch
-        self._numbers: dict[str, int] = {}
+        self._source, self._arch = source, arch
+        self._numbers: dict[tuple[ConvWorkload, Mapping], int] = {}
 
     def number(self, layer: ConvWorkload, entry: dict[str, Any]) -> int:
         """Where a layer's view is."""
-        key = json.dumps([entry["shape"], entry["mapping"]])
+        key = (entry["shape"], entry["mapping"])
         if key not in self._numbers:
             self._numbers[key] = len(self.views)
-            self.views.append(_mapped(self.source, layer, self._arch, entry).view())
+            self.views.append(_mapped(self._source, layer, self._arch, entry).view())
         return self._numbers[key]
 
 
 def _mapped(source: str, layer: ConvWorkload, arch: PIMArchitecture, entry: dict[str, Any]) -> "_Mapped":
     """A layer of a file with its mapping, which is legal."""
-    mapping = build_mapping(f"{source}: {layer.name}: mapping", entry["mapping"])
+    mapping, simulated = entry["mapping"], entry["simulated"]
     for problem in check_mapping(layer, arch, mapping):
-        raise ValueError(f"{layer.name}: {problem}")
+        raise ValueError(f"{source}: {layer.name}: {problem}")
     prediction = predict(layer, arch, mapping)
+    figures = prediction.figures.to_dict()
     return _Mapped(
         layer=layer,
         arch=arch,
         mapping=mapping,
         prediction=prediction,
-        simulated_cycles=(entry["simulated"] or entry["predicted"])["latency_cycles"],
-        is_stale=prediction.figures.to_dict() != entry["predicted"],
+        simulated_cycles=(simulated or figures)["latency_cycles"],
+        is_stale=figures != entry["predicted"],
     )
 
 
@@ -152,7 +133,7 @@ class _Mapped:
             "stale": self.is_stale,
             "utilisation": self.mapping.parallel_macs / self.arch.pe_array.macs_per_cycle,
             "flow": classify_dataflow(self.mapping).value,
-            "layout": self._layout(),
+            "layout": format_layouts(self.mapping),
             "bound": self._bound,
             "terms": self.prediction.bounds,
             "cycles": self._cycles(),
@@ -251,11 +232,6 @@ class _Mapped:
         shape, unit = self.arch.pe_array.array_shape, self.arch.pe_array.compute_unit
         used = {s.name: math.prod(self.mapping.spatial[s]) for s in Direction}
         return {"rows": shape.h, "columns": shape.w, "lanes": unit.num_macs, **used}
-
-    def _layout(self) -> list[str]:
-        """Axis orders in DRAM, in brackets where row-aligned."""
-        entries = self.mapping.to_dict()["layout"].values()
-        return [e["order"] if e["mode"] == "sequential" else f"[{e['order']}]" for e in entries]
 
     # DRAM rows
 

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.result import Objective
 from cpsat_pim.sweep.versions import Versions, current_versions
-from cpsat_pim.validate import Rule, is_a, is_integer
+from cpsat_pim.validate import is_a, seconds, seed_number
 from cpsat_pim.workload import ConvWorkload
 
 #: What answers a job: the layer's entry of a results file (docs/json.md).
@@ -31,19 +31,6 @@ class Failure(StrEnum):
     ERROR = "error"
 
 
-#: As on the command line.
-_SECONDS = Rule(
-    "must be a positive number of at most 1e7",
-    lambda v: isinstance(v, int | float) and not isinstance(v, bool) and 0 < v <= 1e7,
-    {"type": "number", "exclusiveMinimum": 0, "maximum": 1e7},
-)
-_SEED = Rule(
-    "must be an integer from 0 to 2147483647",
-    lambda v: is_integer(v) and 0 <= v < 2**31,
-    {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
-)
-
-
 @frozen(kw_only=True)
 class JobOptions:
     """`time_limit` seconds a layer, and the solver's `seed`.
@@ -52,8 +39,8 @@ class JobOptions:
         ValueError: one of them is out of range.
     """
 
-    time_limit: float = field(default=25.0, validator=_SECONDS)
-    seed: int = field(default=0, validator=_SEED)
+    time_limit: float = field(default=60.0, validator=seconds)
+    seed: int = field(default=0, validator=seed_number)
 
 
 @frozen(kw_only=True)

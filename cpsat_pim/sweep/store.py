@@ -98,6 +98,8 @@ class Store:
         """
         self.path = Path(path)
         self._sweep: int | None = None
+        if self.path.is_dir():
+            raise StoreError(f"{self.path}: is a directory")
         with self._told():
             self._database = _connect_to_read(self.path) if readonly else _connect_to_write(self.path)
             try:

@@ -99,3 +99,8 @@ class ConvWorkload:
             "output_bytes": self.output_bytes,
             "psum_bytes": self.psum_bytes,
         }
+
+    @property
+    def shape_key(self) -> str:
+        """The shape as text, which equal layers share."""
+        return repr(self.shape)

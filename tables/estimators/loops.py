@@ -40,7 +40,7 @@ def tensor_bytes(nest: Nest, t: int, level: int = DRAM) -> int:
 
 def input_extent(nest: Nest, level: int, axis: int) -> int:
     """Extent of I's tile at a level along an axis, gaps included."""
-    return nest.input_span(level, axis) if axis in FILTER_OF else nest.extent(level, axis)
+    return nest.side(I, level, axis)
 
 
 def input_pitches(nest: Nest) -> dict[int, int]:

@@ -120,7 +120,7 @@ def padded_bytes(nest: Nest, t: int, row_bytes: int) -> int:
         packed = math.prod(nest.extent(ROW_BUFFER, d) for d in (N, G, C))
         block_bytes = packed * nest.block_h * nest.block_w * nest.width(I, DRAM)
         blocks = math.prod(nest.temporal[DRAM][d] for d in (N, G, C))
-        blocks *= -(-nest.input_span(DRAM, Q) // nest.block_h) * -(-nest.input_span(DRAM, P) // nest.block_w)
+        blocks *= -(-nest.side(I, DRAM, Q) // nest.block_h) * -(-nest.side(I, DRAM, P) // nest.block_w)
     return blocks * -(-block_bytes // row_bytes) * row_bytes
 
 

@@ -95,7 +95,7 @@ def _crossings(nest: Nest, axis: int, block: int) -> float:
     parts = nest.temporal[DRAM][filters]
     step = input_step(nest, axis, nest.extent(ROW_BUFFER, axis)) if nest.temporal[DRAM][axis] > 1 else 0
     shift = input_step(nest, filters, nest.extent(ROW_BUFFER, filters))
-    tile = nest.input_span(ROW_BUFFER, axis)
+    tile = nest.side(I, ROW_BUFFER, axis)
     ratios = [crossing_ratio(tile, block, step, part * shift) for part in range(parts)]
     return row_buffer_tiles(nest, I) * sum(ratios) / parts
 

@@ -107,6 +107,14 @@ def test_values_are_frozen(kind, valid, name, values):
             "DramTimings.tRCD: no such timing, there are RL, WL, tRCDRD, tRP, tRAS, tRC, tRTP, tCCD_L, BL, co_w",
         ),
         (
+            lambda: PIMArchitecture(dram_timings={"tRCDRD": 2, "tRP": 2, "tRTP": 0, "tCCD_L": 5}),
+            "DramTimings.tCCD_L: must be at most tRCDRD + tRTP + tRP = 4 (got 5)",
+        ),
+        (
+            lambda: PIMArchitecture(dram_timings={"RL": 0, "tRCDRD": 3, "BL": 8, "tCCD_L": 8}),
+            "DramTimings.tCCD_L: must be at most tRCDRD + RL + BL/2 = 7 (got 8)",
+        ),
+        (
             lambda: PIMArchitecture(dram_timings={"co_w": 24 * 8}),
             "PIMArchitecture.hierarchy[2].row_buffer_size: must be a multiple of the column width 24 B (got 1024)",
         ),

@@ -104,7 +104,8 @@ def architectures(draw: st.DrawFn) -> PIMArchitecture:
     """A machine with short rows and any rules; what mappings must fit plays no part."""
     column_bytes = draw(st.sampled_from([8, 16, 32]))
     timings = {name: draw(st.integers(1, 8)) for name in ("tCCD_L", "BL")}
-    timings |= {name: draw(st.integers(0, 20)) for name in ("RL", "tRCDRD", "tRP", "tRAS", "tRC", "tRTP")}
+    timings |= {name: draw(st.integers(0, 20)) for name in ("RL", "tRP", "tRAS", "tRC", "tRTP")}
+    timings["tRCDRD"] = timings["tCCD_L"] + draw(st.integers(0, 20))  # opening a row takes no less than a column
     return PIMArchitecture(
         dram_timings=DramTimings(**timings, co_w=8 * column_bytes),
         hierarchy=draw(hierarchies(draw(st.sampled_from([64, 128, 256])))),

@@ -18,7 +18,7 @@ def test_latency_covers_compute_and_dram(case: Case) -> None:
 
 
 @settings(max_examples=300)
-@given(cases())
+@given(cases(uneven=True))
 def test_latency_covers_every_transfer_time(case: Case) -> None:
     """Ports and the interconnect, which are no links of the pipeline: their times as `tables` counts them."""
     nest = to_nest(case.layer, case.mapping, case.arch.spatial_reduction)

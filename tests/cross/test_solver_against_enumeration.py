@@ -1,20 +1,15 @@
 """For tiny layers the solver's optimum is the least cost over the whole space, found by trying every mapping."""
 
-import itertools
-from collections.abc import Iterator
-
 import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.memory import MemoryLevel
 from cpsat_pim.arch.pe_array import ComputeUnit, PEArray, PhyDim2
-from cpsat_pim.check import check_mapping
 from cpsat_pim.cost import predict
-from cpsat_pim.dims import Dim, Tensor
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.dims import Tensor
+from cpsat_pim.fuzz.enumeration import every_mapping
 from cpsat_pim.model import Options, solve_layer
-from cpsat_pim.model.orders import input_blocks
 from cpsat_pim.result import Objective, Status
 from cpsat_pim.verify import simulate
 from cpsat_pim.workload import ConvWorkload
@@ -43,36 +38,6 @@ def machine(pe: str, buffer: str, row_buffer: str, **options: object) -> PIMArch
         activation_energy=20e-3,
         **options,  # type: ignore[arg-type]
     )
-
-
-def ordered_factors(n: int, slots: int) -> Iterator[tuple[int, ...]]:
-    """All ways to write n as an ordered product."""
-    if slots == 1:
-        yield (n,)
-        return
-    for first in (d for d in range(1, n + 1) if n % d == 0):
-        for rest in ordered_factors(n // first, slots - 1):
-            yield (first, *rest)
-
-
-def every_mapping(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[Mapping]:
-    """Every legal mapping: factorizations, orders, stored sets, layouts and input blocks."""
-    per_dim = [list(ordered_factors(layer.bounds[d], 7)) for d in Dim]
-    stores = [list(itertools.product(*(arch.storing_choices(m, t) for t in Tensor))) for m in range(3)]  # type: ignore[arg-type]
-    for factors in itertools.product(*per_dim):
-        temporal = [[factors[d][m] for d in Dim] for m in range(4)]
-        spatial = [[factors[d][4 + s] for d in Dim] for s in range(3)]
-        loops = [[d for d in Dim if temporal[m][d] > 1] for m in range(4)]
-        orders = list(itertools.product(*(itertools.permutations(found) for found in loops)))
-        for stored in itertools.product(*stores):
-            draft = Mapping(temporal=temporal, spatial=spatial, order=orders[0], stored=stored)
-            blocks = input_blocks(layer, draft) if stored[2][Tensor.I] else [(0, 0)]
-            for h, w in blocks:
-                base = attrs.evolve(draft, block_h=h, block_w=w)
-                if check_mapping(layer, arch, base):
-                    continue
-                for order, layout in itertools.product(orders, itertools.product(range(2), repeat=3)):
-                    yield attrs.evolve(base, order=order, layout=layout)
 
 
 CASES = {

@@ -8,7 +8,7 @@ from tests.cross.cases import Case, cases
 
 
 @settings(max_examples=800)
-@given(cases())
+@given(cases(uneven=True))
 def test_predicted_figures_are_the_simulated_ones(case: Case) -> None:
     """Accesses, columns, activations, DRAM cycles, compute cycles and energy, whatever the mapping."""
     predicted = predict(case.layer, case.arch, case.mapping).figures

@@ -14,6 +14,9 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 30)
 )
 
+#: Twenty lists, each of 40 that lie in each other, around the one before.
+LADDER = "a0: &a0 []\n" + "".join(f"a{i}: &a{i} {'[' * 40}*a{i - 1}{']' * 40}\n" for i in range(1, 20))
+
 
 def scalar(text):
     """The value of a YAML text."""
@@ -88,6 +91,8 @@ def test_values_are_shown_as_they_stand_and_shortened():
         ("a: &a {b: {c: *a}}", "f:1:4: contains itself"),
         ("x: " + "[" * 5000 + "]" * 5000, "f: is nested too deeply"),
         ("- " * 5000 + "1", "f: is nested too deeply"),
+        ("- " * 101 + "1", "f: is nested too deeply"),
+        (LADDER, "f: is nested too deeply"),
         ("a: *b", "f:1:4: is not YAML: found undefined alias 'b'"),
         ("a: 1\n  b: 2", "f:2:4: is not YAML: mapping values are not allowed here"),
         ("\t", "f:1:1: is not YAML: found character '\\t' that cannot start any token"),
@@ -130,6 +135,18 @@ def test_of_very_many_mistakes_the_first_are_told(tmp_path: Path):
     lines = str(caught.value).splitlines()
     assert len(lines) == MAX_SHOWN + 1
     assert lines[-1] == f"... and {200 - MAX_SHOWN} more"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("layers:\n- {name: NUMBER}", r"3:10: layers\[0\]\.name"), ("extends: NUMBER\nlayers: [{P: 1}]", "2:10: extends")],
+)
+def test_number_too_long_to_keep_in_place_of_a_name_has_its_place(tmp_path: Path, text: str, place: str):
+    """Names are looked at before they are read: for the paths of other mistakes, and for what is extended."""
+    path = tmp_path / "n.yaml"
+    path.write_text(f"version: 1\n{text.replace('NUMBER', '9' * 50)}\n")
+    with pytest.raises(FileMistakes, match=rf"{path}:{place}: must be a number below"):
+        read_network(path)
 
 
 # --- Aliases and merge keys ------------------------------------------------------------------------------------------

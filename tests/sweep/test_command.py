@@ -90,7 +90,10 @@ def test_ctrl_c_keeps_what_had_finished(write_plan: WritePlan) -> None:
     """The program itself, with the solver: 130, two lines that say where it goes on, no traceback, no process left."""
     text = 'base: {network: "P=14,Q=14,C=64,K=64,R=3,S=3", objective: latency, time_limit: 60}\ngrid: {seed: [1, 2, 3]}'
     plan = write_plan(text=text)
-    command = [sys.executable, "-m", "cpsat_pim", "sweep", str(plan), "--jobs", "2"]
+    # A shell that starts the tests in the background makes them, and so all that they start, deaf to Ctrl-C.
+    hears = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{hears}; from cpsat_pim.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "sweep", str(plan), "--jobs", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         end = time.monotonic() + 60

@@ -273,6 +273,25 @@ def test_a_file_that_is_no_database_is_left_alone(write_plan: WritePlan, capsys:
     assert refused(plan, capsys) == "is not a store of sweeps"
 
 
+def test_a_directory_is_no_store(write_plan: WritePlan, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor is a disk at fault."""
+    plan = write_plan(1)
+    path = plan.with_suffix(".sqlite")
+    path.mkdir()
+    for command in ([str(plan)], ["status", str(path)], ["merge", str(path), str(path)]):
+        assert main(["sweep", *command]) == 2
+        assert capsys.readouterr() == ("", f"cpsat_pim: error: {path}: is a directory\n")
+
+
+def test_merging_what_is_not_there_makes_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip of the pen leaves nothing behind, whatever stores that are there stand before it."""
+    Store(tmp_path / "one.sqlite").close()
+    paths = [str(tmp_path / name) for name in ("all.sqlite", "one.sqlite", "tow.sqlite")]
+    assert main(["sweep", "merge", *paths]) == 2
+    assert capsys.readouterr() == ("", f"cpsat_pim: error: {paths[2]}: there is no such store\n")
+    assert not Path(paths[0]).exists()
+
+
 def test_a_damaged_store_is_told(write_plan: WritePlan, capsys: pytest.CaptureFixture[str]) -> None:
     """Its first page is whole, the others are not."""
     plan = write_plan(*range(1, 60))

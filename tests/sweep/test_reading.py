@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cpsat_pim.cli.program import build_parser
 from cpsat_pim.sweep.plan import Plan
 from cpsat_pim.sweep.reading import MAX_POINTS, read_plan
 from tests.sweep.conftest import WritePlan
@@ -34,7 +35,7 @@ def settings(plan: Plan) -> list[dict[str, object]]:
 
 
 def test_grid_has_every_combination_the_last_axis_fastest(write_plan: WritePlan) -> None:
-    """2 x 2; the base holds for all; what nobody sets is as on the command line."""
+    """2 x 2; the base holds for all."""
     plan = read_plan(
         write_plan(text='base: {network: "K=3", time_limit: 7}\ngrid: {arch: [default, hbm-pim], seed: [1, 2]}')
     )
@@ -48,6 +49,14 @@ def test_grid_has_every_combination_the_last_axis_fastest(write_plan: WritePlan)
     assert {(p.options.time_limit, p.objective.kind, p.network.layers[0].workload.K) for p in plan.points} == {
         (7, "energy", 3)
     }
+
+
+def test_what_nobody_sets_is_as_on_the_command_line(write_plan: WritePlan) -> None:
+    """Time limit, seed and objective of a point without them, which have their own places in the code."""
+    (point,) = read_plan(write_plan(text='list: [{network: "K=1"}]')).points
+    there = build_parser().parse_args(["run", "resnet50"])
+    assert (point.options.time_limit, point.options.seed) == (there.time_limit, there.seed)
+    assert (point.objective.kind, point.arch.name) == (there.objective, there.arch)
 
 
 def test_list_has_its_entries_and_parts_add_up(write_plan: WritePlan) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
 from tables.nest import MACS, Nest
 from tables.screen import Energies, Sharing, energy_terms, least_energy, needed_elements
 from tables.shapes import LayerShape, ShapeTable, build_shape_table, divisors, shape_table, swept_first
-from tables.stream import Dram, Tempo, block_counts, dram_stream, last_run, period
+from tables.stream import Dram, StreamCounts, Tempo, block_counts, dram_stream, last_run, period
 from tests.cross.cases import Case, cases
 
 DRAM = Dram(64, 16, 1, True, 14, 14, 33, 47, 5, 4, 25, 4)
@@ -26,18 +27,42 @@ def row_of(table: ShapeTable, nest: Nest, t: int, layout: int) -> int:
     return int(np.flatnonzero(same)[0])
 
 
-@settings(max_examples=150)
-@given(case=cases(), t=st.sampled_from(Tensor))
-def test_columns_are_exact_and_activations_never_above_the_count(case: Case, t: Tensor) -> None:
-    """For a sequential tensor in the global buffer, in whatever order its tiles come and however often."""
+class Streamed(NamedTuple):
+    """A sequential tensor in the global buffer: its row of the table, the exact stream, how often a tile comes."""
+
+    nest: Nest
+    dram: Dram
+    table: ShapeTable
+    row: int
+    exact: StreamCounts
+    times: int
+    scans: int
+
+
+def streamed(case: Case, t: Tensor) -> Streamed:
+    """The case's tensor, whatever stores it there; O is written back as often as it comes, and first only written."""
     stored = [list(row) for row in case.mapping.stored]
     stored[1][t], stored[2][t] = True, False
     nest = to_nest(case.layer, case.mapping, case.arch.spatial_reduction)._replace(stored=stored)
     dram = to_machine(case.arch).dram
     table = build_shape_table(to_shape(case.layer), t, nest.width(t, Level.DRAM), dram)
-    row = row_of(table, nest, t, nest.layout[t])
-    exact, times = dram_stream(nest, t, dram), nest.reuse(t, 1)
-    scans = 2 * times - 1 if t is Tensor.O else times
+    times = nest.reuse(t, 1)
+    return Streamed(
+        nest=nest,
+        dram=dram,
+        table=table,
+        row=row_of(table, nest, t, nest.layout[t]),
+        exact=dram_stream(nest, t, dram),
+        times=times,
+        scans=2 * times - 1 if t is Tensor.O else times,
+    )
+
+
+@settings(max_examples=150)
+@given(case=cases(), t=st.sampled_from(Tensor))
+def test_columns_are_exact_and_activations_never_above_the_count(case: Case, t: Tensor) -> None:
+    """For a sequential tensor in the global buffer, in whatever order its tiles come and however often."""
+    nest, dram, table, row, exact, times, scans = streamed(case, t)
     assert exact.columns == scans * table.columns[row]
     bound = int(table.first[row] + (times - 1) * table.more[row])
     assert bound <= exact.activations
@@ -51,14 +76,7 @@ def test_columns_are_exact_and_activations_never_above_the_count(case: Case, t: 
 @given(case=cases(), t=st.sampled_from(Tensor))
 def test_time_columns_never_exceed_the_stream(case: Case, t: Tensor) -> None:
     """Shortest runs and what outlasts them bound the cycles; the first scan's are exact, the last one's a bound."""
-    stored = [list(row) for row in case.mapping.stored]
-    stored[1][t], stored[2][t] = True, False
-    nest = to_nest(case.layer, case.mapping, case.arch.spatial_reduction)._replace(stored=stored)
-    dram = to_machine(case.arch).dram
-    table = build_shape_table(to_shape(case.layer), t, nest.width(t, Level.DRAM), dram)
-    row = row_of(table, nest, t, nest.layout[t])
-    exact, times = dram_stream(nest, t, dram), nest.reuse(t, 1)
-    scans = 2 * times - 1 if t is Tensor.O else times
+    _, dram, table, row, exact, times, scans = streamed(case, t)
     shortest = period(1, dram)
     last = last_run(1, dram) - shortest  # the last run ends with its data
     assert shortest * exact.activations + scans * table.long_cycles[row] + last <= exact.cycles

@@ -10,10 +10,10 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 
+from cpsat_pim.interrupts import ignore_interrupts, interrupts_held_back
 from cpsat_pim.sweep.job import Job, Outcome, Work, attempt, died, solve_job
 
 #: How often a job is tried while its workers die.
@@ -36,7 +36,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, work), daemon=True)
-        with _interrupts_held_back():
+        with interrupts_held_back():
             self._process.start()
         theirs.close()
         self.job: Job | None = None
@@ -64,20 +64,6 @@ class _Worker:
         self.pipe.close()
         code = self._process.exitcode or 0
         return f"its worker was killed by {signal.Signals(-code).name}" if code < 0 else f"its worker ended with {code}"
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """A process that starts meanwhile is deaf to Ctrl-C from its first moment; here it is heard afterwards."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    resource_tracker.ensure_running()  # it lets the signal through when it starts, which it would do with a worker
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Pool:
@@ -136,7 +122,7 @@ class _Pool:
 
 def _serve(pipe: Connection, work: Work) -> None:
     """Answer jobs until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends its workers
+    ignore_interrupts()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError):
         while True:

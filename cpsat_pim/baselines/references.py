@@ -1,0 +1,92 @@
+"""What baselines are held against: solved layers, fresh from the solver or from a file of results."""
+
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.baselines.problem import Problem, Scored
+from cpsat_pim.check import check_mapping
+from cpsat_pim.reading import read_json
+from cpsat_pim.report.jsonfile import Entry, build_result
+from cpsat_pim.result import Objective, SolvedNetwork, Status
+from cpsat_pim.workload import ConvWorkload
+
+
+@frozen(kw_only=True)
+class Reference:
+    """A solved layer: the mapping that was found, and how far it is proven to be the best.
+
+    `bound` is in the objective's reported unit.
+    """
+
+    problem: Problem
+    status: Status
+    best: Scored
+    bound: int | float | None
+
+    def ratio(self, value: int) -> float:
+        """A cost, in the solver's integers, over that of the mapping."""
+        return value / self.best.value if self.best.value else math.inf if value else 1.0
+
+    def is_refuted_by(self, value: int) -> bool:
+        """Whether a cost is below what is proven to be the least."""
+        return self.bound is not None and self.problem.objective.reported(value) < self.bound
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as in a file of results."""
+        cost = self.problem.objective.reported(self.best.value)
+        return {"status": self.status.value, "objective": cost, "bound": self.bound}
+
+
+def solved_references(network: SolvedNetwork) -> Iterator[Reference]:
+    """The different layers that have a mapping."""
+    solved = [node.solved for node in network.layers if node.solved.mapping]
+    for layer in distinct(answer.workload for answer in solved):
+        answer = next(answer for answer in solved if answer.workload == layer)
+        assert answer.mapping is not None
+        problem = Problem(layer=layer, arch=network.arch, objective=network.objective)
+        best = problem.score(answer.mapping)
+        yield Reference(problem=problem, status=answer.status, best=best, bound=answer.bound)
+
+
+def read_references(path: str | Path) -> list[Reference]:
+    """The same from a file that `--json` wrote.
+
+    Raises:
+        ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
+    """
+    data = read_json(path)
+    result = build_result(str(path), data)
+    entries = [plain | entry for plain, entry in zip(data["layers"], result["layers"], strict=True)]
+    for entry in entries:
+        entry["layer"] = evolve(entry["shape"], name=entry["name"])
+    mapped = [entry for entry in entries if entry["mapping"] is not None]
+    wanted = distinct(entry["layer"] for entry in mapped)
+    machine = (result["arch"], result["objective"])
+    return [_reference(f"{path}: {e['name']}", e, *machine) for e in mapped if e["layer"] in wanted]
+
+
+def distinct(layers: Iterable[ConvWorkload]) -> list[ConvWorkload]:
+    """The layers without those that are equal to an earlier one but for the name."""
+    first: dict[str, ConvWorkload] = {}
+    for layer in layers:
+        first.setdefault(layer.shape_key, layer)
+    return list(first.values())
+
+
+def _reference(at: str, entry: Entry, arch: PIMArchitecture, objective: Objective) -> Reference:
+    """A layer of a file, recosted: its bound says nothing if this version counts otherwise."""
+    for mistake in check_mapping(entry["layer"], arch, entry["mapping"]):
+        raise ValueError(f"{at}: {mistake}")
+    problem = Problem(layer=entry["layer"], arch=arch, objective=objective)
+    best, bound = problem.score(entry["mapping"]), entry.get("bound")
+    cost = objective.reported(best.value)
+    if entry.get("objective") != cost:
+        raise ValueError(f"{at}: objective: the mapping costs {cost} (got {entry.get('objective')})")
+    if not isinstance(bound, int | float | None):
+        raise ValueError(f"{at}: bound: must be a number or null (got {bound!r})")
+    return Reference(problem=problem, status=Status(entry["status"]), best=best, bound=bound)

@@ -1,0 +1,213 @@
+"""`baselines`, `bench quality` (docs/baselines.md): mappers to beat, and how far they are from proven optima."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from cpsat_pim.cli.arguments import add_command, add_model_options, checked, cpus, jobs, seconds, seed, weight
+from cpsat_pim.cli.models import read_given_network
+from cpsat_pim.cli.output import (
+    DISAGREEMENT,
+    INTERRUPTED,
+    NO_MAPPING,
+    OK,
+    InputError,
+    check_names,
+    check_outputs,
+    given,
+    note,
+    reader_may_leave,
+    write_files,
+)
+from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement
+
+if TYPE_CHECKING:
+    from cpsat_pim.baselines.problem import Problem
+    from cpsat_pim.baselines.quality import Judged
+    from cpsat_pim.baselines.references import Reference
+    from cpsat_pim.baselines.search import Effort
+    from cpsat_pim.result import SolvedNetwork
+    from cpsat_pim.workload.network import Network
+
+#: What a file of results has already, and what is meant where there is no file.
+_SOLVING = {"arch": "default", "objective": "energy", "alpha": None, "beta": None, "time_limit": 60.0, "jobs": cpus()}
+
+_samples = checked(int, lambda n: 1 <= n <= 10**7, "must be an integer from 1 to 10000000")
+
+
+def add_commands(commands: Any) -> None:
+    """The commands' words."""
+    parser = add_command(commands, "baselines", "map layers with heuristics and searches", run_baselines)
+    text = "a name (see `networks`), a .yaml file, a model that `import` takes, or a shape: R=3,S=3,P=56"
+    parser.add_argument("network", metavar="NETWORK|FILE|SHAPE", help=text)
+    _add_options(parser)
+    text = "measure this program"
+    bench = commands.add_parser("bench", help=text, description=text.capitalize() + ".", allow_abbrev=False)
+    kinds = bench.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser = add_command(kinds, "quality", "tell how far the baselines are from proven optima", bench_quality)
+    text = "results of `run --json`; or what `baselines` takes, to be solved first"
+    parser.add_argument("network", metavar="RESULT.json|NETWORK|..", help=text)
+    _add_options(parser)
+    parser.add_argument("--time-limit", metavar="S", type=seconds, help="seconds per layer (60)")
+    parser.add_argument("--jobs", metavar="N", type=jobs, help="layers solved at a time (one per CPU)")
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add_model_options(parser)
+    add("--layers", metavar="A,B", help="only the layers of these names")
+    add("--arch", metavar="NAME|FILE", help="a name (see `archs`) or a .yaml file (default)")
+    add("--objective", choices=("latency", "energy", "blended"), help="(energy)")
+    add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
+    add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
+    add("--only", metavar="A,B", help="only the baselines of these names")
+    add("--samples", metavar="N", type=_samples, default=1000, help="mappings that a search looks at (%(default)s)")
+    add("--seed", metavar="N", type=seed, default=0, help="of what is drawn (%(default)s)")
+    add("--json", metavar="FILE", help="write the mappings and figures to a file, too (docs/baselines.md)")
+
+
+# --- The commands ----------------------------------------------------------------------------------------------------
+
+
+def run_baselines(arguments: argparse.Namespace) -> int:
+    """`baselines`: a table for each different layer."""
+    names, effort = _given_names(arguments), _given_effort(arguments)
+    problems = _given_problems(arguments)
+    return _judge(((problem, None) for problem in problems), names, effort, arguments.json)
+
+
+def bench_quality(arguments: argparse.Namespace) -> int:
+    """`bench quality`: the same, held against proven optima."""
+    from cpsat_pim.verify import Disagreement
+
+    names, effort = _given_names(arguments), _given_effort(arguments)
+    check_outputs(arguments.json)
+    try:
+        references = _given_references(arguments)
+    except Disagreement as disagreement:
+        return report_disagreement(disagreement)
+    return _judge(((reference.problem, reference) for reference in references), names, effort, arguments.json)
+
+
+def _judge(
+    given: "Iterable[tuple[Problem, Reference | None]]", names: list[str], effort: "Effort", json: str | None
+) -> int:
+    """Print layer by layer, then over all; the exit code."""
+    from cpsat_pim.baselines.quality import judge
+    from cpsat_pim.baselines.text import print_judged, print_summary
+    from cpsat_pim.files import write_json
+    from cpsat_pim.report.text import open_console
+
+    console, found, is_interrupted = open_console(sys.stdout), [], False
+    try:
+        for problem, reference in given:
+            found.append(judge(problem, names, effort, reference))
+            with reader_may_leave():
+                print_judged(console, found[-1])
+    except KeyboardInterrupt:
+        is_interrupted = True
+        note("interrupted")
+    if any(judged.reference for judged in found):
+        with reader_may_leave():
+            print_summary(console, found)
+    write_files((json, lambda path: write_json([judged.to_dict() for judged in found], path)))
+    return max(_verdict(found), INTERRUPTED if is_interrupted else OK)
+
+
+def _verdict(found: "list[Judged]") -> int:
+    """The exit code; on stderr a line for what should not be."""
+    for judged in found:
+        for name in judged.refuting:
+            note(f"{judged.problem.layer.name}: {name} is below the proven bound: this is a bug, please report it")
+    if any(judged.refuting for judged in found):
+        return DISAGREEMENT
+    unmapped = [judged.problem.layer.name for judged in found if not all(o.best for o in judged.outcomes)]
+    if unmapped:
+        note(f"no mapping for {', '.join(unmapped)}")
+    return NO_MAPPING if unmapped else OK
+
+
+# --- What was given --------------------------------------------------------------------------------------------------
+
+
+def _given_names(arguments: argparse.Namespace) -> list[str]:
+    """The baselines of `--only`, or all."""
+    from cpsat_pim.baselines.catalogue import BASELINES
+    from cpsat_pim.reading import hint
+
+    names = [*BASELINES] if arguments.only is None else [name.strip() for name in arguments.only.split(",")]
+    for name in names:
+        if name not in BASELINES:
+            raise InputError(f"--only: no baseline is named {name!r}{hint(name, BASELINES)}")
+    return names
+
+
+def _given_effort(arguments: argparse.Namespace) -> "Effort":
+    from cpsat_pim.baselines.search import Effort
+
+    return Effort(samples=arguments.samples, seed=arguments.seed)
+
+
+def _given_network(arguments: argparse.Namespace) -> "Network":
+    """The layers of a network, or one by its shape; what solving needs and was not given takes its default."""
+    from cpsat_pim.workload.network import Network, NetworkNode, parse_shape
+
+    for name, default in _SOLVING.items():
+        if getattr(arguments, name, None) is None:
+            setattr(arguments, name, default)
+    if "=" in arguments.network and not arguments.network.endswith((".yaml", ".yml")):
+        layer = given(lambda: parse_shape(arguments.network))
+        return Network(name=arguments.network, layers=(NetworkNode(name=layer.name, workload=layer),))
+    network = read_given_network(arguments)
+    if arguments.layers is None:
+        return network
+    return given(lambda: network.only([name.strip() for name in arguments.layers.split(",")]))
+
+
+def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
+    """The different layers to be mapped."""
+    from cpsat_pim.baselines.problem import Problem
+    from cpsat_pim.baselines.references import distinct
+
+    network = _given_network(arguments)
+    arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    check_layers_fit(network, arch)
+    check_outputs(arguments.json)
+    layers = distinct(node.workload for node in network.layers)
+    return (Problem(layer=layer, arch=arch, objective=objective) for layer in layers)
+
+
+def _given_references(arguments: argparse.Namespace) -> "list[Reference]":
+    """The solved layers of a file, or of a network that is solved now."""
+    from cpsat_pim.baselines.references import read_references, solved_references
+
+    if not arguments.network.endswith(".json"):
+        return list(solved_references(_solve(arguments)))
+    for name in _SOLVING:
+        if getattr(arguments, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')}: {arguments.network} says it already")
+    references = given(lambda: read_references(arguments.network))
+    wanted = [reference.problem.layer.name for reference in references]
+    if arguments.layers is not None:
+        known, wanted = wanted, [name.strip() for name in arguments.layers.split(",")]
+        check_names(wanted, known, arguments.network)
+    if not wanted:
+        raise InputError(f"{arguments.network}: holds no mapping")
+    return [reference for reference in references if reference.problem.layer.name in wanted]
+
+
+def _solve(arguments: argparse.Namespace) -> "SolvedNetwork":
+    """The network that is given, solved."""
+    from cpsat_pim.report.progress import LiveProgress
+    from cpsat_pim.run import WorkersDied, solve_network
+
+    network = _given_network(arguments)
+    arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    check_layers_fit(network, arch)
+    try:
+        with LiveProgress(objective.kind, len(network.layers)) as report:
+            limits = {"time_limit": arguments.time_limit, "jobs": arguments.jobs}
+            return solve_network(network, arch, objective, report=report, **limits)
+    except WorkersDied as death:
+        raise InputError(f"{death}; if memory is short, try fewer --jobs") from death

@@ -1,0 +1,142 @@
+"""Round after round of drawing and comparing, until time is over, somebody asks to stop, or a disagreement is found.
+
+What a round draws depends on the seed and its number only. It has three parts: mappings of a layer against the
+simulator; a layer that the solver proves in a moment, its answer against its simulation and its bound against random
+mappings; a tiny layer, of which every mapping is tried.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import attrs
+import numpy as np
+from attrs import frozen
+
+from cpsat_pim.baselines.space import Space
+from cpsat_pim.check import check_fits
+from cpsat_pim.fuzz.compare import (
+    Case,
+    Finding,
+    attempt,
+    compare,
+    few_mappings,
+    judge_answer,
+    judge_bound,
+    judge_optimum,
+    solve,
+)
+from cpsat_pim.fuzz.draw import Drawer
+from cpsat_pim.fuzz.shrink import shrink
+from cpsat_pim.interrupts import Stop
+from cpsat_pim.model import Options
+from cpsat_pim.result import SolvedLayer
+
+#: MACs of the layers of a round's three parts.
+_TRACED, _SOLVED, _ENUMERATED = 4000, 400, 9
+#: Layers of the first part, which is quick; mappings compared of each, and in the second part.
+_LAYERS, _MAPPINGS = 8, 16
+#: Seconds for a solve, and for shrinking what was found.
+_SOLVE_SECONDS, _SHRINK_SECONDS = 5.0, 120.0
+
+#: A comparison that was made: its name, its case, what it found.
+Made = tuple[str, Case, Finding | None]
+#: Hears how often each comparison was made, and in how many rounds.
+Report = Callable[[Counter[str], int], None]
+
+
+@frozen(kw_only=True)
+class Discovery:
+    """A disagreement, shrunk, and the round that first showed it."""
+
+    comparison: str
+    round: int
+    case: Case
+    finding: Finding
+
+
+def run_campaign(seed: int, seconds: float, stop: Stop, report: Report) -> Discovery | None:
+    """Compare until something is found; None if time is over or a stop is asked for before."""
+    deadline, counts = time.monotonic() + seconds, Counter[str]()
+    options = Options(time_limit=_SOLVE_SECONDS, stop=stop)  # type: ignore[arg-type]
+    number = 0
+    while time.monotonic() < deadline and not stop.is_set():
+        for name, case, finding in compare_round(seed, number, options):
+            counts[name] += 1
+            if finding is not None:
+                report(counts, number)
+                return _shrunk(name, number, case, finding, options)
+            if stop.is_set():
+                break
+        number += 1
+        report(counts, number)
+    return None
+
+
+def _shrunk(name: str, number: int, case: Case, finding: Finding, options: Options) -> Discovery:
+    """The disagreement, made simpler for some time."""
+    deadline = time.monotonic() + _SHRINK_SECONDS
+
+    def is_over() -> bool:
+        return options.stop.is_set() or time.monotonic() >= deadline
+
+    if finding.witness is not None:  # a mapping below the bound says it all, without trying all others again
+        shown = attrs.evolve(case, mapping=finding.witness)
+        below = compare("bound", shown, options)
+        name, case, finding = ("bound", shown, below) if below is not None else (name, case, finding)
+    case, finding = shrink(case, finding, partial(compare, name, options=options), is_over)
+    return Discovery(comparison=name, round=number, case=case, finding=finding)
+
+
+# --- A round ---------------------------------------------------------------------------------------------------------
+
+
+def compare_round(seed: int, number: int, options: Options) -> Iterator[Made]:
+    """The comparisons of a round, made one by one."""
+    draw = Drawer(np.random.default_rng([seed, number]))
+    for _ in range(_LAYERS):
+        yield from _trace(draw, options)
+    yield from _solve(draw, options)
+    yield from _enumerate(draw, options)
+
+
+def _trace(draw: Drawer, options: Options) -> Iterator[Made]:
+    """Random mappings of a layer, each predicted and simulated."""
+    case = Case(layer=draw.layer(_TRACED), arch=draw.machine(), objective=draw.objective())
+    for mapped in _mapped(draw, case):
+        yield "trace", mapped, compare("trace", mapped, options)
+
+
+def _solve(draw: Drawer, options: Options) -> Iterator[Made]:
+    """A layer solved: its answer, and its bound against random mappings."""
+    case = Case(layer=draw.layer(_SOLVED), arch=draw.machine(), objective=draw.objective())
+    if check_fits(case.layer, case.arch):
+        return
+    solved = attempt(case, lambda: solve(case, options))
+    yield "answer", case, _judged(case, solved, judge_answer)
+    for mapped in _mapped(draw, case):
+        yield "bound", mapped, _judged(mapped, solved, judge_bound)
+
+
+def _enumerate(draw: Drawer, options: Options) -> Iterator[Made]:
+    """A tiny layer on a machine that leaves few choices: solved, and every mapping of it costed."""
+    case = Case(layer=draw.layer(_ENUMERATED), arch=draw.machine(is_forced=0.8), objective=draw.objective())
+    if check_fits(case.layer, case.arch) or (mappings := few_mappings(case)) is None:
+        return
+    solved = attempt(case, lambda: solve(case, options))
+    yield "enumeration", case, _judged(case, solved, partial(judge_optimum, mappings=mappings))
+
+
+def _mapped(draw: Drawer, case: Case) -> Iterator[Case]:
+    """The case with random legal mappings, if there are any."""
+    space = Space(case.layer, case.arch)
+    for _ in range(0 if space.is_empty else _MAPPINGS):
+        yield attrs.evolve(case, mapping=space.draw(draw.rng).to_mapping(case.layer))
+
+
+def _judged(
+    case: Case, solved: SolvedLayer | Finding, judge: Callable[[Case, SolvedLayer], Finding | None]
+) -> Finding | None:
+    """What is to be said of an answer; that there is none, for a solver that failed."""
+    return solved if isinstance(solved, Finding) else attempt(case, lambda: judge(case, solved))

@@ -1,0 +1,47 @@
+"""The declared space of a tiny layer, mapping by mapping."""
+
+import itertools
+from collections.abc import Iterator
+
+import attrs
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.check import check_mapping
+from cpsat_pim.dims import BUFFERS, Dim, Direction, Level, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model.orders import input_blocks
+from cpsat_pim.workload import ConvWorkload
+
+
+def every_mapping(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[Mapping]:
+    """Every legal mapping: factorizations, orders, stored sets, layouts and input blocks."""
+    places = len(Level) + len(Direction)
+    stores = [list(itertools.product(*(arch.storing_choices(m, t) for t in Tensor))) for m in BUFFERS]
+    for factors in itertools.product(*(_ordered_factors(layer.bounds[d], places) for d in Dim)):
+        rows = list(zip(*factors, strict=True))
+        temporal, spatial = rows[: len(Level)], rows[len(Level) :]
+        loops = [[d for d in Dim if temporal[m][d] > 1] for m in Level]
+        orders = list(itertools.product(*(itertools.permutations(found) for found in loops)))
+        for stored in itertools.product(*stores):
+            draft = Mapping(temporal=temporal, spatial=spatial, order=orders[0], stored=stored)
+            for h, w in input_blocks(layer, draft) if stored[Level.ROW_BUFFER][Tensor.I] else [(0, 0)]:
+                yield from _in_every_order(layer, arch, attrs.evolve(draft, block_h=h, block_w=w), orders)
+
+
+def _in_every_order(
+    layer: ConvWorkload, arch: PIMArchitecture, draft: Mapping, orders: list[tuple[tuple[Dim, ...], ...]]
+) -> Iterator[Mapping]:
+    """The legal ones of a draft's orders, in every layout."""
+    for order in orders:
+        ordered = attrs.evolve(draft, order=order)
+        if not check_mapping(layer, arch, ordered):
+            for layout in itertools.product(range(2), repeat=len(Tensor)):
+                yield attrs.evolve(ordered, layout=layout)
+
+
+def _ordered_factors(n: int, slots: int) -> list[tuple[int, ...]]:
+    """All ways to write n as an ordered product."""
+    if slots == 1:
+        return [(n,)]
+    firsts = (d for d in range(1, n + 1) if n % d == 0)
+    return [(first, *rest) for first in firsts for rest in _ordered_factors(n // first, slots - 1)]

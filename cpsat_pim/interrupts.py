@@ -1,0 +1,55 @@
+"""Ctrl-C: a wish to stop here, and nothing at all to worker processes, which it reaches as well."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from typing import Any, Protocol
+
+
+class Stop(Protocol):
+    """A `threading.Event` or one of `multiprocessing`."""
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+
+    def set(self) -> None:
+        """Ask to stop."""
+
+
+@contextmanager
+def interrupt_stops(stop: Stop) -> Iterator[None]:
+    """Turn the first Ctrl-C into a stop; the second is the usual KeyboardInterrupt. In the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_interrupt(number: int, frame: Any) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """A process that starts meanwhile is deaf to Ctrl-C from its first moment; here it is heard afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # it lets the signal through when it starts, which it would do with a worker
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_interrupts() -> None:
+    """In a worker: Ctrl-C reaches the whole process group, and the parent sees to its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

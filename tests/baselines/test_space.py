@@ -1,0 +1,81 @@
+"""What is drawn from the space of a layer on a machine: legal, all ways alike, and something wherever there is any."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.baselines.draft import DRAM, Draft, primes_of
+from cpsat_pim.baselines.space import Space, _shares
+from cpsat_pim.check import check_fits, check_mapping
+from cpsat_pim.dims import Dim
+from cpsat_pim.fuzz.draw import Drawer
+from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.workload.network import read_network
+
+SEEDS = range(25)
+
+
+def drawn_space(seed: int, most_macs: int = 2000) -> Space:
+    """A random layer on a random machine."""
+    draw = Drawer(np.random.default_rng([7, seed]))
+    return Space(draw.layer(most_macs), draw.machine())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_drawn_is_legal(seed: int) -> None:
+    """And so is what lies beside it."""
+    space, rng = drawn_space(seed), np.random.default_rng(seed)
+    for _ in range(0 if space.is_empty else 10):
+        draft = space.draw(rng)
+        assert check_mapping(space.layer, space.arch, draft.to_mapping(space.layer)) == []
+        beside = space.neighbour(draft, rng)
+        assert beside is None or check_mapping(space.layer, space.arch, beside.to_mapping(space.layer)) == []
+
+
+@pytest.mark.parametrize("name", ["conv1", "layer2.0.conv2", "layer3.0.downsample", "fc"])
+def test_most_samples_of_real_layers_are_not_given_up(name: str) -> None:
+    """On the default machine: what is repaired in vain would have all loops at the DRAM."""
+    layer = next(node.workload for node in read_network("resnet50").layers if node.name == name)
+    space, rng = Space(layer, PIMArchitecture()), np.random.default_rng(0)
+    drafts = [space.draw(rng) for _ in range(40)]
+    assert sum(draft.factors[DRAM] == layer.bounds for draft in drafts) <= 2
+
+
+def test_all_ways_to_share_out_are_alike() -> None:
+    """Two equal things to three places: six ways, each 1000 times in 6000, at most five standard deviations off."""
+    rng = np.random.default_rng(0)
+    counts = Counter(tuple(_shares(2, 3, rng)) for _ in range(6000))
+    assert len(counts) == 6
+    assert all(abs(count - 1000) < 5 * (6000 * 1 / 6 * 5 / 6) ** 0.5 for count in counts.values())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_space_is_empty_only_where_there_is_no_mapping(seed: int) -> None:
+    """As trying all of them finds; the DRAMs here have room."""
+    space = drawn_space(1000 + seed, most_macs=6)
+    if not check_fits(space.layer, space.arch):
+        assert space.is_empty == (next(every_mapping(space.layer, space.arch), None) is None)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_mapping_is_that_of_its_draft(seed: int) -> None:
+    """There and back, input blocks included."""
+    space, rng = drawn_space(seed), np.random.default_rng(seed)
+    for _ in range(0 if space.is_empty else 5):
+        mapping = space.draw(rng).to_mapping(space.layer)
+        assert Draft.of(mapping, space.layer).to_mapping(space.layer) == mapping
+
+
+def test_primes_multiply_to_the_number() -> None:
+    """Each as often as it divides."""
+    assert [primes_of(n) for n in (1, 2, 12, 49, 1009)] == [[], [2], [2, 2, 3], [7, 7], [1009]]
+
+
+def test_factors_multiply_to_the_bounds() -> None:
+    """Of whatever is drawn, before and after repair."""
+    space, rng = drawn_space(3), np.random.default_rng(3)
+    for factors in (space._factors(rng), space.draw(rng).factors):
+        assert tuple(np.prod(factors, axis=0)) == space.layer.bounds
+        assert len(factors[0]) == len(Dim)

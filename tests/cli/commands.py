@@ -1,0 +1,47 @@
+"""Commands for the tests of the command line to run, and what they say."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpsat_pim.cli import main
+
+TINY = "R=3,P=4,Q=4,C=4,K=4"
+NETWORK = """
+version: 1
+name: pair
+layers:
+- {name: first, P: 4, Q: 4, C: 4, K: 4, count: 2}
+- {name: second, P: 2, Q: 2, C: 4, K: 8}
+- {name: twin, P: 2, Q: 2, C: 4, K: 8}
+"""
+
+
+def map_tiny(*options: str) -> int:
+    """Map the tiny layer for energy, which is proven at once."""
+    return main(["map", TINY, "--objective", "energy", *options])
+
+
+def read_json(path: Path) -> Any:
+    """What a command wrote."""
+    return json.loads(path.read_text())
+
+
+def one_error_line(capsys: pytest.CaptureFixture[str]) -> bool:
+    """Nothing on stdout, one line on stderr."""
+    out, err = capsys.readouterr()
+    return out == "" and err.startswith("cpsat_pim: error: ") and err.count("\n") == 1 and err.endswith("\n")
+
+
+def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Another interpreter, its output in pipes."""
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300, check=False)
+
+
+def run_shell(command: str) -> subprocess.CompletedProcess[str]:
+    """A line of a shell, what it says on stderr in a pipe."""
+    return subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, timeout=300, check=False)

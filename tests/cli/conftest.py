@@ -1,0 +1,23 @@
+"""Files that commands are given."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import NETWORK, map_tiny
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> str:
+    """A network of two different layers, of which one occurs twice under two names and the other runs twice."""
+    path = tmp_path / "pair.yaml"
+    path.write_text(NETWORK)
+    return str(path)
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> Path:
+    """A file that `map --json` wrote."""
+    path = tmp_path / "m.json"
+    assert map_tiny("--json", str(path)) == 0
+    return path

@@ -1,0 +1,271 @@
+"""`run` and `map` as a user runs them: results, nests, mappings to start from, interruption."""
+
+import re
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cpsat_pim.run
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.check import check_mapping
+from cpsat_pim.cli import main
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.report.progress import LiveProgress
+from cpsat_pim.workload.network import parse_shape
+from tests.cli.commands import TINY, map_tiny, read_json
+
+TINY_BOUNDS = {"R": 3, "S": 1, "P": 4, "Q": 4, "C": 4, "K": 4, "N": 1, "G": 1}
+TOP_KEYS = ["schema", "network", "arch", "objective", "layers", "totals"]
+LAYER_KEYS = ["name", "count", "shape", "status", "objective", "bound", "gap", "solve_seconds"]
+LAYER_KEYS += ["predicted", "simulated", "mapping", "progress"]
+TOTAL_KEYS = ["layers", "mapped", "macs", "latency_cycles", "energy_fj", "row_activations", "seconds", "interrupted"]
+FIGURES = {
+    "latency_cycles",
+    "compute_cycles",
+    "dram_cycles",
+    "energy_fj",
+    "row_activations",
+    "column_accesses",
+    "accesses",
+}
+
+
+# --- Results ---------------------------------------------------------------------------------------------------------
+
+
+def test_map_prints_a_proven_result_and_its_nest(capsys: pytest.CaptureFixture[str]) -> None:
+    """One layer: exit 0, status, the loop body; nothing on stderr when that is no terminal; no colours in a pipe."""
+    assert map_tiny() == 0
+    out, err = capsys.readouterr()
+    assert "OPTIMAL" in out
+    assert "O[n,g,k,q,p] +=" in out
+    assert "\x1b" not in out
+    assert err == ""
+
+
+def test_json_has_exactly_the_documented_keys(tmp_path: Path) -> None:
+    """Schema 1, and docs/json.md."""
+    path = tmp_path / "m.json"
+    assert map_tiny("--json", str(path)) == 0
+    data = read_json(path)
+    assert list(data) == TOP_KEYS
+    assert data["schema"] == 1
+    assert list(data["layers"][0]) == LAYER_KEYS
+    for figures in (data["layers"][0]["predicted"], data["layers"][0]["simulated"]):
+        assert set(figures) == FIGURES
+        assert set(figures["row_activations"]) == set(figures["column_accesses"]) == {"I", "W", "O"}
+        assert set(figures["accesses"]) == {"PE", "GLOBAL_BUFFER", "ROW_BUFFER", "DRAM"}
+        assert set(figures["accesses"]["PE"]["I"]) == {"read", "write"}
+    assert list(data["totals"]) == TOTAL_KEYS
+    documented = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+    for key in (*data, *data["layers"][0], *FIGURES, *data["layers"][0]["mapping"], *data["totals"]):
+        assert f"`{key}`" in documented, key
+
+
+def test_json_values_are_those_of_the_layer(tmp_path: Path) -> None:
+    """Shape, macs and proof; energy at least that of the MACs themselves and of reading each operand once from DRAM."""
+    path = tmp_path / "m.json"
+    assert map_tiny("--json", str(path)) == 0
+    data = read_json(path)
+    layer = data["layers"][0]
+    assert {d: layer["shape"][d] for d in "RSPQCKNG"} == TINY_BOUNDS
+    assert data["totals"]["macs"] == 3 * 4 * 4 * 4 * 4
+    assert (layer["status"], layer["gap"], layer["objective"]) == ("OPTIMAL", 0, layer["bound"])
+    assert layer["objective"] == layer["predicted"]["energy_fj"] > 768 * 560
+    # Of the three operands each element moves at least once: I 4 x 4 x 6, W 4 x 4 x 3, O 4 x 4 x 4.
+    dram = layer["predicted"]["accesses"]["DRAM"]
+    assert dram["I"]["read"] >= 96
+    assert dram["W"]["read"] >= 48
+    assert dram["O"]["write"] >= 64
+
+
+def test_predicted_and_simulated_are_equal_but_for_the_latency(pair: str, tmp_path: Path) -> None:
+    """Every exact figure of every layer."""
+    path = tmp_path / "pair.json"
+    assert main(["run", pair, "--objective", "energy", "--jobs", "1", "--json", str(path)]) == 0
+    for layer in read_json(path)["layers"]:
+        for key in FIGURES - {"latency_cycles"}:
+            assert layer["predicted"][key] == layer["simulated"][key]
+
+
+def test_run_solves_all_layers_and_counts_them(pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Totals count `first` twice; equal layers have equal answers; worker processes do as well as this one."""
+    path = tmp_path / "pair.json"
+    assert main(["run", pair, "--objective", "energy", "--jobs", "2", "--json", str(path)]) == 0
+    data = read_json(path)
+    first, second, twin = data["layers"]
+    assert [layer["name"] for layer in data["layers"]] == ["first", "second", "twin"]
+    assert second["mapping"] == twin["mapping"]
+    assert data["totals"]["layers"] == data["totals"]["mapped"] == 4
+    assert data["totals"]["energy_fj"] == 2 * first["objective"] + second["objective"] + twin["objective"]
+    assert "3/3" in capsys.readouterr().out  # proven rows of the table
+
+
+def test_run_takes_only_the_named_layers(pair: str, tmp_path: Path) -> None:
+    """`--layers`, in the network's order."""
+    path = tmp_path / "pair.json"
+    assert main(["run", pair, "--layers", "twin", "--objective", "energy", "--json", str(path)]) == 0
+    assert [layer["name"] for layer in read_json(path)["layers"]] == ["twin"]
+
+
+def test_blended_objective_weighs_cycles_and_nanojoules(tmp_path: Path) -> None:
+    """alpha 0, beta 2: twice the energy in nJ."""
+    path = tmp_path / "m.json"
+    options = ["--objective", "blended", "--alpha", "0", "--beta", "2", "--json", str(path)]
+    assert main(["map", TINY, *options]) in (0, 1)
+    data = read_json(path)
+    assert data["objective"] == {"kind": "blended", "alpha": 0, "beta": 2}
+    layer = data["layers"][0]
+    assert layer["objective"] == pytest.approx(2 * layer["predicted"]["energy_fj"] / 1e6)
+
+
+def test_time_out_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No time for a proof: a mapping, its gap and exit 0; or none, nulls, a line on stderr and exit 1."""
+    path = tmp_path / "m.json"
+    code = main(["map", "P=56,Q=56,C=64,K=64", "--time-limit", "0.001", "--json", str(path)])
+    out, err = capsys.readouterr()
+    layer = read_json(path)["layers"][0]
+    assert layer["status"] in out
+    if code == 0:
+        assert layer["status"] == "FEASIBLE"
+        assert 0 < layer["gap"] < 1
+        assert err.startswith("cpsat_pim: time ran out before a proof for layer")
+    else:
+        assert (code, layer["status"]) == (1, "UNKNOWN")
+        assert [layer[key] for key in ("objective", "gap", "predicted", "simulated", "mapping")] == [None] * 5
+        assert err.startswith("cpsat_pim: no mapping for layer")
+
+
+# --- The nest --------------------------------------------------------------------------------------------------------
+
+
+def test_nest_contains_each_loop_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The drawn factors are the mapping's, each once; per dim they multiply to the bound; each line is deeper."""
+    path = tmp_path / "m.json"
+    assert map_tiny("--json", str(path)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    loops = [m for line in lines if (m := re.match(r"\|( +)(?:parallel-)?for (\w) in \[0:(\d+)\)", line))]
+    mapping = read_json(path)["layers"][0]["mapping"]
+    factors = [(d, n) for part in ("temporal", "spatial") for level in mapping[part].values() for d, n in level.items()]
+    assert sorted((m[2], int(m[3])) for m in loops) == sorted(factors)
+    products = dict.fromkeys("RSPQCKNG", 1)
+    for loop in loops:
+        products[loop[2]] *= int(loop[3])
+    assert products == TINY_BOUNDS
+    depths = [len(m[1]) for m in loops]
+    assert depths == sorted(set(depths))
+
+
+# --- Starts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".json", ".yaml"])
+def test_run_hands_a_start_to_the_layers_that_have_one(
+    pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """The twin starts from what its equal layer is given; the other layer from nothing."""
+    written = tmp_path / f"start{suffix}"
+    option = "--json" if suffix == ".json" else "--mapping"
+    assert main(["run", pair, "--layers", "second", "--jobs", "1", option, str(written)]) == 0
+    starts: dict[str, Mapping | None] = {}
+
+    def run(tasks: list[Any], *others: Any) -> dict[str, Any]:
+        starts.update({task.layer.name: task.start for task in tasks})
+        return {}
+
+    monkeypatch.setattr(cpsat_pim.run, "_run_here", run)
+    assert main(["run", pair, "--start-from", str(written), "--jobs", "1"]) == 0
+    assert starts["first"] is None
+    assert isinstance(starts["second"], Mapping)
+    assert check_mapping(parse_shape("P=2,Q=2,C=4,K=8"), PIMArchitecture(), starts["second"]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- name: frst\n  mapping: {}", "m.yaml:4:12: layers[frst].mapping.temporal: is missing"),
+        ("- name: frst\n  mapping: {temporal: {}, stored: {ROW_BUFFER: '', GLOBAL_BUFFER: '', PE: ''}}", "'first'?"),
+        (
+            "- name: first\n  mapping: {temporal: {}, stored: {ROW_BUFFER: '', GLOBAL_BUFFER: '', PE: ''}}",
+            "--start-from: first on default: P: factors 1 x 1 x 1 x 1 x 1 x 1 x 1 = 1, the bound is 4",
+        ),
+        (
+            "- name: first\n  mapping: {temporal: {PE: {P: 4}}, stored: {ROW_BUFFER: '', GLOBAL_BUFFER: '', PE: I}, "
+            "resident: {PE: {I: ''}}}",
+            "the tile of I covers none of the loops P, the machine has no uneven residency",
+        ),
+    ],
+)
+def test_start_that_cannot_be_used_is_refused_before_solving(
+    pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    """A broken file, an unknown layer, an illegal mapping: each is told."""
+    path = tmp_path / "m.yaml"
+    path.write_text(f"version: 1\nlayers:\n{text}\n")
+    assert main(["run", pair, "--start-from", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+
+
+# --- Interruption ----------------------------------------------------------------------------------------------------
+
+
+def test_interrupt_reports_and_writes_what_was_found(
+    pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C at the first mapping: it is in the table and the JSON, layers not begun are not, exit code 130."""
+    sent: list[Any] = []
+
+    def interrupt_once(self: LiveProgress, progress: Any) -> None:
+        if not sent:
+            sent.append(progress)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(LiveProgress, "report", interrupt_once)
+    path = tmp_path / "pair.json"
+    assert main(["run", pair, "--objective", "energy", "--jobs", "1", "--json", str(path)]) == 130
+    out, err = capsys.readouterr()
+    data = read_json(path)
+    assert data["totals"]["interrupted"] is True
+    assert [layer["name"] for layer in data["layers"]] == ["first"]  # the larger one is solved first
+    assert data["layers"][0]["mapping"] is not None
+    assert "Interrupted" in out
+    assert "2 of 3 layers not begun" in err
+
+
+def test_death_of_a_worker_loses_no_answer(
+    pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The layers that were solved are in the table and the JSON; a line on stderr, exit code 2."""
+
+    def die(tasks: list[Any], *others: Any) -> dict[str, Any]:
+        first, second = tasks
+        return {first.key: first.run(threading.Event(), lambda progress: None), second.key: None}
+
+    monkeypatch.setattr(cpsat_pim.run, "_run_in_workers", die)
+    path = tmp_path / "pair.json"
+    assert main(["run", pair, "--jobs", "2", "--json", str(path)]) == 2
+    out, err = capsys.readouterr()
+    message = "a worker process was killed: no answer for second, twin; if memory is short, try fewer --jobs"
+    assert err == f"cpsat_pim: error: {message}\n"
+    assert "first" in out
+    assert [layer["name"] for layer in read_json(path)["layers"]] == ["first"]
+
+
+@pytest.mark.parametrize("command", ["run pair.yaml", "map P=2"])
+def test_machine_with_uneven_residency_is_refused(
+    pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """The solver searches even tiles only, so nothing that it proved would hold."""
+    chip = tmp_path / "chip.yaml"
+    chip.write_text("version: 1\nextends: default\nuneven_residency: true\n")
+    words = [pair if word == "pair.yaml" else word for word in command.split()]
+    assert main([*words, "--arch", str(chip)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "chip: uneven_residency: must be false for solving; only even tiles are searched" in err
+    assert err.count("\n") == 1

@@ -1,0 +1,243 @@
+"""`fuzz` finds a planted fault, makes it small, writes what replays, and leaves no option undrawn."""
+
+import json
+import signal
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+import cpsat_pim.fuzz.campaign
+import cpsat_pim.fuzz.compare
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch.pe_array import LANE_DIMS
+from cpsat_pim.cli import main
+from cpsat_pim.cost import Prediction, predict
+from cpsat_pim.dims import Dim, Level
+from cpsat_pim.fuzz.campaign import compare_round, run_campaign
+from cpsat_pim.fuzz.compare import Case, Finding, compare, judge_bound, judge_optimum, solve
+from cpsat_pim.fuzz.draw import Drawer
+from cpsat_pim.fuzz.reproducer import read_case
+from cpsat_pim.fuzz.shrink import PLAIN, shrink
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model import Options
+from cpsat_pim.result import Objective, Status
+from cpsat_pim.workload import ConvWorkload
+
+ENERGY = Objective.named("energy")
+
+
+def wrong_from_three(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
+    """A prediction that counts a femtojoule too much when C loops three times or more at the DRAM."""
+    prediction = predict(layer, arch, mapping)
+    if mapping.temporal[Level.DRAM][Dim.C] < 3:
+        return prediction
+    return attrs.evolve(
+        prediction, figures=attrs.evolve(prediction.figures, energy_fj=prediction.figures.energy_fj + 1)
+    )
+
+
+# --- What is drawn ---------------------------------------------------------------------------------------------------
+
+
+def test_every_option_is_drawn() -> None:
+    """Of machines and layers, in a few hundred draws."""
+    draw = Drawer(np.random.default_rng(0))
+    machines, layers = [draw.machine() for _ in range(300)], [draw.layer(4000) for _ in range(300)]
+    assert {m.page_policy for m in machines} == {"open", "closed"}
+    assert {m.banks for m in machines} >= {1, 2, 16}
+    assert {m.pe_array.compute_unit.unit_type for m in machines} == set(LANE_DIMS)
+    for option in ("multicast", "spatial_reduction", "shared_data_bus"):
+        assert {getattr(m, option) for m in machines} == {False, True}
+    assert {m.pe_array.exclusive_spatial for m in machines} == {False, True}
+    choices = {m.storing_choices(Level.PE, t) for m in machines for t in range(3)}  # type: ignore[arg-type]
+    assert choices == {(False,), (True,), (False, True)}
+    assert {m.hierarchy[level].double_buffered for m in machines for level in (0, 1)} == {False, True}
+    assert {1, 1024} <= {m.pe_array.array_shape.h * m.pe_array.array_shape.w for m in machines}
+    for width in ("input_bytes", "weight_bytes", "output_bytes", "psum_bytes"):
+        assert {getattr(layer, width) for layer in layers} == {1, 2, 4}
+    assert {max(layer.stride) for layer in layers} == {1, 2, 3}
+    assert {max(layer.dilation) for layer in layers} == {1, 2}
+    for d in Dim:
+        assert {1, 2, 7, 13} <= {layer.bounds[d] for layer in layers}
+    assert max(layer.macs for layer in layers) <= 4000
+
+
+def test_rounds_depend_on_the_seed_only() -> None:
+    """And differ from each other."""
+    one, again, other = (
+        [case for _, case, _ in zip_first(compare_round(seed, 0, Options()), 12)] for seed in (1, 1, 2)
+    )
+    assert one == again
+    assert one != other
+
+
+def zip_first(made: Any, count: int) -> list[Any]:
+    """The first so many."""
+    return [item for _, item in zip(range(count), made, strict=False)]
+
+
+# --- What is compared ------------------------------------------------------------------------------------------------
+
+
+def test_parties_agree_on_a_tiny_layer() -> None:
+    """By every comparison."""
+    case = Case(layer=ConvWorkload(C=2, K=2), arch=PLAIN, objective=ENERGY)
+    solved = solve(case, Options())
+    mapped = attrs.evolve(case, mapping=solved.mapping)
+    assert [compare(name, mapped, Options()) for name in ("trace", "answer", "bound")] == [None] * 3
+    assert solved.mapping is not None
+    assert judge_optimum(case, solved, [solved.mapping]) is None
+
+
+def test_answers_that_are_wrong_are_found() -> None:
+    """A bound above a mapping's cost, a mapping where there is said to be none, an optimum that nobody else has."""
+    case = Case(layer=ConvWorkload(C=2, K=2), arch=PLAIN, objective=ENERGY)
+    solved = solve(case, Options())
+    mapped = attrs.evolve(case, mapping=solved.mapping)
+    assert solved.objective_value is not None
+    above = judge_bound(mapped, attrs.evolve(solved, bound=solved.objective_value + 1))
+    assert above is not None
+    assert above.witness == solved.mapping
+    assert judge_bound(mapped, attrs.evolve(solved, status=Status.INFEASIBLE)) is not None
+    assert judge_optimum(case, solved, []) is not None
+
+
+def test_party_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it says."""
+
+    def fail(*arguments: Any) -> Any:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(cpsat_pim.fuzz.compare, "solve_layer", fail)
+    found = compare("answer", Case(layer=ConvWorkload(C=2), arch=PLAIN, objective=ENERGY), Options())
+    assert found == Finding(lines=["RuntimeError: out of order"], witness=None)
+
+
+# --- What is found ---------------------------------------------------------------------------------------------------
+
+
+def test_shrinking_leaves_what_matters() -> None:
+    """Closed pages and a K that is 3 or more: a prime of it, and the plainest machine but for the pages."""
+
+    def disagree(case: Case) -> Finding | None:
+        is_wrong = case.layer.K >= 3 and case.arch.page_policy == "closed"
+        return Finding(lines=["wrong"], witness=None) if is_wrong else None
+
+    draw = Drawer(np.random.default_rng(1))
+    layer = attrs.evolve(draw.layer(100), K=15, stride=(2, 3))
+    arch = attrs.evolve(draw.machine(), page_policy="closed")
+    case = Case(layer=layer, arch=arch, objective=ENERGY)
+    small, _ = shrink(case, Finding(lines=["wrong"], witness=None), disagree, lambda: False)
+    assert small.layer == ConvWorkload(name=layer.name, K=3)
+    assert small.arch == attrs.evolve(PLAIN, page_policy="closed")
+
+
+def test_shrinking_ends_when_time_is_over() -> None:
+    """With what there is."""
+    case = Case(layer=ConvWorkload(K=12), arch=PLAIN, objective=ENERGY)
+    finding = Finding(lines=["wrong"], witness=None)
+    assert shrink(case, finding, lambda case: finding, lambda: True) == (case, finding)
+
+
+def test_planted_fault_is_found_shrunk_and_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3; C is 3 or 5 or such, all else is 1; without the fault nothing is wrong with the file."""
+    path = tmp_path / "found.json"
+    with monkeypatch.context() as planted:
+        planted.setattr(cpsat_pim.fuzz.compare, "predict", wrong_from_three)
+        assert main(["fuzz", "--minutes", "1", "--seed", "3", "-o", str(path)]) == 3
+        out, err = capsys.readouterr()
+        assert out.startswith("seed 3\n")
+        assert "trace" in out
+        assert "energy_fj: predicted" in err
+        assert main(["fuzz", "--replay", str(path)]) == 3
+        assert "trace: a disagreement" in capsys.readouterr().out
+    name, case = read_case(path)
+    assert name == "trace"
+    assert case.layer.C in (3, 5, 7, 11, 13)
+    assert case.layer == ConvWorkload(name="fuzz", C=case.layer.C)
+    assert case.arch == PLAIN
+    assert main(["fuzz", "--replay", str(path)]) == 0
+    assert main(["simulate", str(path)]) == 0
+    assert "all exact figures are equal" in capsys.readouterr().out
+
+
+def test_file_of_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says nothing of a comparison: prediction and simulation are compared."""
+    from cpsat_pim.verify import Disagreement, write_reproducer
+
+    case = Case(layer=ConvWorkload(C=2), arch=PLAIN, objective=ENERGY)
+    solved = solve(case, Options())
+    assert solved.mapping is not None
+    figures = solved.predicted
+    path = write_reproducer(Disagreement(case.layer, case.arch, solved.mapping, ["x"], figures, None), tmp_path)
+    assert main(["fuzz", "--replay", str(path)]) == 0
+    assert capsys.readouterr().out == "trace: no disagreement\n"
+
+
+# --- How it ends -----------------------------------------------------------------------------------------------------
+
+
+def test_interrupt_tells_the_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C during the third comparison: exit code 130, three are counted."""
+
+    def interrupted(seed: int, number: int, options: Options) -> Any:
+        case = Case(layer=ConvWorkload(C=2), arch=PLAIN, objective=ENERGY)
+        yield from [("trace", case, None)] * 2
+        signal.raise_signal(signal.SIGINT)
+        yield from [("trace", case, None)] * 2
+
+    monkeypatch.setattr(cpsat_pim.fuzz.campaign, "compare_round", interrupted)
+    assert main(["fuzz", "--minutes", "1"]) == 130
+    out, err = capsys.readouterr()
+    assert "trace 3, answer 0" in out
+    assert "interrupted" in err
+
+
+def test_time_ends_a_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the round that is running; what was compared is reported."""
+    monkeypatch.setattr(cpsat_pim.fuzz.campaign, "_SOLVE_SECONDS", 0.5)
+    heard: list[tuple[Counter[str], int]] = []
+    found = run_campaign(5, 0.01, threading.Event(), lambda counts, rounds: heard.append((counts.copy(), rounds)))
+    assert found is None
+    ((counts, rounds),) = heard
+    assert rounds == 1
+    assert counts["trace"] > 0
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"version": 7}, "is no reproducer of version 1"),
+        (
+            {"version": 1, "comparison": "taste"},
+            "comparison: must be one of trace, answer, bound, enumeration (got taste)",
+        ),
+        ({"version": 1}, "layer"),
+    ],
+)
+def test_file_that_is_none_is_refused(
+    data: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, a line."""
+    path = tmp_path / "f.json"
+    path.write_text(json.dumps(data))
+    assert main(["fuzz", "--replay", str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", ["fuzz --minutes 0", "fuzz --seed -1", "fuzz -o /nowhere/f.json", "fuzz --replay no"]
+)
+def test_mistake_is_one_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, nothing on stdout."""
+    assert main(command.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
