@@ -349,7 +349,7 @@ class Cuts:
 
     def whole_cost(self) -> Answer | None:
         """The whole objective, for all mappings with these factors, stored sets and innermost classes; if none of them
-        is of the dataflow class that is asked for, they are barred.
+        is allowed, they are barred.
 
         Raises:
             TooManyOrders, OutOfTime: see `add`.

@@ -87,11 +87,11 @@ class Completions:
     def best(self, orders: Iterable[Order], good_enough: int = 0) -> Answer | None:
         """The cheapest completion over some orders; the first whose objective is at most `good_enough`.
 
-        None if none of them makes the dataflow class that is asked for within the budget.
+        None if none of them makes a mapping that is allowed, within the budget.
         """
         best: tuple[int, Nest, Cost] | None = None
         allows = self.freedom.budget.allows
-        for order in filter(self._is_of_class, orders):
+        for order in filter(self._is_allowed, orders):
             for nest, cost in self._costs(order):
                 value = self.objective.value(cost.latency_cycles, cost.energy_fj)
                 if (best is None or value < best[0]) and allows(cost.latency_cycles, cost.energy_fj):
@@ -100,10 +100,23 @@ class Completions:
                 break
         return Answer(self._mapping(best[1]), to_prediction(best[2]), best[0]) if best is not None else None
 
+    def _is_allowed(self, order: Order) -> bool:
+        """Whether an order keeps what nothing but whole orders can tell of."""
+        return self._is_of_class(order) and self._has_room(order)
+
     def _is_of_class(self, order: Order) -> bool:
-        """Whether an order keeps the one constraint that nothing but whole orders can tell of."""
+        """The dataflow class is that which is asked for, if any is."""
         wanted = self.freedom.constraints.dataflow
         return wanted is None or classify_dataflow(attrs.evolve(self.draft, order=order)) is wanted
+
+    def _has_room(self, order: Order) -> bool:
+        """The row buffer has room for a block of outputs also where they come and go as partial sums (Eq. 17)."""
+        level, widths = Level.ROW_BUFFER, self.layer.width_bytes
+        if not self.draft.stored[level][Tensor.O] or widths[3] == widths[Tensor.O]:
+            return True
+        nest = self.nest._replace(order=order)
+        used = sum(nest.box(t, level) * nest.width(t, level) for t in Tensor if self.draft.stored[level][t])
+        return used <= self.freedom.arch.usable_bytes(level)
 
     def least(self, t: Tensor, orders: Iterable[Order]) -> Least:
         """The least of each figure of t's stream over some orders."""
