@@ -16,6 +16,7 @@ weights is both 7.1.1 and 7.1.3) or none.
 """
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
 
 from cpsat_pim.dims import RELEVANT, Dim, Direction, Level, Tensor
@@ -31,16 +32,35 @@ class Dataflow(StrEnum):
     ROW = "RS"
 
 
-#: In the seed's order, which breaks ties.
-_STATIONARY = {Dataflow.WEIGHT: Tensor.W, Dataflow.OUTPUT: Tensor.O, Dataflow.INPUT: Tensor.I}
+#: The tensor that stays, in the seed's order, which breaks ties; none in particular stays for RS.
+STATIONARY = {Dataflow.WEIGHT: Tensor.W, Dataflow.OUTPUT: Tensor.O, Dataflow.INPUT: Tensor.I}
+
+
+#: What the PE array is spread over: factors per dim over its two directions.
+Spread = Sequence[Sequence[int]]
 
 
 def classify_dataflow(mapping: Mapping) -> Dataflow:
     """The class of a mapping (section 7.1 and the rules above)."""
-    if _is_row_stationary(mapping):
-        return Dataflow.ROW
-    candidates = [flow for flow, holds in _descriptions(mapping).items() if holds]
-    return min(candidates or _STATIONARY, key=lambda flow: tile_visits(mapping, _STATIONARY[flow]))
+    classes = possible_dataflows(mapping.spatial, mapping.stored[Level.PE])
+    if len(classes) == 1:
+        return classes[0]
+    return min(classes, key=lambda flow: tile_visits(mapping, STATIONARY[flow]))
+
+
+def possible_dataflows(spread: Spread, in_pe: Sequence[bool]) -> list[Dataflow]:
+    """The classes that mappings with this array and these tensors in the PEs can be of; loops decide between several.
+
+    `spread`: factors over H, W; `in_pe`: whether PEs store I, W, O.
+    """
+    if _are_opposite(spread, (Dim.R, Dim.S), (Dim.K,)):
+        return [Dataflow.ROW]
+    descriptions = {
+        Dataflow.WEIGHT: _is_weight_stationary(spread, in_pe),
+        Dataflow.OUTPUT: _is_output_stationary(spread, in_pe),
+        Dataflow.INPUT: _are_opposite(spread, (Dim.C,), (Dim.K,)),
+    }
+    return [flow for flow, holds in descriptions.items() if holds] or list(descriptions)
 
 
 def tile_visits(mapping: Mapping, tensor: Tensor) -> int:
@@ -55,36 +75,26 @@ def tile_visits(mapping: Mapping, tensor: Tensor) -> int:
     return math.prod(factor for _, factor in loops[: last + 1])
 
 
-def _descriptions(mapping: Mapping) -> dict[Dataflow, bool]:
-    """Which of 7.1.1 to 7.1.3 describe the mapping."""
-    return {
-        Dataflow.WEIGHT: _is_weight_stationary(mapping),
-        Dataflow.OUTPUT: _is_output_stationary(mapping),
-        Dataflow.INPUT: _are_opposite(mapping, (Dim.C,), (Dim.K,)),
-    }
-
-
-def _is_row_stationary(mapping: Mapping) -> bool:
-    """The filter over one direction, output channels over the other (7.1.4)."""
-    return _are_opposite(mapping, (Dim.R, Dim.S), (Dim.K,))
-
-
-def _is_weight_stationary(mapping: Mapping) -> bool:
+def _is_weight_stationary(spread: Spread, in_pe: Sequence[bool]) -> bool:
     """Weights stay in the PEs, K is spread over them (7.1.1)."""
-    return mapping.stored[Level.PE][Tensor.W] and mapping.array_factor(Dim.K) > 1
+    return in_pe[Tensor.W] and _is_spread(spread, (Dim.K,))
 
 
-def _is_output_stationary(mapping: Mapping) -> bool:
+def _is_output_stationary(spread: Spread, in_pe: Sequence[bool]) -> bool:
     """Outputs stay in the PEs, their positions are spread over them, and the reduction is temporal (7.1.2)."""
-    is_spread = any(mapping.array_factor(d) > 1 for d in (Dim.P, Dim.Q, Dim.N))
-    is_reduction_spread = any(mapping.array_factor(d) > 1 for d in (Dim.R, Dim.S, Dim.C))
-    return mapping.stored[Level.PE][Tensor.O] and is_spread and not is_reduction_spread
+    is_reduction_spread = _is_spread(spread, (Dim.R, Dim.S, Dim.C))
+    return in_pe[Tensor.O] and _is_spread(spread, (Dim.P, Dim.Q, Dim.N)) and not is_reduction_spread
 
 
-def _are_opposite(mapping: Mapping, ones: tuple[Dim, ...], others: tuple[Dim, ...]) -> bool:
-    """One of some dims runs over one direction of the array and one of the others over the other."""
+def _is_spread(spread: Spread, dims: tuple[Dim, ...]) -> bool:
+    """Some of the dims runs over the array."""
+    return any(spread[Direction.H][d] * spread[Direction.W][d] > 1 for d in dims)
+
+
+def _are_opposite(spread: Spread, ones: tuple[Dim, ...], others: tuple[Dim, ...]) -> bool:
+    """One of some dims runs over one direction of the array and one of the others over the other (7.1.3, 7.1.4)."""
 
     def runs(dims: tuple[Dim, ...], direction: Direction) -> bool:
-        return any(mapping.spatial[direction][d] > 1 for d in dims)
+        return any(spread[direction][d] > 1 for d in dims)
 
     return any(runs(ones, a) and runs(others, b) for a, b in ((Direction.H, Direction.W), (Direction.W, Direction.H)))

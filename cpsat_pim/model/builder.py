@@ -28,8 +28,11 @@ class Builder:
         self._within: dict[tuple[int, tuple[int, ...]], Any] = {}
 
     def integer(self, values: Iterable[int], name: str) -> Int:
-        """A variable over the given values."""
+        """A variable over the given values; without any nothing satisfies the model."""
         ordered = sorted({int(v) for v in values})
+        if not ordered:
+            self.model.add_bool_or([])
+            return 1
         if len(ordered) == 1:
             return ordered[0]
         variable = self.model.new_int_var_from_domain(cp_model.Domain.from_values(ordered), name)
@@ -45,6 +48,14 @@ class Builder:
     def boolean(self, name: str) -> Lit:
         """A literal."""
         return self.model.new_bool_var(name)
+
+    def flag(self, literal: Lit) -> Int:
+        """A literal as a 0/1 integer."""
+        if isinstance(literal, bool):
+            return int(literal)
+        flag = self.integer((0, 1), "flag")
+        self.model.add(flag == literal)
+        return flag
 
     def values(self, x: Int) -> list[int]:
         """Values of a variable (its ends, for a range) or the constant itself."""
@@ -83,9 +94,11 @@ class Builder:
         if not (self._is_range(a) or self._is_range(b)) and len(left) * len(right) <= _PAIRS:
             products = set(np.multiply.outer(np.array(left), np.array(right)).ravel().tolist())
             kept = sorted(v for v in products if v <= ceiling and (within is None or v in within))
+            if not kept:
+                return self.integer(kept, name)
             if len(kept) <= _VALUES:
                 variable = self.model.new_int_var_from_domain(cp_model.Domain.from_values(kept), name)
-                self._values[variable.index] = kept or [1]
+                self._values[variable.index] = kept
                 return variable
         low, high = left[0] * right[0], left[-1] * right[-1]
         return self._ranged(low, high if most is None else max(low, min(most, high)), name)
@@ -115,7 +128,9 @@ class Builder:
         keep = [i for i, x in enumerate(variables) if not isinstance(x, int)]
         fixed = [(i, x) for i, x in enumerate(variables) if isinstance(x, int)]
         narrowed = {tuple(int(row[i]) for i in keep) for row in rows if all(int(row[i]) == x for i, x in fixed)}
-        if keep:
+        if not narrowed:
+            self.model.add_bool_or([])
+        elif keep:
             self.model.add_allowed_assignments([variables[i] for i in keep], sorted(narrowed))
 
     def lookup(self, keys: Sequence[Int], rows: Iterable[Sequence[int]], names: Sequence[str]) -> list[Int]:

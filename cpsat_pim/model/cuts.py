@@ -18,7 +18,6 @@ from cpsat_pim.model.orders import Answer, Completions, Least, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.variables import CLASSES, Stored
 from tables.nest import MACS
-from tables.screen import place_on_array
 from tables.shapes import divisors, swept_first
 
 
@@ -61,18 +60,15 @@ class Solution:
 
     def _draft(self) -> Mapping:
         """Loops sorted by class, the innermost class last."""
-        v = self.program.v
+        v, freedom = self.program.v, self.program.screen.freedom
         temporal = [[self.value(v.temporal[m][d]) for d in Dim] for m in Level]
-        height, width = place_on_array(tuple(self.value(n) for n in v.pes), self.program.screen.array)
-        order = []
-        for m in Level:
-            innermost = CLASSES[self.innermost[m]] if m in self.innermost else ()
-            loops = [d for d in Dim if temporal[m][d] > 1]
-            order.append(tuple(sorted(loops, key=lambda d, inside=innermost: (d in inside, d))))  # type: ignore[misc]
+        split = freedom.split(tuple(self.value(n) for n in v.pes), tuple(s[Level.PE] for s in self.stored))
+        assert split is not None  # the program holds no others
+        innermost = {m: CLASSES[t] for m, t in self.innermost.items()}
         return Mapping(
             temporal=temporal,
-            spatial=[height, width, [self.value(n) for n in v.lanes]],
-            order=order,
+            spatial=[*split, [self.value(n) for n in v.lanes]],
+            order=[freedom.sorted(m, [d for d in Dim if temporal[m][d] > 1], innermost.get(m, ())) for m in Level],
             stored=[[self.stored[t][m] for t in Tensor] for m in range(3)],
         )
 
@@ -160,7 +156,8 @@ class Cuts:
         self.program, self.draft, self.nest = solution.program, solution.draft, completions.nest
 
     def add(self) -> Answer | None:
-        """Cut the answer off or count it right; the best over all its orders if these had to be counted one by one.
+        """Cut the answer off or count it right; the best over all its orders if there is one and they had to be
+        counted one by one.
 
         Raises:
             TooManyOrders: its best order is not known for certain; nothing was added.
@@ -168,7 +165,7 @@ class Cuts:
         """
         if self.add_streams() or self._joint_activations():
             return None
-        return self._whole_cost()
+        return self.whole_cost()
 
     def add_streams(self) -> bool:
         """Count the streams right; whether any of them was counted too low."""
@@ -336,7 +333,7 @@ class Cuts:
 
     def _joint_activations(self) -> bool:
         """All tensors' activations together, for all mappings with the same loops outside their first consumers."""
-        if not self.program.objective.weights[1] or not to_machine(self.program.arch).activation_fj:
+        if not self.completions.sees_energy or not to_machine(self.program.arch).activation_fj:
             return False
         outside = [m for m in Level if m > min(self.nest.consumers(t)[0] for t in Tensor)]
         orders = self.completions.orders(outside, self.solution.innermost)
@@ -350,12 +347,20 @@ class Cuts:
             lambda p, known: p.b.imply([known], sum(p.streams.activations) >= least),
         )
 
-    def _whole_cost(self) -> Answer:
-        """The whole objective, for all mappings with these factors, stored sets and innermost classes."""
+    def whole_cost(self) -> Answer | None:
+        """The whole objective, for all mappings with these factors, stored sets and innermost classes; if none of them
+        is allowed, they are barred.
+
+        Raises:
+            TooManyOrders, OutOfTime: see `add`.
+        """
         orders = self.completions.orders(list(Level), self.solution.innermost)
         if orders is None:
             raise TooManyOrders
         answer = self.completions.best(self._in_time(orders))
+        if answer is None:
+            self.bar()
+            return None
         self._learn(self._other_factors(), lambda p, known: p.b.imply([known], p.cost >= answer.value))
         return answer
 

@@ -123,7 +123,7 @@ class Streams:
         ]
         if not self.timed:
             columns[5:] = [np.zeros_like(table.first)] * 6
-        keep = self._within(t, table.first, limits)
+        keep = self._within(t, table.first, limits) & np.isin(table.layout, self.v.freedom.layouts(t))
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
             keep &= busy + self.ending <= limits.cycles
@@ -198,7 +198,8 @@ class Streams:
     def _swept(self, level: Level, inside: list[Int], outside: list[Int]) -> list[Int]:
         """The box that a level's innermost class of loops sweeps before any other loop of the level moves.
 
-        Only for classes of one dim: of a larger class an order may keep some loops outside.
+        Only for classes of one dim: of a larger class an order may keep some loops outside. A group's loop, which is of
+        no class, may lie inside.
         """
         key = f"swept_{level}"
         if key in self._swept_cache:
@@ -210,8 +211,10 @@ class Streams:
                 continue
             d = looped[0]
             box[d] = self.b.integer(self.b.values(inside[d]) + self.b.values(outside[d]), f"{key}_{d.name}")
-            self.b.imply([self.v.innermost[level][c]], box[d] == outside[d])
-            self.b.imply([self.v.innermost[level][c].negated()], box[d] == inside[d])
+            groups = self.b.negated(self.v.has_loops[level][3])
+            is_swept = self.b.both([self.v.innermost[level][c], groups], f"{key}_{d.name}")
+            self.b.imply([is_swept], box[d] == outside[d])
+            self.b.imply([self.b.negated(is_swept)], box[d] == inside[d])
         self._swept_cache[key] = box
         return box
 

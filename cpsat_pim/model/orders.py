@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import attrs
 
-from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import Prediction, to_machine, to_nest, to_prediction
+from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, cost_with, tempo_of
@@ -67,38 +68,59 @@ class Least(NamedTuple):
 
 
 class Completions:
-    """All that a draft's factors and stored sets leave open.
+    """All that a draft's factors and stored sets, and the constraints, leave open.
 
-    `counted` remembers streams from draft to draft of one layer, machine and objective.
+    `counted` remembers streams from draft to draft of one layer, machine and objective under the same constraints.
     """
 
-    def __init__(
-        self, layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, draft: Mapping, counted: Counted
-    ) -> None:
-        self.layer, self.arch, self.objective, self.draft = layer, arch, objective, draft
+    def __init__(self, freedom: Freedom, objective: Objective, draft: Mapping, counted: Counted) -> None:
+        self.freedom, self.objective, self.draft = freedom, objective, draft
+        self.layer, arch = freedom.layer, freedom.arch
+        self.sees_cycles, self.sees_energy = freedom.sees(objective)
         self.machine = to_machine(arch)
-        self.nest = to_nest(layer, draft, arch.spatial_reduction)
+        self.nest = to_nest(self.layer, draft, arch.spatial_reduction)
         self._tempos: dict[Order, Tempo] = {}
         self._counted = counted
 
     # --- Counting ----------------------------------------------------------------------------------------------------
 
-    def best(self, orders: Iterable[Order], good_enough: int = 0) -> Answer:
-        """The cheapest completion over some orders; the first whose objective is at most `good_enough`."""
+    def best(self, orders: Iterable[Order], good_enough: int = 0) -> Answer | None:
+        """The cheapest completion over some orders; the first whose objective is at most `good_enough`.
+
+        None if none of them makes a mapping that is allowed, within the budget.
+        """
         best: tuple[int, Nest, Cost] | None = None
-        for order in orders:
+        allows = self.freedom.budget.allows
+        for order in filter(self._is_allowed, orders):
             for nest, cost in self._costs(order):
                 value = self.objective.value(cost.latency_cycles, cost.energy_fj)
-                if best is None or value < best[0]:
+                if (best is None or value < best[0]) and allows(cost.latency_cycles, cost.energy_fj):
                     best = (value, nest, cost)
             if best is not None and best[0] <= good_enough:
                 break
-        assert best is not None  # a draft has at least its own order
-        return Answer(self._mapping(best[1]), to_prediction(best[2]), best[0])
+        return Answer(self._mapping(best[1]), to_prediction(best[2]), best[0]) if best is not None else None
+
+    def _is_allowed(self, order: Order) -> bool:
+        """Whether an order keeps what nothing but whole orders can tell of."""
+        return self._is_of_class(order) and self._has_room(order)
+
+    def _is_of_class(self, order: Order) -> bool:
+        """The dataflow class is that which is asked for, if any is."""
+        wanted = self.freedom.constraints.dataflow
+        return wanted is None or classify_dataflow(attrs.evolve(self.draft, order=order)) is wanted
+
+    def _has_room(self, order: Order) -> bool:
+        """The row buffer has room for a block of outputs also where they come and go as partial sums (Eq. 17)."""
+        level, widths = Level.ROW_BUFFER, self.layer.width_bytes
+        if not self.draft.stored[level][Tensor.O] or widths[3] == widths[Tensor.O]:
+            return True
+        nest = self.nest._replace(order=order)
+        used = sum(nest.box(t, level) * nest.width(t, level) for t in Tensor if self.draft.stored[level][t])
+        return used <= self.freedom.arch.usable_bytes(level)
 
     def least(self, t: Tensor, orders: Iterable[Order]) -> Least:
         """The least of each figure of t's stream over some orders."""
-        if not self.objective.weights[0]:
+        if not self.sees_cycles:
             return Least(min(p.stream.activations for order in orders for p in self._placed(t, order)), 0, 0, 0, 0)
         streams = [placed.stream for order in orders for placed in self._placed(t, order)]
         return Least(
@@ -139,11 +161,11 @@ class Completions:
         return self._tempos[order]
 
     def _choices(self, t: Tensor) -> Iterator[tuple[int, int, int]]:
-        """Both axis orders; for a row-aligned input also its blocks."""
+        """The axis orders; for a row-aligned input also its blocks."""
         blocks = [(0, 0)]
         if t is Tensor.I and self.draft.stored[Level.ROW_BUFFER][Tensor.I]:
             blocks = input_blocks(self.layer, self.draft)
-        return ((layout, *block) for layout in range(2) for block in blocks)
+        return ((layout, *block) for layout in self.freedom.layouts(t) for block in blocks)
 
     def _place(self, nest: Nest, t: Tensor, tempo: Tempo, layout: int, block_h: int, block_w: int) -> Placed:
         layouts = [layout if u is t else 0 for u in Tensor]
@@ -158,16 +180,16 @@ class Completions:
         return [p for figures, p in front.items() if not any(_dominates(other, figures) for other in front)]
 
     def _visible(self, stream: StreamCounts) -> tuple[int, ...]:
-        cycle_weight, fj_weight = self.objective.weights
         late = stream.late_cycles
         lateness = (late, late - stream.second_cycles, late - stream.steady_cycles)
-        times = (stream.cycles, stream.first_cycles, stream.last_cycles, *lateness) if cycle_weight else ()
-        return (*times, stream.activations) if fj_weight else times
+        times = (stream.cycles, stream.first_cycles, stream.last_cycles, *lateness) if self.sees_cycles else ()
+        return (*times, stream.activations) if self.sees_energy else times
 
     def _mapping(self, nest: Nest) -> Mapping:
-        return attrs.evolve(
+        mapping = attrs.evolve(
             self.draft, order=nest.order, layout=nest.layout, block_h=nest.block_h, block_w=nest.block_w
         )
+        return self.freedom.complete(mapping)
 
     # --- Orders ------------------------------------------------------------------------------------------------------
 
@@ -178,23 +200,22 @@ class Completions:
 
     def _sorted_level(self, level: Level) -> list[tuple[Dim, ...]]:
         loops = self.draft.order[level]
-        if not loops or level <= min(self._consumer(t) for t in Tensor):
+        is_classed = self.freedom.constraints.dataflow is not None
+        if not loops or (level <= min(self._consumer(t) for t in Tensor) and not is_classed):
             return [loops]
         if level == Level.PE:
-            return list(itertools.permutations(loops))
+            return list(self.freedom.orders(level, loops))
         inner_class = next((c for c in IRRELEVANT.values() if loops[-1] in c), ())
-        inside = [d for d in loops if d in inner_class]
-        outside = [d for d in loops if d not in inner_class]
-        return [
-            (*first, *second) for first in itertools.permutations(outside) for second in itertools.permutations(inside)
-        ]
+        parts = (self.freedom.orders(level, part) for part in self.freedom.parted(level, loops, inner_class))
+        return [(*outside, *inside) for outside, inside in itertools.product(*parts)]
 
     def orders(self, levels: Sequence[Level], innermost: dict[int, int]) -> list[Order] | None:
         """All orders of some levels that have the given class innermost, the others as drafted; None if too many."""
-        if math.prod(math.factorial(len(self.draft.order[m])) for m in levels) > _MOST_COUNTED:
+        loops = self.draft.order
+        if math.prod(self.freedom.count_orders(m, loops[m]) for m in levels) > _MOST_COUNTED:
             return None
         choices = [
-            _with_innermost(self.draft.order[m], innermost.get(m)) if m in levels else [self.draft.order[m]]
+            _with_innermost(list(self.freedom.orders(m, loops[m])), innermost.get(m)) if m in levels else [loops[m]]
             for m in Level
         ]
         return list(itertools.product(*choices))
@@ -214,10 +235,9 @@ def _dominates(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
-def _with_innermost(loops: tuple[Dim, ...], t: int | None) -> list[tuple[Dim, ...]]:
-    """All orders whose innermost loop is of the class irrelevant to t, or a group, if the class has loops here."""
-    orders = list(itertools.permutations(loops))
-    inside = () if t is None or not set(loops) & set(IRRELEVANT[Tensor(t)]) else (*IRRELEVANT[Tensor(t)], Dim.G)
+def _with_innermost(orders: list[tuple[Dim, ...]], t: int | None) -> list[tuple[Dim, ...]]:
+    """Those whose innermost loop is of the class irrelevant to t, or a group, if the class has loops here."""
+    inside = () if t is None or not set(orders[0]) & set(IRRELEVANT[Tensor(t)]) else (*IRRELEVANT[Tensor(t)], Dim.G)
     return [order for order in orders if order and order[-1] in inside] or orders
 
 

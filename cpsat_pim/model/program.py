@@ -4,9 +4,11 @@ import numpy as np
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_machine
+from cpsat_pim.dataflow import STATIONARY
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.model.builder import Builder
 from cpsat_pim.model.dram import Streams
+from cpsat_pim.model.flow import Flow
 from cpsat_pim.model.latency import Latency
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.traffic import Traffic
@@ -35,11 +37,12 @@ class Program:
         self.layer, self.arch, self.objective, self.target = layer, arch, objective, target
         self.screen, self.tables = screen, tables
         self.b = Builder()
-        self.v = Variables(self.b, layer, arch, row_buffer)
+        self.v = Variables(self.b, layer, arch, row_buffer, screen.freedom)
         self.traffic = Traffic(self.v)
-        timed = objective.weights[0] > 0
+        timed, _ = screen.freedom.sees(objective)
         self.streams = Streams(self.v, self.traffic, tables, screen.limits(target), timed)
-        self.latency = Latency(self.v, self.traffic, self.streams, screen.most_cycles(target)) if timed else None
+        most_cycles = screen.most_cycles(target)
+        self.latency = None if most_cycles is None else Latency(self.v, self.traffic, self.streams, most_cycles)
         if row_buffer:
             self._some_tensor_row_aligned()
         self._screened_spatial(screen)
@@ -54,17 +57,12 @@ class Program:
         """Only spatial mappings and PE bypasses that can still be as good as the target (`tables.screen`)."""
         rows, bounds = screen.candidates(self.target)
         self.floor = self.b.integer(bounds.tolist(), "floor")
-        in_pe = [self._flag(self.v.stored(Level.PE, t), f"in_pe_{t.name}") for t in Tensor]
+        in_pe = [self.b.flag(self.v.stored(Level.PE, t)) for t in Tensor]
         keys = [*self.v.pes, *self.v.lanes, *in_pe, self.floor]
         self.b.table(keys, np.column_stack([rows, bounds]).tolist())
-
-    def _flag(self, literal: object, name: str) -> object:
-        """A literal as a 0/1 integer."""
-        if isinstance(literal, bool):
-            return int(literal)
-        flag = self.b.integer((0, 1), name)
-        self.b.model.add(flag == literal)
-        return flag
+        wanted = screen.freedom.constraints.dataflow
+        if wanted in STATIONARY:
+            Flow(self.v, wanted, rows.tolist(), in_pe)
 
     def _objective(self) -> None:
         """alpha * latency + beta * energy in integers (Eq. 41-43, section 5.6.5), between the screen's floor and the
@@ -80,6 +78,8 @@ class Program:
         expression = fj_weight * energy if fj_weight else 0
         if self.latency is not None:
             expression += cycle_weight * (self.latency.cycles + machine.pipeline_latency)
+        if (most := self.screen.freedom.budget.fj) is not None:
+            self.b.model.add(energy <= most)
         self.cost = self.b.interval(0, self.target, "cost")
         self.b.model.add(self.cost >= expression)
         self.b.model.add(self.cost >= self.floor)

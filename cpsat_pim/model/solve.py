@@ -17,15 +17,17 @@ from ortools.sat.python import cp_model
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import FREE, Constraints, check_constraints, check_constraints_fit
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, Solution, TooManyOrders
 from cpsat_pim.model.dram import build_tables
+from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
-from cpsat_pim.result import Objective, SolvedLayer, Status
+from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.workload import ConvWorkload
 
 #: Targets above the lower bound, as fractions of it.
@@ -33,8 +35,9 @@ _STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.
 
 #: An energy (fJ) that no layer reaches.
 _NO_LIMIT = 2**58
-#: Share of the time after which the first part waits for the second, whose answer may close it.
-_FIRST_PART = 0.35
+#: Work (CP-SAT's deterministic time: runs of one seed agree on it) after which the first part waits for the second,
+#: whose answer may close it; at the latest after this share of the time.
+_FIRST_WORK, _FIRST_SHARE = 12.0, 0.6
 #: Answers of a program that are looked at, best ones first.
 _POOL = 8
 #: Seconds for finding any mapping once the time is up and there is none, and the targets that are tried for it.
@@ -54,12 +57,16 @@ class Progress:
 
 @frozen(kw_only=True)
 class Options:
-    """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, and a legal mapping to beat."""
+    """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, what the mapping has to be like
+    and may cost, and a legal mapping of that kind to beat.
+    """
 
     time_limit: float = 60.0
     seed: int = 0
     stop: threading.Event = field(factory=threading.Event)
     start: Mapping | None = None
+    constraints: Constraints = FREE
+    budget: Budget = NO_LIMIT
 
 
 class _Search:
@@ -81,7 +88,9 @@ class _Search:
         self.bounds: dict[bool, int | None] = {}
         #: Per part, the least that mappings barred without a complete count may cost.
         self.barred: dict[bool, int] = {}
-        self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "corrections": 0}
+        #: Whether the part being searched has to make room for the other one.
+        self.has_to_wait = False
+        self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
 
     @property
     def seconds(self) -> float:
@@ -97,24 +106,46 @@ class _Search:
         known = [b for b in (*self.bounds.values(), *self.barred.values()) if b is not None]
         return min(known) if known else None
 
+    @property
+    def has_had_its_turn(self) -> bool:
+        is_late = self.seconds > _FIRST_SHARE * self.options.time_limit
+        return self.has_to_wait and (is_late or self.statistics["work"] > _FIRST_WORK)
+
     def run(self) -> None:
         """Search both parts of the space."""
         if self.options.start is not None:
-            figures = (prediction := predict(self.layer, self.arch, self.options.start)).figures
-            value = self.objective.value(figures.latency_cycles, figures.energy_fj)
-            self._keep(Answer(self.options.start, prediction, value))
+            self._begin_with(self.options.start)
+        if check_constraints_fit(self.layer, self.options.constraints):
+            return
         self.tables = build_tables(self.layer, self.arch)
         self.statistics["table_seconds"] = round(self.seconds, 3)
         parts = [part for part in (False, True) if self._has_part(part)]
-        screens = {part: Screen(self.layer, self.arch, self.objective, part) for part in parts}
+        self.freedom = {
+            part: Freedom(self.layer, self.arch, self.options.constraints, part, self.options.budget) for part in parts
+        }
+        screens = {part: self._screen(part, self.objective) for part in parts}
         self.bounds = {part: screens[part].least for part in parts}
-        for part, share in zip((*parts, *parts), (_FIRST_PART, 1.0, 1.0, 1.0), strict=False):
+        for turn, part in enumerate((*parts, *parts)):
+            self.has_to_wait = turn == 0 and len(parts) > 1
             if self._is_open(part):
-                self._search_part(part, screens[part], self.options.time_limit * share)
+                self._search_part(part, screens[part])
         for part in parts:
             if self.best is None and self.bounds[part] is not None and not self.options.stop.is_set():
                 self._any_mapping(part, screens[part])
         self._tell()
+
+    def _begin_with(self, start: Mapping) -> None:
+        """The mapping to beat."""
+        problems = check_constraints(start, self.options.constraints)
+        if problems:
+            raise ValueError(f"{self.layer.name}: the mapping to start from: {'; '.join(problems)}")
+        figures = (prediction := predict(self.layer, self.arch, start)).figures
+        if not self.options.budget.allows(figures.latency_cycles, figures.energy_fj):
+            raise ValueError(f"{self.layer.name}: the mapping to start from costs more than may be spent")
+        self._keep(Answer(start, prediction, self.objective.value(figures.latency_cycles, figures.energy_fj)))
+
+    def _screen(self, part: bool, objective: Objective) -> Screen:
+        return Screen(self.layer, self.arch, objective, part, self.freedom[part])
 
     def _any_mapping(self, part: bool, screen: Screen) -> None:
         """Out of time with nothing: the first mapping found below the lowest target that gives one soon."""
@@ -136,7 +167,7 @@ class _Search:
         bound = self.bounds[part]
         return bound is not None and (self.best is None or bound < self.best.value)
 
-    def _search_part(self, part: bool, screen: Screen, deadline: float) -> None:
+    def _search_part(self, part: bool, screen: Screen) -> None:
         """Raise the target until the part's optimum is found or it cannot beat the best known mapping."""
         assert screen.least is not None
         for step in _STEPS:
@@ -148,19 +179,31 @@ class _Search:
             target = target if ceiling is None else min(target, ceiling)
             if target < (self.bounds[part] or 0):
                 continue  # known to be empty
-            if self.is_over or self._search_below(part, screen, target, deadline):
+            if self.is_over or self._search_below(part, screen, target):
                 return
         if self.best or self._is_empty(part):
             self.bounds[part] = None
 
     def _is_empty(self, part: bool) -> bool:
-        """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell."""
+        """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell. One that turns up
+        is kept.
+        """
         energy = Objective.named("energy")
-        screen = Screen(self.layer, self.arch, energy, part)
-        program = Program(self.layer, self.arch, energy, self.tables, screen, _NO_LIMIT, part)
-        return self._solve(program, first=True)[0] == cp_model.INFEASIBLE
+        program = Program(self.layer, self.arch, energy, self.tables, self._screen(part, energy), _NO_LIMIT, part)
+        lessons = Lessons(lambda: self.is_over)
+        try:
+            while self.best is None:
+                status, _, solutions = self._solve(program, first=True)
+                if not solutions:
+                    return status == cp_model.INFEASIBLE
+                completions = self._consider(solutions[0], 0)
+                if self.best is None and (answer := Cuts(solutions[0], completions, lessons).whole_cost()):
+                    self._keep(answer)
+        except (OutOfTime, TooManyOrders):
+            pass  # the last draft may still have one
+        return False
 
-    def _search_below(self, part: bool, screen: Screen, target: int, deadline: float) -> bool:
+    def _search_below(self, part: bool, screen: Screen, target: int) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
         program = self._program(part, screen, target)
         while not self.is_over:
@@ -179,7 +222,7 @@ class _Search:
             if self.best and proven >= self.best.value:
                 self.bounds[part] = self.best.value
                 return True
-            if not is_proven or self.seconds > deadline:
+            if not is_proven or self.has_had_its_turn:
                 return True
             self._correct(program, solutions, completions, part, proven)
         return True
@@ -240,6 +283,7 @@ class _Search:
         self.statistics["programs"] += 1
         self.statistics["conflicts"] += solver.num_conflicts
         self.statistics["branches"] += solver.num_branches
+        self.statistics["work"] += solver.response_proto.deterministic_time
         status = outcome[0]
         if status in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
             return status, None, []
@@ -248,9 +292,14 @@ class _Search:
 
     def _consider(self, solution: Solution, good_enough: int) -> Completions:
         """Complete a draft exactly and keep it if it is the best so far."""
-        completions = Completions(self.layer, self.arch, self.objective, solution.draft, self.counted)
-        self._keep(completions.best(self._while_time(completions.sorted_orders()), good_enough))
+        completions = self._completions(solution)
+        answer = completions.best(self._while_time(completions.sorted_orders()), good_enough)
+        if answer is not None:
+            self._keep(answer)
         return completions
+
+    def _completions(self, solution: Solution) -> Completions:
+        return Completions(solution.program.screen.freedom, self.objective, solution.draft, self.counted)
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """The first order, and more until the time is up."""
@@ -273,8 +322,7 @@ class _Search:
         cuts = Cuts(solutions[0], completions, self.lessons)
         try:
             for solution in solutions[1:]:
-                other = Completions(self.layer, self.arch, self.objective, solution.draft, self.counted)
-                Cuts(solution, other, self.lessons).add_streams()
+                Cuts(solution, self._completions(solution), self.lessons).add_streams()
             answer = cuts.add()
         except OutOfTime:
             return
@@ -307,6 +355,9 @@ def solve_layer(
 ) -> SolvedLayer:
     """The optimal mapping of a layer, or the best found in time with its gap; not yet checked or simulated
     (`cpsat_pim.run` is).
+
+    Raises:
+        ValueError: the mapping to start from breaks a constraint.
     """
     search = _Search(layer, arch, objective, options or Options(), report)
     search.run()

@@ -66,7 +66,7 @@ class Traffic:
             self.tile[level, Tensor.O] = self.b.product([outputs, filters, groups], f"tile{level}_O")
 
     def _capacities(self) -> None:
-        """Eq. 17: what a level stores fits its usable capacity."""
+        """Eq. 17: what a level stores fits its usable capacity; outputs that come back are partial sums."""
         for level in self.levels:
             capacity = self.v.arch.usable_bytes(level)
             used = []
@@ -77,6 +77,9 @@ class Traffic:
                 share = self.b.interval(0, capacity, f"used{level}_{t.name}")
                 width = self.tile_width(level, t)
                 self.b.imply([stored], share >= self.tile[level, t] * width)
+                if t is Tensor.O and level is Level.ROW_BUFFER and self.v.layer.width_bytes[3] > width:
+                    returns = self.b.at_least_two(self.v.reuse[t][level], "blocks_return")
+                    self.b.imply([stored, returns], share >= self.tile[level, t] * self.v.layer.width_bytes[3])
                 used.append(share)
             if used:
                 self.b.model.add(sum(used) <= capacity)

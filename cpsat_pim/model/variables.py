@@ -10,6 +10,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_shape
 from cpsat_pim.dims import IRRELEVANT, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Builder, Int, Lit
+from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.workload import ConvWorkload
 from tables.shapes import divisors
 
@@ -29,11 +30,13 @@ class Variables:
     Per class c the same products over the class's dims. `innermost[m][t]`: the class irrelevant to t is innermost at m.
     `has_loops[m][c]`: class c has a loop at level m.
     `is_stored_set[t][s]`: t is stored at exactly the levels s (PE, global buffer, row buffer) (Eq. 6, 7).
-    With `row_buffer` False no tensor is row-aligned and T2 is 1: a loop at level 2 then equals one at level 3.
+    With `row_buffer` False T2 is 1: with no tensor row-aligned (`aligned` False) a loop at level 2 equals one at level
+    3, unless constraints tell them apart.
     """
 
-    def __init__(self, b: Builder, layer: ConvWorkload, arch: PIMArchitecture, row_buffer: bool) -> None:
-        self.b, self.layer, self.arch, self.row_buffer = b, layer, arch, row_buffer
+    def __init__(self, b: Builder, layer: ConvWorkload, arch: PIMArchitecture, aligned: bool, freedom: Freedom) -> None:
+        self.b, self.layer, self.arch, self.freedom = b, layer, arch, freedom
+        self.aligned, self.row_buffer = aligned, aligned or freedom.tells_loops_apart
         self.shape = to_shape(layer)
         self.bounds = layer.bounds
         self._factors()
@@ -42,6 +45,8 @@ class Variables:
         self._stored_sets()
         self._reuse()
         self._contiguous_steps()
+        self._orders_are_kept()
+        self._row_buffer_loops()
 
     def _factors(self) -> None:
         """Eq. 10, 12: every dim's factors multiply to its bound."""
@@ -58,11 +63,10 @@ class Variables:
         choices = divisors(n)
         lanes = array.compute_unit.num_macs if d in array.compute_unit.lane_dims else 1
         pes = array.array_shape.h * array.array_shape.w
-        self.lanes[d] = b.integer((v for v in choices if v <= lanes), f"Internal_{d.name}")
+        self.lanes[d] = b.integer(self.freedom.lanes(d, (v for v in choices if v <= lanes)), f"Internal_{d.name}")
         for m in Level:
-            self.temporal[m][d] = b.integer(
-                choices if m is not Level.ROW_BUFFER or self.row_buffer else (1,), f"T{m}_{d.name}"
-            )
+            factors = choices if m is not Level.ROW_BUFFER or self.row_buffer else (1,)
+            self.temporal[m][d] = b.integer(self.freedom.temporal(m, d, factors), f"T{m}_{d.name}")
         self.pes[d] = b.integer((v for v in choices if v <= pes), f"pes_{d.name}")
         self.e0[d] = b.integer(choices, f"e0_{d.name}")
         self.eA[d], self.step[d] = b.integer(choices, f"eA_{d.name}"), b.integer(choices, f"step_{d.name}")
@@ -136,8 +140,8 @@ class Variables:
         """Eq. 6, 7: each tensor is stored at one set of levels that the machine allows."""
         self.is_stored_set: list[dict[Stored, Lit]] = []
         for t in Tensor:
-            choices = [self.arch.storing_choices(m, t) for m in INNER_LEVELS]
-            if not self.row_buffer:
+            choices = [self.freedom.storing_choices(m, t) for m in INNER_LEVELS]
+            if not self.aligned:
                 choices[Level.ROW_BUFFER] = tuple(c for c in choices[Level.ROW_BUFFER] if not c)
             sets = [(s[0], s[1], s[2]) for s in itertools.product(*choices)]
             literals: dict[Stored, Any] = {s: self.b.boolean(f"stored_{t.name}_{s}") for s in sets}
@@ -173,6 +177,13 @@ class Variables:
             self._link_cache[key] = self.b.either(literals, f"link_{parent}_{consumer}_{t}") if literals else False
         return self._link_cache[key]
 
+    def has_loop(self, level: int, d: Dim) -> Lit:
+        """Whether a dim has a loop at a level: a literal made once."""
+        key = (level, d)
+        if key not in self._loop_cache:
+            self._loop_cache[key] = self.b.at_least_two(self.temporal[level][d], f"loop_{level}_{d.name}")
+        return self._loop_cache[key]
+
     def _reuse(self) -> None:
         """`reuse[t][consumer]`: how often each tile of t is fetched: its irrelevant loops outside that are not free
         (x_r, x_j).
@@ -180,6 +191,7 @@ class Variables:
         self._stored_cache: dict[tuple[int, int], Lit] = {}
         self._first_cache: dict[tuple[int, int], Lit] = {}
         self._link_cache: dict[tuple[int, int, int], Lit] = {}
+        self._loop_cache: dict[tuple[int, Dim], Lit] = {}
         b = self.b
         self.has_loops = {
             m: [b.at_least_two(self.class_temporal[m][c], f"loops_{m}_c{c}") for c in range(4)] for m in (1, 2, 3)
@@ -195,7 +207,7 @@ class Variables:
             within = self.class_divisors[t]
             per_level = {
                 consumer: b.product(
-                    [self._multiplier(t, consumer, m) for m in range(consumer + 1, 4)], f"X{consumer}_{t.name}", within
+                    [self.multiplier(t, consumer, m) for m in range(consumer + 1, 4)], f"X{consumer}_{t.name}", within
                 )
                 for consumer in range(3)
             }
@@ -217,30 +229,79 @@ class Variables:
         for t in Tensor:
             straight = [lit for s, lit in self.is_stored_set[t].items() if not (s[Level.PE] or s[Level.GLOBAL_BUFFER])]
             for d in RELEVANT[t]:
-                if not straight or isinstance(self.pes[d], int) or isinstance(self.temporal[Level.PE][d], int):
+                if not straight or _is_one(self.pes[d]) or _is_one(self.temporal[Level.PE][d]):
                     continue
                 looped = self.b.at_least_two(self.temporal[Level.PE][d], f"looped_{d.name}_{t.name}")
                 spread = self.b.at_least_two(self.pes[d], f"spread_{d.name}_{t.name}")
                 for literal in straight:
-                    self.b.model.add_bool_or([self.b.negated(x) for x in (literal, looped, spread) if x is not True])
+                    self.b.clause([self.b.negated(x) for x in (literal, looped, spread)])
 
-    def _multiplier(self, t: Tensor, consumer: int, level: int) -> Int:
-        """t's irrelevant loops at a level, or 1 if they are free for a consumer below: innermost, with nothing
-        relevant between.
+    def _orders_are_kept(self) -> None:
+        """A class is innermost only where some loop of it may lie inside all others (groups, of no class, aside)."""
+        for m, literals in self.innermost.items():
+            for c, literal in enumerate(literals):
+                if isinstance(literal, bool) or not any(self.freedom.inside(Level(m), d) for d in CLASSES[c]):
+                    continue
+                last = [self._is_last(Level(m), d) for d in CLASSES[c]]
+                none = [self.b.negated(self.has_loops[m][c])] if c == 0 else []
+                self.b.clause([literal.negated(), *last, *none])
+
+    def _is_last(self, level: Level, d: Dim) -> Lit:
+        """Whether a dim has a loop at a level, and none that has to lie inside it."""
+        inside = [self.b.negated(self.has_loop(level, e)) for e in self.freedom.inside(level, d) if e is not Dim.G]
+        return self.b.both([self.has_loop(level, d), *inside], f"last_{level}_{d.name}")
+
+    def _row_buffer_loops(self) -> None:
+        """Where the row buffer stores nothing its outermost loop may as well be the DRAM's innermost, so one that may
+        not is there: of a dim that constraints name, or one that the DRAM loops over, too.
         """
+        if self.aligned or not self.row_buffer:
+            return
+        loops = {d: self.has_loop(Level.ROW_BUFFER, d) for d in Dim}
+        twice = [self.b.both([loops[d], self.has_loop(Level.DRAM, d)], f"twice_{d.name}") for d in Dim]
+        stays = [loops[d] for d in Dim if self.freedom.is_told_apart(d)]
+        for d in Dim:
+            if not self.freedom.is_told_apart(d):
+                self.b.clause([self.b.negated(loops[d]), *stays, *twice])
+
+    def multiplier(self, t: Tensor, consumer: int, level: int) -> Int:
+        """t's irrelevant loops at a level, or 1 if they are free for a consumer below."""
         loops = self.class_temporal[level][t]
-        if isinstance(loops, int):
-            return loops
-        between = [self.b.negated(self.has_relevant[m, t]) for m in range(consumer + 1, level)]
-        is_free = self.b.both([self.innermost[level][t], *between], f"free_{level}_{consumer}_{t.name}")
-        if is_free is False:
-            return loops
-        if is_free is True:
+        if _is_one(loops):
             return 1
-        multiplier = self.b.integer(self.b.values(loops), f"x_{level}_{consumer}_{t.name}")
+        is_free = self.is_free(t, consumer, level)
+        name = f"x_{level}_{consumer}_{t.name}"
+        if not any(self._held_outside(level, d, t) for d in CLASSES[t]):
+            return self._unless(is_free, loops, name)
+        parts = []
+        for d in CLASSES[t]:
+            held = self.b.either(self._held_outside(level, d, t), f"held_{level}_{consumer}_{d.name}")
+            is_free_too = self.b.both([is_free, self.b.negated(held)], f"{name}_{d.name}_free")
+            parts.append(self._unless(is_free_too, self.temporal[level][d], f"{name}_{d.name}"))
+        return self.b.product(parts, name, self.class_divisors[t])
+
+    def is_free(self, t: Tensor, consumer: int, level: int) -> Lit:
+        """Whether t's irrelevant loops at a level are innermost, with nothing relevant between them and a consumer."""
+        between = [self.b.negated(self.has_relevant[m, t]) for m in range(consumer + 1, level)]
+        return self.b.both([self.innermost[level][t], *between], f"free_{level}_{consumer}_{t.name}")
+
+    def _held_outside(self, level: int, d: Dim, t: Tensor) -> list[Lit]:
+        """Loops that have to lie inside that of d, and are relevant to t."""
+        inside = (self.has_loop(level, e) for e in self.freedom.inside(Level(level), d) if e in RELEVANT[t])
+        return [literal for literal in inside if literal is not False]
+
+    def _unless(self, is_free: Lit, loops: Int, name: str) -> Int:
+        """1 if loops are free, else the loops."""
+        if isinstance(is_free, bool) or _is_one(loops):
+            return 1 if is_free is True else loops
+        multiplier = self.b.integer({1, *self.b.values(loops)}, name)
         self.b.imply([is_free], multiplier == 1)
         self.b.imply([is_free.negated()], multiplier == loops)
         return multiplier
+
+
+def _is_one(x: Int) -> bool:
+    return isinstance(x, int) and x == 1
 
 
 def links(stored: Stored) -> list[tuple[int, int]]:
