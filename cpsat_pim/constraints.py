@@ -14,7 +14,7 @@ Whatever is not named is free.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,24 @@ class Constraints:
         validator=Rule("must be 0, 1 or None for I, W, O", lambda v: len(v) == 3 and set(v) <= {0, 1, None}),
     )
     dataflow: Dataflow | None = field(default=None, converter=optional(Dataflow))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data as in a file, without what is free."""
+        tables = {
+            "temporal": _named(Level, Dim, self.temporal),
+            "spatial": _named(Direction, Dim, self.spatial),
+            "order": {m.name: _letters(self.order[m]) for m in Level if self.order[m]},
+            "stored": _named(BUFFERS, Tensor, self.stored),
+            "layout": {t.name: LAYOUT_ORDERS[t][i] for t, i in zip(Tensor, self.layout, strict=True) if i is not None},
+        }
+        flow = {"dataflow": self.dataflow.value} if self.dataflow else {}
+        return {key: table for key, table in tables.items() if table} | flow
+
+
+def _named(places: Iterable[Any], members: Iterable[Any], rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
+    """The entries of a table that are not None, by name."""
+    named = {p.name: {x.name: rows[p][x] for x in members if rows[p][x] is not None} for p in places}
+    return {name: row for name, row in named.items() if row}
 
 
 #: Nothing is fixed.
@@ -183,6 +201,15 @@ class NetworkConstraints:
         """The constraints of a layer."""
         return self.layers.get(name, self.everywhere)
 
+    def key(self, name: str, layer: ConvWorkload) -> str:
+        """What layers share that are solved once: shape and constraints."""
+        return f"{layer.shape_key}{self.of(name).to_dict() or ''}"
+
+    @classmethod
+    def whole(cls, given: "Constraints | NetworkConstraints") -> "NetworkConstraints":
+        """Constraints of every layer, if they do not tell layers apart themselves."""
+        return given if isinstance(given, NetworkConstraints) else cls(everywhere=given)
+
 
 Values = dict[Any, Any]
 _STORED = table_of(reversed(BUFFERS), table_of(Tensor, Value(boolean)))
@@ -244,11 +271,11 @@ CONSTRAINTS = Shelf(
 )
 
 
-def read_constraints(path: str | Path) -> NetworkConstraints:
-    """The constraints of a YAML file.
+def read_constraints(path: str | Path, directory: Path | None = None) -> NetworkConstraints:
+    """The constraints of a YAML file, relative to a directory.
 
     Raises:
         ValueError: an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
     """
-    constraints: NetworkConstraints = CONSTRAINTS.read(path)
+    constraints: NetworkConstraints = CONSTRAINTS.read(path, directory)
     return constraints

@@ -18,6 +18,7 @@ import attrs
 from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.interrupts import interrupt_stops
 from cpsat_pim.mapping import Mapping, Stored
@@ -78,11 +79,13 @@ class PIMOptimizer:
         beta: float | str = 1,
         fix_bypass: bool = False,
         enable_row_activation: bool = True,
+        constraints: Constraints | NetworkConstraints = FREE,
     ) -> OptimizationResult:
         """The mappings that cost least: latency in cycles, energy in nJ, or alpha cycles + beta nJ (`blended`).
 
         With `fix_bypass` all layers store the same tensors in the PEs and in the global buffer. Without
-        `enable_row_activation` a row activation takes neither time nor energy. Ctrl-C ends with the best found so far.
+        `enable_row_activation` a row activation takes neither time nor energy. Only mappings that keep the
+        `constraints` are looked at, which may be others by the layers' names. Ctrl-C ends with the best found so far.
 
         Raises:
             ValueError: no workloads, an unknown objective, weights out of range, or a machine with uneven residency.
@@ -96,6 +99,7 @@ class PIMOptimizer:
             objective=Objective.named(objective, alpha, beta),
             time_limit=self.time_limit,
             seed=self.seed,
+            constraints=NetworkConstraints.whole(constraints),
         )
         with interrupt_stops(solver.stop):
             result = solver.solve_shared() if fix_bypass else solver.solve_free()
@@ -123,6 +127,7 @@ class _Solver:
     objective: Objective
     time_limit: float
     seed: int
+    constraints: NetworkConstraints
     stop: threading.Event = field(factory=threading.Event)
     started: float = field(factory=time.monotonic)
 
@@ -144,8 +149,13 @@ class _Solver:
 
     def solve(self, layer: ConvWorkload, arch: PIMArchitecture, time_limit: float) -> SolvedLayer:
         """One workload on this machine or one derived from it."""
-        options = Options(time_limit=time_limit, seed=self.seed, stop=self.stop)
+        constraints = self.constraints.of(layer.name)
+        options = Options(time_limit=time_limit, seed=self.seed, stop=self.stop, constraints=constraints)
         return solve_and_verify(layer, arch, self.objective, options)
+
+    def key(self, layer: ConvWorkload) -> str:
+        """What workloads share that are solved once."""
+        return self.constraints.key(layer.name, layer)
 
     def value(self, solved: SolvedLayer) -> int | None:
         """The integer objective of an answer."""
@@ -167,9 +177,9 @@ class _Solver:
         """Every workload on the free machine; equal ones are solved once."""
         answers: dict[str, SolvedLayer] = {}
         for layer in self.workloads:
-            if layer.shape_key not in answers:
-                answers[layer.shape_key] = self.solve(layer, self.arch, time_limit)
-        return [attrs.evolve(answers[layer.shape_key], workload=layer) for layer in self.workloads]
+            if self.key(layer) not in answers:
+                answers[self.key(layer)] = self.solve(layer, self.arch, time_limit)
+        return [attrs.evolve(answers[self.key(layer)], workload=layer) for layer in self.workloads]
 
     def _result(
         self,
@@ -264,7 +274,7 @@ class _SharedSearch:
 
     def _least(self, choice: Bypass, arch: PIMArchitecture, free: SolvedLayer) -> int | None:
         """The larger of the screen's bound under the choice and the bound without it; None if there is no mapping."""
-        key = (choice, free.workload.shape_key)
+        key = (choice, self.solver.key(free.workload))
         if key not in self.least:
             screened = _screened(free.workload, arch, self.solver.objective)
             unbound = free.status is Status.INFEASIBLE or screened is None
@@ -291,7 +301,7 @@ class _SharedSearch:
         if free.status is Status.OPTIMAL and free.mapping and bypass_of(free.mapping) == choice:
             return attrs.evolve(free, arch=arch)
         for answer in answers:
-            if answer.workload.shape_key == free.workload.shape_key:
+            if self.solver.key(answer.workload) == self.solver.key(free.workload):
                 return attrs.evolve(answer, workload=free.workload)
         share = (self.deadline - time.monotonic()) / left
         return self.solver.solve(free.workload, arch, min(self.solver.time_limit, max(share, 1.0)))

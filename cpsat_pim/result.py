@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.cost import Figures, Prediction
 from cpsat_pim.dims import LAYOUT_ORDERS, RELEVANT, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
@@ -114,8 +115,8 @@ NO_LIMIT = Budget()
 class SolvedLayer:
     """One layer's answer. `objective_value` and `bound` are in the objective's reported unit; no mapping, no value.
 
-    `simulated` is what the trace simulator counted for this very mapping, `progress` what was known while solving. The
-    properties named as in listing 5-7 give the seeds' view.
+    `simulated` is what the trace simulator counted for this very mapping, `progress` what was known while solving; the
+    status is of the mappings that keep the `constraints`. The properties named as in listing 5-7 give the seeds' view.
     """
 
     workload: ConvWorkload
@@ -129,6 +130,7 @@ class SolvedLayer:
     solve_seconds: float
     solver_info: dict[str, Any]
     progress: tuple[Known, ...] = ()
+    constraints: Constraints = FREE
 
     @property
     def predicted(self) -> Figures:

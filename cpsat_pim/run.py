@@ -17,11 +17,12 @@ from typing import Any
 import attrs
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints, check_constraints
 from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, interrupts_held_back
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
-from cpsat_pim.verify import verify
+from cpsat_pim.verify import Disagreement, verify
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 
@@ -66,8 +67,8 @@ def solve_and_verify(
     """The solved layer with its mapping checked, recosted and simulated, and what was known while solving.
 
     Raises:
-        ValueError: the machine has uneven residency.
-        Disagreement: the mapping is illegal, or some exact figure was predicted wrongly.
+        ValueError: the machine has uneven residency, or the mapping to start from breaks a constraint.
+        Disagreement: the mapping is illegal or breaks a constraint, or some exact figure was predicted wrongly.
     """
     check_searched(arch)
     known: list[Known] = []
@@ -80,6 +81,9 @@ def solve_and_verify(
     solved = attrs.evolve(solve_layer(layer, arch, objective, options, hear), progress=tuple(known))
     if solved.mapping is None or solved.prediction is None:
         return solved
+    broken = check_constraints(solved.mapping, solved.constraints)
+    if broken:
+        raise Disagreement(layer, arch, solved.mapping, broken, solved.predicted, None)
     return attrs.evolve(solved, simulated=verify(layer, arch, solved.mapping, solved.prediction))
 
 
@@ -95,14 +99,16 @@ def solve_network(
     report: Report = ignore_progress,
     stop: threading.Event | None = None,
     starts: dict[str, Mapping] | None = None,
+    constraints: Constraints | NetworkConstraints = FREE,
 ) -> SolvedNetwork:
     """Every layer of a network (or those named), equal ones solved once, longest first, `jobs` at a time.
 
-    `starts` are legal mappings of some layers, by name, to start from.
+    `starts` are legal mappings of some layers, by name, to start from; mappings keep the `constraints`.
     `stop`, or Ctrl-C, ends the solves that are running with the best they have; layers not begun are then absent.
 
     Raises:
-        ValueError: no layer has one of the names, `jobs` is not positive, or the machine has uneven residency.
+        ValueError: no layer has one of the names, `jobs` is not positive, the machine has uneven residency, or a
+            mapping to start from breaks a constraint.
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         WorkersDied: a worker process was killed.
     """
@@ -110,17 +116,17 @@ def solve_network(
         raise ValueError(f"jobs: must be at least 1 (got {jobs})")
     started = time.monotonic()
     nodes = (network if names is None else network.only(names)).layers
-    first = _starts_by_key(nodes, starts or {})
-    tasks = [attrs.evolve(task, start=first.get(task.key)) for task in _tasks(nodes, arch, objective, time_limit, seed)]
+    asked = _Asked(arch, objective, time_limit, seed, starts or {}, NetworkConstraints.whole(constraints))
+    tasks = asked.tasks(nodes)
     stop = stop or threading.Event()
     run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers
     answers = run(tasks, min(jobs, len(tasks)), report, stop)
-    lost = [node.name for node in nodes if answers.get(node.workload.shape_key, ...) is None]
+    lost = [node.name for node in nodes if answers.get(asked.key(node), ...) is None]
     solved = SolvedNetwork(
         network=network.name,
         arch=arch,
         objective=objective,
-        layers=tuple(_as_layer(node, answer) for node in nodes if (answer := answers.get(node.workload.shape_key))),
+        layers=tuple(_as_layer(node, answer) for node in nodes if (answer := answers.get(asked.key(node)))),
         seconds=time.monotonic() - started,
         interrupted=stop.is_set() or bool(lost),
     )
@@ -142,11 +148,14 @@ class _Task:
     objective: Objective
     time_limit: float
     seed: int
-    start: Mapping | None = None
+    start: Mapping | None
+    constraints: Constraints
 
     def run(self, stop: Any, report: Report) -> SolvedLayer:
         """Solve and verify."""
-        options = Options(time_limit=self.time_limit, seed=self.seed, stop=stop, start=self.start)
+        options = Options(
+            time_limit=self.time_limit, seed=self.seed, stop=stop, start=self.start, constraints=self.constraints
+        )
         return solve_and_verify(self.layer, self.arch, self.objective, options, report)
 
 
@@ -154,21 +163,40 @@ class _Task:
 Answers = dict[str, SolvedLayer | None]
 
 
-def _tasks(
-    nodes: Sequence[NetworkNode], arch: PIMArchitecture, objective: Objective, time_limit: float, seed: int
-) -> list[_Task]:
-    """One task for all layers that are equal but for the name, the longest first."""
-    first = {node.workload.shape_key: node.workload for node in reversed(nodes)}
-    tasks = [
-        _Task(key=key, layer=layer, arch=arch, objective=objective, time_limit=time_limit, seed=seed)
-        for key, layer in reversed(first.items())
-    ]
-    return sorted(tasks, key=lambda task: -task.layer.macs)
+@attrs.frozen
+class _Asked:
+    """What is asked of every layer."""
 
+    arch: PIMArchitecture
+    objective: Objective
+    time_limit: float
+    seed: int
+    starts: dict[str, Mapping]
+    constraints: NetworkConstraints
 
-def _starts_by_key(nodes: Sequence[NetworkNode], starts: dict[str, Mapping]) -> dict[str, Mapping]:
-    """What equal layers start from: the mapping of the first that has one."""
-    return {node.workload.shape_key: starts[node.name] for node in reversed(nodes) if node.name in starts}
+    def key(self, node: NetworkNode) -> str:
+        """What layers share that are solved once."""
+        return self.constraints.key(node.name, node.workload)
+
+    def tasks(self, nodes: Sequence[NetworkNode]) -> list[_Task]:
+        """One task for all layers of a key, the longest first."""
+        first = {self.key(node): node for node in reversed(nodes)}
+        starts = {self.key(node): self.starts[node.name] for node in reversed(nodes) if node.name in self.starts}
+        tasks = [self._task(key, node, starts.get(key)) for key, node in reversed(first.items())]
+        return sorted(tasks, key=lambda task: -task.layer.macs)
+
+    def _task(self, key: str, node: NetworkNode, start: Mapping | None) -> _Task:
+        """The first of a key is solved, from the first mapping that one of them has."""
+        return _Task(
+            key=key,
+            layer=node.workload,
+            arch=self.arch,
+            objective=self.objective,
+            time_limit=self.time_limit,
+            seed=self.seed,
+            start=start,
+            constraints=self.constraints.of(node.name),
+        )
 
 
 def _as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:

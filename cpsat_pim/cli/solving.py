@@ -24,8 +24,9 @@ from cpsat_pim.cli.reports import check_page, page_writer, timeline_writer
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
+    from cpsat_pim.constraints import NetworkConstraints
     from cpsat_pim.mapping import Mapping
-    from cpsat_pim.result import Objective, SolvedNetwork
+    from cpsat_pim.result import NetworkLayer, Objective, SolvedNetwork
     from cpsat_pim.verify import Disagreement
     from cpsat_pim.workload.network import Network
 
@@ -60,6 +61,7 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
+    add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
     add("--objective", choices=("latency", "energy", "blended"), default="energy", help="(%(default)s)")
     add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
@@ -78,10 +80,11 @@ def run_network(arguments: argparse.Namespace) -> int:
     """`run`: every layer of a network, or some."""
     network = read_given_network(arguments)
     starts = _read_starts(network, arguments.start_from)
+    constraints = _read_constraints(network, arguments.constraints)
     if arguments.layers is not None:
         names = [name.strip() for name in arguments.layers.split(",")]
         network = given(lambda: network.only(names))
-    return _solve_and_report(network, arguments, starts)
+    return _solve_and_report(network, arguments, starts, constraints)
 
 
 def map_layer(arguments: argparse.Namespace) -> int:
@@ -90,21 +93,24 @@ def map_layer(arguments: argparse.Namespace) -> int:
 
     workload = given(lambda: parse_shape(arguments.shape))
     node = NetworkNode(name=workload.name, workload=workload)
-    return _solve_and_report(Network(name=arguments.shape, layers=(node,)), arguments, {})
+    network = Network(name=arguments.shape, layers=(node,))
+    return _solve_and_report(network, arguments, {}, _read_constraints(network, arguments.constraints))
 
 
-def _solve_and_report(network: "Network", arguments: argparse.Namespace, starts: "Starts") -> int:
+def _solve_and_report(
+    network: "Network", arguments: argparse.Namespace, starts: "Starts", constraints: "NetworkConstraints"
+) -> int:
     """Check all that was given, solve, report, and say how it went."""
     from cpsat_pim.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
     _check_searched(arch)
     check_layers_fit(network, arch)
-    _check_starts(network, arch, starts)
+    _check_starts(network, arch, starts, constraints)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline)
     check_page(arguments.html)
     try:
-        solved = _solve(network, arch, objective, arguments, starts)
+        solved = _solve(network, arch, objective, arguments, starts, constraints)
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_solved(solved, arguments)
@@ -117,11 +123,12 @@ def _solve(
     objective: "Objective",
     arguments: argparse.Namespace,
     starts: "Starts",
+    constraints: "NetworkConstraints",
 ) -> "SolvedNetwork":
     from cpsat_pim.report.progress import LiveProgress
     from cpsat_pim.run import WorkersDied, solve_network
 
-    different = len({node.workload.shape_key for node in network.layers})
+    different = len({constraints.key(node.name, node.workload) for node in network.layers})
     try:
         with LiveProgress(objective.kind, different) as report:
             return solve_network(
@@ -133,6 +140,7 @@ def _solve(
                 jobs=arguments.jobs,
                 report=report,
                 starts=starts,
+                constraints=constraints,
             )
     except WorkersDied as death:
         _write_solved(death.solved, arguments)
@@ -170,16 +178,30 @@ def _read_starts(network: "Network", path: str | None) -> "Starts":
     return starts
 
 
-def _check_starts(network: "Network", arch: "PIMArchitecture", starts: "Starts") -> None:
-    """Every mapping to start from is legal."""
-    from cpsat_pim.check import check_mapping
+def _read_constraints(network: "Network", path: str | None) -> "NetworkConstraints":
+    """The constraints of `--constraints`; layers that they name are the network's."""
+    from cpsat_pim.constraints import NetworkConstraints, read_constraints
 
-    problems = [
-        f"--start-from: {node.name} on {arch.name}: {problem}"
-        for node in network.layers
-        if node.name in starts
-        for problem in check_mapping(node.workload, arch, starts[node.name])
-    ]
+    if path is None:
+        return NetworkConstraints()
+    constraints = given(lambda: read_constraints(path))
+    check_names(list(constraints.layers), [node.name for node in network.layers], f"{path}: {network.name}")
+    return constraints
+
+
+def _check_starts(
+    network: "Network", arch: "PIMArchitecture", starts: "Starts", constraints: "NetworkConstraints"
+) -> None:
+    """Every mapping to start from is legal, and keeps the constraints."""
+    from cpsat_pim.check import check_mapping
+    from cpsat_pim.constraints import check_constraints
+
+    problems = []
+    for node in network.layers:
+        if node.name in starts:
+            start = starts[node.name]
+            found = check_mapping(node.workload, arch, start) or check_constraints(start, constraints.of(node.name))
+            problems += [f"--start-from: {node.name} on {arch.name}: {problem}" for problem in found]
     if problems:
         raise InputError("\n".join(problems))
 
@@ -242,14 +264,29 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
 
     unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
     unproven = [node.name for node in solved.layers if node.solved.status is Status.FEASIBLE]
-    if unmapped:
-        note(f"no mapping for {', '.join(unmapped)}")
+    ruled_out = [node.name for node in solved.layers if _is_ruled_out(node)]
+    others = [name for name in unmapped if name not in ruled_out]
+    if others:
+        note(f"no mapping for {', '.join(others)}")
     if solved.interrupted:
         note(f"interrupted, {len(network.layers) - len(solved.layers)} of {len(network.layers)} layers not begun")
         return INTERRUPTED
     if unproven:
         note(f"time ran out before a proof for {', '.join(unproven)}")
     return NO_MAPPING if unmapped else OK
+
+
+def _is_ruled_out(node: "NetworkLayer") -> bool:
+    """Say which layer has no mapping that keeps its constraints, and why if a look at them tells."""
+    from cpsat_pim.constraints import FREE, check_constraints_fit
+    from cpsat_pim.result import Status
+
+    solved = node.solved
+    if solved.status is not Status.INFEASIBLE or solved.constraints == FREE:
+        return False
+    reasons = check_constraints_fit(solved.workload, solved.constraints)
+    note(": ".join([f"{node.name}: no mapping keeps the constraints", *(["; ".join(reasons)] if reasons else [])]))
+    return True
 
 
 def report_disagreement(disagreement: "Disagreement") -> int:

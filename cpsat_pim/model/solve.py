@@ -382,4 +382,5 @@ def _result(search: _Search) -> SolvedLayer:
         bound=search.objective.reported(bound) if bound is not None else None,
         solve_seconds=search.seconds,
         solver_info=search.statistics,
+        constraints=search.options.constraints,
     )

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import FREE
 from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import MAPPING, SHAPE, read_mapping_file
@@ -80,7 +81,7 @@ def layer_entry(node: NetworkLayer) -> Entry:
         "simulated": solved.simulated.to_dict() if solved.simulated else None,
         "mapping": solved.mapping.to_dict() if solved.mapping else None,
         "progress": [[round(seconds, 3), best, bound] for seconds, best, bound in solved.progress],
-    }
+    } | ({"constraints": solved.constraints.to_dict()} if solved.constraints != FREE else {})
 
 
 def _totals(layers: list[Entry]) -> Entry:

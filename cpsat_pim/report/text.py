@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import FREE
 from cpsat_pim.cost import Figures
 from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import LAYOUT_ORDERS, Level, Tensor
@@ -206,6 +207,8 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
             "Simulated: all counts, energy, compute and DRAM cycles equal; latency within "
             f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
         )
+    if any(node.solved.constraints != FREE for node in network.layers):
+        yield "Proofs are of the mappings that keep the constraints."
     if network.interrupted:
         yield "Interrupted: these are the best mappings found until then."
 

@@ -13,6 +13,7 @@ import attrs
 from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.result import Objective
 from cpsat_pim.sweep.versions import Versions, current_versions
 from cpsat_pim.validate import is_a, seconds, seed_number
@@ -51,6 +52,7 @@ class Job:
     arch: PIMArchitecture = field(validator=is_a(PIMArchitecture))
     objective: Objective = field(validator=is_a(Objective))
     options: JobOptions = field(factory=JobOptions)
+    constraints: Constraints = field(default=FREE, validator=is_a(Constraints))
     versions: Versions = field(factory=current_versions)
     key: str = field(init=False)
 
@@ -58,7 +60,7 @@ class Job:
     def _content(self) -> str:
         """A digest of everything but names."""
         weights = [str(self.objective.alpha), str(self.objective.beta)]
-        data = [self.layer.shape, arch_key(self.arch), self.objective.kind, weights]
+        data = [self.layer.shape, arch_key(self.arch), self.objective.kind, weights, self.constraints.to_dict()]
         return digest([*data, attrs.asdict(self.options), attrs.asdict(self.versions)])
 
     def __str__(self) -> str:
@@ -135,7 +137,7 @@ def solve_job(job: Job) -> dict[str, Any]:
     problems = check_fits(job.layer, job.arch)
     if problems:
         raise Unfit("; ".join(problems))
-    options = Options(time_limit=job.options.time_limit, seed=job.options.seed)
+    options = Options(time_limit=job.options.time_limit, seed=job.options.seed, constraints=job.constraints)
     solved = solve_and_verify(job.layer, job.arch, job.objective, options)
     return layer_entry(NetworkLayer(name=job.layer.name, count=1, after=(), solved=solved))
 

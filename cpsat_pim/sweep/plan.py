@@ -6,6 +6,7 @@ from typing import Any
 from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import NetworkConstraints
 from cpsat_pim.result import Objective
 from cpsat_pim.sweep.job import Job, JobOptions
 from cpsat_pim.validate import as_tuple, text
@@ -24,11 +25,18 @@ class Point:
     arch: PIMArchitecture
     objective: Objective
     options: JobOptions
+    constraints: NetworkConstraints = field(factory=NetworkConstraints)
 
     def jobs(self) -> list[Job]:
         """The job of each layer, in the network's order."""
         return [
-            Job(layer=node.workload, arch=self.arch, objective=self.objective, options=self.options)
+            Job(
+                layer=node.workload,
+                arch=self.arch,
+                objective=self.objective,
+                options=self.options,
+                constraints=self.constraints.of(node.name),
+            )
             for node in self.network.layers
         ]
 

@@ -8,6 +8,7 @@ from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import DEFAULT, change_arch, read_arch
+from cpsat_pim.constraints import NetworkConstraints
 from cpsat_pim.reading import Mistake
 from cpsat_pim.result import Objective
 from cpsat_pim.sweep.job import JobOptions
@@ -72,8 +73,23 @@ class PointBuilder:
         weights = values.get("alpha", 1), values.get("beta", 1)
         objective = _tried(where, lambda: Objective.named(values.get("objective", "energy"), *weights))
         options = JobOptions(**{key: values[key] for key in ("time_limit", "seed") if key in values})
-        network, arch = self._network(draft), self._arch(where, draft)
-        return Point(settings=settings, network=network, arch=arch, objective=objective, options=options)
+        return Point(
+            settings=settings,
+            network=self._network(draft),
+            arch=self._arch(where, draft),
+            objective=objective,
+            options=options,
+            constraints=self._constraints(draft),
+        )
+
+    def _constraints(self, draft: Draft) -> NetworkConstraints:
+        """The constraints, if there are any; layers that they name are the network's."""
+        if "constraints" not in draft:
+            return NetworkConstraints()
+        constraints: NetworkConstraints = draft["constraints"].value.value
+        if constraints.layers:
+            _tried(draft["constraints"].path, lambda: draft["network"].value.value.only(constraints.layers))
+        return constraints
 
     def _network(self, draft: Draft) -> Network:
         """The network, or those of its layers that `layers` names."""

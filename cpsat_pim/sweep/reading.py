@@ -13,9 +13,10 @@
       seed: 7
       axes: {arch: [default, hbm-pim], objective: [latency, energy]}
 
-Settings are `network` (a name, a file or a shape such as `R=3,P=56,C=64`), `layers`, `arch`, `objective`, `alpha`,
-`beta`, `time_limit`, `seed`, with the meanings and defaults of the command line, and `arch.` with the path of a field
-that takes another value. Files are found from where the plan is. A plan has the points of all the parts that it has.
+Settings are `network` (a name, a file or a shape such as `R=3,P=56,C=64`), `layers`, `arch`, `constraints` (a file),
+`objective`, `alpha`, `beta`, `time_limit`, `seed`, with the meanings and defaults of the command line, and `arch.` with
+the path of a field that takes another value. Files are found from where the plan is. A plan has the points of all the
+parts that it has.
 """
 
 import itertools
@@ -29,6 +30,7 @@ import yaml
 from attrs import frozen
 
 from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.constraints import read_constraints
 from cpsat_pim.reading import SUFFIXES, WRONG, Field, Kind, Listing, Record, Shelf, Value, fields_of
 from cpsat_pim.reading.fields import Reader, Scales, Schema
 from cpsat_pim.sweep.job import JobOptions
@@ -128,6 +130,7 @@ _SETTINGS: dict[str, Kind] = {
     "network": _Reference(_network),
     "layers": Value(_NAMES),
     "arch": _Reference(read_arch),
+    "constraints": _Reference(read_constraints),
     "objective": Value(one_of("latency", "energy", "blended")),
     "alpha": _WEIGHT,
     "beta": _WEIGHT,
