@@ -12,11 +12,13 @@ from ortools.sat.python import cp_model
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.check import check_mapping
+from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.builder import Builder, Int
 from cpsat_pim.model.dram import build_tables
+from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import input_blocks
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
@@ -91,13 +93,19 @@ def fix(b: Builder, v: Variables, mapping: Mapping) -> None:
 
 
 def contains(
-    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, tables: list[ShapeTable], mapping: Mapping
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    objective: Objective,
+    tables: list[ShapeTable],
+    mapping: Mapping,
+    constraints: Constraints = FREE,
 ) -> bool:
     """Whether the program of all that costs as little as a mapping holds it."""
     figures = predict(layer, arch, mapping).figures
     value = objective.value(figures.latency_cycles, figures.energy_fj)
     part = any(mapping.stored[Level.ROW_BUFFER])
-    program = Program(layer, arch, objective, tables, Screen(layer, arch, objective, part), value, part)
+    screen = Screen(layer, arch, objective, part, Freedom(layer, arch, constraints, part))
+    program = Program(layer, arch, objective, tables, screen, value, part)
     fix(program.b, program.v, mapping)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1

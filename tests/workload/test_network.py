@@ -189,9 +189,7 @@ def test_all_mistakes_of_a_file_are_told_at_once(write):
 def test_file_that_extends_a_network_changes_the_layers_that_it_names(write):
     """Batch 8 for one layer, two bytes for all; the rest is the preset's."""
     base = read_network("alexnet")
-    network = read_network(
-        write("version: 1\nextends: alexnet\nbytes: {input: 2, weight: 2}\nlayers: {fc6: {N: 8}}\n")
-    )
+    network = read_network(write("version: 1\nextends: alexnet\nbytes: {input: 2, weight: 2}\nlayers: {fc6: {N: 8}}\n"))
     assert network.name == "net"
     assert [node.name for node in network.layers] == [node.name for node in base.layers]
     for node, old in zip(network.layers, base.layers, strict=True):

@@ -1,0 +1,169 @@
+"""Under constraints the solver's optimum is the least cost of the mappings that keep them; no bound is too high."""
+
+import random
+from collections.abc import Sequence
+from functools import cache
+
+import attrs
+import pytest
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import Constraints, check_constraints
+from cpsat_pim.cost import Figures, predict
+from cpsat_pim.dataflow import Dataflow, classify_dataflow
+from cpsat_pim.dims import BUFFERS, Dim, Direction, Level, Tensor
+from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model import Options, solve_layer
+from cpsat_pim.model.dram import build_tables
+from cpsat_pim.result import Objective, Status
+from cpsat_pim.workload import ConvWorkload
+from tests.cross.test_bounds import LAYERS, contains, draw_mapping
+from tests.cross.test_solver_against_enumeration import machine
+
+CASES = {
+    "product, weights in the row buffer": (ConvWorkload(C=4, K=2), machine("WO", "IO!", "W")),
+    "groups": (ConvWorkload(P=2, C=2, G=2), machine("O", "WO!", "")),
+    "window in the row buffer": (ConvWorkload(R=2, P=2, K=2), machine("O", "W!", "I")),
+}
+SEEDS = range(5)
+ENERGY = Objective.named("energy")
+NONE: list[int | None] = [None] * len(Dim)
+
+
+@cache
+def space(case: str) -> list[tuple[Mapping, Figures]]:
+    """Every mapping of a case, and its figures."""
+    return [(mapping, predict(*CASES[case], mapping).figures) for mapping in every_mapping(*CASES[case])]
+
+
+def least(case: str, constraints: Constraints, objective: Objective) -> int | None:
+    """What the mappings that keep the constraints cost at least."""
+    kept = (figures for mapping, figures in space(case) if not check_constraints(mapping, constraints))
+    return min((objective.value(f.latency_cycles, f.energy_fj) for f in kept), default=None)
+
+
+def draw_constraints(case: str, rng: random.Random) -> Constraints:
+    """Up to five, of which most are kept by one mapping or another, but not all of them by the same."""
+    dims = [d for d in Dim if CASES[case][0].bounds[d] > 1]
+    mapping = rng.choice(space(case))[0]
+    temporal, spatial = [list(NONE) for _ in Level], [list(NONE) for _ in Direction]
+    order: list[Sequence[Dim]] = [() for _ in Level]
+    stored: list[list[bool | None]] = [[None] * len(Tensor) for _ in BUFFERS]
+    layout: list[int | None] = [None] * len(Tensor)
+    dataflow = None
+    for kind in rng.choices(("temporal", "spatial", "order", "stored", "layout", "dataflow"), k=rng.randint(2, 5)):
+        d, m, t = rng.choice(dims), rng.choice(list(Level)), rng.choice(list(Tensor))
+        if kind == "temporal":
+            temporal[m][d] = rng.choice([mapping.temporal[m][d], 1, 2])
+        if kind == "spatial":
+            s = rng.choice(list(Direction))
+            spatial[s][d] = rng.choice([mapping.spatial[s][d], 1, 2])
+        if kind == "order":
+            order[m] = rng.sample(dims, len(dims))
+        if kind == "stored":
+            stored[m % len(BUFFERS)][t] = rng.choice([mapping.stored[m % len(BUFFERS)][t], True, False])
+        if kind == "layout":
+            layout[t] = rng.randrange(2)
+        if kind == "dataflow":
+            dataflow = rng.choice(list(Dataflow))
+    return Constraints(temporal=temporal, spatial=spatial, order=order, stored=stored, layout=layout, dataflow=dataflow)
+
+
+def assert_optimal(case: str, constraints: Constraints, objective: Objective) -> None:
+    """The solver's answer is proven, and the enumeration's."""
+    expected = least(case, constraints, objective)
+    options = Options(time_limit=60, constraints=constraints)
+    solved = solve_layer(*CASES[case], objective, options)
+    assert solved.status is (Status.INFEASIBLE if expected is None else Status.OPTIMAL), constraints
+    if solved.mapping is not None and expected is not None:
+        assert check_constraints(solved.mapping, constraints) == []
+        assert solved.objective_value == solved.bound == objective.reported(expected), constraints
+
+
+@pytest.mark.parametrize("kind", ["energy", "latency"])
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("case", CASES)
+def test_optimum_is_the_least_of_what_keeps_random_constraints(case: str, seed: int, kind: str) -> None:
+    """And where nothing keeps them it is said that there is nothing."""
+    assert_optimal(case, draw_constraints(case, random.Random(f"{case} {seed}")), Objective.named(kind))
+
+
+def test_some_of_the_random_constraints_leave_nothing() -> None:
+    """So both answers are tested."""
+    drawn = [(case, draw_constraints(case, random.Random(f"{case} {seed}"))) for case in CASES for seed in SEEDS]
+    empty = sum(least(case, constraints, ENERGY) is None for case, constraints in drawn)
+    assert 2 <= empty <= 12
+
+
+@pytest.mark.parametrize("flow", Dataflow)
+@pytest.mark.parametrize("case", ["product, weights in the row buffer", "window in the row buffer"])
+def test_optimum_of_a_class_is_the_least_of_its_mappings(case: str, flow: Dataflow) -> None:
+    """Of each of the four, whether it is one that the array decides or the loops."""
+    assert_optimal(case, Constraints(dataflow=flow), ENERGY)
+
+
+def fixed(**factors: int) -> list[int | None]:
+    """A row of fixed factors, free where not named."""
+    return [factors.get(d.name) for d in Dim]
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        {"temporal": [NONE, NONE, NONE, fixed(C=1, K=1)]},
+        {"temporal": [NONE, NONE, NONE, fixed(C=2)], "order": [(), (), (), (Dim.K, Dim.C)]},
+        {"temporal": [NONE, NONE, fixed(C=2), fixed(C=2)]},
+        {"temporal": [fixed(C=1, K=1), fixed(C=1, K=1), fixed(K=2), NONE], "order": [(), (), (Dim.C, Dim.K), ()]},
+    ],
+    ids=["loops of the row buffer", "some of the DRAM", "of both", "in an order"],
+)
+def test_row_buffer_that_stores_nothing_loops_where_it_has_to(constraints: dict[str, object]) -> None:
+    """A loop of the row buffer is as good as one of the DRAM only where constraints do not tell them apart."""
+    sequential = [[None] * 3, [None] * 3, [False] * 3]
+    assert_optimal("product, weights in the row buffer", Constraints(stored=sequential, **constraints), ENERGY)
+
+
+def test_group_inside_a_class_sweeps_no_box() -> None:
+    """Positions outside, groups inside: that follows the layout with groups last, row after row, and is found.
+
+    O goes out in tiles of one element, of which 8 fill a row: two rows, opened once each.
+    """
+    layer = ConvWorkload(P=4, G=4, input_bytes=2, output_bytes=2, psum_bytes=2)
+    arch = attrs.evolve(machine("", "O!", ""), activation_energy=0.5)
+    last = Constraints(layout=[1, None, 1], order=[(), (), (), (Dim.P, Dim.G)])
+    kept = [m for m in every_mapping(layer, arch) if not check_constraints(m, last)]
+    solved = solve_layer(layer, arch, ENERGY, Options(time_limit=60, constraints=last))
+    assert solved.objective_value == solved.bound == min(predict(layer, arch, m).figures.energy_fj for m in kept)
+
+
+# --- Larger layers ---------------------------------------------------------------------------------------------------
+
+
+def kept_by(mapping: Mapping, rng: random.Random) -> Constraints:
+    """Much of what a mapping is."""
+
+    def some(rows: Sequence[Sequence[object]]) -> list[list[object]]:
+        return [[entry if rng.random() < 0.4 else None for entry in row] for row in rows]
+
+    return Constraints(
+        temporal=some(mapping.temporal),
+        spatial=some(mapping.spatial),
+        order=[order if rng.random() < 0.8 else () for order in mapping.order],
+        stored=some(mapping.stored),
+        layout=[index if rng.random() < 0.5 else None for index in mapping.layout],
+        dataflow=classify_dataflow(mapping),
+    )
+
+
+@pytest.mark.parametrize("kind", ["latency", "energy"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_program_contains_the_mapping_whose_constraints_it_keeps(name: str, kind: str) -> None:
+    """At its exact cost: as for all mappings, with less left to choose from."""
+    layer, arch, objective = LAYERS[name], PIMArchitecture(), Objective.named(kind)
+    rng = random.Random(f"{name} {kind} constrained")
+    tables = build_tables(layer, arch)
+    for _ in range(3):
+        mapping = draw_mapping(layer, arch, rng)
+        constraints = kept_by(mapping, rng)
+        assert contains(layer, arch, objective, tables, mapping, constraints), (mapping, constraints)
