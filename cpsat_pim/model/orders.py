@@ -22,7 +22,7 @@ from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, cost_with, tempo_of
 from tables.nest import MACS, Nest
 from tables.shapes import divisors
-from tables.stream import StreamCounts, Tempo, dram_stream, stream_loops, stream_pace
+from tables.stream import StreamCounts, Tempo, dram_stream, stream_loops, stream_pace, tiles_paced
 
 #: Orders tried for a new mapping; the loops of one level rarely have more permutations than this.
 MOST_TRIED = 240
@@ -222,10 +222,19 @@ class Completions:
 
     def levels_seen(self, t: Tensor) -> list[Level]:
         """Levels whose loops decide what t's stream is and how long its tiles are in use."""
-        seen = self._consumer(t)
-        if seen == Level.ROW_BUFFER and (inner := self.nest.consumers(t)[1]) != MACS:
-            seen = inner
+        seen, *inner = self.nest.consumers(t)
+        is_double = (*self.machine.double_buffered, False)
+        if seen != MACS and not is_double[seen] and inner[0] != MACS:
+            seen = inner[0]  # a level with one slot is paced by what is taken from it
         return [m for m in Level if m > seen]
+
+    def least_paced(self, t: Tensor, orders: Iterable[Order]) -> int:
+        """The least of the array's cycles over some orders, less what a whole number of cycles per tile leaves over."""
+        return min(self._paced(t, order) for order in orders)
+
+    def _paced(self, t: Tensor, order: Order) -> int:
+        cycles = self.tempo(order).array_cycles
+        return cycles - cycles % tiles_paced(self.nest._replace(order=order), t, self.tempo(order))
 
     def _consumer(self, t: Tensor) -> int:
         return self.nest.consumers(t)[0]
