@@ -16,12 +16,15 @@ from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.model import Options
 from cpsat_pim.model.builder import Builder, Int
+from cpsat_pim.model.cuts import Cuts, Lessons
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import input_blocks
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.solve import _Search
 from cpsat_pim.model.variables import CLASSES, Variables
 from cpsat_pim.result import Objective
 from tables.shapes import ShapeTable, divisors
@@ -99,6 +102,7 @@ def contains(
     tables: list[ShapeTable],
     mapping: Mapping,
     constraints: Constraints = FREE,
+    lessons: Lessons | None = None,
 ) -> bool:
     """Whether the program of all that costs as little as a mapping holds it."""
     figures = predict(layer, arch, mapping).figures
@@ -106,6 +110,8 @@ def contains(
     part = any(mapping.stored[Level.ROW_BUFFER])
     screen = Screen(layer, arch, objective, part, Freedom(layer, arch, constraints, part))
     program = Program(layer, arch, objective, tables, screen, value, part)
+    if lessons is not None:
+        lessons.teach(program)
     fix(program.b, program.v, mapping)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -138,3 +144,41 @@ def test_last_write_out_may_take_less_than_a_row_miss() -> None:
         block_w=1,
     )
     assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
+
+
+def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng: random.Random) -> Mapping:
+    """A legal mapping much like another: some factors moved to another level, other orders, layouts and blocks."""
+    levels = list(Level) if any(mapping.stored[Level.ROW_BUFFER]) else [Level.PE, Level.GLOBAL_BUFFER, Level.DRAM]
+    while True:
+        temporal = [list(row) for row in mapping.temporal]
+        for _ in range(rng.randrange(3)):
+            (one, other), d = rng.sample(levels, 2), rng.choice(list(Dim))
+            factor = rng.choice(divisors(temporal[one][d]))
+            temporal[one][d] //= factor
+            temporal[other][d] *= factor
+        order = [rng.sample([d for d in Dim if row[d] > 1], sum(n > 1 for n in row)) for row in temporal]
+        layout = [rng.randrange(2) for _ in Tensor]
+        other_mapping = attrs.evolve(mapping, temporal=temporal, order=order, layout=layout, block_h=0, block_w=0)
+        if mapping.stored[Level.ROW_BUFFER][Tensor.I]:
+            block_h, block_w = rng.choice(input_blocks(layer, other_mapping))
+            other_mapping = attrs.evolve(other_mapping, block_h=block_h, block_w=block_w)
+        if not check_mapping(layer, arch, other_mapping):
+            return other_mapping
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", ["matrix", "strided 1x1"])
+def test_lessons_hold_for_mappings_like_those_they_were_learnt_from(
+    name: str, machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that knows all that a search has learnt still holds whatever costs as little as its target."""
+    layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("latency")
+    search = _Search(layer, arch, objective, Options(time_limit=4), lambda progress: None)
+    drafts: list[Mapping] = []
+    learn = Cuts.add_streams
+    monkeypatch.setattr(Cuts, "add_streams", lambda cuts: drafts.append(cuts.draft) or learn(cuts))  # type: ignore[func-returns-value]
+    search.run()
+    rng = random.Random(f"{name} {machine}")
+    for draft in rng.choices(drafts, k=3 * DRAWN if drafts else 0):
+        mapping = neighbour(layer, arch, draft, rng)
+        assert contains(layer, arch, objective, search.tables, mapping, lessons=search.lessons)
