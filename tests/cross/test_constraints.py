@@ -142,7 +142,7 @@ def test_group_inside_a_class_sweeps_no_box() -> None:
     ("outer", "status"), [((Dim.C, Dim.N), Status.INFEASIBLE), ((Dim.N, Dim.C), Status.OPTIMAL)], ids=["back", "once"]
 )
 def test_block_of_partial_sums_has_to_fit_the_row_buffer(outer: tuple[Dim, ...], status: Status) -> None:
-    """Four outputs of a byte fit 16 bytes; as partial sums of 8 bytes, which come back if C is outside N, they do not."""
+    """Four outputs of a byte fit 16 bytes; not as partial sums of 8 bytes, which come back if C is outside N."""
     layer, arch = ConvWorkload(C=2, K=4, N=2, psum_bytes=8), machine("", "", "O!")
     constraints = Constraints(temporal=[NONE, NONE, NONE, fixed(C=2, K=1, N=2)], order=[(), (), (), outer])
     solved = solve_layer(layer, arch, ENERGY, Options(time_limit=60, constraints=constraints))
