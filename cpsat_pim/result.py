@@ -96,6 +96,22 @@ class Objective:
 
 
 @frozen(kw_only=True)
+class Budget:
+    """What a mapping may cost at most, as predicted: cycles, femtojoules; None is no limit."""
+
+    cycles: int | None = None
+    fj: int | None = None
+
+    def allows(self, latency_cycles: int, energy_fj: int) -> bool:
+        """Whether a cost is within it."""
+        return (self.cycles is None or latency_cycles <= self.cycles) and (self.fj is None or energy_fj <= self.fj)
+
+
+#: For those who may spend what they like.
+NO_LIMIT = Budget()
+
+
+@frozen(kw_only=True)
 class SolvedLayer:
     """One layer's answer. `objective_value` and `bound` are in the objective's reported unit; no mapping, no value.
 

@@ -368,19 +368,27 @@ def _extent_inside(nest: Nest, level: int, d: int) -> int:
     return nest.extent(0, d) * nest.array(d) if level == 1 else nest.extent(level - 1, d)
 
 
+def tiles_paced(nest: Nest, t: int, tempo: Tempo) -> int:
+    """Over how many tiles (or array steps) the array's cycles are shared out to make t's pace."""
+    consumer, *inner = nest.consumers(t)
+    if consumer == MACS:
+        return nest.steps() // nest.array_step()
+    holder = consumer if tempo.is_double[consumer] else inner[0]
+    return 1 if holder == MACS else fetches(nest, t, holder)
+
+
 def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
     """How fast the array asks for t's tiles."""
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
-        steps = nest.array_step()
-        return Pace(steps, tempo.array_cycles // (nest.steps() // steps), True)
+        return Pace(nest.array_step(), tempo.array_cycles // tiles_paced(nest, t, tempo), True)
     if t == O and nest.spilled():
         return Pace(1, _NEVER, False)  # outputs that come back are waited for as a whole
     holder = consumer if tempo.is_double[consumer] else inner[0]
     # A level with one slot takes its next tile only while the last tile taken from it is in use further in.
     if holder == MACS or not tempo.is_double[holder]:
         return Pace(1, 0, False)
-    return Pace(1, tempo.array_cycles // fetches(nest, t, holder), False, t != O and holder == consumer)
+    return Pace(1, tempo.array_cycles // tiles_paced(nest, t, tempo), False, t != O and holder == consumer)
 
 
 def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO) -> StreamCounts:

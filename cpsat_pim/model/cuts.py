@@ -309,6 +309,7 @@ class Cuts:
         counted, least = self.solution.least(t), self.completions.least(t, self._in_time(orders))
         # Of the orders, those count under which the array itself takes least; it can take longer under others.
         compute = min(self.completions.tempo(order).array_cycles for order in orders)
+        shared_out = self.completions.least_paced(t, orders)
         stored, is_paced = self.solution.stored[t], self.solution.value(latency.array) == compute
         if not is_paced or all(known >= true for known, true in zip(counted[3:], least[3:], strict=True)):
             return False
@@ -318,13 +319,14 @@ class Cuts:
             return [*other_loops(p), p.v.is_not_stored_at(t, stored)]
 
         def demand(p: Program, known: Lit) -> None:
-            # A slower array hides at most the cycles that it takes longer itself, a faster one hides less.
+            # A slower array hides at most the cycles that it takes longer itself, and what its pace rounds down on all
+            # tiles together; a faster one hides less.
             assert p.latency is not None
             b, array, late = p.b, p.latency.array, p.latency.late[t]
             slower = b.boolean("slower")
             b.imply([slower], array >= compute + 1)
             b.imply([known, b.negated(slower)], late >= least.late_cycles)
-            b.imply([known, slower], late + array >= least.late_cycles + compute)
+            b.imply([known, slower], late + array >= least.late_cycles + shared_out)
             paced = b.boolean("paced")
             b.clause([b.negated(known), b.differs(array, compute), paced])
             b.imply([paced], p.latency.single[t] >= least.single_cycles)
@@ -333,7 +335,7 @@ class Cuts:
 
     def _joint_activations(self) -> bool:
         """All tensors' activations together, for all mappings with the same loops outside their first consumers."""
-        if not self.program.objective.weights[1] or not to_machine(self.program.arch).activation_fj:
+        if not self.completions.sees_energy or not to_machine(self.program.arch).activation_fj:
             return False
         outside = [m for m in Level if m > min(self.nest.consumers(t)[0] for t in Tensor)]
         orders = self.completions.orders(outside, self.solution.innermost)

@@ -21,6 +21,7 @@ from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.dataflow import Dataflow, possible_dataflows
 from cpsat_pim.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.workload import ConvWorkload
 from tables.nest import Ints
 from tables.screen import Array, place_on_array
@@ -43,9 +44,14 @@ class Freedom:
     """
 
     def __init__(
-        self, layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints = FREE, aligned: bool = True
+        self,
+        layer: ConvWorkload,
+        arch: PIMArchitecture,
+        constraints: Constraints = FREE,
+        aligned: bool = True,
+        budget: Budget = NO_LIMIT,
     ) -> None:
-        self.layer, self.arch, self.constraints = layer, arch, constraints
+        self.layer, self.arch, self.constraints, self.budget = layer, arch, constraints, budget
         self._merge_outer_loops(aligned)
         shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
         self.array = Array(shape.h, shape.w, unit.num_macs, unit.lane_dims, arch.pe_array.exclusive_spatial)
@@ -91,6 +97,20 @@ class Freedom:
         if self.constraints.dataflow is None:
             return np.ones(len(vectors), bool)
         return np.array([self.split(tuple(row), in_pe) is not None for row in vectors[:, :8].tolist()], bool)
+
+    def affords(self, cycles: Ints, fj: Ints) -> np.ndarray:
+        """Which of these least costs are within the budget."""
+        within = np.ones(len(cycles), bool)
+        if self.budget.cycles is not None:
+            within &= cycles <= self.budget.cycles
+        if self.budget.fj is not None:
+            within &= fj <= self.budget.fj
+        return within
+
+    def sees(self, objective: Objective) -> tuple[bool, bool]:
+        """Whether it matters how many cycles a mapping takes, and how much energy."""
+        cycle_weight, fj_weight = objective.weights
+        return cycle_weight > 0 or self.budget.cycles is not None, fj_weight > 0 or self.budget.fj is not None
 
     def rivals(self, pes: Vector, in_pe: tuple[bool, ...]) -> list[Dataflow]:
         """The other classes that loops could make a mapping with these PEs and these tensors in them."""

@@ -22,7 +22,7 @@ from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, cost_with, tempo_of
 from tables.nest import MACS, Nest
 from tables.shapes import divisors
-from tables.stream import StreamCounts, Tempo, dram_stream, stream_loops, stream_pace
+from tables.stream import StreamCounts, Tempo, dram_stream, stream_loops, stream_pace, tiles_paced
 
 #: Orders tried for a new mapping; the loops of one level rarely have more permutations than this.
 MOST_TRIED = 240
@@ -76,6 +76,7 @@ class Completions:
     def __init__(self, freedom: Freedom, objective: Objective, draft: Mapping, counted: Counted) -> None:
         self.freedom, self.objective, self.draft = freedom, objective, draft
         self.layer, arch = freedom.layer, freedom.arch
+        self.sees_cycles, self.sees_energy = freedom.sees(objective)
         self.machine = to_machine(arch)
         self.nest = to_nest(self.layer, draft, arch.spatial_reduction)
         self._tempos: dict[Order, Tempo] = {}
@@ -86,13 +87,14 @@ class Completions:
     def best(self, orders: Iterable[Order], good_enough: int = 0) -> Answer | None:
         """The cheapest completion over some orders; the first whose objective is at most `good_enough`.
 
-        None if none of them makes a mapping that is allowed.
+        None if none of them makes a mapping that is allowed, within the budget.
         """
         best: tuple[int, Nest, Cost] | None = None
+        allows = self.freedom.budget.allows
         for order in filter(self._is_allowed, orders):
             for nest, cost in self._costs(order):
                 value = self.objective.value(cost.latency_cycles, cost.energy_fj)
-                if best is None or value < best[0]:
+                if (best is None or value < best[0]) and allows(cost.latency_cycles, cost.energy_fj):
                     best = (value, nest, cost)
             if best is not None and best[0] <= good_enough:
                 break
@@ -118,7 +120,7 @@ class Completions:
 
     def least(self, t: Tensor, orders: Iterable[Order]) -> Least:
         """The least of each figure of t's stream over some orders."""
-        if not self.objective.weights[0]:
+        if not self.sees_cycles:
             return Least(min(p.stream.activations for order in orders for p in self._placed(t, order)), 0, 0, 0, 0)
         streams = [placed.stream for order in orders for placed in self._placed(t, order)]
         return Least(
@@ -178,11 +180,10 @@ class Completions:
         return [p for figures, p in front.items() if not any(_dominates(other, figures) for other in front)]
 
     def _visible(self, stream: StreamCounts) -> tuple[int, ...]:
-        cycle_weight, fj_weight = self.objective.weights
         late = stream.late_cycles
         lateness = (late, late - stream.second_cycles, late - stream.steady_cycles)
-        times = (stream.cycles, stream.first_cycles, stream.last_cycles, *lateness) if cycle_weight else ()
-        return (*times, stream.activations) if fj_weight else times
+        times = (stream.cycles, stream.first_cycles, stream.last_cycles, *lateness) if self.sees_cycles else ()
+        return (*times, stream.activations) if self.sees_energy else times
 
     def _mapping(self, nest: Nest) -> Mapping:
         mapping = attrs.evolve(
@@ -221,10 +222,19 @@ class Completions:
 
     def levels_seen(self, t: Tensor) -> list[Level]:
         """Levels whose loops decide what t's stream is and how long its tiles are in use."""
-        seen = self._consumer(t)
-        if seen == Level.ROW_BUFFER and (inner := self.nest.consumers(t)[1]) != MACS:
-            seen = inner
+        seen, *inner = self.nest.consumers(t)
+        is_double = (*self.machine.double_buffered, False)
+        if seen != MACS and not is_double[seen] and inner[0] != MACS:
+            seen = inner[0]  # a level with one slot is paced by what is taken from it
         return [m for m in Level if m > seen]
+
+    def least_paced(self, t: Tensor, orders: Iterable[Order]) -> int:
+        """The least of the array's cycles over some orders, less what a whole number of cycles per tile leaves over."""
+        return min(self._paced(t, order) for order in orders)
+
+    def _paced(self, t: Tensor, order: Order) -> int:
+        cycles = self.tempo(order).array_cycles
+        return cycles - cycles % tiles_paced(self.nest._replace(order=order), t, self.tempo(order))
 
     def _consumer(self, t: Tensor) -> int:
         return self.nest.consumers(t)[0]

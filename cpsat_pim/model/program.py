@@ -39,9 +39,10 @@ class Program:
         self.b = Builder()
         self.v = Variables(self.b, layer, arch, row_buffer, screen.freedom)
         self.traffic = Traffic(self.v)
-        timed = objective.weights[0] > 0
+        timed, _ = screen.freedom.sees(objective)
         self.streams = Streams(self.v, self.traffic, tables, screen.limits(target), timed)
-        self.latency = Latency(self.v, self.traffic, self.streams, screen.most_cycles(target)) if timed else None
+        most_cycles = screen.most_cycles(target)
+        self.latency = None if most_cycles is None else Latency(self.v, self.traffic, self.streams, most_cycles)
         if row_buffer:
             self._some_tensor_row_aligned()
         self._screened_spatial(screen)
@@ -77,6 +78,8 @@ class Program:
         expression = fj_weight * energy if fj_weight else 0
         if self.latency is not None:
             expression += cycle_weight * (self.latency.cycles + machine.pipeline_latency)
+        if (most := self.screen.freedom.budget.fj) is not None:
+            self.b.model.add(energy <= most)
         self.cost = self.b.interval(0, self.target, "cost")
         self.b.model.add(self.cost >= expression)
         self.b.model.add(self.cost >= self.floor)

@@ -1,6 +1,7 @@
 """Lower bounds per spatial mapping and PE bypass, in the objective's integers: where the search may stop looking."""
 
 import itertools
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,9 +81,11 @@ class Screen:
             start = edge if in_pe[Tensor.I] or in_pe[Tensor.W] else 0  # what the MACs draw, nothing waits for
             cycles = np.maximum(start + steps + self.machine.dram.tCCD, self.least_cycles)
             cycles = cycles + self.machine.pipeline_latency
+            energy = best + self.fixed_fj
+            allowed &= self.freedom.affords(cycles, energy)
             flags = np.tile(np.array(in_pe, np.int64), (len(self.vectors), 1))
             rows.append(np.column_stack([self.vectors, flags])[allowed])
-            bounds.append((cycle_weight * cycles + fj_weight * (best + self.fixed_fj))[allowed])
+            bounds.append((cycle_weight * cycles + fj_weight * energy)[allowed])
         self._rows = np.concatenate(rows) if rows else np.zeros((0, 19), np.int64)
         self._values = np.concatenate(bounds) if bounds else np.zeros(0, np.int64)
         self.least = int(self._values.min()) if len(self._values) else None
@@ -107,20 +110,33 @@ class Screen:
 
     def limits(self, target: int) -> Limits:
         """What a mapping below the target can spend on activations and on a stream."""
-        cycle_weight, fj_weight = self.objective.weights
-        spare = target - (self.least or 0)
-        per_activation = fj_weight * self.machine.activation_fj
+        cycles = self.most_cycles(target)
         return Limits(
-            activations=sum(self.rows) + spare // per_activation if per_activation else None,
-            cycles=self.most_cycles(target) if cycle_weight else None,
-            edge_cycles=self.most_cycles(target) - self.least_steps if cycle_weight else None,
+            activations=self._most_activations(target),
+            cycles=cycles,
+            edge_cycles=None if cycles is None else cycles - self.least_steps,
         )
 
-    def most_cycles(self, target: int) -> int:
-        """Latency (without the pipeline's constant) that a mapping below the target can have."""
+    def _most_activations(self, target: int) -> int | None:
+        """Row activations of all tensors that a mapping below the target can have."""
+        fj_weight, each = self.objective.weights[1], self.machine.activation_fj
+        spare = [(target - (self.least or 0)) // (fj_weight * each)] if fj_weight * each else []
+        if self.freedom.budget.fj is not None and each:
+            spare.append((self.freedom.budget.fj - self._least_fj) // each)
+        return sum(self.rows) + max(0, min(spare)) if spare else None
+
+    def most_cycles(self, target: int) -> int | None:
+        """Latency (without the pipeline's constant) that a mapping below the target can have; None if any."""
         cycle_weight, fj_weight = self.objective.weights
-        energy = self.fixed_fj + min((int(v.min()) for v in self._energy_sums()), default=0) if fj_weight else 0
-        return (target - fj_weight * energy) // cycle_weight - self.machine.pipeline_latency
+        most = [] if self.freedom.budget.cycles is None else [self.freedom.budget.cycles]
+        if cycle_weight:
+            most.append((target - fj_weight * self._least_fj) // cycle_weight)
+        return max(1, min(most) - self.machine.pipeline_latency) if most else None
+
+    @cached_property
+    def _least_fj(self) -> int:
+        """The least energy that any spatial mapping may take."""
+        return self.fixed_fj + min((int(v.min()) for v in self._energy_sums() if len(v)), default=0)
 
     def _energy_sums(self) -> list[NDArray[np.int64]]:
         sums = (self._least_access_energy(in_pe) for in_pe in itertools.product((False, True), repeat=3))

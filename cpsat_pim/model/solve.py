@@ -27,7 +27,7 @@ from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
-from cpsat_pim.result import Objective, SolvedLayer, Status
+from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.workload import ConvWorkload
 
 #: Targets above the lower bound, as fractions of it.
@@ -35,8 +35,9 @@ _STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.
 
 #: An energy (fJ) that no layer reaches.
 _NO_LIMIT = 2**58
-#: Share of the time after which the first part waits for the second, whose answer may close it.
-_FIRST_PART = 0.35
+#: Work (CP-SAT's deterministic time: runs of one seed agree on it) after which the first part waits for the second,
+#: whose answer may close it; at the latest after this share of the time.
+_FIRST_WORK, _FIRST_SHARE = 12.0, 0.6
 #: Answers of a program that are looked at, best ones first.
 _POOL = 8
 #: Seconds for finding any mapping once the time is up and there is none, and the targets that are tried for it.
@@ -56,8 +57,8 @@ class Progress:
 
 @frozen(kw_only=True)
 class Options:
-    """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, what the mapping has to be like,
-    and a legal mapping of that kind to beat.
+    """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, what the mapping has to be like
+    and may cost, and a legal mapping of that kind to beat.
     """
 
     time_limit: float = 60.0
@@ -65,6 +66,7 @@ class Options:
     stop: threading.Event = field(factory=threading.Event)
     start: Mapping | None = None
     constraints: Constraints = FREE
+    budget: Budget = NO_LIMIT
 
 
 class _Search:
@@ -86,7 +88,9 @@ class _Search:
         self.bounds: dict[bool, int | None] = {}
         #: Per part, the least that mappings barred without a complete count may cost.
         self.barred: dict[bool, int] = {}
-        self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "corrections": 0}
+        #: Whether the part being searched has to make room for the other one.
+        self.has_to_wait = False
+        self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
 
     @property
     def seconds(self) -> float:
@@ -102,6 +106,11 @@ class _Search:
         known = [b for b in (*self.bounds.values(), *self.barred.values()) if b is not None]
         return min(known) if known else None
 
+    @property
+    def has_had_its_turn(self) -> bool:
+        is_late = self.seconds > _FIRST_SHARE * self.options.time_limit
+        return self.has_to_wait and (is_late or self.statistics["work"] > _FIRST_WORK)
+
     def run(self) -> None:
         """Search both parts of the space."""
         if self.options.start is not None:
@@ -111,12 +120,15 @@ class _Search:
         self.tables = build_tables(self.layer, self.arch)
         self.statistics["table_seconds"] = round(self.seconds, 3)
         parts = [part for part in (False, True) if self._has_part(part)]
-        self.freedom = {part: Freedom(self.layer, self.arch, self.options.constraints, part) for part in parts}
+        self.freedom = {
+            part: Freedom(self.layer, self.arch, self.options.constraints, part, self.options.budget) for part in parts
+        }
         screens = {part: self._screen(part, self.objective) for part in parts}
         self.bounds = {part: screens[part].least for part in parts}
-        for part, share in zip((*parts, *parts), (_FIRST_PART, 1.0, 1.0, 1.0), strict=False):
+        for turn, part in enumerate((*parts, *parts)):
+            self.has_to_wait = turn == 0 and len(parts) > 1
             if self._is_open(part):
-                self._search_part(part, screens[part], self.options.time_limit * share)
+                self._search_part(part, screens[part])
         for part in parts:
             if self.best is None and self.bounds[part] is not None and not self.options.stop.is_set():
                 self._any_mapping(part, screens[part])
@@ -128,6 +140,8 @@ class _Search:
         if problems:
             raise ValueError(f"{self.layer.name}: the mapping to start from: {'; '.join(problems)}")
         figures = (prediction := predict(self.layer, self.arch, start)).figures
+        if not self.options.budget.allows(figures.latency_cycles, figures.energy_fj):
+            raise ValueError(f"{self.layer.name}: the mapping to start from costs more than may be spent")
         self._keep(Answer(start, prediction, self.objective.value(figures.latency_cycles, figures.energy_fj)))
 
     def _screen(self, part: bool, objective: Objective) -> Screen:
@@ -153,7 +167,7 @@ class _Search:
         bound = self.bounds[part]
         return bound is not None and (self.best is None or bound < self.best.value)
 
-    def _search_part(self, part: bool, screen: Screen, deadline: float) -> None:
+    def _search_part(self, part: bool, screen: Screen) -> None:
         """Raise the target until the part's optimum is found or it cannot beat the best known mapping."""
         assert screen.least is not None
         for step in _STEPS:
@@ -165,7 +179,7 @@ class _Search:
             target = target if ceiling is None else min(target, ceiling)
             if target < (self.bounds[part] or 0):
                 continue  # known to be empty
-            if self.is_over or self._search_below(part, screen, target, deadline):
+            if self.is_over or self._search_below(part, screen, target):
                 return
         if self.best or self._is_empty(part):
             self.bounds[part] = None
@@ -189,7 +203,7 @@ class _Search:
             pass  # the last draft may still have one
         return False
 
-    def _search_below(self, part: bool, screen: Screen, target: int, deadline: float) -> bool:
+    def _search_below(self, part: bool, screen: Screen, target: int) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
         program = self._program(part, screen, target)
         while not self.is_over:
@@ -208,7 +222,7 @@ class _Search:
             if self.best and proven >= self.best.value:
                 self.bounds[part] = self.best.value
                 return True
-            if not is_proven or self.seconds > deadline:
+            if not is_proven or self.has_had_its_turn:
                 return True
             self._correct(program, solutions, completions, part, proven)
         return True
@@ -269,6 +283,7 @@ class _Search:
         self.statistics["programs"] += 1
         self.statistics["conflicts"] += solver.num_conflicts
         self.statistics["branches"] += solver.num_branches
+        self.statistics["work"] += solver.response_proto.deterministic_time
         status = outcome[0]
         if status in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
             return status, None, []

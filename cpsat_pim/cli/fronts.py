@@ -1,0 +1,142 @@
+"""`pareto`: the latency-energy fronts of layers, and their least products of latency and energy."""
+
+import argparse
+import math
+import sys
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from cpsat_pim.cli.arguments import add_command, add_model_options, checked, seconds, seed
+from cpsat_pim.cli.models import read_given_network
+from cpsat_pim.cli.output import (
+    INTERRUPTED,
+    NO_MAPPING,
+    OK,
+    InputError,
+    check_outputs,
+    given,
+    note,
+    reader_may_leave,
+    write_files,
+)
+from cpsat_pim.cli.reports import check_page, page_writer
+from cpsat_pim.cli.solving import check_layers_fit, given_arch, report_disagreement
+
+if TYPE_CHECKING:
+    from cpsat_pim.pareto import NetworkFronts
+    from cpsat_pim.workload.network import Network
+
+
+def _parse_share(text: str) -> float:
+    """`1%` or `0.01`."""
+    return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+
+
+_share = checked(_parse_share, lambda x: 0 <= x < 1, "must be a share from 0 to below 1, like 0.01 or 1%")
+
+
+def add_commands(commands: Any) -> None:
+    """The command's words."""
+    parser = add_command(commands, "pareto", "find the latency-energy front of layers, each point proven", find_fronts)
+    add = parser.add_argument
+    text = "a shape as of `map`, or a network as of `run`"
+    add("network", metavar="SHAPE|NETWORK", help=text)
+    add_model_options(parser)
+    add("--layers", metavar="A,B", help="only the layers of these names")
+    add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
+    add("--step", metavar="X%", type=_share, help="each point needs X%% less energy than the last one at least (0)")
+    add("--edp", action="store_true", help="find the least latency x energy instead of the whole front")
+    add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per solve (60)")
+    add("--total-time", metavar="S", type=seconds, default=math.inf, help="seconds per layer (no limit)")
+    add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
+    add("--json", metavar="FILE", help="write the fronts to a file, too (docs/json.md)")
+    add("--mapping", metavar="FILE.yaml", help="write the points' mappings to a file that `simulate` reads")
+    add("--html", metavar="FILE", help="draw the fronts on an HTML page, too (docs/report.md)")
+
+
+def find_fronts(arguments: argparse.Namespace) -> int:
+    """`pareto`: check all that was given, find, report, and say how it went."""
+    from cpsat_pim.pareto import network_fronts
+    from cpsat_pim.run import check_searched
+    from cpsat_pim.verify import Disagreement
+
+    network, arch, step = _read_layers(arguments), given_arch(arguments.arch), _read_step(arguments)
+    given(lambda: check_searched(arch))
+    check_layers_fit(network, arch)
+    check_outputs(arguments.json, arguments.mapping)
+    check_page(arguments.html)
+    times = {"time_limit": arguments.time_limit, "total_time": arguments.total_time}
+    try:
+        fronts = network_fronts(network, arch, step=step, seed=arguments.seed, **times)
+    except Disagreement as disagreement:
+        return report_disagreement(disagreement)
+    _write_fronts(fronts, arguments)
+    return _verdict(network, fronts)
+
+
+# --- What was given --------------------------------------------------------------------------------------------------
+
+
+def _read_layers(arguments: argparse.Namespace) -> "Network":
+    """The layers of a network, or the one of a shape."""
+    from cpsat_pim.workload.network import Network, NetworkNode, parse_shape
+
+    if "=" in arguments.network and not arguments.network.endswith((".yaml", ".yml")):
+        workload = given(lambda: parse_shape(arguments.network))
+        network = Network(name=arguments.network, layers=(NetworkNode(name=workload.name, workload=workload),))
+    else:
+        network = read_given_network(arguments)
+    if arguments.layers is None:
+        return network
+    names = [name.strip() for name in arguments.layers.split(",")]
+    return given(lambda: network.only(names))
+
+
+def _read_step(arguments: argparse.Namespace) -> Fraction | None:
+    """None for the least product."""
+    if not arguments.edp:
+        return Fraction(str(arguments.step or 0))
+    if arguments.step is not None:
+        raise InputError("--step is for fronts, not for --edp")
+    return None
+
+
+# --- Results ---------------------------------------------------------------------------------------------------------
+
+
+def _write_fronts(fronts: "NetworkFronts", arguments: argparse.Namespace) -> None:
+    """To standard output, and to all files that were asked for."""
+    from cpsat_pim.files import write_json, write_text
+    from cpsat_pim.mapping_file import format_mapping_file
+    from cpsat_pim.report.fronts import fronts_document, mapped_points
+
+    document = fronts_document(fronts)
+    mapped = mapped_points(fronts)
+    write_files(
+        ("standard output", lambda _: _print(fronts)),
+        (arguments.json, lambda path: write_json(document, path)),
+        (arguments.mapping, lambda path: write_text(format_mapping_file(fronts.arch, mapped), path)),
+        (arguments.html, page_writer([("this run", document)])),
+    )
+
+
+def _print(fronts: "NetworkFronts") -> None:
+    from cpsat_pim.report.fronts import print_fronts
+    from cpsat_pim.report.text import open_console
+
+    with reader_may_leave():
+        print_fronts(open_console(sys.stdout), fronts)
+
+
+def _verdict(network: "Network", fronts: "NetworkFronts") -> int:
+    """The exit code; on stderr a line for what is missing."""
+    unmapped = [layer.node.name for layer in fronts.layers if not layer.points]
+    unproven = [layer.node.name for layer in fronts.layers if layer.points and not layer.is_proven]
+    if unmapped:
+        note(f"no mapping for {', '.join(unmapped)}")
+    if fronts.interrupted:
+        note(f"interrupted, {len(network.layers) - len(fronts.layers)} of {len(network.layers)} layers not begun")
+        return INTERRUPTED
+    if unproven:
+        note(f"time ran out before a proof for {', '.join(unproven)}")
+    return NO_MAPPING if unmapped else OK

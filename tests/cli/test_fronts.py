@@ -1,0 +1,146 @@
+"""`pareto` as a user runs it: a table, files that other commands read, mistakes, interruption."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cpsat_pim.pareto
+from cpsat_pim.cli import main
+from cpsat_pim.report.view import build_view
+from cpsat_pim.result import SolvedLayer
+from cpsat_pim.run import solve_and_verify
+from tests.cli.commands import one_error_line, read_json
+
+SHAPE = "C=2,K=4"
+CHIP = """
+version: 1
+extends: default
+name: small
+hierarchy:
+  ROW_BUFFER: {stores: [false, false, false]}
+  GLOBAL_BUFFER: {stores: [true, true, true], bypass_defined: true}
+  PE: {stores: [false, false, true], bypass_defined: true}
+"""
+
+
+@pytest.fixture
+def chip(tmp_path: Path) -> str:
+    """A machine with few mappings."""
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP)
+    return str(path)
+
+
+def test_front_is_printed_and_written(chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows by latency; the JSON has the same points, and the last one's layer; the mappings simulate as predicted."""
+    data, mappings = tmp_path / "f.json", tmp_path / "f.yaml"
+    assert main(["pareto", SHAPE, "--arch", chip, "--json", str(data), "--mapping", str(mappings)]) == 0
+    out, err = capsys.readouterr()
+    assert (err, "the front is complete" in out) == ("", True)
+    document = read_json(data)
+    (front,) = document["pareto"]
+    assert (front["name"], front["x"], front["y"]) == ("layer", "latency_cycles", "energy_fj")
+    rows = [line.split() for line in out.splitlines() if line.startswith(" layer.")]
+    assert [row[0] for row in rows] == [point["label"] for point in front["points"]]
+    assert [int(row[1].replace(",", "")) for row in rows] == [point["x"] for point in front["points"]]
+    assert {point["status"] for point in front["points"]} == {"OPTIMAL"}
+    assert front["points"][-1]["y"] == document["layers"][0]["predicted"]["energy_fj"] == document["layers"][0]["bound"]
+    assert main(["simulate", str(mappings)]) == 0
+    assert "DIFFERENT" not in capsys.readouterr().out
+
+
+def test_least_product_is_one_of_the_front(chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--edp`: the least product of its points, with a bound that proves it, marked in what is drawn."""
+    whole, least = tmp_path / "f.json", tmp_path / "e.json"
+    assert main(["pareto", SHAPE, "--arch", chip, "--json", str(whole)]) == 0
+    assert main(["pareto", SHAPE, "--arch", chip, "--edp", "--json", str(least)]) == 0
+    assert ", proven (" in capsys.readouterr().out
+    (entry,) = read_json(least)["edp"]
+    assert entry["edp"] == min(point["x"] * point["y"] for point in read_json(whole)["pareto"][0]["points"])
+    assert (entry["bound"], entry["gap"], entry["status"]) == (entry["edp"], 0, "OPTIMAL")
+    best = [p for p in read_json(least)["pareto"][0]["points"] if p["label"].endswith(", least EDP")]
+    assert [(p["x"], p["y"]) for p in best] == [(entry["latency_cycles"], entry["energy_fj"])]
+    documented = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+    assert all(f'"{key}"' in documented for key in entry)
+
+
+def test_page_shows_the_front(chip: str, tmp_path: Path) -> None:
+    """`--html` draws it, and `report` would draw the same of the JSON."""
+    pytest.importorskip("plotly", reason="the report's plotting library is not installed")
+    data, page = tmp_path / "f.json", tmp_path / "f.html"
+    assert main(["pareto", SHAPE, "--arch", chip, "--json", str(data), "--html", str(page)]) == 0
+    assert '"label":"layer.1"' in page.read_text()
+    document = read_json(data)
+    assert build_view(document, "f.json")["pareto"] == document["pareto"]
+
+
+def test_equal_layers_are_solved_once(
+    chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a network's layers, those named: each has a front under its own name."""
+    seen = []
+
+    def solve(layer: Any, *others: Any) -> SolvedLayer:
+        seen.append(layer.name)
+        return solve_and_verify(layer, *others)
+
+    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve)
+    data = tmp_path / "f.json"
+    options = ["--layers", "second,twin", "--step", "50%", "--json", str(data)]
+    assert main(["pareto", pair, "--arch", chip, *options]) == 0
+    first, second = read_json(data)["pareto"]
+    assert (first["name"], second["name"]) == ("second", "twin")
+    assert [(p["x"], p["y"]) for p in first["points"]] == [(p["x"], p["y"]) for p in second["points"]]
+    assert set(seen) == {"second"}
+
+
+def test_interrupt_keeps_what_was_found(
+    chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C after the first solve: its mapping, without a claim; exit code 130."""
+
+    def solve(*arguments: Any) -> SolvedLayer:
+        solved = solve_and_verify(*arguments)
+        signal.raise_signal(signal.SIGINT)
+        return solved
+
+    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve)
+    data = tmp_path / "f.json"
+    assert main(["pareto", pair, "--arch", chip, "--json", str(data)]) == 130
+    out, err = capsys.readouterr()
+    assert ("not complete" in out, "2 of 3 layers not begun" in err) == (True, True)
+    (front,) = read_json(data)["pareto"]
+    assert (front["name"], [p["status"] for p in front["points"]]) == ("first, not complete", ["FEASIBLE"])
+
+
+def test_time_out_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """A front that may lack points is not called complete, nor one without any empty."""
+    code = main(["pareto", "P=56,Q=56,C=64,K=64", "--time-limit", "0.001", "--total-time", "0.002"])
+    out, err = capsys.readouterr()
+    assert "not complete" in out
+    assert (code, err.split(" for ")[0]) in (
+        (0, "cpsat_pim: time ran out before a proof"),
+        (1, "cpsat_pim: no mapping"),
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [SHAPE, "--step", "1"],
+        [SHAPE, "--step", "nan"],
+        [SHAPE, "--step", "1%", "--edp"],
+        [SHAPE, "--layers", "conv1"],
+        ["C=2,Z=4"],
+        ["nosuch"],
+        [SHAPE, "--json", "/nowhere/f.json"],
+        [SHAPE, "--mapping", "/nowhere/f.yaml"],
+        ["C=99999,K=99999"],
+    ],
+)
+def test_mistake_is_a_line_and_exit_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Known before anything is solved."""
+    assert main(["pareto", *arguments]) == 2
+    assert one_error_line(capsys)

@@ -1,0 +1,44 @@
+"""What a mapping may cost at most: the solver's optimum is the least of the whole space within the budget."""
+
+import random
+
+import pytest
+
+from cpsat_pim.cost import predict
+from cpsat_pim.model import Options, solve_layer
+from cpsat_pim.result import Budget, Objective, Status
+from tests.cross.test_solver_against_enumeration import CASES, every_mapping
+
+TRIED = 3
+
+
+@pytest.mark.parametrize("case", ["product, bypass free", "product, weights in the row buffer", "strided"])
+def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
+    """Least latency under a limit of energy, and least energy under one of latency, at and below the extremes too."""
+    layer, arch = CASES[case]
+    costs = {
+        (f.latency_cycles, f.energy_fj)
+        for f in (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
+    }
+    rng = random.Random(case)
+    limits = [min(e for _, e in costs) - 1, *sorted(e for _, e in rng.sample(sorted(costs), TRIED))]
+    for limit in limits:
+        within = [cycles for cycles, energy in costs if energy <= limit]
+        _compare(layer, arch, "latency", Budget(fj=limit), min(within, default=None))
+    limits = [min(c for c, _ in costs), *sorted(c for c, _ in rng.sample(sorted(costs), TRIED))]
+    for limit in limits:
+        within = [energy for cycles, energy in costs if cycles <= limit]
+        _compare(layer, arch, "energy", Budget(cycles=limit), min(within, default=None))
+
+
+def _compare(layer: object, arch: object, kind: str, budget: Budget, least: int | None) -> None:
+    """The solver proves this least cost, or that there is none; out of time its bound holds."""
+    solved = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=10, budget=budget))  # type: ignore[arg-type]
+    if least is None:
+        assert solved.status is Status.INFEASIBLE
+        return
+    assert solved.bound is not None
+    assert solved.bound <= least
+    if solved.status is Status.OPTIMAL:
+        assert solved.objective_value == least
+        assert budget.allows(solved.predicted.latency_cycles, solved.predicted.energy_fj)
