@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+import yaml
 from hypothesis import given, settings
 
 from cpsat_pim.constraints import (
@@ -110,6 +111,24 @@ def test_a_mapping_keeps_itself_as_constraints(case):
     assert check_constraints(mapping, whole) == []
     assert check_constraints_fit(case.layer, whole) == []
     assert check_constraints(mapping, FREE) == []
+
+
+@given(case=cases())
+@settings(max_examples=30)
+def test_plain_data_are_what_a_file_says(case, tmp_path_factory):
+    """Written and read again they are the same; nothing is fixed, nothing is said."""
+    mapping = case.mapping
+    some = Constraints(
+        temporal=[[n if n > 1 else None for n in row] for row in mapping.temporal],
+        order=mapping.order,
+        stored=mapping.stored,
+        layout=mapping.layout,
+        dataflow=classify_dataflow(mapping),
+    )
+    path = tmp_path_factory.mktemp("constraints") / "c.yaml"
+    path.write_text(yaml.safe_dump({"version": 1, **some.to_dict()}))
+    assert read_constraints(path).everywhere == some
+    assert FREE.to_dict() == {}
 
 
 def test_factors_that_no_mapping_of_the_layer_can_have_are_named():

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from cpsat_pim.dataflow import Dataflow, classify_dataflow, tile_visits
+from cpsat_pim.dataflow import Dataflow, classify_dataflow, possible_dataflows, tile_visits
 from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.mapping import Mapping
 
@@ -48,6 +48,23 @@ def test_resident_outputs_with_spread_positions_is_output_stationary() -> None:
 def test_input_against_output_channels_is_input_stationary() -> None:
     """7.1.3, with no weights in the PEs."""
     assert classify_dataflow(build_mapping("HC4 WK4 1P8", "I")) is Dataflow.INPUT
+
+
+@pytest.mark.parametrize(
+    ("loops", "at_pe", "flows"),
+    [
+        ("HR3 WK4", "IWO", "RS"),
+        ("HC4 WK4", "W", "WS IS"),
+        ("HC4 HK4", "W", "WS"),
+        ("HP4 WK4", "WO", "WS OS"),
+        ("HP4 WC4", "O", "WS OS IS"),  # no description holds
+        ("", "", "WS OS IS"),
+    ],
+)
+def test_classes_that_the_array_leaves_are_decided_by_loops(loops: str, at_pe: str, flows: str) -> None:
+    """One where a single description holds, all three where none does."""
+    mapping = build_mapping(loops, at_pe)
+    assert possible_dataflows(mapping.spatial, mapping.stored[0]) == flows.split()
 
 
 def test_two_descriptions_yield_the_tensor_replaced_least() -> None:

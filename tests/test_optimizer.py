@@ -8,6 +8,7 @@ import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture, PIMOptimizer
 from cpsat_pim.arch import ComputeUnit, MemoryHierarchy, MemoryLevel, PEArray, PhyDim2
+from cpsat_pim.constraints import Constraints, NetworkConstraints
 from cpsat_pim.cost import access_energies_fj
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.optimizer import OptimizationResult, bypass_choices, bypass_of, with_bypass
@@ -206,3 +207,20 @@ def test_options_out_of_range_are_refused(changes: dict[str, Any], message: str)
     """A time that is no number would never be over."""
     with pytest.raises(ValueError, match=re.escape(message)):
         PIMOptimizer(**changes)
+
+
+@pytest.mark.parametrize("fix_bypass", [False, True])
+def test_constraints_hold_for_all_workloads_or_for_those_that_are_named(fix_bypass: bool) -> None:
+    """Also under a bypass that is shared: that of the layer which may not store I anywhere is then that of both."""
+    layers = [ConvWorkload(name="one", P=2, C=2, K=2), ConvWorkload(name="other", P=2, C=2, K=2)]
+    without = Constraints(stored=[[False, None, None], [False, None, None], [None] * 3])
+    constraints = NetworkConstraints(layers={"other": without})
+    optimizer = PIMOptimizer(arch=narrow_machine(), time_limit=20)
+    result = optimizer.optimize(layers, "energy", fix_bypass=fix_bypass, constraints=constraints)
+    assert result.status is Status.OPTIMAL
+    one, other = (solved.mapping for solved in result.mappings)
+    assert one is not None
+    assert other is not None
+    assert not any(other.stored[m][Tensor.I] for m in range(2))
+    if fix_bypass:
+        assert bypass_of(one) == bypass_of(other)

@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints
 from cpsat_pim.model import Progress
 from cpsat_pim.result import Objective, SolvedNetwork, Status
 from cpsat_pim.run import WorkersDied, _run_in_workers, ignore_progress, solve_network
@@ -53,6 +54,29 @@ def test_equal_layers_are_solved_once_and_the_longest_first() -> None:
     assert (a.status, a.simulated and a.simulated.energy_fj) == (Status.OPTIMAL, a.predicted.energy_fj)
     assert solved.energy_fj == 4 * a.predicted.energy_fj + b.predicted.energy_fj
     assert not solved.interrupted
+
+
+def test_equal_layers_under_different_constraints_are_solved_apart() -> None:
+    """a and c are equal; c must not store W in the PEs."""
+    bypass = Constraints(stored=[[None, False, None], [None] * 3, [None] * 3])
+    constraints = NetworkConstraints(layers={"c": bypass})
+    seen: list[Progress] = []
+    solved = solve_network(SMALL, ARCH, ENERGY, constraints=constraints, report=seen.append)
+    assert {p.layer for p in seen} == {"a", "b", "c"}
+    a, _, c = (n.solved for n in solved.layers)
+    assert (a.constraints, c.constraints) == (FREE, bypass)
+    assert c.mapping is not None
+    assert not c.mapping.stored[0][1]
+    assert c.predicted.energy_fj >= a.predicted.energy_fj
+
+
+def test_start_that_breaks_a_constraint_is_refused() -> None:
+    """It would stand for an optimum that it is not."""
+    a = solve_network(SMALL, ARCH, ENERGY, names=["a"]).layers[0].solved.mapping
+    assert a is not None
+    other = Constraints(layout=[1 - a.layout[0], None, None])
+    with pytest.raises(ValueError, match="a: the mapping to start from: I: the axis order must be"):
+        solve_network(SMALL, ARCH, ENERGY, names=["a"], starts={"a": a}, constraints=other)
 
 
 def test_what_was_known_while_solving_is_kept() -> None:

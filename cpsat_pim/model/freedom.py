@@ -126,19 +126,21 @@ class Freedom:
         if self._splits is None:
             return place_on_array(pes, self.array)
         wanted = self.constraints.dataflow
-        classes = {split: possible_dataflows(split, in_pe) for split in self._splits.get(pes, ())}
+        classes = {split: possible_dataflows(split, in_pe) for split in self._splits.get(pes, {}).values()}
         allowed = [split for split, found in classes.items() if wanted is None or wanted in found]
         return min(allowed, key=lambda split: len(classes[split]), default=None)
 
-    def _allowed_splits(self) -> dict[Vector, list[Split]]:
-        """All splits with the factors that are fixed, by the PEs that they amount to."""
-        found: dict[Vector, list[Split]] = {}
+    def _allowed_splits(self) -> dict[Vector, dict[tuple[Dataflow, ...], Split]]:
+        """Splits with the factors that are fixed by the PEs that they amount to: one for each set of classes that they
+        leave where PEs store nothing, which tells what they leave anywhere.
+        """
+        found: dict[Vector, dict[tuple[Dataflow, ...], Split]] = {}
         sides = (self._over(Direction.H, self.array.height), self._over(Direction.W, self.array.width))
-        for height, width in itertools.product(*sides):
-            pes = tuple(h * w for h, w in zip(height, width, strict=True))
-            twice = self.array.is_exclusive and any(h > 1 and w > 1 for h, w in zip(height, width, strict=True))
-            if not twice and not any(n % p for n, p in zip(self.layer.bounds, pes, strict=True)):
-                found.setdefault(pes, []).append((height, width))
+        for split in itertools.product(*sides):
+            pes = tuple(h * w for h, w in zip(*split, strict=True))
+            is_twice = self.array.is_exclusive and any(1 < h < n for h, n in zip(split[0], pes, strict=True))
+            if not is_twice and not any(n % p for n, p in zip(self.layer.bounds, pes, strict=True)):
+                found.setdefault(pes, {}).setdefault(tuple(possible_dataflows(split, (False,) * 3)), split)
         return found
 
     def _over(self, direction: Direction, room: int) -> list[Vector]:

@@ -3,6 +3,7 @@
 import re
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,88 @@ def test_start_that_cannot_be_used_is_refused_before_solving(
     out, err = capsys.readouterr()
     assert out == ""
     assert message in err
+
+
+# --- Constraints -----------------------------------------------------------------------------------------------------
+
+DIRECTIONS = ("H", "W", "INTERNAL")
+#: Of the two layers that are equal, one has constraints of its own.
+CONSTRAINTS = """
+version: 1
+spatial: {H: {K: 1}, W: {K: 1}, INTERNAL: {K: 1}}
+layers:
+  twin: {stored: {PE: {W: true}}, order: {DRAM: PQ}, layout: {I: NHWGC}}
+"""
+
+
+@pytest.fixture
+def constrain(tmp_path: Path) -> Callable[[str], str]:
+    """Writes a file of constraints and returns its name."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "c.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_constraints_are_kept_and_recorded(
+    pair: str, constrain: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of all layers and those of one, which is solved by itself; `simulate` finds nothing that is not kept."""
+    path, file = tmp_path / "r.json", constrain(CONSTRAINTS)
+    assert main(["run", pair, "--constraints", file, "--jobs", "1", "--json", str(path)]) == 0
+    assert "keep the constraints" in capsys.readouterr().out
+    first, second, twin = read_json(path)["layers"]
+    assert first["constraints"] == second["constraints"] == {"spatial": {place: {"K": 1} for place in DIRECTIONS}}
+    assert twin["constraints"]["stored"] == {"PE": {"W": True}}
+    assert all("K" not in row for layer in (first, second, twin) for row in layer["mapping"]["spatial"].values())
+    assert "W" in twin["mapping"]["stored"]["PE"]
+    assert twin["mapping"]["layout"]["I"]["order"] == "NHWGC"
+    assert twin["objective"] >= second["objective"]
+    assert main(["simulate", str(path), "--constraints", file]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("spatial: {H: {C: 3}}", "C: the fixed factors 3 do not divide the bound 4"),
+        ("spatial: {H: {C: 4}, INTERNAL: {C: 4}}", "C: the fixed factors 4 x 4 do not divide the bound 4"),
+        ("temporal: {PE: {C: 4}}\nstored: {PE: {O: false, W: false}}\ndataflow: RS", None),
+    ],
+)
+def test_what_nothing_keeps_is_told_in_a_line(
+    constrain: Callable[[str], str], capsys: pytest.CaptureFixture[str], text: str, message: str | None
+) -> None:
+    """INFEASIBLE, exit code 1, and the reason if the factors show it. The layer has no filter to spread."""
+    assert main(["map", "P=4,C=4,K=4", "--constraints", constrain(f"version: 1\n{text}")]) == 1
+    out, err = capsys.readouterr()
+    assert "INFEASIBLE" in out
+    said = "cpsat_pim: layer: no mapping keeps the constraints"
+    assert err == (f"{said}: {message}\n" if message else f"{said}\n")
+
+
+def test_constraints_that_cannot_be_used_are_refused_before_solving(
+    pair: str, constrain: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broken file, and a layer that is not there."""
+    assert main(["run", pair, "--constraints", constrain("version: 1\ndataflow: XS")]) == 2
+    assert "c.yaml:2:11: dataflow: must be one of" in capsys.readouterr().err
+    assert main(["run", pair, "--constraints", constrain("version: 1\nlayers: {frst: {dataflow: WS}}")]) == 2
+    assert "no layer is named 'frst'; did you mean 'first'?" in capsys.readouterr().err
+
+
+def test_start_keeps_the_constraints(
+    pair: str, constrain: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or is refused."""
+    start, file = tmp_path / "m.yaml", constrain("version: 1\nlayers: {first: {temporal: {PE: {P: 2}}}}")
+    loops = "{temporal: {PE: {P: 4, Q: 4, C: 4, K: 4}}, stored: {ROW_BUFFER: '', GLOBAL_BUFFER: '', PE: IWO}}"
+    start.write_text(f"version: 1\nlayers:\n- name: first\n  mapping: {loops}\n")
+    assert main(["run", pair, "--start-from", str(start), "--constraints", file]) == 2
+    assert "--start-from: first on default: PE: the factor of P must be 2 (got 4)" in capsys.readouterr().err
 
 
 # --- Interruption ----------------------------------------------------------------------------------------------------

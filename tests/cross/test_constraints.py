@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.check import check_mapping
 from cpsat_pim.constraints import Constraints, check_constraints
 from cpsat_pim.cost import Figures, predict
 from cpsat_pim.dataflow import Dataflow, classify_dataflow
@@ -135,6 +136,18 @@ def test_group_inside_a_class_sweeps_no_box() -> None:
     kept = [m for m in every_mapping(layer, arch) if not check_constraints(m, last)]
     solved = solve_layer(layer, arch, ENERGY, Options(time_limit=60, constraints=last))
     assert solved.objective_value == solved.bound == min(predict(layer, arch, m).figures.energy_fj for m in kept)
+
+
+@pytest.mark.parametrize(
+    ("outer", "status"), [((Dim.C, Dim.N), Status.INFEASIBLE), ((Dim.N, Dim.C), Status.OPTIMAL)], ids=["back", "once"]
+)
+def test_block_of_partial_sums_has_to_fit_the_row_buffer(outer: tuple[Dim, ...], status: Status) -> None:
+    """Four outputs of a byte fit 16 bytes; not as partial sums of 8 bytes, which come back if C is outside N."""
+    layer, arch = ConvWorkload(C=2, K=4, N=2, psum_bytes=8), machine("", "", "O!")
+    constraints = Constraints(temporal=[NONE, NONE, NONE, fixed(C=2, K=1, N=2)], order=[(), (), (), outer])
+    solved = solve_layer(layer, arch, ENERGY, Options(time_limit=60, constraints=constraints))
+    assert solved.status is status
+    assert solved.mapping is None or check_mapping(layer, arch, solved.mapping) == []
 
 
 # --- Larger layers ---------------------------------------------------------------------------------------------------

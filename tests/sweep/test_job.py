@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import Constraints
 from cpsat_pim.result import Objective
 from cpsat_pim.sweep.job import Job, JobOptions, Outcome, attempt, died, digest, failed, solve_job
 from cpsat_pim.sweep.plan import Shard
@@ -33,13 +34,14 @@ def test_names_are_not_content() -> None:
         {"objective": Objective.named("latency")},
         {"objective": Objective.named("blended", 0, 1)},
         {"options": JobOptions(seed=1)},
+        {"constraints": Constraints(dataflow="WS")},
         {"options": JobOptions(time_limit=26)},
         {"versions": attrs.evolve(current_versions(), code="other")},
         {"versions": attrs.evolve(current_versions(), solver="9.15")},
     ],
 )
 def test_all_else_is_content(change: dict[str, object]) -> None:
-    """Layer, machine, objective, options, code and solver."""
+    """Layer, machine, objective, options, constraints, code and solver."""
     assert attrs.evolve(JOB, **change).key != JOB.key
 
 
@@ -84,3 +86,13 @@ def test_outcomes_survive_a_line() -> None:
     for outcome in (answered, failed(JOB, RuntimeError("no\nway")), died(JOB, "its worker was killed by SIGKILL")):
         assert "\n" not in outcome.to_line()
         assert Outcome.from_line(outcome.to_line()) == outcome
+
+
+def test_a_job_keeps_its_constraints() -> None:
+    """Without K over the array, and where that cannot be."""
+    without = Constraints(spatial=[[None] * 5 + [1, None, None]] * 3)
+    answer = solve_job(attrs.evolve(JOB, constraints=without))
+    assert answer["status"] == "OPTIMAL"
+    assert not any("K" in row for row in answer["mapping"]["spatial"].values())
+    nothing = Constraints(spatial=[[None] * 5 + [3, None, None]] * 3)
+    assert solve_job(attrs.evolve(JOB, constraints=nothing))["status"] == "INFEASIBLE"

@@ -51,6 +51,19 @@ def test_grid_has_every_combination_the_last_axis_fastest(write_plan: WritePlan)
     }
 
 
+def test_constraints_are_those_of_a_file_beside_the_plan(write_plan: WritePlan, tmp_path: Path) -> None:
+    """Of each layer its own, as in a run; layers that are not there are told."""
+    (tmp_path / "c.yaml").write_text("version: 1\ndataflow: WS\nlayers: {conv1: {dataflow: OS}}")
+    text = "base: {network: resnet50, layers: 'conv1,fc'}\ngrid: {constraints: [c.yaml]}"
+    (point,) = read_plan(write_plan(text=text)).points
+    assert [job.constraints.dataflow for job in point.jobs()] == ["OS", "WS"]
+    assert point.settings == {"constraints": "c.yaml"}
+    found = problems(write_plan(text='base: {network: "K=1"}\nlist: [{constraints: c.yaml}, {constraints: d.yaml}]'))
+    assert_starts(found, [f"3:45: list[1].constraints: {tmp_path / 'd.yaml'}: cannot be read"])
+    (line,) = problems(write_plan(text='base: {network: "K=1"}\nlist: [{constraints: c.yaml}]'))
+    assert "list[0].constraints: K=1: no layer is named 'conv1'" in line
+
+
 def test_what_nobody_sets_is_as_on_the_command_line(write_plan: WritePlan) -> None:
     """Time limit, seed and objective of a point without them, which have their own places in the code."""
     (point,) = read_plan(write_plan(text='list: [{network: "K=1"}]')).points
