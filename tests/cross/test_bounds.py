@@ -173,7 +173,7 @@ def test_lessons_hold_for_mappings_like_those_they_were_learnt_from(
 ) -> None:
     """A program that knows all that a search has learnt still holds whatever costs as little as its target."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("latency")
-    search = _Search(layer, arch, objective, Options(time_limit=4), lambda progress: None)
+    search = _Search(layer, arch, objective, Options(time_limit=2), lambda progress: None)
     drafts: list[Mapping] = []
     learn = Cuts.add_streams
     monkeypatch.setattr(Cuts, "add_streams", lambda cuts: drafts.append(cuts.draft) or learn(cuts))  # type: ignore[func-returns-value]

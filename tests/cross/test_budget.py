@@ -33,7 +33,7 @@ def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
 
 def _compare(layer: object, arch: object, kind: str, budget: Budget, least: int | None) -> None:
     """The solver proves this least cost, or that there is none; out of time its bound holds."""
-    solved = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=10, budget=budget))  # type: ignore[arg-type]
+    solved = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=5, budget=budget))  # type: ignore[arg-type]
     if least is None:
         assert solved.status is Status.INFEASIBLE
         return

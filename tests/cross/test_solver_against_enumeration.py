@@ -83,7 +83,7 @@ def test_optimum_is_the_least_predicted_cost(case: str, kind: str) -> None:
         objective.value(f.latency_cycles, f.energy_fj)
         for f in (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
     )
-    solved = solve_layer(layer, arch, objective, Options(time_limit=10))
+    solved = solve_layer(layer, arch, objective, Options(time_limit=5))
     assert solved.bound is not None
     assert solved.bound <= objective.reported(least)
     if solved.status is Status.OPTIMAL:
