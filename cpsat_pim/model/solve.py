@@ -299,7 +299,8 @@ class _Search:
         return completions
 
     def _completions(self, solution: Solution) -> Completions:
-        return Completions(solution.program.screen.freedom, self.objective, solution.draft, self.counted)
+        freedom = solution.program.screen.freedom
+        return Completions(freedom, self.objective, solution.draft, solution.outside, self.counted)
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """The first order, and more until the time is up."""
