@@ -110,7 +110,7 @@ class Family(NamedTuple):
         """Extents inside the level, and literals of which one holds where an innermost loop opens fewer rows."""
         table, most = program.tables[self.t], program.streams.most_activations[self.t]
         if self.innermost is None:
-            rows = (table.layout == self.layout) & (table.is_strided == 0) & (table.first > most)
+            rows = (table.layout == self.layout) & (table.is_strided == 0) & (table.boxed > most)
             yield from ((row.tolist(), []) for row in table.extents[rows])
             return
         bounds = program.layer.bounds
@@ -255,7 +255,7 @@ class Cuts:
         fits = (table.layout == layout) & (table.is_strided == 0)
         found = [fits & (table.extents == [box[d] for d in table.dims]).all(axis=1) for box in boxes]
         first, more, again = (
-            min(int(column[rows][0]) for rows in found) for column in (table.first, table.more, table.again)
+            min(int(column[rows][0]) for rows in found) for column in (table.boxed, table.boxed_more, table.again)
         )
         inner = int(level) - 1
         passes = self.solution.value(self.program.v.reuse[t][inner])

@@ -170,8 +170,8 @@ class Streams:
         """
         if not table.dims or (t is Tensor.I and max(*self.v.layer.stride, *self.v.layer.dilation) > 1):
             return
-        rows = np.column_stack([table.extents, table.layout, table.first])
-        rows = rows[self._within(t, table.first, limits) & (table.is_strided == 0)]
+        rows = np.column_stack([table.extents, table.layout, table.boxed])
+        rows = rows[self._within(t, table.boxed, limits) & (table.is_strided == 0)]
         if limits.activations is None or not 0 < len(rows) <= _MOST_BOXES:
             return
         v = self.v
