@@ -8,7 +8,8 @@ A box tile is fetched X times each. With the rows of a scan's two ends known for
 - A repeated pass goes round some super-tile E (the loops inside an irrelevant loop that is not free). If E has several
   rows in a bank, going round it again opens each of them at least once more: again(E) = sum over super-tiles of their
   rows in such banks. Each repetition therefore costs at least the minimum of again(E) over the E larger than the tile.
-- An output tile opens its rows in such banks once more when it is written after it was read.
+- An output tile opens its rows in such banks once more when it is written after it was read. (A box of tiles need not:
+  each of them is written right after it was read.)
 - Where loops run inside a box E before it changes, in whatever order, a pass over E begins at its lowest address, ends
   at its highest and opens all its rows: with one bank the first two lines hold for E in place of the tile. With more, a
   pass may begin and leave a bank with any of its rows there, so it saves, and makes others save, at most one activation
@@ -453,7 +454,7 @@ def _activations(shape: LayerShape, t: int, dram: Dram, dims: tuple[int, ...], g
     tile = closed - counts[:, MATCHES]
     box = closed - np.minimum(counts[:, USED], counts[:, MATCHES] + 2 * counts[:, LOOSE])
     first, boxed = np.maximum(tile, touched), np.maximum(box, touched)
-    return first, np.maximum(tile, larger) + rescan, np.maximum(box, least), boxed, np.maximum(box, larger) + rescan
+    return first, np.maximum(tile, larger) + rescan, np.maximum(box, least), boxed, np.maximum(box, larger)
 
 
 def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],

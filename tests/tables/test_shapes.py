@@ -72,6 +72,49 @@ def test_columns_are_exact_and_activations_never_above_the_count(case: Case, t: 
         assert table.ordered[row] + (times - 1) * table.more[row] <= exact.activations
 
 
+def boxed(nest: Nest, table: ShapeTable, t: Tensor, level: int) -> int:
+    """What the table says that a tensor opens whose scans lie inside the loops of a level's box."""
+    extents = [nest.extent(level, d) for d in table.dims]
+    same = (table.extents == extents).all(axis=1) & (table.layout == nest.layout[t]) & (table.is_strided == 0)
+    row = int(np.flatnonzero(same)[0])
+    return int(table.boxed[row] + (nest.reuse(t, level) - 1) * table.boxed_more[row])
+
+
+@settings(max_examples=300)
+@given(case=cases(), t=st.sampled_from(Tensor), banks=st.sampled_from([1, 2, 3, 8]), level=st.sampled_from([1, 2]))
+def test_activations_of_a_box_are_never_above_the_count(case: Case, t: Tensor, banks: int, level: int) -> None:
+    """Whatever is taken tile by tile from inside a box, in whatever order, with however many rows open at a time."""
+    assume(t is not Tensor.I or max(*case.layer.stride, *case.layer.dilation) == 1)
+    stored = [list(row) for row in case.mapping.stored]
+    for m in range(3):
+        stored[m][t] = m == level - 1
+    nest = to_nest(case.layer, case.mapping, case.arch.spatial_reduction)._replace(stored=stored)
+    dram = to_machine(case.arch).dram._replace(banks=banks)
+    table = build_shape_table(to_shape(case.layer), t, nest.width(t, Level.DRAM), dram)
+    assert boxed(nest, table, t, level) <= dram_stream(nest, t, dram).activations
+
+
+def test_a_box_of_outputs_that_returns_opens_each_of_its_rows_once() -> None:
+    """4 tiles of 32 B lie in two 64 B rows, and there are two such boxes. Each row opens once a pass: 4, twice.
+
+    A returning tile is written right after it was read, and so is the one beside it: nothing opens a row again.
+    """
+    nest = Nest(
+        temporal=((1,) * 8, (1,) * 8, (1, 1, 1, 1, 1, 4, 1, 1), (1, 1, 1, 1, 2, 2, 1, 1)),
+        spatial=((1,) * 8, (1,) * 8, (1, 1, 1, 1, 1, 32, 1, 1)),
+        order=((), (), (Dim.K,), (Dim.C, Dim.K)),
+        stored=((False,) * 3, (True,) * 3, (False,) * 3),
+        layout=(0, 0, 0),
+        block_h=0,
+        block_w=0,
+        stride=(1, 1),
+        dilation=(1, 1),
+        width_bytes=(1, 1, 1, 1),
+    )
+    table = build_shape_table(LayerShape((1, 1, 1, 1, 2, 256, 1, 1), (1, 1), (1, 1)), Tensor.O, 1, DRAM)
+    assert dram_stream(nest, Tensor.O, DRAM).activations == boxed(nest, table, Tensor.O, 2) == 8
+
+
 @settings(max_examples=150)
 @given(case=cases(), t=st.sampled_from(Tensor))
 def test_time_columns_never_exceed_the_stream(case: Case, t: Tensor) -> None:
