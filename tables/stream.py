@@ -12,12 +12,15 @@ from tables.accesses import fetches
 from tables.jit import njit
 from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
 
-#: Slots of a bank state: columns, activations, cycles of closed runs, columns in the open run, last column of the scan.
-COLUMNS, ACTIVATIONS, CYCLES, RUN, LAST = range(5)
+#: Slots of a bank state: columns, activations, cycles of closed runs, columns in the open run, last column of the scan,
+#: scans begun.
+COLUMNS, ACTIVATIONS, CYCLES, RUN, LAST, SCANS = range(6)
+#: Of each bank: its open row, -1 for none, and the scan that used it last.
+OPEN, USED = range(2)
 #: How a tile's bytes are found: packed tensor, one block of a row-aligned tensor, a window over blocks.
 SEQUENTIAL, BLOCK, WINDOW = range(3)
 #: Slots of a snapshot of the walk, after columns and activations; from the last one on, the banks' open rows.
-_CYCLES, _RUN, _TAKEN, _BEFORE, _ROWS = 2, 3, 4, 5, 8
+_CYCLES, _RUN, _TAKEN, _BEFORE, _SCANS, _ROWS = 2, 3, 4, 5, 8, 9
 #: Iterations of a loop that are remembered.
 _MOST_REMEMBERED = 64
 #: More cycles than any scan takes.
@@ -142,8 +145,10 @@ def _touch(start: int, length: int, dram: Dram, state: Ints, rows: Ints) -> None
     while column <= end:
         row = column // per_row
         last = min(end, (row + 1) * per_row - 1)
-        if rows[row % dram.banks] != row:
-            rows[row % dram.banks] = row
+        bank = row % dram.banks
+        rows[USED, bank] = state[SCANS]
+        if rows[OPEN, bank] != row:
+            rows[OPEN, bank] = row
             if state[RUN] > 0:
                 state[CYCLES] += period(state[RUN], dram)
             state[ACTIVATIONS] += 1
@@ -179,6 +184,7 @@ def _touch_window(at: Ints, tile: Tile, dram: Dram, state: Ints, rows: Ints) -> 
 def _scan(at: Ints, tile: Tile, dram: Dram, state: Ints, rows: Ints) -> None:
     """One scan of the tile at a position. Modifies state and rows."""
     state[LAST] = -1
+    state[SCANS] += 1
     if tile.mode == WINDOW:
         _touch_window(at, tile, dram, state, rows)
     else:
@@ -186,7 +192,7 @@ def _scan(at: Ints, tile: Tile, dram: Dram, state: Ints, rows: Ints) -> None:
         for i in range(tile.segments.shape[0]):
             _touch(base + tile.segments[i, 0], tile.segments[i, 1], dram, state, rows)
     if not dram.is_open:
-        rows[:] = -1
+        rows[OPEN] = -1
 
 
 @njit
@@ -219,8 +225,8 @@ def recurrence(step: int, unit: int) -> tuple[int, int]:
 
 @njit
 def _loop_recurrence(step: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
-    """After how many iterations a loop is whole rows of the same banks further on, and how many; 0 where that differs
-    from place to place.
+    """After how many iterations a loop is whole rows further on, and how many; 0 where that differs from place to
+    place.
     """
     if not step.any():
         return 1, 0
@@ -231,21 +237,44 @@ def _loop_recurrence(step: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
     else:
         per_row = max(1, dram.row_bytes // tile.block_bytes)
         rows = max(1, -(-tile.block_bytes // dram.row_bytes))
-    period, units = recurrence(step[0] * rows, per_row * dram.banks)
-    return period, units * dram.banks
+    return recurrence(step[0] * rows, per_row)
 
 
 @njit
-def _same_place(now: Ints, then: Ints, rows: int, scans: int) -> bool:
-    """Whether two snapshots differ only in what was counted and in how many rows on they are."""
-    if now[_RUN] != then[_RUN] or (now[_TAKEN] - then[_TAKEN]) % scans:
+def _same_place(now: Ints, then: Ints, shift: int, scans: int, rows: Ints, moving: Ints) -> bool:
+    """Whether two snapshots differ only in what was counted and in how many rows on they are (in other banks, then).
+
+    `moving`: set to the banks that were used in between, and those that will be if all goes on like that. What the
+    others have open does not matter.
+    """
+    if now[_RUN] != then[_RUN]:
         return False
-    if now[_CYCLES] - now[_BEFORE] != then[_CYCLES] - then[_BEFORE]:
-        return False
-    for bank in range(_ROWS, now.shape[0]):
-        if now[bank] != then[bank] + rows and not (now[bank] == -1 and then[bank] == -1):
+    is_within = now[_TAKEN] // scans == then[_TAKEN] // scans
+    is_as_far = now[_CYCLES] - now[_BEFORE] == then[_CYCLES] - then[_BEFORE]
+    if not is_within and not (is_as_far and (now[_TAKEN] - then[_TAKEN]) % scans == 0):
+        return False  # neither within an array step nor whole ones
+    moving[:] = 0
+    banks = rows.shape[1]
+    for used in np.flatnonzero(rows[USED] > then[_SCANS]):
+        bank = used
+        while not moving[bank]:
+            moving[bank] = 1
+            bank = (bank + shift) % banks
+    for bank in range(banks):
+        here, there = now[_ROWS + (bank + shift) % banks], then[_ROWS + bank]
+        if moving[bank] and here != (there + shift if there >= 0 else -1):
             return False
     return True
+
+
+@njit
+def _move_on(rows: Ints, by: int, moving: Ints) -> None:
+    """The open rows of some banks, so many rows further on, and just used. Modifies rows."""
+    old = rows[OPEN].copy()
+    for bank in np.flatnonzero(moving):
+        to = (bank + by) % old.shape[0]
+        rows[OPEN, to] = old[bank] + by if old[bank] >= 0 else -1
+        rows[USED, to] = np.max(rows[USED])
 
 
 @njit
@@ -270,7 +299,8 @@ def walk_stream(
     An iteration that begins as an earlier one of the same loop began, but for whole rows of address, costs what that
     one cost, and so do all that follow: they are counted at once.
     """
-    state, rows = np.zeros(5, np.int64), np.full(dram.banks, -1, np.int64)
+    state, rows = np.zeros(6, np.int64), np.full((2, dram.banks), -1, np.int64)
+    moving = np.zeros(dram.banks, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
     left = np.zeros(5, np.int64)
     seen = np.zeros((loops.shape[0], _MOST_REMEMBERED, _ROWS + dram.banks), np.int64)
@@ -303,17 +333,19 @@ def walk_stream(
             continue
         then = seen[moved, index[moved] % period]
         here = np.empty(_ROWS + dram.banks, np.int64)
-        here[:_ROWS] = (state[COLUMNS], state[ACTIVATIONS], state[CYCLES], state[RUN], taken, before, late, overlapped)
-        here[_ROWS:] = rows
-        if index[moved] > period and _same_place(here, then, shift, pace.scans):
+        here[:_SCANS] = (state[COLUMNS], state[ACTIVATIONS], state[CYCLES], state[RUN], taken, before, late, overlapped)
+        here[_SCANS], here[_ROWS:] = state[SCANS], rows[OPEN]
+        if index[moved] > period and _same_place(here, then, shift, pace.scans, rows, moving):
             again = (loops[moved, 0] - 1 - index[moved]) // period
+            if then[_TAKEN] // pace.scans == taken // pace.scans:  # no further than to the last scan of the array step
+                again = min(again, (pace.scans - 1 - taken % pace.scans) // (taken - then[_TAKEN]))
             gained = again * (here - then)
             state[COLUMNS] += gained[0]
             state[ACTIVATIONS] += gained[1]
             state[CYCLES] += gained[_CYCLES]
             taken, before = taken + gained[_TAKEN], before + gained[_BEFORE]
             late, overlapped = late + gained[6], overlapped + gained[7]
-            rows += again * shift * (rows >= 0)
+            _move_on(rows, again * shift, moving)
             index[moved] += again * period
             at += again * period * steps[moved]
         then[:] = here
