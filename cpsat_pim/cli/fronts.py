@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_model_options, checked, seconds, seed
-from cpsat_pim.cli.models import read_given_network
+from cpsat_pim.cli.models import read_given_layers
 from cpsat_pim.cli.output import (
     INTERRUPTED,
     NO_MAPPING,
@@ -60,7 +60,7 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     from cpsat_pim.run import check_searched
     from cpsat_pim.verify import Disagreement
 
-    network, arch, step = _read_layers(arguments), given_arch(arguments.arch), _read_step(arguments)
+    network, arch, step = read_given_layers(arguments), given_arch(arguments.arch), _read_step(arguments)
     given(lambda: check_searched(arch))
     check_layers_fit(network, arch)
     check_outputs(arguments.json, arguments.mapping)
@@ -75,21 +75,6 @@ def find_fronts(arguments: argparse.Namespace) -> int:
 
 
 # --- What was given --------------------------------------------------------------------------------------------------
-
-
-def _read_layers(arguments: argparse.Namespace) -> "Network":
-    """The layers of a network, or the one of a shape."""
-    from cpsat_pim.workload.network import Network, NetworkNode, parse_shape
-
-    if "=" in arguments.network and not arguments.network.endswith((".yaml", ".yml")):
-        workload = given(lambda: parse_shape(arguments.network))
-        network = Network(name=arguments.network, layers=(NetworkNode(name=workload.name, workload=workload),))
-    else:
-        network = read_given_network(arguments)
-    if arguments.layers is None:
-        return network
-    names = [name.strip() for name in arguments.layers.split(",")]
-    return given(lambda: network.only(names))
 
 
 def _read_step(arguments: argparse.Namespace) -> Fraction | None:
