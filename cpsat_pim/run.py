@@ -22,6 +22,7 @@ from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, inter
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
+from cpsat_pim.validate import positive
 from cpsat_pim.verify import Disagreement, verify
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -107,16 +108,17 @@ def solve_network(
     `stop`, or Ctrl-C, ends the solves that are running with the best they have; layers not begun are then absent.
 
     Raises:
-        ValueError: no layer has one of the names, `jobs` is not positive, the machine has uneven residency, or a
+        ValueError: no layer has one of the names, a number is out of range, the machine has uneven residency, or a
             mapping to start from breaks a constraint.
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         WorkersDied: a worker process was killed.
     """
-    if jobs < 1:
-        raise ValueError(f"jobs: must be at least 1 (got {jobs})")
+    if problem := positive.broken_by(jobs):
+        raise ValueError(f"jobs: {problem} (got {jobs})")
     started = time.monotonic()
     nodes = (network if names is None else network.only(names)).layers
-    asked = _Asked(arch, objective, time_limit, seed, starts or {}, NetworkConstraints.whole(constraints))
+    limits = Options(time_limit=time_limit, seed=seed)
+    asked = _Asked(arch, objective, limits.time_limit, limits.seed, starts or {}, NetworkConstraints.whole(constraints))
     tasks = asked.tasks(nodes)
     stop = stop or threading.Event()
     run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers

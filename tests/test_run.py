@@ -1,7 +1,9 @@
 """Networks: equal layers once, longest first, here or in workers, and what a stop leaves behind."""
 
 import itertools
+import math
 import os
+import re
 import signal
 import threading
 from multiprocessing.context import SpawnProcess
@@ -12,7 +14,7 @@ import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints
-from cpsat_pim.model import Progress
+from cpsat_pim.model import Options, Progress
 from cpsat_pim.result import Objective, SolvedNetwork, Status
 from cpsat_pim.run import WorkersDied, _run_in_workers, ignore_progress, solve_network
 from cpsat_pim.verify import Disagreement
@@ -111,10 +113,31 @@ def test_names_choose_layers() -> None:
         solve_network(SMALL, ARCH, ENERGY, names=["d"])
 
 
-def test_no_jobs_are_refused() -> None:
-    """A count of processes."""
-    with pytest.raises(ValueError, match="jobs: must be at least 1"):
-        solve_network(SMALL, ARCH, ENERGY, jobs=0)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"jobs": 0}, "jobs: must be a positive integer (got 0)"),
+        ({"jobs": 1.5}, "jobs: must be a positive integer (got 1.5)"),
+        ({"time_limit": math.nan}, "Options.time_limit: must be a number from 0 to 1e7 (got nan)"),
+        ({"time_limit": -1}, "Options.time_limit: must be a number from 0 to 1e7 (got -1)"),
+        ({"time_limit": math.inf}, "Options.time_limit: must be a number from 0 to 1e7 (got inf)"),
+        ({"time_limit": "60"}, "Options.time_limit: must be a number from 0 to 1e7 (got '60')"),
+        ({"seed": -1}, "Options.seed: must be an integer from 0 to 2147483647 (got -1)"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
+    """Before any worker starts: a time that is no number would never be over."""
+    with pytest.raises(ValueError, match=re.escape(message)):
+        solve_network(SMALL, ARCH, ENERGY, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"start": {}}, {"constraints": {}}, {"constraints": None}, {"budget": 5}, {"budget": None}]
+)
+def test_options_of_another_kind_are_refused(changes: dict[str, Any]) -> None:
+    """Each names its field."""
+    with pytest.raises(ValueError, match=re.escape(f"Options.{next(iter(changes))}: must be a ")):
+        Options(**changes)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
