@@ -15,8 +15,8 @@ const COLUMNS = [
   ["solved in", layer => layer.solve_seconds, layer => `${layer.solve_seconds.toFixed(1)} s`],
 ];
 const COMPARED = [
-  ["cycles to other", layer => layer.other && layer.view && layer.view.latency / layer.other.latency, layer => changed(layer.view.latency / layer.other.latency)],
-  ["energy to other", layer => layer.other && layer.view && layer.view.energy / layer.other.energy, layer => changed(layer.view.energy / layer.other.energy)],
+  ["Δ cycles", layer => layer.other && layer.view && layer.view.latency / layer.other.latency, layer => changed(layer.view.latency / layer.other.latency)],
+  ["Δ energy", layer => layer.other && layer.view && layer.view.energy / layer.other.energy, layer => changed(layer.view.energy / layer.other.energy)],
 ];
 
 const sum = values => values.reduce((total, value) => total + value, 0);
