@@ -16,6 +16,7 @@ from cpsat_pim.cli.output import (
     check_names,
     check_outputs,
     given,
+    listed,
     note,
     reader_may_leave,
     write_files,
@@ -124,7 +125,7 @@ def _verdict(found: "list[Judged]") -> int:
         return DISAGREEMENT
     unmapped = [judged.problem.layer.name for judged in found if not all(o.best for o in judged.outcomes)]
     if unmapped:
-        note(f"no mapping for {', '.join(unmapped)}")
+        note(f"no mapping for {listed(unmapped)}")
     return NO_MAPPING if unmapped else OK
 
 

@@ -15,6 +15,7 @@ from cpsat_pim.cli.output import (
     InputError,
     check_outputs,
     given,
+    listed,
     note,
     reader_may_leave,
     write_files,
@@ -118,10 +119,10 @@ def _verdict(network: "Network", fronts: "NetworkFronts") -> int:
     unmapped = [layer.node.name for layer in fronts.layers if not layer.points]
     unproven = [layer.node.name for layer in fronts.layers if layer.points and not layer.is_proven]
     if unmapped:
-        note(f"no mapping for {', '.join(unmapped)}")
+        note(f"no mapping for {listed(unmapped)}")
     if fronts.interrupted:
         note(f"interrupted, {len(network.layers) - len(fronts.layers)} of {len(network.layers)} layers not begun")
         return INTERRUPTED
     if unproven:
-        note(f"time ran out before a proof for {', '.join(unproven)}")
+        note(f"time ran out before a proof for {listed(unproven)}")
     return NO_MAPPING if unmapped else OK

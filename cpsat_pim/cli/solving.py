@@ -16,6 +16,7 @@ from cpsat_pim.cli.output import (
     check_names,
     check_outputs,
     given,
+    listed,
     note,
     reader_may_leave,
     write_files,
@@ -263,12 +264,12 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
     ruled_out = [node.name for node in solved.layers if _is_ruled_out(node)]
     others = [name for name in unmapped if name not in ruled_out]
     if others:
-        note(f"no mapping for {', '.join(others)}")
+        note(f"no mapping for {listed(others)}")
     if solved.interrupted:
         note(f"interrupted, {len(network.layers) - len(solved.layers)} of {len(network.layers)} layers not begun")
         return INTERRUPTED
     if unproven:
-        note(f"time ran out before a proof for {', '.join(unproven)}")
+        note(f"time ran out before a proof for {listed(unproven)}")
     return NO_MAPPING if unmapped else OK
 
 

@@ -222,11 +222,14 @@ def test_axes_have_marks_where_the_points_are(visit: Any) -> None:
         assert "14n" in page.locator(place).locator(".ytick text").all_text_contents()
 
 
+LEVELS = ["PE", "GLOBAL_BUFFER", "ROW_BUFFER", "DRAM"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_is_written_on_bars_can_be_read(visit: Any, scheme: str) -> None:
     """At least 3 : 1, as large text needs it, for each colour of the page's charts."""
     page = visit(document(), color_scheme=scheme).page
-    shades = [*"IWO", *"macs idle compute bus buffer MAC PE GLOBAL_BUFFER ROW_BUFFER DRAM activation".split()]
+    shades = ["I", "W", "O", "macs", "idle", "compute", "bus", "buffer", "MAC", *LEVELS, "activation"]
     ratios = page.evaluate(
         "shades => shades.map(shade => Math.exp(contrast(legible(colour(shade)), colour(shade))))", shades
     )
