@@ -99,7 +99,7 @@ def test_a_job_keeps_its_constraints() -> None:
 
 
 def test_a_version_is_the_code_that_finds_and_writes_answers() -> None:
-    """A change of what solves, counts, simulates or writes answers down makes another version; of what shows them, none."""
+    """What solves, counts, simulates or writes down makes another version by a change; what only shows makes none."""
     names = {name for name, _ in _sources()}
     assert {"tables/cost.py", "tracesim/bank.py", "cpsat_pim/model/solve.py", "cpsat_pim/verify.py"} <= names
     assert {"cpsat_pim/report/jsonfile.py", "cpsat_pim/sweep/job.py"} <= names
