@@ -209,6 +209,12 @@ def test_two_results_are_compared(visit: Any) -> None:
     assert seen.names() == ["a"]
 
 
+def test_two_results_fit_a_laptop(visit: Any) -> None:
+    """At 1280 pixels no column of the table is out of sight, though comparing takes two more."""
+    seen = visit(many(30), many(30), viewport={"width": 1280, "height": 900})
+    assert seen.page.eval_on_selector(".scroll", "place => place.scrollWidth <= place.clientWidth")
+
+
 def test_axes_have_marks_where_the_points_are(visit: Any) -> None:
     """A result ten times as good as the other, an optimum known from the start, a front of one point."""
     data = document()

@@ -11,8 +11,8 @@ const COLUMNS = [
   ["flow", layer => layer.view?.flow, layer => layer.view.flow, "left"],
   ["status", layer => layer.status, layer => make("span", { class: `pill ${layer.status}` }, layer.status), "left"],
   ["gap", layer => layer.gap, layer => proof(layer.gap)],
-  ["simulated", layer => layer.view && layer.view.simulated / layer.view.latency, layer => change(layer.view.simulated / layer.view.latency)],
-  ["solved in", layer => layer.solve_seconds, layer => `${layer.solve_seconds.toFixed(1)} s`],
+  ["sim.", layer => layer.view && layer.view.simulated / layer.view.latency, layer => change(layer.view.simulated / layer.view.latency)],
+  ["s", layer => layer.solve_seconds, layer => layer.solve_seconds.toFixed(1)],
 ];
 const COMPARED = [
   ["Δ cycles", layer => layer.other && layer.view && layer.view.latency / layer.other.latency, layer => changed(layer.view.latency / layer.other.latency)],
