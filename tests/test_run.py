@@ -12,11 +12,12 @@ from typing import Any
 import attrs
 import pytest
 
+import cpsat_pim.run
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints
-from cpsat_pim.model import Options, Progress
+from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import Objective, SolvedNetwork, Status
-from cpsat_pim.run import WorkersDied, _run_in_workers, ignore_progress, solve_network
+from cpsat_pim.run import WorkersDied, _compile_kernels, _run_in_workers, ignore_progress, solve_network
 from cpsat_pim.verify import Disagreement
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -111,6 +112,24 @@ def test_names_choose_layers() -> None:
     assert [n.name for n in solved.layers] == ["b", "c"]
     with pytest.raises(ValueError, match="small: no layer is named 'd'; there are a, b, c"):
         solve_network(SMALL, ARCH, ENERGY, names=["d"])
+
+
+def test_kernels_are_compiled_before_the_clock_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a process, by a layer that is none of the network's and that nobody hears of."""
+    solved: list[ConvWorkload] = []
+
+    def solve(layer: ConvWorkload, *rest: Any) -> Any:
+        solved.append(layer)
+        return solve_layer(layer, *rest)
+
+    monkeypatch.setattr(cpsat_pim.run, "solve_layer", solve)
+    _compile_kernels.cache_clear()
+    heard: list[Progress] = []
+    for _ in range(2):
+        answer = solve_network(SMALL, ARCH, ENERGY, names=["b"], report=heard.append)
+    assert [(layer.C, layer.K) for layer in solved] == [(2, 2), (16, 16), (16, 16)]
+    assert [layer.name for layer in answer.layers] == ["b"]
+    assert {progress.layer for progress in heard} == {"b"}
 
 
 @pytest.mark.parametrize(
