@@ -123,7 +123,10 @@ class LayerSolves:
         seed: int = 0,
         stop: threading.Event | None = None,
     ) -> None:
-        self._layer, self._arch, self._seed, self._time_limit = layer, arch, seed, time_limit
+        if not total_time >= 0:
+            raise ValueError(f"total_time: must be a number of at least 0 (got {total_time})")
+        limits = Options(time_limit=time_limit, seed=seed)
+        self._layer, self._arch, self._seed, self._time_limit = layer, arch, limits.seed, limits.time_limit
         self._stop = stop or threading.Event()
         self._end = time.monotonic() + total_time
 
@@ -396,7 +399,7 @@ def network_fronts(
     `time_limit` seconds a solve, `total_time` a layer. `stop`, or Ctrl-C, ends it with what was found.
 
     Raises:
-        ValueError: `step` is not from 0 to below 1.
+        ValueError: `step` is not from 0 to below 1, or another number is out of range.
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
     """
     started, stop = time.monotonic(), stop or threading.Event()

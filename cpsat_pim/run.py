@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from typing import Any
 
 import attrs
@@ -22,6 +23,7 @@ from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, inter
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
+from cpsat_pim.validate import positive
 from cpsat_pim.verify import Disagreement, verify
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -57,6 +59,7 @@ def solve_and_verify(
         ValueError: the mapping to start from breaks a constraint.
         Disagreement: the mapping is illegal or breaks a constraint, or some exact figure was predicted wrongly.
     """
+    _compile_kernels()
     known: list[Known] = []
 
     def hear(progress: Progress) -> None:
@@ -71,6 +74,14 @@ def solve_and_verify(
     if broken:
         raise Disagreement(layer, arch, solved.mapping, broken, solved.predicted, None)
     return attrs.evolve(solved, simulated=verify(layer, arch, solved.mapping, solved.prediction))
+
+
+@cache
+def _compile_kernels() -> None:
+    """Solve the smallest layer before any clock runs: the first solve ever compiles for half a minute of one CPU, which
+    a time limit would be used up by; later ones read from disk what they would read anyway.
+    """
+    solve_layer(ConvWorkload(C=2, K=2), PIMArchitecture(), Objective.named("energy"), Options(time_limit=0))
 
 
 def solve_network(
@@ -93,16 +104,17 @@ def solve_network(
     `stop`, or Ctrl-C, ends the solves that are running with the best they have; layers not begun are then absent.
 
     Raises:
-        ValueError: no layer has one of the names, `jobs` is not positive, or a mapping to start from breaks a
+        ValueError: no layer has one of the names, a number is out of range, or a mapping to start from breaks a
             constraint.
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         WorkersDied: a worker process was killed.
     """
-    if jobs < 1:
-        raise ValueError(f"jobs: must be at least 1 (got {jobs})")
+    if problem := positive.broken_by(jobs):
+        raise ValueError(f"jobs: {problem} (got {jobs})")
     started = time.monotonic()
     nodes = (network if names is None else network.only(names)).layers
-    asked = _Asked(arch, objective, time_limit, seed, starts or {}, NetworkConstraints.whole(constraints))
+    limits = Options(time_limit=time_limit, seed=seed)
+    asked = _Asked(arch, objective, limits.time_limit, limits.seed, starts or {}, NetworkConstraints.whole(constraints))
     tasks = asked.tasks(nodes)
     stop = stop or threading.Event()
     run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers

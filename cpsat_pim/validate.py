@@ -91,6 +91,12 @@ seconds = Rule(
     lambda v: _is_real(v) and 0 < v <= 1e7,
     {"type": "number", "exclusiveMinimum": 0, "maximum": 1e7},
 )
+#: The same and none at all.
+seconds_or_none = Rule(
+    "must be a number from 0 to 1e7",
+    lambda v: _is_real(v) and 0 <= v <= 1e7,
+    {"type": "number", "minimum": 0, "maximum": 1e7},
+)
 seed_number = Rule(
     "must be an integer from 0 to 2147483647",
     lambda v: is_integer(v) and 0 <= v < 2**31,

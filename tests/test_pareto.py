@@ -1,17 +1,21 @@
 """The front and the least product of finite sets of costs are those that comparing all of them gives."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.pareto import Front, Solve, front, least_edp
+from cpsat_pim.pareto import Front, LayerSolves, Solve, front, least_edp
 from cpsat_pim.result import Budget, Objective, SolvedLayer, Status
+from cpsat_pim.workload import ConvWorkload
 from tests.report.results import solved_layer
 
 Cost = tuple[int, int]
@@ -93,6 +97,20 @@ def test_steps_that_are_no_share_are_refused() -> None:
     """With the value."""
     with pytest.raises(ValueError, match=r"step: must be from 0 to below 1 \(got 1\)"):
         front(Finite([(1, 1)]), step=Fraction(1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"total_time": math.nan}, "total_time: must be a number of at least 0 (got nan)"),
+        ({"total_time": -1}, "total_time: must be a number of at least 0 (got -1)"),
+        ({"time_limit": math.nan}, "Options.time_limit: must be a number from 0 to 1e7 (got nan)"),
+    ],
+)
+def test_times_that_are_none_are_refused(changes: dict[str, Any], message: str) -> None:
+    """Rather than taken for no time at all."""
+    with pytest.raises(ValueError, match=re.escape(message)):
+        LayerSolves(ConvWorkload(C=2), PIMArchitecture(), **changes)
 
 
 unlucky = st.dictionaries(st.integers(0, 30), st.sampled_from([Status.FEASIBLE, Status.UNKNOWN]), min_size=1)

@@ -1,7 +1,9 @@
 """Networks: equal layers once, longest first, here or in workers, and what a stop leaves behind."""
 
 import itertools
+import math
 import os
+import re
 import signal
 import threading
 from multiprocessing.context import SpawnProcess
@@ -9,11 +11,12 @@ from typing import Any
 
 import pytest
 
+import cpsat_pim.run
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints
-from cpsat_pim.model import Progress
+from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import Objective, SolvedNetwork, Status
-from cpsat_pim.run import WorkersDied, _run_in_workers, ignore_progress, solve_network
+from cpsat_pim.run import WorkersDied, _compile_kernels, _run_in_workers, ignore_progress, solve_network
 from cpsat_pim.verify import Disagreement
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -104,10 +107,49 @@ def test_names_choose_layers() -> None:
         solve_network(SMALL, ARCH, ENERGY, names=["d"])
 
 
-def test_no_jobs_are_refused() -> None:
-    """A count of processes."""
-    with pytest.raises(ValueError, match="jobs: must be at least 1"):
-        solve_network(SMALL, ARCH, ENERGY, jobs=0)
+def test_kernels_are_compiled_before_the_clock_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a process, by a layer that is none of the network's and that nobody hears of."""
+    solved: list[ConvWorkload] = []
+
+    def solve(layer: ConvWorkload, *rest: Any) -> Any:
+        solved.append(layer)
+        return solve_layer(layer, *rest)
+
+    monkeypatch.setattr(cpsat_pim.run, "solve_layer", solve)
+    _compile_kernels.cache_clear()
+    heard: list[Progress] = []
+    for _ in range(2):
+        answer = solve_network(SMALL, ARCH, ENERGY, names=["b"], report=heard.append)
+    assert [(layer.C, layer.K) for layer in solved] == [(2, 2), (16, 16), (16, 16)]
+    assert [layer.name for layer in answer.layers] == ["b"]
+    assert {progress.layer for progress in heard} == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"jobs": 0}, "jobs: must be a positive integer (got 0)"),
+        ({"jobs": 1.5}, "jobs: must be a positive integer (got 1.5)"),
+        ({"time_limit": math.nan}, "Options.time_limit: must be a number from 0 to 1e7 (got nan)"),
+        ({"time_limit": -1}, "Options.time_limit: must be a number from 0 to 1e7 (got -1)"),
+        ({"time_limit": math.inf}, "Options.time_limit: must be a number from 0 to 1e7 (got inf)"),
+        ({"time_limit": "60"}, "Options.time_limit: must be a number from 0 to 1e7 (got '60')"),
+        ({"seed": -1}, "Options.seed: must be an integer from 0 to 2147483647 (got -1)"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
+    """Before any worker starts: a time that is no number would never be over."""
+    with pytest.raises(ValueError, match=re.escape(message)):
+        solve_network(SMALL, ARCH, ENERGY, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"start": {}}, {"constraints": {}}, {"constraints": None}, {"budget": 5}, {"budget": None}]
+)
+def test_options_of_another_kind_are_refused(changes: dict[str, Any]) -> None:
+    """Each names its field."""
+    with pytest.raises(ValueError, match=re.escape(f"Options.{next(iter(changes))}: must be a ")):
+        Options(**changes)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

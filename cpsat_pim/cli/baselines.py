@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_model_options, checked, cpus, jobs, seconds, seed, weight
-from cpsat_pim.cli.models import read_given_network
+from cpsat_pim.cli.models import read_given_layers
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
     INTERRUPTED,
@@ -16,6 +16,7 @@ from cpsat_pim.cli.output import (
     check_names,
     check_outputs,
     given,
+    listed,
     note,
     reader_may_leave,
     write_files,
@@ -124,7 +125,7 @@ def _verdict(found: "list[Judged]") -> int:
         return DISAGREEMENT
     unmapped = [judged.problem.layer.name for judged in found if not all(o.best for o in judged.outcomes)]
     if unmapped:
-        note(f"no mapping for {', '.join(unmapped)}")
+        note(f"no mapping for {listed(unmapped)}")
     return NO_MAPPING if unmapped else OK
 
 
@@ -150,19 +151,11 @@ def _given_effort(arguments: argparse.Namespace) -> "Effort":
 
 
 def _given_network(arguments: argparse.Namespace) -> "Network":
-    """The layers of a network, or one by its shape; what solving needs and was not given takes its default."""
-    from cpsat_pim.workload.network import Network, NetworkNode, parse_shape
-
+    """The layers that are given; what solving needs and was not given takes its default."""
     for name, default in _SOLVING.items():
         if getattr(arguments, name, None) is None:
             setattr(arguments, name, default)
-    if "=" in arguments.network and not arguments.network.endswith((".yaml", ".yml")):
-        layer = given(lambda: parse_shape(arguments.network))
-        return Network(name=arguments.network, layers=(NetworkNode(name=layer.name, workload=layer),))
-    network = read_given_network(arguments)
-    if arguments.layers is None:
-        return network
-    return given(lambda: network.only([name.strip() for name in arguments.layers.split(",")]))
+    return read_given_layers(arguments)
 
 
 def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_model_options, checked, seconds, seed
-from cpsat_pim.cli.models import read_given_network
+from cpsat_pim.cli.models import read_given_layers
 from cpsat_pim.cli.output import (
     INTERRUPTED,
     NO_MAPPING,
@@ -15,6 +15,7 @@ from cpsat_pim.cli.output import (
     InputError,
     check_outputs,
     given,
+    listed,
     note,
     reader_may_leave,
     write_files,
@@ -59,7 +60,7 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     from cpsat_pim.pareto import network_fronts
     from cpsat_pim.verify import Disagreement
 
-    network, arch, step = _read_layers(arguments), given_arch(arguments.arch), _read_step(arguments)
+    network, arch, step = read_given_layers(arguments), given_arch(arguments.arch), _read_step(arguments)
     check_layers_fit(network, arch)
     check_outputs(arguments.json, arguments.mapping)
     check_page(arguments.html)
@@ -73,21 +74,6 @@ def find_fronts(arguments: argparse.Namespace) -> int:
 
 
 # --- What was given --------------------------------------------------------------------------------------------------
-
-
-def _read_layers(arguments: argparse.Namespace) -> "Network":
-    """The layers of a network, or the one of a shape."""
-    from cpsat_pim.workload.network import Network, NetworkNode, parse_shape
-
-    if "=" in arguments.network and not arguments.network.endswith((".yaml", ".yml")):
-        workload = given(lambda: parse_shape(arguments.network))
-        network = Network(name=arguments.network, layers=(NetworkNode(name=workload.name, workload=workload),))
-    else:
-        network = read_given_network(arguments)
-    if arguments.layers is None:
-        return network
-    names = [name.strip() for name in arguments.layers.split(",")]
-    return given(lambda: network.only(names))
 
 
 def _read_step(arguments: argparse.Namespace) -> Fraction | None:
@@ -131,10 +117,10 @@ def _verdict(network: "Network", fronts: "NetworkFronts") -> int:
     unmapped = [layer.node.name for layer in fronts.layers if not layer.points]
     unproven = [layer.node.name for layer in fronts.layers if layer.points and not layer.is_proven]
     if unmapped:
-        note(f"no mapping for {', '.join(unmapped)}")
+        note(f"no mapping for {listed(unmapped)}")
     if fronts.interrupted:
         note(f"interrupted, {len(network.layers) - len(fronts.layers)} of {len(network.layers)} layers not begun")
         return INTERRUPTED
     if unproven:
-        note(f"time ran out before a proof for {', '.join(unproven)}")
+        note(f"time ran out before a proof for {listed(unproven)}")
     return NO_MAPPING if unmapped else OK

@@ -40,15 +40,29 @@ def import_model(arguments: argparse.Namespace) -> int:
 
 
 def read_given_network(arguments: argparse.Namespace) -> "Network":
-    """`arguments.network`: by name, from a file, or of a model."""
+    """`arguments.network`: by name, from a file, of a model, or of one layer by its shape."""
     from cpsat_pim.importers import is_model
-    from cpsat_pim.workload.network import read_network
+    from cpsat_pim.workload.network import is_shape, read_network, shape_network
 
     if is_model(arguments.network):
         return _import(arguments.network, arguments).network
     if arguments.bind:
-        raise InputError("--bind is for models; the sizes of a network file are in it")
-    return given(lambda: read_network(arguments.network))
+        raise InputError("--bind is for models; the sizes of a file or a shape are in it")
+    read = shape_network if is_shape(arguments.network) else read_network
+    return given(lambda: read(arguments.network))
+
+
+def read_given_layers(arguments: argparse.Namespace) -> "Network":
+    """The same with only the layers that `--layers` names, if it does."""
+    return named_layers(read_given_network(arguments), arguments)
+
+
+def named_layers(network: "Network", arguments: argparse.Namespace) -> "Network":
+    """The layers that `--layers` names, or all."""
+    if arguments.layers is None:
+        return network
+    names = [name.strip() for name in arguments.layers.split(",")]
+    return given(lambda: network.only(names))
 
 
 def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
@@ -34,6 +34,12 @@ def check_names(names: list[str], known: list[str], place: str) -> None:
     for name in names:
         if name not in known:
             raise InputError(f"{place}: no layer is named {name!r}{hint(name, known)}")
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names for a line of text; of very many the first ones."""
+    left = len(names) - most
+    return ", ".join(names) if left <= 1 else f"{', '.join(names[:most])} and {left} more"
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------

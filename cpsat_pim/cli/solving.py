@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_model_options, add_timeline, cpus, jobs, seconds, seed, weight
-from cpsat_pim.cli.models import read_given_network
+from cpsat_pim.cli.models import named_layers, read_given_network
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
     INTERRUPTED,
@@ -16,6 +16,7 @@ from cpsat_pim.cli.output import (
     check_names,
     check_outputs,
     given,
+    listed,
     note,
     reader_may_leave,
     write_files,
@@ -41,7 +42,8 @@ def add_commands(commands: Any) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("network", metavar="NETWORK|FILE", help="a name (see `networks`), a .yaml file, or a model that `import` takes")
+    text = "a name (see `networks`), a .yaml file, a model that `import` takes, or a shape: R=3,S=3,P=56"
+    add("network", metavar="NETWORK|..", help=text)
     add_model_options(parser)
     add("--layers", metavar="A,B", help="only the layers of these names")
     add("--start-from", metavar="FILE", help="mappings to start from: .yaml, or results as .json")
@@ -81,19 +83,14 @@ def run_network(arguments: argparse.Namespace) -> int:
     network = read_given_network(arguments)
     starts = _read_starts(network, arguments.start_from)
     constraints = _read_constraints(network, arguments.constraints)
-    if arguments.layers is not None:
-        names = [name.strip() for name in arguments.layers.split(",")]
-        network = given(lambda: network.only(names))
-    return _solve_and_report(network, arguments, starts, constraints)
+    return _solve_and_report(named_layers(network, arguments), arguments, starts, constraints)
 
 
 def map_layer(arguments: argparse.Namespace) -> int:
     """`map`: a network of one layer, named after its shape."""
-    from cpsat_pim.workload.network import Network, NetworkNode, parse_shape
+    from cpsat_pim.workload.network import shape_network
 
-    workload = given(lambda: parse_shape(arguments.shape))
-    node = NetworkNode(name=workload.name, workload=workload)
-    network = Network(name=arguments.shape, layers=(node,))
+    network = given(lambda: shape_network(arguments.shape))
     return _solve_and_report(network, arguments, {}, _read_constraints(network, arguments.constraints))
 
 
@@ -259,12 +256,12 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
     ruled_out = [node.name for node in solved.layers if _is_ruled_out(node)]
     others = [name for name in unmapped if name not in ruled_out]
     if others:
-        note(f"no mapping for {', '.join(others)}")
+        note(f"no mapping for {listed(others)}")
     if solved.interrupted:
         note(f"interrupted, {len(network.layers) - len(solved.layers)} of {len(network.layers)} layers not begun")
         return INTERRUPTED
     if unproven:
-        note(f"time ran out before a proof for {', '.join(unproven)}")
+        note(f"time ran out before a proof for {listed(unproven)}")
     return NO_MAPPING if unmapped else OK
 
 

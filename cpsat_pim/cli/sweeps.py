@@ -38,8 +38,8 @@ def spelled_out(argv: list[str]) -> list[str]:
 def _run(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
     """Run a command; what is wrong with a store or an engine is about the input."""
     from cpsat_pim.extras import MissingExtra
+    from cpsat_pim.sweep.database import StoreError
     from cpsat_pim.sweep.engine import EngineError
-    from cpsat_pim.sweep.store import StoreError
 
     try:
         return command(arguments)

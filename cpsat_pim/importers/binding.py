@@ -19,9 +19,15 @@ def check_bound(bind: Mapping[str, int], *namings: Collection[str]) -> None:
             raise ValueError(f"no open dim is named {name!r}, {_listed(namings)}")
     still_open = [names for names in namings if not set(names) & bind.keys()]
     if still_open:
-        options = " ".join(f"--bind {next(iter(names))}=..." for names in still_open)
+        options = " ".join(f"--bind {name}=..." for name in dict.fromkeys(next(iter(names)) for names in still_open))
         raise ValueError(f"has open dims, bind them: {options}")
 
 
 def _listed(namings: Collection[Collection[str]]) -> str:
-    return f"there are {', '.join(' or '.join(names) for names in namings)}" if namings else "all sizes are given"
+    """The names of all dims; dims that share a symbol stand together behind it."""
+    if not namings:
+        return "all sizes are given"
+    together: dict[str, dict[str, None]] = {}
+    for names in namings:
+        together.setdefault(next(iter(names)), {}).update(dict.fromkeys(names))
+    return f"there are {', '.join(' or '.join(names) for names in together.values())}"

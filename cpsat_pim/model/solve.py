@@ -28,6 +28,7 @@ from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
+from cpsat_pim.validate import is_a, or_none, seconds_or_none, seed_number
 from cpsat_pim.workload import ConvWorkload
 
 #: Targets above the lower bound, as fractions of it.
@@ -63,14 +64,17 @@ class Progress:
 class Options:
     """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, what the mapping has to be like
     and may cost, and a legal mapping of that kind to beat.
+
+    Raises:
+        ValueError: one of them is out of range or of the wrong type.
     """
 
-    time_limit: float = 60.0
-    seed: int = 0
+    time_limit: float = field(default=60.0, validator=seconds_or_none)
+    seed: int = field(default=0, validator=seed_number)
     stop: threading.Event = field(factory=threading.Event)
-    start: Mapping | None = None
-    constraints: Constraints = FREE
-    budget: Budget = NO_LIMIT
+    start: Mapping | None = field(default=None, validator=or_none(is_a(Mapping)))
+    constraints: Constraints = field(default=FREE, validator=is_a(Constraints))
+    budget: Budget = field(default=NO_LIMIT, validator=is_a(Budget))
 
 
 class _Search:

@@ -31,13 +31,13 @@ from attrs import frozen
 
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.constraints import read_constraints
-from cpsat_pim.reading import SUFFIXES, WRONG, Field, Kind, Listing, Record, Shelf, Value, fields_of
+from cpsat_pim.reading import WRONG, Field, Kind, Listing, Record, Shelf, Value, fields_of
 from cpsat_pim.reading.fields import Reader, Scales, Schema
 from cpsat_pim.sweep.job import JobOptions
 from cpsat_pim.sweep.plan import Plan
 from cpsat_pim.sweep.points import Draft, Given, Named, PointBuilder
 from cpsat_pim.validate import Rule, is_integer, not_negative, one_of, positive, text
-from cpsat_pim.workload.network import Network, NetworkNode, parse_shape, read_network
+from cpsat_pim.workload.network import Network, is_shape, read_network, shape_network
 
 #: Points of a plan, and values of an axis; more is a slip of the pen.
 MAX_POINTS = 20_000
@@ -107,9 +107,7 @@ class _Reference:
 
 def _network(given: str, directory: Path) -> Network:
     """A network by its name, its file, or the shape of its only layer."""
-    if "=" not in given or given.endswith(SUFFIXES):
-        return read_network(given, directory)
-    return Network(name=given, layers=(NetworkNode(name="layer", workload=parse_shape(given)),))
+    return shape_network(given) if is_shape(given) else read_network(given, directory)
 
 
 def _is_weight(value: Any) -> bool:

@@ -11,8 +11,9 @@ from attrs import frozen
 
 _PACKAGES = ("cpsat_pim", "tables", "tracesim")
 
-#: Parts of `cpsat_pim` that have no say in what is found: they show it, or ask for it.
+#: Parts of `cpsat_pim` that have no say in what is found: they show it, or ask for it; and what in them writes it down.
 _AROUND = ("__init__.py", "__main__.py", "cli", "export", "importers", "optimizer.py", "report", "schema.py", "sweep")
+_WRITING = ("report/jsonfile.py", "sweep/job.py")
 
 
 @frozen(kw_only=True)
@@ -39,5 +40,5 @@ def _sources() -> Iterator[tuple[str, Path]]:
         for root in map(Path, (spec.submodule_search_locations if spec else None) or ()):
             names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
             for name in names:
-                if package != "cpsat_pim" or name.split("/")[0] not in _AROUND:
+                if package != "cpsat_pim" or name in _WRITING or name.split("/")[0] not in _AROUND:
                     yield f"{package}/{name}", root / name

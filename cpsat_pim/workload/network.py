@@ -23,6 +23,7 @@ from attrs import evolve, field, frozen
 
 from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.reading import (
+    SUFFIXES,
     VERSION,
     Field,
     Listing,
@@ -185,6 +186,21 @@ def parse_shape(text: str) -> ConvWorkload:
             raise ValueError(f"shape: {key} is given twice")
         values[key] = _parse_pair(key, value) if key in PAIRS else _parse_bound(key, value)
     return ConvWorkload(**values)
+
+
+def is_shape(text: str) -> bool:
+    """Whether a text is meant as a shape, not as a name or a file."""
+    return "=" in text and not text.endswith(SUFFIXES)
+
+
+def shape_network(text: str) -> Network:
+    """The network whose only layer is a shape, which is also its name.
+
+    Raises:
+        ValueError: as in `parse_shape`.
+    """
+    workload = parse_shape(text)
+    return Network(name=text, layers=(NetworkNode(name=workload.name, workload=workload),))
 
 
 def _parse_bound(key: str, value: str) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cpsat_pim.cli import main
+from cpsat_pim.cli.output import listed
 from cpsat_pim.mapping_file import MAPPINGS
 from cpsat_pim.schema import SHELVES
 from cpsat_pim.workload.network import parse_shape
@@ -118,3 +119,13 @@ def test_help_imports_nothing_heavy() -> None:
     done = run_python("-c", code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+# --- Messages --------------------------------------------------------------------------------------------------------
+
+
+def test_very_many_names_are_not_all_listed() -> None:
+    """A line of 150 names is none; a single one more takes no less room than its name."""
+    names = [f"layer{i}" for i in range(150)]
+    assert listed(names, most=2) == "layer0, layer1 and 148 more"
+    assert listed(names[:3], most=2) == "layer0, layer1, layer2"

@@ -105,6 +105,13 @@ def test_run_solves_all_layers_and_counts_them(pair: str, tmp_path: Path, capsys
     assert "3/3" in capsys.readouterr().out  # proven rows of the table
 
 
+def test_run_takes_a_shape(tmp_path: Path) -> None:
+    """As any command that takes a network: one layer, as if `map` had been given it."""
+    path = tmp_path / "r.json"
+    assert main(["run", "C=4,K=4", "--json", str(path)]) == 0
+    assert [layer["shape"]["K"] for layer in read_json(path)["layers"]] == [4]
+
+
 def test_run_takes_only_the_named_layers(pair: str, tmp_path: Path) -> None:
     """`--layers`, in the network's order."""
     path = tmp_path / "pair.json"

@@ -278,6 +278,14 @@ def test_open_dims_are_named_until_all_are_bound(save):
     assert complaint(closed, batch=1) == "no open dim is named 'batch', all sizes are given"
 
 
+def test_symbol_of_two_inputs_is_asked_for_once(save):
+    """What is asked for can be given: one name, one size."""
+    file = save([node("MatMul", "x y", "product")], [value("x", "batch", 2, 8), value("y", "batch", 8, 4)])
+    assert complaint(file) == "has open dims, bind them: --bind batch=..."
+    assert complaint(file, bacth=1) == "no open dim is named 'bacth', there are batch or x.0 or y.0"
+    assert imported(file, batch=3) == imported(file, **{"x.0": 3, "y.0": 3})
+
+
 def test_size_that_does_not_fit_the_graph_is_refused(save):
     """Twelve channels do not multiply weights for eight."""
     file = save([node("MatMul", "x w", "fc")], [value("x", 1, "c")], [weight("w", 8, 4)])

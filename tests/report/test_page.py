@@ -203,10 +203,43 @@ def test_two_results_are_compared(visit: Any) -> None:
     seen = visit(document(), other)
     assert seen.count("#comparison .scatterlayer .trace") == 2
     assert seen.count("#comparison .scatterlayer .point") == 2
-    assert "cycles to other" in seen.page.locator("thead").inner_text()
+    assert "Δ cycles" in seen.page.locator("thead").inner_text()
     seen.page.get_by_role("button", name="B: 1.json").click()
     assert seen.page.locator("h1").inner_text() == "other on default"
     assert seen.names() == ["a"]
+
+
+def test_two_results_fit_a_laptop(visit: Any) -> None:
+    """At 1280 pixels no column of the table is out of sight, though comparing takes two more."""
+    seen = visit(many(30), many(30), viewport={"width": 1280, "height": 900})
+    assert seen.page.eval_on_selector(".scroll", "place => place.scrollWidth <= place.clientWidth")
+
+
+def test_axes_have_marks_where_the_points_are(visit: Any) -> None:
+    """A result ten times as good as the other, an optimum known from the start, a front of one point."""
+    data = document()
+    data["layers"] = data["layers"][:1]
+    data["layers"][0]["progress"] = [[0.5, 14_000_000, 14_000_000]]
+    data["pareto"] = [{"name": "f", "x": "latency_cycles", "y": "energy_fj", "points": [{"x": 9, "y": 14_000_000}]}]
+    page = visit(data).page
+    better = "[{ name: 'a', index: 0, view: { latency: 1, energy: 1 }, other: { latency: 10, energy: 9 } }]"
+    assert 0.1 in page.evaluate(f"ratios({better}).layout.xaxis.tickvals")
+    for place in ("#layer .block >> nth=-1", ".pareto"):
+        assert "14n" in page.locator(place).locator(".ytick text").all_text_contents()
+
+
+LEVELS = ["PE", "GLOBAL_BUFFER", "ROW_BUFFER", "DRAM"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_written_on_bars_can_be_read(visit: Any, scheme: str) -> None:
+    """At least 3 : 1, as large text needs it, for each colour of the page's charts."""
+    page = visit(document(), color_scheme=scheme).page
+    shades = ["I", "W", "O", "macs", "idle", "compute", "bus", "buffer", "MAC", *LEVELS, "activation"]
+    ratios = page.evaluate(
+        "shades => shades.map(shade => Math.exp(contrast(legible(colour(shade)), colour(shade))))", shades
+    )
+    assert min(ratios) >= 3
 
 
 def test_result_without_layers_says_so(visit: Any) -> None:

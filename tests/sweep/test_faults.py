@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 
 from cpsat_pim.cli import main
+from cpsat_pim.sweep.database import SCHEMA, StoreError
 from cpsat_pim.sweep.engine.local import run_locally
 from cpsat_pim.sweep.reading import read_plan
 from cpsat_pim.sweep.run import run_sweep
-from cpsat_pim.sweep.store import SCHEMA, Store, StoreError
+from cpsat_pim.sweep.store import Store
 from tests.sweep import work
 from tests.sweep.conftest import WritePlan
 

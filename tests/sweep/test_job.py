@@ -10,7 +10,7 @@ from cpsat_pim.constraints import Constraints
 from cpsat_pim.result import Objective
 from cpsat_pim.sweep.job import Job, JobOptions, Outcome, attempt, died, digest, failed, solve_job
 from cpsat_pim.sweep.plan import Shard
-from cpsat_pim.sweep.versions import Versions, current_versions
+from cpsat_pim.sweep.versions import Versions, _sources, current_versions
 from cpsat_pim.workload import ConvWorkload
 
 JOB = Job(layer=ConvWorkload(name="a", K=4, C=4), arch=PIMArchitecture(), objective=Objective.named("energy"))
@@ -96,3 +96,11 @@ def test_a_job_keeps_its_constraints() -> None:
     assert not any("K" in row for row in answer["mapping"]["spatial"].values())
     nothing = Constraints(spatial=[[None] * 5 + [3, None, None]] * 3)
     assert solve_job(attrs.evolve(JOB, constraints=nothing))["status"] == "INFEASIBLE"
+
+
+def test_a_version_is_the_code_that_finds_and_writes_answers() -> None:
+    """What solves, counts, simulates or writes down makes another version by a change; what only shows makes none."""
+    names = {name for name, _ in _sources()}
+    assert {"tables/cost.py", "tracesim/bank.py", "cpsat_pim/model/solve.py", "cpsat_pim/verify.py"} <= names
+    assert {"cpsat_pim/report/jsonfile.py", "cpsat_pim/sweep/job.py"} <= names
+    assert not names & {"cpsat_pim/report/html.py", "cpsat_pim/cli/sweeps.py", "cpsat_pim/sweep/store.py"}

@@ -140,6 +140,16 @@ def test_answers_of_another_version_are_not_used(write_plan: WritePlan) -> None:
         assert store.query("SELECT count(*) FROM results WHERE code = 'older'") == [(0,)]
 
 
+def test_only_another_version_makes_an_answer_outdated(write_plan: WritePlan) -> None:
+    """The same layer done without constraints, or under others, is no older answer to this question."""
+    plan = write_plan(2)
+    sweep(plan)
+    (plan.parent / "c.yaml").write_text("version: 1\ndataflow: OS\n")
+    bound = write_plan(name="bound", text='list: [{network: "K=2", constraints: c.yaml}]')
+    summary = sweep(bound, store=plan.with_suffix(".sqlite"))
+    assert (summary.before.done, summary.outdated, summary.after.done) == (0, 0, 1)
+
+
 def test_the_solver_s_answers_are_kept_as_a_results_file_has_them(write_plan: WritePlan) -> None:
     """The real thing, once: proven, verified, and a layer that fits nowhere fails with the reason."""
     text = """

@@ -3,11 +3,15 @@
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 // What is written on a colour: tints are pale in the light theme and deep in the dark one, all others the other way round.
 const TINTS = ["idle", "PE", "ROW_BUFFER"];
+// The one of the page's two that stands out more from a colour.
+const luminance = hex => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => sum + weight * (parseInt(hex.slice(1 + 2 * i, 3 + 2 * i), 16) / 255) ** 2.2, 0);
+const contrast = (a, b) => Math.abs(Math.log((luminance(a) + 0.05) / (luminance(b) + 0.05)));
+const legible = shade => ["ink", "card"].map(colour).reduce((a, b) => contrast(a, shade) > contrast(b, shade) ? a : b);
 const TENSORS = ["I", "W", "O"];
 const MANY = 28;
 
 const TIMES = [
-  ["macs", "MACs on a full array", "macs"], ["idle", "idle PEs", "idle"], ["compute", "way in and out", "compute"],
+  ["macs", "MACs on a full array", "macs"], ["idle", "idle PEs", "idle"], ["compute", "stalls, way in and out", "compute"],
   ["dram_I", "waits for DRAM: I", "I"], ["dram_W", "waits for DRAM: W", "W"], ["dram_O", "waits for DRAM: O", "O"],
   ["dram_bus", "waits for the DRAM bus", "bus"], ["buffers", "waits for buffers", "buffer"],
 ];
@@ -51,7 +55,7 @@ function themed(layout) {
   return {
     font: { family: "system-ui, 'DejaVu Sans', sans-serif", size: 12, color: colour("soft") },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
-    margin: { l: 60, r: 16, t: 8, b: 44 },
+    margin: { l: 60, r: 16, t: 8, b: layout.xaxis.showticklabels === false ? 24 : 44 },
     hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } },
     ...layout,
     ...Object.fromEntries(axes.map(key => [key, { ...axis, automargin: true, ...layout[key] }])),
@@ -107,7 +111,7 @@ function fullness(layers) {
     text: z.map((row, r) => row.map((value, i) => `<b>${escaped(layers[i].name)}</b><br>${rows[r][0]}: ${value === null ? "no mapping" : percent(value)}`)),
     hovertemplate: "%{text}<extra></extra>",
     colorbar: { thickness: 10, tickformat: ".0%", outlinewidth: 0, tickvals: [0, 0.5, 1] },
-    ...(layers.length <= 14 ? { texttemplate: "%{z:.0%}" } : {}),
+    ...(layers.length <= 14 ? { texttemplate: "%{z:.2~p}" } : {}),
   }], layout: { height: layers.length <= 60 ? 250 : 190, xaxis: layerAxis(layers, false), yaxis: { autorange: "reversed", fixedrange: true, showgrid: false } } };
 }
 
@@ -123,7 +127,7 @@ function ranked(rows, unit, show, line) {
   return { data: [{
     type: "bar", orientation: "h", y: sorted.map(([name]) => name), x: sorted.map(([, value]) => value),
     marker: { color: sorted.map(([, , shade]) => colour(shade)) },
-    text: sorted.map(([, value]) => show(value)), textposition: "auto", cliponaxis: false, insidetextfont: { color: sorted.map(([, , shade]) => colour(TINTS.includes(shade) ? "ink" : "card")) }, outsidetextfont: { color: colour("soft") },
+    text: sorted.map(([, value]) => show(value)), textposition: "auto", cliponaxis: false, insidetextfont: { color: sorted.map(([, , shade]) => legible(colour(shade))) }, outsidetextfont: { color: colour("soft") },
     hovertemplate: "%{y}: %{text}<extra></extra>",
   }], layout: {
     height: 66 + 30 * sorted.length, bargap: 0.25, xaxis: { ...numbers(unit), fixedrange: true, rangemode: "tozero" },
@@ -159,6 +163,12 @@ function counted(title, count, isDown = false) {
   };
 }
 
+// Where all values are one the library would show one unit to either side of it, however small it is.
+function around(values) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return low === high && low > 0 ? { range: [0.9 * low, 1.1 * high] } : {};
+}
+
 // Best and bound over time: steps, as nothing is known between.
 function progressLines(progress, unit, show) {
   const line = (name, column, shade, dash) => {
@@ -170,7 +180,8 @@ function progressLines(progress, unit, show) {
     };
   };
   return { data: [line("best", 1, "accent", "solid"), line("bound", 2, "buffer", "dot")], layout: {
-    height: 270, xaxis: { title: { text: "seconds", standoff: 6 }, rangemode: "tozero" }, yaxis: numbers(unit),
+    height: 270, xaxis: { title: { text: "seconds", standoff: 6 }, rangemode: "tozero" },
+    yaxis: { ...numbers(unit), ...around(progress.flatMap(([, ...values]) => values.filter(value => value !== null))) },
   } };
 }
 
@@ -181,6 +192,7 @@ const FIGURES = {
 function paretoFronts(fronts) {
   const shades = ["accent", "W", "O", "buffer", "bus", "macs"];
   const [[xTitle, xScale, xText], [yTitle, yScale, yText]] = [fronts[0].x, fronts[0].y].map(key => FIGURES[key] ?? [escaped(key), 1, exact]);
+  const all = (axis, scale) => fronts.flatMap(front => front.points.map(point => point[axis] * scale));
   return { data: fronts.map((front, i) => {
     const points = [...front.points].sort((a, b) => a.x - b.x);
     return {
@@ -192,7 +204,7 @@ function paretoFronts(fronts) {
     };
   }), layout: {
     height: 360, showlegend: fronts.length > 1, legend: { orientation: "h", y: 1.08 },
-    xaxis: numbers(xTitle), yaxis: numbers(yTitle),
+    xaxis: { ...numbers(xTitle), ...around(all("x", xScale)) }, yaxis: { ...numbers(yTitle), ...around(all("y", yScale)) },
   } };
 }
 
@@ -206,7 +218,7 @@ function ratios(layers) {
     marker: { color: colour(shade), size: lying ? 11 : 8, symbol },
     text: both.map(layer => `<b>${escaped(layer.name)}</b><br>${name}: ${change(of(layer.view) / of(layer.other))}`), hovertemplate: "%{text}<extra></extra>",
   });
-  const values = both.flatMap(layer => [layer.view.latency / layer.other.latency, layer.view.energy / layer.other.energy]);
+  const values = [1, ...both.flatMap(layer => [layer.view.latency / layer.other.latency, layer.view.energy / layer.other.energy])];
   const isWide = Math.max(...values) / Math.min(...values) > 2;
   const marks = isWide ? [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100] : [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2];
   const sizes = { type: "log", title: { text: "this result / the other", standoff: 8 }, tickvals: marks, ticktext: marks.map(mark => `${mark} ×`) };

@@ -15,7 +15,7 @@ const energy = fj => prefixed(fj, [[1e12, "mJ"], [1e9, "µJ"], [1e6, "nJ"], [1e3
 const bytes = size => prefixed(size, [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]], 3);
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
 const change = ratio => ratio === 1 ? "0" : `${ratio > 1 ? "+" : "−"}${percent(Math.abs(ratio - 1), Math.abs(ratio - 1) < 0.1 ? 2 : 1)}`;
-const proof = gap => gap === null ? "–" : gap === 0 ? "0" : gap < 1e-5 ? "< 0.001 %" : percent(gap, 3);
+const proof = gap => gap === null ? "–" : gap === 0 ? "0" : gap < 1e-5 ? "< 0.001 %" : percent(gap, gap < 0.01 ? 3 : 1);
 const plural = (count, word, many = `${word}s`) => `${exact(count)} ${count === 1 ? word : many}`;
 
 function make(tag, attributes = {}, ...children) {

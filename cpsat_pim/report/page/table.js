@@ -11,12 +11,12 @@ const COLUMNS = [
   ["flow", layer => layer.view?.flow, layer => layer.view.flow, "left"],
   ["status", layer => layer.status, layer => make("span", { class: `pill ${layer.status}` }, layer.status), "left"],
   ["gap", layer => layer.gap, layer => proof(layer.gap)],
-  ["simulated", layer => layer.view && layer.view.simulated / layer.view.latency, layer => change(layer.view.simulated / layer.view.latency)],
-  ["solved in", layer => layer.solve_seconds, layer => `${layer.solve_seconds.toFixed(1)} s`],
+  ["sim.", layer => layer.view && layer.view.simulated / layer.view.latency, layer => change(layer.view.simulated / layer.view.latency)],
+  ["s", layer => layer.solve_seconds, layer => layer.solve_seconds.toFixed(1)],
 ];
 const COMPARED = [
-  ["cycles to other", layer => layer.other && layer.view && layer.view.latency / layer.other.latency, layer => changed(layer.view.latency / layer.other.latency)],
-  ["energy to other", layer => layer.other && layer.view && layer.view.energy / layer.other.energy, layer => changed(layer.view.energy / layer.other.energy)],
+  ["Δ cycles", layer => layer.other && layer.view && layer.view.latency / layer.other.latency, layer => changed(layer.view.latency / layer.other.latency)],
+  ["Δ energy", layer => layer.other && layer.view && layer.view.energy / layer.other.energy, layer => changed(layer.view.energy / layer.other.energy)],
 ];
 
 const sum = values => values.reduce((total, value) => total + value, 0);
