@@ -27,9 +27,11 @@ import itertools
 import math
 import os
 import tempfile
+import zlib
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -128,9 +130,9 @@ def shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable
     key = hashlib.sha256(repr((_code_version(), shape, t, width, dram)).encode()).hexdigest()
     path = cache_directory() / f"{key}.npz"
     try:
-        with np.load(path) as stored:
+        with path.open("rb") as file, np.load(file) as stored:
             return ShapeTable(tuple(int(d) for d in stored["dims"]), *(stored[name] for name in ShapeTable._fields[1:]))
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):
         pass  # not built yet, or unreadable: build it
     table = build_shape_table(shape, t, width, dram)
     _store(path, table)
@@ -142,8 +144,11 @@ def _store(path: Path, table: ShapeTable) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-            np.savez(file, **table._asdict())
-        os.replace(file.name, path)
+            try:
+                np.savez(file, **table._asdict())
+                os.replace(file.name, path)
+            except OSError:
+                os.unlink(file.name)  # nothing is left behind on a full disk
     except OSError:
         return
 

@@ -1,6 +1,8 @@
 """Shape tables and screens bound every mapping: never above what the exact count of any order gives."""
 
+import errno
 import math
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from cpsat_pim.cost import access_energies_fj, predict, to_machine, to_nest, to_shape
 from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
+from tables.jit import drop_stale_cache
 from tables.nest import MACS, Nest
 from tables.screen import Energies, Sharing, energy_terms, least_energy, needed_elements
 from tables.shapes import LayerShape, ShapeTable, build_shape_table, divisors, shape_table, swept_first
@@ -232,10 +235,36 @@ def test_table_is_read_back_and_never_stale(tmp_path: Path, monkeypatch: pytest.
     shape_table(shape, 1, 1, DRAM._replace(row_bytes=32))
     files = list(tmp_path.glob("*.npz"))
     assert len(files) == 3
-    for file in files:
-        file.write_bytes(b"not a table")
-    repaired = shape_table(shape, 1, 1, DRAM)
-    assert np.array_equal(repaired.first, built.first)
+    whole = {file: file.read_bytes() for file in files}
+    for damage in (lambda data: b"not a table", lambda data: b"", lambda data: data[:-99], lambda data: data[:99]):
+        for file, data in whole.items():
+            file.write_bytes(damage(data))
+        repaired = shape_table(shape, 1, 1, DRAM)
+        assert np.array_equal(repaired.first, built.first)
+
+
+def test_full_disk_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is built, and no part of a file is left behind."""
+    monkeypatch.setenv("CPSAT_PIM_CACHE", str(tmp_path))
+
+    def full(*arguments: object, **tables: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    shape = LayerShape((1, 1, 2, 2, 2, 2, 1, 1), (1, 1), (1, 1))
+    assert shape_table(shape, 1, 1, DRAM).dims
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_cached_kernels_older_than_any_source_are_dropped(tmp_path: Path) -> None:
+    """A change in one file voids what was compiled from the others."""
+    (tmp_path / "__pycache__").mkdir()
+    old, new = tmp_path / "__pycache__" / "a.nbi", tmp_path / "__pycache__" / "b.nbi"
+    for path, time in [(old, 1000), (tmp_path / "a.py", 500), (tmp_path / "b.py", 2000), (new, 3000)]:
+        path.touch()
+        os.utime(path, (time, time))
+    drop_stale_cache(tmp_path)
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 @settings(max_examples=100)
