@@ -256,7 +256,7 @@ def _same_place(now: Ints, then: Ints, shift: int, scans: int, rows: Ints, movin
     moving[:] = 0
     banks = rows.shape[1]
     for used in np.flatnonzero(rows[USED] > then[_SCANS]):
-        bank = used
+        bank = int(used)
         while not moving[bank]:
             moving[bank] = 1
             bank = (bank + shift) % banks

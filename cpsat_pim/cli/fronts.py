@@ -14,7 +14,6 @@ from cpsat_pim.cli.output import (
     OK,
     InputError,
     check_outputs,
-    given,
     listed,
     note,
     reader_may_leave,
