@@ -60,7 +60,7 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     from cpsat_pim.run import check_searched
     from cpsat_pim.verify import Disagreement
 
-    network, arch, step = _read_layers(arguments), given_arch(arguments.arch), _read_step(arguments)
+    network, arch, step = read_layers(arguments), given_arch(arguments.arch), _read_step(arguments)
     given(lambda: check_searched(arch))
     check_layers_fit(network, arch)
     check_outputs(arguments.json, arguments.mapping)
@@ -77,7 +77,7 @@ def find_fronts(arguments: argparse.Namespace) -> int:
 # --- What was given --------------------------------------------------------------------------------------------------
 
 
-def _read_layers(arguments: argparse.Namespace) -> "Network":
+def read_layers(arguments: argparse.Namespace) -> "Network":
     """The layers of a network, or the one of a shape."""
     from cpsat_pim.workload.network import Network, NetworkNode, parse_shape
 

@@ -7,7 +7,7 @@ feasible and, made as large as possible, leaves out a correction that was not kn
 finds a smallest correction.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T", bound=Hashable)
@@ -29,20 +29,20 @@ def smallest_conflict(items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
     corrections: list[frozenset[T]] = []
     candidate: frozenset[T] = frozenset()
     while _decided(judge, candidate):
-        corrections.append(frozenset(items) - _grown(candidate, items, judge))
-        candidate = smallest_hitting_set(corrections)
+        grown: frozenset[T] = _grown(candidate, items, judge)
+        corrections.append(frozenset(items) - grown)
+        candidate = smallest_hitting_set(items, corrections)
     return candidate
 
 
 def smallest_correction(items: Sequence[T], judge: Judge[T], conflict: frozenset[T]) -> frozenset[T]:
-    """A smallest set without which the items are feasible, given some conflict among them; what is left once all of
-    them are gone is feasible.
+    """A smallest set of items without which the others are feasible, given some conflict among all of them.
 
     Raises:
         Undecided: some set could not be judged.
     """
     conflicts = [conflict]
-    while not _decided(judge, rest := frozenset(items) - smallest_hitting_set(conflicts)):
+    while not _decided(judge, rest := frozenset(items) - smallest_hitting_set(items, conflicts)):
         conflicts.append(reduced_conflict([item for item in items if item in rest], judge))
     return frozenset(items) - rest
 
@@ -56,33 +56,36 @@ def reduced_conflict(items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
     return kept
 
 
-def smallest_hitting_set(sets: Sequence[frozenset[T]]) -> frozenset[T]:
-    """A smallest set that shares an item with each of some sets, none of them empty."""
+def smallest_hitting_set(items: Sequence[T], sets: Sequence[frozenset[T]]) -> frozenset[T]:
+    """A smallest set of items that shares one with each of some sets, none of them empty; earlier items first."""
     size = 0
-    while (found := _hitting_set(sets, frozenset(), size)) is None:
+    while (found := _hitting_set(items, sets, frozenset(), size)) is None:
         size += 1
     return found
 
 
-def _hitting_set(sets: Iterable[frozenset[T]], chosen: frozenset[T], more: int) -> frozenset[T] | None:
+def _hitting_set(
+    items: Sequence[T], sets: Sequence[frozenset[T]], chosen: frozenset[T], more: int
+) -> frozenset[T] | None:
     """The chosen and at most so many more items that do, if there are any: one is of the smallest set left."""
     left = [s for s in sets if not s & chosen]
     if not left:
         return chosen
-    if more:
-        for item in sorted(min(left, key=lambda s: len(s)), key=lambda item: -sum(item in s for s in left)):
-            found = _hitting_set(left, chosen | {item}, more - 1)
+    smallest = min(left, key=len)
+    for item in items if more else ():
+        if item in smallest:
+            found = _hitting_set(items, left, chosen | {item}, more - 1)
             if found is not None:
                 return found
     return None
 
 
-def _grown(items: frozenset[T], others: Sequence[T], judge: Judge[T]) -> frozenset[T]:
+def _grown(chosen: frozenset[T], items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
     """A feasible set and all others that can be added, one after another."""
-    for other in others:
-        if other not in items and _decided(judge, items | {other}):
-            items |= {other}
-    return items
+    for item in items:
+        if item not in chosen and _decided(judge, chosen | {item}):
+            chosen |= {item}
+    return chosen
 
 
 def _decided(judge: Judge[T], items: frozenset[T]) -> bool:

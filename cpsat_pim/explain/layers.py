@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from attrs import evolve, field, frozen
 
@@ -100,8 +101,10 @@ def explain_layer(
         return Explained(solved=solved, conflict=find_conflict(asked.oracle(problem)))
     if solved.mapping is None:
         return Explained(solved=solved)
-    bounds = find_bounds(layer, asked.arch, solved.mapping)
-    return Explained(solved=solved, bounds=bounds, gains=tuple(_gains(problem, asked, solved)))
+    best, gains = _gains(problem, asked, solved)
+    solved = solved if mapping else best
+    assert solved.mapping is not None
+    return Explained(solved=solved, bounds=find_bounds(layer, asked.arch, solved.mapping), gains=gains)
 
 
 def _solved(problem: Problem, asked: Asked) -> SolvedLayer:
@@ -144,15 +147,12 @@ def _given(problem: Problem, asked: Asked, mapping: LayerMapping) -> SolvedLayer
     )
 
 
-def _gains(problem: Problem, asked: Asked, solved: SolvedLayer) -> Iterator[Gain]:
-    """What upgrades buy, as far as there is time; a mapping that was given is made the best first."""
+def _gains(problem: Problem, asked: Asked, solved: SolvedLayer) -> tuple[SolvedLayer, tuple[Gain, ...]]:
+    """The best mapping, and what upgrades buy, as far as there is time; a mapping that was given is improved first."""
     if not asked.upgrades:
-        return
+        return solved, ()
     base = asked.solve(problem, asked.arch, solved.mapping) if solved.bound is None else solved
-    for gain in find_gains(base, asked.upgrades, lambda arch, start: asked.solve(problem, arch, start), asked.budget):
-        if asked.stop.is_set():
-            return
-        yield gain
+    return find_gains(base, asked.upgrades, partial(asked.solve, problem), asked.budget, asked.stop.is_set)
 
 
 # --- Networks --------------------------------------------------------------------------------------------------------

@@ -3,13 +3,13 @@
 A claim holds for the optima, whether or not they were proven. With no more than `value` and no less than `bound` on
 either machine, the share saved is from 1 - value after / bound before to 1 - bound after / value before; it is known
 if both were proven. Where all old mappings are legal at their old cost, the optimum cannot be worse and the share not
-negative. The old mapping is where the new solve starts if it is legal, so what is found is no worse than that one is
-on the new machine.
+negative. What was found on one machine is where the solve of the next one starts, if it is legal there, and improves
+what is known of those before. So no machine is shown with less than the old mapping is worth on it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import change_arch
@@ -17,7 +17,8 @@ from cpsat_pim.check import check_mapping
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import BUFFERS, Level
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.result import Budget, SolvedLayer
+from cpsat_pim.result import Budget, SolvedLayer, Status
+from cpsat_pim.verify import verify
 
 #: Solves a layer on a machine, from a mapping if there is one.
 Solve = Callable[[PIMArchitecture, Mapping | None], SolvedLayer]
@@ -140,34 +141,81 @@ class Gain:
         return self.is_unchanged or (self.before.is_proven and self.after is not None and self.after.is_proven)
 
 
-def find_gains(base: SolvedLayer, upgrades: Iterable[Upgrade], solve: Solve, budget: Budget) -> Iterator[Gain]:
-    """What each upgrade buys a layer that has a mapping, one after another."""
-    before = Known.of(base)
-    assert before is not None
-    sees_time = base.objective.weights[0] > 0 or budget.cycles is not None
+def find_gains(
+    base: SolvedLayer, upgrades: Iterable[Upgrade], solve: Solve, budget: Budget, is_over: Callable[[], bool]
+) -> tuple[SolvedLayer, tuple[Gain, ...]]:
+    """What each upgrade buys a layer that has a mapping, as far as there is time; and the layer on the old machine with
+    what was learnt meanwhile, to which the gains refer.
+    """
+    steps = _Steps(base, solve, budget)
     for upgrade in upgrades:
-        if upgrade.is_faster and not sees_time:
-            yield Gain(
-                upgrade=upgrade, before=before, after=before, is_unchanged=True, same_mapping=base.objective_value
-            )
-        else:
-            yield _gain(base, before, upgrade, solve, budget)
+        solved = None if steps.is_blind_to(upgrade) else steps.solved(upgrade)
+        if is_over():
+            break
+        steps.tried.append((upgrade, solved))
+    base = steps.learnt()
+    return base, tuple(steps.gain(base, upgrade, solved) for upgrade, solved in steps.tried)
 
 
-def _gain(base: SolvedLayer, before: Known, upgrade: Upgrade, solve: Solve, budget: Budget) -> Gain:
-    assert base.mapping is not None
-    arch = upgrade.on(base.arch)
-    figures = predict(base.workload, arch, base.mapping).figures
-    cost = (figures.latency_cycles, figures.energy_fj)
-    is_legal = not check_mapping(base.workload, arch, base.mapping) and budget.allows(*cost)
-    solved = solve(arch, base.mapping if is_legal else None)
-    return Gain(
-        upgrade=upgrade,
-        before=before,
-        after=Known.of(solved),
-        same_mapping=base.objective.reported(base.objective.value(*cost)) if is_legal else None,
-        solved=solved,
-    )
+class _Steps:
+    """The machines that were tried; every mapping that was found on one is tried on the others, too."""
+
+    def __init__(self, base: SolvedLayer, solve: Solve, budget: Budget) -> None:
+        self.tried: list[tuple[Upgrade, SolvedLayer | None]] = []
+        self._base, self._solve, self._budget = base, solve, budget
+
+    def is_blind_to(self, upgrade: Upgrade) -> bool:
+        """Whether nothing that is asked for depends on it."""
+        return upgrade.is_faster and self._base.objective.weights[0] == 0 and self._budget.cycles is None
+
+    def solved(self, upgrade: Upgrade) -> SolvedLayer:
+        """The layer on the new machine."""
+        arch = upgrade.on(self._base.arch)
+        return self._solve(arch, self._best(arch))
+
+    def learnt(self) -> SolvedLayer:
+        """The layer on the old machine: no worse than any mapping found, nor better than on a larger machine."""
+        base = self._improved(self._base)
+        bounds = [solved.bound for upgrade, solved in self.tried if solved and upgrade.is_larger]
+        bound = max((b for b in (base.bound, *bounds) if b is not None), default=None)
+        status = Status.OPTIMAL if bound == base.objective_value else Status.FEASIBLE
+        return evolve(base, bound=bound, status=status)
+
+    def gain(self, base: SolvedLayer, upgrade: Upgrade, solved: SolvedLayer | None) -> Gain:
+        """What one of them buys."""
+        before = Known.of(base)
+        assert before is not None
+        if solved is None:
+            return Gain(upgrade=upgrade, before=before, after=before, is_unchanged=True, same_mapping=before.value)
+        solved = self._improved(solved)
+        same = self._cost(solved.arch, base.mapping)
+        return Gain(upgrade=upgrade, before=before, after=Known.of(solved), same_mapping=same, solved=solved)
+
+    def _improved(self, solved: SolvedLayer) -> SolvedLayer:
+        """With the best mapping found on any of the machines."""
+        mapping = self._best(solved.arch)
+        cost = self._cost(solved.arch, mapping)
+        if mapping is None or cost is None or (solved.objective_value is not None and cost >= solved.objective_value):
+            return solved
+        prediction = predict(solved.workload, solved.arch, mapping)
+        simulated = verify(solved.workload, solved.arch, mapping, prediction)
+        status = Status.OPTIMAL if cost == solved.bound else Status.FEASIBLE
+        return evolve(solved, mapping=mapping, prediction=prediction, simulated=simulated, status=status)
+
+    def _best(self, arch: PIMArchitecture) -> Mapping | None:
+        """Of all mappings found the cheapest one on a machine."""
+        found = [self._base.mapping, *(solved.mapping for _, solved in self.tried if solved)]
+        costs = {mapping: cost for mapping in found if (cost := self._cost(arch, mapping)) is not None}
+        return min(costs, key=lambda mapping: costs[mapping], default=None)
+
+    def _cost(self, arch: PIMArchitecture, mapping: Mapping | None) -> Number | None:
+        """What a mapping costs on a machine; None if it is not legal there or costs more than it may."""
+        if mapping is None or check_mapping(self._base.workload, arch, mapping):
+            return None
+        figures = predict(self._base.workload, arch, mapping).figures
+        cost = (figures.latency_cycles, figures.energy_fj)
+        objective = self._base.objective
+        return objective.reported(objective.value(*cost)) if self._budget.allows(*cost) else None
 
 
 def sum_gains(layers: Sequence[tuple[int, Gain]]) -> Gain:
