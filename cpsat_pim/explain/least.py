@@ -21,12 +21,14 @@ from cpsat_pim.constraints import Constraints, check_constraints, check_constrai
 from cpsat_pim.dims import BUFFERS, Dim, Direction, Level, Tensor
 from cpsat_pim.explain.limits import Problem
 from cpsat_pim.mapping import Mapping, Stored
+from cpsat_pim.validate import LIMIT
 from cpsat_pim.workload import ConvWorkload
 
 #: The seven places of a dim's factors, by table and row, in the order in which what is left of it is put there.
 _PLACES = (*(("temporal", row) for row in reversed(Level)), *(("spatial", row) for row in Direction))
 #: Those above the PEs: loops that make no tile of an element larger than it has to be.
 _OUTER = 3
+_EVERYTHING: tuple[Stored, ...] = ((True, True, True),) * len(BUFFERS)
 #: Why there is no mapping if there is not even a stored set.
 CONTRADICTION = "a level must store a tensor that it cannot store"
 
@@ -58,6 +60,9 @@ def judge_least(problem: Problem) -> Verdict:
     if draft is None:
         return Verdict(feasible=False, reasons=("the fixed factors of a dim leave no room for the rest of its bound",))
     is_open = not draft.is_least or not _rows_hold_elements(problem)
+    reasons = _misplaced(problem, draft)
+    if reasons and draft.is_least:
+        return Verdict(feasible=False, reasons=tuple(reasons))
     reasons = [CONTRADICTION] * len(Dim)
     for mapping in _mappings(problem, draft):
         broken = check_mapping(problem.layer, problem.arch, mapping)
@@ -112,27 +117,36 @@ def _draft(layer: ConvWorkload, constraints: Constraints) -> _Draft | None:
     return _Draft(temporal=tables["temporal"], spatial=tables["spatial"], is_least=is_least)
 
 
+def _mapping(problem: Problem, draft: _Draft, stored: Sequence[Stored]) -> Mapping:
+    """The smallest mapping that stores this."""
+    side = int(stored[Level.ROW_BUFFER][Tensor.I])
+    return Mapping(
+        temporal=draft.temporal,
+        spatial=draft.spatial,
+        order=[_order(row, problem.constraints.order[m]) for m, row in enumerate(draft.temporal)],
+        stored=stored,
+        layout=tuple(index or 0 for index in problem.constraints.layout),
+        block_h=side,
+        block_w=side,
+    )
+
+
+def _misplaced(problem: Problem, draft: _Draft) -> list[str]:
+    """What is wrong even where every level has room for everything: PEs and lanes."""
+    levels = [
+        evolve(level, entries=(LIMIT - 1) // level.word_bytes, stores=(True, True, True), bypass_defined=False)
+        for level in problem.arch.hierarchy
+    ]
+    roomy = evolve(problem.arch, hierarchy=tuple(levels))
+    return check_mapping(problem.layer, roomy, _mapping(problem, draft, _EVERYTHING))
+
+
 def _mappings(problem: Problem, draft: _Draft) -> Iterator[Mapping]:
     """One for each stored set that is allowed and, as far as each level is concerned by itself, has room."""
-    order = [_order(row, problem.constraints.order[m]) for m, row in enumerate(draft.temporal)]
-    layout = tuple(index or 0 for index in problem.constraints.layout)
-
-    def mapping(stored: Sequence[Stored]) -> Mapping:
-        side = int(stored[Level.ROW_BUFFER][Tensor.I])
-        return Mapping(
-            temporal=draft.temporal,
-            spatial=draft.spatial,
-            order=order,
-            stored=stored,
-            layout=layout,
-            block_h=side,
-            block_w=side,
-        )
-
-    sizes = _tile_sizes(problem, mapping([(True, True, True)] * len(BUFFERS)))
+    sizes = _tile_sizes(problem, _mapping(problem, draft, _EVERYTHING))
     sets = itertools.product(*(_stored_sets(problem, level, sizes[level]) for level in BUFFERS))
     for stored in sorted(sets, key=lambda stored: sum(stored[Level.ROW_BUFFER])):  # row-aligned tensors take more DRAM
-        yield mapping(stored)
+        yield _mapping(problem, draft, stored)
 
 
 def _tile_sizes(problem: Problem, whole: Mapping) -> list[dict[Tensor, int]]:

@@ -149,7 +149,7 @@ def find_gains(
     """
     steps = _Steps(base, solve, budget)
     for upgrade in upgrades:
-        solved = None if steps.is_blind_to(upgrade) else steps.solved(upgrade)
+        solved = None if is_over() or steps.is_blind_to(upgrade) else steps.solved(upgrade)
         if is_over():
             break
         steps.tried.append((upgrade, solved))
