@@ -6,9 +6,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from attrs import evolve, field, frozen
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpsat_pim.cli.arguments import add_command, add_model_options, checked, seconds, seed, weight
 from cpsat_pim.cli.fronts import read_layers
@@ -69,18 +67,19 @@ def add_commands(commands: Any) -> None:
     add("--json", metavar="FILE", help="write all this to a file, too (docs/explain.md)")
 
 
-@frozen(kw_only=True)
-class _Given:
+class _Given(NamedTuple):  # no attrs, which `--help` has no time for
     """What is to be explained: layers, and of some a mapping that is explained as it is."""
 
     network: "Network"
     arch: "PIMArchitecture"
     objective: "Objective"
-    mappings: "dict[str, Mapping]" = field(factory=dict)
+    mappings: "dict[str, Mapping]"
 
 
 def explain(arguments: argparse.Namespace) -> int:
     """`explain`: check all that was given, explain layer by layer, report."""
+    from attrs import evolve
+
     from cpsat_pim.explain import explain_network
     from cpsat_pim.report.progress import LiveProgress
     from cpsat_pim.verify import Disagreement
@@ -118,7 +117,7 @@ def _read_unmapped(arguments: argparse.Namespace) -> _Given:
     """Layers to be solved."""
     arguments.objective = arguments.objective or "energy"
     network, arch = read_layers(arguments), given_arch(arguments.arch or "default")
-    return _Given(network=network, arch=arch, objective=given_objective(arguments))
+    return _Given(network=network, arch=arch, objective=given_objective(arguments), mappings={})
 
 
 def _read_mapped(arguments: argparse.Namespace) -> _Given:
