@@ -34,6 +34,13 @@ def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
     return [line for rule in rules for line in rule(layer, arch)]
 
 
+def used_bytes(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[dict[Tensor, int], ...]:
+    """Bytes of each tensor that a level stores, PE..DRAM: its tile, in DRAM all of it as it is laid out."""
+    check = _Check(layer, arch, mapping)
+    tiles = [{t: check._tile_bytes(level, t) for t in Tensor if mapping.stored[level][t]} for level in BUFFERS]
+    return (*tiles, {t: check._dram_bytes(t) for t in Tensor})
+
+
 def box_elems(layer: ConvWorkload, extents: tuple[int, ...], tensor: Tensor) -> int:
     """Elements of the box of a tensor that such extents (one per dim) span; of I gaps included (Eq. 2, 3, 22)."""
     r, s, p, q, c, k, n, g = extents

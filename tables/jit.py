@@ -18,7 +18,7 @@ def drop_stale_cache(package: Path) -> None:
     """
     newest = max(source.stat().st_mtime for source in package.glob("*.py"))
     for index in (package / "__pycache__").glob("*.nbi"):
-        with suppress(FileNotFoundError):  # another process is at it as well
+        with suppress(OSError):  # another process is at it as well, or nobody may change the package
             if index.stat().st_mtime < newest:
                 index.unlink()
 

@@ -82,7 +82,7 @@ def run_network(arguments: argparse.Namespace) -> int:
     """`run`: every layer of a network, or some."""
     network = read_given_network(arguments)
     starts = _read_starts(network, arguments.start_from)
-    constraints = _read_constraints(network, arguments.constraints)
+    constraints = given_constraints(network, arguments.constraints)
     return _solve_and_report(named_layers(network, arguments), arguments, starts, constraints)
 
 
@@ -91,7 +91,7 @@ def map_layer(arguments: argparse.Namespace) -> int:
     from cpsat_pim.workload.network import shape_network
 
     network = given(lambda: shape_network(arguments.shape))
-    return _solve_and_report(network, arguments, {}, _read_constraints(network, arguments.constraints))
+    return _solve_and_report(network, arguments, {}, given_constraints(network, arguments.constraints))
 
 
 def _solve_and_report(
@@ -174,7 +174,7 @@ def _read_starts(network: "Network", path: str | None) -> "Starts":
     return starts
 
 
-def _read_constraints(network: "Network", path: str | None) -> "NetworkConstraints":
+def given_constraints(network: "Network", path: str | None) -> "NetworkConstraints":
     """The constraints of `--constraints`; layers that they name are the network's."""
     from cpsat_pim.constraints import NetworkConstraints, read_constraints
 

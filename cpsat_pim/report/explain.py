@@ -1,0 +1,320 @@
+"""Explanations: tables for people, a document for files (docs/explain.md)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cpsat_pim.dims import Tensor
+from cpsat_pim.explain import Bounds, Conflict, Explained, Gain, Known, Member, Threshold, sum_gains
+from cpsat_pim.explain.limits import Limit
+from cpsat_pim.report.jsonfile import build_document, layer_entry
+from cpsat_pim.report.text import format_energy, format_gap, print_plain
+from cpsat_pim.result import NetworkLayer, Objective
+from cpsat_pim.units import FJ_PER_NJ
+from cpsat_pim.workload.network import NetworkNode
+
+_EMPTY = "-"
+Number = int | float
+#: Layers by their nodes, in the network's order.
+Layers = Sequence[tuple[NetworkNode, Explained]]
+
+
+def print_explained(console: Console, layers: Layers) -> None:
+    """Layer by layer, then what upgrades buy all of them."""
+    for node, explained in layers:
+        _print_layer(console, node.name, explained)
+    if len(layers) > 1:
+        totals = total_gains(layers)
+        _print_gains(console, "all layers", totals, layers[0][1].solved.objective)
+
+
+def _print_layer(console: Console, name: str, explained: Explained) -> None:
+    if explained.conflict:
+        _print_conflict(console, name, explained.conflict)
+    elif explained.bounds:
+        _print_bounds(console, name, explained.bounds, explained)
+    else:
+        print_plain(console, f"{name}: no mapping was found in time, nor a proof that there is none\n")
+    _print_gains(console, name, explained.gains, explained.solved.objective)
+
+
+def total_gains(layers: Layers) -> list[Gain]:
+    """What upgrades buy all layers together, each as often as it occurs; those that were tried for all."""
+    tried = [(node.count, {gain.upgrade: gain for gain in explained.gains}) for node, explained in layers]
+    common = [upgrade for upgrade in tried[0][1] if all(upgrade in gains for _, gains in tried)]
+    return [sum_gains([(count, gains[upgrade]) for count, gains in tried]) for upgrade in common]
+
+
+def _table(*headings: str, left: Iterable[str] = (), title: str | None = None) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title and Text(title), title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in left else "right", no_wrap=True)
+    return table
+
+
+# --- Why there is no mapping -----------------------------------------------------------------------------------------
+
+
+def _print_conflict(console: Console, name: str, conflict: Conflict) -> None:
+    print_plain(console, f"{name}: proven to have no mapping. {_claim(conflict)}")
+    headings = ("limit", "value", "of", "without it", "lifting it alone")
+    table = _table(*headings, left=headings)
+    for member in conflict.members:
+        cells = (member.limit.name, _value(member.limit), member.limit.of, _without(member), _lifted_alone(member))
+        table.add_row(*map(Text, cells))
+    console.print(table)
+    for line in _conclusions(conflict):
+        print_plain(console, line)
+    print_plain(console, "")
+
+
+def _claim(conflict: Conflict) -> str:
+    """What is known of the conflict."""
+    count = len(conflict.members)
+    what = "One limit rules it out" if count == 1 else f"{count} limits conflict"
+    size = "no fewer do" if conflict.is_smallest else "fewer may do, which was not decided in time"
+    return f"{what}, whatever else is lifted" + ("." if count == 1 else f"; {size}.")
+
+
+def _value(limit: Limit) -> str:
+    if limit.name == "budget.fj":
+        return format_energy(limit.value)
+    if ".stores." in limit.name:
+        return "must be stored" if limit.value else "cannot be stored"
+    return (
+        f"{limit.value:,}" if isinstance(limit.value, int) and not isinstance(limit.value, bool) else str(limit.value)
+    )
+
+
+def _without(member: Member) -> str:
+    """Of the conflict."""
+    return "there is a mapping" if member.without else "not decided in time"
+
+
+def _lifted_alone(member: Member) -> str:
+    """What comes of it on the whole machine; a number need not be lifted for good."""
+    outcome = {True: "is enough", False: "is not enough", None: "not decided in time"}[member.is_way_out]
+    if member.threshold is None:
+        return outcome
+    what = "" if member.is_way_out else "; the conflict ends"
+    return f"{outcome}{what}: from {_first_value(member.limit, member.threshold)} on"
+
+
+def _first_value(limit: Limit, threshold: Threshold) -> str:
+    ends = dict.fromkeys((threshold.least, threshold.most))
+    return " to ".join(_exact_energy(n) if limit.name == "budget.fj" else f"{n:,}" for n in ends)
+
+
+def _exact_energy(fj: int) -> str:
+    """To the femtojoule: a budget that is rounded down is not enough."""
+    return f"{fj // FJ_PER_NJ:,}.{fj % FJ_PER_NJ:06} nJ"
+
+
+def _conclusions(conflict: Conflict) -> Iterator[str]:
+    """The rule that is broken, and what to do about it."""
+    yield from conflict.reasons
+    if any(member.is_way_out for member in conflict.members):
+        return
+    if conflict.correction:
+        names = ", ".join(limit.name for limit in conflict.correction)
+        yield f"There is another conflict besides. To lift together, a smallest choice: {names}."
+    else:
+        yield "What to lift together was not decided in time."
+
+
+# --- What bounds a mapping -------------------------------------------------------------------------------------------
+
+
+def _print_bounds(console: Console, name: str, bounds: Bounds, explained: Explained) -> None:
+    solved, most = explained.solved, bounds.shares[0]
+    status = "as given" if solved.bound is None else f"{solved.status.value}, gap {format_gap(solved.gap)}"
+    largest = " ".join([most.place, *([most.tensor.name] if most.tensor is not None else [])])
+    print_plain(
+        console,
+        f"{name}: {bounds.latency_cycles:,} cycles, bound by {bounds.critical}; "
+        f"{format_energy(bounds.energy_fj)}, {most.fj / bounds.energy_fj:.1%} of it {largest} ({status})",
+    )
+    console.print(_resources(bounds))
+    console.print(_shares(bounds))
+    console.print(_fills(bounds, explained))
+
+
+def _resources(bounds: Bounds) -> Table:
+    table = _table("resource", "busy", "busy %", "ends after", "slack", "slack %", left=("resource",))
+    latency = bounds.latency_cycles
+    for r in bounds.resources:
+        busy, slack = f"{r.busy_cycles / latency:.1%}", f"{r.slack_cycles / latency:.1%}"
+        table.add_row(
+            r.name,
+            f"{r.busy_cycles:,}",
+            busy,
+            f"{r.end_cycles + bounds.pipeline_cycles:,}",
+            f"{r.slack_cycles:,}",
+            slack,
+            style="bold" if r.name == bounds.critical else "",
+        )
+    return table
+
+
+def _shares(bounds: Bounds) -> Table:
+    """A row for each place, the largest first."""
+    table = _table("energy", *(t.name for t in Tensor), "sum", "share", left=("energy",))
+    places = {p: [s for s in bounds.shares if s.place == p] for p in dict.fromkeys(s.place for s in bounds.shares)}
+    for place, shares in sorted(places.items(), key=lambda item: -sum(s.fj for s in item[1])):
+        of = {s.tensor: s.fj for s in shares}
+        total = sum(of.values())
+        cells = [format_energy(of[t]) if t in of else _EMPTY for t in Tensor]
+        table.add_row(place, *cells, format_energy(total), f"{total / bounds.energy_fj:.1%}")
+    return table
+
+
+def _fills(bounds: Bounds, explained: Explained) -> Table:
+    """A row for each level, inner to outer, and how much of the array does work."""
+    table = _table("bytes", *(t.name for t in Tensor), "used", "usable", "full", "slack", left=("bytes",))
+    for fill in bounds.fills:
+        cells = [f"{fill.used[t]:,}" if t in fill.used else _EMPTY for t in Tensor]
+        full = f"{fill.used_bytes / fill.usable_bytes:.1%}" if fill.usable_bytes else _EMPTY
+        sizes = (f"{fill.used_bytes:,}", f"{fill.usable_bytes:,}", full, f"{fill.slack_bytes:,}")
+        table.add_row(fill.level.name, *cells, *sizes)
+    solved = explained.solved
+    macs = solved.mapping.parallel_macs if solved.mapping else 0
+    there = solved.arch.pe_array.macs_per_cycle
+    table.add_row("MACs a cycle", "", "", "", f"{macs:,}", f"{there:,}", f"{macs / there:.1%}", f"{there - macs:,}")
+    return table
+
+
+# --- What upgrades buy -----------------------------------------------------------------------------------------------
+
+
+def _print_gains(console: Console, name: str, gains: Sequence[Gain], objective: Objective) -> None:
+    if not gains:
+        return
+    title = f"{name}: what one step more buys, {objective.kind} now {_known(gains[0].before, objective)}"
+    headings = ("step", "from", "to", f"{objective.kind} then", "same mapping", "saves")
+    table = _table(*headings, left=("step", "saves"), title=title)
+    for gain in gains:
+        same = _EMPTY if gain.same_mapping is None else _cost(gain.same_mapping, objective)
+        then = "not known" if gain.after is None else _known(gain.after, objective)
+        cells = (gain.upgrade.path, f"{gain.upgrade.before:,}", f"{gain.upgrade.after:,}", then, same, _saved(gain))
+        table.add_row(*map(Text, cells))
+    console.print(table)
+
+
+def _cost(value: Number, objective: Objective) -> str:
+    return format_energy(int(value)) if objective.kind == "energy" else f"{value:,}"
+
+
+def _known(known: Known, objective: Objective) -> str:
+    """The optimum, or from where to where it may be."""
+    if known.is_proven:
+        return _cost(known.value, objective)
+    return f"{_cost(known.bound, objective)} to {_cost(known.value, objective)}"
+
+
+def _saved(gain: Gain) -> str:
+    """A share only where it is known, else its range."""
+    if gain.is_unchanged:
+        return "nothing: time does not count"
+    if gain.is_proven and gain.most is not None:
+        return "nothing" if gain.most == 0 else f"{gain.most:.2%}" if gain.most > 0 else f"costs {-gain.most:.2%} more"
+    if gain.most is None:
+        return "not known"
+    return f"at most {gain.most:.2%}" if gain.least is None else f"{gain.least:.2%} to {gain.most:.2%}"
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+
+def explained_document(
+    network: str, arch: dict[str, Any], objective: Objective, layers: Layers, *, seconds: float, interrupted: bool
+) -> dict[str, Any]:
+    """Schema 1: the layers as solved, and of each its reasons as `explain`."""
+    nodes = [
+        NetworkLayer(name=node.name, count=node.count, after=node.after, solved=explained.solved)
+        for node, explained in layers
+    ]
+    document = build_document(
+        network=network,
+        arch=arch,
+        objective=objective.to_dict(),
+        layers=[layer_entry(node) for node in nodes],
+        seconds=seconds,
+        interrupted=interrupted,
+    )
+    return document | {"explain": [_entry(node.name, explained) for node, explained in layers]}
+
+
+def _entry(name: str, explained: Explained) -> dict[str, Any]:
+    return {
+        "name": name,
+        "conflict": explained.conflict and _conflict_entry(explained.conflict),
+        "bounds": explained.bounds and _bounds_entry(explained.bounds),
+        "upgrades": [_gain_entry(gain) for gain in explained.gains],
+    }
+
+
+def _conflict_entry(conflict: Conflict) -> dict[str, Any]:
+    return {
+        "limits": [_member_entry(member) for member in conflict.members],
+        "is_smallest": conflict.is_smallest,
+        "is_irreducible": conflict.is_irreducible,
+        "reasons": list(conflict.reasons),
+        "lift_together": conflict.correction and [limit.name for limit in conflict.correction],
+    }
+
+
+def _member_entry(member: Member) -> dict[str, Any]:
+    limit, threshold = member.limit, member.threshold
+    return {
+        "name": limit.name,
+        "of": limit.of,
+        "value": limit.value,
+        "without_it": member.without and member.without.to_dict(),
+        "lifting_it_is_enough": member.is_way_out,
+        "feasible_from": threshold and [threshold.least, threshold.most],
+    }
+
+
+def _bounds_entry(bounds: Bounds) -> dict[str, Any]:
+    return {
+        "critical": bounds.critical,
+        "latency_cycles": bounds.latency_cycles,
+        "pipeline_cycles": bounds.pipeline_cycles,
+        "resources": [
+            {name: getattr(resource, name) for name in ("name", "busy_cycles", "end_cycles", "slack_cycles")}
+            for resource in bounds.resources
+        ],
+        "energy_fj": bounds.energy_fj,
+        "shares": [
+            {"place": share.place, "tensor": None if share.tensor is None else share.tensor.name, "fj": share.fj}
+            for share in bounds.shares
+        ],
+        "levels": [
+            {
+                "level": fill.level.name,
+                "used_bytes": {t.name: fill.used[t] for t in fill.used},
+                "usable_bytes": fill.usable_bytes,
+                "slack_bytes": fill.slack_bytes,
+            }
+            for fill in bounds.fills
+        ],
+    }
+
+
+def _gain_entry(gain: Gain) -> dict[str, Any]:
+    after = gain.after
+    return {
+        "path": gain.upgrade.path,
+        "from": gain.upgrade.before,
+        "to": gain.upgrade.after,
+        "now": [gain.before.bound, gain.before.value],
+        "then": after and [after.bound, after.value],
+        "same_mapping": gain.same_mapping,
+        "is_proven": gain.is_proven,
+        "saves": [gain.least, gain.most],
+        "mapping": gain.solved and gain.solved.mapping and gain.solved.mapping.to_dict(),
+    }

@@ -1,0 +1,193 @@
+"""`explain` as a user runs it: tables, JSON, files of mappings, mistakes, interruption."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cpsat_pim.explain.layers
+from cpsat_pim.cli import main
+from cpsat_pim.report.jsonfile import read_mapped_layers
+from cpsat_pim.result import SolvedLayer
+from cpsat_pim.run import solve_and_verify
+from tests.cli.commands import one_error_line, read_json
+
+SHAPE = "C=2,K=4"
+CHIP = """
+version: 1
+extends: default
+name: small
+hierarchy:
+  ROW_BUFFER: {stores: [false, false, false]}
+  GLOBAL_BUFFER: {stores: [true, true, true], bypass_defined: true}
+  PE: {stores: [false, false, true], bypass_defined: true, entries: %d}
+"""
+
+
+@pytest.fixture
+def chip(tmp_path: Path) -> str:
+    """A machine with few mappings."""
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP % 512)
+    return str(path)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> str:
+    """The same without any: half of a byte for an element of O."""
+    path = tmp_path / "tiny.yaml"
+    path.write_text(CHIP % 1)
+    return str(path)
+
+
+def test_conflict_is_printed_and_written(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1; the limits, each a way out; the mappings that show it are in the JSON, which other commands read."""
+    data = tmp_path / "e.json"
+    assert main(["explain", SHAPE, "--arch", tiny, "--json", str(data)]) == 1
+    out, err = capsys.readouterr()
+    assert err == "cpsat_pim: no mapping for layer\n"
+    assert "3 limits conflict, whatever else is lifted; no fewer do." in out
+    document = read_json(data)
+    (entry,) = document["explain"]
+    limits = {limit["name"]: limit for limit in entry["conflict"]["limits"]}
+    assert [*limits] == ["hierarchy.PE.entries", "hierarchy.PE.double_buffered", "hierarchy.PE.stores.O"]
+    assert all(name in out for name in limits)
+    assert all(limit["lifting_it_is_enough"] and limit["without_it"]["temporal"] for limit in limits.values())
+    assert limits["hierarchy.PE.entries"]["feasible_from"] == [2, 2]
+    assert (entry["bounds"], entry["upgrades"], document["layers"][0]["status"]) == (None, [], "INFEASIBLE")
+    assert read_mapped_layers(data) == []
+
+
+def test_bounds_and_upgrades_are_printed_and_written(
+    chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `run` would report as bound, parts that sum up, a row for each step; JSON has the same."""
+    data = tmp_path / "e.json"
+    steps = "hierarchy.PE.entries,hierarchy.DRAM.num_banks"
+    assert main(["explain", SHAPE, "--arch", chip, "--upgrades", steps, "--json", str(data)]) == 0
+    out, err = capsys.readouterr()
+    document = read_json(data)
+    (entry,) = document["explain"]
+    bounds = entry["bounds"]
+    assert (err, f"bound by {bounds['critical']};" in out) == ("", True)
+    assert bounds["energy_fj"] == sum(share["fj"] for share in bounds["shares"]) == document["layers"][0]["objective"]
+    assert bounds["latency_cycles"] == document["layers"][0]["predicted"]["latency_cycles"]
+    assert [level["level"] for level in bounds["levels"]] == ["PE", "GLOBAL_BUFFER", "ROW_BUFFER", "DRAM"]
+    assert ",".join(gain["path"] for gain in entry["upgrades"]) == steps
+    for gain in entry["upgrades"]:
+        assert gain["path"] in out
+        assert gain["now"] == [document["layers"][0]["objective"]] * 2
+    documented = (Path(__file__).parents[2] / "docs" / "explain.md").read_text()
+    keys = [entry, bounds, *bounds["resources"], *bounds["levels"], *entry["upgrades"]]
+    assert all(f"`{key}`" in documented for part in keys for key in part)
+
+
+def test_given_mappings_are_explained_as_they_are(
+    chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Results and mapping files: the file's machine and figures, nothing solved; its objective for upgrades."""
+    results, mappings, data = tmp_path / "r.json", tmp_path / "m.yaml", tmp_path / "e.json"
+    solved = [
+        "map",
+        SHAPE,
+        "--arch",
+        chip,
+        "--objective",
+        "latency",
+        "--json",
+        str(results),
+        "--mapping",
+        str(mappings),
+    ]
+    assert main(solved) == 0
+    for file in (results, mappings):
+        capsys.readouterr()
+        assert main(["explain", str(file), "--json", str(data)]) == 0
+        assert "(as given)" in capsys.readouterr().out
+        (bounds,) = (entry["bounds"] for entry in read_json(data)["explain"])
+        assert bounds["latency_cycles"] == read_json(results)["layers"][0]["predicted"]["latency_cycles"]
+    assert main(["explain", str(results), "--upgrades", "hierarchy.PE.entries", "--json", str(data)]) == 0
+    assert "latency now" in capsys.readouterr().out
+    assert read_json(data)["objective"]["kind"] == "latency"
+
+
+def test_network_has_totals_and_equal_layers_are_explained_once(
+    chip: str, pair: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the layers named, both get the answer, and the step's gain for all together."""
+    seen = []
+
+    def solve(layer: Any, *others: Any) -> SolvedLayer:
+        seen.append(layer.name)
+        return solve_and_verify(layer, *others)
+
+    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve)
+    options = ["--layers", "second,twin", "--arch", chip, "--upgrades", "hierarchy.GLOBAL_BUFFER.entries"]
+    assert main(["explain", pair, *options]) == 0
+    out = capsys.readouterr().out
+    titles = [line for line in out.splitlines() if "what one step more buys" in line]
+    assert [title.split(":")[0] for title in titles] == ["second", "twin", "all layers"]
+    assert set(seen) == {"second"}
+
+
+def test_budget_that_is_too_small_is_the_conflict(chip: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the least that would do, to the femtojoule."""
+    assert main(["explain", SHAPE, "--arch", chip, "--max-energy", "1pJ"]) == 1
+    out = capsys.readouterr().out
+    least = out.split("is enough: from ")[1].split(" on")[0].replace(" ", "").replace(",", "")
+    assert main(["explain", SHAPE, "--arch", chip, "--max-energy", least]) == 0
+    assert "OPTIMAL" in capsys.readouterr().out
+
+
+def test_interrupt_keeps_what_is_known(
+    chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C while the first layer is solved: it is explained, without upgrades; exit code 130."""
+
+    def solve(*arguments: Any) -> SolvedLayer:
+        solved = solve_and_verify(*arguments)
+        signal.raise_signal(signal.SIGINT)
+        return solved
+
+    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve)
+    data = tmp_path / "e.json"
+    assert main(["explain", pair, "--arch", chip, "--upgrades", "all", "--json", str(data)]) == 130
+    assert "interrupted, 2 of 3 layers not begun" in capsys.readouterr().err
+    (entry,) = read_json(data)["explain"]
+    assert (entry["name"], entry["upgrades"], bool(entry["bounds"])) == ("first", [], True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [SHAPE, "--upgrades", "hierarchy.PE.entires"],
+        [SHAPE, "--max-energy", "3 parsecs"],
+        [SHAPE, "--max-cycles", "0"],
+        [SHAPE, "--layers", "conv1"],
+        [SHAPE, "--arch", "nosuch"],
+        [SHAPE, "--constraints", "nosuch.yaml"],
+        [SHAPE, "--alpha", "2"],
+        ["C=2,Z=4"],
+        ["nosuch"],
+        ["nosuch.json"],
+        ["nosuch.yaml"],
+        [SHAPE, "--json", "no/such/folder/f.json"],
+    ],
+)
+def test_mistake_is_a_line_and_exit_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Known before anything is solved."""
+    assert main(["explain", *arguments]) == 2
+    assert one_error_line(capsys)
+
+
+def test_mapping_that_breaks_a_limit_is_refused(
+    chip: str, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A given mapping over the budget; a file that names its machine with another one."""
+    results = tmp_path / "r.json"
+    assert main(["map", SHAPE, "--arch", chip, "--json", str(results)]) == 0
+    for option in (["--max-cycles", "1"], ["--arch", tiny]):
+        capsys.readouterr()
+        assert main(["explain", str(results), *option]) == 2
+        assert one_error_line(capsys)
