@@ -93,6 +93,8 @@ class _PaddedSearch:
         self._screen()
         while (candidate := self._next()) and not self.is_over:
             self._solve(candidate)
+        best = self.best.objective_value if self.best else None
+        self.report(Progress(layer=self.layer.name, best=best, bound=self._reported_bound, seconds=self.seconds))
 
     @property
     def seconds(self) -> float:
@@ -122,27 +124,31 @@ class _PaddedSearch:
         floors = [c.floor for c in self.open if c.floor is not None]
         return min(floors) if floors else self.best.cost if self.best else None
 
+    @property
+    def _reported_bound(self) -> int | float | None:
+        return None if self.bound is None else self.objective.reported(self.bound)
+
     def result(self) -> SolvedLayer:
         """The best answer, as far as it is proven."""
-        best, bound = self.best, self.bound
+        best = self.best
         return SolvedLayer(
             workload=best.workload if best else self.layer,
             arch=self.arch,
             objective=self.objective,
-            status=self._status(bound),
+            status=self._status(),
             mapping=best.mapping if best else None,
             prediction=best.prediction if best else None,
             simulated=None,
-            bound=None if bound is None else self.objective.reported(bound),
+            bound=self._reported_bound,
             solve_seconds=self.seconds,
             solver_info=self.statistics,
             constraints=self.options.constraints,
         )
 
-    def _status(self, bound: int | None) -> Status:
+    def _status(self) -> Status:
         if self.best is not None:
-            return Status.OPTIMAL if bound == self.best.cost else Status.FEASIBLE
-        return Status.INFEASIBLE if bound is None else Status.UNKNOWN
+            return Status.FEASIBLE if self.open else Status.OPTIMAL
+        return Status.UNKNOWN if self.open else Status.INFEASIBLE
 
     # --- What candidates cost at least -------------------------------------------------------------------------------
 
