@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import Dim
 from cpsat_pim.fuzz.enumeration import every_mapping
@@ -35,7 +36,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_energy_optimum_is_the_least_simulated_energy_of_all_padded_layers(case: str) -> None:
-    """Every mapping of each of them is simulated; and what the layer itself takes is no less."""
+    """Every mapping of each of them is simulated. What the layer itself takes is no less, and in two cases more."""
     layer, arch, padding = CASES[case]
     layers = padded_layers(layer, padding)
     assert len(layers) > 1
@@ -44,24 +45,23 @@ def test_energy_optimum_is_the_least_simulated_energy_of_all_padded_layers(case:
     assert solved.status is Status.OPTIMAL
     assert solved.objective_value == solved.bound == min(least) <= least[0]
     assert least[layers.index(solved.workload)] == min(least)
+    assert (min(least) < least[0]) is (case in ("weights in the row buffer", "window"))
 
 
 @cache
-def all_costs(case: str) -> set[tuple[int, int]]:
-    """Predicted cycles and energy of every mapping of all padded layers."""
-    layer, arch, padding = CASES[case]
-    mapped = ((each, mapping) for each in padded_layers(layer, padding) for mapping in every_mapping(each, arch))
-    figures = (predict(each, arch, mapping).figures for each, mapping in mapped)
+def costs(layer: ConvWorkload, arch: PIMArchitecture) -> set[tuple[int, int]]:
+    """Predicted cycles and energy of every mapping."""
+    figures = (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
     return {(f.latency_cycles, f.energy_fj) for f in figures}
 
 
 @pytest.mark.parametrize("kind", ["latency", "blended"])
-@pytest.mark.parametrize("case", ["reduction", "weights in the row buffer", "window"])
+@pytest.mark.parametrize("case", ["reduction", "weights in the row buffer"])
 def test_optimum_is_the_least_predicted_cost_of_all_padded_layers(case: str, kind: str) -> None:
     """Of latency and blends; out of time, the bound still holds for all."""
     layer, arch, padding = CASES[case]
     objective = Objective.named(kind, 1, 3)
-    least = min(objective.value(*cost) for cost in all_costs(case))
+    least = min(objective.value(*cost) for each in padded_layers(layer, padding) for cost in costs(each, arch))
     solved = solve_and_verify(layer, arch, objective, Options(time_limit=5), padding=padding)
     assert solved.least_cost is not None
     assert solved.least_cost <= least
@@ -136,13 +136,12 @@ def products(steps: int, lanes: int) -> Mapping:
 
 
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
-@pytest.mark.parametrize("case", ["product, bypass free", "convolution"])
+@pytest.mark.parametrize("case", ["closed pages, two rows of outputs", "groups, two banks"])
 def test_only_what_beats_a_value_is_an_answer(case: str, kind: str) -> None:
     """One above the optimum, the optimum; at the optimum and below, proof that there is none."""
     layer, arch = OTHERS[case]
     objective = Objective.named(kind, 1, 3)
-    figures = (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
-    least = min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
+    least = min(objective.value(*cost) for cost in costs(layer, arch))
     assert beaten(layer, arch, objective, least + 1).cost == least
     for value in (least, least - 1, least // 2):
         answer = beaten(layer, arch, objective, value)
@@ -150,6 +149,6 @@ def test_only_what_beats_a_value_is_an_answer(case: str, kind: str) -> None:
         assert answer.status is Status.INFEASIBLE or (answer.least_cost or 0) >= value
 
 
-def beaten(layer: ConvWorkload, arch: object, objective: Objective, value: int) -> SolvedLayer:
+def beaten(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, value: int) -> SolvedLayer:
     """The answer that costs less."""
-    return solve_layer(layer, arch, objective, Options(time_limit=20, beat=value))  # type: ignore[arg-type]
+    return solve_layer(layer, arch, objective, Options(time_limit=20, beat=value))
