@@ -199,7 +199,7 @@ class MappingFile:
 SHAPE = Record(
     fields=fields_of(ConvWorkload, (name for name in fields_dict(ConvWorkload) if name != "name")),
     build=ConvWorkload,
-    doc="Bounds, stride, dilation and bytes per element; what is absent is 1.",
+    doc="Bounds (so much of them is padding: zeros), stride, dilation and bytes per element; what is absent is 1.",
 )
 _ENTRY = Record(
     fields={
@@ -286,7 +286,7 @@ def _is_preset(arch: PIMArchitecture) -> bool:
 
 def _shape_data(layer: ConvWorkload) -> dict[str, Any]:
     default = ConvWorkload().shape
-    return {key: value for key, value in layer.shape.items() if value != default[key]}
+    return {key: value for key, value in layer.shape.items() if value != default.get(key)}
 
 
 def _mapping_data(mapping: Mapping) -> dict[str, Any]:

@@ -7,12 +7,10 @@ one is optimal.
 """
 
 import itertools
-import math
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from fractions import Fraction
 
 import attrs
 from attrs import field, frozen
@@ -23,7 +21,7 @@ from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.interrupts import interrupt_stops
 from cpsat_pim.mapping import Mapping, Stored
 from cpsat_pim.model import Options
-from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.screen import least_cost
 from cpsat_pim.result import Objective, SolvedLayer, Status
 from cpsat_pim.run import solve_and_verify
 from cpsat_pim.validate import as_tuple, is_a, seconds, seed_number
@@ -134,7 +132,7 @@ class _Solver:
     def solve_free(self) -> OptimizationResult:
         """Every workload by itself."""
         solved = self._solve_all(self.time_limit)
-        values, bounds = [self.value(s) for s in solved], [self.bound(s) for s in solved]
+        values, bounds = [s.cost for s in solved], [s.least_cost for s in solved]
         return self._result(solved, _status(solved), _sum(values), _sum(bounds))
 
     def solve_shared(self) -> OptimizationResult:
@@ -156,22 +154,6 @@ class _Solver:
     def key(self, layer: ConvWorkload) -> str:
         """What workloads share that are solved once."""
         return self.constraints.key(layer.name, layer)
-
-    def value(self, solved: SolvedLayer) -> int | None:
-        """The integer objective of an answer."""
-        if solved.prediction is None:
-            return None
-        figures = solved.prediction.figures
-        return self.objective.value(figures.latency_cycles, figures.energy_fj)
-
-    def bound(self, solved: SolvedLayer) -> int | None:
-        """An integer bound of an answer; where the reported one was rounded to a float, at most what it stood for."""
-        if solved.status is Status.OPTIMAL:
-            return self.value(solved)
-        if solved.bound is None:
-            return None
-        exact = Fraction(solved.bound) * self.objective.scale
-        return math.floor(exact if isinstance(solved.bound, int) else exact * (1 - Fraction(1, 2**52)))
 
     def _solve_all(self, time_limit: float) -> list[SolvedLayer]:
         """Every workload on the free machine; equal ones are solved once."""
@@ -276,9 +258,9 @@ class _SharedSearch:
         """The larger of the screen's bound under the choice and the bound without it; None if there is no mapping."""
         key = (choice, self.solver.key(free.workload))
         if key not in self.least:
-            screened = _screened(free.workload, arch, self.solver.objective)
+            screened = least_cost(free.workload, arch, self.solver.objective)
             unbound = free.status is Status.INFEASIBLE or screened is None
-            self.least[key] = None if unbound else max(screened or 0, self.solver.bound(free) or 0)
+            self.least[key] = None if unbound else max(screened or 0, free.least_cost or 0)
         return self.least[key]
 
     def _try(self, choice: Bypass) -> None:
@@ -310,11 +292,11 @@ class _SharedSearch:
         """A workload's lower bound under a choice, now that it was solved."""
         if answer.status is Status.INFEASIBLE:
             return None
-        return max(self.solver.bound(answer) or 0, floor or 0)
+        return max(answer.least_cost or 0, floor or 0)
 
     def _consider(self, choice: Bypass, answers: list[SolvedLayer]) -> None:
         """Keep the answers if their sum is the best."""
-        total = _sum([self.solver.value(answer) for answer in answers])
+        total = _sum([answer.cost for answer in answers])
         if total is not None and (self.total is None or total < self.total):
             self.best, self.total, self.bypass = answers, total, choice
 
@@ -337,11 +319,3 @@ def with_bypass(arch: PIMArchitecture, choice: Bypass) -> PIMArchitecture:
     for m, stores in zip((Level.PE, Level.GLOBAL_BUFFER), choice, strict=True):
         levels[m] = attrs.evolve(levels[m], bypass_defined=True, stores=stores)
     return attrs.evolve(arch, hierarchy=tuple(levels))
-
-
-def _screened(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective) -> int | None:
-    """A lower bound on every mapping of a layer on a machine; None if there is no mapping."""
-    choices = [arch.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
-    has_part = {False: all(False in c for c in choices), True: any(True in c for c in choices)}
-    leasts = [Screen(layer, arch, objective, part).least for part in has_part if has_part[part]]
-    return min((least for least in leasts if least is not None), default=None)

@@ -116,7 +116,9 @@ class SolvedLayer:
     """One layer's answer. `objective_value` and `bound` are in the objective's reported unit; no mapping, no value.
 
     `simulated` is what the trace simulator counted for this very mapping, `progress` what was known while solving; the
-    status is of the mappings that keep the `constraints`. The properties named as in listing 5-7 give the seeds' view.
+    status is of the mappings that keep the `constraints`, of the layer and all that it may be padded to with the share
+    `padding` of MACs more: `workload` is what the mapping is of. The properties named as in listing 5-7 give the seeds'
+    view.
     """
 
     workload: ConvWorkload
@@ -131,6 +133,7 @@ class SolvedLayer:
     solver_info: dict[str, Any]
     progress: tuple[Known, ...] = ()
     constraints: Constraints = FREE
+    padding: float = 0.0
 
     @property
     def predicted(self) -> Figures:
@@ -140,10 +143,24 @@ class SolvedLayer:
     @property
     def objective_value(self) -> int | float | None:
         """The exact objective of the mapping."""
+        return None if self.cost is None else self.objective.reported(self.cost)
+
+    @property
+    def cost(self) -> int | None:
+        """The same in the objective's integers."""
         if self.prediction is None:
             return None
-        figures = self.prediction.figures
-        return self.objective.reported(self.objective.value(figures.latency_cycles, figures.energy_fj))
+        return self.objective.value(self.predicted.latency_cycles, self.predicted.energy_fj)
+
+    @property
+    def least_cost(self) -> int | None:
+        """The bound in these integers; where the reported one was rounded to a float, at most what it stood for."""
+        if self.status is Status.OPTIMAL:
+            return self.cost
+        if self.bound is None:
+            return None
+        exact = Fraction(self.bound) * self.objective.scale
+        return math.floor(exact if isinstance(self.bound, int) else exact * (1 - Fraction(1, 2**52)))
 
     @property
     def gap(self) -> float | None:
@@ -176,8 +193,9 @@ class SolvedLayer:
 
     @property
     def pe_utilization(self) -> float:
-        """MACs a cycle over the array's peak."""
-        return self._answer(self.mapping).parallel_macs / self.arch.pe_array.macs_per_cycle
+        """Useful MACs a cycle over the array's peak."""
+        steps = self._answer(self.mapping).compute_steps
+        return self.workload.useful_macs / (steps * self.arch.pe_array.macs_per_cycle)
 
     @property
     def layout(self) -> dict[str, str]:

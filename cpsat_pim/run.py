@@ -22,11 +22,13 @@ from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints, check_c
 from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, interrupts_held_back
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
+from cpsat_pim.padding import solve_padded
 from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
 from cpsat_pim.validate import positive
 from cpsat_pim.verify import Disagreement, verify
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
+from cpsat_pim.workload.padding import check_padding
 
 Report = Callable[[Progress], None]
 
@@ -52,11 +54,14 @@ def solve_and_verify(
     objective: Objective,
     options: Options | None = None,
     report: Report = ignore_progress,
+    padding: float = 0.0,
 ) -> SolvedLayer:
     """The solved layer with its mapping checked, recosted and simulated, and what was known while solving.
 
+    Awkward bounds may be padded with at most the share `padding` of MACs more; the answer's `workload` is padded so.
+
     Raises:
-        ValueError: the mapping to start from breaks a constraint.
+        ValueError: the mapping to start from breaks a constraint, or `padding` is not from 0 to below 1.
         Disagreement: the mapping is illegal or breaks a constraint, or some exact figure was predicted wrongly.
     """
     _compile_kernels()
@@ -67,13 +72,14 @@ def solve_and_verify(
             known.append((progress.seconds, progress.best, progress.bound))
         report(progress)
 
-    solved = attrs.evolve(solve_layer(layer, arch, objective, options, hear), progress=tuple(known))
+    solved = solve_padded(layer, arch, objective, options or Options(), padding, hear)
+    solved = attrs.evolve(solved, progress=tuple(known))
     if solved.mapping is None or solved.prediction is None:
         return solved
     broken = check_constraints(solved.mapping, solved.constraints)
     if broken:
-        raise Disagreement(layer, arch, solved.mapping, broken, solved.predicted, None)
-    return attrs.evolve(solved, simulated=verify(layer, arch, solved.mapping, solved.prediction))
+        raise Disagreement(solved.workload, arch, solved.mapping, broken, solved.predicted, None)
+    return attrs.evolve(solved, simulated=verify(solved.workload, arch, solved.mapping, solved.prediction))
 
 
 @cache
@@ -97,10 +103,12 @@ def solve_network(
     stop: threading.Event | None = None,
     starts: dict[str, Mapping] | None = None,
     constraints: Constraints | NetworkConstraints = FREE,
+    padding: float = 0.0,
 ) -> SolvedNetwork:
     """Every layer of a network (or those named), equal ones solved once, longest first, `jobs` at a time.
 
-    `starts` are legal mappings of some layers, by name, to start from; mappings keep the `constraints`.
+    `starts` are legal mappings of some layers, by name, to start from; mappings keep the `constraints`. Awkward bounds
+    may be padded with at most the share `padding` of MACs more: see `SolvedLayer`.
     `stop`, or Ctrl-C, ends the solves that are running with the best they have; layers not begun are then absent.
 
     Raises:
@@ -111,10 +119,12 @@ def solve_network(
     """
     if problem := positive.broken_by(jobs):
         raise ValueError(f"jobs: {problem} (got {jobs})")
+    check_padding(padding)
     started = time.monotonic()
     nodes = (network if names is None else network.only(names)).layers
     limits = Options(time_limit=time_limit, seed=seed)
-    asked = _Asked(arch, objective, limits.time_limit, limits.seed, starts or {}, NetworkConstraints.whole(constraints))
+    whole = NetworkConstraints.whole(constraints)
+    asked = _Asked(arch, objective, limits.time_limit, limits.seed, starts or {}, whole, padding)
     tasks = asked.tasks(nodes)
     stop = stop or threading.Event()
     run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers
@@ -148,13 +158,14 @@ class _Task:
     seed: int
     start: Mapping | None
     constraints: Constraints
+    padding: float
 
     def run(self, stop: Any, report: Report) -> SolvedLayer:
         """Solve and verify."""
         options = Options(
             time_limit=self.time_limit, seed=self.seed, stop=stop, start=self.start, constraints=self.constraints
         )
-        return solve_and_verify(self.layer, self.arch, self.objective, options, report)
+        return solve_and_verify(self.layer, self.arch, self.objective, options, report, self.padding)
 
 
 #: Answers by the keys of tasks, None where the worker was killed; tasks not begun are absent.
@@ -171,6 +182,7 @@ class _Asked:
     seed: int
     starts: dict[str, Mapping]
     constraints: NetworkConstraints
+    padding: float
 
     def key(self, node: NetworkNode) -> str:
         """What layers share that are solved once."""
@@ -194,12 +206,13 @@ class _Asked:
             seed=self.seed,
             start=start,
             constraints=self.constraints.of(node.name),
+            padding=self.padding,
         )
 
 
 def _as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:
     """A node's own answer: that of an equal layer, under the node's name."""
-    own = attrs.evolve(solved, workload=node.workload)
+    own = attrs.evolve(solved, workload=attrs.evolve(solved.workload, name=node.workload.name))
     return NetworkLayer(name=node.name, count=node.count, after=node.after, solved=own)
 
 

@@ -102,6 +102,11 @@ seed_number = Rule(
     lambda v: is_integer(v) and 0 <= v < 2**31,
     {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
 )
+share = Rule(
+    "must be a number from 0 to below 1",
+    lambda v: _is_real(v) and 0 <= v < 1,
+    {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+)
 text = Rule("must be text", lambda v: isinstance(v, str) and bool(v), {"type": "string", "minLength": 1})
 boolean = Rule("must be true or false", lambda v: isinstance(v, bool), {"type": "boolean"})
 

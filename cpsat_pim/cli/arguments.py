@@ -76,6 +76,11 @@ weight = checked(float, lambda x: 0 <= x <= 1e9, "must be a number from 0 to 1e9
 seconds = checked(float, lambda x: 0 < x <= 1e7, "must be a positive number of at most 1e7")
 jobs = checked(int, lambda n: 1 <= n <= 1024, "must be an integer from 1 to 1024")
 seed = checked(int, lambda n: 0 <= n < 2**31, "must be an integer from 0 to 2147483647")
+share = checked(
+    lambda text: float(text.removesuffix("%")) / (100 if text.endswith("%") else 1),
+    lambda x: 0 <= x < 1,
+    "must be a share from 0 to below 1, like 0.01 or 1%",
+)
 row_bits = checked(int, lambda n: 0 <= n <= 40, "must be an integer from 0 to 40")
 gap = checked(int, lambda n: 0 <= n < 2**20, "must be an integer from 0 to 1048575")
 

@@ -6,7 +6,7 @@ import sys
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import add_command, add_model_options, checked, seconds, seed
+from cpsat_pim.cli.arguments import add_command, add_model_options, seconds, seed, share
 from cpsat_pim.cli.models import read_given_layers
 from cpsat_pim.cli.output import (
     INTERRUPTED,
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     from cpsat_pim.workload.network import Network
 
 
-def _parse_share(text: str) -> float:
-    """`1%` or `0.01`."""
-    return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-
-
-_share = checked(_parse_share, lambda x: 0 <= x < 1, "must be a share from 0 to below 1, like 0.01 or 1%")
-
-
 def add_commands(commands: Any) -> None:
     """The command's words."""
     parser = add_command(commands, "pareto", "find the latency-energy front of layers, each point proven", find_fronts)
@@ -44,7 +36,7 @@ def add_commands(commands: Any) -> None:
     add_model_options(parser)
     add("--layers", metavar="A,B", help="only the layers of these names")
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
-    add("--step", metavar="X%", type=_share, help="each point needs X%% less energy than the last one at least (0)")
+    add("--step", metavar="X%", type=share, help="each point needs X%% less energy than the last one at least (0)")
     add("--edp", action="store_true", help="find the least latency x energy instead of the whole front")
     add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per solve (60)")
     add("--total-time", metavar="S", type=seconds, default=math.inf, help="seconds per layer (no limit)")

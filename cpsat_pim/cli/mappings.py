@@ -81,6 +81,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     """Print one mapping's figures; 3 unless they are as predicted and as recorded."""
     from cpsat_pim.check import check_mapping
     from cpsat_pim.cost import predict
+    from cpsat_pim.report.nest import format_padding
     from cpsat_pim.report.text import open_console, print_comparison
     from cpsat_pim.verify import simulate
 
@@ -92,7 +93,8 @@ def _simulate(case: "MappedLayer", file: str) -> int:
         return DISAGREEMENT
     predicted = given(lambda: predict(case.layer, case.arch, case.mapping)).figures
     simulated = simulate(case.layer, case.arch, case.mapping)
-    print_comparison(open_console(sys.stdout), name, predicted, simulated)
+    padding = format_padding(case.layer)
+    print_comparison(open_console(sys.stdout), f"{name}, padded: {padding}" if padding else name, predicted, simulated)
     wrong = predicted.differences(simulated)
     if wrong:
         note(f"{name}: prediction and simulation disagree on {', '.join(wrong)}")

@@ -4,7 +4,17 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import add_command, add_model_options, add_timeline, cpus, jobs, seconds, seed, weight
+from cpsat_pim.cli.arguments import (
+    add_command,
+    add_model_options,
+    add_timeline,
+    cpus,
+    jobs,
+    seconds,
+    seed,
+    share,
+    weight,
+)
 from cpsat_pim.cli.models import named_layers, read_given_network
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
@@ -64,6 +74,7 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
     add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
+    add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, to X%% more MACs at most (0)")
     add("--objective", choices=("latency", "energy", "blended"), default="energy", help="(%(default)s)")
     add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
@@ -102,7 +113,7 @@ def _solve_and_report(
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
     check_layers_fit(network, arch)
-    _check_starts(network, arch, starts, constraints)
+    _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline)
     check_page(arguments.html)
     try:
@@ -137,6 +148,7 @@ def _solve(
                 report=report,
                 starts=starts,
                 constraints=constraints,
+                padding=arguments.padding,
             )
     except WorkersDied as death:
         _write_solved(death.solved, arguments)
@@ -186,17 +198,20 @@ def given_constraints(network: "Network", path: str | None) -> "NetworkConstrain
 
 
 def _check_starts(
-    network: "Network", arch: "PIMArchitecture", starts: "Starts", constraints: "NetworkConstraints"
+    network: "Network", arch: "PIMArchitecture", starts: "Starts", constraints: "NetworkConstraints", padding: float
 ) -> None:
-    """Every mapping to start from is legal, and keeps the constraints."""
+    """Every mapping to start from is legal, of the layer or of what it may be padded to, and keeps the constraints."""
     from cpsat_pim.check import check_mapping
     from cpsat_pim.constraints import check_constraints
+    from cpsat_pim.dims import Level
+    from cpsat_pim.workload.padding import padded_to
 
     problems = []
     for node in network.layers:
         if node.name in starts:
             start = starts[node.name]
-            found = check_mapping(node.workload, arch, start) or check_constraints(start, constraints.of(node.name))
+            layer = padded_to(node.workload, start.extents(Level.DRAM), padding)
+            found = check_mapping(layer, arch, start) or check_constraints(start, constraints.of(node.name))
             problems += [f"--start-from: {node.name} on {arch.name}: {problem}" for problem in found]
     if problems:
         raise InputError("\n".join(problems))

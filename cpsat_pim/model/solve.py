@@ -63,7 +63,8 @@ class Progress:
 @frozen(kw_only=True)
 class Options:
     """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, what the mapping has to be like
-    and may cost, and a legal mapping of that kind to beat.
+    and may cost, and a legal mapping of that kind to beat, or a value of the integer objective: then what is not less
+    is no answer, and none at all need be found.
 
     Raises:
         ValueError: one of them is out of range or of the wrong type.
@@ -75,6 +76,7 @@ class Options:
     start: Mapping | None = field(default=None, validator=or_none(is_a(Mapping)))
     constraints: Constraints = field(default=FREE, validator=is_a(Constraints))
     budget: Budget = field(default=NO_LIMIT, validator=is_a(Budget))
+    beat: int | None = field(default=None, validator=or_none(is_a(int)))
 
 
 class _Search:
@@ -115,6 +117,12 @@ class _Search:
         return min(known) if known else None
 
     @property
+    def ceiling(self) -> int | None:
+        """What costs more is not better than what is known; None if nothing is."""
+        known = self.best.value if self.best else self.options.beat
+        return None if known is None else known - 1
+
+    @property
     def has_had_its_turn(self) -> bool:
         is_late = self.seconds > _FIRST_SHARE * self.options.time_limit
         return self.has_to_wait and (is_late or self.statistics["work"] > _FIRST_WORK)
@@ -138,7 +146,7 @@ class _Search:
             if self._is_open(part):
                 self._search_part(part, screens[part])
         for part in parts:
-            if self.best is None and self.bounds[part] is not None and not self.options.stop.is_set():
+            if self.ceiling is None and self.bounds[part] is not None and not self.options.stop.is_set():
                 self._any_mapping(part, screens[part])
         self._tell()
 
@@ -172,14 +180,14 @@ class _Search:
 
     def _is_open(self, part: bool) -> bool:
         """Whether the part may hold something better than the best known mapping."""
-        bound = self.bounds[part]
-        return bound is not None and (self.best is None or bound < self.best.value)
+        bound, ceiling = self.bounds[part], self.ceiling
+        return bound is not None and (ceiling is None or bound <= ceiling)
 
     def _search_part(self, part: bool, screen: Screen) -> None:
         """Raise the target until the part's optimum is found or it cannot beat the best known mapping."""
         assert screen.least is not None
         for step in self._steps():
-            ceiling = self.best.value - 1 if self.best else None
+            ceiling = self.ceiling
             if ceiling is not None and (self.bounds[part] or 0) > ceiling:
                 self.bounds[part] = None  # cannot be better than what is known
                 return
@@ -189,7 +197,7 @@ class _Search:
                 continue  # known to be empty
             if self.is_over or self._search_below(part, screen, target):
                 return
-        if self.best or self._is_empty(part):
+        if self.ceiling is not None or self._is_empty(part):
             self.bounds[part] = None
 
     def _steps(self) -> Iterator[float]:
@@ -225,8 +233,8 @@ class _Search:
         """Search the part up to a target; True once nothing more can come of it."""
         program = self._program(part, screen, target)
         while not self.is_over:
-            if self.best and self.best.value <= program.target:  # smaller than the old one with a constraint more
-                program = self._program(part, screen, self.best.value - 1)
+            if self.ceiling is not None and self.ceiling < program.target:  # smaller than with a constraint more
+                program = self._program(part, screen, self.ceiling)
             status, bound, solutions = self._solve(program)
             if status == cp_model.INFEASIBLE:
                 return self._close(part, program.target)
@@ -257,7 +265,7 @@ class _Search:
 
     def _close(self, part: bool, target: int) -> bool:
         """Nothing in the part costs at most the target."""
-        if self.best and target >= self.best.value - 1:
+        if self.ceiling is not None and target >= self.ceiling:
             self.bounds[part] = None
             return True
         self.bounds[part] = max(self.bounds[part] or 0, target + 1)
@@ -328,7 +336,7 @@ class _Search:
                 return
 
     def _keep(self, answer: Answer) -> None:
-        if self.best is None or answer.value < self.best.value:
+        if self.ceiling is None or answer.value <= self.ceiling:
             self.best = answer
         self._tell()
 

@@ -9,7 +9,6 @@ from typing import Any
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.constraints import FREE
 from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import MAPPING, SHAPE, read_mapping_file
@@ -26,7 +25,7 @@ from cpsat_pim.reading import (
     read_plain,
     record_of,
 )
-from cpsat_pim.result import NetworkLayer, Objective, SolvedNetwork, Status
+from cpsat_pim.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.validate import Rule, boolean, not_negative, not_negative_real, one_of, or_none, positive, text
 from cpsat_pim.verify import MappedLayer, read_reproducer
 
@@ -81,7 +80,13 @@ def layer_entry(node: NetworkLayer) -> Entry:
         "simulated": solved.simulated.to_dict() if solved.simulated else None,
         "mapping": solved.mapping.to_dict() if solved.mapping else None,
         "progress": [[round(seconds, 3), best, bound] for seconds, best, bound in solved.progress],
-    } | ({"constraints": solved.constraints.to_dict()} if solved.constraints != FREE else {})
+    } | _asked(solved)
+
+
+def _asked(solved: SolvedLayer) -> Entry:
+    """What its status and bound are of, unless that is all mappings of the layer as it is."""
+    asked = {"constraints": solved.constraints.to_dict(), "padding": solved.padding}
+    return {key: value for key, value in asked.items() if value}
 
 
 def _totals(layers: list[Entry]) -> Entry:
@@ -94,11 +99,16 @@ def _totals(layers: list[Entry]) -> Entry:
     return {
         "layers": sum(layer["count"] for layer in layers),
         "mapped": sum(layer["count"] for layer in mapped),
-        "macs": sum(layer["count"] * math.prod(layer["shape"][d.name] for d in Dim) for layer in layers),
+        "macs": sum(layer["count"] * _useful_macs(layer["shape"]) for layer in layers),
         "latency_cycles": total(itemgetter("latency_cycles")),
         "energy_fj": total(itemgetter("energy_fj")),
         "row_activations": {t.name: total(lambda p, t=t: p["row_activations"][t.name]) for t in Tensor},  # type: ignore[misc]
     }
+
+
+def _useful_macs(shape: Entry) -> int:
+    """Multiply-accumulates without those of the padding."""
+    return math.prod(shape[d.name] - shape.get("zeros", {}).get(d.name, 0) for d in Dim)
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------

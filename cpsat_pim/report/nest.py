@@ -1,7 +1,7 @@
 """The loop nest of a mapping, drawn: a line per loop, outermost first (section 9.3, in Timeloop's indented form).
 
 A level's line names the tiles that cover all of its loops. A tile that covers only the inner ones has a line of its own
-right outside these.
+right outside these. Of a padded layer the first line says which bounds are padded.
 """
 
 from collections.abc import Iterator
@@ -21,6 +21,17 @@ def format_nest(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) ->
     return "\n".join(_Drawing(layer, arch, mapping).lines())
 
 
+def format_bound(layer: ConvWorkload, dim: Dim) -> str:
+    """`56`, or `55+1` if 1 of it is padding."""
+    zeros = layer.zeros[dim]
+    return f"{layer.bounds[dim] - zeros}+{zeros}" if zeros else str(layer.bounds[dim])
+
+
+def format_padding(layer: ConvWorkload) -> str:
+    """The bounds that are padded: `P 55+1, Q 55+1`."""
+    return ", ".join(f"{d.name} {format_bound(layer, d)}" for d in Dim if layer.zeros[d])
+
+
 class _Drawing:
     """Draws from the outside inwards; remembers how deep it is."""
 
@@ -29,6 +40,8 @@ class _Drawing:
         self.depth = 0
 
     def lines(self) -> Iterator[str]:
+        if any(self.layer.zeros):
+            yield f"padded: {format_padding(self.layer)}"
         yield from self._dram()
         yield from self._level(Level.ROW_BUFFER)
         yield from self._level(Level.GLOBAL_BUFFER)

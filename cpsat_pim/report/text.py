@@ -16,6 +16,7 @@ from cpsat_pim.cost import Figures
 from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import LAYOUT_ORDERS, Level, Tensor
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.report.nest import format_padding
 from cpsat_pim.result import NetworkLayer, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload.network import Network
@@ -209,6 +210,12 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
         )
     if any(node.solved.constraints != FREE for node in network.layers):
         yield "Proofs are of the mappings that keep the constraints."
+    padding = max((node.solved.padding for node in network.layers), default=0)
+    if padding:
+        yield f"Proofs are of the layers and all that they may be padded to with at most {100 * padding:g} % more MACs."
+    for node in network.layers:
+        if any(node.solved.workload.zeros):
+            yield f"{node.name} is padded: {format_padding(node.solved.workload)}."
     if network.interrupted:
         yield "Interrupted: these are the best mappings found until then."
 

@@ -17,6 +17,7 @@ from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.report.jsonfile import build_result
+from cpsat_pim.report.nest import format_bound
 from cpsat_pim.report.text import format_layouts
 from cpsat_pim.units import to_fj
 from cpsat_pim.verify import record
@@ -59,7 +60,7 @@ def _layer_view(entry: dict[str, Any], details: "_Details") -> dict[str, Any]:
         "name": layer.name,
         **{key: entry[key] for key in ("count", "status", "gap", "solve_seconds")},
         "shape": _shape_text(layer),
-        "macs": layer.macs,
+        "macs": layer.useful_macs,
         "progress": entry.get("progress", ()),
         "detail": None if entry["mapping"] is None else details.number(layer, entry),
     }
@@ -71,8 +72,8 @@ def _front_view(front: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shape_text(layer: ConvWorkload) -> str:
-    """Bounds above 1, and stride and dilation where there are any."""
-    bounds = " ".join(f"{d.name}{layer.bounds[d]}" for d in Dim if layer.bounds[d] > 1)
+    """Bounds above 1, with their padding, and stride and dilation where there are any."""
+    bounds = " ".join(f"{d.name}{format_bound(layer, d)}" for d in Dim if layer.bounds[d] > 1)
     pairs = (("stride", layer.stride), ("dilation", layer.dilation))
     return bounds + "".join(f" {word} {w}x{h}" for word, (w, h) in pairs if (w, h) != (1, 1))
 
@@ -131,7 +132,7 @@ class _Mapped:
             "activations": list(figures.row_activations),
             "columns": list(figures.column_accesses),
             "stale": self.is_stale,
-            "utilisation": self.mapping.parallel_macs / self.arch.pe_array.macs_per_cycle,
+            "utilisation": self._full_cycles / figures.compute_cycles,
             "flow": classify_dataflow(self.mapping).value,
             "layout": format_layouts(self.mapping),
             "bound": self._bound,
@@ -152,14 +153,19 @@ class _Mapped:
         return max(self.prediction.bounds, key=lambda name: self.prediction.bounds[name])
 
     def _cycles(self) -> dict[str, float]:
-        """The latency in parts: MACs on a full array, PEs idle meanwhile, and what waits for the thing that ends last.
+        """The latency in parts: MACs on a full array, PEs idle or busy with padding meanwhile, and what waits for the
+        thing that ends last.
 
         If that is compute the rest is the way in and out: first tiles, last results, operands that come too slowly.
         """
-        figures = self.prediction.figures
-        full = self.layer.macs / self.arch.pe_array.macs_per_cycle
+        figures, full = self.prediction.figures, self._full_cycles
         waiting = figures.latency_cycles - figures.compute_cycles
         return {"macs": full, "idle": figures.compute_cycles - full, self._bound: waiting}
+
+    @property
+    def _full_cycles(self) -> float:
+        """Cycles that the useful MACs take on a full array."""
+        return self.layer.useful_macs / self.arch.pe_array.macs_per_cycle
 
     def _energies(self) -> dict[str, int]:
         """The energy in parts, fJ: MACs, accesses by level, row activations (Eq. 41-43)."""

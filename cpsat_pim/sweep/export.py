@@ -32,7 +32,11 @@ SELECT plan, point, network, arch, objective, alpha, beta, time_limit, seed, set
     max(gap) AS worst_gap
 FROM results GROUP BY plan, point ORDER BY plan, point
 """
-_LAYERS = "SELECT * FROM results ORDER BY plan, point, position"
+#: With what the answer is padded by, beside the shape that was asked for.
+_LAYERS = """
+SELECT results.*, json_extract(answer, '$.shape.zeros') AS zeros
+FROM results JOIN jobs USING (key) ORDER BY plan, point, position
+"""
 _DOCUMENTS = """
 SELECT uses.plan, uses.point, network, points.arch AS name, fields, objective, layer, count, answer
 FROM uses JOIN points USING (plan, point) JOIN jobs ON jobs.key = uses.job
@@ -44,6 +48,7 @@ ORDER BY uses.plan, uses.point, position
 _REALS = ("alpha", "beta", "time_limit", "objective_value", "bound", "gap", "seconds", "worst_gap")
 _TEXTS = (
     "plan", "network", "arch", "objective", "layer", "state", "status", "failure", "reason", "key", "code", "solver",
+    "zeros",
 )  # fmt: skip
 
 

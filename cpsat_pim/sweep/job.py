@@ -16,7 +16,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.result import Objective
 from cpsat_pim.sweep.versions import Versions, current_versions
-from cpsat_pim.validate import is_a, seconds, seed_number
+from cpsat_pim.validate import is_a, seconds, seed_number, share
 from cpsat_pim.workload import ConvWorkload
 
 #: What answers a job: the layer's entry of a results file (docs/json.md).
@@ -34,7 +34,7 @@ class Failure(StrEnum):
 
 @frozen(kw_only=True)
 class JobOptions:
-    """`time_limit` seconds a layer, and the solver's `seed`.
+    """`time_limit` seconds a layer, the solver's `seed`, and the share of MACs by which awkward bounds may be padded.
 
     Raises:
         ValueError: one of them is out of range.
@@ -42,6 +42,7 @@ class JobOptions:
 
     time_limit: float = field(default=60.0, validator=seconds)
     seed: int = field(default=0, validator=seed_number)
+    padding: float = field(default=0.0, validator=share)
 
 
 @frozen(kw_only=True)
@@ -138,7 +139,7 @@ def solve_job(job: Job) -> dict[str, Any]:
     if problems:
         raise Unfit("; ".join(problems))
     options = Options(time_limit=job.options.time_limit, seed=job.options.seed, constraints=job.constraints)
-    solved = solve_and_verify(job.layer, job.arch, job.objective, options)
+    solved = solve_and_verify(job.layer, job.arch, job.objective, options, padding=job.options.padding)
     return layer_entry(NetworkLayer(name=job.layer.name, count=1, after=(), solved=solved))
 
 

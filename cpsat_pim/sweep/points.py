@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from attrs import frozen
+from attrs import fields_dict, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import DEFAULT, change_arch, read_arch
@@ -72,7 +72,7 @@ class PointBuilder:
             raise _Mistaken([(f"{where}.network", "is missing")])
         weights = values.get("alpha", 1), values.get("beta", 1)
         objective = _tried(where, lambda: Objective.named(values.get("objective", "energy"), *weights))
-        options = JobOptions(**{key: values[key] for key in ("time_limit", "seed") if key in values})
+        options = JobOptions(**{key: values[key] for key in fields_dict(JobOptions) if key in values})
         return Point(
             settings=settings,
             network=self._network(draft),

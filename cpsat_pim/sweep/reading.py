@@ -14,9 +14,9 @@
       axes: {arch: [default, hbm-pim], objective: [latency, energy]}
 
 Settings are `network` (a name, a file or a shape such as `R=3,P=56,C=64`), `layers`, `arch`, `constraints` (a file),
-`objective`, `alpha`, `beta`, `time_limit`, `seed`, with the meanings and defaults of the command line, and `arch.` with
-the path of a field that takes another value. Files are found from where the plan is. A plan has the points of all the
-parts that it has.
+`objective`, `alpha`, `beta`, `time_limit`, `seed`, `padding` (a number: 0.25), with the meanings and defaults of the
+command line, and `arch.` with the path of a field that takes another value. Files are found from where the plan is. A
+plan has the points of all the parts that it has.
 """
 
 import itertools

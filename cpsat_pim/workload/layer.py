@@ -1,15 +1,29 @@
 """One layer: seven loop bounds and a group dim, strides, dilations and element widths (Eq. 1-3)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from attrs import field, frozen
 
 from cpsat_pim.dims import RELEVANT, Dim, Tensor
+from cpsat_pim.reading import Value, table_of
 from cpsat_pim.units import measured_in
-from cpsat_pim.validate import LIMIT, as_tuple, pair_of_positive, positive, text
+from cpsat_pim.validate import LIMIT, Rule, as_tuple, is_integer, not_negative, pair_of_positive, positive, text
 
 _BYTES = measured_in("B")
+
+
+def _by_dim(value: Any) -> Any:
+    """A number per dim; where they are given by dims, those that are absent are 0."""
+    return tuple(value.get(d, 0) for d in Dim) if isinstance(value, Mapping) else as_tuple(value)
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == len(Dim) and all(is_integer(v) and v >= 0 for v in value)
+
+
+_ROW = Rule("must be an integer of at least 0 for each dim", _is_row)
 
 
 @frozen(kw_only=True)
@@ -17,11 +31,12 @@ class ConvWorkload:
     """A (grouped, strided, dilated) convolution or, with P=Q=R=S=1 or rows in N or P, a matrix product.
 
     R, P run along the input width and S, Q along its height; `stride` and `dilation` are (width, height). C and K count
-    channels of one of the G groups. Widths are bytes per element; `psum_bytes` is the width of a partial sum.
+    channels of one of the G groups. Widths are bytes per element; `psum_bytes` is the width of a partial sum. `zeros`:
+    so much of each bound is padding, which is stored, moved and multiplied like the rest (docs/model.md, section 1).
 
     Raises:
-        ValueError: a bound, stride, dilation or width is not a positive integer, or the layer has 2^62 MACs or
-            a tensor of 2^62 bytes.
+        ValueError: a bound, stride, dilation or width is not a positive integer, a bound is all padding, or the layer
+            has 2^62 MACs or a tensor of 2^62 bytes.
     """
 
     name: str = field(default="layer", validator=text)
@@ -39,6 +54,12 @@ class ConvWorkload:
     weight_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
     output_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
     psum_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
+    zeros: tuple[int, ...] = field(
+        default=(0,) * len(Dim),
+        converter=_by_dim,
+        validator=_ROW,
+        metadata={"kind": table_of(Dim, Value(not_negative))},
+    )
 
     def __attrs_post_init__(self) -> None:
         problems = list(self._problems())
@@ -55,6 +76,9 @@ class ConvWorkload:
         if self.psum_bytes < self.output_bytes:
             least = f"must be at least output_bytes ({self.output_bytes})"
             yield f"ConvWorkload.psum_bytes: {least} (got {self.psum_bytes})"
+        for d in Dim:
+            if self.zeros[d] >= self.bounds[d]:
+                yield f"ConvWorkload.zeros.{d.name}: must be below the bound {self.bounds[d]} (got {self.zeros[d]})"
 
     @property
     def bounds(self) -> tuple[int, ...]:
@@ -63,8 +87,13 @@ class ConvWorkload:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the layer."""
+        """Multiply-accumulates of the layer, those of its padding included."""
         return math.prod(self.bounds)
+
+    @property
+    def useful_macs(self) -> int:
+        """Multiply-accumulates without those of the padding."""
+        return math.prod(n - zeros for n, zeros in zip(self.bounds, self.zeros, strict=True))
 
     @property
     def input_width(self) -> int:
@@ -98,7 +127,7 @@ class ConvWorkload:
             "weight_bytes": self.weight_bytes,
             "output_bytes": self.output_bytes,
             "psum_bytes": self.psum_bytes,
-        }
+        } | ({"zeros": {d.name: self.zeros[d] for d in Dim if self.zeros[d]}} if any(self.zeros) else {})
 
     @property
     def shape_key(self) -> str:
