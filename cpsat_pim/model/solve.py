@@ -55,10 +55,22 @@ class Progress:
     seconds: float
 
 
+def _of_the_solver(instance: Any, attribute: Any, value: dict[str, Any]) -> None:
+    """Parameters that CP-SAT has, with values of their types."""
+    try:
+        SatParameters(**value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Options.parameters: must be parameters of CP-SAT ({error})") from error
+
+
 @frozen(kw_only=True)
 class Options:
     """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, what the mapping has to be like
-    and may cost, and a legal mapping of that kind to beat.
+    and may cost, and a legal mapping of that kind to beat. `parameters` of CP-SAT take the place of ours, so that
+    optima can be proven in another way.
+
+    Raises:
+        ValueError: CP-SAT has no such parameter, or not with such a value.
     """
 
     time_limit: float = 60.0
@@ -67,6 +79,7 @@ class Options:
     start: Mapping | None = None
     constraints: Constraints = FREE
     budget: Budget = NO_LIMIT
+    parameters: dict[str, Any] = field(factory=dict, validator=_of_the_solver)
 
 
 class _Search:
@@ -263,6 +276,7 @@ class _Search:
         parameters.stop_after_first_solution = first
         left = self.options.time_limit - self.seconds
         parameters.max_time_in_seconds = _FIRST_SECONDS if first else max(0.1, left)
+        parameters.MergeFrom(SatParameters(**self.options.parameters))
         done = threading.Event()
         outcome: list[Any] = []
 

@@ -1,8 +1,6 @@
 """The certificate's sample is honest, and its summary counts each layer once."""
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -10,17 +8,11 @@ import pytest
 
 from cpsat_pim.sweep.plan import Plan
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
 
 @pytest.fixture
-def certify(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The script, which imports its neighbours."""
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    import certify
-
-    yield certify
-    del sys.modules["certify"]
+def certify(script: Callable[[str], ModuleType]) -> ModuleType:
+    """The script."""
+    return script("certify")
 
 
 def keys(plan: Plan) -> set[str]:
@@ -63,7 +55,7 @@ def test_summary_counts_each_layer_once(certify: ModuleType, capsys: pytest.Capt
     rows = [row("a", "one"), row("b", "one", status="FEASIBLE", gap=0.004, seconds=3.0, off=0.01), row("a", "two")]
     certify.print_summary([*rows, row("c", "two", state="failed", status=None, failure="error")])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split() == "one energy default 2 1 0.400 2.0 3.0 3.0 200 1.000".split()
-    assert lines[2].split() == "two energy default 2 1 1.0 1.0 1.0 200 0.000".split()
-    assert lines[-3].split() == "all 3 1 0.400 2.0 3.0 3.0 200 1.000".split()
+    assert lines[1].split() == ["one", "energy", "default", "2", "1", "0.400", "2.0", "3.0", "3.0", "200", "1.000"]
+    assert lines[2].split() == ["two", "energy", "default", "2", "1", "1.0", "1.0", "1.0", "200", "0.000"]
+    assert lines[-3].split() == ["all", "3", "1", "0.400", "2.0", "3.0", "3.0", "200", "1.000"]
     assert lines[-2] == "proven 1 of 2 solved layers (50.00 %); 1 failed, 0 open"
