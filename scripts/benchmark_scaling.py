@@ -147,8 +147,8 @@ def draw(pyplot: Any, rows: list[Row], path: Path) -> None:
     axes[0][0].set_ylabel("CPU seconds")
     axes[1][0].set_ylabel("peak memory, MiB")
     axes[0][0].legend(frameon=False)
-    pyplot.rcParams["svg.hashsalt"] = "scaling"  # the same file from the same figures
-    figure.savefig(path, metadata={"Date": None})
+    with pyplot.rc_context({"svg.hashsalt": "scaling", "svg.fonttype": "none"}):  # the same text from the same figures
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def draw_series(axis: Any, rows: list[Row], figure: str) -> None:
@@ -158,7 +158,7 @@ def draw_series(axis: Any, rows: list[Row], figure: str) -> None:
         xs, ys = [float(row["x"]) for row in points], [float(row[figure]) for row in points]
         faces = [colour if row["status"] == "OPTIMAL" else "white" for row in points]
         axis.plot(xs, ys, color=colour, label=kind, zorder=1)
-        axis.scatter(xs, ys, edgecolors=colour, c=faces, zorder=2)
+        axis.scatter(xs, ys, edgecolors=colour, c=faces, zorder=2, clip_on=False)
     axis.set_ylim(bottom=0)
     axis.spines[["top", "right"]].set_visible(False)
 
