@@ -88,7 +88,7 @@ class PIMOptimizer:
         `constraints` are looked at, which may be others by the layers' names. Ctrl-C ends with the best found so far.
 
         Raises:
-            ValueError: no workloads, an unknown objective, weights out of range, or a machine with uneven residency.
+            ValueError: no workloads, an unknown objective, or weights out of range.
             Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         """
         if not workloads:

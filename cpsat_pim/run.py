@@ -44,19 +44,6 @@ def ignore_progress(progress: Progress) -> None:
     """Report nothing."""
 
 
-def check_searched(arch: PIMArchitecture) -> None:
-    """The solver searches even tiles only; where others are allowed, its optimum is not the machine's.
-
-    Raises:
-        ValueError: the machine has uneven residency.
-    """
-    if arch.uneven_residency:
-        raise ValueError(
-            f"{arch.name}: uneven_residency: must be false for solving; only even tiles are searched, "
-            "and the best of these need not be the machine's optimum"
-        )
-
-
 def solve_and_verify(
     layer: ConvWorkload,
     arch: PIMArchitecture,
@@ -67,10 +54,9 @@ def solve_and_verify(
     """The solved layer with its mapping checked, recosted and simulated, and what was known while solving.
 
     Raises:
-        ValueError: the machine has uneven residency, or the mapping to start from breaks a constraint.
+        ValueError: the mapping to start from breaks a constraint.
         Disagreement: the mapping is illegal or breaks a constraint, or some exact figure was predicted wrongly.
     """
-    check_searched(arch)
     known: list[Known] = []
 
     def hear(progress: Progress) -> None:
@@ -107,8 +93,8 @@ def solve_network(
     `stop`, or Ctrl-C, ends the solves that are running with the best they have; layers not begun are then absent.
 
     Raises:
-        ValueError: no layer has one of the names, `jobs` is not positive, the machine has uneven residency, or a
-            mapping to start from breaks a constraint.
+        ValueError: no layer has one of the names, `jobs` is not positive, or a mapping to start from breaks a
+            constraint.
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         WorkersDied: a worker process was killed.
     """

@@ -121,13 +121,15 @@ def input_tiles_span(shape: LayerShape, axis: int, e_outputs: int, e_filters: in
 
 
 @cache
-def array_tiles_span(shape: LayerShape, axis: int, e0_p: int, pes_p: int, e0_r: int, pes_r: int) -> int:
-    """Sum over array tiles of the positions along an axis that their PEs' boxes cover."""
+def array_tiles_span(
+    shape: LayerShape, axis: int, held_p: int, e0_p: int, pes_p: int, held_r: int, e0_r: int, pes_r: int
+) -> int:
+    """Sum over array tiles of the positions along an axis that their PEs' boxes, each `held` long, cover."""
     side = 0 if axis == P else 1
     stride, dilation = shape.stride[side], shape.dilation[side]
     starts = np.add.outer(stride * e0_p * np.arange(pes_p), dilation * e0_r * np.arange(pes_r)).ravel()
-    covered = np.unique(np.add.outer(starts, np.arange(span(e0_p, e0_r, stride, dilation)))).size
-    tiles = (shape.bounds[axis] // (e0_p * pes_p)) * (shape.bounds[FILTER_OF[axis]] // (e0_r * pes_r))
+    covered = np.unique(np.add.outer(starts, np.arange(span(held_p, held_r, stride, dilation)))).size
+    tiles = (shape.bounds[axis] // (held_p * pes_p)) * (shape.bounds[FILTER_OF[axis]] // (held_r * pes_r))
     return tiles * int(covered)
 
 

@@ -2,14 +2,17 @@
 
 A box tile is fetched X times each. With the rows of a scan's two ends known for every tile position:
 - closed = sum over tiles of the rows that a scan opens. With closed pages a stream opens exactly X * closed.
-- With open pages a scan saves its first activation only if the scan before it ended in that row. In a pass, row r
-  offers at most min(tiles that end in r, tiles that start in r) such pairs, in whatever order; matches = their sum.
-- A repeated pass goes round some super-tile E (the loops inside an irrelevant loop that is not free). If E lies in
-  several rows, going round it again opens each of them at least once more: again(E) = sum over super-tiles in several
-  rows of their rows. Each repetition therefore costs at least the minimum of again(E) over the E larger than the tile.
-- An output tile in several rows that comes back opens all its rows once more when it is written after it was read.
+- With open pages a scan saves the activation of a bank's first row only if the scan before it that used this bank left
+  that row open, as its last one there. In a pass, row r offers at most min(tiles that leave r, tiles that begin their
+  bank with r) such pairs, in whatever order; matches = their sum.
+- A repeated pass goes round some super-tile E (the loops inside an irrelevant loop that is not free). If E has several
+  rows in a bank, going round it again opens each of them at least once more: again(E) = sum over super-tiles of their
+  rows in such banks. Each repetition therefore costs at least the minimum of again(E) over the E larger than the tile.
+- An output tile opens its rows in such banks once more when it is written after it was read.
 - Where loops run inside a box E before it changes, in whatever order, a pass over E begins at its lowest address, ends
-  at its highest and opens all its rows: the first two lines hold for E in place of the tile.
+  at its highest and opens all its rows: with one bank the first two lines hold for E in place of the tile. With more, a
+  pass may begin and leave a bank with any of its rows there, so it saves, and makes others save, at most one activation
+  in each; but if each of E's slices along its outermost axis lies in one row, these are the lowest and the highest.
 - A box E that comes round again with no relevant loop in between was gone over from its lowest address to its highest
   all the same, so E itself is among the super-tiles of the minimum: `again`.
 - With one loop per dim outside the tile, the order alone decides which neighbours follow each other: `ordered` is the
@@ -36,10 +39,13 @@ from tables.stream import Dram, last_run, period, recurrence
 #: Tiles of a pass up to which the best order is counted exactly.
 _MOST_ORDERED_TILES = 2048
 #: Columns of the kernel's result.
-CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES = range(10)
-#: What is measured of one scan: rows from its first to its last, rows opened, columns, by how much its runs outlast the
-#: shortest run, columns of the last run.
-REACH, ROWS, TOUCHED, EXTRA, FINAL = range(5)
+(CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES, USED, LOOSE) = range(
+    12
+)
+#: What is measured of one scan: rows opened, columns, by how much its runs outlast the shortest run, columns of the
+#: last run, banks used, rows in banks with several of its rows, whether some slice lies in two rows; then per bank the
+#: lowest row and the highest, or -1.
+ROWS, TOUCHED, EXTRA, FINAL, BANKS, SHARED, CROSSES, PER_BANK = range(8)
 #: Repetitions of a scan's segments that are remembered.
 _MOST_REMEMBERED = 64
 
@@ -53,11 +59,17 @@ class LayerShape(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """Byte segments int[n, 2] (first byte, bytes) in address order, so many `times`, each `stride` bytes further on."""
+    """Byte segments int[n, 2] (first byte, bytes) in address order, so many `times`, each `stride` bytes further on.
+
+    As a box it is `slices` along its outermost axis, `pitch` bytes apart, each `reach` bytes from first to last.
+    """
 
     segments: Ints
     times: int
     stride: int
+    slices: int
+    pitch: int
+    reach: int
 
 
 class ShapeTable(NamedTuple):
@@ -68,6 +80,7 @@ class ShapeTable(NamedTuple):
     shortest ones; a stream takes at least a shortest run an activation and these: joining two runs saves one at most.
     `end_cycles`: the first scan's, of outputs the least that the last write-out adds unless it was read back.
     `again`: what a repeated pass over the tiles opens at least if each is a super-tile, with loops of its own inside.
+    `boxed`, `boxed_more`: as `first` and `more`, for a box with loops inside in place of the tile.
     `most_rows`, `most_cycles`: what no scan exceeds, neither in rows nor in what it adds to a stream.
     """
 
@@ -78,6 +91,8 @@ class ShapeTable(NamedTuple):
     first: Ints
     more: Ints
     again: Ints
+    boxed: Ints
+    boxed_more: Ints
     ordered: Ints
     columns: Ints
     long_cycles: Ints
@@ -141,14 +156,14 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
     parts = []
     for strided in (False, True) if can_be_strided(shape, t) else (False,):
         for layout in range(2):
-            counts = np.zeros((len(extents), 10), np.int64)
+            counts = np.zeros((len(extents), LOOSE + 1), np.int64)
             _count_all(shape, t, width, dram, AXES[t][layout], dims, extents, strided, counts)
-            first, more, again = _activations(shape, t, dram, dims, grid, extents, counts)
-            ordered = _ordered(shape, t, width, dram, AXES[t][layout], dims, extents, first, counts)
+            activations = _activations(shape, t, dram, dims, grid, extents, counts)
+            ordered = _ordered(shape, t, width, dram, AXES[t][layout], dims, extents, activations[0], counts)
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
             timed = (counts[:, LONG], end, counts[:, MOST_ROWS], counts[:, MOST_CYCLES])
-            parts.append((extents, *kind, first, more, again, ordered, counts[:, COLUMNS], *timed))
+            parts.append((extents, *kind, *activations, ordered, counts[:, COLUMNS], *timed))
     return ShapeTable(dims, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -200,7 +215,8 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
     sizes = _tensor_sizes(shape, t, axes)
     strides = np.array([math.prod(sizes[i + 1 :]) for i in range(5)], np.int64) * width
     rows = -(-math.prod(sizes) * width // dram.row_bytes)
-    seen = np.full((dram.row_bytes, 5), -1, np.int64)
+    dram = dram if dram.is_open else dram._replace(banks=1)  # which bank is closed does not matter
+    seen = np.full((dram.row_bytes, PER_BANK + 2 * dram.banks), -1, np.int64)
     for i in range(len(extents)):
         box = np.array([_axis_box(shape, t, dims, extents[i], a) for a in axes], np.int64)
         starts = _tile_starts(shape, t, axes, dims, extents[i], strides)
@@ -209,7 +225,7 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
             box = np.array([_extent_of(dims, extents[i], a) for a in axes], np.int64)
             pace = np.array([shape.stride[0 if a == P else 1] if a in FILTER_OF else 1 for a in axes])
         scan = box_scan(box, strides * pace, width)
-        seen[:, REACH] = -1
+        seen[:, ROWS] = -1
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         for bases, copies, shift in fold(starts, dram):
             count_tile(scan, bases, copies, shift, dram, seen, begins, ends, counts[i])
@@ -229,11 +245,7 @@ def _alone(measured: Ints, dram: Dram) -> int:
 
 def _later(measured: Ints, finds_open: bool, dram: Dram) -> int:
     """Cycles that a later scan at least adds to a stream: its columns, and the rows that it cannot find open."""
-    opened = int(measured[ROWS])
-    if dram.is_open and dram.banks > 1:
-        opened = 0
-    elif dram.is_open and finds_open:
-        opened -= 1
+    opened = int(measured[ROWS] - (measured[BANKS] if dram.is_open and finds_open else 0))
     return dram.tCCD * int(measured[TOUCHED]) + opened * (dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP)
 
 
@@ -244,9 +256,10 @@ def box_scan(box: Ints, strides: Ints, width: int) -> Scan:
     inner = box.copy()
     inner[outer] = 1
     segments = box_segments(inner, strides, width)
+    slices = (int(box[outer]), int(strides[outer]), int(np.sum((inner - 1) * strides)) + width - 1)
     if len(segments) == 1 and segments[0, 1] == strides[outer]:  # the outermost axis continues the inner ones
-        return Scan(np.array([[0, segments[0, 1] * box[outer]]]), 1, 0)
-    return Scan(segments, int(box[outer]), int(strides[outer]))
+        return Scan(np.array([[0, segments[0, 1] * box[outer]]]), 1, 0, *slices)
+    return Scan(segments, *slices[:2], *slices)
 
 
 @njit
@@ -274,28 +287,40 @@ def box_segments(box: Ints, strides: Ints, width: int) -> Ints:
 
 @njit
 def _measure(base: int, scan: Scan, dram: Dram, out: Ints) -> None:
-    """Measure one scan from a base address. Modifies out, whose slots are REACH and those after it.
+    """Measure one scan from a base address. Modifies out.
 
     Segments ascend, so a column or row repeats only from one to the next. A repetition of the segments that begins as
-    an earlier one did, whole rows on, costs what that one cost, and so do all that follow.
+    an earlier one did, whole rows of the same banks on, costs what that one cost, and so do all that follow.
     """
-    column_shift, per_row = _shift(dram.column_bytes), dram.row_bytes // dram.column_bytes
+    column_shift, per_row, banks = _shift(dram.column_bytes), dram.row_bytes // dram.column_bytes, dram.banks
     row_shift, shortest = _shift(per_row), period(1, dram)
     recurs, shift = recurrence(scan.stride, dram.row_bytes)
-    seen = np.zeros((min(recurs, _MOST_REMEMBERED), 6), np.int64)
+    same_bank, _ = recurrence(shift, banks)
+    recurs, shift = recurs * same_bank, shift * same_bank
+    remembers = recurs <= _MOST_REMEMBERED * banks
+    seen = np.zeros((recurs if remembers else 0, 6 + 2 * banks), np.int64)
+    lowest, highest, number = out[PER_BANK : PER_BANK + banks], out[PER_BANK + banks :], np.zeros(banks, np.int64)
+    lowest[:], highest[:] = -1, -1
+    tracked = banks if banks > 1 else 0  # of one bank it is known without looking
     rows, columns, extra, run, row, last = 0, 0, 0, 0, -1, -1
     i = 0
     while i < scan.times:
-        if 0 < i < scan.times - recurs and recurs <= _MOST_REMEMBERED:
+        if remembers and 0 < i < scan.times - recurs:
             then = seen[i % recurs]
             again = (scan.times - i) // recurs
-            if i > recurs and run == then[3] and row == then[4] + shift and last == then[5] + shift * per_row:
+            is_steady = i > (recurs if banks == 1 else 2 * recurs)
+            if is_steady and run == then[3] and row == then[4] + shift and last == then[5] + shift * per_row:
                 rows, columns = rows + again * (rows - then[0]), columns + again * (columns - then[1])
                 extra += again * (extra - then[2])
                 row, last, i = row + again * shift, last + again * shift * per_row, i + again * recurs
+                for bank in range(tracked):
+                    highest[bank] += again * (highest[bank] - then[6 + bank])
+                    number[bank] += again * (number[bank] - then[6 + banks + bank])
                 if i == scan.times:
                     break
-            then[:] = (rows, columns, extra, run, row, last)
+            then[:6] = (rows, columns, extra, run, row, last)
+            for bank in range(tracked):
+                then[6 + bank], then[6 + banks + bank] = highest[bank], number[bank]
         for segment in range(scan.segments.shape[0]):
             start = base + i * scan.stride + scan.segments[segment, 0]
             end = start + scan.segments[segment, 1] - 1
@@ -307,14 +332,32 @@ def _measure(base: int, scan: Scan, dram: Dram, out: Ints) -> None:
                 if here != row:
                     extra += period(run, dram) - shortest if run > 0 else 0
                     rows, row, run = rows + 1, here, 0
+                    if tracked:
+                        bank = here % banks
+                        lowest[bank] = here if lowest[bank] < 0 else lowest[bank]
+                        highest[bank] = here
+                        number[bank] += 1
                 stop = min(final + 1, (here + 1) * per_row)
                 run += stop - column
                 columns += stop - column
                 column = stop
             last = final
         i += 1
-    out[REACH], out[ROWS], out[TOUCHED] = last // per_row, rows, columns
-    out[EXTRA], out[FINAL] = extra + period(run, dram) - shortest, run
+    out[ROWS], out[TOUCHED], out[EXTRA], out[FINAL] = rows, columns, extra + period(run, dram) - shortest, run
+    if not tracked:
+        lowest[0], highest[0], number[0] = 0, last // per_row, rows
+    out[BANKS], out[SHARED] = np.sum(number > 0), np.sum(number * (number > 1))
+    out[CROSSES] = _crosses(base, scan, dram) if banks > 1 else 0
+
+
+@njit
+def _crosses(base: int, scan: Scan, dram: Dram) -> bool:
+    """Whether some slice of a box begins in one row and ends in another."""
+    for i in range(scan.slices):
+        start = base + i * scan.pitch
+        if start // dram.row_bytes != (start + scan.reach) // dram.row_bytes:
+            return True
+    return False
 
 
 @njit
@@ -358,7 +401,7 @@ def count_tile(scan: Scan, bases: Ints, copies: int, shift: int, dram: Dram, see
     """Add one group of a tile's positions (see `fold`) to its counts. Modifies begins, ends, out, and seen as scratch.
 
     Rows and columns of a scan depend on its base address modulo the row only, so each residue is measured once.
-    `begins`, `ends` int[rows]: the scans that begin and end in a row.
+    `begins`, `ends` int[rows]: the scans that begin and leave the row's bank with it.
     """
     miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
     first, last = np.zeros_like(begins), np.zeros_like(ends)
@@ -366,16 +409,20 @@ def count_tile(scan: Scan, bases: Ints, copies: int, shift: int, dram: Dram, see
         row = base // dram.row_bytes
         residue = base - row * dram.row_bytes
         measured = seen[residue]
-        if measured[REACH] < 0:
+        if measured[ROWS] < 0:
             _measure(residue, scan, dram, measured)
             out[MOST_ROWS] = max(out[MOST_ROWS], measured[ROWS])
             out[MOST_CYCLES] = max(out[MOST_CYCLES], dram.tCCD * measured[TOUCHED] + miss * measured[ROWS])
         out[CLOSED] += copies * measured[ROWS]
         out[COLUMNS] += copies * measured[TOUCHED]
         out[LONG] += copies * measured[EXTRA]
-        out[AGAIN] += copies * measured[ROWS] * (measured[ROWS] > 1)
-        first[row] += 1
-        last[row + measured[REACH]] += 1
+        out[AGAIN] += copies * measured[SHARED]
+        out[USED] += copies * measured[BANKS]
+        out[LOOSE] += copies * measured[BANKS] * measured[CROSSES]
+        for bank in range(PER_BANK, PER_BANK + dram.banks):
+            if measured[bank] >= 0:
+                first[row + measured[bank]] += 1
+                last[row + measured[bank + dram.banks]] += 1
     for row in range(len(begins)):
         if first[row] + last[row] > 0:
             for copy in range(copies):
@@ -385,27 +432,28 @@ def count_tile(scan: Scan, bases: Ints, copies: int, shift: int, dram: Dram, see
 
 @njit
 def match_rows(begins: Ints, ends: Ints, out: Ints) -> None:
-    """How often a scan can begin in the row where another ended, and the rows touched. Modifies out."""
+    """How often a scan can begin a bank with the row that another left open, and the rows known to be touched. Modifies
+    out.
+    """
     out[MATCHES] = np.sum(np.minimum(begins, ends))
     out[MARKED] = np.sum(begins + ends > 0)
 
 
 def _activations(shape: LayerShape, t: int, dram: Dram, dims: tuple[int, ...], grid: tuple[int, ...],
-                 extents: Ints, counts: Ints) -> tuple[Ints, Ints, Ints]:  # fmt: skip
-    """The columns `first`, `more` and `again` of the module's docstring."""
-    closed, again = counts[:, CLOSED], counts[:, AGAIN]
-    rescan = again if t == O else np.zeros_like(again)
+                 extents: Ints, counts: Ints) -> tuple[Ints, ...]:  # fmt: skip
+    """The columns `first`, `more`, `again`, `boxed` and `boxed_more` of the module's docstring."""
+    closed, again, touched = counts[:, CLOSED], counts[:, AGAIN], counts[:, MARKED]
     if not dram.is_open:
-        return closed, closed * (2 if t == O else 1), closed
-    if dram.banks > 1:
-        # Several open rows: a scan may find any of its rows open. Every touched row is opened once, no more is sure.
-        return counts[:, MARKED], np.zeros_like(closed), np.zeros_like(closed)
-    passes = closed - counts[:, MATCHES]
-    larger = _minimum_over_larger(again.reshape(grid)).ravel()
+        more = closed * (2 if t == O else 1)
+        return closed, more, closed, closed, more
+    rescan = again if t == O else np.zeros_like(again)
     gapless = np.array([_covers(shape, t, dims, row) for row in extents])
-    more = np.maximum(passes, np.where(gapless, larger, 0)) + rescan
-    least = _minimum_from(again.reshape(grid)).ravel()
-    return np.maximum(passes, counts[:, MARKED]), more, np.maximum(passes, np.where(gapless, least, 0))
+    larger = np.where(gapless, _minimum_over_larger(again.reshape(grid)).ravel(), 0)
+    least = np.where(gapless, _minimum_from(again.reshape(grid)).ravel(), 0)
+    tile = closed - counts[:, MATCHES]
+    box = closed - np.minimum(counts[:, USED], counts[:, MATCHES] + 2 * counts[:, LOOSE])
+    first, boxed = np.maximum(tile, touched), np.maximum(box, touched)
+    return first, np.maximum(tile, larger) + rescan, np.maximum(box, least), boxed, np.maximum(box, larger) + rescan
 
 
 def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],
@@ -487,13 +535,13 @@ def _matches_of(trips: Ints, steps: Ints, reach: int, row_bytes: int, d: int, in
 
 
 def swept_first(shape: LayerShape, table: ShapeTable, layout: int, d: int) -> tuple[Ints, Ints]:
-    """`first` of the boxes that a loop of one dim makes of each tile of a layout.
+    """`boxed` of the boxes that a loop of one dim makes of each tile of a layout.
 
     Extents of the tiles int[n, dims], and int[n, divisors of d's bound]: by the extent along d that the loop reaches;
     -1 where it is not a larger multiple of the tile's.
     """
     rows = (table.layout == layout) & (table.is_strided == 0)
-    extents, first = table.extents[rows], table.first[rows]
+    extents, first = table.extents[rows], table.boxed[rows]
     choices = [divisors(shape.bounds[e]) for e in table.dims]
     if d not in table.dims:
         return extents, np.full((len(first), len(divisors(shape.bounds[d]))), -1, np.int64)

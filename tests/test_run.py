@@ -7,7 +7,6 @@ import threading
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
@@ -87,12 +86,6 @@ def test_what_was_known_while_solving_is_kept() -> None:
     assert times == sorted(times)
     assert pairs == [pair for pair, _ in itertools.groupby((p.best, p.bound) for p in seen)]
     assert pairs[-1] == (b.solved.objective_value, b.solved.bound)
-
-
-def test_machine_with_uneven_residency_is_refused() -> None:
-    """Its best mapping may have uneven tiles, which are not searched."""
-    with pytest.raises(ValueError, match="uneven_residency: must be false for solving"):
-        solve_network(SMALL, attrs.evolve(ARCH, uneven_residency=True), ENERGY)
 
 
 def test_workers_give_the_same_answers() -> None:

@@ -57,11 +57,9 @@ def add_commands(commands: Any) -> None:
 def find_fronts(arguments: argparse.Namespace) -> int:
     """`pareto`: check all that was given, find, report, and say how it went."""
     from cpsat_pim.pareto import network_fronts
-    from cpsat_pim.run import check_searched
     from cpsat_pim.verify import Disagreement
 
     network, arch, step = _read_layers(arguments), given_arch(arguments.arch), _read_step(arguments)
-    given(lambda: check_searched(arch))
     check_layers_fit(network, arch)
     check_outputs(arguments.json, arguments.mapping)
     check_page(arguments.html)

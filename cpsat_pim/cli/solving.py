@@ -104,7 +104,6 @@ def _solve_and_report(
     from cpsat_pim.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
-    _check_searched(arch)
     check_layers_fit(network, arch)
     _check_starts(network, arch, starts, constraints)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline)
@@ -204,13 +203,6 @@ def _check_starts(
             problems += [f"--start-from: {node.name} on {arch.name}: {problem}" for problem in found]
     if problems:
         raise InputError("\n".join(problems))
-
-
-def _check_searched(arch: "PIMArchitecture") -> None:
-    """The solver searches all that the machine allows."""
-    from cpsat_pim.run import check_searched
-
-    given(lambda: check_searched(arch))
 
 
 def check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:

@@ -7,14 +7,14 @@ import attrs
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.check import check_mapping
-from cpsat_pim.dims import BUFFERS, Dim, Direction, Level, Tensor
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Direction, Level, Tensor
+from cpsat_pim.mapping import EVEN, Mapping
 from cpsat_pim.model.orders import input_blocks
 from cpsat_pim.workload import ConvWorkload
 
 
 def every_mapping(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[Mapping]:
-    """Every legal mapping: factorizations, orders, stored sets, layouts and input blocks."""
+    """Every legal mapping: factorizations, orders, stored sets, residency points, layouts and input blocks."""
     places = len(Level) + len(Direction)
     stores = [list(itertools.product(*(arch.storing_choices(m, t) for t in Tensor))) for m in BUFFERS]
     for factors in itertools.product(*(_ordered_factors(layer.bounds[d], places) for d in Dim)):
@@ -31,12 +31,24 @@ def every_mapping(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[Mappin
 def _in_every_order(
     layer: ConvWorkload, arch: PIMArchitecture, draft: Mapping, orders: list[tuple[tuple[Dim, ...], ...]]
 ) -> Iterator[Mapping]:
-    """The legal ones of a draft's orders, in every layout."""
+    """The legal ones of a draft's orders and residency points, in every layout."""
     for order in orders:
-        ordered = attrs.evolve(draft, order=order)
-        if not check_mapping(layer, arch, ordered):
-            for layout in itertools.product(range(2), repeat=len(Tensor)):
-                yield attrs.evolve(ordered, layout=layout)
+        for outside in _every_point(draft, order) if arch.uneven_residency else [EVEN]:
+            ordered = attrs.evolve(draft, order=order, outside=outside)
+            if not check_mapping(layer, arch, ordered):
+                for layout in itertools.product(range(2), repeat=len(Tensor)):
+                    yield attrs.evolve(ordered, layout=layout)
+
+
+def _every_point(draft: Mapping, order: tuple[tuple[Dim, ...], ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Loops outside the tiles: none, or all down to one that changes the tile."""
+    points = [
+        [0, *(i + 1 for i, d in enumerate(order[m]) if draft.stored[m][t] and d in RELEVANT[t])]
+        for m in ON_CHIP
+        for t in Tensor
+    ]
+    for chosen in itertools.product(*points):
+        yield chosen[: len(Tensor)], chosen[len(Tensor) :]
 
 
 def _ordered_factors(n: int, slots: int) -> list[tuple[int, ...]]:

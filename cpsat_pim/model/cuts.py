@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cpsat_pim.cost import to_machine
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.orders import Answer, Completions, Least, Order
 from cpsat_pim.model.program import Program
+from cpsat_pim.model.residency import Outside
 from cpsat_pim.model.variables import CLASSES, Stored
 from tables.nest import MACS
 from tables.shapes import divisors, swept_first
@@ -38,6 +39,9 @@ class Solution:
         self.stored: list[Stored] = [
             next(s for s, literal in v.is_stored_set[t].items() if self.value(literal)) for t in Tensor
         ]
+        self.outside: Outside = tuple(
+            tuple(frozenset(d for d in Dim if self.value(row[d])) for row in level) for level in v.residency.outside
+        )
         self.draft = self._draft()
         self.activations = [self.value(x) for x in program.streams.activations]
 
@@ -59,7 +63,7 @@ class Solution:
         return Least(self.activations[t], *(self.value(x) for x in timed))
 
     def _draft(self) -> Mapping:
-        """Loops sorted by class, the innermost class last."""
+        """Loops sorted by class, the innermost class last; those outside of most tiles first."""
         v, freedom = self.program.v, self.program.screen.freedom
         temporal = [[self.value(v.temporal[m][d]) for d in Dim] for m in Level]
         split = freedom.split(tuple(self.value(n) for n in v.pes), tuple(s[Level.PE] for s in self.stored))
@@ -68,7 +72,13 @@ class Solution:
         return Mapping(
             temporal=temporal,
             spatial=[*split, [self.value(n) for n in v.lanes]],
-            order=[freedom.sorted(m, [d for d in Dim if temporal[m][d] > 1], innermost.get(m, ())) for m in Level],
+            order=[
+                sorted(
+                    freedom.sorted(m, [d for d in Dim if temporal[m][d] > 1], innermost.get(m, ())),
+                    key=lambda d: -sum(d in outside for outside in self.outside[m]) if m in ON_CHIP else 0,
+                )
+                for m in Level
+            ],
             stored=[[self.stored[t][m] for t in Tensor] for m in range(3)],
         )
 
@@ -100,7 +110,7 @@ class Family(NamedTuple):
         """Extents inside the level, and literals of which one holds where an innermost loop opens fewer rows."""
         table, most = program.tables[self.t], program.streams.most_activations[self.t]
         if self.innermost is None:
-            rows = (table.layout == self.layout) & (table.is_strided == 0) & (table.first > most)
+            rows = (table.layout == self.layout) & (table.is_strided == 0) & (table.boxed > most)
             yield from ((row.tolist(), []) for row in table.extents[rows])
             return
         bounds = program.layer.bounds
@@ -193,7 +203,7 @@ class Cuts:
     def _level_boxes(self, t: Tensor, level: Level) -> bool:
         """The box inside a level's loops, and the boxes that its innermost loop can sweep."""
         v, consumer = self.program.v, self.nest.consumers(t)[0]
-        if consumer >= level or (level is Level.ROW_BUFFER and not v.row_buffer):
+        if consumer >= level or (level is Level.ROW_BUFFER and not v.row_buffer) or self._is_uneven(level - 1, t):
             return False
         inside, outside = ([self.solution.value(x) for x in box] for box in _boxes(self.program, level))
         inner, c = Level(level - 1), self.solution.innermost.get(level)
@@ -245,13 +255,15 @@ class Cuts:
         fits = (table.layout == layout) & (table.is_strided == 0)
         found = [fits & (table.extents == [box[d] for d in table.dims]).all(axis=1) for box in boxes]
         first, more, again = (
-            min(int(column[rows][0]) for rows in found) for column in (table.first, table.more, table.again)
+            min(int(column[rows][0]) for rows in found) for column in (table.boxed, table.boxed_more, table.again)
         )
         inner = int(level) - 1
         passes = self.solution.value(self.program.v.reuse[t][inner])
 
         def others(p: Program) -> list[Lit]:
-            return [*unless(p), p.b.differs(p.streams.layout[t], layout), *_other_box(p, level, t, inside)]
+            # An uneven tile at the level within may come again before its loops have swept all of the box.
+            uneven = p.v.residency.is_uneven(inner, t)
+            return [*unless(p), uneven, p.b.differs(p.streams.layout[t], layout), *_other_box(p, level, t, inside)]
 
         if first + more * (passes - 1) > self.solution.activations[t]:
             return self._learn(
@@ -284,7 +296,7 @@ class Cuts:
 
     def _stream_costs(self, t: Tensor) -> bool:
         """One tensor's stream, for all mappings with the same loops outside its first consumer."""
-        outside = [m for m in Level if m > self.nest.consumers(t)[0]]
+        outside = self.completions.levels_outside(t)
         orders = self.completions.orders(outside, self.solution.innermost)
         if orders is None:
             return False
@@ -337,7 +349,7 @@ class Cuts:
         """All tensors' activations together, for all mappings with the same loops outside their first consumers."""
         if not self.completions.sees_energy or not to_machine(self.program.arch).activation_fj:
             return False
-        outside = [m for m in Level if m > min(self.nest.consumers(t)[0] for t in Tensor)]
+        outside = max((self.completions.levels_outside(t) for t in Tensor), key=len)
         orders = self.completions.orders(outside, self.solution.innermost)
         if orders is None:
             return False
@@ -398,14 +410,25 @@ class Cuts:
         consumers = {t: self.nest.consumers(t)[0] for t in tensors}
         # Of step sets, and of I's array tiles, it matters how PEs are spread.
         spread = any(c == MACS or (c == Level.PE and t is Tensor.I) for t, c in consumers.items())
+        tiles = {(m, t) for m in ON_CHIP for t in Tensor if m in levels or consumers.get(t) == m}
 
         def others(p: Program) -> list[Lit]:
             found = [p.b.differs(p.v.temporal[m][d], temporal[m][d]) for m in levels for d in Dim]
+            found += [literal for m, t in sorted(tiles) for literal in self._other_tile(p, m, t)]
             found += [p.b.negated(p.v.innermost[m][c]) for m, c in innermost.items()]
             found += [p.b.negated(p.v.first_consumer(c, t)) for t, c in consumers.items()]
             return [*found, *(pes(p) if spread else ())]
 
         return others
+
+    def _other_tile(self, p: Program, level: Level, t: Tensor) -> Iterator[Lit]:
+        """Literals of which one holds where other loops of a level lie outside t's tile."""
+        outside, literals = self.solution.outside[level][t], p.v.residency.outside[level][t]
+        return (p.b.negated(literals[d]) if d in outside else literals[d] for d in Dim)
+
+    def _is_uneven(self, level: int, t: Tensor) -> bool:
+        """Whether the answer's tile leaves loops of its level out."""
+        return level in ON_CHIP and bool(self.solution.outside[level][t])
 
     def _matters(self, m: int, levels: Sequence[int]) -> bool:
         """Whether the class that is innermost at a level tells orders apart: two classes have loops there."""

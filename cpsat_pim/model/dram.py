@@ -170,8 +170,8 @@ class Streams:
         """
         if not table.dims or (t is Tensor.I and max(*self.v.layer.stride, *self.v.layer.dilation) > 1):
             return
-        rows = np.column_stack([table.extents, table.layout, table.first])
-        rows = rows[self._within(t, table.first, limits) & (table.is_strided == 0)]
+        rows = np.column_stack([table.extents, table.layout, table.boxed])
+        rows = rows[self._within(t, table.boxed, limits) & (table.is_strided == 0)]
         if limits.activations is None or not 0 < len(rows) <= _MOST_BOXES:
             return
         v = self.v
@@ -236,14 +236,17 @@ class Streams:
         """Whether PEs hold spans of several outputs and are themselves apart: neither a box nor a regular grid."""
         v, b = self.v, self.b
         spread = b.either([b.at_least_two(v.pes[d], f"{d.name}_apart") for d in (Dim.P, Dim.Q)], "apart")
-        wide = b.either([b.at_least_two(v.e0[d], f"{d.name}_wide") for d in (Dim.P, Dim.Q)], "wide")
-        return b.both([spread, wide], "mixed")
+        return b.both([spread, self._is_wide()], "mixed")
+
+    def _is_wide(self) -> Lit:
+        """Whether a PE holds several positions of I."""
+        held = self.v.tile[Level.PE][Tensor.I]
+        return self.b.either([self.b.at_least_two(held[d], f"{d.name}_wide") for d in (Dim.P, Dim.Q)], "wide")
 
     def _strided_scans(self, t: Tensor, strided: Int) -> None:
         """MACs, and PEs of one output each, take single positions; everything else takes spans."""
         v, b = self.v, self.b
-        wide = b.either([b.at_least_two(v.e0[d], f"{d.name}_wide") for d in (Dim.P, Dim.Q)], "wide")
-        from_pe = b.both([v.first_consumer(Level.PE, t), b.negated(wide)], "single_positions")
+        from_pe = b.both([v.first_consumer(Level.PE, t), b.negated(self._is_wide())], "single_positions")
         takes_points = b.either([v.first_consumer(MACS, t), from_pe], "takes_points")
         b.imply([takes_points], strided == 1)
         b.imply([b.negated(takes_points)], strided == 0)
@@ -254,7 +257,8 @@ class Streams:
         if isinstance(v.e1[d], int):
             return v.e1[d]
         extent = self.b.integer(self.b.values(v.e1[d]), f"scan_{t.name}_{Dim(d).name}")
-        for consumer, source in zip(CONSUMERS, (v.e2, v.e1, v.eA, v.step), strict=True):
+        sources = (v.e2, v.tile[Level.GLOBAL_BUFFER][t], v.array_tile[t], v.step)
+        for consumer, source in zip(CONSUMERS, sources, strict=True):
             first = v.first_consumer(consumer, t)
             if first is not False:
                 self.b.imply([first], extent == source[d])
@@ -290,7 +294,8 @@ class Streams:
         self.b.imply([is_box], activations >= first)
         if not self.v.row_buffer:  # then one loop per dim lies outside the global buffer
             in_buffer = self.v.first_consumer(Level.GLOBAL_BUFFER, t)
-            self.b.imply([is_box, in_buffer], activations >= ordered + repeated)
+            even = self.b.negated(self.v.residency.is_uneven(Level.GLOBAL_BUFFER, t))
+            self.b.imply([is_box, in_buffer, even], activations >= ordered + repeated)
         held = self.b.negated(self.v.first_consumer(MACS, t))
         self.b.imply([is_box, held], activations >= first + repeated)
         self.activations.append(activations)

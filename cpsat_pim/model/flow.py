@@ -39,7 +39,8 @@ class Flow:
             self.b.clause([self.b.negated(x) for x in (*undecided, tail)])
             loses_tie = _RANK.index(t) < _RANK.index(stays)
             if is_rival is not False:
-                most = self._operands(t, is_looped[t], range(len(CLASSES)))
+                changes = self.b.either([is_looped[t], self.v.residency.is_uneven(Level.PE, t)], "changes")
+                most = self._operands(t, changes, range(len(CLASSES)))
                 self.b.imply(undecided, least + int(loses_tie) <= most)
 
     def _rivals(self, candidates: Iterable[Sequence[int]], in_pe: list[Int]) -> list[Lit]:

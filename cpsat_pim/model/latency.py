@@ -56,17 +56,18 @@ class Latency:
     def _array_tiles(self) -> None:
         """Elements of an array tile as its link moves it; I's union is at least the span of one PE."""
         v, b, traffic = self.v, self.b, self.traffic
-        outputs, inputs, filters, groups = v.class_eA[1], v.class_eA[2], v.class_eA[0], v.class_eA[3]
         arch = v.arch
-        weight = b.product([inputs, filters, groups], "arrayW")
-        output = b.product([outputs, filters, groups], "arrayO")
+        weight, output = (
+            b.product([x for c, x in enumerate(v.class_array_tile[t]) if c != t], f"array{t.name}")
+            for t in (Tensor.W, Tensor.O)
+        )
         if not arch.multicast:
             weight = b.product([weight, v.class_pes[1]], "arrayW_copies")
         if not arch.spatial_reduction:
             output = b.product([output, v.class_pes[2]], "arrayO_copies")
         # I: moved0 (or fills) over the fetches of its array tiles.
         size, moved = traffic.moved[Tensor.I]["moved0" if arch.multicast else "fills"]
-        fetches = self._fetches(Tensor.I, v.eA, v.reuse[Tensor.I][0], "array")
+        fetches = self._fetches(Tensor.I, v.array_tile[Tensor.I], v.reuse[Tensor.I][0], "array")
         tile = b.interval(1, max(1, size * b.ends(moved)[1]), "arrayI")
         b.equal_product(self._scaled(size, moved, "movedI"), [tile, fetches])
         self.array_tile = {Tensor.I: tile, Tensor.W: weight, Tensor.O: output}
@@ -85,6 +86,10 @@ class Latency:
             rows = [(e, v.bounds[d] // e) for e in b.values(extents[d])]
             counts += b.lookup([extents[d]], rows, [f"tiles_{name}_{t.name}_{d.name}"])
         return b.product([*counts, reuse], f"fetches_{name}_{t.name}", most=v.layer.macs)
+
+    def _tile_extents(self, t: Tensor, level: int) -> list[Int]:
+        """Extents of what a level, or the array, takes of t at a time."""
+        return self.v.array_tile[t] if level == Level.PE else self.v.tile[level][t]
 
     def _move_cycles(self, t: Tensor, parent: int, level: int, way: int) -> Int:
         """Cycles of one tile over an inner link (0 where its parent has no limit)."""
@@ -161,7 +166,7 @@ class Latency:
             back = self._move_cycles(Tensor.O, parent, level, _READ)
             if comes_back is False or (isinstance(out, int) and isinstance(back, int)):
                 continue
-            extents = self.v.eA if level == 0 else self.v.e1
+            extents = self._tile_extents(Tensor.O, level)
             visits = self._fetches(Tensor.O, extents, reuse, f"exposed{level}")
             tiles = self._fetches(Tensor.O, extents, 1, f"tiles{level}")
             cost = self.b.interval(0, self.most, f"exposed_{parent}_{level}")
@@ -184,8 +189,10 @@ class Latency:
         slow = [(t, p, paces) for t in Tensor for p in (1, 2) if (paces := self._stream_paces(t, p))]
         if not slow:
             return self.steps
-        inner = b.product(v.class_temporal[Level.PE], "inner_steps", most=v.layer.macs)
-        array_steps = b.product([x for m in (1, 2, 3) for x in v.class_temporal[m]], "array_steps", most=v.layer.macs)
+        inside, outside = v.array_step_loops()
+        inner = b.product(inside, "inner_steps", most=v.layer.macs)
+        outer = [*outside, *(x for m in (1, 2, 3) for x in v.class_temporal[m])]
+        array_steps = b.product(outer, "array_steps", most=v.layer.macs)
         b.equal_product(self.steps, [inner, array_steps])
         longest = b.interval(1, self.most, "longest_step")
         b.model.add(longest >= inner)
@@ -298,14 +305,14 @@ class Latency:
         stream = self.streams.cycles[t]
         outer = self.start if t is Tensor.O else self.end
         self.b.imply([aligned], self.cycles >= stream + self._row_buffer_use(t) + stay_in_use + outer)
-        for consumer, extents in ((Level.GLOBAL_BUFFER, self.v.e1), (Level.PE, self.v.eA), (MACS, None)):
+        for consumer in (Level.GLOBAL_BUFFER, Level.PE, MACS):
             linked = self.v.linked(Level.ROW_BUFFER, consumer, t)
             if linked is False:
                 continue
             where = [linked] if t is not Tensor.O else [linked, self.b.negated(self.streams.is_spilled)]
             exposed = [self.steps, *self.waits, stream, self._outer_edge(t)]
-            if extents is not None:
-                stay, hidden = self._hidden(t, extents, self.v.reuse[t][consumer])
+            if consumer != MACS:
+                stay, hidden = self._hidden(t, self._tile_extents(t, consumer), self.v.reuse[t][consumer])
                 exposed.append(-hidden)
                 self._late_blocks(t, where, stay)
             self.b.imply(where, self.cycles >= sum(exposed))

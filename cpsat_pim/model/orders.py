@@ -14,13 +14,14 @@ import attrs
 
 from cpsat_pim.cost import Prediction, to_machine, to_nest, to_prediction
 from cpsat_pim.dataflow import classify_dataflow
-from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
+from cpsat_pim.dims import IRRELEVANT, ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.residency import Outside
 from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, cost_with, tempo_of
-from tables.nest import MACS, Nest
+from tables.nest import EVEN, MACS, Nest
 from tables.shapes import divisors
 from tables.stream import StreamCounts, Tempo, dram_stream, stream_loops, stream_pace, tiles_paced
 
@@ -68,13 +69,15 @@ class Least(NamedTuple):
 
 
 class Completions:
-    """All that a draft's factors and stored sets, and the constraints, leave open.
+    """All that a draft's factors, stored sets and loops `outside` tiles, and the constraints, leave open.
 
     `counted` remembers streams from draft to draft of one layer, machine and objective under the same constraints.
     """
 
-    def __init__(self, freedom: Freedom, objective: Objective, draft: Mapping, counted: Counted) -> None:
-        self.freedom, self.objective, self.draft = freedom, objective, draft
+    def __init__(
+        self, freedom: Freedom, objective: Objective, draft: Mapping, outside: Outside, counted: Counted
+    ) -> None:
+        self.freedom, self.objective, self.draft, self.outside = freedom, objective, draft, outside
         self.layer, arch = freedom.layer, freedom.arch
         self.sees_cycles, self.sees_energy = freedom.sees(objective)
         self.machine = to_machine(arch)
@@ -107,14 +110,14 @@ class Completions:
     def _is_of_class(self, order: Order) -> bool:
         """The dataflow class is that which is asked for, if any is."""
         wanted = self.freedom.constraints.dataflow
-        return wanted is None or classify_dataflow(attrs.evolve(self.draft, order=order)) is wanted
+        return wanted is None or classify_dataflow(self._ordered(order)) is wanted
 
     def _has_room(self, order: Order) -> bool:
         """The row buffer has room for a block of outputs also where they come and go as partial sums (Eq. 17)."""
         level, widths = Level.ROW_BUFFER, self.layer.width_bytes
         if not self.draft.stored[level][Tensor.O] or widths[3] == widths[Tensor.O]:
             return True
-        nest = self.nest._replace(order=order)
+        nest = self.nest_in(order)
         used = sum(nest.box(t, level) * nest.width(t, level) for t in Tensor if self.draft.stored[level][t])
         return used <= self.freedom.arch.usable_bytes(level)
 
@@ -139,12 +142,12 @@ class Completions:
         """Nest and cost of one order in every choice of layouts and blocks that can be the best."""
         for i, w, o in itertools.product(*(self._placed(t, order) for t in Tensor)):
             layout = (i.layout, w.layout, o.layout)
-            nest = self.nest._replace(order=order, layout=layout, block_h=i.block_h, block_w=i.block_w)
+            nest = self.nest_in(order)._replace(layout=layout, block_h=i.block_h, block_w=i.block_w)
             yield nest, cost_with(nest, self.machine, (i.stream, w.stream, o.stream))
 
     def _placed(self, t: Tensor, order: Order) -> list[Placed]:
         """Layouts and blocks of t under an order, but those that another one is at least as good as in every figure."""
-        nest, consumer = self.nest._replace(order=order), self._consumer(t)
+        nest, consumer = self.nest_in(order), self._consumer(t)
         spread = nest.spatial if consumer <= Level.PE else ()
         loops = tuple(stream_loops(nest, t, consumer))
         tempo = self.tempo(order)
@@ -157,7 +160,7 @@ class Completions:
     def tempo(self, order: Order) -> Tempo:
         """How fast the array works under an order."""
         if order not in self._tempos:
-            self._tempos[order] = tempo_of(self.nest._replace(order=order), self.machine)
+            self._tempos[order] = tempo_of(self.nest_in(order), self.machine)
         return self._tempos[order]
 
     def _choices(self, t: Tensor) -> Iterator[tuple[int, int, int]]:
@@ -187,9 +190,24 @@ class Completions:
 
     def _mapping(self, nest: Nest) -> Mapping:
         mapping = attrs.evolve(
-            self.draft, order=nest.order, layout=nest.layout, block_h=nest.block_h, block_w=nest.block_w
+            self._ordered(nest.order), layout=nest.layout, block_h=nest.block_h, block_w=nest.block_w
         )
         return self.freedom.complete(mapping)
+
+    def _ordered(self, order: tuple[tuple[int, ...], ...]) -> Mapping:
+        return attrs.evolve(self.draft, order=order, outside=self.nest_in(order).outside[: len(ON_CHIP)])
+
+    def nest_in(self, order: tuple[tuple[int, ...], ...]) -> Nest:
+        """The nest with its loops in an order."""
+        if not any(map(any, self.outside)):
+            return self.nest._replace(order=order)
+        points = [[self._point(order[m], m, t) for t in Tensor] for m in ON_CHIP]
+        return self.nest._replace(order=order, outside=(*map(tuple, points), *EVEN[len(ON_CHIP) :]))
+
+    def _point(self, loops: tuple[int, ...], level: Level, t: Tensor) -> int:
+        """How many loops lie outside t's tile: those up to the last one that changes it."""
+        outside = self.outside[level][t]
+        return max((i + 1 for i, d in enumerate(loops) if d in outside and d in RELEVANT[t]), default=0)
 
     # --- Orders ------------------------------------------------------------------------------------------------------
 
@@ -201,23 +219,35 @@ class Completions:
     def _sorted_level(self, level: Level) -> list[tuple[Dim, ...]]:
         loops = self.draft.order[level]
         is_classed = self.freedom.constraints.dataflow is not None
-        if not loops or (level <= min(self._consumer(t) for t in Tensor) and not is_classed):
+        if not loops or (level < min(self.levels_outside(t)[0] for t in Tensor) and not is_classed):
             return [loops]
-        if level == Level.PE:
-            return list(self.freedom.orders(level, loops))
-        inner_class = next((c for c in IRRELEVANT.values() if loops[-1] in c), ())
-        parts = (self.freedom.orders(level, part) for part in self.freedom.parted(level, loops, inner_class))
-        return [(*outside, *inside) for outside, inside in itertools.product(*parts)]
+        inner_class = next((c for c in IRRELEVANT.values() if loops[-1] in c), ()) if level > Level.PE else ()
+        parts = [part for block in self._blocks(level) for part in self.freedom.parted(level, block, inner_class)]
+        return self._joined(level, parts)
+
+    def _blocks(self, level: Level) -> list[list[Dim]]:
+        """A level's loops by how many tiles they lie outside of, outermost first: each set comes before the rest."""
+        loops = self.draft.order[level]
+        if level not in ON_CHIP:
+            return [list(loops)]
+        depth = {d: sum(d in outside for outside in self.outside[level]) for d in loops}
+        return [[d for d in loops if depth[d] == n] for n in sorted(set(depth.values()), reverse=True)]
+
+    def _joined(self, level: Level, parts: Sequence[Sequence[Dim]]) -> list[tuple[Dim, ...]]:
+        """All orders of a level in which some sets of loops follow each other."""
+        orders = itertools.product(*(list(self.freedom.orders(level, part)) for part in parts))
+        return [tuple(itertools.chain(*order)) for order in orders]
+
+    def _all_orders(self, level: Level) -> list[tuple[Dim, ...]]:
+        return self._joined(level, self._blocks(level))
 
     def orders(self, levels: Sequence[Level], innermost: dict[int, int]) -> list[Order] | None:
         """All orders of some levels that have the given class innermost, the others as drafted; None if too many."""
         loops = self.draft.order
-        if math.prod(self.freedom.count_orders(m, loops[m]) for m in levels) > _MOST_COUNTED:
+        counts = [self.freedom.count_orders(m, block) for m in levels for block in self._blocks(m)]
+        if math.prod(counts) > _MOST_COUNTED:
             return None
-        choices = [
-            _with_innermost(list(self.freedom.orders(m, loops[m])), innermost.get(m)) if m in levels else [loops[m]]
-            for m in Level
-        ]
+        choices = [_with_innermost(self._all_orders(m), innermost.get(m)) if m in levels else [loops[m]] for m in Level]
         return list(itertools.product(*choices))
 
     def levels_seen(self, t: Tensor) -> list[Level]:
@@ -226,7 +256,16 @@ class Completions:
         is_double = (*self.machine.double_buffered, False)
         if seen != MACS and not is_double[seen] and inner[0] != MACS:
             seen = inner[0]  # a level with one slot is paced by what is taken from it
-        return [m for m in Level if m > seen]
+        return self._levels_from(seen, t)
+
+    def levels_outside(self, t: Tensor) -> list[Level]:
+        """Levels that have loops outside the tiles that t's first consumer takes."""
+        return self._levels_from(self._consumer(t), t)
+
+    def _levels_from(self, consumer: int, t: Tensor) -> list[Level]:
+        """Levels that have loops outside a consumer's tiles."""
+        is_uneven = consumer in ON_CHIP and bool(self.outside[consumer][t])
+        return [m for m in Level if m > consumer - is_uneven]
 
     def least_paced(self, t: Tensor, orders: Iterable[Order]) -> int:
         """The least of the array's cycles over some orders, less what a whole number of cycles per tile leaves over."""
@@ -234,7 +273,7 @@ class Completions:
 
     def _paced(self, t: Tensor, order: Order) -> int:
         cycles = self.tempo(order).array_cycles
-        return cycles - cycles % tiles_paced(self.nest._replace(order=order), t, self.tempo(order))
+        return cycles - cycles % tiles_paced(self.nest_in(order), t, self.tempo(order))
 
     def _consumer(self, t: Tensor) -> int:
         return self.nest.consumers(t)[0]

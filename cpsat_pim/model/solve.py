@@ -33,6 +33,10 @@ from cpsat_pim.workload import ConvWorkload
 #: Targets above the lower bound, as fractions of it.
 _STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0)
 
+#: Work for a target of which little more is to be learnt from the next one; a target this near to what is known to be
+#: enough might as well be that.
+_NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
+
 #: An energy (fJ) that no layer reaches.
 _NO_LIMIT = 2**58
 #: Work (CP-SAT's deterministic time: runs of one seed agree on it) after which the first part waits for the second,
@@ -183,19 +187,29 @@ class _Search:
     def _search_part(self, part: bool, screen: Screen) -> None:
         """Raise the target until the part's optimum is found or it cannot beat the best known mapping."""
         assert screen.least is not None
-        for step in _STEPS:
+        for step in self._steps():
             ceiling = self.best.value - 1 if self.best else None
             if ceiling is not None and (self.bounds[part] or 0) > ceiling:
                 self.bounds[part] = None  # cannot be better than what is known
                 return
             target = int(screen.least * (1 + step)) + 1
-            target = target if ceiling is None else min(target, ceiling)
+            target = target if ceiling is None or target < ceiling * _NEAR else ceiling
             if target < (self.bounds[part] or 0):
                 continue  # known to be empty
             if self.is_over or self._search_below(part, screen, target):
                 return
         if self.best or self._is_empty(part):
             self.bounds[part] = None
+
+    def _steps(self) -> Iterator[float]:
+        """Targets above the lower bound; after one that took the solver next to no work, the next one is left out."""
+        work, is_left_out = 0.0, False
+        for step in _STEPS:
+            if is_left_out and step < _STEPS[-1]:
+                is_left_out = False
+                continue
+            yield step
+            is_left_out, work = self.statistics["work"] - work < _NEXT_TO_NO_WORK, self.statistics["work"]
 
     def _is_empty(self, part: bool) -> bool:
         """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell. One that turns up
@@ -313,7 +327,8 @@ class _Search:
         return completions
 
     def _completions(self, solution: Solution) -> Completions:
-        return Completions(solution.program.screen.freedom, self.objective, solution.draft, self.counted)
+        freedom = solution.program.screen.freedom
+        return Completions(freedom, self.objective, solution.draft, solution.outside, self.counted)
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """The first order, and more until the time is up."""

@@ -30,17 +30,12 @@ class Traffic:
         self.moved = [self._moved_inputs(), self._moved_weights(), self._moved_outputs()]
         self.energy = [self._energy(t) for t in Tensor]
 
-    def _extents(self, level: int) -> tuple[list[Int], list[Int]]:
-        """Extents per dim and per class at a level."""
-        v = self.v
-        return [(v.e0, v.class_e0), (v.e1, v.class_e1), (v.e2, v.class_e2)][level]
-
     def _input_spans(self) -> None:
         """I's span (Eq. 2, 3) and the sum of spans over all tiles, per level and axis."""
         self.span: dict[tuple[int, Dim], Int] = {}
         self.span_sum: dict[tuple[int, Dim], Int] = {}
         for level, axis in itertools.product(self.levels, (Dim.P, Dim.Q)):
-            extents, filters = self._extents(level)[0], Dim(FILTER_OF[axis])
+            extents, filters = self.v.tile[level][Tensor.I], Dim(FILTER_OF[axis])
             stride, dilation = (s[0 if axis is Dim.P else 1] for s in (self.v.layer.stride, self.v.layer.dilation))
             rows = [
                 (p, r, span_of(p, r, stride, dilation), input_tiles_span(self.v.shape, axis, p, r))
@@ -56,14 +51,12 @@ class Traffic:
         """Eq. 22: elements of each tile; W and O are products of class extents."""
         self.tile: dict[tuple[int, int], Int] = {}
         for level in self.levels:
-            extents, classes = self._extents(level)
-            outputs, inputs, filters, groups = classes[Tensor.W], classes[Tensor.O], classes[Tensor.I], classes[3]
             area = self.b.product([self.span[level, Dim.P], self.span[level, Dim.Q]], f"area{level}")
-            self.tile[level, Tensor.I] = self.b.product(
-                [area, extents[Dim.C], extents[Dim.N], groups], f"tile{level}_I"
-            )
-            self.tile[level, Tensor.W] = self.b.product([inputs, filters, groups], f"tile{level}_W")
-            self.tile[level, Tensor.O] = self.b.product([outputs, filters, groups], f"tile{level}_O")
+            depth = [self.v.tile[level][Tensor.I][d] for d in (Dim.C, Dim.N, Dim.G)]
+            self.tile[level, Tensor.I] = self.b.product([area, *depth], f"tile{level}_I")
+            for t in (Tensor.W, Tensor.O):
+                classes = [x for c, x in enumerate(self.v.class_tile[level][t]) if c != t]
+                self.tile[level, t] = self.b.product(classes, f"tile{level}_{t.name}")
 
     def _capacities(self) -> None:
         """Eq. 17: what a level stores fits its usable capacity; outputs that come back are partial sums."""
@@ -108,11 +101,21 @@ class Traffic:
         """Sum over array tiles of the positions that their PEs' boxes cover along an axis."""
         v, b, filters = self.v, self.b, Dim(FILTER_OF[axis])
         rows = [
-            (p, n_p, r, n_r, array_tiles_span(v.shape, axis, p, n_p, r, n_r))
-            for p, n_p in _pairs(b.values(v.e0[axis]), b.values(v.pes[axis]), v.bounds[axis])
-            for r, n_r in _pairs(b.values(v.e0[filters]), b.values(v.pes[filters]), v.bounds[filters])
+            (*p, *r, array_tiles_span(v.shape, axis, *p, *r)) for p in self._boxes(axis) for r in self._boxes(filters)
         ]
-        return b.lookup([v.e0[axis], v.pes[axis], v.e0[filters], v.pes[filters]], rows, [f"arrays_{axis.name}"])[0]
+        keys = [x for d in (axis, filters) for x in (v.tile[Level.PE][Tensor.I][d], v.e0[d], v.pes[d])]
+        return b.lookup(keys, rows, [f"arrays_{axis.name}"])[0]
+
+    def _boxes(self, d: Dim) -> list[tuple[int, int, int]]:
+        """Extent of a PE's tile of I, distance of the PEs, and how many they are, along a dim."""
+        v, b, tile = self.v, self.b, self.v.tile[Level.PE][Tensor.I][d]
+        parts = set(b.values(v.lanes[d])) if tile is not v.e0[d] else set()
+        return [
+            (held, e0, pes)
+            for e0, pes in _pairs(b.values(v.e0[d]), b.values(v.pes[d]), v.bounds[d])
+            for held in parts | {e0}
+            if e0 % held == 0
+        ]
 
     def _step_points(self, axis: Dim) -> Int:
         """Sum over steps of the distinct positions along an axis that the MACs use."""

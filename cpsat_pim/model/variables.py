@@ -8,9 +8,10 @@ from typing import Any
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_shape
-from cpsat_pim.dims import IRRELEVANT, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.dims import IRRELEVANT, ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Builder, Int, Lit
 from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.residency import Residency
 from cpsat_pim.workload import ConvWorkload
 from tables.shapes import divisors
 
@@ -29,6 +30,7 @@ class Variables:
     `e2 * temporal[3] = bound` (Eq. 10), all integers tied by AddMultiplicationEquality or a table of the triples.
     Per class c the same products over the class's dims. `innermost[m][t]`: the class irrelevant to t is innermost at m.
     `has_loops[m][c]`: class c has a loop at level m.
+    `tile[m][t]`: the extents of t's tile at a level, those of the level unless it is uneven.
     `is_stored_set[t][s]`: t is stored at exactly the levels s (PE, global buffer, row buffer) (Eq. 6, 7).
     With `row_buffer` False T2 is 1: with no tensor row-aligned (`aligned` False) a loop at level 2 equals one at level
     3, unless constraints tell them apart.
@@ -39,10 +41,15 @@ class Variables:
         self.aligned, self.row_buffer = aligned, aligned or freedom.tells_loops_apart
         self.shape = to_shape(layer)
         self.bounds = layer.bounds
+        self._stored_cache: dict[tuple[int, int], Lit] = {}
+        self._first_cache: dict[tuple[int, int], Lit] = {}
+        self._link_cache: dict[tuple[int, int, int], Lit] = {}
+        self._loop_cache: dict[tuple[int, Dim], Lit] = {}
         self._factors()
         self._class_products()
         self._orders()
         self._stored_sets()
+        self._tiles()
         self._reuse()
         self._contiguous_steps()
         self._orders_are_kept()
@@ -117,10 +124,10 @@ class Variables:
         self.used_pes = self.b.product(self.class_pes, "used_pes", most=array.h * array.w)
 
     def _per_class(self, factors: list[Int], name: str) -> list[Int]:
-        return [
-            self.b.product([factors[d] for d in dims], f"{name}_c{c}", within=self.class_divisors[c])
-            for c, dims in enumerate(CLASSES)
-        ]
+        return [self._class_product(c, factors, name) for c in range(len(CLASSES))]
+
+    def _class_product(self, c: int, factors: list[Int], name: str) -> Int:
+        return self.b.product([factors[d] for d in CLASSES[c]], f"{name}_c{c}", within=self.class_divisors[c])
 
     def _orders(self) -> None:
         """Which class is innermost at each level: all that the traffic sees of an order (Eq. 15, 16).
@@ -184,14 +191,47 @@ class Variables:
             self._loop_cache[key] = self.b.at_least_two(self.temporal[level][d], f"loop_{level}_{d.name}")
         return self._loop_cache[key]
 
+    def _tiles(self) -> None:
+        """Eq. 22 per tensor: a level's extents without the loops outside the tensor's tile.
+
+        `tile[m][t]` per dim, `class_tile[m][t]` per class; `array_tile[t]`, `class_array_tile[t]`: all PEs'.
+        """
+        self.residency = Residency(self.b, self.bounds, self.arch, self.freedom)
+        whole = [(self.e0, self.class_e0), (self.e1, self.class_e1), (self.e2, self.class_e2)]
+        self.tile: list[list[list[Int]]] = [[list(extents) for _ in Tensor] for extents, _ in whole]
+        self.class_tile: list[list[list[Int]]] = [[list(classes) for _ in Tensor] for _, classes in whole]
+        self.array_tile = [list(self.eA) for _ in Tensor]
+        self.class_array_tile = [list(self.class_eA) for _ in Tensor]
+        for m in ON_CHIP:
+            has_loop = [self.has_loop(m, d) for d in Dim]
+            self.residency.decide(m, [self.stored(m, t) for t in Tensor], has_loop)
+            for t in Tensor:
+                self._uneven_tile(m, t)
+
+    def _uneven_tile(self, level: Level, t: Tensor) -> None:
+        """The extents of a tile that may leave loops of its level out."""
+        b, outside = self.b, self.residency.outside[level][t]
+        inside = self.lanes if level is Level.PE else self.eA
+        dims = [d for d in RELEVANT[t] if outside[d] is not False]
+        name = f"{level}_{t.name}"
+        for d in dims:
+            extents = self.tile[level][t][d]
+            tile = b.integer({*b.values(extents), *b.values(inside[d])}, f"tile{name}_{d.name}")
+            b.imply([outside[d]], tile == inside[d])
+            b.imply([b.negated(outside[d])], tile == extents)
+            self.tile[level][t][d] = tile
+            if level is Level.PE:
+                within = set(b.values(self.eA[d]))
+                self.array_tile[t][d] = b.product([tile, self.pes[d]], f"array_tile_{t.name}_{d.name}", within)
+        for c in {c for c, members in enumerate(CLASSES) if set(members) & set(dims)}:
+            self.class_tile[level][t][c] = self._class_product(c, self.tile[level][t], f"tile{name}")
+            if level is Level.PE:
+                self.class_array_tile[t][c] = self._class_product(c, self.array_tile[t], f"array_tile_{t.name}")
+
     def _reuse(self) -> None:
         """`reuse[t][consumer]`: how often each tile of t is fetched: its irrelevant loops outside that are not free
         (x_r, x_j).
         """
-        self._stored_cache: dict[tuple[int, int], Lit] = {}
-        self._first_cache: dict[tuple[int, int], Lit] = {}
-        self._link_cache: dict[tuple[int, int, int], Lit] = {}
-        self._loop_cache: dict[tuple[int, Dim], Lit] = {}
         b = self.b
         self.has_loops = {
             m: [b.at_least_two(self.class_temporal[m][c], f"loops_{m}_c{c}") for c in range(4)] for m in (1, 2, 3)
@@ -207,12 +247,34 @@ class Variables:
             within = self.class_divisors[t]
             per_level = {
                 consumer: b.product(
-                    [self.multiplier(t, consumer, m) for m in range(consumer + 1, 4)], f"X{consumer}_{t.name}", within
+                    [self._own_loops(t, consumer), *(self.multiplier(t, consumer, m) for m in range(consumer + 1, 4))],
+                    f"X{consumer}_{t.name}",
+                    within,
                 )
                 for consumer in range(3)
             }
             per_level[MACS] = b.product([self.class_temporal[m][t] for m in Level], f"XM_{t.name}", within)
             self.reuse.append(per_level)
+
+    def array_step_loops(self) -> tuple[list[Int], list[Int]]:
+        """The PE loops within which no tile in the PEs changes, and the others."""
+        if not self.residency.dims:
+            return self.class_temporal[Level.PE], []
+        inside, outside = [], []
+        for d in self.residency.dims:
+            loops, is_outside = self.temporal[Level.PE][d], self.residency.outside_any(Level.PE, d)
+            inside.append(self._unless(is_outside, loops, f"inside_step_{d.name}"))
+            outside.append(self._unless(self.b.negated(is_outside), loops, f"outside_step_{d.name}"))
+        return inside, outside
+
+    def _own_loops(self, t: Tensor, level: int) -> Int:
+        """t's irrelevant loops at the level of its tile, but outside it: a relevant one lies inside them."""
+        if level not in ON_CHIP:
+            return 1
+        outside, loops = self.residency.outside[level][t], self.temporal[level]
+        name = f"own_{level}_{t.name}"
+        parts = [self._unless(self.b.negated(outside[d]), loops[d], f"{name}_{d.name}") for d in CLASSES[t]]
+        return self.b.product(parts, name, self.class_divisors[t])
 
     def _innermost_have_loops(self) -> None:
         """A class is innermost only where it has a loop; where none has, the first one is, to choose one of equals."""
@@ -235,6 +297,18 @@ class Variables:
                 spread = self.b.at_least_two(self.pes[d], f"spread_{d.name}_{t.name}")
                 for literal in straight:
                     self.b.clause([self.b.negated(x) for x in (literal, looped, spread)])
+            self._whole_boxes(t)
+
+    def _whole_boxes(self, t: Tensor) -> None:
+        """PEs that are apart take from DRAM or the row buffer all that they hold of a spread dim at once."""
+        straight = [lit for s, lit in self.is_stored_set[t].items() if s[Level.PE] and not s[Level.GLOBAL_BUFFER]]
+        for d in RELEVANT[t]:
+            outside = self.residency.outside[Level.PE][t][d]
+            if outside is False or _is_one(self.pes[d]):
+                continue
+            spread = self.b.at_least_two(self.pes[d], f"spread_{d.name}_{t.name}")
+            for literal in straight:
+                self.b.clause([self.b.negated(x) for x in (literal, outside, spread)])
 
     def _orders_are_kept(self) -> None:
         """A class is innermost only where some loop of it may lie inside all others (groups, of no class, aside)."""
@@ -282,12 +356,15 @@ class Variables:
 
     def is_free(self, t: Tensor, consumer: int, level: int) -> Lit:
         """Whether t's irrelevant loops at a level are innermost, with nothing relevant between them and a consumer."""
-        between = [self.b.negated(self.has_relevant[m, t]) for m in range(consumer + 1, level)]
-        return self.b.both([self.innermost[level][t], *between], f"free_{level}_{consumer}_{t.name}")
+        between = [self.has_relevant[m, t] for m in range(consumer + 1, level)]
+        between.append(self.residency.is_uneven(consumer, t))
+        inside = [self.b.negated(literal) for literal in between]
+        return self.b.both([self.innermost[level][t], *inside], f"free_{level}_{consumer}_{t.name}")
 
     def _held_outside(self, level: int, d: Dim, t: Tensor) -> list[Lit]:
         """Loops that have to lie inside that of d, and are relevant to t."""
-        inside = (self.has_loop(level, e) for e in self.freedom.inside(Level(level), d) if e in RELEVANT[t])
+        inside = [self.has_loop(level, e) for e in self.freedom.inside(Level(level), d) if e in RELEVANT[t]]
+        inside += self.residency.holding(level, d, t, [self.has_loop(level, e) for e in Dim])
         return [literal for literal in inside if literal is not False]
 
     def _unless(self, is_free: Lit, loops: Int, name: str) -> Int:

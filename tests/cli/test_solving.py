@@ -337,18 +337,3 @@ def test_death_of_a_worker_loses_no_answer(
     assert err == f"cpsat_pim: error: {message}\n"
     assert "first" in out
     assert [layer["name"] for layer in read_json(path)["layers"]] == ["first"]
-
-
-@pytest.mark.parametrize("command", ["run pair.yaml", "map P=2"])
-def test_machine_with_uneven_residency_is_refused(
-    pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    """The solver searches even tiles only, so nothing that it proved would hold."""
-    chip = tmp_path / "chip.yaml"
-    chip.write_text("version: 1\nextends: default\nuneven_residency: true\n")
-    words = [pair if word == "pair.yaml" else word for word in command.split()]
-    assert main([*words, "--arch", str(chip)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "chip: uneven_residency: must be false for solving; only even tiles are searched" in err
-    assert err.count("\n") == 1

@@ -91,7 +91,7 @@ def test_swept_boxes_are_the_tiles_multiplied_along_a_dim() -> None:
     shape = LayerShape((1, 1, 1, 1, 4, 6, 1, 1), (1, 1), (1, 1))
     table = build_shape_table(shape, 1, 1, DRAM)
     first = {
-        tuple(e): int(f) for e, f in zip(table.extents[table.layout == 1], table.first[table.layout == 1], strict=True)
+        tuple(e): int(f) for e, f in zip(table.extents[table.layout == 1], table.boxed[table.layout == 1], strict=True)
     }
     extents, along_c = swept_first(shape, table, 1, 4)
     at = extents.tolist().index([2, 3])
