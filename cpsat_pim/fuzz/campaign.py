@@ -94,11 +94,11 @@ def _shrunk(name: str, number: int, case: Case, finding: Finding, options: Optio
 
 def traced_case(draw: Drawer) -> Case:
     """A layer whose mappings are simulated in a moment, on any machine."""
-    return Case(layer=draw.layer(_TRACED), arch=draw.machine(may_be_uneven=True), objective=draw.objective())
+    return Case(layer=draw.layer(_TRACED), arch=draw.machine(), objective=draw.objective())
 
 
 def solved_case(draw: Drawer) -> Case:
-    """A layer that is solved in a moment, on any machine of which the solver searches all mappings."""
+    """A layer that is solved in a moment, on any machine."""
     return Case(layer=draw.layer(_SOLVED), arch=draw.machine(), objective=draw.objective())
 
 

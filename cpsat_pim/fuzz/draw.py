@@ -85,7 +85,7 @@ class Drawer:
             psum_bytes=psum,
         )
 
-    def machine(self, forced: int = 25, may_be_uneven: bool = False) -> PIMArchitecture:
+    def machine(self, forced: int = 25) -> PIMArchitecture:
         """Any machine; so many percent of its levels say which tensors they store and which not."""
         column_bytes = self.any_of(_COLUMNS)
         return PIMArchitecture(
@@ -98,7 +98,7 @@ class Drawer:
             multicast=self.flip(),
             spatial_reduction=self.flip(),
             shared_data_bus=self.flip(),
-            uneven_residency=may_be_uneven and self.flip(),
+            uneven_residency=self.flip(),
         )
 
     def _timings(self, column_bytes: int) -> DramTimings:

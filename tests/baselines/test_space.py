@@ -20,7 +20,7 @@ SEEDS = range(25)
 def drawn_space(seed: int, most_macs: int = 2000) -> Space:
     """A random layer on a random machine."""
     draw = Drawer.of(np.random.default_rng([7, seed]))
-    return Space(draw.layer(most_macs), draw.machine(may_be_uneven=True))
+    return Space(draw.layer(most_macs), draw.machine())
 
 
 @pytest.mark.parametrize("seed", SEEDS)

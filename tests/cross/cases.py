@@ -38,7 +38,7 @@ def cases(draw: st.DrawFn, *, uneven: bool = False) -> Case:
     mapping = draw(mappings(layer, temporal, spatial))
     if uneven:
         mapping = attrs.evolve(mapping, outside=draw(points(mapping)))
-    return Case(layer=layer, arch=drawer.machine(may_be_uneven=True), mapping=mapping)
+    return Case(layer=layer, arch=drawer.machine(), mapping=mapping)
 
 
 @st.composite

@@ -81,6 +81,7 @@ WIDER: dict[str, Change] = {
     "wider array": with_array(array_shape=PhyDim2(2, 2)),
     "more lanes": with_lanes,
     "directions shared": with_array(exclusive_spatial=False),
+    "uneven residency": having(uneven_residency=True),
 }
 #: The same mappings, each with no link that is slower and nothing that is moved more often.
 QUICKER: dict[str, Change] = {

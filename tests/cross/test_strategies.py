@@ -22,6 +22,7 @@ DRAWN, MAPPED = 400, 40
 WIDTHS = ("input_bytes", "weight_bytes", "output_bytes", "psum_bytes")
 STORING = {"forced": (True,), "forbidden": (False,), "free": (False, True)}
 YES_OR_NO = (False, True)
+BOOLEANS = ("multicast", "spatial_reduction", "shared_data_bus", "uneven_residency")
 
 
 def layer_has(name: str, value: object) -> Option:
@@ -87,10 +88,7 @@ LARGER: dict[str, Option] = {
 MACHINES: dict[str, Option] = {
     **{f"{policy} pages": machine_has("page_policy", policy) for policy in ("open", "closed")},
     **{f"{banks} banks": machine_has("banks", banks) for banks in (1, 2, 3, 4, 8, 16)},
-    **{
-        f"{name} {value}": machine_has(name, value)
-        for name, value in product(("multicast", "spatial_reduction", "shared_data_bus"), YES_OR_NO)
-    },
+    **{f"{name} {value}": machine_has(name, value) for name, value in product(BOOLEANS, YES_OR_NO)},
     **{
         f"double buffering {value} in {level.name}": is_buffered(level, value)
         for level, value in product(ON_CHIP, YES_OR_NO)
@@ -110,16 +108,10 @@ MAPPINGS: dict[str, Option] = {
         for level, tensor, value in product(BUFFERS, Tensor, YES_OR_NO)
     },
     "a dim over H and W": lambda case: any(min(h, w) > 1 for h, w in zip(*case.mapping.spatial[:2], strict=True)),
+    **{f"{tensor.name} uneven in {level.name}": is_uneven(level, tensor) for level, tensor in product(ON_CHIP, Tensor)},
     "lanes": lambda case: max(case.mapping.spatial[Direction.INTERNAL]) > 1,
 }
-TRACED: dict[str, Option] = {
-    **LARGER,
-    "a multiple of 1009": has_multiple(1009),
-    **{f"uneven residency {value}": machine_has("uneven_residency", value) for value in YES_OR_NO},
-}
-UNEVEN: dict[str, Option] = {
-    f"{tensor.name} uneven in {level.name}": is_uneven(level, tensor) for level, tensor in product(ON_CHIP, Tensor)
-}
+TRACED: dict[str, Option] = {**LARGER, "a multiple of 1009": has_multiple(1009)}
 
 
 def missing(options: dict[str, Option], drawn: list[Any]) -> list[str]:
@@ -149,13 +141,13 @@ def drawn_by_fuzz(draw_case: Callable[[Drawer], Any]) -> tuple[list[Any], list[A
 
 def test_strategies_draw_every_option() -> None:
     """Of layers, machines and mappings, in a few hundred draws."""
-    assert missing(LAYERS | TRACED | MACHINES | MAPPINGS | UNEVEN, drawn_by_strategies()) == []
+    assert missing(LAYERS | TRACED | MACHINES | MAPPINGS, drawn_by_strategies()) == []
 
 
 @pytest.mark.parametrize(
     ("draw_case", "of_cases", "of_mappings"),
     [
-        (traced_case, LAYERS | TRACED | MACHINES, MAPPINGS | UNEVEN),
+        (traced_case, LAYERS | TRACED | MACHINES, MAPPINGS),
         (solved_case, LAYERS | LARGER | MACHINES, MAPPINGS),
         (enumerated_case, LAYERS | MACHINES, {}),
     ],
