@@ -8,10 +8,10 @@ import attrs
 from numpy.random import Generator
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.baselines.draft import DRAM, PLACES, Draft, Order, primes_of
+from cpsat_pim.baselines.draft import DRAM, EVEN_POINTS, PLACES, Draft, Order, primes_of
 from cpsat_pim.baselines.repair import Repair
 from cpsat_pim.check import check_mapping
-from cpsat_pim.dims import BUFFERS, IRRELEVANT, Dim, Level, Tensor
+from cpsat_pim.dims import BUFFERS, IRRELEVANT, ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapping import Factors, Stored
 from cpsat_pim.workload import ConvWorkload
 
@@ -62,8 +62,9 @@ class Space:
     def draw(self, rng: Generator) -> Draft:
         """A random legal draft, if the space is not empty.
 
-        All factorizations are alike, likewise orders, layouts, blocks, either part of the space (section 8 of the
-        model), and the stored sets in it. What is illegal is repaired; what is illegal still, made plain.
+        All factorizations are alike, likewise orders, layouts, blocks, residency points, either part of the space
+        (section 8 of the model), and the stored sets in it. What is illegal is repaired; what is illegal still, made
+        plain.
         """
         parts = [sets for sets in self.stored_sets.values() if sets]
         sets = parts[rng.integers(len(parts))]
@@ -73,17 +74,23 @@ class Space:
             stored=sets[rng.integers(len(sets))],
             layout=[int(index) for index in rng.integers(2, size=len(Tensor))],
             block=rng.random(),
+            points=self._points(rng),
         )
         return self._repaired(draft, rng) or self.plain(draft.stored)
 
     def neighbour(self, draft: Draft, rng: Generator) -> Draft | None:
         """The draft with one thing changed, repaired; None if it is illegal then."""
-        changes = (self._move_prime, self._move_prime, self._swap_loops, self._change_stored, self._change_layout)
+        changes = [self._move_prime, self._move_prime, self._swap_loops, self._change_stored, self._change_layout]
+        changes += [self._change_points] * self.arch.uneven_residency
         return self._repaired(changes[rng.integers(len(changes))](draft, rng), rng)
 
     def _repaired(self, draft: Draft, rng: Generator) -> Draft | None:
-        repaired = Repair(self.layer, self.arch, draft, rng).run()
-        return repaired if self.is_legal(repaired) else None
+        """What is illegal with its residency points may be legal with even tiles."""
+        for wanted in dict.fromkeys((draft, attrs.evolve(draft, points=EVEN_POINTS))):
+            repaired = Repair(self.layer, self.arch, wanted, rng).run()
+            if self.is_legal(repaired):
+                return repaired
+        return None
 
     def _storable(self) -> Iterator[StoredSets]:
         """What the machine allows the levels to store."""
@@ -99,6 +106,10 @@ class Space:
                 for place, power in enumerate(_shares(primes.count(prime), len(PLACES), rng)):
                     rows[place][d] *= prime**power
         return [tuple(row) for row in rows]
+
+    def _points(self, rng: Generator) -> tuple[tuple[float, ...], ...]:
+        """Any residency points, where the machine has such."""
+        return tuple(map(tuple, rng.random((len(ON_CHIP), len(Tensor))))) if self.arch.uneven_residency else EVEN_POINTS
 
     # --- Changes -----------------------------------------------------------------------------------------------------
 
@@ -132,6 +143,10 @@ class Space:
         """A tensor's other axis order."""
         t = rng.integers(len(Tensor))
         return attrs.evolve(draft, layout=[1 - index if u == t else index for u, index in enumerate(draft.layout)])
+
+    def _change_points(self, draft: Draft, rng: Generator) -> Draft:
+        """Other residency points."""
+        return attrs.evolve(draft, points=self._points(rng))
 
 
 def order_for(stays: Tensor) -> Order:

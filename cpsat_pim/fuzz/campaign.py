@@ -89,12 +89,37 @@ def _shrunk(name: str, number: int, case: Case, finding: Finding, options: Optio
     return Discovery(comparison=name, round=number, case=case, finding=finding)
 
 
+# --- What is drawn ---------------------------------------------------------------------------------------------------
+
+
+def traced_case(draw: Drawer) -> Case:
+    """A layer whose mappings are simulated in a moment, on any machine."""
+    return Case(layer=draw.layer(_TRACED), arch=draw.machine(), objective=draw.objective())
+
+
+def solved_case(draw: Drawer) -> Case:
+    """A layer that is solved in a moment, on any machine."""
+    return Case(layer=draw.layer(_SOLVED), arch=draw.machine(), objective=draw.objective())
+
+
+def enumerated_case(draw: Drawer) -> Case:
+    """A tiny layer on a machine that leaves few choices."""
+    return Case(layer=draw.layer(_ENUMERATED), arch=draw.machine(forced=80), objective=draw.objective())
+
+
+def with_mappings(draw: Drawer, case: Case) -> Iterator[Case]:
+    """The case with random legal mappings, if there are any."""
+    space, rng = Space(case.layer, case.arch), np.random.default_rng(draw.below(2**32))
+    for _ in range(0 if space.is_empty else _MAPPINGS):
+        yield attrs.evolve(case, mapping=space.draw(rng).to_mapping(case.layer))
+
+
 # --- A round ---------------------------------------------------------------------------------------------------------
 
 
 def compare_round(seed: int, number: int, options: Options) -> Iterator[Made]:
     """The comparisons of a round, made one by one."""
-    draw = Drawer(np.random.default_rng([seed, number]))
+    draw = Drawer.of(np.random.default_rng([seed, number]))
     for _ in range(_LAYERS):
         yield from _trace(draw, options)
     yield from _solve(draw, options)
@@ -103,36 +128,28 @@ def compare_round(seed: int, number: int, options: Options) -> Iterator[Made]:
 
 def _trace(draw: Drawer, options: Options) -> Iterator[Made]:
     """Random mappings of a layer, each predicted and simulated."""
-    case = Case(layer=draw.layer(_TRACED), arch=draw.machine(), objective=draw.objective())
-    for mapped in _mapped(draw, case):
+    for mapped in with_mappings(draw, traced_case(draw)):
         yield "trace", mapped, compare("trace", mapped, options)
 
 
 def _solve(draw: Drawer, options: Options) -> Iterator[Made]:
     """A layer solved: its answer, and its bound against random mappings."""
-    case = Case(layer=draw.layer(_SOLVED), arch=draw.machine(), objective=draw.objective())
+    case = solved_case(draw)
     if check_fits(case.layer, case.arch):
         return
     solved = attempt(case, lambda: solve(case, options))
     yield "answer", case, _judged(case, solved, judge_answer)
-    for mapped in _mapped(draw, case):
+    for mapped in with_mappings(draw, case):
         yield "bound", mapped, _judged(mapped, solved, judge_bound)
 
 
 def _enumerate(draw: Drawer, options: Options) -> Iterator[Made]:
-    """A tiny layer on a machine that leaves few choices: solved, and every mapping of it costed."""
-    case = Case(layer=draw.layer(_ENUMERATED), arch=draw.machine(is_forced=0.8), objective=draw.objective())
+    """A tiny layer solved, and every mapping of it costed."""
+    case = enumerated_case(draw)
     if check_fits(case.layer, case.arch) or (mappings := few_mappings(case)) is None:
         return
     solved = attempt(case, lambda: solve(case, options))
     yield "enumeration", case, _judged(case, solved, partial(judge_optimum, mappings=mappings))
-
-
-def _mapped(draw: Drawer, case: Case) -> Iterator[Case]:
-    """The case with random legal mappings, if there are any."""
-    space = Space(case.layer, case.arch)
-    for _ in range(0 if space.is_empty else _MAPPINGS):
-        yield attrs.evolve(case, mapping=space.draw(draw.rng).to_mapping(case.layer))
 
 
 def _judged(

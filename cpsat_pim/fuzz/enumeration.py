@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import attrs
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.baselines.draft import residency_points
 from cpsat_pim.check import check_mapping
-from cpsat_pim.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Direction, Level, Tensor
+from cpsat_pim.dims import BUFFERS, ON_CHIP, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import EVEN, Mapping
 from cpsat_pim.model.orders import input_blocks
 from cpsat_pim.workload import ConvWorkload
@@ -42,11 +43,7 @@ def _in_every_order(
 
 def _every_point(draft: Mapping, order: tuple[tuple[Dim, ...], ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Loops outside the tiles: none, or all down to one that changes the tile."""
-    points = [
-        [0, *(i + 1 for i, d in enumerate(order[m]) if draft.stored[m][t] and d in RELEVANT[t])]
-        for m in ON_CHIP
-        for t in Tensor
-    ]
+    points = [residency_points(order[m], t) if draft.stored[m][t] else [0] for m in ON_CHIP for t in Tensor]
     for chosen in itertools.product(*points):
         yield chosen[: len(Tensor)], chosen[len(Tensor) :]
 

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from cpsat_pim.arch import PEArray, PhyDim2, PIMArchitecture
-from cpsat_pim.baselines.draft import DRAM, PLACES, Draft, primes_of
+from cpsat_pim.baselines.draft import DRAM, EVEN_POINTS, PLACES, Draft, primes_of
 from cpsat_pim.check import check_mapping
 from cpsat_pim.dims import BUFFERS, Dim, Level, Tensor
 from cpsat_pim.fuzz.compare import Case, Finding
@@ -103,14 +103,14 @@ def _plainer_machines(case: Case) -> Iterator[Case]:
 
 
 def _plainer_mappings(case: Case) -> Iterator[Case]:
-    """A loop moved to the DRAM, dims in order, a tensor not stored, the first layout, the smallest block."""
+    """A loop moved to the DRAM, dims in order, a tensor not stored, first layout, smallest block, even tiles."""
     draft = _draft(case)
     if draft is None:
         return
     for place, d in itertools.product(PLACES, Dim):
         if place != DRAM and draft.factors[place][d] > 1:
             yield _case(case, case.layer, draft.moved(d, draft.factors[place][d], place, DRAM))
-    in_order = attrs.evolve(draft, order=[tuple(Dim)] * len(Level), layout=(0, 0, 0), block=0.0)
+    in_order = attrs.evolve(draft, order=[tuple(Dim)] * len(Level), layout=(0, 0, 0), block=0.0, points=EVEN_POINTS)
     for plainer in _toward(draft, attrs.evolve(in_order, stored=[[False] * len(Tensor)] * len(BUFFERS))):
         yield _case(case, case.layer, plainer)
 

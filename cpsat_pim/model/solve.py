@@ -60,14 +60,23 @@ class Progress:
     seconds: float
 
 
+def _of_the_solver(instance: Any, attribute: Any, value: dict[str, Any]) -> None:
+    """Parameters that CP-SAT has, with values of their types."""
+    try:
+        SatParameters(**value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Options.parameters: must be parameters of CP-SAT ({error})") from error
+
+
 @frozen(kw_only=True)
 class Options:
     """`time_limit` seconds a layer, the solver's `seed`, whether a stop was asked for, what the mapping has to be like
     and may cost, and a legal mapping of that kind to beat, or a value of the integer objective: then what is not less
-    is no answer, and none at all need be found.
+    is no answer, and none at all need be found. `parameters` of CP-SAT take the place of ours, so that optima can be
+    proven in another way.
 
     Raises:
-        ValueError: one of them is out of range or of the wrong type.
+        ValueError: one of them is out of range or of the wrong type, or CP-SAT has no such parameter.
     """
 
     time_limit: float = field(default=60.0, validator=seconds_or_none)
@@ -77,6 +86,7 @@ class Options:
     constraints: Constraints = field(default=FREE, validator=is_a(Constraints))
     budget: Budget = field(default=NO_LIMIT, validator=is_a(Budget))
     beat: int | None = field(default=None, validator=or_none(is_a(int)))
+    parameters: dict[str, Any] = field(factory=dict, validator=_of_the_solver)
 
 
 class _Search:
@@ -289,6 +299,7 @@ class _Search:
         parameters.stop_after_first_solution = first
         left = self.options.time_limit - self.seconds
         parameters.max_time_in_seconds = _FIRST_SECONDS if first else max(0.1, left)
+        parameters.MergeFrom(SatParameters(**self.options.parameters))
         done = threading.Event()
         outcome: list[Any] = []
 

@@ -29,7 +29,7 @@ CONV = ConvWorkload(R=3, S=3, P=8, Q=8, C=16, K=32)
 
 def drawn_problem(seed: int) -> Problem:
     """A random layer on a random machine, any objective."""
-    draw = Drawer(np.random.default_rng([11, seed]))
+    draw = Drawer.of(np.random.default_rng([11, seed]))
     return Problem(layer=draw.layer(1500), arch=draw.machine(), objective=draw.objective())
 
 

@@ -19,7 +19,7 @@ SEEDS = range(25)
 
 def drawn_space(seed: int, most_macs: int = 2000) -> Space:
     """A random layer on a random machine."""
-    draw = Drawer(np.random.default_rng([7, seed]))
+    draw = Drawer.of(np.random.default_rng([7, seed]))
     return Space(draw.layer(most_macs), draw.machine())
 
 
@@ -61,7 +61,7 @@ def test_space_is_empty_only_where_there_is_no_mapping(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_mapping_is_that_of_its_draft(seed: int) -> None:
-    """There and back, input blocks included."""
+    """There and back, input blocks and residency points included."""
     space, rng = drawn_space(seed), np.random.default_rng(seed)
     for _ in range(0 if space.is_empty else 5):
         mapping = space.draw(rng).to_mapping(space.layer)

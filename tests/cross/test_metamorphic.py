@@ -1,0 +1,289 @@
+"""What must be so of two optima, whatever they are: a machine that can do more is never worse, equal roles are equal.
+
+A machine with larger buffers, more PEs or freer choices has all the mappings of the lesser one, at the same cost: its
+optimum is no worse for any objective. Another has the same mappings, none of which takes more energy or, simulated,
+more time. Their predicted latency is an estimate (model.md, section 7) that may rise a little where a link gets
+quicker, so of these machines' optima only the energy is compared.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+from cpsat_pim.arch import PhyDim2, PIMArchitecture
+from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.check import check_mapping
+from cpsat_pim.cost import predict
+from cpsat_pim.dims import Dim, Level
+from cpsat_pim.fuzz.campaign import traced_case, with_mappings
+from cpsat_pim.fuzz.draw import Drawer
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model import Options, solve_layer
+from cpsat_pim.result import Objective, SolvedLayer
+from cpsat_pim.verify import simulate
+from cpsat_pim.workload import ConvWorkload
+from tests.cross.test_solver_against_enumeration import CASES, machine
+
+#: A machine from a lesser one.
+Change = Callable[[PIMArchitecture], PIMArchitecture]
+
+
+def at(level: Level, **figures: Callable[[Any], Any]) -> Change:
+    """Other figures of a level, made of its own."""
+
+    def change(arch: PIMArchitecture) -> PIMArchitecture:
+        old = arch.hierarchy[level]
+        new = attrs.evolve(old, **{name: figure(getattr(old, name)) for name, figure in figures.items()})
+        return attrs.evolve(arch, hierarchy=[new if m == level else arch.hierarchy[m] for m in Level])
+
+    return change
+
+
+def having(**fields: Any) -> Change:
+    """Other fields of the machine."""
+    return lambda arch: attrs.evolve(arch, **fields)
+
+
+def with_array(**fields: Any) -> Change:
+    """Other fields of the PE array."""
+    return lambda arch: attrs.evolve(arch, pe_array=attrs.evolve(arch.pe_array, **fields))
+
+
+def with_lanes(arch: PIMArchitecture) -> PIMArchitecture:
+    """Twice the lanes, of a unit that may have several."""
+    unit = arch.pe_array.compute_unit
+    return with_array(compute_unit=attrs.evolve(unit, num_macs=2 * unit.num_macs))(arch)
+
+
+def doubled(number: Any) -> Any:
+    """Twice as much of what is limited."""
+    return number if number is None else 2 * number
+
+
+def freed(arch: PIMArchitecture) -> PIMArchitecture:
+    """Every level may store what it stored or not."""
+    return attrs.evolve(arch, hierarchy=[attrs.evolve(level, bypass_defined=False) for level in arch.hierarchy])
+
+
+#: The same mappings and more.
+WIDER: dict[str, Change] = {
+    **{f"larger {m.name}": at(m, entries=doubled) for m in (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)},
+    "all of the global buffer": at(Level.GLOBAL_BUFFER, entries=doubled, double_buffered=lambda old: True),
+    "bypass freed": freed,
+    "global buffer for all": at(
+        Level.GLOBAL_BUFFER, stores=lambda old: (True, True, True), bypass_defined=lambda old: False
+    ),
+    "wider array": with_array(array_shape=PhyDim2(2, 2)),
+    "more lanes": with_lanes,
+    "directions shared": with_array(exclusive_spatial=False),
+    "uneven residency": having(uneven_residency=True),
+}
+#: The same mappings, each with no link that is slower and nothing that is moved more often.
+QUICKER: dict[str, Change] = {
+    **{
+        f"bandwidth of {m.name}": at(m, read_bandwidth_limit=doubled, write_bandwidth_limit=doubled)
+        for m in (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+    },
+    "interconnect": with_array(interconnect_bandwidth=None),
+    "more ports": at(Level.GLOBAL_BUFFER, ports=doubled),
+    "second slots": at(Level.GLOBAL_BUFFER, entries=doubled, double_buffered=lambda old: True),
+    "multicast": having(multicast=True),
+}
+#: The same mappings, each with no more energy.
+THRIFTIER: dict[str, Change] = {
+    "spatial reduction": having(spatial_reduction=True),
+    # Rows that share one of 2n banks share one of n.
+    "twice the banks": at(Level.DRAM, num_banks=doubled),
+    "open pages": having(page_policy="open"),
+}
+
+
+@cache
+def solved(layer: ConvWorkload, arch: PIMArchitecture, kind: str, beta: float = 1) -> SolvedLayer:
+    """The optimum, which such small layers have in a moment; each is asked for once."""
+    return solve_layer(layer, arch, Objective.named(kind, 1, beta), Options(time_limit=20))
+
+
+def assert_no_worse(layer: ConvWorkload, better: PIMArchitecture, worse: PIMArchitecture, kind: str) -> None:
+    """The optimum on the better machine is not proven to be above what is known to do on the worse one."""
+    assert solved(layer, better, kind).bound <= solved(layer, worse, kind).objective_value  # type: ignore[operator]
+
+
+# --- More is never worse ---------------------------------------------------------------------------------------------
+
+LESSER = {
+    "product, all forced": (ConvWorkload(C=4, K=2), machine("IWO!", "IW!", "")),
+    "closed pages, two rows of outputs": CASES["closed pages, two rows of outputs"],
+    "strided": CASES["strided"],
+    "no multicast, no reduction": CASES["no multicast, no reduction"],
+}
+
+
+@pytest.mark.parametrize("kind", ["energy", "latency"])
+@pytest.mark.parametrize("change", WIDER)
+@pytest.mark.parametrize("case", LESSER)
+def test_wider_choice_is_never_worse(case: str, change: str, kind: str) -> None:
+    """Room, PEs, lanes, and options that forbade something."""
+    layer, arch = LESSER[case]
+    assert_no_worse(layer, WIDER[change](arch), arch, kind)
+
+
+@pytest.mark.parametrize("change", QUICKER | THRIFTIER)
+@pytest.mark.parametrize("case", LESSER)
+def test_less_that_is_moved_is_never_worse(case: str, change: str) -> None:
+    """Energy: elements that leave once for many PEs, sums added on the way, rows that stay open; links matter not."""
+    layer, arch = LESSER[case]
+    assert_no_worse(layer, (QUICKER | THRIFTIER)[change](arch), arch, "energy")
+
+
+@pytest.mark.parametrize("change", QUICKER | THRIFTIER)
+def test_no_mapping_is_worse_on_the_better_machine(change: str) -> None:
+    """It is legal there, takes no more energy, and where links are quicker ends no later, as simulated."""
+    draw = Drawer.of(np.random.default_rng(17))
+    for _ in range(25):
+        case = traced_case(draw)
+        # Equal widths: narrower sums lie in other rows. Buses of their own: what waits for a shared one may overtake.
+        layer = attrs.evolve(case.layer, psum_bytes=case.layer.output_bytes)
+        arch = attrs.evolve(case.arch, shared_data_bus=False)
+        better = (QUICKER | THRIFTIER)[change](arch)
+        for mapped in islice(with_mappings(draw, attrs.evolve(case, layer=layer, arch=arch)), 2):
+            assert check_mapping(layer, better, mapped.mapping) == []
+            before, after = (simulate(layer, of, mapped.mapping) for of in (arch, better))
+            assert after.energy_fj <= before.energy_fj
+            assert sum(after.row_activations) <= sum(before.row_activations)
+            assert after.latency_cycles <= before.latency_cycles or change in THRIFTIER
+
+
+def test_one_bank_more_may_be_worse() -> None:
+    """Weights of two outputs lie three rows apart and are read in turn: in two banks, or in each other's way in three.
+
+    Both outputs for both batches for each of 48 inputs: each of the six rows opens once, or each read opens one.
+    """
+    layer = ConvWorkload(C=48, K=2, N=2)
+    ones, outer = [1] * 8, [1, 1, 1, 1, 48, 2, 2, 1]
+    mapping = Mapping(
+        temporal=[ones, ones, ones, outer],
+        spatial=[ones] * 3,
+        order=[(), (), (), (Dim.C, Dim.N, Dim.K)],
+        stored=[[False] * 3] * 3,
+    )
+    opened = [
+        predict(
+            layer, at(Level.DRAM, num_banks=lambda old, n=n: n)(machine("", "", "")), mapping
+        ).figures.row_activations[1]  # type: ignore[misc]
+        for n in (1, 2, 3, 6)
+    ]
+    assert opened == [4 * 48, 6, 4 * 48, 6]
+
+
+# --- Equal roles are equal -------------------------------------------------------------------------------------------
+
+
+def flat(kind: str) -> PIMArchitecture:
+    """A small machine whose DRAM has neither rows nor columns: an element costs the same wherever it lies.
+
+    Uneven tiles for energy only: with them the least latency takes many times as long to prove.
+    """
+    arch = attrs.evolve(read_arch("prover-comparison"), uneven_residency=kind == "energy")
+    for level, entries in ((Level.PE, 16), (Level.GLOBAL_BUFFER, 48)):
+        arch = at(level, entries=lambda old, new=entries: new)(arch)  # type: ignore[misc]
+    return with_array(array_shape=PhyDim2(2, 3))(arch)
+
+
+def transposed(layer: ConvWorkload) -> ConvWorkload:
+    """Width and height exchanged."""
+    return attrs.evolve(
+        layer,
+        P=layer.Q,
+        Q=layer.P,
+        R=layer.S,
+        S=layer.R,
+        stride=layer.stride[::-1],
+        dilation=layer.dilation[::-1],
+    )
+
+
+def exchanged(layer: ConvWorkload) -> ConvWorkload:
+    """The other operand first: of a matrix product, whose rows are a batch."""
+    return attrs.evolve(layer, N=layer.K, K=layer.N, input_bytes=layer.weight_bytes, weight_bytes=layer.input_bytes)
+
+
+@pytest.mark.parametrize("kind", ["energy", "latency"])
+@pytest.mark.parametrize(
+    ("layer", "other"),
+    [
+        *(
+            (layer, transposed(layer))
+            for layer in (
+                ConvWorkload(R=2, P=3, Q=2, stride=(2, 1)),
+                ConvWorkload(R=2, Q=3, C=2, dilation=(2, 1)),
+                ConvWorkload(P=4, Q=2, C=2, stride=(1, 3)),
+            )
+        ),
+        *(
+            (layer, exchanged(layer))
+            for layer in (ConvWorkload(N=3, C=2, K=2, weight_bytes=2), ConvWorkload(C=3, K=4, psum_bytes=2))
+        ),
+        # Without a filter and a stride, rows, columns and batches differ only in where they lie.
+        (ConvWorkload(P=4, Q=2, C=3), ConvWorkload(N=4, P=2, C=3)),
+        (ConvWorkload(P=4, K=3, C=2), ConvWorkload(N=4, K=3, C=2)),
+    ],
+)
+def test_dims_of_equal_roles_may_be_exchanged(layer: ConvWorkload, other: ConvWorkload, kind: str) -> None:
+    """On a DRAM without rows; elsewhere it matters which axis is innermost."""
+    assert_equal(layer, other, flat(kind), kind)
+
+
+@pytest.mark.parametrize("kind", ["energy", "latency"])
+@pytest.mark.parametrize("arch", [machine("O", "IW", "I"), machine("IO", "IW", "", page_policy="closed")])
+@pytest.mark.parametrize(
+    "layer",
+    [ConvWorkload(R=2, P=3, C=2), ConvWorkload(P=4, K=3, stride=(2, 1)), ConvWorkload(R=3, P=2, dilation=(2, 1))],
+)
+def test_line_may_lie_along_the_width_or_the_height(layer: ConvWorkload, arch: PIMArchitecture, kind: str) -> None:
+    """On any machine: with the other axis of extent 1 the elements lie in the same places."""
+    assert_equal(layer, transposed(layer), arch, kind)
+
+
+def assert_equal(layer: ConvWorkload, other: ConvWorkload, arch: PIMArchitecture, kind: str) -> None:
+    """Neither optimum is proven to be above what is known to do for the other."""
+    answers = [solved(layer, arch, kind), solved(other, arch, kind)]
+    for one, two in (answers, answers[::-1]):
+        assert one.bound <= two.objective_value  # type: ignore[operator]
+
+
+# --- Scale -----------------------------------------------------------------------------------------------------------
+
+
+def dearer(arch: PIMArchitecture, times: int) -> PIMArchitecture:
+    """Every energy so many times as much."""
+
+    def scaled(cost: float | None) -> float | None:
+        return cost and times * cost
+
+    for level in Level:
+        arch = at(level, access_cost=scaled, write_cost=scaled)(arch)
+    unit = attrs.evolve(arch.pe_array.compute_unit, mac_energy=times * arch.pe_array.compute_unit.mac_energy)
+    return attrs.evolve(with_array(compute_unit=unit)(arch), activation_energy=times * arch.activation_energy)
+
+
+@pytest.mark.parametrize("case", LESSER)
+def test_energies_scale_the_optimum(case: str) -> None:
+    """Four times the energies, four times the least energy; at a fourth of the weight, the same blend."""
+    layer, arch = LESSER[case]
+    once, four_times = solved(layer, arch, "energy"), solved(layer, dearer(arch, 4), "energy")
+    assert four_times.objective_value == four_times.bound == 4 * once.objective_value  # type: ignore[operator]
+    blends = [solved(layer, arch, "blended", 1), solved(layer, dearer(arch, 4), "blended", 0.25)]
+    assert len({blend.objective_value for blend in blends}) == len({blend.bound for blend in blends}) == 1
+
+
+@pytest.mark.parametrize("case", LESSER)
+def test_answers_are_proven(case: str) -> None:
+    """Else the comparisons above would say little."""
+    layer, arch = LESSER[case]
+    assert all(solved(layer, arch, kind).gap == 0 for kind in ("energy", "latency"))

@@ -1,0 +1,34 @@
+"""The solver's parameters may be others, and the optimum is the same."""
+
+from typing import Any
+
+import pytest
+
+from cpsat_pim.model import Options, solve_layer
+from cpsat_pim.result import Objective, Status
+from tests.cross.test_solver_against_enumeration import CASES
+
+
+@pytest.mark.parametrize("parameters", [{"cp_model_presolve": True}, {"linearization_level": 2, "random_seed": 7}])
+def test_optimum_does_not_depend_on_parameters(parameters: dict[str, Any]) -> None:
+    """With presolve, or with linear relaxations."""
+    layer, arch = CASES["product, bypass free"]
+    usual, other = (
+        solve_layer(layer, arch, Objective.named("latency"), Options(parameters=p)) for p in ({}, parameters)
+    )
+    assert usual.status is other.status is Status.OPTIMAL
+    assert usual.objective_value == other.objective_value
+
+
+def test_parameters_are_passed_on() -> None:
+    """One that leaves the solver no work to do leaves nothing proven."""
+    layer, arch = CASES["strided"]
+    options = Options(time_limit=1, parameters={"max_deterministic_time": 1e-9})
+    assert solve_layer(layer, arch, Objective.named("latency"), options).status is not Status.OPTIMAL
+
+
+@pytest.mark.parametrize("parameters", [{"no_such": 1}, {"cp_model_presolve": "yes"}])
+def test_parameters_that_there_are_not_are_refused(parameters: dict[str, Any]) -> None:
+    """When the options are made."""
+    with pytest.raises(ValueError, match=r"Options\.parameters: must be parameters of CP-SAT"):
+        Options(parameters=parameters)

@@ -1,0 +1,61 @@
+"""The certificate's sample is honest, and its summary counts each layer once."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from cpsat_pim.sweep.plan import Plan
+
+
+@pytest.fixture
+def certify(script: Callable[[str], ModuleType]) -> ModuleType:
+    """The script."""
+    return script("certify")
+
+
+def keys(plan: Plan) -> set[str]:
+    """The jobs of a plan."""
+    return {use.job.key for use in plan.uses()}
+
+
+def test_sample_is_drawn_from_the_whole_by_the_seed(certify: ModuleType) -> None:
+    """As many as asked for; a longer sample has a shorter one in it; another seed, others."""
+    plan = certify.read_plan(certify.PLAN)
+    few, more, others = (keys(certify.sampled(plan, *asked)) for asked in ((20, 1), (50, 1), (50, 2)))
+    assert (len(few), len(more)) == (20, 50)
+    assert few < more < keys(plan)
+    assert others != more
+    assert {point.arch.name for point in certify.sampled(plan, 50, 1).points} == {
+        "default",
+        "tiny-buffers",
+        "wide-array",
+        "many-banks",
+    }
+
+
+def test_plan_has_all_networks_objectives_and_machines(certify: ModuleType) -> None:
+    """Eight, three, four; a minute a layer."""
+    points = certify.read_plan(certify.PLAN).points
+    assert len(points) == 8 * 3 * 4
+    assert len({(p.network.name, p.objective.kind, p.arch.name) for p in points}) == len(points)
+    assert {point.options.time_limit for point in points} == {60}
+
+
+def row(key: str, network: str, **told: Any) -> dict[str, Any]:
+    """A layer as the store tells it."""
+    solved = {"state": "done", "status": "OPTIMAL", "gap": 0.0, "seconds": 1.0, "off": 0.0, "peak": 200.0}
+    where = {"key": key, "network": network, "objective": "energy", "arch": "default", "failure": None}
+    return where | solved | told
+
+
+def test_summary_counts_each_layer_once(certify: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    """In each network that has it, and once in all; gaps are those of what is not proven."""
+    rows = [row("a", "one"), row("b", "one", status="FEASIBLE", gap=0.004, seconds=3.0, off=0.01), row("a", "two")]
+    certify.print_summary([*rows, row("c", "two", state="failed", status=None, failure="error")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["one", "energy", "default", "2", "1", "0.400", "2.0", "3.0", "3.0", "200", "1.000"]
+    assert lines[2].split() == ["two", "energy", "default", "2", "1", "1.0", "1.0", "1.0", "200", "0.000"]
+    assert lines[-3].split() == ["all", "3", "1", "0.400", "2.0", "3.0", "3.0", "200", "1.000"]
+    assert lines[-2] == "proven 1 of 2 solved layers (50.00 %); 1 failed, 0 open"
