@@ -19,7 +19,8 @@ A box tile is fetched X times each. With the rows of a scan's two ends known for
 - With one loop per dim outside the tile, the order alone decides which neighbours follow each other: `ordered` is the
   least over all orders.
 So activations >= first + (X - 1) * more, with the columns below, for all orders, splits and repetitions of the loops
-outside the tile; with closed pages both sides are equal.
+outside the tile; with closed pages both sides are equal. Step sets come again in free loops, too, so of them only the
+first two lines are sure: activations >= X * each.
 """
 
 import hashlib
@@ -83,6 +84,7 @@ class ShapeTable(NamedTuple):
     shortest ones; a stream takes at least a shortest run an activation and these: joining two runs saves one at most.
     `end_cycles`: the first scan's, of outputs the least that the last write-out adds unless it was read back.
     `again`: what a repeated pass over the tiles opens at least if each is a super-tile, with loops of its own inside.
+    `each`: what scanning all tiles once more adds at least on average, whenever each of them comes.
     `boxed`, `boxed_more`: as `first` and `more`, for a box with loops inside in place of the tile.
     `most_rows`, `most_cycles`: what no scan exceeds, neither in rows nor in what it adds to a stream.
     """
@@ -94,6 +96,7 @@ class ShapeTable(NamedTuple):
     first: Ints
     more: Ints
     again: Ints
+    each: Ints
     boxed: Ints
     boxed_more: Ints
     ordered: Ints
@@ -447,11 +450,11 @@ def match_rows(begins: Ints, ends: Ints, out: Ints) -> None:
 
 def _activations(shape: LayerShape, t: int, dram: Dram, dims: tuple[int, ...], grid: tuple[int, ...],
                  extents: Ints, counts: Ints) -> tuple[Ints, ...]:  # fmt: skip
-    """The columns `first`, `more`, `again`, `boxed` and `boxed_more` of the module's docstring."""
+    """The columns `first`, `more`, `again`, `each`, `boxed` and `boxed_more` of the module's docstring."""
     closed, again, touched = counts[:, CLOSED], counts[:, AGAIN], counts[:, MARKED]
     if not dram.is_open:
         more = closed * (2 if t == O else 1)
-        return closed, more, closed, closed, more
+        return closed, more, closed, closed, closed, more
     rescan = again if t == O else np.zeros_like(again)
     gapless = np.array([_covers(shape, t, dims, row) for row in extents])
     larger = np.where(gapless, _minimum_over_larger(again.reshape(grid)).ravel(), 0)
@@ -459,7 +462,8 @@ def _activations(shape: LayerShape, t: int, dram: Dram, dims: tuple[int, ...], g
     tile = closed - counts[:, MATCHES]
     box = closed - np.minimum(counts[:, USED], counts[:, MATCHES] + 2 * counts[:, LOOSE])
     first, boxed = np.maximum(tile, touched), np.maximum(box, touched)
-    return first, np.maximum(tile, larger) + rescan, np.maximum(box, least), boxed, np.maximum(box, larger)
+    more = np.maximum(tile, larger) + rescan
+    return first, more, np.maximum(box, least), tile, boxed, np.maximum(box, larger)
 
 
 def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],

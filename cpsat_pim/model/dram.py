@@ -22,7 +22,8 @@ from tables.screen import needed_elements
 from tables.shapes import ShapeTable, can_be_strided, shape_table
 from tables.stream import block_counts, last_run, period
 
-#: Of what is looked up by tile shape, that which only time depends on.
+#: What is looked up by tile shape of row activations, and that which only time depends on.
+_COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each")
 _TIMED = ("columns_pass", "long", "end", "scan", "rows", "longest")
 #: Boxes of a tensor up to which a program looks their bounds up in tables.
 _MOST_BOXES = 400
@@ -89,10 +90,8 @@ class Streams:
             extents[d] = self._extent(t, d)
             self.b.imply([is_box], keys[i] == extents[d])
         self.extents.append(extents)
-        names = [f"{n}_{t.name}" for n in ("layout", "strided", "acts_first", "acts_more", "acts_ordered", *_TIMED)]
-        layout, strided, first, more, ordered, per_pass, long, end, scan, opened, longest = self.b.lookup(
-            keys, rows, names
-        )
+        names = [f"{n}_{t.name}" for n in ("layout", "strided", *_COUNTED, *_TIMED)]
+        layout, strided, *counted, per_pass, long, end, scan, opened, longest = self.b.lookup(keys, rows, names)
         self.layout.append(layout)
         self.is_box.append(is_box)
         self.first_scan.append(end)
@@ -101,7 +100,7 @@ class Streams:
         self.longest_scan.append(longest)
         if can_be_strided(self.v.shape, t):
             self._strided_scans(t, strided)
-        self._count_activations(t, is_box, first, more, ordered)
+        self._count_activations(t, is_box, *counted)
         self._enclosing_boxes(t, table, limits)
         if self.timed:
             self._time(t, is_box, per_pass, long, end)
@@ -114,6 +113,7 @@ class Streams:
             table.first,
             table.more,
             table.ordered,
+            table.each,
             table.columns,
             table.long_cycles,
             table.end_cycles,
@@ -122,7 +122,7 @@ class Streams:
             table.most_cycles,
         ]
         if not self.timed:
-            columns[5:] = [np.zeros_like(table.first)] * 6
+            columns[-len(_TIMED) :] = [np.zeros_like(table.first)] * len(_TIMED)
         keep = self._within(t, table.first, limits) & np.isin(table.layout, self.v.freedom.layouts(t))
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
@@ -282,7 +282,7 @@ class Streams:
             self._is_spilled = spilled
         return self._is_spilled
 
-    def _count_activations(self, t: Tensor, is_box: Lit, first: Int, more: Int, ordered: Int) -> None:
+    def _count_activations(self, t: Tensor, is_box: Lit, first: Int, more: Int, ordered: Int, each: Int) -> None:
         again = self.b.integer((x - 1 for x in self.b.values(self.reuse[t])), f"again_{t.name}")
         if not isinstance(again, int):
             self.b.model.add(again == self.reuse[t] - 1)
@@ -298,7 +298,15 @@ class Streams:
             self.b.imply([is_box, in_buffer, even], activations >= ordered + repeated)
         held = self.b.negated(self.v.first_consumer(MACS, t))
         self.b.imply([is_box, held], activations >= first + repeated)
+        self._drawn_steps(t, is_box, each, activations)
         self.activations.append(activations)
+
+    def _drawn_steps(self, t: Tensor, is_box: Lit, each: Int, activations: Int) -> None:
+        """Steps of the MACs scan all step sets as often as the irrelevant loops say, free or not."""
+        drawn = self.v.first_consumer(MACS, t)
+        if drawn is not False and not _is_zero(each):
+            all_steps = self.b.product([each, self.reuse[t]], f"acts_steps_{t.name}")
+            self.b.imply([is_box, drawn], activations >= all_steps)
 
     @property
     def _shortest_run(self) -> int:

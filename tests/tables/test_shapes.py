@@ -97,6 +97,21 @@ def test_activations_of_a_box_are_never_above_the_count(case: Case, t: Tensor, b
     assert boxed(nest, table, t, level) <= dram_stream(nest, t, dram).activations
 
 
+@settings(max_examples=150)
+@given(case=cases(), t=st.sampled_from(Tensor), banks=st.sampled_from([1, 2, 3, 8]))
+def test_steps_open_rows_as_often_as_they_come(case: Case, t: Tensor, banks: int) -> None:
+    """What MACs draw straight from DRAM, in free loops too: every step set scanned so often, in whatever order."""
+    nest = to_nest(case.layer, case.mapping, case.arch.spatial_reduction)
+    assume(t is not Tensor.I or max(*case.layer.stride, *case.layer.dilation, *case.layer.bounds[:2]) == 1)
+    assume(all(nest.array(d) == 1 or nest.temporal[0][d] == 1 for d in Dim if d not in IRRELEVANT[t]))
+    nest = nest._replace(stored=[[False if u == t else x for u, x in enumerate(row)] for row in nest.stored])
+    dram = to_machine(case.arch).dram._replace(banks=banks)
+    table = build_shape_table(to_shape(case.layer), t, nest.width(t, Level.DRAM), dram)
+    extents = [nest.lanes(d) * nest.array(d) for d in table.dims]
+    row = int(np.flatnonzero((table.extents == extents).all(axis=1) & (table.layout == nest.layout[t]))[0])
+    assert nest.reuse(t, MACS) * table.each[row] <= dram_stream(nest, t, dram).activations
+
+
 def test_a_box_of_outputs_that_returns_opens_each_of_its_rows_once() -> None:
     """4 tiles of 32 B lie in two 64 B rows, and there are two such boxes. Each row opens once a pass: 4, twice.
 
