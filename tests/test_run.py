@@ -10,13 +10,21 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import cpsat_pim.run
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints
 from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import Objective, SolvedNetwork, Status
-from cpsat_pim.run import WorkersDied, _compile_kernels, _run_in_workers, ignore_progress, solve_network
+from cpsat_pim.run import (
+    WorkersDied,
+    _compile_kernels,
+    _run_in_workers,
+    ignore_progress,
+    solve_and_verify,
+    solve_network,
+)
 from cpsat_pim.verify import Disagreement
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -89,6 +97,17 @@ def test_what_was_known_while_solving_is_kept() -> None:
     assert times == sorted(times)
     assert pairs == [pair for pair, _ in itertools.groupby((p.best, p.bound) for p in seen)]
     assert pairs[-1] == (b.solved.objective_value, b.solved.bound)
+
+
+def test_row_aligned_blocks_are_left_where_the_dram_has_no_room_for_them() -> None:
+    """Row buffers that cost nothing invite all tensors, but I and O of 64 B would take a row of 1 KiB each."""
+    layer = ConvWorkload(C=64, K=64)
+    levels = ARCH.hierarchy
+    free = evolve(levels[2], access_cost=0)
+    tight = evolve(ARCH, hierarchy=(*levels[:2], free, evolve(levels[3], entries=64 * 64 + 64 + 64)))
+    solved = solve_and_verify(layer, tight, ENERGY, Options(time_limit=20))
+    assert solved.status is Status.OPTIMAL
+    assert solved.mapping.stored[2][0] is solved.mapping.stored[2][2] is False
 
 
 def test_workers_give_the_same_answers() -> None:

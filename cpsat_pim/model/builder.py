@@ -135,7 +135,7 @@ class Builder:
 
     def lookup(self, keys: Sequence[Int], rows: Iterable[Sequence[int]], names: Sequence[str]) -> list[Int]:
         """New variables for the last columns of a table whose first columns are the keys."""
-        possible = [set(self.values(k)) for k in keys]
+        possible = [range(x[0], x[-1] + 1) if self._is_range(k) else set(x) for k in keys for x in [self.values(k)]]
         kept = [row for row in rows if all(int(row[i]) in p for i, p in enumerate(possible))]
         results = [self.integer((row[len(keys) + j] for row in kept), name) for j, name in enumerate(names)]
         self.table([*keys, *results], kept)

@@ -19,7 +19,7 @@ from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import CLASSES, MACS, Variables
 from cpsat_pim.workload import ConvWorkload
 from tables.screen import needed_elements
-from tables.shapes import ShapeTable, can_be_strided, shape_table
+from tables.shapes import ShapeTable, can_be_strided, divisors, shape_table
 from tables.stream import block_counts, last_run, period
 
 #: What is looked up by tile shape of row activations, and that which only time depends on.
@@ -357,8 +357,8 @@ class Streams:
         aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
         capacity = self.v.arch.usable_bytes(Level.ROW_BUFFER)
         rows = []
-        for tile in self.b.values(self.traffic.tile[int(Level.ROW_BUFFER), t]):
-            if tile * width <= capacity and size % tile == 0:
+        for tile in divisors(size):
+            if tile * width <= capacity:
                 counted = block_counts(size // tile, tile * width, d)
                 is_reopened = tile < size and d.banks == 1 and 2 * tile * width > d.row_bytes
                 rows.append(

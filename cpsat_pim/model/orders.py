@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import attrs
 
+from cpsat_pim.check import used_bytes
 from cpsat_pim.cost import Prediction, to_machine, to_nest, to_prediction
 from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import IRRELEVANT, ON_CHIP, RELEVANT, Dim, Level, Tensor
@@ -27,6 +28,9 @@ from tables.stream import StreamCounts, Tempo, dram_stream, stream_loops, stream
 
 #: Orders tried for a new mapping; the loops of one level rarely have more permutations than this.
 MOST_TRIED = 240
+#: How many times its size a tensor can take in DRAM: blocks may end just behind the middle of a row, and of I's height
+#: and width.
+_MOST_GROWN = 8
 #: Orders counted to correct a program.
 _MOST_COUNTED = 5040
 
@@ -82,6 +86,9 @@ class Completions:
         self.sees_cycles, self.sees_energy = freedom.sees(objective)
         self.machine = to_machine(arch)
         self.nest = to_nest(self.layer, draft, arch.spatial_reduction)
+        largest = _MOST_GROWN * max(self.layer.width_bytes) * sum(self.layer.elements(t) for t in Tensor)
+        #: Whether tensors may outgrow the DRAM with what row-aligned blocks leave empty.
+        self.is_dram_tight = arch.hierarchy[Level.DRAM].capacity_bytes < largest
         self._tempos: dict[Order, Tempo] = {}
         self._counted = counted
 
@@ -93,15 +100,24 @@ class Completions:
         None if none of them makes a mapping that is allowed, within the budget.
         """
         best: tuple[int, Nest, Cost] | None = None
-        allows = self.freedom.budget.allows
         for order in filter(self._is_allowed, orders):
             for nest, cost in self._costs(order):
                 value = self.objective.value(cost.latency_cycles, cost.energy_fj)
-                if (best is None or value < best[0]) and allows(cost.latency_cycles, cost.energy_fj):
+                if (best is None or value < best[0]) and self._is_affordable(nest, cost):
                     best = (value, nest, cost)
             if best is not None and best[0] <= good_enough:
                 break
         return Answer(self._mapping(best[1]), to_prediction(best[2]), best[0]) if best is not None else None
+
+    def _is_affordable(self, nest: Nest, cost: Cost) -> bool:
+        """Whether a mapping keeps the budget, and its tensors, laid out like that, fit the DRAM together."""
+        if not self.freedom.budget.allows(cost.latency_cycles, cost.energy_fj):
+            return False
+        if not self.is_dram_tight:
+            return True
+        arch = self.freedom.arch
+        used = used_bytes(self.layer, arch, self._mapping(nest))[Level.DRAM]
+        return sum(used.values()) <= arch.hierarchy[Level.DRAM].capacity_bytes
 
     def _is_allowed(self, order: Order) -> bool:
         """Whether an order keeps what nothing but whole orders can tell of."""
@@ -176,7 +192,9 @@ class Completions:
         return Placed(layout, block_h, block_w, dram_stream(placed, t, self.machine.dram, tempo))
 
     def _undominated(self, choices: list[Placed]) -> list[Placed]:
-        """The Pareto front in what the objective can see of a stream; of equals the first."""
+        """The Pareto front in what the objective can see of a stream; of equals the first. All where room is short."""
+        if self.is_dram_tight:
+            return choices
         front: dict[tuple[int, ...], Placed] = {}
         for placed in choices:
             front.setdefault(self._visible(placed.stream), placed)

@@ -4,13 +4,15 @@ import itertools
 import math
 from collections.abc import Callable
 
-from cpsat_pim.cost import access_energies_fj
+from cpsat_pim.cost import access_energies_fj, to_machine
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.variables import MACS, Stored, Variables
 from tables.nest import FILTER_OF
 from tables.nest import span as span_of
 from tables.screen import Energies, Sharing, Terms, array_tiles_span, energy_terms, input_tiles_span, step_points
+from tables.shapes import divisors
+from tables.stream import block_counts
 
 #: A quantity as coefficient times variable.
 Quantity = tuple[int, Int]
@@ -27,6 +29,7 @@ class Traffic:
         self._input_spans()
         self._tiles()
         self._capacities()
+        self._dram_capacity()
         self.moved = [self._moved_inputs(), self._moved_weights(), self._moved_outputs()]
         self.energy = [self._energy(t) for t in Tensor]
 
@@ -76,6 +79,30 @@ class Traffic:
                 used.append(share)
             if used:
                 self.b.model.add(sum(used) <= capacity)
+
+    def _dram_capacity(self) -> None:
+        """Row-aligned tensors take whole rows, W and O as many as their blocks; of others not more than their size."""
+        level, arch, b = Level.ROW_BUFFER, self.v.arch, self.b
+        used: list[Int] = []
+        for t in Tensor:
+            size, aligned = self.elements[t] * self.v.layer.width_bytes[t], self.v.first_consumer(level, t)
+            if aligned is False:
+                used.append(size)
+                continue
+            whole = -(-size // arch.row_bytes) * arch.row_bytes
+            if t is Tensor.I:  # its blocks are smaller than its tile
+                used.append(b.interval(size, whole, f"dram_bytes_{t.name}"))
+                b.imply([aligned], used[-1] >= whole)
+                continue
+            rows = [(n, self._block_rows(t, n) * arch.row_bytes) for n in divisors(self.elements[t])]
+            used.append(b.interval(size, max(taken for _, taken in rows), f"dram_bytes_{t.name}"))
+            b.imply([aligned], used[-1] >= b.lookup([self.tile[level, t]], rows, [f"dram_rows_{t.name}"])[0])
+        b.model.add(sum(used) <= arch.hierarchy[Level.DRAM].capacity_bytes)
+
+    def _block_rows(self, t: Tensor, tile: int) -> int:
+        """DRAM rows that W or O takes in blocks of a tile."""
+        size, width = self.elements[t], self.v.layer.width_bytes[t]
+        return block_counts(size // tile, tile * width, to_machine(self.v.arch).dram)[1]
 
     def tile_width(self, level: int, t: int) -> int:
         """Bytes per element at a level; at the row buffer an output counts at least its own width."""

@@ -40,6 +40,11 @@ def machine(pe: str, buffer: str, row_buffer: str, **options: object) -> PIMArch
     )
 
 
+def with_dram(toy: PIMArchitecture, **figures: object) -> PIMArchitecture:
+    """A toy with another DRAM."""
+    return attrs.evolve(toy, hierarchy=(*toy.hierarchy[:3], attrs.evolve(toy.hierarchy[3], **figures)))
+
+
 CASES = {
     "product, bypass free": (ConvWorkload(C=4, K=2), machine("IWO", "IWO", "")),
     "product, weights in the row buffer": (ConvWorkload(C=4, K=4), machine("O", "IWO!", "W")),
@@ -50,16 +55,7 @@ CASES = {
         ConvWorkload(C=2, K=2, N=2),
         machine("WO", "I", "", multicast=False, spatial_reduction=False),
     ),
-    "groups, two banks": (
-        ConvWorkload(G=2, C=2, K=2),
-        attrs.evolve(
-            machine("O", "W", ""),
-            hierarchy=(
-                *machine("O", "W", "").hierarchy[:3],
-                attrs.evolve(machine("O", "W", "").hierarchy[3], num_banks=2),
-            ),
-        ),
-    ),
+    "groups, two banks": (ConvWorkload(G=2, C=2, K=2), with_dram(machine("O", "W", ""), num_banks=2)),
 }
 
 
