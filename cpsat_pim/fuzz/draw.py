@@ -72,11 +72,14 @@ class Drawer:
         return self.layer_of(bounds)
 
     def layer_of(self, bounds: dict[Dim, int]) -> ConvWorkload:
-        """A layer with these bounds, of any stride, dilation and mixed widths."""
+        """A layer with these bounds, of any stride, dilation and mixed widths; a part of one may be padding."""
+        padded = self.any_of(tuple(Dim))
+        zeros = {padded: self.below(bounds[padded])} if self.any_of((True, False, False)) else {}
         output, psum = sorted((self.any_of(_WIDTHS), self.any_of(_WIDTHS)))
         return ConvWorkload(
             **{d.name: bound for d, bound in bounds.items()},
             name="fuzz",
+            zeros=[zeros.get(d, 0) for d in Dim],
             stride=(self.any_of((1, 1, 2, 3)), self.any_of((1, 1, 2, 3))),
             dilation=(self.any_of((1, 1, 2)), self.any_of((1, 1, 2))),
             input_bytes=self.any_of(_WIDTHS),

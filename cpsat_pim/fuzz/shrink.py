@@ -33,6 +33,8 @@ PLAIN = attrs.evolve(
         for level in PIMArchitecture().hierarchy
     ),
 )
+#: No part of a bound is padding.
+NO_ZEROS = (0,) * len(Dim)
 
 Compare = Callable[[Case], Finding | None]
 
@@ -67,7 +69,7 @@ def _smaller(case: Case) -> Iterator[Case]:
         bound = case.layer.bounds[d]
         for part in sorted({bound, *primes_of(bound)} - {1}, reverse=True):
             smaller: dict[str, Any] = {d.name: bound // part}
-            layer = attrs.evolve(case.layer, **smaller)
+            layer = attrs.evolve(case.layer, zeros=NO_ZEROS, **smaller)
             for draft in _without(case, d, None if part == bound else part):
                 yield _case(case, layer, draft)
 
@@ -91,9 +93,9 @@ def _without(case: Case, d: Dim, prime: int | None) -> Iterator[Draft | None]:
 
 
 def _plainer_layers(case: Case) -> Iterator[Case]:
-    """No stride, no dilation, bytes."""
+    """No stride, no dilation, no padding, bytes."""
     widths: dict[str, Any] = dict.fromkeys(("input_bytes", "weight_bytes", "output_bytes", "psum_bytes"), 1)
-    plain = attrs.evolve(case.layer, stride=(1, 1), dilation=(1, 1), **widths)
+    plain = attrs.evolve(case.layer, stride=(1, 1), dilation=(1, 1), zeros=NO_ZEROS, **widths)
     return (_case(case, layer, _draft(case)) for layer in _toward(case.layer, plain))
 
 

@@ -72,6 +72,7 @@ def only(case: Any, *dims: Dim) -> bool:
 
 LAYERS: dict[str, Option] = {
     **{f"{name} {width}": layer_has(name, width) for name, width in product(WIDTHS, (1, 2, 4))},
+    "padding": lambda case: any(case.layer.zeros),
     "mixed precision": lambda case: len(set(case.layer.width_bytes)) == 3,
     "stride": lambda case: min(case.layer.stride) > 1,
     "stride in one direction": lambda case: min(case.layer.stride) == 1 < max(case.layer.stride),
