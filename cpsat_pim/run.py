@@ -18,9 +18,10 @@ import attrs
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints, check_constraints
+from cpsat_pim.edp import solve_for
 from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, interrupts_held_back
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options, Progress, solve_layer
+from cpsat_pim.model import Options, Progress
 from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
 from cpsat_pim.verify import Disagreement, verify
 from cpsat_pim.workload import ConvWorkload
@@ -78,7 +79,7 @@ def solve_and_verify(
             known.append((progress.seconds, progress.best, progress.bound))
         report(progress)
 
-    solved = attrs.evolve(solve_layer(layer, arch, objective, options, hear), progress=tuple(known))
+    solved = attrs.evolve(solve_for(layer, arch, objective, options, hear), progress=tuple(known))
     if solved.mapping is None or solved.prediction is None:
         return solved
     broken = check_constraints(solved.mapping, solved.constraints)

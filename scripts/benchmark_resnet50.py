@@ -1,6 +1,6 @@
 """Solve a network for each objective with cold caches and print what is proven, how exact it is and how long it takes.
 
-    python scripts/benchmark_resnet50.py [--network resnet50] [--time-limit 60] [--jobs 2] [--objectives energy ...]
+python scripts/benchmark_resnet50.py [--network resnet50] [--time-limit 60] [--jobs 2] [--objectives energy ...]
 """
 
 import argparse

@@ -62,7 +62,7 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
     add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
-    add("--objective", choices=("latency", "energy", "blended"), default="energy", help="(%(default)s)")
+    add("--objective", choices=("latency", "energy", "blended", "edp"), default="energy", help="(%(default)s)")
     add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
     add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per layer (60)")

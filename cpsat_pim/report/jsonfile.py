@@ -91,12 +91,18 @@ def _totals(layers: list[Entry]) -> Entry:
     def total(cost: Callable[[Entry], int]) -> int:
         return sum(layer["count"] * cost(layer["predicted"]) for layer in mapped)
 
+    def total_of(key: str) -> int | float:
+        total: int | float = sum(layer["count"] * (layer[key] or 0) for layer in mapped)
+        return total
+
     return {
         "layers": sum(layer["count"] for layer in layers),
         "mapped": sum(layer["count"] for layer in mapped),
         "macs": sum(layer["count"] * math.prod(layer["shape"][d.name] for d in Dim) for layer in layers),
         "latency_cycles": total(itemgetter("latency_cycles")),
         "energy_fj": total(itemgetter("energy_fj")),
+        "objective": total_of("objective"),
+        "bound": total_of("bound"),
         "row_activations": {t.name: total(lambda p, t=t: p["row_activations"][t.name]) for t in Tensor},  # type: ignore[misc]
     }
 
@@ -122,7 +128,7 @@ def _are_known(rows: Any) -> bool:
 
 _REAL, _COUNT, _REAL_OR_NULL = Value(not_negative_real), Value(not_negative), or_none(not_negative_real)
 _PROGRESS = Rule("must be a list of [seconds, best, bound]", _are_known, {"type": "array"})
-_KIND = Value(one_of("latency", "energy", "blended"))
+_KIND = Value(one_of("latency", "energy", "blended", "edp"))
 _TOTALS = _needed(layers=_COUNT, mapped=_COUNT, macs=_COUNT, seconds=_REAL, interrupted=Value(boolean))
 _POINT = _needed(x=_REAL, y=_REAL) | {key: Field(kind=Value(or_none(text))) for key in ("label", "status")}
 _FRONT = _needed(name=Value(text), x=Value(text), y=Value(text), points=Listing(Record(fields=_POINT)))

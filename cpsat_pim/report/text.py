@@ -55,6 +55,18 @@ def format_energy(energy_fj: int) -> str:
     return f"{value:.{digits}f} {unit}"
 
 
+def format_edp(product: int) -> str:
+    """Latency x energy: four digits, in cycles times nJ."""
+    return f"{product / FJ_PER_NJ:.4g}"
+
+
+def format_objective(kind: str, value: int | float) -> str:
+    """An objective as reported, in a unit that people read."""
+    if kind == "energy":
+        return format_energy(int(value))
+    return format_edp(int(value)) if kind == "edp" else f"{value:,.0f}"
+
+
 def format_gap(gap: float | None) -> str:
     """Percent; a proof is a plain 0."""
     if gap is None:
@@ -85,21 +97,27 @@ class _Column:
 
 def print_results(console: Console, network: SolvedNetwork) -> None:
     """A row per layer and the totals; two narrower tables where the terminal is too narrow for one."""
-    whole = _result_table(network, _COLUMNS)
+    columns = _columns(network)
+    whole = _result_table(network, columns)
     if _natural_width(whole) <= console.width:
         console.print(whole)
     else:
         for group in (0, 1):
-            columns = [_NAME, *(c for c in _COLUMNS if c is not _NAME and c.group == group)]
-            console.print(_result_table(network, columns))
+            console.print(_result_table(network, [_NAME, *(c for c in columns if c is not _NAME and c.group == group)]))
     for line in _footnotes(network):
         print_plain(console, line)
 
 
 def tabulate(network: SolvedNetwork) -> list[list[str]]:
     """The same as plain cells: headings, a row per layer, the totals."""
-    rows = [[column.cell(node) for column in _COLUMNS] for node in network.layers]
-    return [[column.heading for column in _COLUMNS], *rows, [column.total(network) for column in _COLUMNS]]
+    columns = _columns(network)
+    rows = [[column.cell(node) for column in columns] for node in network.layers]
+    return [[column.heading for column in columns], *rows, [column.total(network) for column in columns]]
+
+
+def _columns(network: SolvedNetwork) -> list[_Column]:
+    """All of them; the product of latency and energy only where it is what is to be least."""
+    return [column for column in _COLUMNS if column is not _PRODUCT or network.objective.is_product]
 
 
 def _natural_width(table: Table) -> int:
@@ -165,6 +183,11 @@ def _total_seconds(network: SolvedNetwork) -> str:
 
 
 _NAME = _Column("layer", lambda n: n.name, lambda network: "total", justify="left")
+_PRODUCT = _Column(
+    "EDP",
+    _of_answer(lambda s: format_edp(s.predicted.latency_cycles * s.predicted.energy_fj)),
+    lambda network: format_edp(int(network.objective_value)),
+)
 _COLUMNS = (
     _NAME,
     _Column("x", lambda n: str(n.count), lambda network: str(sum(n.count for n in network.layers))),
@@ -179,6 +202,7 @@ _COLUMNS = (
         _of_answer(lambda s: format_energy(s.predicted.energy_fj)),
         lambda network: format_energy(network.energy_fj),
     ),
+    _PRODUCT,
     _Column("bound by", _of_answer(lambda s: s.limited_by), justify="left"),
     _Column(
         "activations I / W / O",
@@ -190,7 +214,7 @@ _COLUMNS = (
     _Column("flow", _of_mapping(classify_dataflow), group=1, justify="left"),
     _Column("layout I W O", _of_mapping(lambda mapping: " ".join(format_layouts(mapping))), group=1, justify="left"),
     _Column("status", lambda n: n.solved.status.value, _total_status, justify="left"),
-    _Column("gap", lambda n: format_gap(n.solved.gap)),
+    _Column("gap", lambda n: format_gap(n.solved.gap), lambda network: format_gap(network.gap)),
     _Column("s", lambda n: f"{n.solved.solve_seconds:.1f}", _total_seconds),
 )
 
@@ -216,7 +240,7 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
 def _objective_text(network: SolvedNetwork) -> str:
     objective = network.objective
     if objective.kind != "blended":
-        return objective.kind
+        return "edp (cycles x nJ)" if objective.is_product else objective.kind
     return f"{float(objective.alpha):g} x cycles + {float(objective.beta):g} x nJ"
 
 

@@ -22,7 +22,8 @@ TINY_BOUNDS = {"R": 3, "S": 1, "P": 4, "Q": 4, "C": 4, "K": 4, "N": 1, "G": 1}
 TOP_KEYS = ["schema", "network", "arch", "objective", "layers", "totals"]
 LAYER_KEYS = ["name", "count", "shape", "status", "objective", "bound", "gap", "solve_seconds"]
 LAYER_KEYS += ["predicted", "simulated", "mapping", "progress"]
-TOTAL_KEYS = ["layers", "mapped", "macs", "latency_cycles", "energy_fj", "row_activations", "seconds", "interrupted"]
+TOTAL_KEYS = ["layers", "mapped", "macs", "latency_cycles", "energy_fj", "objective", "bound"]
+TOTAL_KEYS += ["row_activations", "seconds", "interrupted"]
 FIGURES = {
     "latency_cycles",
     "compute_cycles",
@@ -64,6 +65,22 @@ def test_json_has_exactly_the_documented_keys(tmp_path: Path) -> None:
     documented = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
     for key in (*data, *data["layers"][0], *FIGURES, *data["layers"][0]["mapping"], *data["totals"]):
         assert f"`{key}`" in documented, key
+
+
+def test_product_is_reported_in_its_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--objective edp`: cycles x fJ in JSON, with its bound, also in the totals; cycles x nJ to be read."""
+    path = tmp_path / "m.json"
+    assert main(["map", "C=2,K=4", "--objective", "edp", "--json", str(path)]) == 0
+    data = read_json(path)
+    (layer,) = data["layers"]
+    product = layer["predicted"]["latency_cycles"] * layer["predicted"]["energy_fj"]
+    assert data["objective"]["kind"] == "edp"
+    assert (layer["objective"], layer["bound"], layer["gap"], layer["status"]) == (product, product, 0, "OPTIMAL")
+    assert (data["totals"]["objective"], data["totals"]["bound"]) == (product, product)
+    out = capsys.readouterr().out
+    assert out.split().count(f"{product / 10**6:.4g}") == 2
+    assert "objective edp (cycles x nJ)" in out
+    assert main(["simulate", str(path)]) == 0
 
 
 def test_json_values_are_those_of_the_layer(tmp_path: Path) -> None:
