@@ -255,8 +255,31 @@ class NetworkLayer:
 
 
 @frozen(kw_only=True)
+class SharedChoice:
+    """What all layers of a network have in common, best for their sum; both are in the objective's reported unit.
+
+    `share` names what was to be shared, `choice` says how (nothing where no choice suits all layers, or none was found
+    in time). No choice has a sum below `bound`; `free` is the sum of what the layers cost, as far as is known, where
+    each has its own. `solves`: how many it took.
+    """
+
+    share: tuple[str, ...]
+    choice: Constraints | None
+    status: Status
+    objective_value: int | float | None
+    bound: int | float | None
+    free: int | float | None
+    solves: int
+
+    @property
+    def gap(self) -> float | None:
+        """(objective - bound) / objective; 0 is a proof."""
+        return _gap(self.objective_value, self.bound)
+
+
+@frozen(kw_only=True)
 class SolvedNetwork:
-    """All layers of a network, in execution order."""
+    """All layers of a network, in execution order; `shared`: what they were to have in common, if anything."""
 
     network: str
     arch: PIMArchitecture
@@ -264,6 +287,7 @@ class SolvedNetwork:
     layers: tuple[NetworkLayer, ...]
     seconds: float
     interrupted: bool = False
+    shared: SharedChoice | None = None
 
     @property
     def latency_cycles(self) -> int:
