@@ -276,6 +276,19 @@ class SharedChoice:
         """(objective - bound) / objective; 0 is a proof."""
         return _gap(self.objective_value, self.bound)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "share": list(self.share),
+            "choice": self.choice and self.choice.to_dict(),
+            "status": self.status.value,
+            "objective": self.objective_value,
+            "bound": self.bound,
+            "gap": self.gap,
+            "free": self.free,
+            "solves": self.solves,
+        }
+
 
 @frozen(kw_only=True)
 class SolvedNetwork:

@@ -11,7 +11,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -289,12 +289,27 @@ class SharedSearch:
             return
         self._add(self.free, 0)
         self._try(self._agreed(self.free))
+        self._climb()
         while self._open and not self._is_over():
             floor, _, choice = heapq.heappop(self._open)
             if self.total is not None and floor >= self.total:
                 return
             for further in self._pursue(choice, floor):
                 self._add(further, floor)
+
+    def _climb(self) -> None:
+        """Change single decisions of the best choice, as long as that helps: little is left to search in whole ones."""
+        before = None
+        while self.choice and self.total != before:
+            before = self.total
+            for whole in sorted(self._neighbours(self.choice), key=lambda whole: self._floor(whole) or 0):
+                if self.total == before:
+                    self._try(whole)
+
+    def _neighbours(self, whole: Choice) -> Iterator[Choice]:
+        """The choices that differ in one decision."""
+        for i, values in enumerate(self._values):
+            yield from (_with(whole, i, value) for value in values if value != whole[i])
 
     def _pursue(self, choice: Choice, floor: int) -> Sequence[Choice]:
         """What is to be pursued instead of a choice: itself, when more is known of it; its two halves; nothing."""

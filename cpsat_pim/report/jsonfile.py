@@ -41,7 +41,7 @@ Entry = dict[str, Any]
 
 def to_document(network: SolvedNetwork) -> Entry:
     """A solved network as plain data, schema 1."""
-    return build_document(
+    document = build_document(
         network=network.network,
         arch=network.arch.to_dict(),
         objective=network.objective.to_dict(),
@@ -49,6 +49,7 @@ def to_document(network: SolvedNetwork) -> Entry:
         seconds=network.seconds,
         interrupted=network.interrupted,
     )
+    return document | ({"shared": network.shared.to_dict()} if network.shared else {})
 
 
 def build_document(
@@ -133,6 +134,8 @@ _TOTALS = _needed(layers=_COUNT, mapped=_COUNT, macs=_COUNT, seconds=_REAL, inte
 _POINT = _needed(x=_REAL, y=_REAL) | {key: Field(kind=Value(or_none(text))) for key in ("label", "status")}
 _FRONT = _needed(name=Value(text), x=Value(text), y=Value(text), points=Listing(Record(fields=_POINT)))
 
+_SHARED = _needed(choice=_or_null(Data()), status=Value(one_of(*Status)), gap=Value(_REAL_OR_NULL))
+
 #: An objective as `Objective.to_dict` gives it.
 OBJECTIVE = Record(fields=_needed(kind=_KIND, alpha=_REAL, beta=_REAL), build=Objective)
 
@@ -168,7 +171,10 @@ _RESULT = _result(
         objective=OBJECTIVE,
         totals=Record(fields=_TOTALS, is_open=True),
     )
-    | {"pareto": Field(kind=Listing(Record(fields=_FRONT), "a list of fronts", may_be_empty=True))},
+    | {
+        "pareto": Field(kind=Listing(Record(fields=_FRONT), "a list of fronts", may_be_empty=True)),
+        "shared": Field(kind=Record(fields=_SHARED, is_open=True)),
+    },
 )
 
 

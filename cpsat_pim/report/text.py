@@ -16,7 +16,7 @@ from cpsat_pim.cost import Figures
 from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import LAYOUT_ORDERS, Level, Tensor
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.result import NetworkLayer, SolvedLayer, SolvedNetwork, Status
+from cpsat_pim.result import NetworkLayer, SharedChoice, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload.network import Network
 
@@ -231,10 +231,38 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
             "Simulated: all counts, energy, compute and DRAM cycles equal; latency within "
             f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
         )
-    if any(node.solved.constraints != FREE for node in network.layers):
+    if any(node.solved.constraints != FREE for node in network.layers) and not network.shared:
         yield "Proofs are of the mappings that keep the constraints."
+    if network.shared:
+        yield f"{format_choice(network.shared.to_dict())} {_price(network.shared)}"
     if network.interrupted:
         yield "Interrupted: these are the best mappings found until then."
+
+
+def format_choice(shared: dict[str, Any]) -> str:
+    """What all layers share, and how far that is proven, of plain data."""
+    choice = shared["choice"]
+    if choice is None:
+        return "No shared choice suits all layers." if shared["status"] == Status.INFEASIBLE else "None was found."
+    stored = [f"{level} {_names(row)}" for level, row in choice.get("stored", {}).items()]
+    orders = [f"{tensor} {order}" for tensor, order in choice.get("layout", {}).items()]
+    proof = "proven" if shared["gap"] == 0 else f"gap {format_gap(shared['gap'])}"
+    return f"Shared by all layers: {', '.join([*stored, *orders])}; the least sum of all choices: {proof}."
+
+
+def _names(row: dict[str, bool]) -> str:
+    """Which tensors are stored."""
+    return f"stores {' '.join(t for t in row if row[t]) or 'nothing'}"
+
+
+def _price(shared: SharedChoice) -> str:
+    """What sharing costs, and how it was found."""
+    solves = f"({shared.solves} solves)"
+    if not shared.free or shared.objective_value is None:
+        return solves
+    return (
+        f"It is {shared.objective_value / shared.free - 1:.2%} above that of layers with choices of their own {solves}."
+    )
 
 
 def _objective_text(network: SolvedNetwork) -> str:

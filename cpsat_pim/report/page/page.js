@@ -57,6 +57,7 @@ function notes(result) {
   const stale = result.layers.filter(layer => layer.view?.stale).length;
   const missing = result.totals.layers - result.totals.mapped;
   return [
+    result.shared,
     result.totals.interrupted && "The run was interrupted: these are the best mappings found until then.",
     missing > 0 && `Without a mapping: ${plural(missing, "layer")}. The sums leave ${missing === 1 ? "it" : "them"} out.`,
     stale > 0 && `The file holds other predictions for ${plural(stale, "layer")} than this version makes; this page shows this version's.`,
