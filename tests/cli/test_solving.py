@@ -16,7 +16,7 @@ from cpsat_pim.cli import main
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.report.progress import LiveProgress
 from cpsat_pim.workload.network import parse_shape
-from tests.cli.commands import TINY, map_tiny, read_json
+from tests.cli.commands import TINY, map_tiny, one_error_line, read_json
 
 TINY_BOUNDS = {"R": 3, "S": 1, "P": 4, "Q": 4, "C": 4, "K": 4, "N": 1, "G": 1}
 TOP_KEYS = ["schema", "network", "arch", "objective", "layers", "totals"]
@@ -312,6 +312,38 @@ def test_start_keeps_the_constraints(
 
 
 # --- Interruption ----------------------------------------------------------------------------------------------------
+
+
+def test_shared_choice_is_told_and_recorded(pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--share`: the JSON names what all layers have in common, as constraints that each layer's mapping keeps."""
+    path = tmp_path / "r.json"
+    assert main(["run", pair, "--share", "bypass, layout", "--json", str(path), "--jobs", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert re.search(r"Shared by all layers: PE stores .*; the least sum of all choices: proven\. It is \d", out)
+    data = read_json(path)
+    assert list(data) == [*TOP_KEYS, "shared"]
+    assert (data["shared"]["status"], data["shared"]["gap"]) == ("OPTIMAL", 0)
+    assert all(layer["constraints"] == data["shared"]["choice"] for layer in data["layers"])
+    documented = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+    assert all(f'"{key}"' in documented for key in data["shared"])
+    assert main(["simulate", str(path)]) == 0
+
+
+def test_shared_choice_without_a_proof_is_told(pair: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In so little time that not all is proven there is a gap, or nothing was found."""
+    code = main(["run", pair, "--share", "bypass", "--total-time", "0.01", "--objective", "latency", "--jobs", "1"])
+    assert code in (0, 1)
+    assert "time ran out before a proof of the shared choice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--share", "order"], ["--share", ""], ["--total-time", "5"]])
+def test_share_that_cannot_be_used_is_refused(
+    pair: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is solved."""
+    assert main(["run", pair, *options]) == 2
+    assert one_error_line(capsys)
 
 
 def test_interrupt_reports_and_writes_what_was_found(
