@@ -135,7 +135,7 @@ class Part:
         self.layer, self.arch, self.objective, self.decisions = layer, arch, objective, decisions
         self.own, self.start, self.count = own, start, 0
         self.answers: dict[Choice, SolvedLayer] = {}
-        self._screened: dict[Choice, int | None] = {}
+        self._screened: dict[Constraints, int | None] = {}
         self._costs: dict[Mapping, int | None] = {}
 
     def floor(self, choice: Choice) -> int | None:
@@ -196,11 +196,14 @@ class Part:
         return attrs.evolve(first, status=status, solve_seconds=seconds, constraints=self.own, progress=(), **nothing)
 
     def _screen(self, choice: Choice) -> int | None:
-        if choice not in self._screened:
-            constraints = self.constraints(choice)
-            least = None if constraints is None else least_cost(self.layer, self.arch, self.objective, constraints)
-            self._screened[choice] = least
-        return self._screened[choice]
+        """What a look at the factors tells; axis orders do not matter to it."""
+        constraints = self.constraints(choice)
+        if constraints is None:
+            return None
+        constraints = attrs.evolve(constraints, layout=self.own.layout)
+        if constraints not in self._screened:
+            self._screened[constraints] = least_cost(self.layer, self.arch, self.objective, constraints)
+        return self._screened[constraints]
 
     def _has(self, answer: SolvedLayer, choice: Choice) -> bool:
         """Whether an answer's mapping is of a choice as it is."""
@@ -316,6 +319,8 @@ class SharedSearch:
         known = self._floor(choice)
         if known is None or known > floor:
             return [choice]
+        if (narrower := self._forced(choice)) != choice:
+            return [narrower]
         if unsettled := self._unsettled(choice):
             self._solve(unsettled[: self._jobs], choice)
             return [choice]
@@ -380,11 +385,35 @@ class SharedSearch:
     def _cheapest(self, choice: Choice, i: int) -> int:
         return min(self._values[i], key=lambda value: self._regret(choice, i, value))
 
+    def _forced(self, choice: Choice) -> Choice:
+        """The choice with the decisions that can go but one way, as the other one cannot be better than the best."""
+        for i, fixed in enumerate(choice):
+            if fixed is None and self.total is not None:
+                values = [value for value in self._values[i] if self._rise(choice, i, value) is not None]
+                choice = _with(choice, i, values[0]) if len(values) == 1 else choice
+        return choice
+
     def _halves(self, choice: Choice) -> list[Choice]:
-        """The two ways to fix the decision that is likely to matter most either way."""
-        free = [i for i, fixed in enumerate(choice) if fixed is None]
-        i = max(free, key=lambda i: sorted(self._regret(choice, i, value) for value in self._values[i]))
+        """The two ways to fix the decision that raises the bounds most, or else is likely to."""
+
+        def worth(i: int) -> tuple[int, int]:
+            rises = [self._rise(choice, i, value) for value in self._values[i]]
+            least_regret = min(self._regret(choice, i, value) for value in self._values[i])
+            return math.prod(1 + (self.total or 0 if rise is None else rise) for rise in rises), least_regret
+
+        i = max((i for i, fixed in enumerate(choice) if fixed is None), key=worth)
         return [_with(choice, i, value) for value in self._values[i]]
+
+    def _rise(self, choice: Choice, i: int, value: int) -> int | None:
+        """By how much a decision raises the bound, as far as is known before solving; None if that rules it out."""
+        fixed, terms = _with(choice, i, value), []
+        for part in self.parts:
+            is_kept = part.value(choice) is not None and part.value(choice) == part.value(fixed)
+            terms.append((part.count, part.floor(choice if is_kept else fixed)))
+        before, after = self._floor(choice), _sum(terms)
+        if before is None or after is None or (self.total is not None and after >= self.total):
+            return None
+        return after - before
 
     def _regret(self, choice: Choice, i: int, value: int) -> int:
         """What a decision is likely to add to the sum: so much do the mappings known cost more if they are changed."""
