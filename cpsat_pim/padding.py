@@ -19,9 +19,10 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.check import check_fits
 from cpsat_pim.constraints import check_constraints_fit
 from cpsat_pim.dims import Level
+from cpsat_pim.edp import solve_for
+from cpsat_pim.floor import least_cost
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
-from cpsat_pim.model.screen import least_cost
 from cpsat_pim.result import Objective, SolvedLayer, Status
 from cpsat_pim.units import to_fj
 from cpsat_pim.workload import ConvWorkload
@@ -45,12 +46,15 @@ def solve_padded(
     answer's `workload` is the one that it is of. Not yet checked or simulated.
 
     Raises:
-        ValueError: the mapping to start from breaks a constraint, or `padding` is not from 0 to below 1.
+        ValueError: the mapping to start from breaks a constraint, or `padding` is not from 0 to below 1, or above 0 for
+            the product of latency and energy.
     """
+    if padding and objective.is_product:
+        raise ValueError(f"padding: must be 0 for {objective.kind} (got {padding:g})")
     _, *padded = padded_layers(layer, padding)
     layers = [layer, *(larger for larger in padded if not check_fits(larger, arch))]
     if len(layers) == 1:
-        return attrs.evolve(solve_layer(layer, arch, objective, options, report), padding=padding)
+        return attrs.evolve(solve_for(layer, arch, objective, options, report), padding=padding)
     search = _PaddedSearch(layers, arch, objective, options, report)
     search.run()
     return attrs.evolve(search.result(), padding=padding)

@@ -1,11 +1,10 @@
-"""The latency-energy front of a layer, and its least product of latency and energy (EDP), proven.
+"""The latency-energy front of a layer, proven.
 
-Both come of solves within budgets. The least latency within a budget of energy, and then the least energy at that
+It comes of solves within budgets. The least latency within a budget of energy, and then the least energy at that
 latency, are a point that no mapping dominates. The next one needs less energy than this one; after the point of least
 energy of all there is none. Latencies are predicted ones, as those of every objective.
 """
 
-import heapq
 import math
 import threading
 import time
@@ -15,6 +14,7 @@ from fractions import Fraction
 from attrs import evolve, frozen
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.edp import Solve
 from cpsat_pim.interrupts import interrupt_stops
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options
@@ -22,13 +22,6 @@ from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.run import solve_and_verify
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
-
-#: The least of an objective within a budget, given a mapping within it to beat, if one is known.
-Solve = Callable[[Objective, Budget, Mapping | None], SolvedLayer]
-
-#: A range of energies is narrow if the most is no more than this times the least. From 1.01 to 2 the proof takes about
-#: as many solves; the smaller, the better the bound is early on.
-_NARROW = Fraction(103, 100)
 
 _LATENCY, _ENERGY = Objective.named("latency"), Objective.named("energy")
 
@@ -75,36 +68,6 @@ class Front:
     is_complete: bool
     least_energy: SolvedLayer
     solves: int
-
-
-@frozen(kw_only=True)
-class LeastEdp:
-    """The least product of cycles and femtojoules: no mapping has less than `bound`, None if there is no mapping.
-
-    `front` has the points that were met.
-    """
-
-    front: Front
-    bound: int | None
-
-    @property
-    def best(self) -> Point | None:
-        """The point of the least product known."""
-        return min(self.front.points, key=lambda point: point.edp, default=None)
-
-    @property
-    def gap(self) -> float | None:
-        """(EDP - bound) / EDP; 0 is a proof."""
-        if self.best is None or self.bound is None:
-            return None
-        return float(Fraction(self.best.edp - self.bound, self.best.edp))
-
-    @property
-    def status(self) -> Status:
-        """As of a solve."""
-        if self.best is None:
-            return Status.INFEASIBLE if self.bound is None else Status.UNKNOWN
-        return Status.OPTIMAL if self.best.edp == self.bound else Status.FEASIBLE
 
 
 # --- Solves ----------------------------------------------------------------------------------------------------------
@@ -167,11 +130,6 @@ class _Found:
         """Nothing within the budget has less of the objective, nor less than one cycle or femtojoule."""
         return max(1, int(self.solved.bound or 0))
 
-    @property
-    def beyond(self) -> int:
-        """What is not dominated by the point has at least this much of the objective."""
-        return self.bound + self.is_proven
-
 
 class _Points:
     """The points that solves have led to, and every mapping that may be a start for others."""
@@ -182,11 +140,6 @@ class _Points:
         self._mapped: list[SolvedLayer] = []
         self._points: list[Point] = []
         self._solves = 0
-
-    @property
-    def least_edp(self) -> int:
-        """The least product of all points."""
-        return min(point.edp for point in self._points)
 
     def fastest(self, budget: Budget = NO_LIMIT) -> _Found:
         """The point of least latency."""
@@ -292,80 +245,15 @@ def _climb(points: _Points, least_fj: int, step: Fraction) -> bool:
     return all_proven
 
 
-# --- The least product -----------------------------------------------------------------------------------------------
-
-
-def least_edp(solve: Solve, *, is_over: Callable[[], bool] = _never) -> LeastEdp:
-    """The least product of latency and energy.
-
-    What may still have less than the best lies above corners: at least so many cycles and femtojoules, and so at least
-    their product. With that, the best product limits both from above. The corner of the least product is taken first.
-    """
-    points = _Points(solve, is_over)
-    end = points.thriftiest()
-    if end.point is None:
-        return LeastEdp(front=points.front(end, False), bound=None if end.is_empty else end.bound)
-    least_cycles = 1 if points.is_over() else points.fastest().beyond
-    bound = _search_corners(points, (least_cycles, end.beyond))
-    return LeastEdp(front=points.front(end, False), bound=min(bound, points.least_edp))
-
-
-def _search_corners(points: _Points, corner: tuple[int, int]) -> int:
-    """Nothing above a corner has a lower product than this, but for what points dominate."""
-    corners, unproven = [(math.prod(corner), corner)], [points.least_edp]
-    while corners and corners[0][0] < points.least_edp and not points.is_over():
-        _, corner = heapq.heappop(corners)
-        for part, goes_on in _split(points, corner):
-            if goes_on:
-                heapq.heappush(corners, (math.prod(part), part))
-            else:
-                unproven.append(math.prod(part))
-    return min([*unproven, *(product for product, _ in corners)])
-
-
-def _split(points: _Points, corner: tuple[int, int]) -> Iterator[tuple[tuple[int, int], bool]]:
-    """Two corners for what may lie above one, and whether to go on there: what needs more energy than the middle, and
-    what is slower than the fastest mapping that does not.
-    """
-    (cycles, fj), most = corner, points.least_edp - 1
-    middle = _middle(fj, most // cycles)
-    found = points.fastest(Budget(cycles=most // fj, fj=middle))
-    yield (cycles, middle + 1), True
-    if not found.is_empty:
-        yield (max(cycles, found.beyond), fj), found.is_proven
-
-
-def _middle(least: int, most: int) -> int:
-    """Both products get the same share of a wide range; a narrow one is more often empty than worth a division."""
-    return math.isqrt(least * most) if most > _NARROW * least else most
-
-
 # --- Networks --------------------------------------------------------------------------------------------------------
 
 
 @frozen(kw_only=True)
 class LayerFront:
-    """What was found for a layer of a network: its front, or the least product with the points that were met."""
+    """The front of a layer of a network."""
 
     node: NetworkNode
-    found: Front | LeastEdp
-
-    @property
-    def front(self) -> Front:
-        """The points."""
-        return self.found if isinstance(self.found, Front) else self.found.front
-
-    @property
-    def edp(self) -> LeastEdp | None:
-        """The least product, if that was asked for."""
-        return None if isinstance(self.found, Front) else self.found
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether all that was asked for is."""
-        if isinstance(self.found, Front):
-            return self.found.is_complete
-        return self.found.status in (Status.OPTIMAL, Status.INFEASIBLE)
+    front: Front
 
     @property
     def points(self) -> tuple[tuple[str, Point], ...]:
@@ -388,13 +276,13 @@ def network_fronts(
     network: Network,
     arch: PIMArchitecture,
     *,
-    step: Fraction | None = Fraction(0),
+    step: Fraction = Fraction(0),
     time_limit: float = 60.0,
     total_time: float = math.inf,
     seed: int = 0,
     stop: threading.Event | None = None,
 ) -> NetworkFronts:
-    """The front of each layer, equal ones found once; without a `step` the least product instead.
+    """The front of each layer, equal ones found once.
 
     `time_limit` seconds a solve, `total_time` a layer. `stop`, or Ctrl-C, ends it with what was found.
 
@@ -403,23 +291,17 @@ def network_fronts(
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
     """
     started, stop = time.monotonic(), stop or threading.Event()
-    found: dict[str, Front | LeastEdp] = {}
+    found: dict[str, Front] = {}
     with interrupt_stops(stop):
         for layer in (node.workload for node in network.layers):
             if layer.shape_key not in found and not stop.is_set():
                 solve = LayerSolves(layer, arch, time_limit=time_limit, total_time=total_time, seed=seed, stop=stop)
-                found[layer.shape_key] = _found(solve, step)
+                found[layer.shape_key] = front(solve, step=step, is_over=solve.is_over)
     nodes = (node for node in network.layers if node.workload.shape_key in found)
     return NetworkFronts(
         network=network.name,
         arch=arch,
-        layers=tuple(LayerFront(node=node, found=found[node.workload.shape_key]) for node in nodes),
+        layers=tuple(LayerFront(node=node, front=found[node.workload.shape_key]) for node in nodes),
         seconds=time.monotonic() - started,
         interrupted=stop.is_set(),
     )
-
-
-def _found(solve: LayerSolves, step: Fraction | None) -> Front | LeastEdp:
-    if step is None:
-        return least_edp(solve, is_over=solve.is_over)
-    return front(solve, step=step, is_over=solve.is_over)

@@ -40,6 +40,8 @@ def _exact(value: Fraction | float | str) -> Fraction:
 class Objective:
     """alpha * latency (cycles) + beta * energy (nJ) (section 5.6.5); `scale` times that is an integer.
 
+    Of kind `edp` it is their product, latency * energy (fJ), and the weights say nothing.
+
     Raises:
         ValueError: both weights are zero or one is negative.
     """
@@ -56,12 +58,12 @@ class Objective:
 
     @classmethod
     def named(cls, kind: str, alpha: float | str = 1, beta: float | str = 1) -> "Objective":
-        """`latency`, `energy` or `blended`; alpha and beta matter for the last only.
+        """`latency`, `energy`, `blended` or `edp`; alpha and beta matter for `blended` only.
 
         Raises:
             ValueError: unknown name, or weights out of range.
         """
-        weights = {"latency": (1, 0), "energy": (0, 1), "blended": (alpha, beta)}
+        weights = {"latency": (1, 0), "energy": (0, 1), "blended": (alpha, beta), "edp": (1, 1)}
         if kind not in weights:
             raise ValueError(f"objective: must be one of {', '.join(weights)} (got {kind!r})")
         return cls(kind=kind, alpha=weights[kind][0], beta=weights[kind][1])
@@ -72,21 +74,34 @@ class Objective:
         return {"kind": self.kind} | {k: int(w) if w.denominator == 1 else float(w) for k, w in weights.items()}
 
     @property
+    def is_product(self) -> bool:
+        """Whether it is latency times energy, and no sum."""
+        return self.kind == "edp"
+
+    @property
     def scale(self) -> int:
-        """Integer objective per unit of the reported one (cycles; fJ for energy; alpha cycles + beta nJ)."""
-        if self.kind == "energy":
+        """Integer objective per unit of the reported one (cycles; fJ; alpha cycles + beta nJ; cycles * fJ)."""
+        if self.kind == "energy" or self.is_product:
             return 1
         return math.lcm(self.alpha.denominator, (self.beta / FJ_PER_NJ).denominator)
 
     @property
     def weights(self) -> tuple[int, int]:
-        """Integer weights of a cycle and of a femtojoule."""
+        """Integer weights of a cycle and of a femtojoule.
+
+        Raises:
+            ValueError: it is no sum.
+        """
+        if self.is_product:
+            raise ValueError("objective: a product has no weights")
         if self.kind == "energy":
             return (0, 1)
         return int(self.alpha * self.scale), int(self.beta / FJ_PER_NJ * self.scale)
 
     def value(self, latency_cycles: int, energy_fj: int) -> int:
         """The integer objective of a cost."""
+        if self.is_product:
+            return latency_cycles * energy_fj
         return self.weights[0] * latency_cycles + self.weights[1] * energy_fj
 
     def reported(self, value: int) -> int | float:
@@ -165,10 +180,7 @@ class SolvedLayer:
     @property
     def gap(self) -> float | None:
         """(objective - bound) / objective; 0 is a proof."""
-        value = self.objective_value
-        if value is None or self.bound is None:
-            return None
-        return 0.0 if value == self.bound else float((value - self.bound) / value)
+        return _gap(self.objective_value, self.bound)
 
     @property
     def limited_by(self) -> str:
@@ -261,8 +273,44 @@ class NetworkLayer:
 
 
 @frozen(kw_only=True)
+class SharedChoice:
+    """What all layers of a network have in common, best for their sum; both are in the objective's reported unit.
+
+    `share` names what was to be shared, `choice` says how (nothing where no choice suits all layers, or none was found
+    in time). No choice has a sum below `bound`; `free` is the sum of what the layers cost, as far as is known, where
+    each has its own. `solves`: how many it took.
+    """
+
+    share: tuple[str, ...]
+    choice: Constraints | None
+    status: Status
+    objective_value: int | float | None
+    bound: int | float | None
+    free: int | float | None
+    solves: int
+
+    @property
+    def gap(self) -> float | None:
+        """(objective - bound) / objective; 0 is a proof."""
+        return _gap(self.objective_value, self.bound)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "share": list(self.share),
+            "choice": self.choice and self.choice.to_dict(),
+            "status": self.status.value,
+            "objective": self.objective_value,
+            "bound": self.bound,
+            "gap": self.gap,
+            "free": self.free,
+            "solves": self.solves,
+        }
+
+
+@frozen(kw_only=True)
 class SolvedNetwork:
-    """All layers of a network, in execution order."""
+    """All layers of a network, in execution order; `shared`: what they were to have in common, if anything."""
 
     network: str
     arch: PIMArchitecture
@@ -270,6 +318,7 @@ class SolvedNetwork:
     layers: tuple[NetworkLayer, ...]
     seconds: float
     interrupted: bool = False
+    shared: SharedChoice | None = None
 
     @property
     def latency_cycles(self) -> int:
@@ -281,9 +330,30 @@ class SolvedNetwork:
         """Sum over layers and their counts."""
         return sum(n.count * n.solved.predicted.energy_fj for n in self.layers if n.solved.mapping)
 
+    @property
+    def objective_value(self) -> int | float:
+        """Sum over layers and their counts of the exact objectives (so for `edp` of products)."""
+        return sum(n.count * (n.solved.objective_value or 0) for n in self.layers if n.solved.mapping)
+
+    @property
+    def bound(self) -> int | float:
+        """Sum over the same layers of what no mapping has less of."""
+        return sum(n.count * (n.solved.bound or 0) for n in self.layers if n.solved.mapping)
+
+    @property
+    def gap(self) -> float | None:
+        """(objective - bound) / objective; None without any mapping."""
+        return _gap(self.objective_value, self.bound) if any(n.solved.mapping for n in self.layers) else None
+
     def _repr_html_(self) -> str:
         """For notebooks: a row per layer."""
         return _in_notebook("network_html", self)
+
+
+def _gap(value: int | float | None, bound: int | float | None) -> float | None:
+    if value is None or bound is None:
+        return None
+    return 0.0 if value == bound else float((value - bound) / value)
 
 
 def _in_notebook(form: str, result: SolvedLayer | SolvedNetwork) -> str:

@@ -127,14 +127,13 @@ def solve_network(
     asked = _Asked(arch, objective, limits.time_limit, limits.seed, starts or {}, whole, padding)
     tasks = asked.tasks(nodes)
     stop = stop or threading.Event()
-    run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers
-    answers = run(tasks, min(jobs, len(tasks)), report, stop)
+    answers = run_tasks(tasks, jobs, report, stop)
     lost = [node.name for node in nodes if answers.get(asked.key(node), ...) is None]
     solved = SolvedNetwork(
         network=network.name,
         arch=arch,
         objective=objective,
-        layers=tuple(_as_layer(node, answer) for node in nodes if (answer := answers.get(asked.key(node)))),
+        layers=tuple(as_layer(node, answer) for node in nodes if (answer := answers.get(asked.key(node)))),
         seconds=time.monotonic() - started,
         interrupted=stop.is_set() or bool(lost),
     )
@@ -147,7 +146,7 @@ def solve_network(
 
 
 @attrs.frozen(kw_only=True)
-class _Task:
+class Task:
     """One solve: `key` says which layers it answers."""
 
     key: str
@@ -155,10 +154,10 @@ class _Task:
     arch: PIMArchitecture
     objective: Objective
     time_limit: float
-    seed: int
-    start: Mapping | None
-    constraints: Constraints
-    padding: float
+    seed: int = 0
+    start: Mapping | None = None
+    constraints: Constraints = FREE
+    padding: float = 0.0
 
     def run(self, stop: Any, report: Report) -> SolvedLayer:
         """Solve and verify."""
@@ -170,6 +169,16 @@ class _Task:
 
 #: Answers by the keys of tasks, None where the worker was killed; tasks not begun are absent.
 Answers = dict[str, SolvedLayer | None]
+
+
+def run_tasks(tasks: list[Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
+    """All tasks in their order, `jobs` at a time; a stop, or Ctrl-C, ends those that are running with what they have.
+
+    Raises:
+        Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
+    """
+    run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers
+    return run(tasks, min(jobs, len(tasks)), report, stop)
 
 
 @attrs.frozen
@@ -188,16 +197,16 @@ class _Asked:
         """What layers share that are solved once."""
         return self.constraints.key(node.name, node.workload)
 
-    def tasks(self, nodes: Sequence[NetworkNode]) -> list[_Task]:
+    def tasks(self, nodes: Sequence[NetworkNode]) -> list[Task]:
         """One task for all layers of a key, the longest first."""
         first = {self.key(node): node for node in reversed(nodes)}
         starts = {self.key(node): self.starts[node.name] for node in reversed(nodes) if node.name in self.starts}
         tasks = [self._task(key, node, starts.get(key)) for key, node in reversed(first.items())]
         return sorted(tasks, key=lambda task: -task.layer.macs)
 
-    def _task(self, key: str, node: NetworkNode, start: Mapping | None) -> _Task:
+    def _task(self, key: str, node: NetworkNode, start: Mapping | None) -> Task:
         """The first of a key is solved, from the first mapping that one of them has."""
-        return _Task(
+        return Task(
             key=key,
             layer=node.workload,
             arch=self.arch,
@@ -210,7 +219,7 @@ class _Asked:
         )
 
 
-def _as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:
+def as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:
     """A node's own answer: that of an equal layer, under the node's name."""
     own = attrs.evolve(solved, workload=attrs.evolve(solved.workload, name=node.workload.name))
     return NetworkLayer(name=node.name, count=node.count, after=node.after, solved=own)
@@ -219,7 +228,7 @@ def _as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:
 # --- In this process -------------------------------------------------------------------------------------------------
 
 
-def _run_here(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
+def _run_here(tasks: list[Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
     """One task after another."""
     solved: Answers = {}
     with interrupt_stops(stop):
@@ -246,12 +255,12 @@ def _start_worker(stop: Any, progress: Any) -> None:
     _Worker.stop, _Worker.progress = stop, progress
 
 
-def _work(task: _Task) -> SolvedLayer | None:
+def _work(task: Task) -> SolvedLayer | None:
     """Run a task in a worker; nothing if the stop came before it began."""
     return None if _Worker.stop.is_set() else task.run(_Worker.stop, _Worker.progress.put)
 
 
-def _run_in_workers(tasks: list[_Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
+def _run_in_workers(tasks: list[Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
     """All tasks at once, `jobs` processes taking one after another."""
     context = multiprocessing.get_context("spawn")
     workers_stop, progress = context.Event(), context.Queue()

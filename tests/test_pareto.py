@@ -1,8 +1,8 @@
-"""The front and the least product of finite sets of costs are those that comparing all of them gives."""
+"""The front of a finite set of costs is that which comparing all of them gives."""
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,46 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.edp import Solve
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.pareto import Front, LayerSolves, Solve, front, least_edp
+from cpsat_pim.pareto import Front, LayerSolves, front
 from cpsat_pim.result import Budget, Objective, SolvedLayer, Status
 from cpsat_pim.workload import ConvWorkload
-from tests.report.results import solved_layer
-
-Cost = tuple[int, int]
-
-costs = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 10**6)), min_size=1, max_size=40)
-SOLVED = solved_layer()
-
-
-def answer(objective: Objective, cost: Cost | None, bound: int | None, status: Status) -> SolvedLayer:
-    """A solve's answer whose mapping has a cost, or that has none."""
-    if cost is None or SOLVED.prediction is None:
-        nothing = {"mapping": None, "prediction": None, "simulated": None}
-        return attrs.evolve(SOLVED, objective=objective, status=status, bound=bound, **nothing)
-    figures = attrs.evolve(SOLVED.prediction.figures, latency_cycles=cost[0], energy_fj=cost[1])
-    prediction = attrs.evolve(SOLVED.prediction, figures=figures)
-    return attrs.evolve(SOLVED, objective=objective, status=status, bound=bound, prediction=prediction)
-
-
-class Finite:
-    """Solves over a finite space, by trying all of it. The `unlucky` ones, by number, run out of time: they answer with
-    the worst of the space, if with any.
-    """
-
-    def __init__(self, space: Sequence[Cost], unlucky: dict[int, Status] | None = None) -> None:
-        self.space, self.unlucky, self.count = space, unlucky or {}, 0
-
-    def __call__(self, objective: Objective, budget: Budget, start: Mapping | None) -> SolvedLayer:
-        """Try all."""
-        ranked = sorted((objective.value(*cost), cost) for cost in self.space if budget.allows(*cost))
-        status = self.unlucky.get(self.count, Status.OPTIMAL) if ranked else Status.INFEASIBLE
-        self.count += 1
-        if status in (Status.INFEASIBLE, Status.UNKNOWN):
-            return answer(objective, None, None if status is Status.INFEASIBLE else ranked[0][0] // 2, status)
-        if status is Status.OPTIMAL or ranked[-1][0] == ranked[0][0]:
-            return answer(objective, ranked[0][1], ranked[0][0], Status.OPTIMAL)
-        return answer(objective, ranked[-1][1], ranked[0][0] * 3 // 4, status)
+from tests.finite import Cost, Finite, after, costs, unlucky
 
 
 def undominated(space: Sequence[Cost]) -> list[Cost]:
@@ -62,11 +28,6 @@ def undominated(space: Sequence[Cost]) -> list[Cost]:
 def costs_of(found: Front) -> list[Cost]:
     """Of its points."""
     return [(point.cycles, point.fj) for point in found.points]
-
-
-def after(calls: int, solve: Finite) -> Callable[[], bool]:
-    """Time that is up after so many solves."""
-    return lambda: solve.count >= calls
 
 
 # --- The front -------------------------------------------------------------------------------------------------------
@@ -113,9 +74,6 @@ def test_times_that_are_none_are_refused(changes: dict[str, Any], message: str) 
         LayerSolves(ConvWorkload(C=2), PIMArchitecture(), **changes)
 
 
-unlucky = st.dictionaries(st.integers(0, 30), st.sampled_from([Status.FEASIBLE, Status.UNKNOWN]), min_size=1)
-
-
 @given(costs, unlucky)
 @settings(max_examples=300)
 def test_front_claims_no_more_than_was_proven(space: list[Cost], unlucky: dict[int, Status]) -> None:
@@ -139,16 +97,13 @@ def test_front_ends_with_the_time(space: list[Cost], calls: int) -> None:
 
 
 def test_nothing_feasible_is_known_after_one_solve() -> None:
-    """An empty front, which is complete; the least product of nothing."""
+    """An empty front, which is complete."""
     assert front(Finite([])) == attrs.evolve(front(Finite([])), points=(), is_complete=True, solves=1)
-    found = least_edp(Finite([]))
-    assert (found.best, found.bound, found.gap, found.status) == (None, None, None, Status.INFEASIBLE)
 
 
 def test_nothing_found_in_time_is_no_proof() -> None:
-    """Neither complete nor infeasible."""
+    """It is not complete."""
     assert not front(Finite([(2, 2)], {0: Status.UNKNOWN})).is_complete
-    assert least_edp(Finite([(2, 2)], {0: Status.UNKNOWN})).status is Status.UNKNOWN
 
 
 def test_solves_begin_with_the_best_mapping_known() -> None:
@@ -162,53 +117,6 @@ def test_solves_begin_with_the_best_mapping_known() -> None:
 
     front(solve)
     assert [start is None for _, start in seen] == [True] + [False] * (len(seen) - 1)
-
-
-# --- The least product -----------------------------------------------------------------------------------------------
-
-
-@given(costs)
-@settings(max_examples=300)
-def test_least_product_is_that_of_all(space: list[Cost]) -> None:
-    """With its proof, by few solves: each halves the logarithm of a range of energies, or meets a point of its own."""
-    solve = Finite(space)
-    found = least_edp(solve)
-    least = min(cycles * fj for cycles, fj in space)
-    assert found.best is not None
-    assert (found.best.edp, found.bound, found.gap, found.status) == (least, least, 0, Status.OPTIMAL)
-    assert set(costs_of(found.front)) <= set(undominated(space))
-    assert solve.count <= 4 + 2 * (2 + math.log2(math.log(10**6, 1.03))) * len(undominated(space))
-
-
-def test_least_product_needs_no_whole_front() -> None:
-    """Of a thousand points on a front that is bent inwards, a handful is looked at."""
-    space = [(n, 10**9 // n**3 + 1) for n in range(1, 501)] + [(500 + n, 8 - n // 63) for n in range(500)]
-    solve = Finite(space)
-    assert least_edp(solve).gap == 0
-    assert solve.count < 30
-
-
-@given(costs, unlucky)
-@settings(max_examples=300)
-def test_bound_of_the_product_holds_without_a_proof(space: list[Cost], unlucky: dict[int, Status]) -> None:
-    """With solves that run out of time it is no more than the least product, and the best no less."""
-    found = least_edp(Finite(space, unlucky))
-    least = min(cycles * fj for cycles, fj in space)
-    assert found.bound is not None
-    assert found.bound <= least
-    if found.best is not None:
-        assert least <= found.best.edp
-        assert (found.status is Status.OPTIMAL) == (found.gap == 0)
-
-
-@given(costs, st.integers(1, 9))
-def test_bound_of_the_product_holds_when_time_ends(space: list[Cost], calls: int) -> None:
-    """No more solves are begun than there is time for."""
-    solve = Finite(space)
-    found = least_edp(solve, is_over=after(calls, solve))
-    assert solve.count <= max(calls, 2)
-    assert found.bound is not None
-    assert found.bound <= min(cycles * fj for cycles, fj in space)
 
 
 def test_a_solve_is_what_a_fake_is() -> None:

@@ -39,10 +39,11 @@ class Estimate:
         nest = to_nest(self.problem.layer, mapping, arch.spatial_reduction)
         counts = accesses(nest, machine.multicast, machine.spatial_reduction)
         activations = [self._activations(nest, t) for t in Tensor]
-        cycle_weight, fj_weight = self.problem.objective.weights
+        objective = self.problem.objective
+        cycle_weight, fj_weight = (1, 1) if objective.is_product else objective.weights
         latency = self._latency(nest, counts, activations) if cycle_weight else 0.0
         energy = self._energy_fj(counts, activations) if fj_weight else 0.0
-        return cycle_weight * latency + fj_weight * energy
+        return latency * energy if objective.is_product else cycle_weight * latency + fj_weight * energy
 
     def _activations(self, nest: Nest, t: Tensor) -> float:
         name = self.estimator if t in COVERS[self.estimator] else _OTHERWISE

@@ -13,7 +13,7 @@ from cpsat_pim.baselines.problem import Scored
 from cpsat_pim.baselines.quality import Judged, Sampling
 from cpsat_pim.baselines.references import Reference
 from cpsat_pim.dataflow import classify_dataflow
-from cpsat_pim.report.text import format_energy, print_plain
+from cpsat_pim.report.text import format_edp, format_energy, print_plain
 from cpsat_pim.result import Objective, Status
 
 _EMPTY = "-"
@@ -63,7 +63,8 @@ def _remarks(judged: Judged) -> Iterator[str]:
     """What a table has no place for."""
     reference, sampling = judged.reference, judged.sampling
     if reference and reference.status is not Status.OPTIMAL:
-        yield f"not proven to be the optimum: it may be as low as {reference.bound}"
+        bound = None if reference.bound is None else _cost(judged.problem.objective, reference.bound)
+        yield f"not proven to be the optimum: it may be as low as {bound}"
     if sampling:
         whole, each = format_seconds(sampling.seconds), format_seconds(sampling.seconds_for(1))
         yield f"{RANDOM}: {sampling.samples:,} samples in {whole}, {each} each"
@@ -92,9 +93,14 @@ def _figures(objective: Objective, best: Scored | None) -> tuple[str, ...]:
     if best is None:
         return (_EMPTY,) * 4
     figures = best.prediction.figures
-    cost = f"{objective.reported(best.value):,}"
+    cost = _cost(objective, objective.reported(best.value))
     flow = classify_dataflow(best.mapping).value
     return f"{figures.latency_cycles:,}", format_energy(figures.energy_fj), cost, flow
+
+
+def _cost(objective: Objective, value: int | float) -> str:
+    """An objective as reported, but for a product, which has too many digits."""
+    return format_edp(int(value)) if objective.is_product else f"{value:,}"
 
 
 def _distance(reference: Reference, best: Scored | None) -> tuple[str, str]:

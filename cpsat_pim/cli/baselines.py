@@ -59,7 +59,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_model_options(parser)
     add("--layers", metavar="A,B", help="only the layers of these names")
     add("--arch", metavar="NAME|FILE", help="a name (see `archs`) or a .yaml file (default)")
-    add("--objective", choices=("latency", "energy", "blended"), help="(energy)")
+    add("--objective", choices=("latency", "energy", "blended", "edp"), help="(energy)")
     add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
     add("--only", metavar="A,B", help="only the baselines of these names")

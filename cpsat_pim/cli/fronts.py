@@ -1,4 +1,4 @@
-"""`pareto`: the latency-energy fronts of layers, and their least products of latency and energy."""
+"""`pareto`: the latency-energy fronts of layers."""
 
 import argparse
 import math
@@ -12,7 +12,6 @@ from cpsat_pim.cli.output import (
     INTERRUPTED,
     NO_MAPPING,
     OK,
-    InputError,
     check_outputs,
     listed,
     note,
@@ -36,8 +35,7 @@ def add_commands(commands: Any) -> None:
     add_model_options(parser)
     add("--layers", metavar="A,B", help="only the layers of these names")
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
-    add("--step", metavar="X%", type=share, help="each point needs X%% less energy than the last one at least (0)")
-    add("--edp", action="store_true", help="find the least latency x energy instead of the whole front")
+    add("--step", metavar="X%", type=share, default=0, help="each point needs X%% less energy than the last one (0)")
     add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per solve (60)")
     add("--total-time", metavar="S", type=seconds, default=math.inf, help="seconds per layer (no limit)")
     add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
@@ -51,7 +49,8 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     from cpsat_pim.pareto import network_fronts
     from cpsat_pim.verify import Disagreement
 
-    network, arch, step = read_given_layers(arguments), given_arch(arguments.arch), _read_step(arguments)
+    network, arch = read_given_layers(arguments), given_arch(arguments.arch)
+    step = Fraction(str(arguments.step))
     check_layers_fit(network, arch)
     check_outputs(arguments.json, arguments.mapping)
     check_page(arguments.html)
@@ -65,15 +64,6 @@ def find_fronts(arguments: argparse.Namespace) -> int:
 
 
 # --- What was given --------------------------------------------------------------------------------------------------
-
-
-def _read_step(arguments: argparse.Namespace) -> Fraction | None:
-    """None for the least product."""
-    if not arguments.edp:
-        return Fraction(str(arguments.step or 0))
-    if arguments.step is not None:
-        raise InputError("--step is for fronts, not for --edp")
-    return None
 
 
 # --- Results ---------------------------------------------------------------------------------------------------------
@@ -106,7 +96,7 @@ def _print(fronts: "NetworkFronts") -> None:
 def _verdict(network: "Network", fronts: "NetworkFronts") -> int:
     """The exit code; on stderr a line for what is missing."""
     unmapped = [layer.node.name for layer in fronts.layers if not layer.points]
-    unproven = [layer.node.name for layer in fronts.layers if layer.points and not layer.is_proven]
+    unproven = [layer.node.name for layer in fronts.layers if layer.points and not layer.front.is_complete]
     if unmapped:
         note(f"no mapping for {listed(unmapped)}")
     if fronts.interrupted:

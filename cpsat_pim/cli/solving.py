@@ -1,13 +1,17 @@
 """`run`, `map`: layers are solved, printed and written."""
 
 import argparse
+import math
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import (
     add_command,
     add_model_options,
     add_timeline,
+    checked,
     cpus,
     jobs,
     seconds,
@@ -37,11 +41,19 @@ if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
     from cpsat_pim.constraints import NetworkConstraints
     from cpsat_pim.mapping import Mapping
-    from cpsat_pim.result import NetworkLayer, Objective, SolvedNetwork
+    from cpsat_pim.result import NetworkLayer, Objective, SharedChoice, SolvedNetwork
     from cpsat_pim.verify import Disagreement
     from cpsat_pim.workload.network import Network
 
     Starts = dict[str, Mapping]
+
+
+_SHARES = ("bypass", "layout")
+_shares = checked(
+    lambda text: [name.strip() for name in text.split(",")],
+    lambda names: all(name in _SHARES for name in names),
+    "must be of bypass, layout",
+)
 
 
 def add_commands(commands: Any) -> None:
@@ -57,6 +69,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add_model_options(parser)
     add("--layers", metavar="A,B", help="only the layers of these names")
     add("--start-from", metavar="FILE", help="mappings to start from: .yaml, or results as .json")
+    add("--share", metavar="A,B", type=_shares, help="what all layers have in common: bypass, layout (docs/shared.md)")
+    add("--total-time", metavar="S", type=seconds, help="--share: seconds for all layers together (no limit)")
     _add_solve_options(parser)
     add("--nest", action="store_true", help="print the loop nest of every mapping, too")
     parser.set_defaults(timeline=None)
@@ -67,7 +81,7 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shape", metavar="SHAPE", help=text)
     _add_solve_options(parser)
     add_timeline(parser)
-    parser.set_defaults(nest=True)
+    parser.set_defaults(nest=True, share=None, total_time=None)
 
 
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +89,7 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
     add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, to X%% more MACs at most (0)")
-    add("--objective", choices=("latency", "energy", "blended"), default="energy", help="(%(default)s)")
+    add("--objective", choices=("latency", "energy", "blended", "edp"), default="energy", help="(%(default)s)")
     add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
     add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per layer (60)")
@@ -112,6 +126,8 @@ def _solve_and_report(
     from cpsat_pim.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    if arguments.total_time is not None and arguments.share is None:
+        raise InputError("--total-time is for --share")
     check_layers_fit(network, arch)
     _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline)
@@ -133,12 +149,12 @@ def _solve(
     constraints: "NetworkConstraints",
 ) -> "SolvedNetwork":
     from cpsat_pim.report.progress import LiveProgress
-    from cpsat_pim.run import WorkersDied, solve_network
+    from cpsat_pim.run import WorkersDied
 
     different = len({constraints.key(node.name, node.workload) for node in network.layers})
     try:
         with LiveProgress(objective.kind, different) as report:
-            return solve_network(
+            return _solver(arguments)(
                 network,
                 arch,
                 objective,
@@ -153,6 +169,16 @@ def _solve(
     except WorkersDied as death:
         _write_solved(death.solved, arguments)
         raise InputError(f"{death}; if memory is short, try fewer --jobs") from death
+
+
+def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
+    """How layers are solved: by themselves, or with a choice that they share."""
+    from cpsat_pim.run import solve_network
+    from cpsat_pim.shared import solve_shared
+
+    if arguments.share is None:
+        return solve_network
+    return partial(solve_shared, share=arguments.share, total_time=arguments.total_time or math.inf)
 
 
 # --- What was given --------------------------------------------------------------------------------------------------
@@ -269,6 +295,9 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
     unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
     unproven = [node.name for node in solved.layers if node.solved.status is Status.FEASIBLE]
     ruled_out = [node.name for node in solved.layers if _is_ruled_out(node)]
+    if solved.shared and solved.shared.status is not Status.OPTIMAL and not solved.interrupted:
+        unproven = []
+        note(_shared_verdict(solved.shared))
     others = [name for name in unmapped if name not in ruled_out]
     if others:
         note(f"no mapping for {listed(others)}")
@@ -278,6 +307,15 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
     if unproven:
         note(f"time ran out before a proof for {listed(unproven)}")
     return NO_MAPPING if unmapped else OK
+
+
+def _shared_verdict(shared: "SharedChoice") -> str:
+    """What is missing of a shared choice."""
+    from cpsat_pim.result import Status
+
+    if shared.status is Status.INFEASIBLE:
+        return "no shared choice suits all layers"
+    return "time ran out before a proof of the shared choice"
 
 
 def _is_ruled_out(node: "NetworkLayer") -> bool:

@@ -141,11 +141,3 @@ class Screen:
     def _energy_sums(self) -> list[NDArray[np.int64]]:
         sums = (self._least_access_energy(in_pe) for in_pe in itertools.product((False, True), repeat=3))
         return [s for s in sums if s is not None]
-
-
-def least_cost(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective) -> int | None:
-    """A lower bound on the integer objective of every mapping of a layer on a machine; None if there is no mapping."""
-    choices = [arch.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
-    has_part = {False: all(False in c for c in choices), True: any(True in c for c in choices)}
-    leasts = [Screen(layer, arch, objective, part).least for part in has_part if has_part[part]]
-    return min((least for least in leasts if least is not None), default=None)

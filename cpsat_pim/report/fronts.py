@@ -11,11 +11,10 @@ from rich.text import Text
 
 from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.pareto import LayerFront, LeastEdp, NetworkFronts, Point
+from cpsat_pim.pareto import Front, LayerFront, NetworkFronts, Point
 from cpsat_pim.report.jsonfile import build_document, layer_entry
-from cpsat_pim.report.text import format_energy, format_gap, format_layouts, print_plain
+from cpsat_pim.report.text import format_edp, format_energy, format_gap, format_layouts, print_plain
 from cpsat_pim.result import NetworkLayer, Objective, Status
-from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload import ConvWorkload
 
 _TO_THE_LEFT = ("point", "bound by", "flow", "layout I W O", "status")
@@ -43,7 +42,7 @@ def _cells(name: str, point: Point) -> Iterator[str]:
     yield f"{point.cycles:,}"
     yield f"{solved.simulated.latency_cycles:,}" if solved.simulated else "-"
     yield format_energy(point.fj)
-    yield _edp(point.edp)
+    yield format_edp(point.edp)
     yield solved.limited_by
     yield f"{solved.pe_utilization:.1%}"
     yield from _mapping_cells(solved.mapping)
@@ -55,44 +54,27 @@ def _mapping_cells(mapping: Mapping | None) -> tuple[str, str]:
     return ("-", "-") if mapping is None else (classify_dataflow(mapping), " ".join(format_layouts(mapping)))
 
 
-def _edp(product: int) -> str:
-    """Four digits, in cycles times nJ."""
-    return f"{product / FJ_PER_NJ:.4g}"
-
-
 def _footnotes(fronts: NetworkFronts) -> Iterator[str]:
     """What the figures are, and what is proven of each layer."""
     yield f"{fronts.network} on {fronts.arch.name}. Cycles as predicted; EDP in cycles x nJ."
     for layer in fronts.layers:
-        found = _front_text(layer) if layer.edp is None else _edp_text(layer, layer.edp)
-        yield f"{layer.node.name}: {found} ({layer.front.solves} solves)"
+        yield f"{layer.node.name}: {_front_text(layer.front)} ({layer.front.solves} solves)"
     if fronts.interrupted:
         yield "Interrupted: this is what was found until then."
 
 
-def _front_text(layer: LayerFront) -> str:
-    count = len(layer.points)
-    if layer.front.least_energy.status is Status.INFEASIBLE:
+def _front_text(front: Front) -> str:
+    count = len(front.points)
+    if front.least_energy.status is Status.INFEASIBLE:
         return "proven to have no mapping"
-    return f"{count} point{'s' * (count != 1)}, {'the front is complete' if layer.is_proven else 'not complete'}"
-
-
-def _edp_text(layer: LayerFront, edp: LeastEdp) -> str:
-    if edp.best is None:
-        return "proven to have no mapping" if layer.is_proven else "no mapping found"
-    proof = "proven" if layer.is_proven else f"gap {format_gap(edp.gap)}"
-    return f"least EDP {_edp(edp.best.edp)} at {_name_of(layer, edp.best)}, {proof}"
-
-
-def _name_of(layer: LayerFront, wanted: Point) -> str:
-    return next(name for name, point in layer.points if point == wanted)
+    return f"{count} point{'s' * (count != 1)}, {'the front is complete' if front.is_complete else 'not complete'}"
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------
 
 
 def fronts_document(fronts: NetworkFronts) -> dict[str, Any]:
-    """Schema 1: the layers as mapped for least energy, the points as `pareto`, and `edp` if that was asked for."""
+    """Schema 1: the layers as mapped for least energy, the points as `pareto`."""
     document = build_document(
         network=fronts.network,
         arch=fronts.arch.to_dict(),
@@ -102,8 +84,7 @@ def fronts_document(fronts: NetworkFronts) -> dict[str, Any]:
         interrupted=fronts.interrupted,
     )
     document["pareto"] = [_front_entry(layer) for layer in fronts.layers if layer.points]
-    products = [_edp_entry(layer, layer.edp) for layer in fronts.layers if layer.edp]
-    return document | ({"edp": products} if products else {})
+    return document
 
 
 def _least_energy(layer: LayerFront) -> NetworkLayer:
@@ -115,22 +96,10 @@ def _least_energy(layer: LayerFront) -> NetworkLayer:
 def _front_entry(layer: LayerFront) -> dict[str, Any]:
     """A front as a page draws it; its name says if points may be missing."""
     points = [
-        {"x": point.cycles, "y": point.fj, "label": _label(layer, name, point), "status": point.status.value}
-        for name, point in layer.points
+        {"x": point.cycles, "y": point.fj, "label": name, "status": point.status.value} for name, point in layer.points
     ]
     name = layer.node.name + ("" if layer.front.is_complete else ", not complete")
     return {"name": name, "x": "latency_cycles", "y": "energy_fj", "points": points}
-
-
-def _label(layer: LayerFront, name: str, point: Point) -> str:
-    return f"{name}, least EDP" if layer.edp and layer.edp.best == point else name
-
-
-def _edp_entry(layer: LayerFront, edp: LeastEdp) -> dict[str, Any]:
-    """The product in cycles x fJ."""
-    best = edp.best
-    figures = {"edp": best and best.edp, "latency_cycles": best and best.cycles, "energy_fj": best and best.fj}
-    return {"name": layer.node.name, "status": edp.status.value} | figures | {"bound": edp.bound, "gap": edp.gap}
 
 
 def mapped_points(fronts: NetworkFronts) -> list[tuple[ConvWorkload, Mapping]]:

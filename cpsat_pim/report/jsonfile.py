@@ -40,7 +40,7 @@ Entry = dict[str, Any]
 
 def to_document(network: SolvedNetwork) -> Entry:
     """A solved network as plain data, schema 1."""
-    return build_document(
+    document = build_document(
         network=network.network,
         arch=network.arch.to_dict(),
         objective=network.objective.to_dict(),
@@ -48,6 +48,7 @@ def to_document(network: SolvedNetwork) -> Entry:
         seconds=network.seconds,
         interrupted=network.interrupted,
     )
+    return document | ({"shared": network.shared.to_dict()} if network.shared else {})
 
 
 def build_document(
@@ -96,12 +97,18 @@ def _totals(layers: list[Entry]) -> Entry:
     def total(cost: Callable[[Entry], int]) -> int:
         return sum(layer["count"] * cost(layer["predicted"]) for layer in mapped)
 
+    def total_of(key: str) -> int | float:
+        total: int | float = sum(layer["count"] * (layer[key] or 0) for layer in mapped)
+        return total
+
     return {
         "layers": sum(layer["count"] for layer in layers),
         "mapped": sum(layer["count"] for layer in mapped),
         "macs": sum(layer["count"] * _useful_macs(layer["shape"]) for layer in layers),
         "latency_cycles": total(itemgetter("latency_cycles")),
         "energy_fj": total(itemgetter("energy_fj")),
+        "objective": total_of("objective"),
+        "bound": total_of("bound"),
         "row_activations": {t.name: total(lambda p, t=t: p["row_activations"][t.name]) for t in Tensor},  # type: ignore[misc]
     }
 
@@ -132,10 +139,12 @@ def _are_known(rows: Any) -> bool:
 
 _REAL, _COUNT, _REAL_OR_NULL = Value(not_negative_real), Value(not_negative), or_none(not_negative_real)
 _PROGRESS = Rule("must be a list of [seconds, best, bound]", _are_known, {"type": "array"})
-_KIND = Value(one_of("latency", "energy", "blended"))
+_KIND = Value(one_of("latency", "energy", "blended", "edp"))
 _TOTALS = _needed(layers=_COUNT, mapped=_COUNT, macs=_COUNT, seconds=_REAL, interrupted=Value(boolean))
 _POINT = _needed(x=_REAL, y=_REAL) | {key: Field(kind=Value(or_none(text))) for key in ("label", "status")}
 _FRONT = _needed(name=Value(text), x=Value(text), y=Value(text), points=Listing(Record(fields=_POINT)))
+
+_SHARED = _needed(choice=_or_null(Data()), status=Value(one_of(*Status)), gap=Value(_REAL_OR_NULL))
 
 #: An objective as `Objective.to_dict` gives it.
 OBJECTIVE = Record(fields=_needed(kind=_KIND, alpha=_REAL, beta=_REAL), build=Objective)
@@ -172,7 +181,10 @@ _RESULT = _result(
         objective=OBJECTIVE,
         totals=Record(fields=_TOTALS, is_open=True),
     )
-    | {"pareto": Field(kind=Listing(Record(fields=_FRONT), "a list of fronts", may_be_empty=True))},
+    | {
+        "pareto": Field(kind=Listing(Record(fields=_FRONT), "a list of fronts", may_be_empty=True)),
+        "shared": Field(kind=Record(fields=_SHARED, is_open=True)),
+    },
 )
 
 

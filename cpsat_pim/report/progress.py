@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cpsat_pim.model.solve import Progress
-from cpsat_pim.report.text import format_energy, format_gap
+from cpsat_pim.report.text import format_gap, format_objective
 
 _ROWS = 12
 
@@ -65,4 +65,4 @@ class LiveProgress:
     def _value(self, value: int | float | None) -> str:
         if value is None:
             return "-"
-        return format_energy(int(value)) if self._kind == "energy" else f"{value:,.0f}"
+        return format_objective(self._kind, value)

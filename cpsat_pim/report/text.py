@@ -17,7 +17,7 @@ from cpsat_pim.dataflow import classify_dataflow
 from cpsat_pim.dims import LAYOUT_ORDERS, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.report.nest import format_padding
-from cpsat_pim.result import NetworkLayer, SolvedLayer, SolvedNetwork, Status
+from cpsat_pim.result import NetworkLayer, SharedChoice, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload.network import Network
 
@@ -56,6 +56,18 @@ def format_energy(energy_fj: int) -> str:
     return f"{value:.{digits}f} {unit}"
 
 
+def format_edp(product: int) -> str:
+    """Latency x energy: four digits, in cycles times nJ."""
+    return f"{product / FJ_PER_NJ:.4g}"
+
+
+def format_objective(kind: str, value: int | float) -> str:
+    """An objective as reported, in a unit that people read."""
+    if kind == "energy":
+        return format_energy(int(value))
+    return format_edp(int(value)) if kind == "edp" else f"{value:,.0f}"
+
+
 def format_gap(gap: float | None) -> str:
     """Percent; a proof is a plain 0."""
     if gap is None:
@@ -86,21 +98,27 @@ class _Column:
 
 def print_results(console: Console, network: SolvedNetwork) -> None:
     """A row per layer and the totals; two narrower tables where the terminal is too narrow for one."""
-    whole = _result_table(network, _COLUMNS)
+    columns = _columns(network)
+    whole = _result_table(network, columns)
     if _natural_width(whole) <= console.width:
         console.print(whole)
     else:
         for group in (0, 1):
-            columns = [_NAME, *(c for c in _COLUMNS if c is not _NAME and c.group == group)]
-            console.print(_result_table(network, columns))
+            console.print(_result_table(network, [_NAME, *(c for c in columns if c is not _NAME and c.group == group)]))
     for line in _footnotes(network):
         print_plain(console, line)
 
 
 def tabulate(network: SolvedNetwork) -> list[list[str]]:
     """The same as plain cells: headings, a row per layer, the totals."""
-    rows = [[column.cell(node) for column in _COLUMNS] for node in network.layers]
-    return [[column.heading for column in _COLUMNS], *rows, [column.total(network) for column in _COLUMNS]]
+    columns = _columns(network)
+    rows = [[column.cell(node) for column in columns] for node in network.layers]
+    return [[column.heading for column in columns], *rows, [column.total(network) for column in columns]]
+
+
+def _columns(network: SolvedNetwork) -> list[_Column]:
+    """All of them; the product of latency and energy only where it is what is to be least."""
+    return [column for column in _COLUMNS if column is not _PRODUCT or network.objective.is_product]
 
 
 def _natural_width(table: Table) -> int:
@@ -166,6 +184,11 @@ def _total_seconds(network: SolvedNetwork) -> str:
 
 
 _NAME = _Column("layer", lambda n: n.name, lambda network: "total", justify="left")
+_PRODUCT = _Column(
+    "EDP",
+    _of_answer(lambda s: format_edp(s.predicted.latency_cycles * s.predicted.energy_fj)),
+    lambda network: format_edp(int(network.objective_value)),
+)
 _COLUMNS = (
     _NAME,
     _Column("x", lambda n: str(n.count), lambda network: str(sum(n.count for n in network.layers))),
@@ -180,6 +203,7 @@ _COLUMNS = (
         _of_answer(lambda s: format_energy(s.predicted.energy_fj)),
         lambda network: format_energy(network.energy_fj),
     ),
+    _PRODUCT,
     _Column("bound by", _of_answer(lambda s: s.limited_by), justify="left"),
     _Column(
         "activations I / W / O",
@@ -191,7 +215,7 @@ _COLUMNS = (
     _Column("flow", _of_mapping(classify_dataflow), group=1, justify="left"),
     _Column("layout I W O", _of_mapping(lambda mapping: " ".join(format_layouts(mapping))), group=1, justify="left"),
     _Column("status", lambda n: n.solved.status.value, _total_status, justify="left"),
-    _Column("gap", lambda n: format_gap(n.solved.gap)),
+    _Column("gap", lambda n: format_gap(n.solved.gap), lambda network: format_gap(network.gap)),
     _Column("s", lambda n: f"{n.solved.solve_seconds:.1f}", _total_seconds),
 )
 
@@ -208,7 +232,7 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
             "Simulated: all counts, energy, compute and DRAM cycles equal; latency within "
             f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
         )
-    if any(node.solved.constraints != FREE for node in network.layers):
+    if any(node.solved.constraints != FREE for node in network.layers) and not network.shared:
         yield "Proofs are of the mappings that keep the constraints."
     padding = max((node.solved.padding for node in network.layers), default=0)
     if padding:
@@ -216,14 +240,42 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
     for node in network.layers:
         if any(node.solved.workload.zeros):
             yield f"{node.name} is padded: {format_padding(node.solved.workload)}."
+    if network.shared:
+        yield f"{format_choice(network.shared.to_dict())} {_price(network.shared)}"
     if network.interrupted:
         yield "Interrupted: these are the best mappings found until then."
+
+
+def format_choice(shared: dict[str, Any]) -> str:
+    """What all layers share, and how far that is proven, of plain data."""
+    choice = shared["choice"]
+    if choice is None:
+        return "No shared choice suits all layers." if shared["status"] == Status.INFEASIBLE else "None was found."
+    stored = [f"{level} {_names(row)}" for level, row in choice.get("stored", {}).items()]
+    orders = [f"{tensor} {order}" for tensor, order in choice.get("layout", {}).items()]
+    proof = "proven" if shared["gap"] == 0 else f"gap {format_gap(shared['gap'])}"
+    return f"Shared by all layers: {', '.join([*stored, *orders])}; the least sum of all choices: {proof}."
+
+
+def _names(row: dict[str, bool]) -> str:
+    """Which tensors are stored."""
+    return f"stores {' '.join(t for t in row if row[t]) or 'nothing'}"
+
+
+def _price(shared: SharedChoice) -> str:
+    """What sharing costs, and how it was found."""
+    solves = f"({shared.solves} solves)"
+    if not shared.free or shared.objective_value is None:
+        return solves
+    return (
+        f"It is {shared.objective_value / shared.free - 1:.2%} above that of layers with choices of their own {solves}."
+    )
 
 
 def _objective_text(network: SolvedNetwork) -> str:
     objective = network.objective
     if objective.kind != "blended":
-        return objective.kind
+        return "edp (cycles x nJ)" if objective.is_product else objective.kind
     return f"{float(objective.alpha):g} x cycles + {float(objective.beta):g} x nJ"
 
 

@@ -18,7 +18,7 @@ from cpsat_pim.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.report.jsonfile import build_result
 from cpsat_pim.report.nest import format_bound
-from cpsat_pim.report.text import format_layouts
+from cpsat_pim.report.text import format_choice, format_layouts
 from cpsat_pim.units import to_fj
 from cpsat_pim.verify import record
 from cpsat_pim.workload import ConvWorkload
@@ -50,6 +50,7 @@ def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
         "layers": [_layer_view(entry, details) for entry in result["layers"]],
         "details": details.views,
         "pareto": [_front_view(front) for front in result.get("pareto", ())],
+        "shared": format_choice(result["shared"]) if "shared" in result else None,
     }
 
 

@@ -129,7 +129,7 @@ _SETTINGS: dict[str, Kind] = {
     "layers": Value(_NAMES),
     "arch": _Reference(read_arch),
     "constraints": _Reference(read_constraints),
-    "objective": Value(one_of("latency", "energy", "blended")),
+    "objective": Value(one_of("latency", "energy", "blended", "edp")),
     "alpha": _WEIGHT,
     "beta": _WEIGHT,
     **{name: item.kind for name, item in fields_of(JobOptions).items()},

@@ -233,8 +233,8 @@ def _columns(outcome: Outcome) -> dict[str, Any]:
     return {
         "state": "done",
         "status": answer["status"],
-        "objective_value": answer["objective"],
-        "bound": answer["bound"],
+        "objective_value": _storable(answer["objective"]),
+        "bound": _storable(answer["bound"]),
         "gap": answer["gap"],
         "latency_cycles": predicted.get("latency_cycles"),
         "simulated_cycles": simulated.get("latency_cycles"),
@@ -246,3 +246,8 @@ def _columns(outcome: Outcome) -> dict[str, Any]:
         "reason": None,
         "detail": None,
     }
+
+
+def _storable(number: int | float | None) -> int | float | None:
+    """A number as SQLite takes it: an integer of more than 64 bits is rounded. The answer has it exactly."""
+    return float(number) if isinstance(number, int) and abs(number) >= 2**63 else number

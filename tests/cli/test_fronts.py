@@ -51,21 +51,6 @@ def test_front_is_printed_and_written(chip: str, tmp_path: Path, capsys: pytest.
     assert "DIFFERENT" not in capsys.readouterr().out
 
 
-def test_least_product_is_one_of_the_front(chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--edp`: the least product of its points, with a bound that proves it, marked in what is drawn."""
-    whole, least = tmp_path / "f.json", tmp_path / "e.json"
-    assert main(["pareto", SHAPE, "--arch", chip, "--json", str(whole)]) == 0
-    assert main(["pareto", SHAPE, "--arch", chip, "--edp", "--json", str(least)]) == 0
-    assert ", proven (" in capsys.readouterr().out
-    (entry,) = read_json(least)["edp"]
-    assert entry["edp"] == min(point["x"] * point["y"] for point in read_json(whole)["pareto"][0]["points"])
-    assert (entry["bound"], entry["gap"], entry["status"]) == (entry["edp"], 0, "OPTIMAL")
-    best = [p for p in read_json(least)["pareto"][0]["points"] if p["label"].endswith(", least EDP")]
-    assert [(p["x"], p["y"]) for p in best] == [(entry["latency_cycles"], entry["energy_fj"])]
-    documented = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
-    assert all(f'"{key}"' in documented for key in entry)
-
-
 def test_page_shows_the_front(chip: str, tmp_path: Path) -> None:
     """`--html` draws it, and `report` would draw the same of the JSON."""
     pytest.importorskip("plotly", reason="the report's plotting library is not installed")
@@ -131,7 +116,6 @@ def test_time_out_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     [
         [SHAPE, "--step", "1"],
         [SHAPE, "--step", "nan"],
-        [SHAPE, "--step", "1%", "--edp"],
         [SHAPE, "--layers", "conv1"],
         ["C=2,Z=4"],
         ["nosuch"],

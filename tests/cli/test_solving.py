@@ -16,13 +16,14 @@ from cpsat_pim.cli import main
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.report.progress import LiveProgress
 from cpsat_pim.workload.network import parse_shape
-from tests.cli.commands import TINY, map_tiny, read_json
+from tests.cli.commands import TINY, map_tiny, one_error_line, read_json
 
 TINY_BOUNDS = {"R": 3, "S": 1, "P": 4, "Q": 4, "C": 4, "K": 4, "N": 1, "G": 1}
 TOP_KEYS = ["schema", "network", "arch", "objective", "layers", "totals"]
 LAYER_KEYS = ["name", "count", "shape", "status", "objective", "bound", "gap", "solve_seconds"]
 LAYER_KEYS += ["predicted", "simulated", "mapping", "progress"]
-TOTAL_KEYS = ["layers", "mapped", "macs", "latency_cycles", "energy_fj", "row_activations", "seconds", "interrupted"]
+TOTAL_KEYS = ["layers", "mapped", "macs", "latency_cycles", "energy_fj", "objective", "bound"]
+TOTAL_KEYS += ["row_activations", "seconds", "interrupted"]
 FIGURES = {
     "latency_cycles",
     "compute_cycles",
@@ -64,6 +65,22 @@ def test_json_has_exactly_the_documented_keys(tmp_path: Path) -> None:
     documented = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
     for key in (*data, *data["layers"][0], *FIGURES, *data["layers"][0]["mapping"], *data["totals"]):
         assert f"`{key}`" in documented, key
+
+
+def test_product_is_reported_in_its_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--objective edp`: cycles x fJ in JSON, with its bound, also in the totals; cycles x nJ to be read."""
+    path = tmp_path / "m.json"
+    assert main(["map", "C=2,K=4", "--objective", "edp", "--json", str(path)]) == 0
+    data = read_json(path)
+    (layer,) = data["layers"]
+    product = layer["predicted"]["latency_cycles"] * layer["predicted"]["energy_fj"]
+    assert data["objective"]["kind"] == "edp"
+    assert (layer["objective"], layer["bound"], layer["gap"], layer["status"]) == (product, product, 0, "OPTIMAL")
+    assert (data["totals"]["objective"], data["totals"]["bound"]) == (product, product)
+    out = capsys.readouterr().out
+    assert out.split().count(f"{product / 10**6:.4g}") == 2
+    assert "objective edp (cycles x nJ)" in out
+    assert main(["simulate", str(path)]) == 0
 
 
 def test_json_values_are_those_of_the_layer(tmp_path: Path) -> None:
@@ -302,6 +319,38 @@ def test_start_keeps_the_constraints(
 
 
 # --- Interruption ----------------------------------------------------------------------------------------------------
+
+
+def test_shared_choice_is_told_and_recorded(pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--share`: the JSON names what all layers have in common, as constraints that each layer's mapping keeps."""
+    path = tmp_path / "r.json"
+    assert main(["run", pair, "--share", "bypass, layout", "--json", str(path), "--jobs", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert re.search(r"Shared by all layers: PE stores .*; the least sum of all choices: proven\. It is \d", out)
+    data = read_json(path)
+    assert list(data) == [*TOP_KEYS, "shared"]
+    assert (data["shared"]["status"], data["shared"]["gap"]) == ("OPTIMAL", 0)
+    assert all(layer["constraints"] == data["shared"]["choice"] for layer in data["layers"])
+    documented = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+    assert all(f'"{key}"' in documented for key in data["shared"])
+    assert main(["simulate", str(path)]) == 0
+
+
+def test_shared_choice_without_a_proof_is_told(pair: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In so little time that not all is proven there is a gap, or nothing was found."""
+    code = main(["run", pair, "--share", "bypass", "--total-time", "0.01", "--objective", "latency", "--jobs", "1"])
+    assert code in (0, 1)
+    assert "time ran out before a proof of the shared choice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--share", "order"], ["--share", ""], ["--total-time", "5"]])
+def test_share_that_cannot_be_used_is_refused(
+    pair: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is solved."""
+    assert main(["run", pair, *options]) == 2
+    assert one_error_line(capsys)
 
 
 def test_interrupt_reports_and_writes_what_was_found(

@@ -179,7 +179,7 @@ sample: {count: 0, axes: {seed: [1]}}
         "4:38: base.time_limit: must be a positive number of at most 1e7 (got 0)",
         "4:49: base.layers: must be names of layers",
         "6:19: grid.arch[1]: unknown architecture 'hbm-pin'; did you mean 'hbm-pim'?",
-        "7:15: grid.objective[0]: must be one of latency, energy, blended (got speed)",
+        "7:15: grid.objective[0]: must be one of latency, energy, blended, edp (got speed)",
         "8:3: grid.seeds: unknown key; did you mean 'seed'?",
         "9:10: grid.alpha: must be a list of values",
         "11:3: list[0]: must be a mapping of fields (got 7)",

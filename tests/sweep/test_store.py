@@ -1,10 +1,13 @@
 """The store under several processes, which the tests of faults run as whole sweeps."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+from cpsat_pim.sweep.job import Outcome
 from cpsat_pim.sweep.store import Store
+from tests.report.results import document
 
 MAKE = "import sys; from cpsat_pim.sweep.store import Store; s = Store(sys.argv[1]); s.begin_sweep(); s.close()"
 
@@ -40,3 +43,14 @@ def test_readers_see_what_runs(tmp_path: Path) -> None:
         assert (store.running(), store.open_keys(["k"])) == (set(), ["k"])
         store.begin_sweep()
         assert store.take("k")
+
+
+def test_products_of_more_than_64_bits_are_kept_exactly(tmp_path: Path) -> None:
+    """In the answer; the columns have them as floats."""
+    answer = document()["layers"][0] | {"objective": 2**70, "bound": 2**70 - 5}
+    with Store(tmp_path / "s.sqlite") as store:
+        store.query("INSERT INTO jobs (key, shape, arch, objective, options, code, solver) VALUES ('k',1,1,1,1,1,1)")
+        store.record(Outcome(key="k", answer=answer))
+        (row,) = store.rows("SELECT objective_value, bound, answer FROM jobs")
+    assert (row["objective_value"], row["bound"]) == (2.0**70, 2.0**70)
+    assert json.loads(row["answer"])["bound"] == 2**70 - 5

@@ -121,8 +121,8 @@ function rowMaps(view) {
 function progressBlock(layer, result) {
   if (!layer.progress.length) return null;
   const isEnergy = result.objective.kind === "energy";
-  const scaled = isEnergy ? layer.progress.map(([s, ...values]) => [s, ...values.map(fj => fj === null ? null : fj / 1e15)]) : layer.progress;
-  const unit = isEnergy ? "J" : result.objective.kind === "latency" ? "cycles" : "objective";
+  const [unit, size] = { energy: ["J", 1e15], latency: ["cycles", 1], edp: ["cycles × nJ", 1e6] }[result.objective.kind] ?? ["objective", 1];
+  const scaled = layer.progress.map(([s, ...values]) => [s, ...values.map(value => value === null ? null : value / size)]);
   return make("div", { class: "block" }, make("h3", {}, "The solver's best and bound"), legend([["best mapping so far", "accent"], ["nothing is better than", "buffer"]]),
     chart(() => progressLines(scaled, unit, value => isEnergy ? energy(value * 1e15) : compact(value))));
 }

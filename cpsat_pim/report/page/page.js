@@ -21,7 +21,9 @@ function show(number) {
 
 // The layer that costs most is where a reader begins.
 function dearest(result) {
-  const cost = layer => layer.view ? layer.count * layer.view[result.objective.kind === "energy" ? "energy" : "latency"] : -1;
+  const { kind } = result.objective;
+  const share = ({ latency, energy }) => kind === "energy" ? energy : kind === "edp" ? latency * energy : latency;
+  const cost = layer => layer.view ? layer.count * share(layer.view) : -1;
   return result.layers.reduce((best, layer, i) => cost(layer) > cost(result.layers[best]) ? i : best, 0);
 }
 
@@ -44,7 +46,7 @@ const label = result => `${result.network} on ${result.arch}`;
 
 function header(result) {
   const { kind, alpha, beta } = result.objective;
-  const objective = kind === "blended" ? `least ${alpha} × cycles + ${beta} × nJ` : `least ${kind}`;
+  const objective = kind === "blended" ? `least ${alpha} × cycles + ${beta} × nJ` : kind === "edp" ? "least latency × energy" : `least ${kind}`;
   const tabs = results.length < 2 ? null : choice("result", results.map((other, i) => [i, `${"AB"[i]}: ${other.source}`]), state.result, show);
   return make("header", {},
     make("div", {}, make("h1", {}, label(result)), make("p", { class: "soft" }, `${objective} · ${plural(result.totals.layers, "layer")} · solved in ${result.totals.seconds.toFixed(1)} s · ${result.source}`)),
@@ -55,6 +57,7 @@ function notes(result) {
   const stale = result.layers.filter(layer => layer.view?.stale).length;
   const missing = result.totals.layers - result.totals.mapped;
   return [
+    result.shared,
     result.totals.interrupted && "The run was interrupted: these are the best mappings found until then.",
     missing > 0 && `Without a mapping: ${plural(missing, "layer")}. The sums leave ${missing === 1 ? "it" : "them"} out.`,
     stale > 0 && `The file holds other predictions for ${plural(stale, "layer")} than this version makes; this page shows this version's.`,

@@ -1,0 +1,73 @@
+"""For tiny layers the best shared choice is that of all choices, found by trying every mapping of every layer."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pytest
+
+from cpsat_pim.cost import predict
+from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.result import Objective, Status
+from cpsat_pim.shared import SHARES, solve_shared
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import Network, NetworkNode
+from tests.cross.test_solver_against_enumeration import machine
+
+ARCH = machine("O", "IWO", "W")
+LAYERS = (
+    ConvWorkload(name="product", C=2, K=2),
+    ConvWorkload(name="row", P=3, K=2),
+    ConvWorkload(name="sum", R=2, C=2),
+)
+COUNTS = (1, 2, 3)
+NETWORK = Network(
+    name="tiny",
+    layers=tuple(
+        NetworkNode(name=layer.name, workload=layer, count=count) for layer, count in zip(LAYERS, COUNTS, strict=True)
+    ),
+)
+Costs = list[list[tuple[Mapping, int, int]]]
+
+
+@pytest.fixture(scope="module")
+def costs() -> Costs:
+    """Per layer every mapping with its predicted latency and its energy."""
+    return [
+        [
+            (m, f.latency_cycles, f.energy_fj)
+            for m in every_mapping(layer, ARCH)
+            for f in [predict(layer, ARCH, m).figures]
+        ]
+        for layer in LAYERS
+    ]
+
+
+def least_sums(costs: Costs, objective: Objective, share: Sequence[str]) -> tuple[int, int]:
+    """The least sum over all shared choices, and the sum where each layer has its own."""
+    decisions = [decision for name in share for decision in SHARES[name]]
+    least: list[dict[tuple[int, ...], int]] = []
+    for mappings in costs:
+        table: dict[tuple[int, ...], int] = defaultdict(lambda: 10**30)
+        for mapping, cycles, fj in mappings:
+            choice = tuple(decision.of(mapping) for decision in decisions)
+            table[choice] = min(table[choice], objective.value(cycles, fj))
+        least.append(table)
+    shared = min(sum(n * table[choice] for n, table in zip(COUNTS, least, strict=True)) for choice in [*least[0]])
+    return shared, sum(n * min(table.values()) for n, table in zip(COUNTS, least, strict=True))
+
+
+@pytest.mark.parametrize("share", [("bypass",), ("layout",), ("bypass", "layout")], ids="+".join)
+@pytest.mark.parametrize("kind", ["energy", "latency", "edp"])
+def test_shared_optimum_is_the_least_sum_of_the_whole_space(costs: Costs, kind: str, share: tuple[str, ...]) -> None:
+    """Proven; each layer has the mapping for it, which keeps the choice; out of time, the bound still holds."""
+    objective = Objective.named(kind)
+    least, free = least_sums(costs, objective, share)
+    solved = solve_shared(NETWORK, ARCH, objective, share=share, time_limit=3)
+    shared = solved.shared
+    assert shared is not None
+    assert shared.bound is not None
+    assert shared.objective_value is not None
+    assert shared.bound <= least <= shared.objective_value == solved.objective_value
+    if kind == "energy":
+        assert (shared.status, shared.bound, shared.free) == (Status.OPTIMAL, least, free)

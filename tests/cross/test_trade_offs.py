@@ -1,0 +1,48 @@
+"""For tiny layers the front and the least product are those of the whole space, found by trying every mapping."""
+
+import pytest
+
+from cpsat_pim.cost import predict
+from cpsat_pim.model import Options
+from cpsat_pim.pareto import LayerSolves, front
+from cpsat_pim.result import Objective, Status
+from cpsat_pim.run import solve_and_verify
+from cpsat_pim.workload import ConvWorkload
+from tests.cross.test_solver_against_enumeration import CASES, every_mapping, machine
+
+LAYER, ARCH = ConvWorkload(C=4, K=4), machine("O!", "IWO!", "")
+
+
+@pytest.fixture(scope="module")
+def costs() -> set[tuple[int, int]]:
+    """Predicted latency and energy of every mapping."""
+    figures = (predict(LAYER, ARCH, mapping).figures for mapping in every_mapping(LAYER, ARCH))
+    return {(f.latency_cycles, f.energy_fj) for f in figures}
+
+
+def test_front_is_that_of_the_whole_space(costs: set[tuple[int, int]]) -> None:
+    """Complete; each point is simulated, too, and has its own cost."""
+    found = front(LayerSolves(LAYER, ARCH, time_limit=30))
+    undominated = {p for p in costs if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in costs)}
+    assert len(undominated) > 2
+    assert [(point.cycles, point.fj) for point in found.points] == sorted(undominated)
+    assert found.is_complete
+    assert all(point.solved.simulated.energy_fj == point.fj for point in found.points if point.solved.simulated)
+
+
+def test_least_product_is_that_of_the_whole_space(costs: set[tuple[int, int]]) -> None:
+    """And is proven."""
+    solved = solve_and_verify(LAYER, ARCH, Objective.named("edp"), Options(time_limit=30))
+    assert solved.objective_value == solved.bound == min(cycles * fj for cycles, fj in costs)
+
+
+def test_bound_of_the_product_holds_for_the_whole_space() -> None:
+    """Of a strided layer, too, whether or not it is proven in time."""
+    layer, arch = CASES["strided"]
+    figures = (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
+    least = min(f.latency_cycles * f.energy_fj for f in figures)
+    solved = solve_and_verify(layer, arch, Objective.named("edp"), Options(time_limit=10))
+    assert solved.bound is not None
+    assert solved.objective_value is not None
+    assert solved.bound <= least <= solved.objective_value
+    assert (solved.status is Status.OPTIMAL) == (solved.bound == least)

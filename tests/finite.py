@@ -1,0 +1,51 @@
+"""A stand-in for solves: a finite set of costs, of which the least within a budget is found by trying all."""
+
+from collections.abc import Callable, Sequence
+
+import attrs
+from hypothesis import strategies as st
+
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.result import Budget, Objective, SolvedLayer, Status
+from tests.report.results import solved_layer
+
+Cost = tuple[int, int]
+
+costs = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 10**6)), min_size=1, max_size=40)
+unlucky = st.dictionaries(st.integers(0, 30), st.sampled_from([Status.FEASIBLE, Status.UNKNOWN]), min_size=1)
+SOLVED = solved_layer()
+
+
+def answer(objective: Objective, cost: Cost | None, bound: int | None, status: Status) -> SolvedLayer:
+    """A solve's answer whose mapping has a cost, or that has none."""
+    if cost is None or SOLVED.prediction is None:
+        nothing = {"mapping": None, "prediction": None, "simulated": None}
+        return attrs.evolve(SOLVED, objective=objective, status=status, bound=bound, **nothing)
+    figures = attrs.evolve(SOLVED.prediction.figures, latency_cycles=cost[0], energy_fj=cost[1])
+    prediction = attrs.evolve(SOLVED.prediction, figures=figures)
+    return attrs.evolve(SOLVED, objective=objective, status=status, bound=bound, prediction=prediction)
+
+
+class Finite:
+    """Solves over a finite space, by trying all of it. The `unlucky` ones, by number, run out of time: they answer with
+    the worst of the space, if with any.
+    """
+
+    def __init__(self, space: Sequence[Cost], unlucky: dict[int, Status] | None = None) -> None:
+        self.space, self.unlucky, self.count = space, unlucky or {}, 0
+
+    def __call__(self, objective: Objective, budget: Budget, start: Mapping | None) -> SolvedLayer:
+        """Try all."""
+        ranked = sorted((objective.value(*cost), cost) for cost in self.space if budget.allows(*cost))
+        status = self.unlucky.get(self.count, Status.OPTIMAL) if ranked else Status.INFEASIBLE
+        self.count += 1
+        if status in (Status.INFEASIBLE, Status.UNKNOWN):
+            return answer(objective, None, None if status is Status.INFEASIBLE else ranked[0][0] // 2, status)
+        if status is Status.OPTIMAL or ranked[-1][0] == ranked[0][0]:
+            return answer(objective, ranked[0][1], ranked[0][0], Status.OPTIMAL)
+        return answer(objective, ranked[-1][1], ranked[0][0] * 3 // 4, status)
+
+
+def after(calls: int, solve: Finite) -> Callable[[], bool]:
+    """Time that is up after so many solves."""
+    return lambda: solve.count >= calls
