@@ -63,7 +63,7 @@ def test_shared_optimum_is_the_least_sum_of_the_whole_space(costs: Costs, kind: 
     """Proven; each layer has the mapping for it, which keeps the choice; out of time, the bound still holds."""
     objective = Objective.named(kind)
     least, free = least_sums(costs, objective, share)
-    solved = solve_shared(NETWORK, ARCH, objective, share=share, time_limit=2)
+    solved = solve_shared(NETWORK, ARCH, objective, share=share, time_limit=2, total_time=10)
     shared = solved.shared
     assert shared is not None
     assert shared.bound is not None
