@@ -22,7 +22,7 @@ from cpsat_pim.dims import Level
 from cpsat_pim.edp import solve_for
 from cpsat_pim.floor import least_cost
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options, Progress, solve_layer
+from cpsat_pim.model import Options, Progress
 from cpsat_pim.result import Objective, SolvedLayer, Status
 from cpsat_pim.units import to_fj
 from cpsat_pim.workload import ConvWorkload
@@ -199,7 +199,7 @@ class _PaddedSearch:
         spare = self.left if self.open == [candidate] else max(_LEAST_SECONDS, _SOLVE_SHARE * self.left)
         options = attrs.evolve(self.options, time_limit=spare, start=start, beat=self.value)
         hear = partial(self._hear, candidate, self.seconds)
-        solved = solve_layer(candidate.layer, self.arch, self.objective, options, hear)
+        solved = solve_for(candidate.layer, self.arch, self.objective, options, hear)
         candidate.turns += 1
         candidate.floor = self._raised(candidate, solved.least_cost)
         if solved.mapping is not None:

@@ -35,13 +35,13 @@ def lanes(n: int) -> Constraints:
 def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Options]]:
     """C of the layers that are solved, one after another, and how."""
     seen: list[tuple[int, Options]] = []
-    solve = cpsat_pim.padding.solve_layer
+    solve = cpsat_pim.padding.solve_for
 
     def watched(layer: ConvWorkload, arch: Any, objective: Any, options: Options, report: Any) -> SolvedLayer:
         seen.append((layer.C, options))
         return solve(layer, arch, objective, options, report)
 
-    monkeypatch.setattr(cpsat_pim.padding, "solve_layer", watched)
+    monkeypatch.setattr(cpsat_pim.padding, "solve_for", watched)
     return seen
 
 
@@ -103,7 +103,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, leasts: dict[int, int], *given: Sol
         assert answer.workload.C == layer.C
         return answer
 
-    monkeypatch.setattr(cpsat_pim.padding, "solve_layer", solve)
+    monkeypatch.setattr(cpsat_pim.padding, "solve_for", solve)
     monkeypatch.setattr(cpsat_pim.padding, "least_cost", lambda layer, *others: leasts[layer.C])
     return asked
 

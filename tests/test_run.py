@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-import cpsat_pim.padding
+import cpsat_pim.edp
 import cpsat_pim.run
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints
@@ -135,7 +135,7 @@ def test_kernels_are_compiled_before_the_clock_runs(monkeypatch: pytest.MonkeyPa
         solved.append(layer)
         return solve_layer(layer, *rest)
 
-    for module in (cpsat_pim.run, cpsat_pim.padding):
+    for module in (cpsat_pim.run, cpsat_pim.edp):
         monkeypatch.setattr(module, "solve_layer", solve)
     _compile_kernels.cache_clear()
     heard: list[Progress] = []

@@ -128,6 +128,8 @@ def _solve_and_report(
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
     if arguments.total_time is not None and arguments.share is None:
         raise InputError("--total-time is for --share")
+    if arguments.padding and (arguments.share is not None or objective.is_product):
+        raise InputError("--padding is neither for --share nor for --objective edp")
     check_layers_fit(network, arch)
     _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline)
@@ -164,7 +166,6 @@ def _solve(
                 report=report,
                 starts=starts,
                 constraints=constraints,
-                padding=arguments.padding,
             )
     except WorkersDied as death:
         _write_solved(death.solved, arguments)
@@ -177,7 +178,7 @@ def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
     from cpsat_pim.shared import solve_shared
 
     if arguments.share is None:
-        return solve_network
+        return partial(solve_network, padding=arguments.padding)
     return partial(solve_shared, share=arguments.share, total_time=arguments.total_time or math.inf)
 
 
