@@ -275,7 +275,7 @@ class _Solves:
         stop: Any = self._options.stop
         if self.count:
             stop = _Until(stop, time.monotonic() + seconds)
-        changes = {"time_limit": seconds, "stop": stop, "budget": budget, "start": start}
+        changes = {"time_limit": max(0.0, seconds), "stop": stop, "budget": budget, "start": start}
         solved = solve_layer(self._layer, self._arch, objective, attrs.evolve(self._options, **changes))
         self.count += 1
         for key, number in solved.solver_info.items():

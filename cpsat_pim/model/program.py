@@ -77,7 +77,8 @@ class Program:
         energy += machine.activation_fj * sum(self.streams.activations)
         expression = fj_weight * energy if fj_weight else 0
         if self.latency is not None:
-            expression += cycle_weight * (self.latency.cycles + machine.pipeline_latency)
+            # Not +=: of weight 1 the expression is the energy itself, which has a budget of its own.
+            expression = expression + cycle_weight * (self.latency.cycles + machine.pipeline_latency)
         if (most := self.screen.freedom.budget.fj) is not None:
             self.b.model.add(energy <= most)
         self.cost = self.b.interval(0, self.target, "cost")

@@ -4,9 +4,11 @@ import random
 
 import pytest
 
+from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import predict
 from cpsat_pim.model import Options, solve_layer
-from cpsat_pim.result import Budget, Objective, Status
+from cpsat_pim.result import NO_LIMIT, Budget, Objective, Status
+from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_solver_against_enumeration import CASES, every_mapping
 
 TRIED = 3
@@ -29,6 +31,19 @@ def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
     for limit in limits:
         within = [energy for cycles, energy in costs if cycles <= limit]
         _compare(layer, arch, "energy", Budget(cycles=limit), min(within, default=None))
+
+
+def test_a_budget_of_energy_is_not_one_of_the_blend() -> None:
+    """With weights of 1 per fJ and 50,000 per cycle: the optimum takes 2.7 nJ by itself, so a limit of 3 changes nothing."""
+    layer, arch, blend = ConvWorkload(C=2, K=4), PIMArchitecture(), Objective.named("blended", 0.05, 1)
+    assert blend.weights == (50_000, 1)
+    free, within = (
+        solve_layer(layer, arch, blend, Options(time_limit=20, budget=budget))
+        for budget in (NO_LIMIT, Budget(fj=3_000_000))
+    )
+    assert free.predicted.energy_fj < 3_000_000
+    assert free.status is within.status is Status.OPTIMAL
+    assert within.objective_value == free.objective_value
 
 
 def _compare(layer: object, arch: object, kind: str, budget: Budget, least: int | None) -> None:
