@@ -34,7 +34,7 @@ def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
 
 
 def test_a_budget_of_energy_is_not_one_of_the_blend() -> None:
-    """With weights of 1 per fJ and 50,000 per cycle: the optimum takes 2.7 nJ by itself, so a limit of 3 changes nothing."""
+    """Weights of 1 per fJ and 50,000 per cycle: the optimum takes 2.7 nJ anyway, so a limit of 3 changes nothing."""
     layer, arch, blend = ConvWorkload(C=2, K=4), PIMArchitecture(), Objective.named("blended", 0.05, 1)
     assert blend.weights == (50_000, 1)
     free, within = (
