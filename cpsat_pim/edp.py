@@ -201,8 +201,11 @@ class LeastProduct:
 
     def _by_latency(self, region: Region) -> Iterator[Region]:
         """The parts of a region whose thriftier half has at least its least latency; at first, the whole space has."""
-        thriftier, *others = region.parts(region.middle(self._most) + 1, self._most) if region.depth else [region]
-        yield from others
+        parts = region.parts(region.middle(self._most) + 1, self._most) if region.depth else iter([region])
+        thriftier = next(parts, None)
+        if thriftier is None:  # nothing in it is better than what has been found since
+            return
+        yield from parts
         found = self._solved(_LATENCY, thriftier.budget(self._most) if region.depth else NO_LIMIT)
         if found.status is not Status.INFEASIBLE:
             cycles = max(thriftier.cycles, int(found.bound or 0))

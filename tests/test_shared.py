@@ -65,12 +65,11 @@ class Tabled(Part):
         """An answer: the least under a choice, or, out of time, anything and a lower bound."""
         within = [(cost, w) for w, cost in self.table.items() if cost is not None and _fits(w, choice)]
         if not within:
-            return SimpleNamespace(status=Status.INFEASIBLE, mapping=None)
+            return SimpleNamespace(status=Status.INFEASIBLE, mapping=None, cost=None, least_cost=None)
         cost, mapping = min(within) if is_lucky else max(within)
         status = Status.OPTIMAL if is_lucky else Status.FEASIBLE
-        figures = SimpleNamespace(energy_fj=cost)
-        common = {"objective": ENERGY, "prediction": True, "latency": 1, "predicted": figures}
-        return SimpleNamespace(status=status, mapping=mapping, bound=min(within)[0] * (3 + is_lucky) // 4, **common)
+        least = cost if status is Status.OPTIMAL else min(within)[0] * (3 + is_lucky) // 4
+        return SimpleNamespace(status=status, mapping=mapping, cost=cost, least_cost=least)
 
 
 def _fits(whole: Choice, choice: Choice) -> bool:
