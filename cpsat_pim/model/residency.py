@@ -18,10 +18,7 @@ Outside = tuple[tuple[frozenset[Dim], ...], ...]
 
 
 class Residency:
-    """`outside[m][t][d]`: whether the loop of d at level m lies outside t's tile there; False wherever tiles are even.
-
-    `stored(m, t)` and `has_loop(m, d)` are literals of the program.
-    """
+    """`outside[m][t][d]`: whether the loop of d at level m lies outside t's tile there; False where tiles are even."""
 
     def __init__(self, b: Builder, bounds: tuple[int, ...], arch: PIMArchitecture, freedom: Freedom) -> None:
         self.b, self.freedom = b, freedom
@@ -30,7 +27,10 @@ class Residency:
         self._is_uneven: dict[tuple[int, int], Lit] = {}
 
     def decide(self, level: Level, stored: list[Lit], has_loop: list[Lit]) -> None:
-        """Make a level's literals: only loops are outside, and only of tiles that are stored; sets are nested."""
+        """Make a level's literals: only loops are outside, and only of tiles that are stored; sets are nested.
+
+        `stored[t]`, `has_loop[d]`: whether the level stores t and has a loop of d.
+        """
         for t in Tensor:
             for d in self.dims:
                 if stored[t] is not False and has_loop[d] is not False:
