@@ -337,7 +337,7 @@ class Streams:
         first_run = int(last_run(1, d)) - shortest
         b.model.add(cycles >= shortest * activations + first_run)
         b.imply([is_box], cycles >= shortest * activations + longer + first_run)
-        ends = b.interval(0, max(b.ends(end)[1], 1), f"end_cycles_{t.name}")
+        ends = b.interval(0, b.ends(cycles)[1], f"end_cycles_{t.name}")  # of blocks, more than the tables' longest
         self._ends(t, is_box, ends, end)
         b.model.add(ends >= (d.tCCD if t is Tensor.O else int(last_run(1, d))))
         if self.v.row_buffer and t is Tensor.I:

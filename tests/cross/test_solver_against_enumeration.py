@@ -136,3 +136,18 @@ def test_an_uneven_tile_can_cost_less_than_all_even_ones() -> None:
     assert all(answer.status is Status.OPTIMAL for answer in solved.values())
     assert solved[True].objective_value < solved[False].objective_value
     assert solved[True].mapping.is_uneven
+
+
+def test_blocks_may_end_later_than_any_tile() -> None:
+    """Row-aligned I and O under closed pages: the ends of their streams take longer than those of any packed tile."""
+    toy = PIMArchitecture(page_policy="closed", pe_array=PEArray(array_shape=PhyDim2(1, 1)))
+    levels = [attrs.evolve(level, ports=3, double_buffered=False, access_cost=0) for level in toy.hierarchy]
+    levels[2] = attrs.evolve(levels[2], entries=16, stores=(True, False, True), bypass_defined=True)
+    arch = attrs.evolve(toy, hierarchy=tuple(levels))
+    layer = ConvWorkload(Q=5, input_bytes=2, output_bytes=2, psum_bytes=4)
+    objective = Objective.named("blended", 7, 0.25)
+    figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
+    solved = solve_layer(layer, arch, objective, Options(time_limit=20))
+    least = min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
+    assert solved.status is Status.OPTIMAL
+    assert solved.objective_value == objective.reported(least)
