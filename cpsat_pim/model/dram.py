@@ -146,7 +146,7 @@ class Streams:
         return activations + sum(self.least_rows) - self.least_rows[t] <= limits.activations
 
     def _most_activations(self, t: Tensor, limits: Limits) -> int:
-        most = 2 * self.v.layer.macs
+        most = self._most_columns
         if limits.activations is not None:
             most = limits.activations - sum(self.least_rows) + self.least_rows[t]
         if limits.cycles is not None:
@@ -290,7 +290,7 @@ class Streams:
             self.b.product([more, again], f"acts_again_{t.name}") if not _is_zero(more) and not _is_zero(again) else 0
         )
         most = self.b.ends(ordered)[1] + (self.b.ends(repeated)[1] if not isinstance(repeated, int) else repeated)
-        activations = self.b.interval(self.least_rows[t], max(most, 2 * self.v.layer.macs), f"acts_{t.name}")
+        activations = self.b.interval(self.least_rows[t], max(most, self._most_columns), f"acts_{t.name}")
         self.b.imply([is_box], activations >= first)
         if not self.v.row_buffer:  # then one loop per dim lies outside the global buffer
             in_buffer = self.v.first_consumer(Level.GLOBAL_BUFFER, t)
@@ -309,6 +309,12 @@ class Streams:
             self.b.imply([is_box, drawn], activations >= all_steps)
 
     @property
+    def _most_columns(self) -> int:
+        """No stream has more column accesses: elements that MACs use, each way, and in I the gaps between them."""
+        layer = self.v.layer
+        return 2 * layer.macs * math.prod((*layer.stride, *layer.dilation))
+
+    @property
     def _shortest_run(self) -> int:
         """Cycles from one activation to the next at least."""
         return int(period(1, self.dram))
@@ -325,7 +331,7 @@ class Streams:
         times = self.reuse[t] if t is not Tensor.O else self._scans_per_output()
         exact = b.product([per_pass, times], f"columns_exact_{t.name}")
         longer = b.product([long, times], f"long_{t.name}") if not _is_zero(long) else 0
-        most = max(b.ends(exact)[1], 2 * self.v.layer.macs)
+        most = max(b.ends(exact)[1], self._most_columns)
         columns = b.interval(1, most, f"columns_{t.name}")
         b.imply([is_box], columns >= exact)
         self._any_columns(t, columns)
