@@ -322,8 +322,10 @@ class Cuts:
         # Of the orders, those count under which the array itself takes least; it can take longer under others.
         compute = min(self.completions.tempo(order).array_cycles for order in orders)
         shared_out = self.completions.least_paced(t, orders)
-        stored, is_paced = self.solution.stored[t], self.solution.value(latency.array) == compute
-        if not is_paced or all(known >= true for known, true in zip(counted[3:], least[3:], strict=True)):
+        stored, slower = self.solution.stored[t], self.solution.value(latency.array) - compute
+        if slower > 0 and counted.late_cycles + slower + compute >= least.late_cycles + shared_out:
+            return False
+        if slower < 0 or (slower == 0 and all(a >= b for a, b in zip(counted[3:], least[3:], strict=True))):
             return False
         other_loops = self._other_loops(seen, [t])
 
