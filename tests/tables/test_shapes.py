@@ -16,7 +16,7 @@ from cpsat_pim.dims import IRRELEVANT, Dim, Level, Tensor
 from tables.jit import drop_stale_cache
 from tables.nest import MACS, Nest
 from tables.screen import Energies, Sharing, energy_terms, least_energy, needed_elements
-from tables.shapes import LayerShape, ShapeTable, build_shape_table, divisors, shape_table, swept_first
+from tables.shapes import LayerShape, ShapeTable, build_shape_table, divisors, shape_table
 from tables.stream import Dram, StreamCounts, Tempo, block_counts, dram_stream, last_run, period
 from tests.cross.cases import Case, cases
 
@@ -145,19 +145,6 @@ def test_time_columns_never_exceed_the_stream(case: Case, t: Tensor) -> None:
         assert table.end_cycles[row] == exact.first_cycles
     elif times == 1:
         assert table.end_cycles[row] <= exact.last_cycles
-
-
-def test_swept_boxes_are_the_tiles_multiplied_along_a_dim() -> None:
-    """A tile of 2 x 3 channels and filters of 4 x 6: along C it can reach 4, along K only 6."""
-    shape = LayerShape((1, 1, 1, 1, 4, 6, 1, 1), (1, 1), (1, 1))
-    table = build_shape_table(shape, 1, 1, DRAM)
-    first = {
-        tuple(e): int(f) for e, f in zip(table.extents[table.layout == 1], table.boxed[table.layout == 1], strict=True)
-    }
-    extents, along_c = swept_first(shape, table, 1, 4)
-    at = extents.tolist().index([2, 3])
-    assert along_c[at].tolist() == [-1, -1, first[4, 3]]
-    assert swept_first(shape, table, 1, 5)[1][at].tolist() == [-1, -1, -1, first[2, 6]]
 
 
 def test_tiles_are_late_by_what_the_array_does_not_hide() -> None:
