@@ -397,11 +397,19 @@ class Cuts:
             found += [literal for m, t in sorted(tiles) for literal in self._other_tile(p, m, t)]
             found += [p.b.negated(p.v.innermost[m][t]) for m, (t, _) in inner.items()]
             if is_gathered:
-                found += [literal for m, (t, loops) in inner.items() for literal in _other_gathered(p, m, t, loops)]
+                found += [literal for m in inner for literal in self._other_gathered(p, m)]
             found += [p.b.negated(p.v.first_consumer(c, t)) for t, c in consumers.items()]
             return [*found, *(pes(p) if spread else ())]
 
         return others
+
+    def _other_gathered(self, p: Program, m: int) -> Iterator[Lit]:
+        """Literals of which one holds where other loops of a level's innermost class are gathered."""
+        t, loops = self.solution.inner[m]
+        for d in CLASSES[t]:
+            if self.draft.temporal[m][d] > 1:
+                parted = p.v.parted[m].get(d, False)
+                yield parted if d in loops else p.b.negated(parted)
 
     def _other_tile(self, p: Program, level: Level, t: Tensor) -> Iterator[Lit]:
         """Literals of which one holds where other loops of a level lie outside t's tile."""
@@ -420,13 +428,6 @@ class Cuts:
 def _costs_at_least(value: int) -> Callable[[Program, Lit], None]:
     """Demand of a program's objective."""
     return lambda p, known: p.b.imply([known], p.cost >= value)
-
-
-def _other_gathered(p: Program, m: int, t: Tensor, loops: tuple[Dim, ...]) -> Iterator[Lit]:
-    """Literals of which one holds where other loops of t's class are gathered innermost at a level."""
-    for d, parted in p.v.parted[m].items():
-        if d in CLASSES[t]:
-            yield parted if d in loops else p.b.negated(parted)
 
 
 def _box(p: Program, level: Level, is_swept: bool) -> list[Int]:
