@@ -156,14 +156,18 @@ class Cuts:
             TooManyOrders: its best order is not known for certain; nothing was added.
             OutOfTime: the time was up before all orders were counted.
         """
-        if self.add_streams() or self._joint_activations():
+        if self.add_streams(list(Tensor)) or self._joint_activations():
             return None
         return self.whole_cost()
 
-    def add_streams(self) -> bool:
-        """Count the streams right; whether any of them was counted too low."""
+    def add_cheap_streams(self) -> None:
+        """Count right what is counted soon: all but windows over row-aligned blocks, of which there are many sizes."""
+        self.add_streams([t for t in Tensor if t is not Tensor.I or self.nest.consumers(t)[0] != Level.ROW_BUFFER])
+
+    def add_streams(self, tensors: Sequence[Tensor]) -> bool:
+        """Count streams right; whether any of them was counted too low."""
         rules = (self._box_costs, self._stream_costs, self._late_tiles)
-        return any([rule(t) for rule in rules for t in Tensor])  # noqa: C419 - all of them: each cut saves a solve
+        return any([rule(t) for rule in rules for t in tensors])  # noqa: C419 - all of them: each cut saves a solve
 
     def _learn(self, unless: Callable[[Program], Iterable[Lit]], demand: Callable[[Program, Lit], None]) -> bool:
         """Teach the program and keep the lesson."""

@@ -360,7 +360,7 @@ class _Search:
         cuts = Cuts(solutions[0], completions, self.lessons)
         try:
             for solution in solutions[1:]:
-                Cuts(solution, self._completions(solution), self.lessons).add_streams()
+                Cuts(solution, self._completions(solution), self.lessons).add_cheap_streams()
             answer = cuts.add()
         except OutOfTime:
             return
