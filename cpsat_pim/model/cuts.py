@@ -17,7 +17,7 @@ from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.orders import Answer, Completions, Inner, Least, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.residency import Outside
-from cpsat_pim.model.variables import CLASSES, Stored
+from cpsat_pim.model.variables import CLASSES, Stored, inside
 from tables.nest import MACS
 
 
@@ -101,7 +101,7 @@ class Family(NamedTuple):
     def teach(self, program: Program) -> None:
         """Forbid them in a program."""
         table, b = program.tables[self.t], program.b
-        box = _box(program, self.level, self.is_swept)
+        box = program.v.extents(self.level, self.is_swept)
         others = [*_taken_outside(program, self.level, self.t, self.is_swept)]
         others.append(b.differs(program.streams.layout[self.t], self.layout))
         too_many = table.boxed > program.streams.most_activations[self.t]
@@ -191,7 +191,7 @@ class Cuts:
         """One box; and with the first of its kind at once all those that open more rows than an answer can."""
         consumer = self.nest.consumers(t)[0]
         if (
-            consumer not in _inside(level, is_swept)
+            consumer not in inside(level, is_swept)
             or self._is_uneven(level - 1, t)
             or not self._box(t, level, is_swept)
         ):
@@ -220,7 +220,7 @@ class Cuts:
 
         def others(p: Program) -> list[Lit]:
             # An uneven tile at the level within may come again before its loops have swept all of the box.
-            uneven, extents = p.v.residency.is_uneven(inner, t), _box(p, level, is_swept)
+            uneven, extents = p.v.residency.is_uneven(inner, t), p.v.extents(level, is_swept)
             other_box = [p.b.differs(extents[d], box[d]) for d in table.dims]
             is_outside = _taken_outside(p, level, t, is_swept)
             return [*is_outside, uneven, p.b.differs(p.streams.layout[t], layout), *other_box]
@@ -438,21 +438,9 @@ def _costs_at_least(value: int) -> Callable[[Program, Lit], None]:
     return lambda p, known: p.b.imply([known], p.cost >= value)
 
 
-def _box(p: Program, level: Level, is_swept: bool) -> list[Int]:
-    """Extents inside a level's loops, or of what its gathered innermost loops sweep."""
-    return p.v.swept(level) if is_swept else p.v.box(level)
-
-
-def _inside(level: Level, is_swept: bool) -> list[int]:
-    """First consumers whose scans lie inside a level's loops; inside the level within, for its box. Not the row buffer,
-    whose blocks lie in DRAM otherwise than boxes do.
-    """
-    return [c for c in (MACS, Level.PE, Level.GLOBAL_BUFFER) if c < level - (not is_swept)]
-
-
 def _taken_outside(p: Program, level: Level, t: Tensor, is_swept: bool) -> list[Lit]:
-    """Literals of which one holds unless t's scans lie inside a level's loops (`_inside`)."""
-    taken = [p.v.first_consumer(c, t) for c in _inside(level, is_swept)]
+    """Literals of which one holds unless t's scans lie inside a level's loops (`inside`)."""
+    taken = [p.v.first_consumer(c, t) for c in inside(level, is_swept)]
     return [p.b.negated(p.b.either(taken, f"taken_inside_{level}_{t}"))]
 
 

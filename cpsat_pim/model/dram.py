@@ -16,8 +16,9 @@ from cpsat_pim.cost import to_machine, to_shape
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.traffic import Traffic
-from cpsat_pim.model.variables import MACS, Variables
+from cpsat_pim.model.variables import MACS, Variables, inside
 from cpsat_pim.workload import ConvWorkload
+from tables.nest import Ints
 from tables.screen import needed_elements
 from tables.shapes import ShapeTable, can_be_strided, divisors, shape_table
 from tables.stream import block_counts, last_run, period
@@ -169,30 +170,32 @@ class Streams:
         """
         if not table.dims or (t is Tensor.I and max(*self.v.layer.stride, *self.v.layer.dilation) > 1):
             return
-        rows = np.column_stack([table.extents, table.layout, table.boxed])
-        rows = rows[self._within(t, table.boxed, limits) & (table.is_strided == 0)]
-        if limits.activations is None or not 0 < len(rows) <= _MOST_BOXES:
+        rows = np.column_stack([table.extents, table.layout, table.boxed, table.again])
+        rows = rows[(table.boxed <= self.most_activations[t]) & (table.is_strided == 0)]
+        if not 0 < len(rows) <= _MOST_BOXES:
             return
-        v = self.v
-        beyond_pe, beyond_buffer = (MACS,), (MACS, int(Level.PE))
-        boxes = [
-            (v.eA, beyond_pe),
-            (v.swept(Level.GLOBAL_BUFFER), beyond_buffer),
-            (v.e1, beyond_buffer),
-            (v.swept(Level.DRAM), beyond_buffer),
-        ]
-        if v.row_buffer:
-            boxes += [(v.swept(Level.ROW_BUFFER), beyond_buffer), (v.e2, beyond_buffer)]
-        for box, inside in boxes:
-            runs = self.b.either([v.first_consumer(c, t) for c in inside], f"runs_inside_{t.name}")
-            if runs is False:
-                continue
-            keys = [self.b.integer(set(rows[:, i].tolist()), f"box_{t.name}") for i in range(len(table.dims))]
-            for i, d in enumerate(table.dims):
-                self.b.imply([runs], keys[i] == box[d])
-            boxed, least = self.b.lookup(keys, rows, (f"box_layout_{t.name}", f"box_acts_{t.name}"))
-            self.b.imply([runs], boxed == self.layout[t])
-            self.b.imply([runs], self.activations[t] >= least)
+        for level in (Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.v.row_buffer else []), Level.DRAM):
+            for is_swept in (False, True):
+                self._enclosing_box(t, level, is_swept, table.dims, rows)
+
+    def _enclosing_box(self, t: Tensor, level: Level, is_swept: bool, dims: tuple[int, ...], rows: Ints) -> None:
+        """The rows of one box, and of going over it again."""
+        b, v, box = self.b, self.v, self.v.extents(level, is_swept)
+        runs = b.either([v.first_consumer(c, t) for c in inside(level, is_swept)], f"runs_inside_{t.name}")
+        if runs is False:
+            return
+        keys = [b.integer(set(rows[:, i].tolist()), f"box_{t.name}") for i in range(len(dims))]
+        for i, d in enumerate(dims):
+            b.imply([runs], keys[i] == box[d])
+        boxed, least, again = b.lookup(keys, rows, [f"box_{n}_{t.name}" for n in ("layout", "acts", "again")])
+        b.imply([runs], boxed == self.layout[t])
+        b.imply([runs], self.activations[t] >= least)
+        passes = b.product([v.class_temporal[m][t] for m in range(level, len(Level))], f"passes_{t.name}")
+        if not is_swept and level > Level.GLOBAL_BUFFER and not _is_zero(again) and not isinstance(passes, int):
+            taken = b.either([v.first_consumer(c, t) for c in (MACS, Level.PE)], f"taken_inside_{t.name}")
+            looped = b.either([v.has_relevant[m, t] for m in range(Level.GLOBAL_BUFFER, level)], f"looped_{t.name}")
+            repeated = b.product([again, passes], f"box_repeated_{t.name}")
+            b.imply([taken, looped], self.activations[t] >= least + repeated - again)
 
     def _regular_input_scans(self) -> None:
         """What comes from DRAM is a box of I or, for 1x1 filters, a regular grid (docs/model.md, section 3)."""

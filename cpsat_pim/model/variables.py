@@ -310,6 +310,10 @@ class Variables:
             b.clause([literal.negated(), *(x for e, x in inside.items() if e is not d)])
         self.parted[m] |= parted
 
+    def extents(self, level: Level, is_swept: bool) -> list[Int]:
+        """Of a level's box, or of what its gathered innermost loops sweep."""
+        return self.swept(level) if is_swept else self.box(level)
+
     def box(self, level: Level) -> list[Int]:
         """Extents inside a level's loops."""
         return {Level.GLOBAL_BUFFER: self.eA, Level.ROW_BUFFER: self.e1, Level.DRAM: self.e2}[level]
@@ -444,6 +448,13 @@ def links(stored: Stored) -> list[tuple[int, int]]:
     """(parent, consumer) pairs of a stored set, outermost first."""
     chain = [int(Level.DRAM), *(m for m in (2, 1, 0) if stored[m]), MACS]
     return list(itertools.pairwise(chain))
+
+
+def inside(level: Level, is_swept: bool) -> list[int]:
+    """First consumers whose scans lie inside a level's loops; for its box, inside the level within. Not the row buffer,
+    whose blocks lie in DRAM otherwise than boxes do.
+    """
+    return [c for c in (MACS, Level.PE, Level.GLOBAL_BUFFER) if c < level - (not is_swept)]
 
 
 def outermost(stored: Stored) -> int:

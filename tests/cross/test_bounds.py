@@ -176,7 +176,7 @@ def test_lessons_hold_for_mappings_like_those_they_were_learnt_from(
     search = _Search(layer, arch, objective, Options(time_limit=2), lambda progress: None)
     drafts: list[Mapping] = []
     learn = Cuts.add_streams
-    monkeypatch.setattr(Cuts, "add_streams", lambda cuts: drafts.append(cuts.draft) or learn(cuts))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(Cuts, "add_streams", lambda cuts, which: drafts.append(cuts.draft) or learn(cuts, which))  # type: ignore[func-returns-value]
     search.run()
     rng = random.Random(f"{name} {machine}")
     for draft in rng.choices(drafts, k=3 * DRAWN if drafts else 0):
