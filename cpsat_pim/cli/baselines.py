@@ -165,7 +165,7 @@ def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
 
     network = _given_network(arguments)
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
-    check_layers_fit(network, arch)
+    check_layers_fit(network, arch, objective)
     check_outputs(arguments.json)
     layers = distinct(node.workload for node in network.layers)
     return (Problem(layer=layer, arch=arch, objective=objective) for layer in layers)
@@ -197,7 +197,7 @@ def _solve(arguments: argparse.Namespace) -> "SolvedNetwork":
 
     network = _given_network(arguments)
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
-    check_layers_fit(network, arch)
+    check_layers_fit(network, arch, objective)
     try:
         with LiveProgress(objective.kind, len(network.layers)) as report:
             limits = {"time_limit": arguments.time_limit, "jobs": arguments.jobs}

@@ -130,7 +130,7 @@ def _solve_and_report(
         raise InputError("--total-time is for --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
         raise InputError("--padding is neither for --share nor for --objective edp")
-    check_layers_fit(network, arch)
+    check_layers_fit(network, arch, objective)
     _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline)
     check_page(arguments.html)
@@ -244,13 +244,16 @@ def _check_starts(
         raise InputError("\n".join(problems))
 
 
-def check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
-    """No layer is known beforehand to have no mapping."""
+def check_layers_fit(network: "Network", arch: "PIMArchitecture", *objectives: "Objective") -> None:
+    """No layer is known beforehand to have no mapping, or to cost more than can be counted."""
     from cpsat_pim.check import check_fits
+    from cpsat_pim.floor import check_countable
 
     for node in network.layers:
         for problem in check_fits(node.workload, arch):
             raise InputError(f"{node.name} on {arch.name}: {problem}")
+        for objective in objectives:
+            given(partial(check_countable, node.workload, arch, objective))
 
 
 # --- Results ---------------------------------------------------------------------------------------------------------

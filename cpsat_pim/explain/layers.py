@@ -17,6 +17,7 @@ from cpsat_pim.explain.least import judge_least
 from cpsat_pim.explain.limits import Problem
 from cpsat_pim.explain.oracle import Oracle, violations
 from cpsat_pim.explain.upgrades import Gain, Upgrade, find_gains
+from cpsat_pim.floor import check_countable
 from cpsat_pim.interrupts import interrupt_stops
 from cpsat_pim.mapping import Mapping as LayerMapping
 from cpsat_pim.model import Options
@@ -64,6 +65,7 @@ class Asked:
         case = self.oracle(problem).only(frozenset()).problem()
         for line in check_fits(layer, case.arch) if case else ():
             raise ValueError(f"{layer.name} on {self.arch.name}: {line}")
+        check_countable(layer, self.arch, self.objective)
         return problem
 
     def oracle(self, problem: Problem) -> Oracle:
