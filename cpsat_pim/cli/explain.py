@@ -58,7 +58,7 @@ def add_commands(commands: Any) -> None:
     add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
     add("--max-cycles", metavar="N", type=_cycles, help="only mappings of at most so many predicted cycles")
     add("--max-energy", metavar="E", type=_energy, help="only mappings of at most so much energy: 1.5uJ")
-    add("--objective", choices=("latency", "energy", "blended"), help="what is least (energy)")
+    add("--objective", choices=("latency", "energy", "blended", "edp"), help="what is least (energy)")
     add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
     add("--upgrades", metavar="A,B", help="solve again with twice of one thing each: all, or some (docs/explain.md)")

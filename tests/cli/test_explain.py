@@ -112,6 +112,17 @@ def test_given_mappings_are_explained_as_they_are(
     assert read_json(data)["objective"]["kind"] == "latency"
 
 
+def test_product_is_explained_like_a_sum(chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Results of `--objective edp`: time matters to a product, so bandwidth is solved for, too."""
+    results, data = tmp_path / "r.json", tmp_path / "e.json"
+    assert main(["map", SHAPE, "--arch", chip, "--objective", "edp", "--json", str(results)]) == 0
+    assert main(["explain", str(results), "--upgrades", "all", "--time-limit", "2", "--json", str(data)]) == 0
+    assert "edp then" in capsys.readouterr().out
+    (entry,) = read_json(data)["explain"]
+    assert all(gain["mapping"] for gain in entry["upgrades"])
+    assert all(gain["now"][1] <= read_json(results)["layers"][0]["objective"] for gain in entry["upgrades"])
+
+
 def test_network_has_totals_and_equal_layers_are_explained_once(
     chip: str, pair: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
