@@ -320,25 +320,16 @@ def solve_edp(
     search = LeastProduct(solves, options.budget, solves.is_over, tell, heaviest_cycle(layer, arch))
     start = None if options.start is None else Known(options.start, predict(layer, arch, options.start))
     search.run(least_cost(layer, arch, _LATENCY, options.constraints, options.budget) or 1, start)
-    return SolvedLayer(
+    return SolvedLayer.known(
+        (search.best.mapping, search.best.prediction) if search.best else None,
+        search.bound,
         workload=layer,
         arch=arch,
         objective=_EDP,
-        status=_status(search),
-        mapping=search.best.mapping if search.best else None,
-        prediction=search.best.prediction if search.best else None,
-        simulated=None,
-        bound=search.bound,
         solve_seconds=solves.seconds,
         solver_info=solves.statistics | {"solves": solves.count},
         constraints=options.constraints,
     )
-
-
-def _status(search: LeastProduct) -> Status:
-    if search.best is None:
-        return Status.INFEASIBLE if search.bound is None else Status.UNKNOWN
-    return Status.OPTIMAL if search.best.edp == search.bound else Status.FEASIBLE
 
 
 def solve_for(

@@ -23,7 +23,7 @@ from cpsat_pim.edp import solve_for
 from cpsat_pim.floor import least_cost
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress
-from cpsat_pim.result import Objective, SolvedLayer, Status
+from cpsat_pim.result import Objective, SolvedLayer
 from cpsat_pim.units import to_fj
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.padding import padded_layers
@@ -134,25 +134,18 @@ class _PaddedSearch:
 
     def result(self) -> SolvedLayer:
         """The best answer, as far as it is proven."""
-        best = self.best
-        return SolvedLayer(
-            workload=best.workload if best else self.layer,
+        found: dict[str, Any] = {"solve_seconds": self.seconds, "solver_info": self.statistics}
+        if self.best is not None:
+            return attrs.evolve(self.best.bounded(self.bound), **found)
+        return SolvedLayer.known(
+            None,
+            self.bound,
+            workload=self.layer,
             arch=self.arch,
             objective=self.objective,
-            status=self._status(),
-            mapping=best.mapping if best else None,
-            prediction=best.prediction if best else None,
-            simulated=None,
-            bound=self._reported_bound,
-            solve_seconds=self.seconds,
-            solver_info=self.statistics,
             constraints=self.options.constraints,
+            **found,
         )
-
-    def _status(self) -> Status:
-        if self.best is not None:
-            return Status.FEASIBLE if self.open else Status.OPTIMAL
-        return Status.UNKNOWN if self.open else Status.INFEASIBLE
 
     # --- What candidates cost at least -------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints
@@ -21,6 +21,8 @@ T = TypeVar("T")
 #: What is not proven has no smaller gap, however figures are rounded.
 _LEAST_GAP = 2.0**-53
 
+#: A mapping and what it is predicted to cost.
+Found = tuple[Mapping, Prediction]
 #: Seconds since a solve began, and the best value and the bound that were known then.
 Known = tuple[float, int | float | None, int | float | None]
 
@@ -143,15 +145,33 @@ class SolvedLayer:
     arch: PIMArchitecture
     objective: Objective
     status: Status
-    mapping: Mapping | None
-    prediction: Prediction | None
-    simulated: Figures | None
-    bound: int | float | None
-    solve_seconds: float
-    solver_info: dict[str, Any]
+    mapping: Mapping | None = None
+    prediction: Prediction | None = None
+    simulated: Figures | None = None
+    bound: int | float | None = None
+    solve_seconds: float = 0.0
+    solver_info: dict[str, Any] = field(factory=dict)
     progress: tuple[Known, ...] = ()
     constraints: Constraints = FREE
     padding: float = 0.0
+
+    @classmethod
+    def known(cls, best: Found | None, least: int | None, **fields: Any) -> "SolvedLayer":
+        """What is known when a search ends: the best mapping found, if any, and that none costs less than `least`, in
+        the objective's integers; None is a proof that there is none that is better, or none at all.
+        """
+        if best is not None:
+            mapping, prediction = best
+            return cls(status=Status.FEASIBLE, mapping=mapping, prediction=prediction, **fields).bounded(least)
+        bound = None if least is None else fields["objective"].reported(least)
+        return cls(status=Status.INFEASIBLE if least is None else Status.UNKNOWN, bound=bound, **fields)
+
+    def bounded(self, least: int | None) -> "SolvedLayer":
+        """The answer, which has a mapping, with what is known besides: see `known`."""
+        cost = self._answer(self.cost)
+        least = cost if least is None else min(least, cost)
+        status = Status.OPTIMAL if least == cost else Status.FEASIBLE
+        return evolve(self, bound=self.objective.reported(least), status=status)
 
     @property
     def predicted(self) -> Figures:

@@ -3,8 +3,9 @@
 import attrs
 import pytest
 
+from cpsat_pim.cost import predict
 from cpsat_pim.result import NetworkLayer, Objective, SharedChoice, SolvedLayer, SolvedNetwork, Status
-from tests.report.results import ARCH, MAPPING, solved_layer
+from tests.report.results import ARCH, LAYER, MAPPING, solved_layer
 
 BLEND = Objective.named("blended", 1, "0.3")
 
@@ -35,6 +36,24 @@ def test_gap_is_0_for_a_proof_alone() -> None:
     sums = {"objective_value": close.objective_value, "bound": close.bound, "free": None}
     choice = SharedChoice(share=("bypass",), choice=None, status=Status.FEASIBLE, solves=1, **sums)
     assert choice.gap == close.gap
+
+
+@pytest.mark.parametrize("status", Status)
+def test_what_is_known_is_what_is_claimed(status: Status) -> None:
+    """Of a best cost, if any, and what nothing costs less than: the status, and a bound that is never above the cost."""
+    asked = {"workload": LAYER, "arch": ARCH, "objective": Objective.named("energy")}
+    prediction = predict(LAYER, ARCH, MAPPING)
+    cost, best = prediction.figures.energy_fj, (MAPPING, prediction)
+    cases = {
+        Status.OPTIMAL: [(best, cost, cost), (best, cost + 1, cost), (best, None, cost)],
+        Status.FEASIBLE: [(best, cost - 1, cost - 1), (best, 0, 0)],
+        Status.UNKNOWN: [(None, 7, 7)],
+        Status.INFEASIBLE: [(None, None, None)],
+    }
+    for found, least, bound in cases[status]:
+        solved = SolvedLayer.known(found, least, **asked)
+        assert (solved.status, solved.bound) == (status, bound)
+        assert (solved.mapping is None) == (found is None)
 
 
 def test_sums_are_exact() -> None:

@@ -181,7 +181,7 @@ class _Steps:
         base = self._improved(self._base)
         known = [base, *(solved for upgrade, solved in self.tried if solved and upgrade.is_larger)]
         least = max((solved.least_cost for solved in known if solved.least_cost is not None), default=None)
-        return base if least is None else _bounded(base, least)
+        return base if least is None else base.bounded(least)
 
     def gain(self, base: SolvedLayer, upgrade: Upgrade, solved: SolvedLayer | None) -> Gain:
         """What one of them buys."""
@@ -203,7 +203,7 @@ class _Steps:
         prediction = predict(solved.workload, solved.arch, mapping)
         simulated = verify(solved.workload, solved.arch, mapping, prediction)
         better = evolve(solved, mapping=mapping, prediction=prediction, simulated=simulated, status=Status.FEASIBLE)
-        return better if better.least_cost is None else _bounded(better, better.least_cost)
+        return better if better.least_cost is None else better.bounded(better.least_cost)
 
     def _best(self, arch: PIMArchitecture) -> Mapping | None:
         """Of all mappings found the cheapest one on a machine."""
@@ -220,13 +220,6 @@ class _Steps:
         figures = predict(self._base.workload, arch, mapping).figures
         cost = (figures.latency_cycles, figures.energy_fj)
         return self._base.objective.value(*cost) if self._budget.allows(*cost) else None
-
-
-def _bounded(solved: SolvedLayer, least: int) -> SolvedLayer:
-    """A layer that has a mapping, none of which costs less than `least` in the objective's integers."""
-    assert solved.cost is not None
-    status = Status.OPTIMAL if solved.cost <= least else Status.FEASIBLE
-    return evolve(solved, bound=solved.objective.reported(min(least, solved.cost)), status=status)
 
 
 def sum_gains(layers: Sequence[tuple[int, Gain]]) -> Gain:
