@@ -33,6 +33,9 @@ from cpsat_pim.workload import ConvWorkload
 #: The least of a sum within a budget, given a mapping within it to beat, if one is known.
 Solve = Callable[[Objective, Budget, Mapping | None], SolvedLayer]
 
+#: Is told what is known meanwhile.
+Report = Callable[[Progress], None]
+
 #: A range of energies is narrow if the most is no more than this times the least.
 _NARROW = Fraction(103, 100)
 #: Of the time that is left, what a solve may take; and seconds that are too few for another one.
@@ -298,19 +301,27 @@ class _Solves:
         return solved
 
 
-def solve_edp(
-    layer: ConvWorkload,
-    arch: PIMArchitecture,
-    options: Options | None = None,
-    report: Callable[[Progress], None] = lambda progress: None,
+def solve_for(
+    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, options: Options, report: Report
 ) -> SolvedLayer:
+    """A layer solved for any objective; see `solve_edp` and `cpsat_pim.model.solve_layer`.
+
+    Raises:
+        ValueError: what it may cost cannot be counted, or the mapping to start from breaks a constraint.
+    """
+    check_countable(layer, arch, objective)
+    if objective.is_product:
+        return solve_edp(layer, arch, options, report)
+    return solve_layer(layer, arch, objective, options, report)
+
+
+def solve_edp(layer: ConvWorkload, arch: PIMArchitecture, options: Options, report: Report) -> SolvedLayer:
     """The mapping of least latency x energy, or the best found in time with its gap; not yet checked or simulated
     (`cpsat_pim.run` is).
 
     Raises:
         ValueError: the mapping to start from breaks a constraint.
     """
-    options = options or Options()
     solves = _Solves(layer, arch, options)
 
     def tell() -> None:
@@ -330,21 +341,3 @@ def solve_edp(
         solver_info=solves.statistics | {"solves": solves.count},
         constraints=options.constraints,
     )
-
-
-def solve_for(
-    layer: ConvWorkload,
-    arch: PIMArchitecture,
-    objective: Objective,
-    options: Options | None = None,
-    report: Callable[[Progress], None] = lambda progress: None,
-) -> SolvedLayer:
-    """A layer solved for any objective; see `solve_edp` and `cpsat_pim.model.solve_layer`.
-
-    Raises:
-        ValueError: what it may cost cannot be counted, or the mapping to start from breaks a constraint.
-    """
-    check_countable(layer, arch, objective)
-    if objective.is_product:
-        return solve_edp(layer, arch, options, report)
-    return solve_layer(layer, arch, objective, options, report)

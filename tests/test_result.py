@@ -40,7 +40,7 @@ def test_gap_is_0_for_a_proof_alone() -> None:
 
 @pytest.mark.parametrize("status", Status)
 def test_what_is_known_is_what_is_claimed(status: Status) -> None:
-    """Of a best cost, if any, and what nothing costs less than: the status, and a bound that is never above the cost."""
+    """Of a best cost, if any, and what nothing costs less than: the status, and a bound that is not above the cost."""
     asked = {"workload": LAYER, "arch": ARCH, "objective": Objective.named("energy")}
     prediction = predict(LAYER, ARCH, MAPPING)
     cost, best = prediction.figures.energy_fj, (MAPPING, prediction)

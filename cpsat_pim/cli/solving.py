@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cpsat_pim.cli.arguments import (
     add_command,
     add_model_options,
+    add_objective,
     add_timeline,
     checked,
     cpus,
@@ -17,7 +18,6 @@ from cpsat_pim.cli.arguments import (
     seconds,
     seed,
     share,
-    weight,
 )
 from cpsat_pim.cli.models import named_layers, read_given_network
 from cpsat_pim.cli.output import (
@@ -89,9 +89,7 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
     add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, to X%% more MACs at most (0)")
-    add("--objective", choices=("latency", "energy", "blended", "edp"), default="energy", help="(%(default)s)")
-    add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
-    add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
+    add_objective(parser, default="energy")
     add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per layer (60)")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
@@ -132,7 +130,7 @@ def _solve_and_report(
         raise InputError("--padding is neither for --share nor for --objective edp")
     check_layers_fit(network, arch, objective)
     _check_starts(network, arch, starts, constraints, arguments.padding)
-    check_outputs(arguments.json, arguments.mapping, arguments.timeline)
+    check_outputs(arguments.json, arguments.mapping, arguments.timeline, arguments.html)
     check_page(arguments.html)
     try:
         solved = _solve(network, arch, objective, arguments, starts, constraints)

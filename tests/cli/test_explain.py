@@ -195,10 +195,10 @@ def test_mistake_is_a_line_and_exit_2(arguments: list[str], capsys: pytest.Captu
 def test_mapping_that_breaks_a_limit_is_refused(
     chip: str, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A given mapping over the budget; a file that names its machine with another one."""
+    """A given mapping over the budget; a file that names its machine with another one; sizes of a model."""
     results = tmp_path / "r.json"
     assert main(["map", SHAPE, "--arch", chip, "--json", str(results)]) == 0
-    for option in (["--max-cycles", "1"], ["--arch", tiny]):
+    for option in (["--max-cycles", "1"], ["--arch", tiny], ["--bind", "n=1"]):
         capsys.readouterr()
         assert main(["explain", str(results), *option]) == 2
         assert one_error_line(capsys)
