@@ -307,7 +307,7 @@ def solve_for(
     """A layer solved for any objective; see `solve_edp` and `cpsat_pim.model.solve_layer`.
 
     Raises:
-        ValueError: what it may cost cannot be counted, or the mapping to start from breaks a constraint.
+        ValueError: what it may cost cannot be counted; and see there.
     """
     check_countable(layer, arch, objective)
     if objective.is_product:
@@ -320,8 +320,14 @@ def solve_edp(layer: ConvWorkload, arch: PIMArchitecture, options: Options, repo
     (`cpsat_pim.run` is).
 
     Raises:
-        ValueError: the mapping to start from breaks a constraint.
+        ValueError: the mapping to start from breaks a constraint or the budget, or there is a value to beat, which
+            would be taken for that of a sum.
     """
+    start = None if options.start is None else Known(options.start, predict(layer, arch, options.start))
+    if start and not options.budget.allows(*start.cost):
+        raise ValueError(f"{layer.name}: the mapping to start from costs more than may be spent")
+    if options.beat is not None:
+        raise ValueError(f"{layer.name}: a product of latency and energy takes no value to beat")
     solves = _Solves(layer, arch, options)
 
     def tell() -> None:
@@ -329,7 +335,6 @@ def solve_edp(layer: ConvWorkload, arch: PIMArchitecture, options: Options, repo
         report(Progress(layer=layer.name, best=best, bound=search.bound, seconds=solves.seconds))
 
     search = LeastProduct(solves, options.budget, solves.is_over, tell, heaviest_cycle(layer, arch))
-    start = None if options.start is None else Known(options.start, predict(layer, arch, options.start))
     search.run(least_cost(layer, arch, _LATENCY, options.constraints, options.budget) or 1, start)
     return SolvedLayer.known(
         (search.best.mapping, search.best.prediction) if search.best else None,

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -175,6 +176,20 @@ def test_start_is_the_worst_that_can_come_of_it() -> None:
     solved = solve_edp(LAYER, ARCH, Options(start=best.mapping, time_limit=0.01), ignore_progress)
     assert solved.objective_value == best.objective_value
     assert (solved.bound or 0) <= (best.bound or 0)
+
+
+@pytest.mark.parametrize("options", [{"budget": Budget(cycles=1)}, {"constraints": Constraints(layout=[1, 1, 1])}])
+def test_start_that_is_not_allowed_is_refused(options: dict[str, Any]) -> None:
+    """Rather than kept as the answer: one over the budget, or that breaks a constraint."""
+    best = solve_and_verify(LAYER, ARCH, Objective.named("energy"), Options(constraints=Constraints(layout=[0, 0, 0])))
+    with pytest.raises(ValueError, match="small: the mapping to start from"):
+        solve_edp(LAYER, ARCH, Options(start=best.mapping, **options), ignore_progress)
+
+
+def test_value_to_beat_is_refused() -> None:
+    """A product that is to be beaten says nothing of the sums that are solved."""
+    with pytest.raises(ValueError, match="takes no value to beat"):
+        solve_edp(LAYER, ARCH, Options(beat=1), ignore_progress)
 
 
 def test_time_limit_is_that_of_the_whole_layer(monkeypatch: pytest.MonkeyPatch) -> None:
