@@ -17,7 +17,6 @@ from attrs import define
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.check import check_fits
-from cpsat_pim.constraints import check_constraints_fit
 from cpsat_pim.dims import Level
 from cpsat_pim.edp import solve_for
 from cpsat_pim.floor import least_cost
@@ -160,14 +159,9 @@ class _PaddedSearch:
         for candidate in self.open:
             if self.options.stop.is_set() or self.seconds > _SCREEN_SHARE * self.options.time_limit:
                 return
-            candidate.floor = self._raised(candidate, self._screened(candidate.layer))
+            limits = (self.options.constraints, self.options.budget)
+            candidate.floor = self._raised(candidate, least_cost(candidate.layer, self.arch, self.objective, *limits))
             candidate.is_screened = True
-
-    def _screened(self, layer: ConvWorkload) -> int | None:
-        """What the screen says."""
-        if check_constraints_fit(layer, self.options.constraints):
-            return None
-        return least_cost(layer, self.arch, self.objective)
 
     def _raised(self, candidate: _Candidate, floor: int | None) -> int | None:
         """A candidate's floor, now that this one is known."""
