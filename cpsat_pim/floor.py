@@ -59,7 +59,8 @@ def check_countable(layer: ConvWorkload, arch: PIMArchitecture, objective: Objec
     Raises:
         ValueError: it does not, as the objective weighs it.
     """
-    cycle_weight, fj_weight = (1, FJ_WEIGHT) if objective.is_product else objective.weights
+    weights = (1, FJ_WEIGHT) if objective.is_product else objective.weights
+    cycle_weight, fj_weight = (max(1, weight) for weight in weights)  # both are counted, whatever is to be least
     cycles, fj = _most_counted(layer, arch)
     if cycle_weight * cycles + fj_weight * fj >= LIMIT:
         raise ValueError(

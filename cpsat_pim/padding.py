@@ -19,7 +19,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.check import check_fits
 from cpsat_pim.dims import Level
 from cpsat_pim.edp import solve_for
-from cpsat_pim.floor import least_cost
+from cpsat_pim.floor import check_countable, least_cost
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress
 from cpsat_pim.result import Objective, SolvedLayer
@@ -45,12 +45,14 @@ def solve_padded(
     answer's `workload` is the one that it is of. Not yet checked or simulated.
 
     Raises:
-        ValueError: the mapping to start from breaks a constraint, or `padding` is not from 0 to below 1, or above 0 for
-            the product of latency and energy.
+        ValueError: the mapping to start from breaks a constraint, some padded layer costs more than can be counted, or
+            `padding` is not from 0 to below 1, or above 0 for the product of latency and energy.
     """
     if padding and objective.is_product:
         raise ValueError(f"padding: must be 0 for {objective.kind} (got {padding:g})")
     _, *padded = padded_layers(layer, padding)
+    for larger in padded:  # what is left out below has no mapping at all, so the proof is of the others, too
+        check_countable(larger, arch, objective)
     layers = [layer, *(larger for larger in padded if not check_fits(larger, arch))]
     if len(layers) == 1:
         return attrs.evolve(solve_for(layer, arch, objective, options, report), padding=padding)

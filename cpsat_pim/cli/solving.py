@@ -1,6 +1,7 @@
 """`run`, `map`: layers are solved, printed and written."""
 
 import argparse
+import itertools
 import math
 import sys
 from collections.abc import Callable
@@ -128,7 +129,7 @@ def _solve_and_report(
         raise InputError("--total-time is for --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
         raise InputError("--padding is neither for --share nor for --objective edp")
-    check_layers_fit(network, arch, objective)
+    check_layers_fit(network, arch, objective, padding=arguments.padding)
     _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline, arguments.html)
     check_page(arguments.html)
@@ -242,16 +243,21 @@ def _check_starts(
         raise InputError("\n".join(problems))
 
 
-def check_layers_fit(network: "Network", arch: "PIMArchitecture", *objectives: "Objective") -> None:
-    """No layer is known beforehand to have no mapping, or to cost more than can be counted."""
+def check_layers_fit(
+    network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0
+) -> None:
+    """No layer is known beforehand to have no mapping, nor it or what it may be padded to to cost more than can be
+    counted.
+    """
     from cpsat_pim.check import check_fits
     from cpsat_pim.floor import check_countable
+    from cpsat_pim.workload.padding import padded_layers
 
     for node in network.layers:
         for problem in check_fits(node.workload, arch):
             raise InputError(f"{node.name} on {arch.name}: {problem}")
-        for objective in objectives:
-            given(partial(check_countable, node.workload, arch, objective))
+        for objective, layer in itertools.product(objectives, padded_layers(node.workload, padding)):
+            given(partial(check_countable, layer, arch, objective))
 
 
 # --- Results ---------------------------------------------------------------------------------------------------------
