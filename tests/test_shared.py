@@ -285,6 +285,16 @@ def test_starts_are_begun_with() -> None:
     assert seen[0].best == start.objective_value
 
 
+def test_start_of_any_equal_layer_is_begun_with() -> None:
+    """The layers `a` and `c` are one problem: a mapping of the second does for both."""
+    start = solve_network(SMALL, ARCH, ENERGY, names=["c"]).layers[0].solved
+    assert start.mapping is not None
+    seen: list[Any] = []
+    names, starts = ["a", "c"], {"c": start.mapping}
+    solve_shared(SMALL, ARCH, ENERGY, share=["layout"], names=names, starts=starts, report=seen.append)
+    assert seen[0].best == start.objective_value
+
+
 def test_sum_of_products_is_that_of_the_layers() -> None:
     """For `edp` what is least is the sum of the layers' products."""
     found = solve_shared(SMALL, ARCH, Objective.named("edp"), share=["layout"], names=["b"], total_time=4)
