@@ -180,6 +180,13 @@ def test_unknown_shares_are_refused(share: list[str]) -> None:
         decisions_of(share)
 
 
+@pytest.mark.parametrize("number", [{"jobs": 0}, {"time_limit": -1}, {"seed": -1}, {"total_time": float("nan")}])
+def test_numbers_out_of_range_are_refused(number: dict[str, Any]) -> None:
+    """By name, before anything is solved."""
+    with pytest.raises(ValueError, match=f"{next(iter(number))}: must be"):
+        solve_shared(SMALL, ARCH, ENERGY, share=["layout"], **number)
+
+
 # --- Networks --------------------------------------------------------------------------------------------------------
 
 

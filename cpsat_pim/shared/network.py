@@ -40,10 +40,12 @@ def solve_shared(
     row-aligned. `time_limit` seconds a solve, `total_time` for all; the rest is as in `cpsat_pim.run.solve_network`.
 
     Raises:
-        ValueError: `share` names nothing, or something unknown; and see `solve_network`.
+        ValueError: `share` names nothing, or something unknown; a number is out of range; and see `solve_network`.
         Disagreement, WorkersDied: see `solve_network`.
     """
     started = time.monotonic()
+    if not total_time >= 0:
+        raise ValueError(f"total_time: must be a number of at least 0 (got {total_time})")
     nodes = (network if names is None else network.only(names)).layers
     whole = NetworkConstraints.whole(constraints)
     parts = _parts(nodes, arch, objective, decisions_of(share), whole, starts or {})

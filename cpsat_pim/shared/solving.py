@@ -10,6 +10,7 @@ from attrs import field, frozen
 from cpsat_pim.run import Report, Task, ignore_progress, run_tasks
 from cpsat_pim.shared.decisions import Choice
 from cpsat_pim.shared.part import Part
+from cpsat_pim.validate import positive, seconds_or_none, seed_number
 
 #: What solves under partial choices get less of the time.
 _BETWEEN = 4
@@ -19,12 +20,16 @@ _LEAST_SECONDS = 0.1
 
 @frozen(kw_only=True)
 class Solving:
-    """How parts are solved: `time_limit` seconds each, until `end`, `jobs` at a time; `lost`: by workers that died."""
+    """How parts are solved: `time_limit` seconds each, until `end`, `jobs` at a time; `lost`: by workers that died.
 
-    time_limit: float
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    time_limit: float = field(validator=seconds_or_none)
     end: float = math.inf
-    seed: int = 0
-    jobs: int = 1
+    seed: int = field(default=0, validator=seed_number)
+    jobs: int = field(default=1, validator=positive)
     report: Report = ignore_progress
     stop: threading.Event = field(factory=threading.Event)
     lost: list[str] = field(factory=list)
