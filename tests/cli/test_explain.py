@@ -1,6 +1,5 @@
 """`explain` as a user runs it: tables, JSON, files of mappings, mistakes, interruption."""
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from cpsat_pim.cli import main
 from cpsat_pim.report.jsonfile import read_mapped_layers
 from cpsat_pim.result import SolvedLayer
 from cpsat_pim.run import solve_and_verify
-from tests.cli.commands import one_error_line, read_json
+from tests.cli.commands import one_error_line, read_json, solve_and_interrupt
 
 SHAPE = "C=2,K=4"
 CHIP = """
@@ -155,13 +154,7 @@ def test_interrupt_keeps_what_is_known(
     chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C while the first layer is solved: it is explained, without upgrades; exit code 130."""
-
-    def solve(*arguments: Any) -> SolvedLayer:
-        solved = solve_and_verify(*arguments)
-        signal.raise_signal(signal.SIGINT)
-        return solved
-
-    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve)
+    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve_and_interrupt)
     data = tmp_path / "e.json"
     assert main(["explain", pair, "--arch", chip, "--upgrades", "all", "--json", str(data)]) == 130
     assert "interrupted, 2 of 3 layers not begun" in capsys.readouterr().err
