@@ -21,16 +21,20 @@ from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import Prediction, predict
-from cpsat_pim.floor import least_cost
+from cpsat_pim.floor import FJ_WEIGHT, check_countable, heaviest_cycle, least_cost
 from cpsat_pim.interrupts import Stop
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.units import FJ_PER_NJ
+from cpsat_pim.validate import LIMIT
 from cpsat_pim.workload import ConvWorkload
 
 #: The least of a sum within a budget, given a mapping within it to beat, if one is known.
 Solve = Callable[[Objective, Budget, Mapping | None], SolvedLayer]
+
+#: Is told what is known meanwhile.
+Report = Callable[[Progress], None]
 
 #: A range of energies is narrow if the most is no more than this times the least.
 _NARROW = Fraction(103, 100)
@@ -83,9 +87,11 @@ class Region:
         return max(self.floor, _ceiling(min(ends)))
 
     @property
-    def weights(self) -> tuple[int, int]:
-        """Of a cycle and of a femtojoule, as the chord has them on which a hyperbola meets the corner's borders."""
-        return max(1, round(Fraction(2 * self.fj, self.cycles))), 2
+    def cycle_weight(self) -> int:
+        """Of a cycle where a femtojoule weighs `FJ_WEIGHT`, as on the chord on which a hyperbola meets the corner's
+        borders.
+        """
+        return max(1, round(Fraction(FJ_WEIGHT * self.fj, self.cycles)))
 
     def budget(self, most: int) -> Budget:
         """What mappings of at most this product cost at most."""
@@ -153,12 +159,21 @@ class Known:
 class LeastProduct:
     """The search for the least product within a budget, by a way to solve for sums.
 
-    `bound`: no mapping has a lower product, None if there is no mapping. `best`: the least known.
+    `bound`: no mapping has a lower product, None if there is no mapping. `best`: the least known. A cycle weighs no
+    more than `heaviest` in sums, with any of which the proof holds.
     """
 
-    def __init__(self, solve: Solve, budget: Budget, is_over: Callable[[], bool], tell: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        solve: Solve,
+        budget: Budget,
+        is_over: Callable[[], bool],
+        tell: Callable[[], None],
+        heaviest: int = LIMIT,
+    ) -> None:
         self.best: Known | None = None
         self._solve, self._budget, self._is_over, self._tell = solve, budget, is_over, tell
+        self._heaviest = heaviest
         self._known: list[Known] = []
         self._regions: list[tuple[int, int, Region]] = []
         self._numbers = itertools.count()
@@ -192,7 +207,7 @@ class LeastProduct:
 
     def _by_sum(self, region: Region) -> Iterator[Region]:
         """The parts of a region above the line of its least sum."""
-        a, b = region.weights
+        a, b = min(region.cycle_weight, self._heaviest), FJ_WEIGHT
         objective = Objective(kind="blended", alpha=a, beta=b * FJ_PER_NJ)
         found = self._solved(objective, region.budget(self._most))
         if found.status is not Status.INFEASIBLE:
@@ -286,57 +301,48 @@ class _Solves:
         return solved
 
 
-def solve_edp(
-    layer: ConvWorkload,
-    arch: PIMArchitecture,
-    options: Options | None = None,
-    report: Callable[[Progress], None] = lambda progress: None,
+def solve_for(
+    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, options: Options, report: Report
 ) -> SolvedLayer:
+    """A layer solved for any objective; see `solve_edp` and `cpsat_pim.model.solve_layer`.
+
+    Raises:
+        ValueError: what it may cost cannot be counted; and see there.
+    """
+    check_countable(layer, arch, objective)
+    if objective.is_product:
+        return solve_edp(layer, arch, options, report)
+    return solve_layer(layer, arch, objective, options, report)
+
+
+def solve_edp(layer: ConvWorkload, arch: PIMArchitecture, options: Options, report: Report) -> SolvedLayer:
     """The mapping of least latency x energy, or the best found in time with its gap; not yet checked or simulated
     (`cpsat_pim.run` is).
 
     Raises:
-        ValueError: the mapping to start from breaks a constraint.
+        ValueError: the mapping to start from breaks a constraint or the budget, or there is a value to beat, which
+            would be taken for that of a sum.
     """
-    options = options or Options()
+    start = None if options.start is None else Known(options.start, predict(layer, arch, options.start))
+    if start and not options.budget.allows(*start.cost):
+        raise ValueError(f"{layer.name}: the mapping to start from costs more than may be spent")
+    if options.beat is not None:
+        raise ValueError(f"{layer.name}: a product of latency and energy takes no value to beat")
     solves = _Solves(layer, arch, options)
 
     def tell() -> None:
         best = search.best.edp if search.best else None
         report(Progress(layer=layer.name, best=best, bound=search.bound, seconds=solves.seconds))
 
-    search = LeastProduct(solves, options.budget, solves.is_over, tell)
-    start = None if options.start is None else Known(options.start, predict(layer, arch, options.start))
+    search = LeastProduct(solves, options.budget, solves.is_over, tell, heaviest_cycle(layer, arch))
     search.run(least_cost(layer, arch, _LATENCY, options.constraints, options.budget) or 1, start)
-    return SolvedLayer(
+    return SolvedLayer.known(
+        (search.best.mapping, search.best.prediction) if search.best else None,
+        search.bound,
         workload=layer,
         arch=arch,
         objective=_EDP,
-        status=_status(search),
-        mapping=search.best.mapping if search.best else None,
-        prediction=search.best.prediction if search.best else None,
-        simulated=None,
-        bound=search.bound,
         solve_seconds=solves.seconds,
         solver_info=solves.statistics | {"solves": solves.count},
         constraints=options.constraints,
     )
-
-
-def _status(search: LeastProduct) -> Status:
-    if search.best is None:
-        return Status.INFEASIBLE if search.bound is None else Status.UNKNOWN
-    return Status.OPTIMAL if search.best.edp == search.bound else Status.FEASIBLE
-
-
-def solve_for(
-    layer: ConvWorkload,
-    arch: PIMArchitecture,
-    objective: Objective,
-    options: Options | None = None,
-    report: Callable[[Progress], None] = lambda progress: None,
-) -> SolvedLayer:
-    """A layer solved for any objective; see `solve_edp` and `cpsat_pim.model.solve_layer`."""
-    if objective.is_product:
-        return solve_edp(layer, arch, options, report)
-    return solve_layer(layer, arch, objective, options, report)

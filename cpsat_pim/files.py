@@ -30,6 +30,11 @@ def check_writable(path: str | Path) -> None:
         raise ValueError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
 
 
+def is_same_file(path: str | Path, other: str | Path) -> bool:
+    """Whether what is written to one replaces what was written to the other."""
+    return _target(path) == _target(other) and not _is_special(path)
+
+
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[TextIO]:
     """Open a text file that takes the path's place when all is written; after an exception nothing has changed.

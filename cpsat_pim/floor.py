@@ -1,12 +1,22 @@
-"""What a look at a layer tells before it is solved: a lower bound on the cost of all its mappings."""
+"""What a look at a layer tells before it is solved: a lower bound on the cost of all its mappings, and whether 64 bits
+are enough to count with.
+"""
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, check_constraints_fit
+from cpsat_pim.cost import access_energies_fj, to_machine
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
+from cpsat_pim.validate import LIMIT
 from cpsat_pim.workload import ConvWorkload
+from tables.stream import last_run
+
+#: What a femtojoule weighs in the sums that prove a product.
+FJ_WEIGHT = 2
+#: So many such sums a constraint of a program adds up at most, as CP-SAT looks at it.
+_PROGRAM_SUMS = 4
 
 
 def least_cost(
@@ -38,3 +48,40 @@ def _has_part(freedom: Freedom, aligned: bool) -> bool:
     """Whether some tensor can be row-aligned, or all can do without."""
     choices = [freedom.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
     return any(True in c for c in choices) if aligned else all(False in c for c in choices)
+
+
+# --- 64 bits ---------------------------------------------------------------------------------------------------------
+
+
+def check_countable(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective) -> None:
+    """All that a layer is bounded with stays within 64 bits: a sum that wrapped around would prove what is not so.
+
+    Raises:
+        ValueError: it does not, as the objective weighs it.
+    """
+    weights = (1, FJ_WEIGHT) if objective.is_product else objective.weights
+    cycle_weight, fj_weight = (max(1, weight) for weight in weights)  # both are counted, whatever is to be least
+    cycles, fj = _most_counted(layer, arch)
+    if cycle_weight * cycles + fj_weight * fj >= LIMIT:
+        raise ValueError(
+            f"{layer.name} on {arch.name}: {cycle_weight} x up to {cycles} cycles + {fj_weight} x up to {fj} fJ "
+            "reach 2^62, which cannot be counted"
+        )
+
+
+def heaviest_cycle(layer: ConvWorkload, arch: PIMArchitecture) -> int:
+    """The largest weight of a cycle, of 1 at least, that leaves a program room for its own sums of both."""
+    cycles, fj = _most_counted(layer, arch)
+    return max(1, (LIMIT // _PROGRAM_SUMS - FJ_WEIGHT * fj) // cycles)
+
+
+def _most_counted(layer: ConvWorkload, arch: PIMArchitecture) -> tuple[int, int]:
+    """No bound of the screen is above so many cycles and femtojoules: one MAC at a time, each element in a row of its
+    own, and for each MAC an access to each tensor at each level either way.
+    """
+    machine, elements = to_machine(arch), sum(layer.elements(t) for t in Tensor)
+    dram = machine.dram
+    edges = dram.RL + dram.burst + int(last_run(1, dram)) + machine.pipeline_latency
+    cycles = layer.macs + (elements + 1) * (dram.tCCD + arch.dram_activation_latency) + edges
+    accesses_fj = len(Tensor) * sum(map(sum, access_energies_fj(arch)))
+    return cycles, layer.macs * (machine.mac_fj + accesses_fj) + elements * machine.activation_fj

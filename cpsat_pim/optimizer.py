@@ -145,7 +145,7 @@ class _Solver:
         solving = Solving(time_limit=self.time_limit, end=end, seed=self.seed, stop=self.stop)
         search = SharedSearch([*parts.values()], solving, solving.is_over)
         search.run()
-        answers = {key: search.answer(part) if part.answers else self.solve(part.layer) for key, part in parts.items()}
+        answers = {key: search.answer(part) for key, part in parts.items()}
         solved = [attrs.evolve(answers[self.key(layer)], workload=layer) for layer in self.workloads]
         bypass = None if solved[0].mapping is None else bypass_of(solved[0].mapping)
         return self._result(solved, search.status, search.total, search.bound, bypass)

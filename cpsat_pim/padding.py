@@ -17,13 +17,12 @@ from attrs import define
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.check import check_fits
-from cpsat_pim.constraints import check_constraints_fit
 from cpsat_pim.dims import Level
 from cpsat_pim.edp import solve_for
-from cpsat_pim.floor import least_cost
+from cpsat_pim.floor import check_countable, least_cost
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress
-from cpsat_pim.result import Objective, SolvedLayer, Status
+from cpsat_pim.result import Objective, SolvedLayer
 from cpsat_pim.units import to_fj
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.padding import padded_layers
@@ -46,12 +45,14 @@ def solve_padded(
     answer's `workload` is the one that it is of. Not yet checked or simulated.
 
     Raises:
-        ValueError: the mapping to start from breaks a constraint, or `padding` is not from 0 to below 1, or above 0 for
-            the product of latency and energy.
+        ValueError: the mapping to start from breaks a constraint, some padded layer costs more than can be counted, or
+            `padding` is not from 0 to below 1, or above 0 for the product of latency and energy.
     """
     if padding and objective.is_product:
         raise ValueError(f"padding: must be 0 for {objective.kind} (got {padding:g})")
     _, *padded = padded_layers(layer, padding)
+    for larger in padded:  # what is left out below has no mapping at all, so the proof is of the others, too
+        check_countable(larger, arch, objective)
     layers = [layer, *(larger for larger in padded if not check_fits(larger, arch))]
     if len(layers) == 1:
         return attrs.evolve(solve_for(layer, arch, objective, options, report), padding=padding)
@@ -134,25 +135,18 @@ class _PaddedSearch:
 
     def result(self) -> SolvedLayer:
         """The best answer, as far as it is proven."""
-        best = self.best
-        return SolvedLayer(
-            workload=best.workload if best else self.layer,
+        found: dict[str, Any] = {"solve_seconds": self.seconds, "solver_info": self.statistics}
+        if self.best is not None:
+            return attrs.evolve(self.best.bounded(self.bound), **found)
+        return SolvedLayer.known(
+            None,
+            self.bound,
+            workload=self.layer,
             arch=self.arch,
             objective=self.objective,
-            status=self._status(),
-            mapping=best.mapping if best else None,
-            prediction=best.prediction if best else None,
-            simulated=None,
-            bound=self._reported_bound,
-            solve_seconds=self.seconds,
-            solver_info=self.statistics,
             constraints=self.options.constraints,
+            **found,
         )
-
-    def _status(self) -> Status:
-        if self.best is not None:
-            return Status.FEASIBLE if self.open else Status.OPTIMAL
-        return Status.UNKNOWN if self.open else Status.INFEASIBLE
 
     # --- What candidates cost at least -------------------------------------------------------------------------------
 
@@ -167,14 +161,9 @@ class _PaddedSearch:
         for candidate in self.open:
             if self.options.stop.is_set() or self.seconds > _SCREEN_SHARE * self.options.time_limit:
                 return
-            candidate.floor = self._raised(candidate, self._screened(candidate.layer))
+            limits = (self.options.constraints, self.options.budget)
+            candidate.floor = self._raised(candidate, least_cost(candidate.layer, self.arch, self.objective, *limits))
             candidate.is_screened = True
-
-    def _screened(self, layer: ConvWorkload) -> int | None:
-        """What the screen says."""
-        if check_constraints_fit(layer, self.options.constraints):
-            return None
-        return least_cost(layer, self.arch, self.objective)
 
     def _raised(self, candidate: _Candidate, floor: int | None) -> int | None:
         """A candidate's floor, now that this one is known."""

@@ -23,7 +23,8 @@ from cpsat_pim.run import solve_and_verify
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 
-_LATENCY, _ENERGY = Objective.named("latency"), Objective.named("energy")
+#: What is traded.
+AXES = _LATENCY, _ENERGY = Objective.named("latency"), Objective.named("energy")
 
 
 # --- What is found ---------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints
@@ -18,6 +18,11 @@ from cpsat_pim.workload import ConvWorkload
 
 T = TypeVar("T")
 
+#: What is not proven has no smaller gap, however figures are rounded.
+_LEAST_GAP = 2.0**-53
+
+#: A mapping and what it is predicted to cost.
+Found = tuple[Mapping, Prediction]
 #: Seconds since a solve began, and the best value and the bound that were known then.
 Known = tuple[float, int | float | None, int | float | None]
 
@@ -140,15 +145,33 @@ class SolvedLayer:
     arch: PIMArchitecture
     objective: Objective
     status: Status
-    mapping: Mapping | None
-    prediction: Prediction | None
-    simulated: Figures | None
-    bound: int | float | None
-    solve_seconds: float
-    solver_info: dict[str, Any]
+    mapping: Mapping | None = None
+    prediction: Prediction | None = None
+    simulated: Figures | None = None
+    bound: int | float | None = None
+    solve_seconds: float = 0.0
+    solver_info: dict[str, Any] = field(factory=dict)
     progress: tuple[Known, ...] = ()
     constraints: Constraints = FREE
     padding: float = 0.0
+
+    @classmethod
+    def known(cls, best: Found | None, least: int | None, **fields: Any) -> "SolvedLayer":
+        """What is known when a search ends: the best mapping found, if any, and that none costs less than `least`, in
+        the objective's integers; None is a proof that there is none that is better, or none at all.
+        """
+        if best is not None:
+            mapping, prediction = best
+            return cls(status=Status.FEASIBLE, mapping=mapping, prediction=prediction, **fields).bounded(least)
+        bound = None if least is None else fields["objective"].reported(least)
+        return cls(status=Status.INFEASIBLE if least is None else Status.UNKNOWN, bound=bound, **fields)
+
+    def bounded(self, least: int | None) -> "SolvedLayer":
+        """The answer, which has a mapping, with what is known besides: see `known`."""
+        cost = self._answer(self.cost)
+        least = cost if least is None else min(least, cost)
+        status = Status.OPTIMAL if least == cost else Status.FEASIBLE
+        return evolve(self, bound=self.objective.reported(least), status=status)
 
     @property
     def predicted(self) -> Figures:
@@ -180,7 +203,7 @@ class SolvedLayer:
     @property
     def gap(self) -> float | None:
         """(objective - bound) / objective; 0 is a proof."""
-        return _gap(self.objective_value, self.bound)
+        return _gap(self.objective_value, self.bound, self.status)
 
     @property
     def limited_by(self) -> str:
@@ -292,7 +315,7 @@ class SharedChoice:
     @property
     def gap(self) -> float | None:
         """(objective - bound) / objective; 0 is a proof."""
-        return _gap(self.objective_value, self.bound)
+        return _gap(self.objective_value, self.bound, self.status)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -321,39 +344,47 @@ class SolvedNetwork:
     shared: SharedChoice | None = None
 
     @property
+    def mapped(self) -> tuple[NetworkLayer, ...]:
+        """The layers that have a mapping, of which all sums are."""
+        return tuple(n for n in self.layers if n.solved.mapping)
+
+    @property
     def latency_cycles(self) -> int:
         """Sum over layers and their counts."""
-        return sum(n.count * n.solved.predicted.latency_cycles for n in self.layers if n.solved.mapping)
+        return sum(n.count * n.solved.predicted.latency_cycles for n in self.mapped)
 
     @property
     def energy_fj(self) -> int:
         """Sum over layers and their counts."""
-        return sum(n.count * n.solved.predicted.energy_fj for n in self.layers if n.solved.mapping)
+        return sum(n.count * n.solved.predicted.energy_fj for n in self.mapped)
 
     @property
     def objective_value(self) -> int | float:
         """Sum over layers and their counts of the exact objectives (so for `edp` of products)."""
-        return sum(n.count * (n.solved.objective_value or 0) for n in self.layers if n.solved.mapping)
+        return self.objective.reported(sum(n.count * (n.solved.cost or 0) for n in self.mapped))
 
     @property
     def bound(self) -> int | float:
         """Sum over the same layers of what no mapping has less of."""
-        return sum(n.count * (n.solved.bound or 0) for n in self.layers if n.solved.mapping)
+        return self.objective.reported(sum(n.count * (n.solved.least_cost or 0) for n in self.mapped))
 
     @property
     def gap(self) -> float | None:
-        """(objective - bound) / objective; None without any mapping."""
-        return _gap(self.objective_value, self.bound) if any(n.solved.mapping for n in self.layers) else None
+        """(objective - bound) / objective; 0 is a proof of all layers that have a mapping, None if none has."""
+        is_proven = all(n.solved.status is Status.OPTIMAL for n in self.mapped)
+        status = Status.OPTIMAL if is_proven else Status.FEASIBLE
+        return _gap(self.objective_value, self.bound, status) if self.mapped else None
 
     def _repr_html_(self) -> str:
         """For notebooks: a row per layer."""
         return _in_notebook("network_html", self)
 
 
-def _gap(value: int | float | None, bound: int | float | None) -> float | None:
+def _gap(value: int | float | None, bound: int | float | None, status: Status) -> float | None:
+    """(value - bound) / value; 0 if proven and only then: what is reported may be rounded to be equal."""
     if value is None or bound is None:
         return None
-    return 0.0 if value == bound else float((value - bound) / value)
+    return 0.0 if status is Status.OPTIMAL else max(_LEAST_GAP, float((value - bound) / value))
 
 
 def _in_notebook(form: str, result: SolvedLayer | SolvedNetwork) -> str:

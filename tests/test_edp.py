@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from cpsat_pim.constraints import Constraints
 from cpsat_pim.edp import LeastProduct, Line, Region, solve_edp
 from cpsat_pim.model import Options, Progress
 from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
-from cpsat_pim.run import solve_and_verify
+from cpsat_pim.run import ignore_progress, solve_and_verify
 from cpsat_pim.workload import ConvWorkload
 from tests.finite import Cost, Finite, after, costs, unlucky
 
@@ -165,16 +166,30 @@ def test_constraints_are_kept() -> None:
 def test_constraints_that_nothing_keeps_are_infeasible() -> None:
     """As with any objective."""
     nothing = Constraints(temporal=[[3] * 8, *[[None] * 8] * 3])
-    solved = solve_edp(LAYER, ARCH, Options(constraints=nothing))
+    solved = solve_edp(LAYER, ARCH, Options(constraints=nothing), ignore_progress)
     assert (solved.status, solved.mapping, solved.bound) == (Status.INFEASIBLE, None, None)
 
 
 def test_start_is_the_worst_that_can_come_of_it() -> None:
     """Without time for a better one it is the answer; its bound holds."""
     best = solve_and_verify(LAYER, ARCH, EDP)
-    solved = solve_edp(LAYER, ARCH, Options(start=best.mapping, time_limit=0.01))
+    solved = solve_edp(LAYER, ARCH, Options(start=best.mapping, time_limit=0.01), ignore_progress)
     assert solved.objective_value == best.objective_value
     assert (solved.bound or 0) <= (best.bound or 0)
+
+
+@pytest.mark.parametrize("options", [{"budget": Budget(cycles=1)}, {"constraints": Constraints(layout=[1, 1, 1])}])
+def test_start_that_is_not_allowed_is_refused(options: dict[str, Any]) -> None:
+    """Rather than kept as the answer: one over the budget, or that breaks a constraint."""
+    best = solve_and_verify(LAYER, ARCH, Objective.named("energy"), Options(constraints=Constraints(layout=[0, 0, 0])))
+    with pytest.raises(ValueError, match="small: the mapping to start from"):
+        solve_edp(LAYER, ARCH, Options(start=best.mapping, **options), ignore_progress)
+
+
+def test_value_to_beat_is_refused() -> None:
+    """A product that is to be beaten says nothing of the sums that are solved."""
+    with pytest.raises(ValueError, match="takes no value to beat"):
+        solve_edp(LAYER, ARCH, Options(beat=1), ignore_progress)
 
 
 def test_time_limit_is_that_of_the_whole_layer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +204,7 @@ def test_time_limit_is_that_of_the_whole_layer(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("cpsat_pim.edp.solve_layer", slow)
     monkeypatch.setattr("cpsat_pim.edp.least_cost", lambda *_: 1)
-    solved = solve_edp(LAYER, ARCH, Options(time_limit=0.8))
+    solved = solve_edp(LAYER, ARCH, Options(time_limit=0.8), ignore_progress)
     assert len(asked) > 1
     assert sum(options.time_limit for options in asked) < 0.8
     assert [options.stop.is_set() for options in asked] == [False] + [True] * (len(asked) - 1)

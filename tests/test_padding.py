@@ -11,10 +11,12 @@ import cpsat_pim.padding
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.dims import Dim
+from cpsat_pim.floor import check_countable
 from cpsat_pim.model import Options, Progress
 from cpsat_pim.padding import solve_padded
 from cpsat_pim.result import Objective, SolvedLayer, Status
 from cpsat_pim.run import ignore_progress, solve_and_verify, solve_network
+from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 from tests.report.results import solved_layer
@@ -208,6 +210,17 @@ def test_equal_layers_share_a_padded_answer(constraints: Constraints, turns: lis
     assert first.workload.bounds == second.workload.bounds
     assert len({id(options) for _, options in turns}) == len(turns) <= 2
     assert solved.energy_fj == 2 * (first.cost or 0)
+
+
+def test_padded_layers_that_cannot_be_counted_are_refused() -> None:
+    """Left out unseen, one of them might be better than what is then called optimal: 13 MACs of a fourteenth of 2^62 fJ
+    can be counted, 14 cannot.
+    """
+    unit = attrs.evolve(ARCH.pe_array.compute_unit, mac_energy=2**62 / 14 / FJ_PER_NJ)
+    costly = attrs.evolve(ARCH, pe_array=attrs.evolve(ARCH.pe_array, compute_unit=unit))
+    check_countable(ConvWorkload(C=13), costly, ENERGY)
+    with pytest.raises(ValueError, match="which cannot be counted"):
+        solve_and_verify(ConvWorkload(C=13), costly, ENERGY, padding=0.25)
 
 
 def test_networks_refuse_a_share_that_is_none() -> None:

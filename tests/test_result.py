@@ -1,8 +1,66 @@
 """What a solved layer tells of its mapping."""
 
 import attrs
+import pytest
 
-from tests.report.results import MAPPING, solved_layer
+from cpsat_pim.cost import predict
+from cpsat_pim.result import NetworkLayer, Objective, SharedChoice, SolvedLayer, SolvedNetwork, Status
+from tests.report.results import ARCH, LAYER, MAPPING, solved_layer
+
+BLEND = Objective.named("blended", 1, "0.3")
+
+
+def blended(status: Status, cycles: int, energy_fj: int, short: int) -> SolvedLayer:
+    """A layer solved for a blend, with a bound so many of the objective's integers below its cost."""
+    solved = solved_layer(objective=BLEND, status=status)
+    figures = attrs.evolve(solved.predicted, latency_cycles=cycles, energy_fj=energy_fj)
+    prediction = attrs.evolve(solved.prediction, figures=figures)
+    bound = BLEND.reported(BLEND.value(cycles, energy_fj) - short)
+    return attrs.evolve(solved, prediction=prediction, bound=bound)
+
+
+def network(*layers: SolvedLayer) -> SolvedNetwork:
+    """Of layers that each occur ten times."""
+    nodes = tuple(NetworkLayer(name=str(i), count=10, after=(), solved=layer) for i, layer in enumerate(layers))
+    return SolvedNetwork(network="n", arch=ARCH, objective=BLEND, layers=nodes, seconds=0.0)
+
+
+def test_gap_is_0_for_a_proof_alone() -> None:
+    """Where cost and bound are rounded to the same number, too: of a layer, a network, a shared choice."""
+    close = blended(Status.FEASIBLE, 2**50, 1, 1)
+    assert close.objective_value == close.bound
+    assert close.gap is not None
+    assert 0 < close.gap < 1e-15
+    assert 0 < (network(close).gap or 0) < 1e-15
+    assert network(blended(Status.OPTIMAL, 2**50, 1, 0)).gap == 0
+    sums = {"objective_value": close.objective_value, "bound": close.bound, "free": None}
+    choice = SharedChoice(share=("bypass",), choice=None, status=Status.FEASIBLE, solves=1, **sums)
+    assert choice.gap == close.gap
+
+
+@pytest.mark.parametrize("status", Status)
+def test_what_is_known_is_what_is_claimed(status: Status) -> None:
+    """Of a best cost, if any, and what nothing costs less than: the status, and a bound that is not above the cost."""
+    asked = {"workload": LAYER, "arch": ARCH, "objective": Objective.named("energy")}
+    prediction = predict(LAYER, ARCH, MAPPING)
+    cost, best = prediction.figures.energy_fj, (MAPPING, prediction)
+    cases = {
+        Status.OPTIMAL: [(best, cost, cost), (best, cost + 1, cost), (best, None, cost)],
+        Status.FEASIBLE: [(best, cost - 1, cost - 1), (best, 0, 0)],
+        Status.UNKNOWN: [(None, 7, 7)],
+        Status.INFEASIBLE: [(None, None, None)],
+    }
+    for found, least, bound in cases[status]:
+        solved = SolvedLayer.known(found, least, **asked)
+        assert (solved.status, solved.bound) == (status, bound)
+        assert (solved.mapping is None) == (found is None)
+
+
+def test_sums_are_exact() -> None:
+    """Of ten times 3 x 0.3 nJ x 10^-6 each, which floats miss by a little."""
+    total = network(blended(Status.OPTIMAL, 0, 3, 0), blended(Status.OPTIMAL, 0, 5, 0))
+    assert total.objective_value == total.bound == pytest.approx(8 * 0.3e-5, rel=1e-16)
+    assert network().gap is None
 
 
 def test_tile_info_lists_the_tiles_that_levels_hold() -> None:

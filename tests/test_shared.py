@@ -180,6 +180,13 @@ def test_unknown_shares_are_refused(share: list[str]) -> None:
         decisions_of(share)
 
 
+@pytest.mark.parametrize("number", [{"jobs": 0}, {"time_limit": -1}, {"seed": -1}, {"total_time": float("nan")}])
+def test_numbers_out_of_range_are_refused(number: dict[str, Any]) -> None:
+    """By name, before anything is solved."""
+    with pytest.raises(ValueError, match=f"{next(iter(number))}: must be"):
+        solve_shared(SMALL, ARCH, ENERGY, share=["layout"], **number)
+
+
 # --- Networks --------------------------------------------------------------------------------------------------------
 
 
@@ -282,6 +289,16 @@ def test_starts_are_begun_with() -> None:
     assert start.mapping is not None
     seen: list[Any] = []
     solve_shared(SMALL, ARCH, ENERGY, share=["layout"], names=["b"], starts={"b": start.mapping}, report=seen.append)
+    assert seen[0].best == start.objective_value
+
+
+def test_start_of_any_equal_layer_is_begun_with() -> None:
+    """The layers `a` and `c` are one problem: a mapping of the second does for both."""
+    start = solve_network(SMALL, ARCH, ENERGY, names=["c"]).layers[0].solved
+    assert start.mapping is not None
+    seen: list[Any] = []
+    names, starts = ["a", "c"], {"c": start.mapping}
+    solve_shared(SMALL, ARCH, ENERGY, share=["layout"], names=names, starts=starts, report=seen.append)
     assert seen[0].best == start.objective_value
 
 

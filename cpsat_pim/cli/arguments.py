@@ -49,6 +49,15 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add("--unsupported", choices=("error", "skip"), default="error", help=text)
 
 
+def add_objective(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """What is to be least; without a default it can be told whether it was asked for."""
+    add = parser.add_argument
+    kinds = ("latency", "energy", "blended", "edp")
+    add("--objective", choices=kinds, default=default, help="what is least (energy)")
+    add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
+    add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
+
+
 def add_timeline(parser: argparse.ArgumentParser) -> None:
     """Where the pipeline goes."""
     parser.add_argument("--timeline", metavar="FILE.json", help="write the simulated pipeline as a trace for Perfetto")

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import add_command, add_model_options, checked, cpus, jobs, seconds, seed, weight
-from cpsat_pim.cli.models import read_given_layers
+from cpsat_pim.cli.arguments import add_command, add_model_options, add_objective, checked, cpus, jobs, seconds, seed
+from cpsat_pim.cli.models import read_given_layers, refuse_bindings
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
     INTERRUPTED,
@@ -59,9 +59,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_model_options(parser)
     add("--layers", metavar="A,B", help="only the layers of these names")
     add("--arch", metavar="NAME|FILE", help="a name (see `archs`) or a .yaml file (default)")
-    add("--objective", choices=("latency", "energy", "blended", "edp"), help="(energy)")
-    add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
-    add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
+    add_objective(parser)
     add("--only", metavar="A,B", help="only the baselines of these names")
     add("--samples", metavar="N", type=_samples, default=1000, help="mappings that a search looks at (%(default)s)")
     add("--seed", metavar="N", type=seed, default=0, help="of what is drawn (%(default)s)")
@@ -165,7 +163,7 @@ def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
 
     network = _given_network(arguments)
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
-    check_layers_fit(network, arch)
+    check_layers_fit(network, arch, objective)
     check_outputs(arguments.json)
     layers = distinct(node.workload for node in network.layers)
     return (Problem(layer=layer, arch=arch, objective=objective) for layer in layers)
@@ -180,6 +178,7 @@ def _given_references(arguments: argparse.Namespace) -> "list[Reference]":
     for name in _SOLVING:
         if getattr(arguments, name) is not None:
             raise InputError(f"--{name.replace('_', '-')}: {arguments.network} says it already")
+    refuse_bindings(arguments)
     references = given(lambda: read_references(arguments.network))
     wanted = [reference.problem.layer.name for reference in references]
     if arguments.layers is not None:
@@ -197,7 +196,7 @@ def _solve(arguments: argparse.Namespace) -> "SolvedNetwork":
 
     network = _given_network(arguments)
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
-    check_layers_fit(network, arch)
+    check_layers_fit(network, arch, objective)
     try:
         with LiveProgress(objective.kind, len(network.layers)) as report:
             limits = {"time_limit": arguments.time_limit, "jobs": arguments.jobs}

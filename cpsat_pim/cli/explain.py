@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cpsat_pim.cli.arguments import add_command, add_model_options, checked, seconds, seed, weight
-from cpsat_pim.cli.models import read_given_layers
+from cpsat_pim.cli.arguments import add_command, add_model_options, add_objective, checked, seconds, seed
+from cpsat_pim.cli.models import read_given_layers, refuse_bindings
 from cpsat_pim.cli.output import (
     INTERRUPTED,
     NO_MAPPING,
@@ -58,9 +58,7 @@ def add_commands(commands: Any) -> None:
     add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
     add("--max-cycles", metavar="N", type=_cycles, help="only mappings of at most so many predicted cycles")
     add("--max-energy", metavar="E", type=_energy, help="only mappings of at most so much energy: 1.5uJ")
-    add("--objective", choices=("latency", "energy", "blended"), help="what is least (energy)")
-    add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
-    add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
+    add_objective(parser)
     add("--upgrades", metavar="A,B", help="solve again with twice of one thing each: all, or some (docs/explain.md)")
     add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per solve (60)")
     add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
@@ -128,6 +126,7 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
     file = arguments.network
     if arguments.arch is not None:
         raise InputError(f"--arch: {file} says it already")
+    refuse_bindings(arguments)
     cases = given(lambda: read_mapped_layers(file))
     if not cases:
         raise InputError(f"{file}: holds no mapping")

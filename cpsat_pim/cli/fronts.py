@@ -46,13 +46,13 @@ def add_commands(commands: Any) -> None:
 
 def find_fronts(arguments: argparse.Namespace) -> int:
     """`pareto`: check all that was given, find, report, and say how it went."""
-    from cpsat_pim.pareto import network_fronts
+    from cpsat_pim.pareto import AXES, network_fronts
     from cpsat_pim.verify import Disagreement
 
     network, arch = read_given_layers(arguments), given_arch(arguments.arch)
     step = Fraction(str(arguments.step))
-    check_layers_fit(network, arch)
-    check_outputs(arguments.json, arguments.mapping)
+    check_layers_fit(network, arch, *AXES)
+    check_outputs(arguments.json, arguments.mapping, arguments.html)
     check_page(arguments.html)
     times = {"time_limit": arguments.time_limit, "total_time": arguments.total_time}
     try:
@@ -61,9 +61,6 @@ def find_fronts(arguments: argparse.Namespace) -> int:
         return report_disagreement(disagreement)
     _write_fronts(fronts, arguments)
     return _verdict(network, fronts)
-
-
-# --- What was given --------------------------------------------------------------------------------------------------
 
 
 # --- Results ---------------------------------------------------------------------------------------------------------

@@ -46,10 +46,15 @@ def read_given_network(arguments: argparse.Namespace) -> "Network":
 
     if is_model(arguments.network):
         return _import(arguments.network, arguments).network
-    if arguments.bind:
-        raise InputError("--bind is for models; the sizes of a file or a shape are in it")
+    refuse_bindings(arguments)
     read = shape_network if is_shape(arguments.network) else read_network
     return given(lambda: read(arguments.network))
+
+
+def refuse_bindings(arguments: argparse.Namespace) -> None:
+    """What is given is no model."""
+    if arguments.bind:
+        raise InputError("--bind is for models; the sizes of a file or a shape are in it")
 
 
 def read_given_layers(arguments: argparse.Namespace) -> "Network":

@@ -46,12 +46,14 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def check_outputs(*paths: str | None) -> None:
-    """What was asked for can be written, known before it is there."""
-    from cpsat_pim.files import check_writable
+    """What was asked for can be written, and each to a file of its own, known before it is there."""
+    from cpsat_pim.files import check_writable, is_same_file
 
-    for path in paths:
-        if path is not None:
-            given(partial(check_writable, path))
+    wanted = [path for path in paths if path is not None]
+    for i, path in enumerate(wanted):
+        given(partial(check_writable, path))
+        if any(is_same_file(path, other) for other in wanted[:i]):
+            raise InputError(f"{path}: is asked for twice, of which one would replace the other")
 
 
 def written(path: str, write: Callable[[str], _T]) -> _T:

@@ -1,6 +1,7 @@
 """`run`, `map`: layers are solved, printed and written."""
 
 import argparse
+import itertools
 import math
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cpsat_pim.cli.arguments import (
     add_command,
     add_model_options,
+    add_objective,
     add_timeline,
     checked,
     cpus,
@@ -17,7 +19,6 @@ from cpsat_pim.cli.arguments import (
     seconds,
     seed,
     share,
-    weight,
 )
 from cpsat_pim.cli.models import named_layers, read_given_network
 from cpsat_pim.cli.output import (
@@ -89,9 +90,7 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
     add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, to X%% more MACs at most (0)")
-    add("--objective", choices=("latency", "energy", "blended", "edp"), default="energy", help="(%(default)s)")
-    add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
-    add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
+    add_objective(parser, default="energy")
     add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per layer (60)")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
@@ -130,9 +129,9 @@ def _solve_and_report(
         raise InputError("--total-time is for --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
         raise InputError("--padding is neither for --share nor for --objective edp")
-    check_layers_fit(network, arch)
+    check_layers_fit(network, arch, objective, padding=arguments.padding)
     _check_starts(network, arch, starts, constraints, arguments.padding)
-    check_outputs(arguments.json, arguments.mapping, arguments.timeline)
+    check_outputs(arguments.json, arguments.mapping, arguments.timeline, arguments.html)
     check_page(arguments.html)
     try:
         solved = _solve(network, arch, objective, arguments, starts, constraints)
@@ -244,13 +243,21 @@ def _check_starts(
         raise InputError("\n".join(problems))
 
 
-def check_layers_fit(network: "Network", arch: "PIMArchitecture") -> None:
-    """No layer is known beforehand to have no mapping."""
+def check_layers_fit(
+    network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0
+) -> None:
+    """No layer is known beforehand to have no mapping, nor it or what it may be padded to to cost more than can be
+    counted.
+    """
     from cpsat_pim.check import check_fits
+    from cpsat_pim.floor import check_countable
+    from cpsat_pim.workload.padding import padded_layers
 
     for node in network.layers:
         for problem in check_fits(node.workload, arch):
             raise InputError(f"{node.name} on {arch.name}: {problem}")
+        for objective, layer in itertools.product(objectives, padded_layers(node.workload, padding)):
+            given(partial(check_countable, layer, arch, objective))
 
 
 # --- Results ---------------------------------------------------------------------------------------------------------

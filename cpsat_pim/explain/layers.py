@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from attrs import evolve, field, frozen
 
@@ -17,6 +18,7 @@ from cpsat_pim.explain.least import judge_least
 from cpsat_pim.explain.limits import Problem
 from cpsat_pim.explain.oracle import Oracle, violations
 from cpsat_pim.explain.upgrades import Gain, Upgrade, find_gains
+from cpsat_pim.floor import check_countable
 from cpsat_pim.interrupts import interrupt_stops
 from cpsat_pim.mapping import Mapping as LayerMapping
 from cpsat_pim.model import Options
@@ -64,7 +66,17 @@ class Asked:
         case = self.oracle(problem).only(frozenset()).problem()
         for line in check_fits(layer, case.arch) if case else ():
             raise ValueError(f"{layer.name} on {self.arch.name}: {line}")
+        check_countable(layer, self.arch, self.objective)
         return problem
+
+    def of(self, problem: Problem) -> dict[str, Any]:
+        """The fields of an answer that say what it is of."""
+        return {
+            "workload": problem.layer,
+            "arch": self.arch,
+            "objective": self.objective,
+            "constraints": problem.constraints,
+        }
 
     def oracle(self, problem: Problem) -> Oracle:
         """What judges parts of a problem."""
@@ -110,19 +122,8 @@ def _solved(problem: Problem, asked: Asked) -> SolvedLayer:
     started = time.monotonic()
     if judge_least(problem).feasible is not False:
         return asked.solve(problem, asked.arch, None)
-    return SolvedLayer(
-        workload=problem.layer,
-        arch=asked.arch,
-        objective=asked.objective,
-        status=Status.INFEASIBLE,
-        mapping=None,
-        prediction=None,
-        simulated=None,
-        bound=None,
-        solve_seconds=time.monotonic() - started,
-        solver_info={},
-        constraints=problem.constraints,
-    )
+    seconds = time.monotonic() - started
+    return SolvedLayer.known(None, None, solve_seconds=seconds, **asked.of(problem))
 
 
 def _given(problem: Problem, asked: Asked, mapping: LayerMapping) -> SolvedLayer:
@@ -131,17 +132,11 @@ def _given(problem: Problem, asked: Asked, mapping: LayerMapping) -> SolvedLayer
         raise ValueError(f"{problem.layer.name} on {asked.arch.name}: {line}")
     prediction = predict(problem.layer, asked.arch, mapping)
     return SolvedLayer(
-        workload=problem.layer,
-        arch=asked.arch,
-        objective=asked.objective,
         status=Status.FEASIBLE,
         mapping=mapping,
         prediction=prediction,
         simulated=verify(problem.layer, asked.arch, mapping, prediction),
-        bound=None,
-        solve_seconds=0.0,
-        solver_info={},
-        constraints=problem.constraints,
+        **asked.of(problem),
     )
 
 

@@ -73,11 +73,10 @@ class Oracle:
         if solved.mapping is None:
             is_empty = solved.status is Status.INFEASIBLE
             return Verdict(feasible=False if is_empty else None, reasons=_REASONS[problem.budget != NO_LIMIT])
-        if broken := violations(_with_room_in_dram(problem), solved.mapping):
+        if broken := violations(problem, solved.mapping):
             raise Disagreement(problem.layer, problem.arch, solved.mapping, broken, solved.predicted, None)
         self._mappings.append(solved.mapping)
-        is_legal = not violations(problem, solved.mapping)
-        return Verdict(feasible=True, mapping=solved.mapping) if is_legal else Verdict(feasible=None)
+        return Verdict(feasible=True, mapping=solved.mapping)
 
 
 #: What the solver says of no mapping, by whether there is a budget.
@@ -114,13 +113,6 @@ def _free_of_cost(arch: PIMArchitecture) -> PIMArchitecture:
     """The machine on which all mappings take the same energy, so that the first one is the best."""
     levels = tuple(evolve(level, access_cost=0.0, write_cost=None) for level in arch.hierarchy)
     return evolve(arch, hierarchy=levels, activation_energy=0.0)
-
-
-def _with_room_in_dram(problem: Problem) -> Problem:
-    """For the solver DRAM has room for everything: it proves that there is no mapping, but may find one too large."""
-    *inner, dram = problem.arch.hierarchy
-    roomy = evolve(dram, entries=(2**62 - 1) // dram.word_bytes)
-    return evolve(problem, arch=evolve(problem.arch, hierarchy=(*inner, roomy)))
 
 
 def violations(problem: Problem, mapping: Mapping) -> list[str]:

@@ -7,6 +7,7 @@ negative. What was found on one machine is where the solve of the next one start
 what is known of those before. So no machine is shown with less than the old mapping is worth on it.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from attrs import evolve, frozen
@@ -89,11 +90,11 @@ class Known:
 
     @classmethod
     def of(cls, solved: SolvedLayer) -> "Known | None":
-        """Of a solved layer, None without a mapping."""
-        if solved.objective_value is None:
-            return None
-        bound = 0 if solved.bound is None else min(solved.bound, solved.objective_value)
-        return cls(bound=bound, value=solved.objective_value)
+        """Of a solved layer, None without a mapping; what is not proven stays apart, though it be rounded."""
+        value = solved.objective_value
+        if value is None or solved.status is Status.OPTIMAL:
+            return None if value is None else cls(bound=value, value=value)
+        return cls(bound=min(solved.bound or 0, math.nextafter(value, 0)), value=value)
 
     @classmethod
     def sum(cls, parts: Iterable[tuple[int, "Known"]]) -> "Known":
@@ -166,7 +167,9 @@ class _Steps:
 
     def is_blind_to(self, upgrade: Upgrade) -> bool:
         """Whether nothing that is asked for depends on it."""
-        return upgrade.is_faster and self._base.objective.weights[0] == 0 and self._budget.cycles is None
+        objective = self._base.objective
+        is_timeless = objective.value(1, 1) == objective.value(2, 1)
+        return upgrade.is_faster and is_timeless and self._budget.cycles is None
 
     def solved(self, upgrade: Upgrade) -> SolvedLayer:
         """The layer on the new machine."""
@@ -176,10 +179,9 @@ class _Steps:
     def learnt(self) -> SolvedLayer:
         """The layer on the old machine: no worse than any mapping found, nor better than on a larger machine."""
         base = self._improved(self._base)
-        bounds = [solved.bound for upgrade, solved in self.tried if solved and upgrade.is_larger]
-        bound = max((b for b in (base.bound, *bounds) if b is not None), default=None)
-        status = Status.OPTIMAL if bound == base.objective_value else Status.FEASIBLE
-        return evolve(base, bound=bound, status=status)
+        known = [base, *(solved for upgrade, solved in self.tried if solved and upgrade.is_larger)]
+        least = max((solved.least_cost for solved in known if solved.least_cost is not None), default=None)
+        return base if least is None else base.bounded(least)
 
     def gain(self, base: SolvedLayer, upgrade: Upgrade, solved: SolvedLayer | None) -> Gain:
         """What one of them buys."""
@@ -188,19 +190,20 @@ class _Steps:
         if solved is None:
             return Gain(upgrade=upgrade, before=before, after=before, is_unchanged=True, same_mapping=before.value)
         solved = self._improved(solved)
-        same = self._cost(solved.arch, base.mapping)
+        cost = self._cost(solved.arch, base.mapping)
+        same = None if cost is None else base.objective.reported(cost)
         return Gain(upgrade=upgrade, before=before, after=Known.of(solved), same_mapping=same, solved=solved)
 
     def _improved(self, solved: SolvedLayer) -> SolvedLayer:
         """With the best mapping found on any of the machines."""
         mapping = self._best(solved.arch)
         cost = self._cost(solved.arch, mapping)
-        if mapping is None or cost is None or (solved.objective_value is not None and cost >= solved.objective_value):
+        if mapping is None or cost is None or (solved.cost is not None and cost >= solved.cost):
             return solved
         prediction = predict(solved.workload, solved.arch, mapping)
         simulated = verify(solved.workload, solved.arch, mapping, prediction)
-        status = Status.OPTIMAL if cost == solved.bound else Status.FEASIBLE
-        return evolve(solved, mapping=mapping, prediction=prediction, simulated=simulated, status=status)
+        better = evolve(solved, mapping=mapping, prediction=prediction, simulated=simulated, status=Status.FEASIBLE)
+        return better if better.least_cost is None else better.bounded(better.least_cost)
 
     def _best(self, arch: PIMArchitecture) -> Mapping | None:
         """Of all mappings found the cheapest one on a machine."""
@@ -208,14 +211,15 @@ class _Steps:
         costs = {mapping: cost for mapping in found if (cost := self._cost(arch, mapping)) is not None}
         return min(costs, key=lambda mapping: costs[mapping], default=None)
 
-    def _cost(self, arch: PIMArchitecture, mapping: Mapping | None) -> Number | None:
-        """What a mapping costs on a machine; None if it is not legal there or costs more than it may."""
+    def _cost(self, arch: PIMArchitecture, mapping: Mapping | None) -> int | None:
+        """What a mapping costs on a machine, in the objective's integers; None if it is not legal there or costs more
+        than it may.
+        """
         if mapping is None or check_mapping(self._base.workload, arch, mapping):
             return None
         figures = predict(self._base.workload, arch, mapping).figures
         cost = (figures.latency_cycles, figures.energy_fj)
-        objective = self._base.objective
-        return objective.reported(objective.value(*cost)) if self._budget.allows(*cost) else None
+        return self._base.objective.value(*cost) if self._budget.allows(*cost) else None
 
 
 def sum_gains(layers: Sequence[tuple[int, Gain]]) -> Gain:

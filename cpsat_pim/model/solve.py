@@ -27,7 +27,7 @@ from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
-from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
+from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.validate import is_a, or_none, seconds_or_none, seed_number
 from cpsat_pim.workload import ConvWorkload
 
@@ -403,21 +403,12 @@ def solve_layer(
 
 
 def _result(search: _Search) -> SolvedLayer:
-    status, bound = Status.UNKNOWN, search.bound
-    if search.best is not None:
-        bound = min(search.best.value, search.best.value if bound is None else bound)
-        status = Status.FEASIBLE if bound < search.best.value else Status.OPTIMAL
-    elif bound is None:
-        status = Status.INFEASIBLE
-    return SolvedLayer(
+    return SolvedLayer.known(
+        search.best and (search.best.mapping, search.best.prediction),
+        search.bound,
         workload=search.layer,
         arch=search.arch,
         objective=search.objective,
-        status=status,
-        mapping=search.best.mapping if search.best else None,
-        prediction=search.best.prediction if search.best else None,
-        simulated=None,
-        bound=search.objective.reported(bound) if bound is not None else None,
         solve_seconds=search.seconds,
         solver_info=search.statistics,
         constraints=search.options.constraints,

@@ -12,7 +12,7 @@ from cpsat_pim.dims import Tensor
 from cpsat_pim.explain import Bounds, Conflict, Explained, Gain, Known, Member, Threshold, sum_gains
 from cpsat_pim.explain.limits import Limit
 from cpsat_pim.report.jsonfile import build_document, layer_entry
-from cpsat_pim.report.text import format_energy, format_gap, print_plain
+from cpsat_pim.report.text import format_energy, format_gap, format_objective, print_plain
 from cpsat_pim.result import NetworkLayer, Objective
 from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload.network import NetworkNode
@@ -197,22 +197,18 @@ def _print_gains(console: Console, name: str, gains: Sequence[Gain], objective: 
     headings = ("step", "from", "to", f"{objective.kind} then", "same mapping", "saves")
     table = _table(*headings, left=("step", "saves"), title=title)
     for gain in gains:
-        same = _EMPTY if gain.same_mapping is None else _cost(gain.same_mapping, objective)
+        same = _EMPTY if gain.same_mapping is None else format_objective(objective.kind, gain.same_mapping)
         then = "not known" if gain.after is None else _known(gain.after, objective)
         cells = (gain.upgrade.path, f"{gain.upgrade.before:,}", f"{gain.upgrade.after:,}", then, same, _saved(gain))
         table.add_row(*map(Text, cells))
     console.print(table)
 
 
-def _cost(value: Number, objective: Objective) -> str:
-    return format_energy(int(value)) if objective.kind == "energy" else f"{value:,}"
-
-
 def _known(known: Known, objective: Objective) -> str:
     """The optimum, or from where to where it may be."""
     if known.is_proven:
-        return _cost(known.value, objective)
-    return f"{_cost(known.bound, objective)} to {_cost(known.value, objective)}"
+        return format_objective(objective.kind, known.value)
+    return f"{format_objective(objective.kind, known.bound)} to {format_objective(objective.kind, known.value)}"
 
 
 def _saved(gain: Gain) -> str:

@@ -48,6 +48,7 @@ def to_document(network: SolvedNetwork) -> Entry:
         seconds=network.seconds,
         interrupted=network.interrupted,
     )
+    document["totals"] |= {"objective": network.objective_value, "bound": network.bound}
     return document | ({"shared": network.shared.to_dict()} if network.shared else {})
 
 

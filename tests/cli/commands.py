@@ -1,6 +1,7 @@
 """Commands for the tests of the command line to run, and what they say."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from cpsat_pim.cli import main
+from cpsat_pim.result import SolvedLayer
+from cpsat_pim.run import solve_and_verify
 
 TINY = "R=3,P=4,Q=4,C=4,K=4"
 NETWORK = """
@@ -45,3 +48,10 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
 def run_shell(command: str) -> subprocess.CompletedProcess[str]:
     """A line of a shell, what it says on stderr in a pipe."""
     return subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+
+
+def solve_and_interrupt(*arguments: Any) -> SolvedLayer:
+    """Ctrl-C right after a solve."""
+    solved = solve_and_verify(*arguments)
+    signal.raise_signal(signal.SIGINT)
+    return solved

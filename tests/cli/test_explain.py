@@ -1,6 +1,5 @@
 """`explain` as a user runs it: tables, JSON, files of mappings, mistakes, interruption."""
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from cpsat_pim.cli import main
 from cpsat_pim.report.jsonfile import read_mapped_layers
 from cpsat_pim.result import SolvedLayer
 from cpsat_pim.run import solve_and_verify
-from tests.cli.commands import one_error_line, read_json
+from tests.cli.commands import one_error_line, read_json, solve_and_interrupt
 
 SHAPE = "C=2,K=4"
 CHIP = """
@@ -112,6 +111,17 @@ def test_given_mappings_are_explained_as_they_are(
     assert read_json(data)["objective"]["kind"] == "latency"
 
 
+def test_product_is_explained_like_a_sum(chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Results of `--objective edp`: time matters to a product, so bandwidth is solved for, too."""
+    results, data = tmp_path / "r.json", tmp_path / "e.json"
+    assert main(["map", SHAPE, "--arch", chip, "--objective", "edp", "--json", str(results)]) == 0
+    assert main(["explain", str(results), "--upgrades", "all", "--time-limit", "2", "--json", str(data)]) == 0
+    assert "edp then" in capsys.readouterr().out
+    (entry,) = read_json(data)["explain"]
+    assert all(gain["mapping"] for gain in entry["upgrades"])
+    assert all(gain["now"][1] <= read_json(results)["layers"][0]["objective"] for gain in entry["upgrades"])
+
+
 def test_network_has_totals_and_equal_layers_are_explained_once(
     chip: str, pair: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,13 +154,7 @@ def test_interrupt_keeps_what_is_known(
     chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C while the first layer is solved: it is explained, without upgrades; exit code 130."""
-
-    def solve(*arguments: Any) -> SolvedLayer:
-        solved = solve_and_verify(*arguments)
-        signal.raise_signal(signal.SIGINT)
-        return solved
-
-    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve)
+    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve_and_interrupt)
     data = tmp_path / "e.json"
     assert main(["explain", pair, "--arch", chip, "--upgrades", "all", "--json", str(data)]) == 130
     assert "interrupted, 2 of 3 layers not begun" in capsys.readouterr().err
@@ -184,10 +188,10 @@ def test_mistake_is_a_line_and_exit_2(arguments: list[str], capsys: pytest.Captu
 def test_mapping_that_breaks_a_limit_is_refused(
     chip: str, tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A given mapping over the budget; a file that names its machine with another one."""
+    """A given mapping over the budget; a file that names its machine with another one; sizes of a model."""
     results = tmp_path / "r.json"
     assert main(["map", SHAPE, "--arch", chip, "--json", str(results)]) == 0
-    for option in (["--max-cycles", "1"], ["--arch", tiny]):
+    for option in (["--max-cycles", "1"], ["--arch", tiny], ["--bind", "n=1"]):
         capsys.readouterr()
         assert main(["explain", str(results), *option]) == 2
         assert one_error_line(capsys)

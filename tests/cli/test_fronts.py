@@ -1,6 +1,5 @@
 """`pareto` as a user runs it: a table, files that other commands read, mistakes, interruption."""
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from cpsat_pim.cli import main
 from cpsat_pim.report.view import build_view
 from cpsat_pim.result import SolvedLayer
 from cpsat_pim.run import solve_and_verify
-from tests.cli.commands import one_error_line, read_json
+from tests.cli.commands import one_error_line, read_json, solve_and_interrupt
 
 SHAPE = "C=2,K=4"
 CHIP = """
@@ -85,13 +84,7 @@ def test_interrupt_keeps_what_was_found(
     chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C after the first solve: its mapping, without a claim; exit code 130."""
-
-    def solve(*arguments: Any) -> SolvedLayer:
-        solved = solve_and_verify(*arguments)
-        signal.raise_signal(signal.SIGINT)
-        return solved
-
-    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve)
+    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve_and_interrupt)
     data = tmp_path / "f.json"
     assert main(["pareto", pair, "--arch", chip, "--json", str(data)]) == 130
     out, err = capsys.readouterr()

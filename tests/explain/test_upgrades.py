@@ -1,9 +1,12 @@
 """What upgrades buy: against the whole space of a tiny layer, and what is claimed without a proof, by hand."""
 
+import itertools
+
 import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.check import check_mapping
 from cpsat_pim.cost import predict
 from cpsat_pim.explain import Asked, Gain, Known, Upgrade, explain_layer, sum_gains, upgrades_of
 from cpsat_pim.explain.upgrades import find_gains
@@ -13,10 +16,11 @@ from cpsat_pim.model import Options
 from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.run import solve_and_verify
 from cpsat_pim.workload import ConvWorkload
-from tests.cross.test_solver_against_enumeration import machine
+from tests.cross.test_solver_against_enumeration import CASES, machine
+from tests.report.results import solved_layer
 
 LAYER, ARCH = ConvWorkload(C=3), machine("O", "IW", "")
-ENERGY, LATENCY = Objective.named("energy"), Objective.named("latency")
+ENERGY, LATENCY, EDP = (Objective.named(kind) for kind in ("energy", "latency", "edp"))
 LARGER = Upgrade(path="hierarchy.PE.entries", before=16, after=32, is_larger=True)
 OTHER = Upgrade(path="hierarchy.DRAM.num_banks", before=1, after=2)
 
@@ -32,7 +36,7 @@ def never() -> bool:
     return False
 
 
-@pytest.mark.parametrize("objective", [ENERGY, LATENCY])
+@pytest.mark.parametrize("objective", [ENERGY, LATENCY, EDP], ids=lambda objective: objective.kind)
 def test_gains_are_those_of_the_space(objective: Objective) -> None:
     """Each step's optimum, and the one before, are the least over all mappings; proven, the share follows."""
     upgrades = [*upgrades_of(ARCH)]
@@ -69,6 +73,35 @@ def test_steps_are_of_what_there_is() -> None:
         ARCH.pe_array, compute_unit=attrs.evolve(ARCH.pe_array.compute_unit, unit_type="scalar", num_macs=1)
     )
     assert "pe_array.compute_unit.num_macs" not in {u.path for u in upgrades_of(attrs.evolve(ARCH, pe_array=scalar))}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_larger_machines_leave_every_mapping_as_it_is(case: str) -> None:
+    """On a machine with more of something that is called larger it is legal and costs the same."""
+    layer, arch = CASES[case]
+    machines = [upgrade.on(arch) for upgrade in upgrades_of(arch) if upgrade.is_larger]
+    assert len(machines) == 6
+    for mapping in itertools.islice(every_mapping(layer, arch), 0, None, 97):
+        before = predict(layer, arch, mapping).figures
+        for larger in machines:
+            assert check_mapping(layer, larger, mapping) == []
+            after = predict(layer, larger, mapping).figures
+            assert (after.latency_cycles, after.energy_fj) == (before.latency_cycles, before.energy_fj)
+
+
+def test_rounded_figures_prove_nothing() -> None:
+    """A bound a millionth below a cost that rounds to the same number: not proven, alone and after a look at others."""
+    blend = Objective.named("blended", 1, "0.3")
+    solved = solved_layer(objective=blend, status=Status.FEASIBLE)
+    figures = attrs.evolve(solved.predicted, latency_cycles=2**50, energy_fj=10**6 + 1)
+    prediction = attrs.evolve(solved.prediction, figures=figures)
+    cost = blend.value(2**50, 10**6 + 1)
+    solved = attrs.evolve(solved, prediction=prediction, bound=blend.reported(cost - 1))
+    assert solved.bound == solved.objective_value
+    assert solved.gap
+    known = Known.of(solved)
+    assert known is not None
+    assert not known.is_proven
 
 
 def test_claims_are_as_wide_as_the_bounds() -> None:

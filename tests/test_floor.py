@@ -1,0 +1,53 @@
+"""What is told of a layer before it is solved: what its mappings cost at least, and whether that can be counted."""
+
+import re
+
+import pytest
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.floor import FJ_WEIGHT, check_countable, heaviest_cycle
+from cpsat_pim.model.screen import Screen
+from cpsat_pim.result import Objective
+from cpsat_pim.run import solve_and_verify
+from cpsat_pim.units import FJ_PER_NJ
+from cpsat_pim.validate import LIMIT
+from cpsat_pim.workload import ConvWorkload
+from tests.cross.test_solver_against_enumeration import CASES, UNEVEN
+
+ARCH = PIMArchitecture()
+LAYER = ConvWorkload(C=64, K=64, P=56, Q=56)
+
+
+def sum_of(cycle_weight: int, fj_weight: int) -> Objective:
+    """Of so many times the cycles and the femtojoules."""
+    return Objective(kind="blended", alpha=cycle_weight, beta=fj_weight * FJ_PER_NJ)
+
+
+@pytest.mark.parametrize("case", [*CASES, *UNEVEN])
+@pytest.mark.parametrize("kind", ["latency", "energy"])
+def test_what_is_counted_is_refused_where_a_bound_would_not_fit(case: str, kind: str) -> None:
+    """A weight that takes some bound of a spatial mapping to 2^62 does not pass; a weight of 1 does."""
+    layer, arch = (CASES | UNEVEN)[case]
+    worst = max(
+        int(bounds.max(initial=0))
+        for aligned in (False, True)
+        for _, bounds in [Screen(layer, arch, Objective.named(kind), aligned).candidates(LIMIT)]
+    )
+    weight = LIMIT // worst + 1
+    with pytest.raises(ValueError, match="which cannot be counted"):
+        check_countable(layer, arch, sum_of(weight, 0) if kind == "latency" else sum_of(0, weight))
+    check_countable(layer, arch, Objective.named(kind))
+
+
+def test_weights_that_leave_64_bits_are_refused() -> None:
+    """They wrapped around, and what was found first, a thousand times the least, was called optimal."""
+    with pytest.raises(ValueError, match=re.escape("100000000000000 x up to 26226799 cycles + 1 x up to")):
+        solve_and_verify(LAYER, ARCH, Objective.named("blended", 1e8, 1))
+
+
+def test_a_cycle_of_a_product_weighs_what_can_be_counted() -> None:
+    """However much energy a MAC takes; at least 1."""
+    for layer in (LAYER, ConvWorkload(C=2**30, K=2**20), ConvWorkload(C=2**30, K=2**30)):
+        weight = heaviest_cycle(layer, ARCH)
+        assert weight == 1 or weight * layer.macs < LIMIT // 4
+        assert weight == 1 or not check_countable(layer, ARCH, sum_of(weight, FJ_WEIGHT))
