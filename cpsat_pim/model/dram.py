@@ -336,7 +336,7 @@ class Streams:
         b.imply([is_box], columns >= exact)
         self._any_columns(t, columns)
         activations, shortest = self.activations[t], self._shortest_run
-        most_cycles = d.tCCD * most + shortest * b.ends(activations)[1] + d.RL + 64
+        most_cycles = d.tCCD * most + shortest * b.ends(activations)[1] + d.RL + d.burst + d.tRCD
         cycles = b.interval(0, max(most_cycles, 2 * b.ends(longer)[1]), f"cycles_{t.name}")
         latency = self.v.arch.dram_activation_latency
         b.model.add(cycles >= d.tCCD * columns + latency * activations + self.ending)

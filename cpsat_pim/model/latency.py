@@ -92,14 +92,14 @@ class Latency:
         return self.v.array_tile[t] if level == Level.PE else self.v.tile[level][t]
 
     def _move_cycles(self, t: Tensor, parent: int, level: int, way: int) -> Int:
-        """Cycles of one tile over an inner link (0 where its parent has no limit)."""
-        pace = self._rate(parent, way)
-        if pace is None or self.v.linked(parent, level, t) is False:
+        """Cycles of one tile over an inner link, if it is in use (0 where its parent has no limit)."""
+        pace, linked = self._rate(parent, way), self.v.linked(parent, level, t)
+        if pace is None or linked is False:
             return 0
         tile = self.array_tile[t] if level == 0 else self.traffic.tile[level, t]
         size = tile * self.traffic.tile_width(parent, t)
         cycles = self.b.interval(1, self.most, f"move_{parent}_{level}_{t.name}_{way}")
-        self.b.model.add(cycles * pace.numerator >= size * pace.denominator)
+        self.b.imply([linked], cycles * pace.numerator >= size * pace.denominator)
         return cycles
 
     def _inner_moves(self, t: Tensor, way: int) -> Int:
@@ -198,12 +198,12 @@ class Latency:
         b.model.add(longest >= inner)
         for t, parent, paces in slow:
             size = b.product([self._step_set(t), inner], f"streamed_{t.name}_{parent}")
-            width = self.traffic.tile_width(parent, t)
+            width, linked = self.traffic.tile_width(parent, t), v.linked(parent, MACS, t)
             times: list[Int] = []
             for pace in paces:  # an output's reads and writes share its link
-                times.append(b.interval(0, b.ends(self.steps)[1] * 64, f"stream_{t.name}_{parent}_{len(times)}"))
-                b.model.add(times[-1] * pace.numerator >= size * (width * pace.denominator))
-            b.imply([v.linked(parent, MACS, t)], longest >= sum(times))
+                times.append(b.interval(0, self.most, f"stream_{t.name}_{parent}_{len(times)}"))
+                b.imply([linked], times[-1] * pace.numerator >= size * (width * pace.denominator))
+            b.imply([linked], longest >= sum(times))
         return b.product([array_steps, longest], "compute", most=self.most)
 
     def _stream_paces(self, t: Tensor, parent: int) -> list[Fraction]:

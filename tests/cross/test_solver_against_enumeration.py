@@ -151,3 +151,23 @@ def test_blocks_may_end_later_than_any_tile() -> None:
     least = min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
     assert solved.status is Status.OPTIMAL
     assert solved.objective_value == objective.reported(least)
+
+
+def slow_buffer(layer_stores: tuple[str, str, str], bandwidth: float) -> PIMArchitecture:
+    """A toy whose global buffer takes many cycles a byte, so that it pays to leave it out."""
+    toy = machine(*layer_stores)
+    pe, buffer = toy.hierarchy[:2]
+    buffer = attrs.evolve(buffer, bypass_defined=False, read_bandwidth_limit=bandwidth, write_bandwidth_limit=bandwidth)
+    return attrs.evolve(toy, hierarchy=(attrs.evolve(pe, entries=64), buffer, *toy.hierarchy[2:]))
+
+
+@pytest.mark.parametrize("bandwidth", [0.5, 0.05, 0.01])
+def test_a_link_that_is_not_used_takes_no_time(bandwidth: float) -> None:
+    """However slow the buffer that a mapping does not store a tensor in."""
+    layer, arch = ConvWorkload(C=4, K=2), slow_buffer(("W!", "IW", ""), bandwidth)
+    figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
+    for objective in (Objective.named("latency"), Objective.named("blended", 1, 3)):
+        least = objective.reported(min(objective.value(f.latency_cycles, f.energy_fj) for f in figures))
+        solved = solve_layer(layer, arch, objective, Options(time_limit=10))
+        assert solved.status is Status.OPTIMAL
+        assert solved.objective_value == solved.bound == least
