@@ -1,14 +1,19 @@
 """Commands for the tests of the command line to run, and what they say."""
 
 import json
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cpsat_pim.cli import main
+from cpsat_pim.result import SolvedLayer
+from cpsat_pim.run import solve_and_verify
+from cpsat_pim.workload import ConvWorkload
 
 TINY = "R=3,P=4,Q=4,C=4,K=4"
 NETWORK = """
@@ -45,3 +50,20 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
 def run_shell(command: str) -> subprocess.CompletedProcess[str]:
     """A line of a shell, what it says on stderr in a pipe."""
     return subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+
+
+def solve_and_interrupt(*arguments: Any) -> SolvedLayer:
+    """A solve, at the end of which Ctrl-C is pressed."""
+    solved = solve_and_verify(*arguments)
+    signal.raise_signal(signal.SIGINT)
+    return solved
+
+
+def solve_noting(seen: list[str]) -> Callable[..., SolvedLayer]:
+    """Solves that write down the names of their layers."""
+
+    def solve(layer: ConvWorkload, *others: Any) -> SolvedLayer:
+        seen.append(layer.name)
+        return solve_and_verify(layer, *others)
+
+    return solve

@@ -1,17 +1,13 @@
 """`explain` as a user runs it: tables, JSON, files of mappings, mistakes, interruption."""
 
-import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import cpsat_pim.explain.layers
 from cpsat_pim.cli import main
 from cpsat_pim.report.jsonfile import read_mapped_layers
-from cpsat_pim.result import SolvedLayer
-from cpsat_pim.run import solve_and_verify
-from tests.cli.commands import one_error_line, read_json
+from tests.cli.commands import one_error_line, read_json, solve_and_interrupt, solve_noting
 
 SHAPE = "C=2,K=4"
 CHIP = """
@@ -116,13 +112,8 @@ def test_network_has_totals_and_equal_layers_are_explained_once(
     chip: str, pair: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of the layers named, both get the answer, and the step's gain for all together."""
-    seen = []
-
-    def solve(layer: Any, *others: Any) -> SolvedLayer:
-        seen.append(layer.name)
-        return solve_and_verify(layer, *others)
-
-    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve)
+    seen: list[str] = []
+    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve_noting(seen))
     options = ["--layers", "second,twin", "--arch", chip, "--upgrades", "hierarchy.GLOBAL_BUFFER.entries"]
     assert main(["explain", pair, *options]) == 0
     out = capsys.readouterr().out
@@ -144,13 +135,7 @@ def test_interrupt_keeps_what_is_known(
     chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C while the first layer is solved: it is explained, without upgrades; exit code 130."""
-
-    def solve(*arguments: Any) -> SolvedLayer:
-        solved = solve_and_verify(*arguments)
-        signal.raise_signal(signal.SIGINT)
-        return solved
-
-    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve)
+    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve_and_interrupt)
     data = tmp_path / "e.json"
     assert main(["explain", pair, "--arch", chip, "--upgrades", "all", "--json", str(data)]) == 130
     assert "interrupted, 2 of 3 layers not begun" in capsys.readouterr().err

@@ -1,17 +1,13 @@
 """`pareto` as a user runs it: a table, files that other commands read, mistakes, interruption."""
 
-import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import cpsat_pim.pareto
 from cpsat_pim.cli import main
 from cpsat_pim.report.view import build_view
-from cpsat_pim.result import SolvedLayer
-from cpsat_pim.run import solve_and_verify
-from tests.cli.commands import one_error_line, read_json
+from tests.cli.commands import one_error_line, read_json, solve_and_interrupt, solve_noting
 
 SHAPE = "C=2,K=4"
 CHIP = """
@@ -65,13 +61,8 @@ def test_equal_layers_are_solved_once(
     chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a network's layers, those named: each has a front under its own name."""
-    seen = []
-
-    def solve(layer: Any, *others: Any) -> SolvedLayer:
-        seen.append(layer.name)
-        return solve_and_verify(layer, *others)
-
-    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve)
+    seen: list[str] = []
+    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve_noting(seen))
     data = tmp_path / "f.json"
     options = ["--layers", "second,twin", "--step", "50%", "--json", str(data)]
     assert main(["pareto", pair, "--arch", chip, *options]) == 0
@@ -85,13 +76,7 @@ def test_interrupt_keeps_what_was_found(
     chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C after the first solve: its mapping, without a claim; exit code 130."""
-
-    def solve(*arguments: Any) -> SolvedLayer:
-        solved = solve_and_verify(*arguments)
-        signal.raise_signal(signal.SIGINT)
-        return solved
-
-    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve)
+    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve_and_interrupt)
     data = tmp_path / "f.json"
     assert main(["pareto", pair, "--arch", chip, "--json", str(data)]) == 130
     out, err = capsys.readouterr()
