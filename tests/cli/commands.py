@@ -24,6 +24,15 @@ layers:
 - {name: second, P: 2, Q: 2, C: 4, K: 8}
 - {name: twin, P: 2, Q: 2, C: 4, K: 8}
 """
+CHIP = """
+version: 1
+extends: default
+name: small
+hierarchy:
+  ROW_BUFFER: {stores: [false, false, false]}
+  GLOBAL_BUFFER: {stores: [true, true, true], bypass_defined: true}
+  PE: {stores: [false, false, true], bypass_defined: true}
+"""
 
 
 def map_tiny(*options: str) -> int:

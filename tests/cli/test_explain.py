@@ -10,30 +10,13 @@ from cpsat_pim.report.jsonfile import read_mapped_layers
 from tests.cli.commands import one_error_line, read_json, solve_and_interrupt, solve_noting
 
 SHAPE = "C=2,K=4"
-CHIP = """
-version: 1
-extends: default
-name: small
-hierarchy:
-  ROW_BUFFER: {stores: [false, false, false]}
-  GLOBAL_BUFFER: {stores: [true, true, true], bypass_defined: true}
-  PE: {stores: [false, false, true], bypass_defined: true, entries: %d}
-"""
 
 
 @pytest.fixture
-def chip(tmp_path: Path) -> str:
-    """A machine with few mappings."""
-    path = tmp_path / "chip.yaml"
-    path.write_text(CHIP % 512)
-    return str(path)
-
-
-@pytest.fixture
-def tiny(tmp_path: Path) -> str:
+def tiny(tmp_path: Path, chip: str) -> str:
     """The same without any: half of a byte for an element of O."""
     path = tmp_path / "tiny.yaml"
-    path.write_text(CHIP % 1)
+    path.write_text(f"version: 1\nextends: {chip}\nhierarchy: {{PE: {{entries: 1}}}}\n")
     return str(path)
 
 

@@ -10,23 +10,6 @@ from cpsat_pim.report.view import build_view
 from tests.cli.commands import one_error_line, read_json, solve_and_interrupt, solve_noting
 
 SHAPE = "C=2,K=4"
-CHIP = """
-version: 1
-extends: default
-name: small
-hierarchy:
-  ROW_BUFFER: {stores: [false, false, false]}
-  GLOBAL_BUFFER: {stores: [true, true, true], bypass_defined: true}
-  PE: {stores: [false, false, true], bypass_defined: true}
-"""
-
-
-@pytest.fixture
-def chip(tmp_path: Path) -> str:
-    """A machine with few mappings."""
-    path = tmp_path / "chip.yaml"
-    path.write_text(CHIP)
-    return str(path)
 
 
 def test_front_is_printed_and_written(chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
