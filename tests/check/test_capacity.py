@@ -191,6 +191,7 @@ def test_packed_tensors_fit_dram_to_the_byte() -> None:
         ("3C6 0K4", "- - 0", {}, 4),  # one tile
         ("3K4 3C6", "- - -", {}, 16),  # nobody holds O: every addition after the first reads it back
         ("3K4 0C6", "- - -", {}, 16),
+        ("1C6 1K4", "- - 01", {}, 4),  # each tile comes back to the PEs, none to the global buffer
         ("3K4 3C3 LC2", "- - 0", {}, 4),
         ("3K4 3C3 LC2", "- - 0", {"spatial_reduction": False}, 4),
     ],

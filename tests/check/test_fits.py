@@ -26,6 +26,13 @@ def test_forced_tensors_need_room_for_one_element_each() -> None:
         assert check_fits(layer, arch) == complaints
 
 
+def test_outputs_in_a_row_buffer_may_be_finished_ones() -> None:
+    """Its least tile of O is one byte, not a partial sum of four."""
+    layer, stores = ConvWorkload(psum_bytes=4), [False, False, True]
+    arch = change_level(build_arch(ROOMY, ROOMY, 1), ROW_BUFFER, stores=stores, bypass_defined=True)
+    assert check_fits(layer, arch) == []
+
+
 def test_tensors_that_may_be_bypassed_need_no_room() -> None:
     """A PE of one byte is no obstacle to elements of two, if nothing forces it to hold them."""
     assert check_fits(ConvWorkload(input_bytes=2), build_arch(1)) == []
