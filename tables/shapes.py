@@ -544,27 +544,6 @@ def _matches_of(trips: Ints, steps: Ints, reach: int, row_bytes: int, d: int, in
             return found
 
 
-def swept_first(shape: LayerShape, table: ShapeTable, layout: int, d: int) -> tuple[Ints, Ints]:
-    """`boxed` of the boxes that a loop of one dim makes of each tile of a layout.
-
-    Extents of the tiles int[n, dims], and int[n, divisors of d's bound]: by the extent along d that the loop reaches;
-    -1 where it is not a larger multiple of the tile's.
-    """
-    rows = (table.layout == layout) & (table.is_strided == 0)
-    extents, first = table.extents[rows], table.boxed[rows]
-    choices = [divisors(shape.bounds[e]) for e in table.dims]
-    if d not in table.dims:
-        return extents, np.full((len(first), len(divisors(shape.bounds[d]))), -1, np.int64)
-    axis = table.dims.index(d)
-    along = np.moveaxis(first.reshape([len(c) for c in choices]), axis, -1)
-    swept = np.broadcast_to(along[..., None, :], (*along.shape, along.shape[-1])).copy()
-    for i, extent in enumerate(choices[axis]):
-        for j, reached in enumerate(choices[axis]):
-            if reached <= extent or reached % extent:
-                swept[..., i, j] = -1
-    return extents, np.moveaxis(swept, -2, axis).reshape(len(first), -1)
-
-
 def _minimum_from(values: Ints) -> Ints:
     """Minimum over all entries that are smaller in no axis."""
     least = values

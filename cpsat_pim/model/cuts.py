@@ -14,12 +14,11 @@ from cpsat_pim.cost import to_machine
 from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.builder import Int, Lit
-from cpsat_pim.model.orders import Answer, Completions, Least, Order
+from cpsat_pim.model.orders import Answer, Completions, Inner, Least, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.residency import Outside
 from cpsat_pim.model.variables import CLASSES, Stored
 from tables.nest import MACS
-from tables.shapes import divisors, swept_first
 
 
 class Solution:
@@ -31,11 +30,7 @@ class Solution:
     def __init__(self, program: Program, values: Sequence[int]) -> None:
         self.program, self.values = program, values
         v = program.v
-        self.innermost = {
-            int(m): next(int(t) for t in Tensor if self.value(literals[t]))
-            for m, literals in v.innermost.items()
-            if not isinstance(literals[0], bool)
-        }
+        self.inner = {m: self._inner(m) for m, literals in v.innermost.items() if not isinstance(literals[0], bool)}
         self.stored: list[Stored] = [
             next(s for s, literal in v.is_stored_set[t].items() if self.value(literal)) for t in Tensor
         ]
@@ -62,19 +57,26 @@ class Solution:
         )
         return Least(self.activations[t], *(self.value(x) for x in timed))
 
+    def _inner(self, level: int) -> Inner:
+        """The innermost class of a level, and its loops that are gathered there."""
+        v = self.program.v
+        t = next(t for t in Tensor if self.value(v.innermost[level][t]))
+        loops = [d for d in CLASSES[t] if self.value(v.temporal[level][d]) > 1]
+        return Inner(t, tuple(d for d in loops if not self.value(v.parted[level].get(d, 0))))
+
     def _draft(self) -> Mapping:
-        """Loops sorted by class, the innermost class last; those outside of most tiles first."""
+        """Gathered loops of the innermost class last; those outside of most tiles first."""
         v, freedom = self.program.v, self.program.screen.freedom
+        inner = {m: loops for m, (_, loops) in self.inner.items()}
         temporal = [[self.value(v.temporal[m][d]) for d in Dim] for m in Level]
         split = freedom.split(tuple(self.value(n) for n in v.pes), tuple(s[Level.PE] for s in self.stored))
         assert split is not None  # the program holds no others
-        innermost = {m: CLASSES[t] for m, t in self.innermost.items()}
         return Mapping(
             temporal=temporal,
             spatial=[*split, [self.value(n) for n in v.lanes]],
             order=[
                 sorted(
-                    freedom.sorted(m, [d for d in Dim if temporal[m][d] > 1], innermost.get(m, ())),
+                    freedom.sorted(m, [d for d in Dim if temporal[m][d] > 1], inner.get(m, ())),
                     key=lambda d: -sum(d in outside for outside in self.outside[m]) if m in ON_CHIP else 0,
                 )
                 for m in Level
@@ -87,43 +89,24 @@ Unless = Callable[[Program], list[Lit]]
 
 
 class Family(NamedTuple):
-    """All boxes inside a level in which a tensor opens more rows than an answer below the program's target can.
-
-    `innermost`: the class whose innermost loop sweeps them; None for the boxes themselves.
+    """All boxes inside a level (`is_swept`: those that its gathered innermost loops sweep) in which a tensor opens more
+    rows than an answer below the program's target can.
     """
 
     t: Tensor
     level: Level
-    innermost: int | None
+    is_swept: bool
     layout: int
-    unless: Unless
 
     def teach(self, program: Program) -> None:
         """Forbid them in a program."""
         table, b = program.tables[self.t], program.b
-        inside, outside = _boxes(program, self.level)
-        others = [*self.unless(program), b.differs(program.streams.layout[self.t], self.layout)]
-        for row, escapes in self._forbidden(program, outside):
-            b.clause([*others, *escapes, *(b.differs(inside[d], e) for d, e in zip(table.dims, row, strict=True))])
-
-    def _forbidden(self, program: Program, outside: list[Int]) -> Iterator[tuple[list[int], list[Lit]]]:
-        """Extents inside the level, and literals of which one holds where an innermost loop opens fewer rows."""
-        table, most = program.tables[self.t], program.streams.most_activations[self.t]
-        if self.innermost is None:
-            rows = (table.layout == self.layout) & (table.is_strided == 0) & (table.boxed > most)
-            yield from ((row.tolist(), []) for row in table.extents[rows])
-            return
-        bounds = program.layer.bounds
-        moving = [d for d in CLASSES[self.innermost] if bounds[d] > 1]
-        swept = [swept_first(program.v.shape, table, self.layout, d) for d in moving]
-        for i, row in enumerate(swept[0][0]):
-            reached = [found[i] for _, found in swept]
-            if any((values > most).any() for values in reached):
-                cheap = [
-                    [n for n, value in zip(divisors(bounds[d]), values, strict=True) if 0 <= value <= most]
-                    for d, values in zip(moving, reached, strict=True)
-                ]
-                yield row.tolist(), [program.b.within(outside[d], c) for d, c in zip(moving, cheap, strict=True)]
+        box = _box(program, self.level, self.is_swept)
+        others = [*_taken_outside(program, self.level, self.t, self.is_swept)]
+        others.append(b.differs(program.streams.layout[self.t], self.layout))
+        too_many = table.boxed > program.streams.most_activations[self.t]
+        for row in table.extents[(table.layout == self.layout) & (table.is_strided == 0) & too_many]:
+            b.clause([*others, *(b.differs(box[d], e) for d, e in zip(table.dims, row.tolist(), strict=True))])
 
 
 class Lesson(NamedTuple):
@@ -149,8 +132,8 @@ class Lessons:
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self.is_over = is_over
         self.learnt: list[Lesson | Family] = []
-        #: (tensor, level, innermost class, layout) of which all boxes are known that open too many rows.
-        self.families: set[tuple[Tensor, Level, int | None, int]] = set()
+        #: Those of which all boxes are known that open too many rows.
+        self.families: set[Family] = set()
 
     def teach(self, program: Program) -> None:
         """Add all of it to a program."""
@@ -173,14 +156,18 @@ class Cuts:
             TooManyOrders: its best order is not known for certain; nothing was added.
             OutOfTime: the time was up before all orders were counted.
         """
-        if self.add_streams() or self._joint_activations():
+        if self.add_streams(list(Tensor)) or self._joint_activations():
             return None
         return self.whole_cost()
 
-    def add_streams(self) -> bool:
-        """Count the streams right; whether any of them was counted too low."""
+    def add_cheap_streams(self) -> None:
+        """Count right what is counted soon: all but windows over row-aligned blocks, of which there are many sizes."""
+        self.add_streams([t for t in Tensor if t is not Tensor.I or self.nest.consumers(t)[0] != Level.ROW_BUFFER])
+
+    def add_streams(self, tensors: Sequence[Tensor]) -> bool:
+        """Count streams right; whether any of them was counted too low."""
         rules = (self._box_costs, self._stream_costs, self._late_tiles)
-        return any([rule(t) for rule in rules for t in Tensor])  # noqa: C419 - all of them: each cut saves a solve
+        return any([rule(t) for rule in rules for t in tensors])  # noqa: C419 - all of them: each cut saves a solve
 
     def _learn(self, unless: Callable[[Program], Iterable[Lit]], demand: Callable[[Program, Lit], None]) -> bool:
         """Teach the program and keep the lesson."""
@@ -191,79 +178,48 @@ class Cuts:
     def _box_costs(self, t: Tensor) -> bool:
         """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows.
 
-        The same holds for what a level's innermost loop sweeps before any other loop of the level moves. The bounds
-        are those of `tables.shapes` (module docstring), for all mappings with these boxes and consumers inside them.
+        The same holds for what a level's gathered innermost loops sweep before any other loop of the level moves. The
+        bounds are those of `tables.shapes` (module docstring), for all mappings with these boxes and consumers inside.
         """
         layer = self.program.layer
         if t is Tensor.I and max(*layer.stride, *layer.dilation) > 1:
             return False
-        raised = [self._level_boxes(t, level) for level in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER, Level.DRAM)]
-        return any(raised)
+        levels = [Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.program.v.row_buffer else []), Level.DRAM]
+        return any([self._box_cost(t, level, is_swept) for level in levels for is_swept in (False, True)])  # noqa: C419
 
-    def _level_boxes(self, t: Tensor, level: Level) -> bool:
-        """The box inside a level's loops, and the boxes that its innermost loop can sweep."""
-        v, consumer = self.program.v, self.nest.consumers(t)[0]
-        if consumer >= level or (level is Level.ROW_BUFFER and not v.row_buffer) or self._is_uneven(level - 1, t):
-            return False
-        inside, outside = ([self.solution.value(x) for x in box] for box in _boxes(self.program, level))
-        inner, c = Level(level - 1), self.solution.innermost.get(level)
-        raised = consumer < inner and self._costly(t, level, None, inside, [inside], _runs_outside(level, t, None))
-        if c is None or c == t or self.program.layer.bounds[Dim.G] > 1:  # groups belong to no class
-            return raised
-        if not any(self.draft.temporal[level][d] > 1 for d in CLASSES[c]):
-            return raised
-        unless = _runs_outside(level, t, c)
-
-        def unless_swept(p: Program) -> list[Lit]:
-            return [*unless(p), *(p.b.differs(_boxes(p, level)[1][d], outside[d]) for d in CLASSES[c])]
-
-        bounds = self.program.layer.bounds
-        larger = {d: [x for x in divisors(bounds[d]) if x > inside[d] and x % inside[d] == 0] for d in CLASSES[c]}
-        anywhere = [_moved(inside, d, x) for d in CLASSES[c] for x in larger[d]]
-        here = [_moved(inside, d, outside[d]) for d in CLASSES[c] if outside[d] > inside[d]]
-        if self._costly(t, level, c, inside, anywhere, unless):
-            return True
-        return self._costly(t, level, c, inside, here, unless_swept, unless) or raised
-
-    def _costly(
-        self,
-        t: Tensor,
-        level: Level,
-        c: int | None,
-        inside: list[int],
-        boxes: list[list[int]],
-        unless: Unless,
-        family_unless: Unless | None = None,
-    ) -> bool:
+    def _box_cost(self, t: Tensor, level: Level, is_swept: bool) -> bool:
         """One box; and with the first of its kind at once all those that open more rows than an answer can."""
-        family = (t, level, c, self.solution.value(self.program.streams.layout[t]))
-        if not self._box(t, level, inside, boxes, unless):
+        consumer = self.nest.consumers(t)[0]
+        if consumer >= level - (not is_swept) or self._is_uneven(level - 1, t) or not self._box(t, level, is_swept):
             return False
+        family = Family(t, level, is_swept, self.solution.value(self.program.streams.layout[t]))
         if family not in self.lessons.families:
             self.lessons.families.add(family)
-            self.lessons.learnt.append(Family(*family, family_unless or unless))
-            self.lessons.learnt[-1].teach(self.program)
+            self.lessons.learnt.append(family)
+            family.teach(self.program)
         return True
 
-    def _box(self, t: Tensor, level: Level, inside: list[int], boxes: list[list[int]], unless: Unless) -> bool:
-        """Demand the least activations of any of the boxes round the one inside a level, and repeated passes over it.
+    def _box(self, t: Tensor, level: Level, is_swept: bool) -> bool:
+        """Demand the box's activations, and those of repeated passes over it.
 
         In the answer's layout: the layouts of the tile and of the boxes round it are one.
         """
         layout = self.solution.value(self.program.streams.layout[t])
-        table = self.program.tables[t]
-        fits = (table.layout == layout) & (table.is_strided == 0)
-        found = [fits & (table.extents == [box[d] for d in table.dims]).all(axis=1) for box in boxes]
-        first, more, again = (
-            min(int(column[rows][0]) for rows in found) for column in (table.boxed, table.boxed_more, table.again)
-        )
+        table, box = self.program.tables[t], [self.solution.value(x) for x in self.program.v.box(level)]
+        if is_swept:
+            box = self._swept(level, box)
+        rows = (table.layout == layout) & (table.is_strided == 0)
+        rows &= (table.extents == [box[d] for d in table.dims]).all(axis=1)
+        first, more, again = (int(column[rows][0]) for column in (table.boxed, table.boxed_more, table.again))
         inner = int(level) - 1
         passes = self.solution.value(self.program.v.reuse[t][inner])
 
         def others(p: Program) -> list[Lit]:
             # An uneven tile at the level within may come again before its loops have swept all of the box.
-            uneven = p.v.residency.is_uneven(inner, t)
-            return [*unless(p), uneven, p.b.differs(p.streams.layout[t], layout), *_other_box(p, level, t, inside)]
+            uneven, extents = p.v.residency.is_uneven(inner, t), _box(p, level, is_swept)
+            other_box = [p.b.differs(extents[d], box[d]) for d in table.dims]
+            is_outside = _taken_outside(p, level, t, is_swept)
+            return [*is_outside, uneven, p.b.differs(p.streams.layout[t], layout), *other_box]
 
         if first + more * (passes - 1) > self.solution.activations[t]:
             return self._learn(
@@ -272,7 +228,17 @@ class Cuts:
                     [known], p.streams.activations[t] >= first + more * (p.v.reuse[t][inner] - 1)
                 ),
             )
-        return self._repeated_box(t, level, first, again, others)
+        return not is_swept and self._repeated_box(t, level, first, again, others)
+
+    def _swept(self, level: Level, box: list[int]) -> list[int]:
+        """What the answer's gathered innermost loops make of a box (`Variables.swept`)."""
+        loops, v = self.draft.temporal[level], self.program.v
+        if loops[Dim.G] > 1 or level not in self.solution.inner:
+            return box
+        return [
+            n * loops[d] if v.is_swept(d) and d in self.solution.inner[level].loops else n
+            for d, n in zip(Dim, box, strict=True)
+        ]
 
     def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, others: Unless) -> bool:
         """A box with loops inside is gone over once per irrelevant loop outside, free for the box itself or not."""
@@ -297,9 +263,18 @@ class Cuts:
     def _stream_costs(self, t: Tensor) -> bool:
         """One tensor's stream, for all mappings with the same loops outside its first consumer."""
         outside = self.completions.levels_outside(t)
-        orders = self.completions.orders(outside, self.solution.innermost)
-        if orders is None:
-            return False
+        return any([self._stream(t, outside, *orders) for orders in self._orders(outside)])  # noqa: C419 - all of them
+
+    def _orders(self, levels: list[Level]) -> Iterator[tuple[bool, list[Order]]]:
+        """All orders of some levels with the same classes innermost, and those that gather the same loops of them."""
+        orders, gathered = self.completions.orders(levels), self.completions.orders(levels, is_gathered=True)
+        if orders is not None:
+            yield False, orders
+        if gathered is not None and gathered != orders:
+            yield True, gathered
+
+    def _stream(self, t: Tensor, outside: list[Level], is_gathered: bool, orders: list[Order]) -> bool:
+        """One tensor's stream in these orders."""
         counted, least = self.solution.least(t), self.completions.least(t, self._in_time(orders))
         if all(known >= true for known, true in zip(counted[:3], least[:3], strict=True)):
             return False
@@ -310,22 +285,28 @@ class Cuts:
                 p.b.imply([known], p.streams.cycles[t] >= least.cycles)
                 p.b.imply([known], p.streams.end_cycles[t] >= least.edge_cycles)
 
-        return self._learn(self._other_loops(outside, [t]), demand)
+        return self._learn(self._other_loops(outside, [t], is_gathered), demand)
 
     def _late_tiles(self, t: Tensor) -> bool:
         """How late one tensor's tiles are, also for the same pace of the array."""
-        latency, seen = self.program.latency, self.completions.levels_seen(t)
-        orders = self.completions.orders(seen, self.solution.innermost)
-        if latency is None or orders is None:
+        if self.program.latency is None:
             return False
+        seen = self.completions.levels_seen(t)
+        return any([self._lateness(t, seen, *orders) for orders in self._orders(seen)])  # noqa: C419 - all of them
+
+    def _lateness(self, t: Tensor, seen: list[Level], is_gathered: bool, orders: list[Order]) -> bool:
+        """One tensor's late tiles in these orders."""
         counted, least = self.solution.least(t), self.completions.least(t, self._in_time(orders))
         # Of the orders, those count under which the array itself takes least; it can take longer under others.
         compute = min(self.completions.tempo(order).array_cycles for order in orders)
         shared_out = self.completions.least_paced(t, orders)
-        stored, is_paced = self.solution.stored[t], self.solution.value(latency.array) == compute
-        if not is_paced or all(known >= true for known, true in zip(counted[3:], least[3:], strict=True)):
+        assert self.program.latency is not None
+        stored, longer = self.solution.stored[t], self.solution.value(self.program.latency.array) - compute
+        if longer > 0 and counted.late_cycles + longer + compute >= least.late_cycles + shared_out:
             return False
-        other_loops = self._other_loops(seen, [t])
+        if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(counted[3:], least[3:], strict=True))):
+            return False
+        other_loops = self._other_loops(seen, [t], is_gathered)
 
         def unless(p: Program) -> list[Lit]:
             return [*other_loops(p), p.v.is_not_stored_at(t, stored)]
@@ -350,14 +331,15 @@ class Cuts:
         if not self.completions.sees_energy or not to_machine(self.program.arch).activation_fj:
             return False
         outside = max((self.completions.levels_outside(t) for t in Tensor), key=len)
-        orders = self.completions.orders(outside, self.solution.innermost)
-        if orders is None:
-            return False
+        return any([self._joint(outside, *orders) for orders in self._orders(outside)])  # noqa: C419 - all of them
+
+    def _joint(self, outside: list[Level], is_gathered: bool, orders: list[Order]) -> bool:
+        """All tensors' activations in these orders."""
         least = self.completions.least_activations(self._in_time(orders))
         if least <= sum(self.solution.activations):
             return False
         return self._learn(
-            self._other_loops(outside, list(Tensor)),
+            self._other_loops(outside, list(Tensor), is_gathered),
             lambda p, known: p.b.imply([known], sum(p.streams.activations) >= least),
         )
 
@@ -368,19 +350,19 @@ class Cuts:
         Raises:
             TooManyOrders, OutOfTime: see `add`.
         """
-        orders = self.completions.orders(list(Level), self.solution.innermost)
-        if orders is None:
+        found = [(g, self.completions.best(self._in_time(orders))) for g, orders in self._orders(list(Level))]
+        if not found or found[0][0]:
             raise TooManyOrders
-        answer = self.completions.best(self._in_time(orders))
-        if answer is None:
+        if found[0][1] is None:
             self.bar()
-            return None
-        self._learn(self._other_factors(), lambda p, known: p.b.imply([known], p.cost >= answer.value))
-        return answer
+        for is_gathered, answer in found:
+            if answer is not None:
+                self._learn(self._other_factors(is_gathered), _costs_at_least(answer.value))
+        return found[0][1]
 
     def bar(self) -> None:
         """Forbid the answer's factors with these stored sets and innermost classes."""
-        self._learn(self._other_factors(), lambda p, known: p.b.clause([p.b.negated(known)]))
+        self._learn(self._other_factors(is_gathered=False), lambda p, known: p.b.clause([p.b.negated(known)]))
 
     def _in_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """All orders, or an end to it: less than all of them prove nothing."""
@@ -389,9 +371,9 @@ class Cuts:
                 raise OutOfTime
             yield order
 
-    def _other_factors(self) -> Callable[[Program], list[Lit]]:
+    def _other_factors(self, is_gathered: bool) -> Callable[[Program], list[Lit]]:
         """Literals of which one holds for any other factors, stored sets or innermost classes."""
-        loops, pes = self._other_loops(list(Level), []), self._other_pes()
+        loops, pes = self._other_loops(list(Level), [], is_gathered), self._other_pes()
         stored = self.solution.stored
 
         def others(p: Program) -> list[Lit]:
@@ -403,10 +385,12 @@ class Cuts:
         pes = [self.solution.value(x) for x in self.program.v.pes]
         return lambda p: [p.b.differs(x, n) for x, n in zip(p.v.pes, pes, strict=True)]
 
-    def _other_loops(self, levels: Sequence[Level], tensors: Sequence[Tensor]) -> Callable[[Program], list[Lit]]:
+    def _other_loops(
+        self, levels: Sequence[Level], tensors: Sequence[Tensor], is_gathered: bool
+    ) -> Callable[[Program], list[Lit]]:
         """Literals of which one holds where the tensors' streams may be others than the answer's."""
         temporal, pes = self.draft.temporal, self._other_pes()
-        innermost = {m: c for m, c in self.solution.innermost.items() if self._matters(m, levels)}
+        inner = {m: inner for m, inner in self.solution.inner.items() if self._matters(m, levels)}
         consumers = {t: self.nest.consumers(t)[0] for t in tensors}
         # Of step sets, and of I's array tiles, it matters how PEs are spread.
         spread = any(c == MACS or (c == Level.PE and t is Tensor.I) for t, c in consumers.items())
@@ -415,11 +399,21 @@ class Cuts:
         def others(p: Program) -> list[Lit]:
             found = [p.b.differs(p.v.temporal[m][d], temporal[m][d]) for m in levels for d in Dim]
             found += [literal for m, t in sorted(tiles) for literal in self._other_tile(p, m, t)]
-            found += [p.b.negated(p.v.innermost[m][c]) for m, c in innermost.items()]
+            found += [p.b.negated(p.v.innermost[m][t]) for m, (t, _) in inner.items()]
+            if is_gathered:
+                found += [literal for m in inner for literal in self._other_gathered(p, m)]
             found += [p.b.negated(p.v.first_consumer(c, t)) for t, c in consumers.items()]
             return [*found, *(pes(p) if spread else ())]
 
         return others
+
+    def _other_gathered(self, p: Program, m: int) -> Iterator[Lit]:
+        """Literals of which one holds where other loops of a level's innermost class are gathered."""
+        t, loops = self.solution.inner[m]
+        for d in CLASSES[t]:
+            if self.draft.temporal[m][d] > 1:
+                parted = p.v.parted[m].get(d, False)
+                yield parted if d in loops else p.b.negated(parted)
 
     def _other_tile(self, p: Program, level: Level, t: Tensor) -> Iterator[Lit]:
         """Literals of which one holds where other loops of a level lie outside t's tile."""
@@ -435,43 +429,20 @@ class Cuts:
         return m in levels and sum(any(d in dims for d in self.draft.order[m]) for dims in CLASSES) > 1
 
 
-def _moved(box: list[int], d: int, extent: int) -> list[int]:
-    """The box with another extent along a dim."""
-    return [extent if other == d else x for other, x in enumerate(box)]
+def _costs_at_least(value: int) -> Callable[[Program, Lit], None]:
+    """Demand of a program's objective."""
+    return lambda p, known: p.b.imply([known], p.cost >= value)
 
 
-def _boxes(p: Program, level: Level) -> tuple[list[Int], list[Int]]:
-    """Extents inside a level's loops and with them."""
-    v = p.v
-    inside = {Level.GLOBAL_BUFFER: v.eA, Level.ROW_BUFFER: v.e1, Level.DRAM: v.e2}[level]
-    return inside, {Level.GLOBAL_BUFFER: v.e1, Level.ROW_BUFFER: v.e2, Level.DRAM: list(v.bounds)}[level]
+def _box(p: Program, level: Level, is_swept: bool) -> list[Int]:
+    """Extents inside a level's loops, or of what its gathered innermost loops sweep."""
+    return p.v.swept(level) if is_swept else p.v.box(level)
 
 
-def _other_box(p: Program, level: Level, t: Tensor, inside: list[int]) -> list[Lit]:
-    """Literals of which one holds where t's box inside a level's loops is another."""
-    box = _boxes(p, level)[0]
-    return [p.b.differs(box[d], inside[d]) for d in p.tables[t].dims]
-
-
-def _runs_outside(level: Level, t: Tensor, c: int | None) -> Unless:
-    """Literals of which one holds unless t's scans lie inside a level's loops, of which class c has the innermost one.
-
-    Without a class: unless they lie inside the level within.
-    """
-
-    def others(p: Program) -> list[Lit]:
-        if c is None:
-            return [_taken_outside(p, Level(level - 1), t)]
-        is_other = [p.b.negated(p.v.innermost[level][c]), p.b.negated(p.v.has_loops[level][c])]
-        return [*is_other, _taken_outside(p, level, t)]
-
-    return others
-
-
-def _taken_outside(p: Program, level: Level, t: Tensor) -> Lit:
-    """Whether t's first consumer is a level or lies outside it."""
-    inner = [c for c in (MACS, *Level) if c < level]
-    return p.b.negated(p.b.either([p.v.first_consumer(c, t) for c in inner], f"taken_inside_{level}_{t}"))
+def _taken_outside(p: Program, level: Level, t: Tensor, is_swept: bool) -> list[Lit]:
+    """Literals of which one holds unless t's scans lie inside a level's loops; inside the level within, for its box."""
+    inner = [c for c in (MACS, *Level) if c < level - (not is_swept)]
+    return [p.b.negated(p.b.either([p.v.first_consumer(c, t) for c in inner], f"taken_inside_{level}_{t}"))]
 
 
 class TooManyOrders(Exception):

@@ -16,7 +16,7 @@ from cpsat_pim.cost import to_machine, to_shape
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.traffic import Traffic
-from cpsat_pim.model.variables import CLASSES, MACS, Variables
+from cpsat_pim.model.variables import MACS, Variables
 from cpsat_pim.workload import ConvWorkload
 from tables.screen import needed_elements
 from tables.shapes import ShapeTable, can_be_strided, divisors, shape_table
@@ -54,7 +54,6 @@ class Streams:
         self.cycles: list[Int] = []
         self.end_cycles: list[Int] = []
         self.extents: list[dict[int, Int]] = []
-        self._swept_cache: dict[str, list[Int]] = {}
         #: Per tensor: whether the shape tables describe its scans, and then its layout and the first scan's cycles.
         self.layout: list[Int] = []
         self.is_box: list[Lit] = []
@@ -178,12 +177,12 @@ class Streams:
         beyond_pe, beyond_buffer = (MACS,), (MACS, int(Level.PE))
         boxes = [
             (v.eA, beyond_pe),
-            (self._swept(Level.GLOBAL_BUFFER, v.eA, v.e1), beyond_buffer),
+            (v.swept(Level.GLOBAL_BUFFER), beyond_buffer),
             (v.e1, beyond_buffer),
-            (self._swept(Level.DRAM, v.e2, list(v.bounds)), beyond_buffer),
+            (v.swept(Level.DRAM), beyond_buffer),
         ]
         if v.row_buffer:
-            boxes += [(self._swept(Level.ROW_BUFFER, v.e1, v.e2), beyond_buffer), (v.e2, beyond_buffer)]
+            boxes += [(v.swept(Level.ROW_BUFFER), beyond_buffer), (v.e2, beyond_buffer)]
         for box, inside in boxes:
             runs = self.b.either([v.first_consumer(c, t) for c in inside], f"runs_inside_{t.name}")
             if runs is False:
@@ -194,29 +193,6 @@ class Streams:
             boxed, least = self.b.lookup(keys, rows, (f"box_layout_{t.name}", f"box_acts_{t.name}"))
             self.b.imply([runs], boxed == self.layout[t])
             self.b.imply([runs], self.activations[t] >= least)
-
-    def _swept(self, level: Level, inside: list[Int], outside: list[Int]) -> list[Int]:
-        """The box that a level's innermost class of loops sweeps before any other loop of the level moves.
-
-        Only for classes of one dim: of a larger class an order may keep some loops outside. A group's loop, which is of
-        no class, may lie inside.
-        """
-        key = f"swept_{level}"
-        if key in self._swept_cache:
-            return self._swept_cache[key]
-        box = list(inside)
-        for c, dims in enumerate(CLASSES[:3]):
-            looped = [d for d in dims if self.v.bounds[d] > 1]
-            if len(looped) != 1 or isinstance(self.v.innermost[level][c], bool):
-                continue
-            d = looped[0]
-            box[d] = self.b.integer(self.b.values(inside[d]) + self.b.values(outside[d]), f"{key}_{d.name}")
-            groups = self.b.negated(self.v.has_loops[level][3])
-            is_swept = self.b.both([self.v.innermost[level][c], groups], f"{key}_{d.name}")
-            self.b.imply([is_swept], box[d] == outside[d])
-            self.b.imply([self.b.negated(is_swept)], box[d] == inside[d])
-        self._swept_cache[key] = box
-        return box
 
     def _regular_input_scans(self) -> None:
         """What comes from DRAM is a box of I or, for 1x1 filters, a regular grid (docs/model.md, section 3)."""

@@ -28,6 +28,8 @@ class Latency:
         self.v, self.b, self.traffic, self.streams = v, v.b, traffic, streams
         self.most = most
         self._step_sets: dict[Tensor, Int] = {}
+        #: Tiles that come from DRAM (or go there), over the layer.
+        self.fetches: list[Int] = []
         self.cycles = self.b.interval(1, most, "latency")
         self._steps()
         self._array_tiles()
@@ -117,10 +119,12 @@ class Latency:
     def _start_and_end(self) -> None:
         """Before the first step: the first tiles of I and W. After the last: O's last tile."""
         ends, heads = self.streams.end_cycles, []
+        self.moves_in: list[Int] = []  # of I and W
         for t in (Tensor.I, Tensor.W):
             heads.append(self.b.interval(0, self.most, f"head_{t.name}"))
             held = self.b.negated(self.v.first_consumer(MACS, t))
-            self.b.imply([held], heads[-1] >= ends[t] + self._inner_moves(t, _READ))
+            self.moves_in.append(self._inner_moves(t, _READ))
+            self.b.imply([held], heads[-1] >= ends[t] + self.moves_in[-1])
         self.start = self.b.interval(0, self.most, "start")
         if self.v.arch.shared_data_bus:
             self.b.model.add(self.start >= sum(heads))
@@ -133,8 +137,10 @@ class Latency:
     def _compute_term(self) -> None:
         """First tiles, steps (or slower operand streams), exposed partial sums, late tiles, last drain."""
         working = [self._compute_cycles(), *self._exposed()]
-        self.array = self.b.interval(1, self.most, "array")
-        self.b.model.add(self.array == sum(working))
+        self.array = self.steps
+        if len(working) > 1 or working[0] is not self.steps:
+            self.array = self.b.interval(1, self.most, "array")
+            self.b.model.add(self.array == sum(working))
         self.waits: list[Int] = [self._spilled_stream()]
         if not self.v.arch.hierarchy[Level.PE].double_buffered:
             self.exposed_transfer = self.b.interval(0, self.most, "exposed_transfer")
@@ -231,42 +237,66 @@ class Latency:
         return result
 
     def _stream_terms(self) -> None:
-        """DRAM streams: I's and W's are followed by the steps on their last tile, O's starts after its first tile's."""
-        v, b, cycles = self.v, self.b, self.streams.cycles
+        """DRAM streams: I's and W's are followed by the array's work on their last tile, O's comes after that on its
+        first tile.
+        """
+        v, b, streams = self.v, self.b, self.streams
         stays = [self._stay(t) for t in Tensor]
+        works = [self._work_per_tile(t, stays[t]) for t in Tensor]
         for t in (Tensor.I, Tensor.W):
             drawn = v.first_consumer(MACS, t)  # step by step: the stream runs only while the array computes
             held = b.negated(drawn)
-            b.imply([held], self.cycles >= cycles[t] + stays[t] + self.end)
-            self._after_first(t, held, stays[t])
-            b.imply([drawn], self.cycles >= self.start + cycles[t] + sum(self.waits) + self.end)
-        self._at_least(self.start, stays[Tensor.O], cycles[Tensor.O])
+            after = works[t] + sum(self.waits) + self.end
+            b.imply([held], self.cycles >= streams.cycles[t] + self.moves_in[t] + after)
+            self._after_first(t, held, works[t], after)
+            b.imply([drawn], self.cycles >= self.start + streams.cycles[t] + sum(self.waits) + self.end)
+        self._output_stream(stays[Tensor.O], works[Tensor.O])
         for t in Tensor:
             self._row_buffer_terms(t, stays[t])
             self._late_terms(t, stays[t])
         if v.arch.shared_data_bus:
             shorter = b.interval(1, b.ends(self.steps)[1], "shorter_stay")
             b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
-            self._at_least(*cycles, shorter)
+            self._at_least(*streams.cycles, shorter)
 
-    def _after_first(self, t: Tensor, held: Lit, stay: Int) -> None:
+    def _output_stream(self, stay: Int, work: Int) -> None:
+        """O's stream; what waits for it where partial sums come back is part of it."""
+        stream, own = self.streams.cycles[Tensor.O], self.streams.end_cycles[Tensor.O]
+        self._at_least(self.start, stay, stream)
+        held = self.b.negated(self.v.first_consumer(MACS, Tensor.O))
+        self.b.imply([held], self.cycles >= self.start + work + sum(self.waits[1:]) + stream - own + self.end)
+
+    def _after_first(self, t: Tensor, held: Lit, work: Int, after: Int) -> None:
         """All scans but the first come after the start, or all but the second, which may be loaded before it."""
         b, streams = self.b, self.streams
-        rest = [self.start, streams.cycles[t], -streams.first_scan[t], stay, self.end]
+        rest = self.start + streams.cycles[t] - streams.first_scan[t] + after
         is_ahead = b.boolean(f"ahead_{t.name}")
         where = [held, streams.is_box[t]]
-        b.imply([*where, is_ahead.negated()], self.cycles >= sum(rest))
-        b.imply([*where, is_ahead], self.cycles >= sum(rest) + stay - streams.longest_scan[t])
+        b.imply([*where, is_ahead.negated()], self.cycles >= rest)
+        b.imply([*where, is_ahead], self.cycles >= rest + work - streams.longest_scan[t])
 
     def _stay(self, t: Tensor) -> Int:
         """Steps for which a tile from DRAM is in use."""
         b = self.b
         extents = [self.streams.extents[t].get(d, 1) for d in Dim]
-        fetches = self._fetches(t, extents, self.streams.reuse[t], "dram")
+        self.fetches.append(self._fetches(t, extents, self.streams.reuse[t], "dram"))
         stay = b.interval(1, b.ends(self.steps)[1], f"stay_{t.name}")
-        b.equal_product(self.steps, [stay, fetches])
-        b.model.add(self.streams.columns[t] >= fetches)  # a column is never shared by two scans
+        b.equal_product(self.steps, [stay, self.fetches[t]])
+        b.model.add(self.streams.columns[t] >= self.fetches[t])  # a column is never shared by two scans
         return stay
+
+    def _work_per_tile(self, t: Tensor, stay: Int) -> Int:
+        """The array's cycles per tile from DRAM.
+
+        Of n tiles, each but one can hide at most this much of a load: all loads and this much once more have to fit.
+        """
+        if self.array is self.steps:
+            return stay
+        b = self.b
+        work = b.interval(1, self.most, f"work_{t.name}")
+        b.model.add(work >= stay)
+        b.model.add(b.product([work, self.fetches[t]], f"work_all_{t.name}") >= self.array)
+        return work
 
     def _late_terms(self, t: Tensor, stay: Int) -> None:
         """Scans that open rows outlast the others.

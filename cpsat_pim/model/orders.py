@@ -37,6 +37,26 @@ _MOST_COUNTED = 5040
 Order = tuple[tuple[Dim, ...], ...]
 
 
+class Inner(NamedTuple):
+    """The class that is innermost at a level (that of the loops irrelevant to `t`), and its loops that are gathered
+    there, with no other ones between them.
+    """
+
+    t: Tensor
+    loops: tuple[Dim, ...]
+
+    def opens(self, order: tuple[Dim, ...]) -> bool:
+        """Whether an order's innermost loop is of the class, or a group."""
+        return bool(order) and order[-1] in (*IRRELEVANT[self.t], Dim.G)
+
+    def gathers(self, order: tuple[Dim, ...]) -> bool:
+        """Whether it gathers these loops, and no others of the class. All, where groups are looped over: program
+        variables do not tell more of those.
+        """
+        run = itertools.takewhile(lambda d: d in IRRELEVANT[self.t], reversed(order))
+        return Dim.G in order or set(run) == set(self.loops)
+
+
 class Answer(NamedTuple):
     """A complete mapping, its exact figures, and its objective in the solver's integers."""
 
@@ -73,15 +93,23 @@ class Least(NamedTuple):
 
 
 class Completions:
-    """All that a draft's factors, stored sets and loops `outside` tiles, and the constraints, leave open.
+    """All that a draft's factors, stored sets, loops `outside` tiles and `inner` loops per level, and the constraints,
+    leave open.
 
     `counted` remembers streams from draft to draft of one layer, machine and objective under the same constraints.
     """
 
     def __init__(
-        self, freedom: Freedom, objective: Objective, draft: Mapping, outside: Outside, counted: Counted
+        self,
+        freedom: Freedom,
+        objective: Objective,
+        draft: Mapping,
+        outside: Outside,
+        inner: dict[int, Inner],
+        counted: Counted,
     ) -> None:
-        self.freedom, self.objective, self.draft, self.outside = freedom, objective, draft, outside
+        self.freedom, self.objective, self.draft = freedom, objective, draft
+        self.outside, self.inner = outside, inner
         self.layer, arch = freedom.layer, freedom.arch
         self.sees_cycles, self.sees_energy = freedom.sees(objective)
         self.machine = to_machine(arch)
@@ -239,8 +267,8 @@ class Completions:
         is_classed = self.freedom.constraints.dataflow is not None
         if not loops or (level < min(self.levels_outside(t)[0] for t in Tensor) and not is_classed):
             return [loops]
-        inner_class = next((c for c in IRRELEVANT.values() if loops[-1] in c), ()) if level > Level.PE else ()
-        parts = [part for block in self._blocks(level) for part in self.freedom.parted(level, block, inner_class)]
+        inner = self.inner[level].loops if level in self.inner else ()
+        parts = [part for block in self._blocks(level) for part in self.freedom.parted(level, block, inner)]
         return self._joined(level, parts)
 
     def _blocks(self, level: Level) -> list[list[Dim]]:
@@ -259,14 +287,24 @@ class Completions:
     def _all_orders(self, level: Level) -> list[tuple[Dim, ...]]:
         return self._joined(level, self._blocks(level))
 
-    def orders(self, levels: Sequence[Level], innermost: dict[int, int]) -> list[Order] | None:
-        """All orders of some levels that have the given class innermost, the others as drafted; None if too many."""
+    def orders(self, levels: Sequence[Level], is_gathered: bool = False) -> list[Order] | None:
+        """All orders of some levels that have the same class innermost, with `is_gathered` also the same loops of it
+        gathered there, the others as drafted; None if too many.
+        """
         loops = self.draft.order
         counts = [self.freedom.count_orders(m, block) for m in levels for block in self._blocks(m)]
         if math.prod(counts) > _MOST_COUNTED:
             return None
-        choices = [_with_innermost(self._all_orders(m), innermost.get(m)) if m in levels else [loops[m]] for m in Level]
+        choices = [self._with_inner(m, is_gathered) if m in levels else [loops[m]] for m in Level]
         return list(itertools.product(*choices))
+
+    def _with_inner(self, level: Level, is_gathered: bool) -> list[tuple[Dim, ...]]:
+        """All orders of a level whose innermost loops are those of the draft."""
+        orders, inner = self._all_orders(level), self.inner.get(level)
+        if inner is None or not set(inner.loops) & set(orders[0]):
+            return orders
+        orders = [order for order in orders if inner.opens(order)] or orders
+        return [order for order in orders if inner.gathers(order)] or orders if is_gathered else orders
 
     def levels_seen(self, t: Tensor) -> list[Level]:
         """Levels whose loops decide what t's stream is and how long its tiles are in use."""
@@ -299,12 +337,6 @@ class Completions:
 
 def _dominates(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return one != other and all(a <= b for a, b in zip(one, other, strict=True))
-
-
-def _with_innermost(orders: list[tuple[Dim, ...]], t: int | None) -> list[tuple[Dim, ...]]:
-    """Those whose innermost loop is of the class irrelevant to t, or a group, if the class has loops here."""
-    inside = () if t is None or not set(orders[0]) & set(IRRELEVANT[Tensor(t)]) else (*IRRELEVANT[Tensor(t)], Dim.G)
-    return [order for order in orders if order and order[-1] in inside] or orders
 
 
 def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]:

@@ -337,7 +337,7 @@ class _Search:
 
     def _completions(self, solution: Solution) -> Completions:
         freedom = solution.program.screen.freedom
-        return Completions(freedom, self.objective, solution.draft, solution.outside, self.counted)
+        return Completions(freedom, self.objective, solution.draft, solution.outside, solution.inner, self.counted)
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """The first order, and more until the time is up."""
@@ -360,7 +360,7 @@ class _Search:
         cuts = Cuts(solutions[0], completions, self.lessons)
         try:
             for solution in solutions[1:]:
-                Cuts(solution, self._completions(solution), self.lessons).add_streams()
+                Cuts(solution, self._completions(solution), self.lessons).add_cheap_streams()
             answer = cuts.add()
         except OutOfTime:
             return

@@ -242,6 +242,8 @@ class Variables:
             for m in (1, 2, 3)
             for t in Tensor
         }
+        self._parted_loops()
+        self._swept_cache: dict[Level, list[Int]] = {}
         self.reuse: list[dict[int, Int]] = []
         for t in Tensor:
             within = self.class_divisors[t]
@@ -285,6 +287,62 @@ class Variables:
                 self.b.clause([literals[c].negated(), self.has_loops[m][c]])
             others = self.b.either(self.has_loops[m][1:3], f"others_{m}")
             self.b.clause([literals[0].negated(), self.has_loops[m][0], self.b.negated(others)])
+
+    def _parted_loops(self) -> None:
+        """`parted[m][d]`: whether other loops lie between the loop of d and the innermost ones of its class.
+
+        It is not free then. Groups are of no class, so what lies between is not told where there are any.
+        """
+        self.parted: dict[int, dict[Dim, Lit]] = {m: {} for m in self.innermost}
+        for m, literals in self.innermost.items():
+            for c in Tensor:
+                dims = [d for d in CLASSES[c] if not _is_one(self.temporal[m][d])]
+                if len(dims) > 1 and self.bounds[Dim.G] == 1 and not isinstance(literals[c], bool):
+                    self._parted_class(m, c, dims)
+
+    def _parted_class(self, m: int, c: Tensor, dims: list[Dim]) -> None:
+        """Of an innermost class, loops with others inside; at least one is innermost."""
+        b, parted = self.b, {d: self.b.boolean(f"parted_{m}_{d.name}") for d in dims}
+        inside = {d: b.both([self.has_loop(m, d), parted[d].negated()], f"inside_{m}_{d.name}") for d in dims}
+        for d, literal in parted.items():
+            for needed in (self.innermost[m][c], self.has_loop(m, d), self.has_relevant[m, c]):
+                b.clause([literal.negated(), needed])
+            b.clause([literal.negated(), *(x for e, x in inside.items() if e is not d)])
+        self.parted[m] |= parted
+
+    def box(self, level: Level) -> list[Int]:
+        """Extents inside a level's loops."""
+        return {Level.GLOBAL_BUFFER: self.eA, Level.ROW_BUFFER: self.e1, Level.DRAM: self.e2}[level]
+
+    def swept(self, level: Level) -> list[Int]:
+        """Extents of what the gathered innermost loops of a level sweep before any other loop of it moves, made once.
+
+        Where groups have a loop, which may be the innermost one, and for all that is not told of them: as `box`.
+        """
+        if level not in self._swept_cache:
+            around = {Level.GLOBAL_BUFFER: self.e1, Level.ROW_BUFFER: self.e2, Level.DRAM: list(self.bounds)}[level]
+            self._swept_cache[level] = list(self.box(level))
+            for c in Tensor:
+                for d in filter(self.is_swept, CLASSES[c]):
+                    self._swept_cache[level][d] = self._sweep(level, c, d, around[d])
+        return self._swept_cache[level]
+
+    def is_swept(self, d: Dim) -> bool:
+        """Whether it is known if a loop of a dim is gathered innermost with those of its class."""
+        return self.bounds[Dim.G] == 1 or any(
+            d in dims and sum(self.bounds[e] > 1 for e in dims) == 1 for dims in CLASSES
+        )
+
+    def _sweep(self, level: Level, c: Tensor, d: Dim, around: Int) -> Int:
+        inside, innermost = self.box(level)[d], self.innermost[level][c]
+        if isinstance(innermost, bool) or _is_one(self.temporal[level][d]):
+            return inside
+        others = [self.parted[level].get(d, False), self.has_loops[level][3]]
+        is_swept = self.b.both([innermost, *map(self.b.negated, others)], f"swept_{level}_{d.name}")
+        extent = self.b.integer({*self.b.values(inside), *self.b.values(around)}, f"swept_{level}_{d.name}")
+        self.b.imply([is_swept], extent == around)
+        self.b.imply([self.b.negated(is_swept)], extent == inside)
+        return extent
 
     def _contiguous_steps(self) -> None:
         """MACs that draw a tensor from DRAM or the row buffer take neighbouring indices: no PE loop of a spread dim."""
@@ -365,6 +423,7 @@ class Variables:
         """Loops that have to lie inside that of d, and are relevant to t."""
         inside = [self.has_loop(level, e) for e in self.freedom.inside(Level(level), d) if e in RELEVANT[t]]
         inside += self.residency.holding(level, d, t, [self.has_loop(level, e) for e in Dim])
+        inside.append(self.parted[level].get(d, False))
         return [literal for literal in inside if literal is not False]
 
     def _unless(self, is_free: Lit, loops: Int, name: str) -> Int:

@@ -10,7 +10,7 @@ from cpsat_pim.cost import to_machine, to_nest, to_shape
 from cpsat_pim.dims import BUFFERS, IRRELEVANT, Dim, Level, Tensor
 from cpsat_pim.workload import ConvWorkload
 from tables.nest import MACS, Nest
-from tables.shapes import ShapeTable, build_shape_table, divisors, swept_first
+from tables.shapes import ShapeTable, build_shape_table, divisors
 from tables.stream import Dram, StreamCounts, Tempo, block_counts, dram_stream, last_run, period
 from tests.cross.cases import Case, cases
 from tests.tables.nests import DRAM, build_nest
@@ -134,19 +134,6 @@ def test_time_columns_never_exceed_the_stream(case: Case, t: Tensor) -> None:
         assert table.end_cycles[row] == exact.first_cycles
     elif times == 1:
         assert table.end_cycles[row] <= exact.last_cycles
-
-
-def test_swept_boxes_are_the_tiles_multiplied_along_a_dim() -> None:
-    """A tile of 2 x 3 channels and filters of 4 x 6: along C it can reach 4, along K only 6."""
-    shape = to_shape(ConvWorkload(C=4, K=6))
-    table = build_shape_table(shape, 1, 1, DRAM)
-    first = {
-        tuple(e): int(f) for e, f in zip(table.extents[table.layout == 1], table.boxed[table.layout == 1], strict=True)
-    }
-    extents, along_c = swept_first(shape, table, 1, 4)
-    at = extents.tolist().index([2, 3])
-    assert along_c[at].tolist() == [-1, -1, first[4, 3]]
-    assert swept_first(shape, table, 1, 5)[1][at].tolist() == [-1, -1, -1, first[2, 6]]
 
 
 def test_tiles_are_late_by_what_the_array_does_not_hide() -> None:
