@@ -143,7 +143,7 @@ def test_hybrid_activations_add_safe_and_crossing_tiles() -> None:
 
 # -- HCM: table 1 -------------------------------------------------------------------------------------------------
 
-#: H, W, tile, stride; then table 1's truth and model, and this issue's truths (all positions), in activations a tile.
+#: H, W, tile, stride; then table 1's truth and model, and the truth of all positions, in activations a tile.
 TABLE_1 = [
     (100, 1024, 3, 1, "3.0000", "3.0000", "3.000"),
     (224, 224, 3, 1, "1.4324", "1.4375", "1.434"),
