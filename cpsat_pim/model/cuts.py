@@ -190,7 +190,11 @@ class Cuts:
     def _box_cost(self, t: Tensor, level: Level, is_swept: bool) -> bool:
         """One box; and with the first of its kind at once all those that open more rows than an answer can."""
         consumer = self.nest.consumers(t)[0]
-        if consumer >= level - (not is_swept) or self._is_uneven(level - 1, t) or not self._box(t, level, is_swept):
+        if (
+            consumer not in _inside(level, is_swept)
+            or self._is_uneven(level - 1, t)
+            or not self._box(t, level, is_swept)
+        ):
             return False
         family = Family(t, level, is_swept, self.solution.value(self.program.streams.layout[t]))
         if family not in self.lessons.families:
@@ -439,10 +443,17 @@ def _box(p: Program, level: Level, is_swept: bool) -> list[Int]:
     return p.v.swept(level) if is_swept else p.v.box(level)
 
 
+def _inside(level: Level, is_swept: bool) -> list[int]:
+    """First consumers whose scans lie inside a level's loops; inside the level within, for its box. Not the row buffer,
+    whose blocks lie in DRAM otherwise than boxes do.
+    """
+    return [c for c in (MACS, Level.PE, Level.GLOBAL_BUFFER) if c < level - (not is_swept)]
+
+
 def _taken_outside(p: Program, level: Level, t: Tensor, is_swept: bool) -> list[Lit]:
-    """Literals of which one holds unless t's scans lie inside a level's loops; inside the level within, for its box."""
-    inner = [c for c in (MACS, *Level) if c < level - (not is_swept)]
-    return [p.b.negated(p.b.either([p.v.first_consumer(c, t) for c in inner], f"taken_inside_{level}_{t}"))]
+    """Literals of which one holds unless t's scans lie inside a level's loops (`_inside`)."""
+    taken = [p.v.first_consumer(c, t) for c in _inside(level, is_swept)]
+    return [p.b.negated(p.b.either(taken, f"taken_inside_{level}_{t}"))]
 
 
 class TooManyOrders(Exception):

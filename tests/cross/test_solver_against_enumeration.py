@@ -6,9 +6,12 @@ import pytest
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.memory import MemoryLevel
 from cpsat_pim.arch.pe_array import ComputeUnit, PEArray, PhyDim2
+from cpsat_pim.check import check_mapping
+from cpsat_pim.constraints import Constraints
 from cpsat_pim.cost import predict
-from cpsat_pim.dims import Tensor
+from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, solve_layer
 from cpsat_pim.result import Objective, Status
 from cpsat_pim.verify import simulate
@@ -171,3 +174,30 @@ def test_a_link_that_is_not_used_takes_no_time(bandwidth: float) -> None:
         solved = solve_layer(layer, arch, objective, Options(time_limit=10))
         assert solved.status is Status.OPTIMAL
         assert solved.objective_value == solved.bound == least
+
+
+def test_blocks_lie_in_dram_otherwise_than_boxes() -> None:
+    """Several row-aligned blocks of O may share a row where the box that they make up lies in more of them.
+
+    O's blocks of 2 K x 4 P take 8 B, so two that follow each other along P share a row of 16 B; packed, each 4 P of a
+    channel would lie in another row than the next channel's.
+    """
+    pe, buffer, rows, dram = machine("", "IWO", "O!").hierarchy
+    hierarchy = (pe, attrs.evolve(buffer, entries=100), attrs.evolve(rows, entries=8), dram)
+    layer = ConvWorkload(P=8, Q=8, K=8, C=2)
+    arch = attrs.evolve(machine("", "IWO", "O!"), hierarchy=hierarchy, activation_energy=1.0)
+    in_dram, order = (1, 1, 2, 8, 1, 4, 1, 1), (Dim.Q, Dim.K, Dim.P)
+    witness = Mapping(
+        temporal=((1, 1, 2, 1, 1, 1, 1, 1), (1, 1, 1, 1, 1, 2, 1, 1), (1,) * 8, in_dram),
+        spatial=((1, 1, 1, 1, 2, 1, 1, 1), (1,) * 8, (1, 1, 2, 1, 1, 1, 1, 1)),
+        order=((Dim.P,), (Dim.K,), (), order),
+        stored=((False,) * 3, (True,) * 3, (False, False, True)),
+        layout=(1, 0, 0),
+    )
+    assert check_mapping(layer, arch, witness) == []
+    free = (None,) * 8
+    constraints = Constraints(temporal=(free, free, free, in_dram), order=((), (), (), order), layout=(None, None, 0))
+    options = Options(time_limit=20, constraints=constraints)
+    solved = solve_layer(layer, arch, Objective.named("latency"), options)
+    assert solved.bound is not None
+    assert solved.bound <= predict(layer, arch, witness).figures.latency_cycles
