@@ -204,7 +204,7 @@ def test_table_1_fractions_are_the_derived_ones() -> None:
 
 
 @pytest.mark.parametrize(("height", "width", "tile", "stride", "_truth", "model", "everywhere"), TABLE_1)
-def test_table_1_over_all_positions_is_the_issues(
+def test_table_1_is_not_of_all_positions(
     height: int, width: int, tile: int, stride: int, _truth: str, model: str, everywhere: str
 ) -> None:
     """Over all positions in both directions the truth is 3.000, 1.434, 1.434, 2.313, so the paper's is not "all tiles".
