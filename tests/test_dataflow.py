@@ -6,22 +6,15 @@ import pytest
 from attrs import evolve
 
 from cpsat_pim.dataflow import Dataflow, classify_dataflow, possible_dataflows, tile_visits
-from cpsat_pim.dims import Dim, Tensor
+from cpsat_pim.dims import Tensor
 from cpsat_pim.mapping import Mapping
+from tests.shorthand import read_loops
 
 
 def build_mapping(loops: str, at_pe: str = "") -> Mapping:
-    """A mapping from "3C2 0K3 HP2": level (or H, W, L), dim, factor; outermost first. `at_pe`: what PEs store."""
-    temporal, spatial = [[1] * 8 for _ in range(4)], [[1] * 8 for _ in range(3)]
-    order: list[list[Dim]] = [[], [], [], []]
-    for place, letter, factor in ((word[0], word[1], int(word[2:])) for word in loops.split()):
-        if place in "HWL":
-            spatial["HWL".index(place)][Dim[letter]] = factor
-        else:
-            temporal[int(place)][Dim[letter]] = factor
-            order[int(place)].append(Dim[letter])
+    """A mapping from its loops and what PEs store."""
     stored: Any = [[t.name in at_pe for t in Tensor], [True] * 3, [False] * 3]
-    return Mapping(temporal=temporal, spatial=spatial, order=order, stored=stored)
+    return Mapping(**read_loops(loops)._asdict(), stored=stored)
 
 
 @pytest.mark.parametrize("loops", ["HS3 WK4", "HK4 WR3", "HR3 HC2 WK4 3P8"])

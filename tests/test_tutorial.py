@@ -16,11 +16,11 @@ AS_SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def run(kind: str, text: str, folder: Path) -> str:
-    """What a block prints: commands of a shell in which `python` is this one, or a program."""
+    """What a block prints: commands of a shell in which `python` is this one, or a program; it ends as it says."""
     command = {"sh": ["bash", "-euo", "pipefail", "-c", text], "python": [sys.executable, "-c", text]}[kind]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ended = subprocess.run(command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
-    assert ended.returncode == 0, f"{text}{ended.stdout}{ended.stderr}"
+    assert ended.returncode == text.endswith("# exit code 1\n"), f"{text}{ended.stdout}{ended.stderr}"
     return ended.stdout
 
 
@@ -30,7 +30,7 @@ def check_shown(shown: str, printed: str) -> None:
     assert is_shown, printed
 
 
-@pytest.mark.parametrize("page", ["tutorial", "chip", "api"])
+@pytest.mark.parametrize("page", ["tutorial", "chip", "padding", "pareto", "explain", "api"])
 def test_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     """A `yaml` block is the file that its first line names; `text` blocks show what the last block printed."""
     pytest.importorskip("plotly", reason="the report's plotting library is not installed")

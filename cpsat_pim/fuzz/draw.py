@@ -21,7 +21,8 @@ _BOUNDS = (2, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 55, 197, 1009)
 #: Dims of a convolution, a matrix product and a depthwise convolution.
 DIMS = (tuple(Dim), (Dim.N, Dim.C, Dim.K), (Dim.R, Dim.S, Dim.P, Dim.Q, Dim.N, Dim.G))
 _WIDTHS = (1, 2, 4)
-_RATES = (None, None, 1, 3, 0.5, 64)
+#: Bytes a cycle: no limit, or down to a hundred cycles a byte, beside which nothing else takes time.
+RATES = (None, None, 1, 3, 0.5, 64, 0.05, 0.01)
 #: Bytes of the PEs, the global buffer, the row buffer and DRAM.
 _SIZES = ((4, 12, 48, 256), (8, 32, 128, 1024), (16, 64, 256, 4096), (2**20, 2**30))
 _KINDS = ("energy", "latency", "blended")
@@ -123,8 +124,8 @@ class Drawer:
             stores=tuple(self.flip() if is_forced else self.chance(80) for _ in Tensor),
             bypass_defined=is_forced,
             row_buffer_size=column_bytes * self.any_of((1, 4, 16)),
-            read_bandwidth_limit=self.any_of(_RATES),
-            write_bandwidth_limit=self.any_of(_RATES),
+            read_bandwidth_limit=self.any_of(RATES),
+            write_bandwidth_limit=self.any_of(RATES),
             ports=self.any_of((1, 2, 3)),
             double_buffered=self.flip(),
         )
@@ -151,7 +152,7 @@ class Drawer:
             compute_unit=ComputeUnit(
                 unit_type=kind, mac_energy=self._energy(), reduction_latency=self.any_of((0, 3)), **unit
             ),
-            interconnect_bandwidth=self.any_of(_RATES),
+            interconnect_bandwidth=self.any_of(RATES),
             exclusive_spatial=self.flip(),
         )
 

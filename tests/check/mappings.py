@@ -6,9 +6,9 @@ import attrs
 
 from cpsat_pim.arch import ComputeUnit, DramTimings, MemoryLevel, PEArray, PhyDim2, PIMArchitecture
 from cpsat_pim.check import check_mapping
-from cpsat_pim.dims import Dim
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
+from tests.shorthand import read_loops, read_stored
 
 PE, GLOBAL_BUFFER, ROW_BUFFER, DRAM = range(4)
 NAMES = ("Pe", "Gbuf", "Row", "Dram")
@@ -39,20 +39,8 @@ def change_level(arch: PIMArchitecture, level: int, **fields: Any) -> PIMArchite
 
 
 def build_mapping(loops: str = "", stored: str = "- - -", **fields: Any) -> Mapping:
-    """A mapping from "3C2 0K3 HP2": level (or H, W, L for lanes), dim, factor; loops of a level outermost first.
-
-    `stored` names the levels that store I, W and O, "-" for none.
-    """
-    temporal, spatial = [[1] * 8 for _ in range(4)], [[1] * 8 for _ in range(3)]
-    order: list[list[Dim]] = [[], [], [], []]
-    for place, letter, factor in ((word[0], word[1], int(word[2:])) for word in loops.split()):
-        if place in "HWL":
-            spatial["HWL".index(place)][Dim[letter]] *= factor
-        else:
-            temporal[int(place)][Dim[letter]] *= factor
-            order[int(place)].append(Dim[letter])
-    flags = [[str(level) in levels for levels in stored.split()] for level in range(3)]
-    return Mapping(**{"temporal": temporal, "spatial": spatial, "order": order, "stored": flags} | fields)
+    """A mapping from its loops, and the levels that store I, W and O."""
+    return Mapping(**read_loops(loops)._asdict() | {"stored": read_stored(stored)} | fields)
 
 
 def violations(layer: ConvWorkload, mapping: Mapping, arch: PIMArchitecture | None = None) -> list[str]:

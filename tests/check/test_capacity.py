@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from cpsat_pim import PIMArchitecture
-from cpsat_pim.check import check_fits
 from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
@@ -193,6 +191,7 @@ def test_packed_tensors_fit_dram_to_the_byte() -> None:
         ("3C6 0K4", "- - 0", {}, 4),  # one tile
         ("3K4 3C6", "- - -", {}, 16),  # nobody holds O: every addition after the first reads it back
         ("3K4 0C6", "- - -", {}, 16),
+        ("1C6 1K4", "- - 01", {}, 4),  # each tile comes back to the PEs, none to the global buffer
         ("3K4 3C3 LC2", "- - 0", {}, 4),
         ("3K4 3C3 LC2", "- - 0", {"spatial_reduction": False}, 4),
     ],
@@ -241,11 +240,3 @@ def test_row_aligned_input_keeps_partial_blocks_whole() -> None:
     """I of 5 x 5 in blocks of 2 x 2: 3 x 3 blocks of 4 B, two to a row, 5 rows of 8 B; W 1 and O 25 bytes."""
     mapping = build_mapping("3P5 3Q5", "2 - -", block_h=2, block_w=2)
     assert fits_exactly(ConvWorkload(P=5, Q=5), mapping, DRAM, 40 + 1 + 25)
-
-
-def test_columns_hold_whole_elements() -> None:
-    """Partial sums of 4 bytes need columns of 32 bits."""
-    layer = ConvWorkload(C=4, psum_bytes=4)
-    assert check_fits(layer, PIMArchitecture(dram_timings={"co_w": 32})) == []
-    (problem,) = check_fits(layer, PIMArchitecture(dram_timings={"co_w": 16}))
-    assert problem == "DramTimings.co_w: a column of 2 B is narrower than an element of 4 B"

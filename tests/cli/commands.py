@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from cpsat_pim.cli import main
 from cpsat_pim.result import SolvedLayer
 from cpsat_pim.run import solve_and_verify
+from cpsat_pim.workload import ConvWorkload
 
 TINY = "R=3,P=4,Q=4,C=4,K=4"
 NETWORK = """
@@ -21,6 +23,15 @@ layers:
 - {name: first, P: 4, Q: 4, C: 4, K: 4, count: 2}
 - {name: second, P: 2, Q: 2, C: 4, K: 8}
 - {name: twin, P: 2, Q: 2, C: 4, K: 8}
+"""
+CHIP = """
+version: 1
+extends: default
+name: small
+hierarchy:
+  ROW_BUFFER: {stores: [false, false, false]}
+  GLOBAL_BUFFER: {stores: [true, true, true], bypass_defined: true}
+  PE: {stores: [false, false, true], bypass_defined: true}
 """
 
 
@@ -51,7 +62,17 @@ def run_shell(command: str) -> subprocess.CompletedProcess[str]:
 
 
 def solve_and_interrupt(*arguments: Any) -> SolvedLayer:
-    """Ctrl-C right after a solve."""
+    """A solve, at the end of which Ctrl-C is pressed."""
     solved = solve_and_verify(*arguments)
     signal.raise_signal(signal.SIGINT)
     return solved
+
+
+def solve_noting(seen: list[str]) -> Callable[..., SolvedLayer]:
+    """Solves that write down the names of their layers."""
+
+    def solve(layer: ConvWorkload, *others: Any) -> SolvedLayer:
+        seen.append(layer.name)
+        return solve_and_verify(layer, *others)
+
+    return solve

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import NETWORK, map_tiny
+from tests.cli.commands import CHIP, NETWORK, map_tiny
 
 
 @pytest.fixture
@@ -21,3 +21,11 @@ def mapped(tmp_path: Path) -> Path:
     path = tmp_path / "m.json"
     assert map_tiny("--json", str(path)) == 0
     return path
+
+
+@pytest.fixture
+def chip(tmp_path: Path) -> str:
+    """A machine with few mappings."""
+    path = tmp_path / "chip.yaml"
+    path.write_text(CHIP)
+    return str(path)

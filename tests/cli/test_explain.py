@@ -1,42 +1,22 @@
 """`explain` as a user runs it: tables, JSON, files of mappings, mistakes, interruption."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import cpsat_pim.explain.layers
 from cpsat_pim.cli import main
 from cpsat_pim.report.jsonfile import read_mapped_layers
-from cpsat_pim.result import SolvedLayer
-from cpsat_pim.run import solve_and_verify
-from tests.cli.commands import one_error_line, read_json, solve_and_interrupt
+from tests.cli.commands import one_error_line, read_json, solve_and_interrupt, solve_noting
 
 SHAPE = "C=2,K=4"
-CHIP = """
-version: 1
-extends: default
-name: small
-hierarchy:
-  ROW_BUFFER: {stores: [false, false, false]}
-  GLOBAL_BUFFER: {stores: [true, true, true], bypass_defined: true}
-  PE: {stores: [false, false, true], bypass_defined: true, entries: %d}
-"""
 
 
 @pytest.fixture
-def chip(tmp_path: Path) -> str:
-    """A machine with few mappings."""
-    path = tmp_path / "chip.yaml"
-    path.write_text(CHIP % 512)
-    return str(path)
-
-
-@pytest.fixture
-def tiny(tmp_path: Path) -> str:
+def tiny(tmp_path: Path, chip: str) -> str:
     """The same without any: half of a byte for an element of O."""
     path = tmp_path / "tiny.yaml"
-    path.write_text(CHIP % 1)
+    path.write_text(f"version: 1\nextends: {chip}\nhierarchy: {{PE: {{entries: 1}}}}\n")
     return str(path)
 
 
@@ -126,13 +106,8 @@ def test_network_has_totals_and_equal_layers_are_explained_once(
     chip: str, pair: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of the layers named, both get the answer, and the step's gain for all together."""
-    seen = []
-
-    def solve(layer: Any, *others: Any) -> SolvedLayer:
-        seen.append(layer.name)
-        return solve_and_verify(layer, *others)
-
-    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve)
+    seen: list[str] = []
+    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve_noting(seen))
     options = ["--layers", "second,twin", "--arch", chip, "--upgrades", "hierarchy.GLOBAL_BUFFER.entries"]
     assert main(["explain", pair, *options]) == 0
     out = capsys.readouterr().out

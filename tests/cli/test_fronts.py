@@ -1,35 +1,15 @@
 """`pareto` as a user runs it: a table, files that other commands read, mistakes, interruption."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import cpsat_pim.pareto
 from cpsat_pim.cli import main
 from cpsat_pim.report.view import build_view
-from cpsat_pim.result import SolvedLayer
-from cpsat_pim.run import solve_and_verify
-from tests.cli.commands import one_error_line, read_json, solve_and_interrupt
+from tests.cli.commands import one_error_line, read_json, solve_and_interrupt, solve_noting
 
 SHAPE = "C=2,K=4"
-CHIP = """
-version: 1
-extends: default
-name: small
-hierarchy:
-  ROW_BUFFER: {stores: [false, false, false]}
-  GLOBAL_BUFFER: {stores: [true, true, true], bypass_defined: true}
-  PE: {stores: [false, false, true], bypass_defined: true}
-"""
-
-
-@pytest.fixture
-def chip(tmp_path: Path) -> str:
-    """A machine with few mappings."""
-    path = tmp_path / "chip.yaml"
-    path.write_text(CHIP)
-    return str(path)
 
 
 def test_front_is_printed_and_written(chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,13 +44,8 @@ def test_equal_layers_are_solved_once(
     chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a network's layers, those named: each has a front under its own name."""
-    seen = []
-
-    def solve(layer: Any, *others: Any) -> SolvedLayer:
-        seen.append(layer.name)
-        return solve_and_verify(layer, *others)
-
-    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve)
+    seen: list[str] = []
+    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve_noting(seen))
     data = tmp_path / "f.json"
     options = ["--layers", "second,twin", "--step", "50%", "--json", str(data)]
     assert main(["pareto", pair, "--arch", chip, *options]) == 0

@@ -46,7 +46,10 @@ DRAWN = 4
 
 
 def draw_mapping(layer: ConvWorkload, arch: PIMArchitecture, rng: random.Random) -> Mapping:
-    """A legal mapping that uses some of the array: factors drawn inside out until they fit."""
+    """A legal mapping that uses some of the array: factors drawn inside out until they fit.
+
+    Not any mapping of the space, most of which cost so much that a program of all that costs no more takes minutes.
+    """
     while True:
         temporal, spatial = [[1] * 8 for _ in Level], [[1] * 8 for _ in range(3)]
         left, room = list(layer.bounds), [16, 16, 4]
@@ -61,16 +64,21 @@ def draw_mapping(layer: ConvWorkload, arch: PIMArchitecture, rng: random.Random)
                 temporal[m][d] = rng.choice(divisors(left[d]))
                 left[d] //= temporal[m][d]
             temporal[3][d] = left[d]
-        order = [rng.sample([d for d in Dim if temporal[m][d] > 1], sum(n > 1 for n in temporal[m])) for m in Level]
         stored = [[rng.random() < 0.6 for _ in Tensor], [rng.random() < 0.6 for _ in Tensor], aligned]
-        mapping = Mapping(
-            temporal=temporal, spatial=spatial, order=order, stored=stored, layout=[rng.randrange(2) for _ in Tensor]
-        )
-        if aligned[Tensor.I]:
-            block_h, block_w = rng.choice(input_blocks(layer, mapping))
-            mapping = attrs.evolve(mapping, block_h=block_h, block_w=block_w)
+        mapping = arranged(layer, Mapping(temporal=temporal, spatial=spatial, order=[[]] * 4, stored=stored), rng)
         if not check_mapping(layer, arch, mapping):
             return mapping
+
+
+def arranged(layer: ConvWorkload, mapping: Mapping, rng: random.Random) -> Mapping:
+    """The mapping with its loops in any order, any layouts and any input block."""
+    order = [rng.sample([d for d in Dim if row[d] > 1], sum(n > 1 for n in row)) for row in mapping.temporal]
+    layout = [rng.randrange(2) for _ in Tensor]
+    mapping = attrs.evolve(mapping, order=order, layout=layout, block_h=0, block_w=0)
+    if not mapping.stored[Level.ROW_BUFFER][Tensor.I]:
+        return mapping
+    block_h, block_w = rng.choice(input_blocks(layer, mapping))
+    return attrs.evolve(mapping, block_h=block_h, block_w=block_w)
 
 
 def fix(b: Builder, v: Variables, mapping: Mapping) -> None:
@@ -156,14 +164,9 @@ def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng:
             factor = rng.choice(divisors(temporal[one][d]))
             temporal[one][d] //= factor
             temporal[other][d] *= factor
-        order = [rng.sample([d for d in Dim if row[d] > 1], sum(n > 1 for n in row)) for row in temporal]
-        layout = [rng.randrange(2) for _ in Tensor]
-        other_mapping = attrs.evolve(mapping, temporal=temporal, order=order, layout=layout, block_h=0, block_w=0)
-        if mapping.stored[Level.ROW_BUFFER][Tensor.I]:
-            block_h, block_w = rng.choice(input_blocks(layer, other_mapping))
-            other_mapping = attrs.evolve(other_mapping, block_h=block_h, block_w=block_w)
-        if not check_mapping(layer, arch, other_mapping):
-            return other_mapping
+        beside = arranged(layer, attrs.evolve(mapping, temporal=temporal), rng)
+        if not check_mapping(layer, arch, beside):
+            return beside
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -12,7 +12,7 @@ from cpsat_pim.arch.pe_array import LANE_DIMS
 from cpsat_pim.check import check_mapping
 from cpsat_pim.dims import BUFFERS, ON_CHIP, Dim, Direction, Level, Tensor
 from cpsat_pim.fuzz.campaign import enumerated_case, solved_case, traced_case, with_mappings
-from cpsat_pim.fuzz.draw import Drawer
+from cpsat_pim.fuzz.draw import RATES, Drawer
 from tests.cross.cases import cases
 
 #: Whether a drawn case, of layer, machine and mapping, has an option.
@@ -40,9 +40,19 @@ def unit_is(kind: str) -> Option:
     return lambda case: case.arch.pe_array.compute_unit.unit_type == kind
 
 
+def is_linked_at(rate: float | None) -> Option:
+    """The limit of the bandwidth between PEs and what is outside them."""
+    return lambda case: case.arch.pe_array.interconnect_bandwidth == rate
+
+
 def is_buffered(level: Level, doubly: bool) -> Option:
     """Double buffering of a level."""
     return lambda case: case.arch.hierarchy[level].double_buffered == doubly
+
+
+def moves_at(level: Level, way: str, rate: float | None) -> Option:
+    """The limit of a level's bandwidth in a direction."""
+    return lambda case: getattr(case.arch.hierarchy[level], f"{way}_bandwidth_limit") == rate
 
 
 def may_store(level: Level, tensor: Tensor, choices: tuple[bool, ...]) -> Option:
@@ -94,6 +104,11 @@ MACHINES: dict[str, Option] = {
         f"double buffering {value} in {level.name}": is_buffered(level, value)
         for level, value in product(ON_CHIP, YES_OR_NO)
     },
+    **{
+        f"{way} of {level.name} at {rate}": moves_at(level, way, rate)
+        for level, way, rate in product(BUFFERS, ("read", "write"), RATES)
+    },
+    **{f"interconnect at {rate}": is_linked_at(rate) for rate in RATES},
     **{f"{kind} unit": unit_is(kind) for kind in LANE_DIMS},
     "lanes of one dim": lambda case: case.arch.pe_array.compute_unit.internal_dim is not None,
     **{

@@ -4,9 +4,11 @@ from typing import Any
 
 from tables.nest import Nest
 from tables.stream import Dram
+from tests.shorthand import read_loops, read_stored
 
 I, W, O = range(3)  # noqa: E741 -- the field's letters
-DIMS = "RSPQCKNG"
+
+DRAM = Dram(64, 16, 1, True, 14, 14, 33, 47, 5, 4, 25, 4)
 
 #: I is 10 x 4, its tiles 4 x 4 = 16 bytes at 0, 8, 16, 24 (Q moves 2 lines of 4), one for each of 3 * 2 Ks in turn.
 WINDOWS = "3Q4 3K3 2K2 1Q2 1S3 1P4"
@@ -17,24 +19,16 @@ WEIGHTS = "3N2 3K4 3P5 2Q3 2C2 2P7 1C8"
 
 
 def build_nest(loops: str, stored: str = "1 1 1", **fields: Any) -> Nest:
-    """Return a nest from "3C2 0K3 HP2": level (or H, W, L for lanes), dim, factor; outer loops first.
+    """Return a nest from its loops and the levels that store I, W and O.
 
-    `stored` names the levels that store I, W and O. One byte an element, stride and dilation 1 unless said.
+    One byte an element, stride and dilation 1 unless said.
     """
-    temporal, spatial = [[1] * 8 for _ in range(4)], [[1] * 8 for _ in range(3)]
-    order: list[list[int]] = [[], [], [], []]
-    for word in loops.split():
-        place, dim, factor = word[0], DIMS.index(word[1]), int(word[2:])
-        if place in "HWL":
-            spatial["HWL".index(place)][dim] = factor
-        else:
-            temporal[int(place)][dim] = factor
-            order[int(place)].append(dim)
+    temporal, spatial, order = (tuple(map(tuple, rows)) for rows in read_loops(loops))
     nest = Nest(
-        temporal=tuple(map(tuple, temporal)),
-        spatial=tuple(map(tuple, spatial)),
-        order=tuple(map(tuple, order)),
-        stored=tuple(tuple(str(m) in levels for levels in stored.split()) for m in range(3)),
+        temporal=temporal,
+        spatial=spatial,
+        order=order,
+        stored=tuple(map(tuple, read_stored(stored))),
         layout=(0, 0, 0),
         block_h=0,
         block_w=0,

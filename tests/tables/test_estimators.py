@@ -5,6 +5,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpsat_pim.dims import Dim
 from tables.estimators import COVERS, ESTIMATORS
 from tables.estimators.pim_optimizer import (
     pim_optimizer_activations,
@@ -12,16 +13,16 @@ from tables.estimators.pim_optimizer import (
 )
 from tables.nest import Nest
 from tables.stream import dram_stream
-from tests.tables.nests import DIMS, I, O, W, build_dram, build_nest
+from tests.tables.nests import I, O, W, build_dram, build_nest
 
 
 @st.composite
 def nests(draw: st.DrawFn) -> Nest:
     """Small nests of all dims, levels, placements and layouts."""
     loops = []
-    for d in DIMS:
+    for d in Dim:
         for place in draw(st.lists(st.sampled_from("3210HWL"), max_size=2, unique=True)):
-            loops.append(f"{place}{d}{draw(st.integers(2, 3))}")
+            loops.append(f"{place}{d.name}{draw(st.integers(2, 3))}")
     stored = "".join(level for level in "012" if draw(st.booleans())) or "-"
     stored += " " + draw(st.sampled_from(["-", "1", "12", "02"])) + " " + draw(st.sampled_from(["-", "0", "1", "2"]))
     nest = build_nest(

@@ -143,7 +143,7 @@ def test_hybrid_activations_add_safe_and_crossing_tiles() -> None:
 
 # -- HCM: table 1 -------------------------------------------------------------------------------------------------
 
-#: H, W, tile, stride; then table 1's truth and model, and this issue's truths (all positions), in activations a tile.
+#: H, W, tile, stride; then table 1's truth and model, and the truth of all positions, in activations a tile.
 TABLE_1 = [
     (100, 1024, 3, 1, "3.0000", "3.0000", "3.000"),
     (224, 224, 3, 1, "1.4324", "1.4375", "1.434"),
@@ -204,7 +204,7 @@ def test_table_1_fractions_are_the_derived_ones() -> None:
 
 
 @pytest.mark.parametrize(("height", "width", "tile", "stride", "_truth", "model", "everywhere"), TABLE_1)
-def test_table_1_over_all_positions_is_the_issues(
+def test_table_1_is_not_of_all_positions(
     height: int, width: int, tile: int, stride: int, _truth: str, model: str, everywhere: str
 ) -> None:
     """Over all positions in both directions the truth is 3.000, 1.434, 1.434, 2.313, so the paper's is not "all tiles".

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from tests.shorthand import DIRECTIONS, read_loops, read_stored, read_words
 from tracesim import Device, Nest, Placement
 
-DIMS = "RSPQCKNG"
 I, W, O = range(3)  # noqa: E741 -- the field's letters
 
 FREE_DEVICE = Device(
@@ -36,24 +36,16 @@ def build_nest(
     widths: tuple[int, ...] = (1, 1, 1, 1),
     outside: str = "",
 ) -> Nest:
-    """Return a nest from "3C2 0K3 HP2": level (or H, W, L for lanes), dim, factor.
+    """Return a nest from its loops and the levels that store I, W and O.
 
-    `stored` names the levels that store I, W and O, "-" for none. `outside` is "1W2" where two of level 1's loops lie
-    outside its tile of W.
+    `outside` is "1W2" where two of level 1's loops lie outside its tile of W.
     """
-    temporal, spatial = [], np.ones((3, 8), np.int64)
-    for word in loops.split():
-        place, dim, factor = word[0], DIMS.index(word[1]), int(word[2:])
-        if place in "HWL":
-            spatial["HWL".index(place), dim] = factor
-        else:
-            temporal.append((int(place), dim, factor))
-    flags = [[str(level) in levels for levels in stored.split()] for level in range(3)]
+    temporal = [(int(place), dim, factor) for place, dim, factor in read_words(loops) if place not in DIRECTIONS]
     points = np.zeros((2, 3), np.int64)
     for level, tensor, loops_outside in outside.split():
         points[int(level), "IWO".index(tensor)] = int(loops_outside)
-    listed = np.array(temporal).reshape(-1, 3)
-    return Nest(listed, spatial, np.array(flags), np.array(conv), np.array(widths), points)
+    listed, spatial = np.array(temporal).reshape(-1, 3), np.array(read_loops(loops).spatial)
+    return Nest(listed, spatial, np.array(read_stored(stored)), np.array(conv), np.array(widths), points)
 
 
 def rich_case() -> tuple[Nest, Placement, Device]:

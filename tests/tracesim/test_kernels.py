@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from tracesim import Nest, simulate
 from tracesim.address import LAYOUT, block_address, set_layout
 from tracesim.axes import axis_coefficients
 from tracesim.bank import BANK, access_column, last_run_cycles, run_period, stream_cycles
-from tracesim.jit import drop_stale_cache, new_record
+from tracesim.jit import new_record
 from tracesim.nest import ODOMETER, advance, count_visits, set_loops
 from tracesim.stream import stream_columns
 from tracesim.tiles import ARRAY, measure_geometry, residency_points, spread, tile_coordinates
@@ -188,14 +187,3 @@ def test_block_address_packs_whole_blocks(kernel: Callable[..., Any], block_byte
     extent, block = np.array([1, 1, 1, 1, 9 * block_bytes]), np.array([1, 1, 1, 1, block_bytes])
     set_layout(layout, np.arange(5), extent, block, 1, 16)
     assert [kernel(layout, number) for number in range(len(expected))] == expected
-
-
-def test_cached_kernels_older_than_any_source_are_dropped(tmp_path: Path) -> None:
-    """A change in one file voids what was compiled from the others."""
-    (tmp_path / "__pycache__").mkdir()
-    old, new = tmp_path / "__pycache__" / "a.nbi", tmp_path / "__pycache__" / "b.nbi"
-    for path, time in [(old, 1000), (tmp_path / "a.py", 500), (tmp_path / "b.py", 2000), (new, 3000)]:
-        path.touch()
-        os.utime(path, (time, time))
-    drop_stale_cache(tmp_path)
-    assert (old.exists(), new.exists()) == (False, True)

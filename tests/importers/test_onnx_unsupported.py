@@ -1,0 +1,78 @@
+"""ONNX files with what cannot be mapped."""
+
+from cpsat_pim.importers import import_network
+from tests.importers.onnx_models import (
+    Save,
+    TensorProto,
+    complaint,
+    helper,
+    integers,
+    layer,
+    layers,
+    node,
+    value,
+    weight,
+)
+
+
+def unsupported(save: Save) -> str:
+    """A file with a product between operators that are no layers, and one that nobody knows."""
+    return save(
+        [
+            helper.make_node("LSTM", ["x", "w", "r"], ["h", "last"], "rnn", hidden_size=8),
+            node("Squeeze", "h one", "rows"),
+            node("MatMul", "rows v", "fc"),
+            node("Det", "m", "d1"),
+            node("Det", "m", "d2"),
+            node("Add", "fc d1", "sum"),
+            node("Magic", "sum d2", "magic", domain="custom"),
+            node("MatMul", "magic v", "lost"),
+        ],
+        [value("x", 5, 3, 4), value("m", 2, 2)],
+        [weight("w", 1, 32, 4), weight("r", 1, 32, 8), weight("v", 8, 8), integers("one", 1)],
+    )
+
+
+def test_every_operator_that_cannot_be_mapped_is_named(save):
+    """All of them, with how often each occurs, and a product whose shape is not known behind one."""
+    assert complaint(unsupported(save)) == (
+        "cannot map 1 LSTM: rnn; 2 Det: d1, d2; 1 custom.Magic: magic; 1 MatMul (of unknown shape): lost "
+        "(--unsupported skip goes on without)"
+    )
+
+
+def test_skipping_goes_on_without_them_and_tells(save):
+    """The product behind the LSTM knows its shape, 5 x 3 rows, and where its data come from."""
+    result = import_network(unsupported(save), skip_unsupported=True)
+    assert layers(result.network) == layer("fc", P=3, C=8, K=8, N=5)
+    assert result.network.layers[0].after == ("input",)
+    assert result.summary[:2] == ["1 LSTM: rnn", "2 Det: d1, d2"]
+
+
+def test_branches_are_left_out_with_what_they_read(save):
+    """An If hides what it computes; what it takes from outside comes before what reads its result."""
+    branch = helper.make_graph([node("Relu", "a", "inner")], "branch", [], [value("inner", 3, 8)])
+    file = save(
+        [
+            node("MatMul", "x w", "a"),
+            helper.make_node("If", ["flag"], ["b"], "if", then_branch=branch, else_branch=branch),
+            node("MatMul", "b w", "c"),
+        ],
+        [value("x", 3, 8), helper.make_tensor_value_info("flag", TensorProto.BOOL, [])],
+        [weight("w", 8, 8)],
+        value_info=[value("b", 3, 8)],
+    )
+    result = import_network(file, skip_unsupported=True)
+    assert result.summary == ["1 If: if"]
+    assert set(result.network.layers[1].after) == {"a", "input"}
+
+
+def test_network_without_products_is_refused(save):
+    """There is nothing to map."""
+    assert complaint(save([node("Relu", "x", "y")], [value("x", 3)])) == "holds no convolution or matrix product"
+
+
+def test_layer_too_large_is_named(save):
+    """As the layer's own rule says it."""
+    file = save([node("MatMul", "x w", "fc")], [value("x", 2**30, 2**31)], [weight("w", 2**31, 2**30)])
+    assert complaint(file).startswith("fc (MatMul): ConvWorkload: the product of the bounds must stay below 2^62")
