@@ -1,8 +1,9 @@
 """Round after round of drawing and comparing, until time is over, somebody asks to stop, or a disagreement is found.
 
-What a round draws depends on the seed and its number only. It has three parts: mappings of a layer against the
+What a round draws depends on the seed and its number only. It has four parts: mappings of a layer against the
 simulator; a layer that the solver proves in a moment, its answer against its simulation and its bound against random
-mappings; a tiny layer, of which every mapping is tried.
+mappings and an annealed one; a layer pinned to parts of a random mapping, which the solver's bound must not exceed; a
+tiny layer, of which every mapping is tried.
 """
 
 import time
@@ -14,9 +15,12 @@ import attrs
 import numpy as np
 from attrs import frozen
 
+from cpsat_pim.baselines.problem import Problem
+from cpsat_pim.baselines.search import Effort, map_by_annealing
 from cpsat_pim.baselines.space import Space
 from cpsat_pim.check import check_fits
 from cpsat_pim.fuzz.compare import (
+    PINS,
     Case,
     Finding,
     attempt,
@@ -35,8 +39,10 @@ from cpsat_pim.result import SolvedLayer
 
 #: MACs of the layers of a round's three parts.
 _TRACED, _SOLVED, _ENUMERATED = 4000, 400, 9
-#: Layers of the first part, which is quick; mappings compared of each, and in the second part.
-_LAYERS, _MAPPINGS = 8, 16
+#: Layers of the first part, which is quick; mappings compared of each, and in the second part; layers of the third.
+_LAYERS, _MAPPINGS, _PINNED = 8, 16, 3
+#: Mappings that annealing looks at.
+_ANNEALED = 200
 #: Seconds for a solve, and for shrinking what was found.
 _SOLVE_SECONDS, _SHRINK_SECONDS = 5.0, 120.0
 
@@ -114,6 +120,20 @@ def with_mappings(draw: Drawer, case: Case) -> Iterator[Case]:
         yield attrs.evolve(case, mapping=space.draw(rng).to_mapping(case.layer))
 
 
+def annealed(draw: Drawer, case: Case) -> Case:
+    """The case with a mapping that annealing finds, if there are any."""
+    problem = Problem(layer=case.layer, arch=case.arch, objective=case.objective)
+    found = map_by_annealing(problem, Effort(samples=_ANNEALED, seed=draw.below(2**32)))
+    return attrs.evolve(case, mapping=found.mapping if found else None)
+
+
+def pinned_case(draw: Drawer) -> Case | None:
+    """A layer pinned to parts of a random mapping of it; None if it has none."""
+    case, parts = solved_case(draw), draw.some_of(PINS, most=len(PINS))
+    mapped = next(with_mappings(draw, case), None)
+    return attrs.evolve(mapped, pinned=sorted(parts, key=PINS.index)) if mapped else None
+
+
 # --- A round ---------------------------------------------------------------------------------------------------------
 
 
@@ -123,6 +143,8 @@ def compare_round(seed: int, number: int, options: Options) -> Iterator[Made]:
     for _ in range(_LAYERS):
         yield from _trace(draw, options)
     yield from _solve(draw, options)
+    for _ in range(_PINNED):
+        yield from _pin(draw, options)
     yield from _enumerate(draw, options)
 
 
@@ -139,8 +161,15 @@ def _solve(draw: Drawer, options: Options) -> Iterator[Made]:
         return
     solved = attempt(case, lambda: solve(case, options))
     yield "answer", case, _judged(case, solved, judge_answer)
-    for mapped in with_mappings(draw, case):
+    for mapped in (*with_mappings(draw, case), annealed(draw, case)):
         yield "bound", mapped, _judged(mapped, solved, judge_bound)
+
+
+def _pin(draw: Drawer, options: Options) -> Iterator[Made]:
+    """A layer solved that is pinned to parts of a mapping."""
+    case = pinned_case(draw)
+    if case is not None:
+        yield "pinned", case, compare("pinned", case, options)
 
 
 def _enumerate(draw: Drawer, options: Options) -> Iterator[Made]:

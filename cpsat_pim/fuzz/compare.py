@@ -8,6 +8,7 @@ import attrs
 from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.cost import predict
 from cpsat_pim.fuzz.enumeration import every_mapping
 from cpsat_pim.mapping import Mapping
@@ -23,14 +24,24 @@ _T = TypeVar("_T")
 MOST_ENUMERATED = 20_000
 
 
+#: Parts of a mapping to which the space can be pinned.
+PINS = ("temporal", "spatial", "order", "stored", "layout")
+
+
 @frozen(kw_only=True)
 class Case:
-    """What is asked about; without a mapping, about the whole space."""
+    """What is asked about: the whole space, or what has the `pinned` parts (of `PINS`) in common with a mapping."""
 
     layer: ConvWorkload
     arch: PIMArchitecture
     objective: Objective
     mapping: Mapping | None = None
+    pinned: tuple[str, ...] = field(default=(), converter=as_tuple)
+
+    @property
+    def constraints(self) -> Constraints:
+        """What the solver is held to."""
+        return Constraints(**{name: getattr(self.mapping, name) for name in self.pinned}) if self.mapping else FREE
 
     def value(self, mapping: Mapping) -> int:
         """The predicted objective of a mapping in the solver's integers."""
@@ -78,6 +89,7 @@ COMPARISONS: dict[str, Callable[[Case, Options], Finding | None]] = {
     "trace": compare_trace,
     "answer": compare_answer,
     "bound": compare_bound,
+    "pinned": compare_bound,
     "enumeration": compare_enumeration,
 }
 
@@ -100,7 +112,7 @@ def attempt(case: Case, ask: Callable[[], _T]) -> _T | Finding:
 
 def solve(case: Case, options: Options) -> SolvedLayer:
     """The solver's answer."""
-    return solve_layer(case.layer, case.arch, case.objective, options)
+    return solve_layer(case.layer, case.arch, case.objective, attrs.evolve(options, constraints=case.constraints))
 
 
 def few_mappings(case: Case) -> list[Mapping] | None:

@@ -7,7 +7,7 @@ from cpsat_pim.arch.reading import build_arch
 from cpsat_pim.cost import Figures, predict
 from cpsat_pim.files import write_json
 from cpsat_pim.fuzz.campaign import Discovery
-from cpsat_pim.fuzz.compare import COMPARISONS, Case, Finding, attempt
+from cpsat_pim.fuzz.compare import COMPARISONS, PINS, Case, Finding, attempt
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping_file import build_mapping
 from cpsat_pim.reading import read_json, read_plain
@@ -27,7 +27,11 @@ def write_discovery(discovery: Discovery, path: str | Path) -> None:
     predicted = _figures(case, witness, lambda *mapped: predict(*mapped).figures)
     simulated = _figures(case, witness, simulate)
     shown = reproducer(case.layer, case.arch, witness, discovery.finding.lines, predicted, simulated)
-    asked = {"comparison": discovery.comparison, "objective": case.objective.to_dict()}
+    asked = {
+        "comparison": discovery.comparison,
+        "objective": case.objective.to_dict(),
+        "pinned": list(case.pinned),
+    }
     write_json(shown | asked, path)
 
 
@@ -53,4 +57,7 @@ def read_case(path: str | Path) -> tuple[str, Case]:
     arch = build_arch(f"{path}: architecture", data.get("architecture"))
     mapping = build_mapping(f"{path}: mapping", data["mapping"]) if data.get("mapping") else None
     objective = read_plain(f"{path}: objective", data.get("objective", Objective.named("energy").to_dict()), OBJECTIVE)
-    return name, Case(layer=layer, arch=arch, objective=objective, mapping=mapping)
+    pinned = data.get("pinned", [])
+    if not isinstance(pinned, list) or not set(pinned) <= set(PINS):
+        raise ValueError(f"{path}: pinned: must be a list of {', '.join(PINS)} (got {pinned})")
+    return name, Case(layer=layer, arch=arch, objective=objective, mapping=mapping, pinned=pinned)

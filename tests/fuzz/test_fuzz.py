@@ -17,10 +17,10 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cli import main
 from cpsat_pim.cost import Prediction, predict
 from cpsat_pim.dims import Dim, Level
-from cpsat_pim.fuzz.campaign import compare_round, run_campaign
+from cpsat_pim.fuzz.campaign import Discovery, compare_round, run_campaign
 from cpsat_pim.fuzz.compare import Case, Finding, compare, judge_bound, judge_optimum, solve
 from cpsat_pim.fuzz.draw import Drawer
-from cpsat_pim.fuzz.reproducer import read_case
+from cpsat_pim.fuzz.reproducer import read_case, write_discovery
 from cpsat_pim.fuzz.shrink import PLAIN, shrink
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options
@@ -68,6 +68,26 @@ def test_parties_agree_on_a_tiny_layer() -> None:
     assert [compare(name, mapped, Options()) for name in ("trace", "answer", "bound")] == [None] * 3
     assert solved.mapping is not None
     assert judge_optimum(case, solved, [solved.mapping]) is None
+
+
+def test_pinned_parts_hold_the_solver_and_are_read_back(tmp_path: Path) -> None:
+    """A mapping with K outside C at the DRAM: pinned to its order, the solver finds none with C outside K."""
+    layer = ConvWorkload(C=2, K=2)
+    everywhere = Case(layer=layer, arch=PLAIN, objective=ENERGY)
+    mapping = Mapping(
+        temporal=((1,) * 8,) * 3 + (layer.bounds,),
+        spatial=((1,) * 8,) * 3,
+        order=((), (), (), (Dim.K, Dim.C)),
+        stored=((False,) * 3,) * 3,
+    )
+    case = attrs.evolve(everywhere, mapping=mapping, pinned=("temporal", "order", "stored"))
+    found = solve(case, Options()).mapping
+    assert found is not None
+    assert (found.temporal, found.order, found.stored) == (mapping.temporal, mapping.order, mapping.stored)
+    assert compare("pinned", case, Options()) is None
+    above = Finding(lines=("x",), witness=mapping)
+    write_discovery(Discovery(comparison="pinned", round=0, case=case, finding=above), tmp_path / "found.json")
+    assert read_case(tmp_path / "found.json") == ("pinned", case)
 
 
 def test_answers_that_are_wrong_are_found() -> None:
@@ -193,7 +213,7 @@ def test_time_ends_a_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"version": 7}, "is no reproducer of version 1"),
         (
             {"version": 1, "comparison": "taste"},
-            "comparison: must be one of trace, answer, bound, enumeration (got taste)",
+            "comparison: must be one of trace, answer, bound, pinned, enumeration (got taste)",
         ),
         ({"version": 1}, "layer"),
     ],
