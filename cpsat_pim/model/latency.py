@@ -248,7 +248,7 @@ class Latency:
             held = b.negated(drawn)
             after = works[t] + sum(self.waits) + self.end
             b.imply([held], self.cycles >= streams.cycles[t] + self.moves_in[t] + after)
-            self._after_first(t, held, works[t], after)
+            self._after_first(t, held, stays[t], after)
             b.imply([drawn], self.cycles >= self.start + streams.cycles[t] + sum(self.waits) + self.end)
         self._output_stream(stays[Tensor.O], works[Tensor.O])
         for t in Tensor:
@@ -266,14 +266,18 @@ class Latency:
         held = self.b.negated(self.v.first_consumer(MACS, Tensor.O))
         self.b.imply([held], self.cycles >= self.start + work + sum(self.waits[1:]) + stream - own + self.end)
 
-    def _after_first(self, t: Tensor, held: Lit, work: Int, after: Int) -> None:
-        """All scans but the first come after the start, or all but the second, which may be loaded before it."""
+    def _after_first(self, t: Tensor, held: Lit, stay: Int, after: Int) -> None:
+        """All scans but the first come after the start, or all but the second, which may be loaded before it.
+
+        Of the work on a second tile no more than its steps are sure: the array's cycles per tile are rounded up in
+        `after` already.
+        """
         b, streams = self.b, self.streams
         rest = self.start + streams.cycles[t] - streams.first_scan[t] + after
         is_ahead = b.boolean(f"ahead_{t.name}")
         where = [held, streams.is_box[t]]
         b.imply([*where, is_ahead.negated()], self.cycles >= rest)
-        b.imply([*where, is_ahead], self.cycles >= rest + work - streams.longest_scan[t])
+        b.imply([*where, is_ahead], self.cycles >= rest + stay - streams.longest_scan[t])
 
     def _stay(self, t: Tensor) -> Int:
         """Steps for which a tile from DRAM is in use."""
@@ -286,9 +290,10 @@ class Latency:
         return stay
 
     def _work_per_tile(self, t: Tensor, stay: Int) -> Int:
-        """The array's cycles per tile from DRAM.
+        """The array's cycles per tile from DRAM, rounded up.
 
-        Of n tiles, each but one can hide at most this much of a load: all loads and this much once more have to fit.
+        Of n tiles, each but one hides at most this much, rounded down, of a load: all loads and what is left of the
+        array's cycles, this much at least, have to fit.
         """
         if self.array is self.steps:
             return stay
