@@ -36,7 +36,7 @@ class Finite:
 
     def __call__(self, objective: Objective, budget: Budget, start: Mapping | None) -> SolvedLayer:
         """Try all."""
-        ranked = sorted((objective.value(*cost), cost) for cost in self.space if budget.allows(*cost))
+        ranked = sorted((objective.value(*cost), cost) for cost in self.space if budget.allows(*cost, 0))
         status = self.unlucky.get(self.count, Status.OPTIMAL) if ranked else Status.INFEASIBLE
         self.count += 1
         if status in (Status.INFEASIBLE, Status.UNKNOWN):

@@ -56,4 +56,4 @@ def _compare(layer: object, arch: object, kind: str, budget: Budget, least: int 
     assert solved.bound <= least
     if solved.status is Status.OPTIMAL:
         assert solved.objective_value == least
-        assert budget.allows(solved.predicted.latency_cycles, solved.predicted.energy_fj)
+        assert budget.covers(solved.predicted)
