@@ -33,6 +33,22 @@ def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
         _compare(layer, arch, "energy", Budget(cycles=limit), min(within, default=None))
 
 
+@pytest.mark.parametrize("case", ["product, bypass free", "product, weights in the row buffer", "strided"])
+@pytest.mark.parametrize("kind", ["latency", "energy"])
+def test_optimum_within_a_budget_of_activations_is_the_least_of_the_space(case: str, kind: str) -> None:
+    """Below the fewest, at them, and anywhere; with a limit of energy besides, too."""
+    layer, arch = CASES[case]
+    objective, rng = Objective.named(kind), random.Random(case)
+    figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
+    counts = sorted({sum(f.row_activations) for f in figures})
+    energies = sorted({f.energy_fj for f in figures})
+    for most in (counts[0] - 1, counts[0], *rng.sample(counts, min(TRIED, len(counts)))):
+        for fj in (None, rng.choice(energies)):
+            budget = Budget(activations=most, fj=fj)
+            values = (objective.value(f.latency_cycles, f.energy_fj) for f in figures if budget.covers(f))
+            _compare(layer, arch, kind, budget, min(values, default=None))
+
+
 def test_a_budget_of_energy_is_not_one_of_the_blend() -> None:
     """Weights of 1 per fJ and 50,000 per cycle: the optimum takes 2.7 nJ anyway, so a limit of 3 changes nothing."""
     layer, arch, blend = ConvWorkload(C=2, K=4), PIMArchitecture(), Objective.named("blended", 0.05, 1)
