@@ -132,7 +132,7 @@ def _least(*limits: int | None) -> int | None:
 
 def _both(one: Budget, other: Budget) -> Budget:
     """Within one budget and the other."""
-    return Budget(cycles=_least(one.cycles, other.cycles), fj=_least(one.fj, other.fj))
+    return Budget(**{name: _least(getattr(one, name), getattr(other, name)) for name in attrs.fields_dict(Budget)})
 
 
 # --- The search ------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class LeastProduct:
     def _solved(self, objective: Objective, budget: Budget) -> SolvedLayer:
         """A solve from the best mapping known within the budget, and the one that was given."""
         budget = _both(budget, self._budget)
-        fitting = [known for known in self._known if budget.allows(*known.cost)]
+        fitting = [known for known in self._known if budget.covers(known.prediction.figures)]
         start = min(fitting, key=lambda known: objective.value(*known.cost), default=None)
         solved = self._solve(objective, budget, start.mapping if start else None)
         if solved.mapping is not None and solved.prediction is not None:
@@ -324,7 +324,7 @@ def solve_edp(layer: ConvWorkload, arch: PIMArchitecture, options: Options, repo
             would be taken for that of a sum.
     """
     start = None if options.start is None else Known(options.start, predict(layer, arch, options.start))
-    if start and not options.budget.allows(*start.cost):
+    if start and not options.budget.covers(start.prediction.figures):
         raise ValueError(f"{layer.name}: the mapping to start from costs more than may be spent")
     if options.beat is not None:
         raise ValueError(f"{layer.name}: a product of latency and energy takes no value to beat")

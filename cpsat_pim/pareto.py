@@ -1,8 +1,15 @@
-"""The latency-energy front of a layer, proven.
+"""The front of a layer in latency and energy, or in these and row activations, proven.
 
 It comes of solves within budgets. The least latency within a budget of energy, and then the least energy at that
 latency, are a point that no mapping dominates. The next one needs less energy than this one; after the point of least
-energy of all there is none. Latencies are predicted ones, as those of every objective.
+energy of all there is none.
+
+With row activations a budget is of both, and a point also the least of these at its latency and energy, found by asking
+for fewer until there are none. What else of a budget is on the front needs less energy than its point or fewer
+activations, so two smaller budgets come of it. One within another that is still to be looked at is left to that, one
+within another that is empty is empty, and the point of another around it that lies in it is its own.
+
+Latencies are predicted ones, as those of every objective.
 """
 
 import math
@@ -26,16 +33,22 @@ from cpsat_pim.workload.network import Network, NetworkNode
 #: What is traded.
 AXES = _LATENCY, _ENERGY = Objective.named("latency"), Objective.named("energy")
 
+#: Cycles, femtojoules, row activations.
+Cost = tuple[int, int, int]
+
 
 # --- What is found ---------------------------------------------------------------------------------------------------
 
 
 @frozen(kw_only=True)
 class Point:
-    """A mapping on a front; `gap` is the larger one of its two solves, 0 a proof that no mapping dominates it."""
+    """A mapping on a front; `gap` is the larger one of its two solves. With 0, no mapping dominates it, but where
+    activations are traded for one of the same latency and energy, unless it `has_fewest` of them, too.
+    """
 
     solved: SolvedLayer
     gap: float | None
+    has_fewest: bool = False
 
     @property
     def cycles(self) -> int:
@@ -48,6 +61,11 @@ class Point:
         return self.solved.predicted.energy_fj
 
     @property
+    def activations(self) -> int:
+        """Row activations of all tensors."""
+        return self.solved.row_activations
+
+    @property
     def edp(self) -> int:
         """Cycles times femtojoules."""
         return self.cycles * self.fj
@@ -55,14 +73,16 @@ class Point:
     @property
     def status(self) -> Status:
         """Proven or not."""
-        return Status.OPTIMAL if self.gap == 0 else Status.FEASIBLE
+        return Status.OPTIMAL if self.gap == 0 and self.has_fewest else Status.FEASIBLE
 
 
 @frozen(kw_only=True)
 class Front:
-    """Points of rising latency. `least_energy` is the answer to that objective; its mapping, if any, is the last point.
+    """Points of rising latency, then energy. `least_energy` is the answer to that objective; its mapping, if any, is a
+    point, and without activations the last one.
 
-    `is_complete`: all points are proven, and no mapping needs a `step` less energy than the last point that is as fast.
+    `is_complete`: all points are proven, and any mapping has a point that is as fast and needs no more, or within a
+    `step` no more, of what is traded.
     """
 
     points: tuple[Point, ...]
@@ -135,9 +155,9 @@ class _Found:
 class _Points:
     """The points that solves have led to, and every mapping that may be a start for others."""
 
-    def __init__(self, solve: Solve, is_over: Callable[[], bool]) -> None:
+    def __init__(self, solve: Solve, is_over: Callable[[], bool], with_activations: bool) -> None:
         self.is_over = is_over
-        self._solve = solve
+        self._solve, self._with_activations = solve, with_activations
         self._mapped: list[SolvedLayer] = []
         self._points: list[Point] = []
         self._solves = 0
@@ -162,37 +182,56 @@ class _Points:
 
     def _undominated(self) -> Iterator[Point]:
         """Of equal points a proven one."""
-        least = None
-        for point in sorted(self._points, key=lambda p: (p.cycles, p.fj, p.status is not Status.OPTIMAL)):
-            if least is None or point.fj < least:
-                least = point.fj
+        kept: list[Cost] = []
+        for point in sorted(self._points, key=lambda p: (self._cost(p), p.status is not Status.OPTIMAL)):
+            cost = self._cost(point)
+            if not any(all(a <= b for a, b in zip(other, cost, strict=True)) for other in kept):
+                kept.append(cost)
                 yield point
+
+    def _cost(self, point: Point) -> Cost:
+        """What is traded: as if there were no activations if these are not."""
+        return point.cycles, point.fj, point.activations if self._with_activations else 0
 
     def _least(self, first: Objective, second: Objective, budget: Budget) -> _Found:
         """The least of one objective and, with no more of it, of the other."""
         one = self._solved(first, budget)
         if one.mapping is None:
             return _Found(solved=one)
-        point = self._known(one) or self._completed(one, second)
+        point = self._known(one, budget) or self._completed(one, second, budget)
         self._points.append(point)
         return _Found(solved=one, point=point)
 
-    def _known(self, one: SolvedLayer) -> Point | None:
-        """The proven point of this least latency: there is but one."""
+    def _known(self, one: SolvedLayer, budget: Budget) -> Point | None:
+        """A proven point of this least latency within the budget: without activations there is but one."""
         is_least = one.objective == _LATENCY and one.status is Status.OPTIMAL
-        same = (p for p in self._points if p.cycles == one.latency and p.status is Status.OPTIMAL)
-        return next(same, None) if is_least else None
+        proven = (p for p in self._points if p.status is Status.OPTIMAL and budget.covers(p.solved.predicted))
+        return next((p for p in proven if p.cycles == one.latency), None) if is_least else None
 
-    def _completed(self, one: SolvedLayer, second: Objective) -> Point:
+    def _completed(self, one: SolvedLayer, second: Objective, budget: Budget) -> Point:
         """The point that a mapping leads to; the claim that is kept with it is that of the first solve."""
         if self.is_over():
             return Point(solved=one, gap=None)
-        two = self._solved(second, Budget(cycles=one.latency, fj=one.predicted.energy_fj))
+        two = self._solved(second, evolve(budget, cycles=one.latency, fj=one.predicted.energy_fj))
         if two.mapping is None:
             return Point(solved=one, gap=None)
         gap = None if one.gap is None or two.gap is None else max(one.gap, two.gap)
-        answer = evolve(one, mapping=two.mapping, prediction=two.prediction, simulated=two.simulated)
-        return Point(solved=evolve(answer, solve_seconds=one.solve_seconds + two.solve_seconds), gap=gap)
+        last, has_fewest = self._fewest(two) if self._with_activations else (two, True)
+        answer = evolve(one, mapping=last.mapping, prediction=last.prediction, simulated=last.simulated)
+        seconds = one.solve_seconds + last.solve_seconds
+        return Point(solved=evolve(answer, solve_seconds=seconds), gap=gap, has_fewest=has_fewest)
+
+    def _fewest(self, found: SolvedLayer) -> tuple[SolvedLayer, bool]:
+        """What is as fast and thrifty with fewer and fewer activations, and whether that ended with a proof."""
+        seconds = found.solve_seconds
+        while not self.is_over():
+            most = Budget(cycles=found.latency, fj=found.predicted.energy_fj, activations=found.row_activations - 1)
+            fewer = self._solved(found.objective, most)
+            seconds += fewer.solve_seconds
+            if fewer.mapping is None:
+                return evolve(found, solve_seconds=seconds), fewer.status is Status.INFEASIBLE
+            found = fewer
+        return evolve(found, solve_seconds=seconds), False
 
     def _solved(self, objective: Objective, budget: Budget) -> SolvedLayer:
         """A solve from the best mapping known within the budget."""
@@ -203,11 +242,11 @@ class _Points:
         return solved
 
     def _start(self, objective: Objective, budget: Budget) -> Mapping | None:
-        def cost(solved: SolvedLayer) -> tuple[int, int]:
-            return solved.latency, solved.predicted.energy_fj
+        def value(solved: SolvedLayer) -> int:
+            return objective.value(solved.latency, solved.predicted.energy_fj)
 
-        fitting = [solved for solved in self._mapped if budget.allows(*cost(solved))]
-        return min(fitting, key=lambda solved: objective.value(*cost(solved))).mapping if fitting else None
+        fitting = [solved for solved in self._mapped if budget.covers(solved.predicted)]
+        return min(fitting, key=value).mapping if fitting else None
 
 
 # --- The front -------------------------------------------------------------------------------------------------------
@@ -218,32 +257,78 @@ def _never() -> bool:
     return False
 
 
-def front(solve: Solve, *, step: Fraction = Fraction(0), is_over: Callable[[], bool] = _never) -> Front:
+def front(
+    solve: Solve, *, step: Fraction = Fraction(0), with_activations: bool = False, is_over: Callable[[], bool] = _never
+) -> Front:
     """The front from the least latency to the least energy; each point needs less energy than the one before by a
-    share of at least `step`, but for the last.
+    share of at least `step`, but for the last. With activations, any mapping has a point that is as fast and needs at
+    most its energy and its activations / (1 - step).
 
     Raises:
         ValueError: `step` is not from 0 to below 1.
     """
     if not 0 <= step < 1:
         raise ValueError(f"step: must be from 0 to below 1 (got {step})")
-    points = _Points(solve, is_over)
+    points = _Points(solve, is_over, with_activations)
     end = points.thriftiest()
-    return points.front(end, end.is_empty or (end.point is not None and _climb(points, end.bound, step)))
+    traded = ("fj", "activations") if with_activations else ("fj",)
+    is_complete = end.is_empty or (end.point is not None and _Climb(points, end.bound, step, traded).run())
+    return points.front(end, is_complete)
 
 
-def _climb(points: _Points, least_fj: int, step: Fraction) -> bool:
-    """Find point after point, with ever less energy; whether all are proven and nothing is left."""
-    budget, all_proven = NO_LIMIT, True
-    while budget.fj is None or budget.fj >= least_fj:
-        if points.is_over():
-            return False
-        found = points.fastest(budget)
+class _Climb:
+    """Budgets that are yet to be looked at, those that gave a proven point, and those that hold nothing; they are of
+    what is `traded` for latency.
+    """
+
+    def __init__(self, points: _Points, least_fj: int, step: Fraction, traded: tuple[str, ...]) -> None:
+        self._points, self._least_fj, self._step, self._traded = points, least_fj, step, traded
+        self._open = [NO_LIMIT]
+        self._done: list[tuple[Budget, _Found]] = []
+        self._empty: list[Budget] = []
+
+    def run(self) -> bool:
+        """Find point after point; whether all are proven and nothing is left."""
+        all_proven = True
+        while self._open and not self._points.is_over():
+            all_proven &= self._look(self._open.pop(0))
+        return all_proven and not self._open
+
+    def _look(self, budget: Budget) -> bool:
+        """Find the point of a budget, which leaves parts of it; whether it is proven, or that there is none."""
+        found = self._known(budget) or self._points.fastest(budget)
         if found.point is None:
-            return found.is_empty and all_proven
-        all_proven &= found.is_proven
-        budget = Budget(fj=min(math.floor(found.point.fj * (1 - step)), found.point.fj - 1))
-    return all_proven
+            self._empty += [budget] if found.is_empty else []
+            return found.is_empty
+        if found.is_proven:
+            self._done.append((budget, found))
+        for part in self._parts(budget, found.point):
+            self._add(part)
+        return found.is_proven
+
+    def _known(self, budget: Budget) -> _Found | None:
+        """The fastest one of a larger budget that lies within this one."""
+        larger = (found for other, found in self._done if _contains(other, budget))
+        return next((f for f in larger if f.point and budget.covers(f.point.solved.predicted)), None)
+
+    def _parts(self, budget: Budget, point: Point) -> Iterator[Budget]:
+        """What needs less than a point: a step less of one that is traded, and never less than the least energy."""
+        for name in self._traded:
+            spent = getattr(point, name)
+            part = evolve(budget, **{name: min(math.floor(spent * (1 - self._step)), spent - 1)})
+            if part.fj is None or part.fj >= self._least_fj:
+                yield part
+
+    def _add(self, part: Budget) -> None:
+        """Look at it, too, unless that is done with another one around it; likewise at those within it."""
+        if not any(_contains(other, part) for other in (*self._open, *self._empty)):
+            self._open = [*(other for other in self._open if not _contains(part, other)), part]
+
+
+def _contains(budget: Budget, other: Budget) -> bool:
+    """Whether all that is within the other one is within this one, at any latency."""
+    pairs = ((budget.fj, other.fj), (budget.activations, other.activations))
+    return all(most is None or (limit is not None and limit <= most) for most, limit in pairs)
 
 
 # --- Networks --------------------------------------------------------------------------------------------------------
@@ -271,6 +356,7 @@ class NetworkFronts:
     layers: tuple[LayerFront, ...]
     seconds: float
     interrupted: bool
+    with_activations: bool = False
 
 
 def network_fronts(
@@ -278,6 +364,7 @@ def network_fronts(
     arch: PIMArchitecture,
     *,
     step: Fraction = Fraction(0),
+    with_activations: bool = False,
     time_limit: float = 60.0,
     total_time: float = math.inf,
     seed: int = 0,
@@ -297,7 +384,9 @@ def network_fronts(
         for layer in (node.workload for node in network.layers):
             if layer.shape_key not in found and not stop.is_set():
                 solve = LayerSolves(layer, arch, time_limit=time_limit, total_time=total_time, seed=seed, stop=stop)
-                found[layer.shape_key] = front(solve, step=step, is_over=solve.is_over)
+                found[layer.shape_key] = front(
+                    solve, step=step, with_activations=with_activations, is_over=solve.is_over
+                )
     nodes = (node for node in network.layers if node.workload.shape_key in found)
     return NetworkFronts(
         network=network.name,
@@ -305,4 +394,5 @@ def network_fronts(
         layers=tuple(LayerFront(node=node, front=found[node.workload.shape_key]) for node in nodes),
         seconds=time.monotonic() - started,
         interrupted=stop.is_set(),
+        with_activations=with_activations,
     )

@@ -117,14 +117,22 @@ class Objective:
 
 @frozen(kw_only=True)
 class Budget:
-    """What a mapping may cost at most, as predicted: cycles, femtojoules; None is no limit."""
+    """What a mapping may cost at most, as predicted: cycles, femtojoules, row activations of all tensors together; None
+    is no limit.
+    """
 
     cycles: int | None = None
     fj: int | None = None
+    activations: int | None = None
 
-    def allows(self, latency_cycles: int, energy_fj: int) -> bool:
+    def allows(self, latency_cycles: int, energy_fj: int, activations: int) -> bool:
         """Whether a cost is within it."""
-        return (self.cycles is None or latency_cycles <= self.cycles) and (self.fj is None or energy_fj <= self.fj)
+        costs = ((latency_cycles, self.cycles), (energy_fj, self.fj), (activations, self.activations))
+        return all(most is None or cost <= most for cost, most in costs)
+
+    def covers(self, figures: Figures) -> bool:
+        """Whether a mapping of these figures is within it."""
+        return self.allows(figures.latency_cycles, figures.energy_fj, sum(figures.row_activations))
 
 
 #: For those who may spend what they like.

@@ -9,9 +9,11 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.result import Budget, Objective, SolvedLayer, Status
 from tests.report.results import solved_layer
 
-Cost = tuple[int, int]
+Cost = tuple[int, ...]
 
 costs = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 10**6)), min_size=1, max_size=40)
+#: With row activations: of each figure so few values that costs often agree in one or two.
+costs_of_three = st.lists(st.tuples(*[st.integers(1, 9)] * 3), min_size=1, max_size=40)
 unlucky = st.dictionaries(st.integers(0, 30), st.sampled_from([Status.FEASIBLE, Status.UNKNOWN]), min_size=1)
 SOLVED = solved_layer()
 
@@ -21,14 +23,18 @@ def answer(objective: Objective, cost: Cost | None, bound: int | None, status: S
     if cost is None or SOLVED.prediction is None:
         nothing = {"mapping": None, "prediction": None, "simulated": None}
         return attrs.evolve(SOLVED, objective=objective, status=status, bound=bound, **nothing)
-    figures = attrs.evolve(SOLVED.prediction.figures, latency_cycles=cost[0], energy_fj=cost[1])
+    cycles, fj, *activations = cost
+    figures = attrs.evolve(SOLVED.prediction.figures, latency_cycles=cycles, energy_fj=fj)
+    if activations:
+        figures = attrs.evolve(figures, row_activations=(*activations, 0, 0))
     prediction = attrs.evolve(SOLVED.prediction, figures=figures)
     return attrs.evolve(SOLVED, objective=objective, status=status, bound=bound, prediction=prediction)
 
 
 class Finite:
-    """Solves over a finite space, by trying all of it. The `unlucky` ones, by number, run out of time: they answer with
-    the worst of the space, if with any.
+    """Solves over a finite space of cycles, energy and perhaps row activations, by trying all of it; of equals the
+    worst is the answer. The `unlucky` ones, by number, run out of time: they answer with the worst of the space, if
+    with any.
     """
 
     def __init__(self, space: Sequence[Cost], unlucky: dict[int, Status] | None = None) -> None:
@@ -36,7 +42,9 @@ class Finite:
 
     def __call__(self, objective: Objective, budget: Budget, start: Mapping | None) -> SolvedLayer:
         """Try all."""
-        ranked = sorted((objective.value(*cost), cost) for cost in self.space if budget.allows(*cost))
+        costs = (cost for cost in self.space if budget.allows(*cost, *(0,) * (3 - len(cost))))
+        worst_first = sorted(costs, reverse=True)
+        ranked = sorted(((objective.value(*cost[:2]), cost) for cost in worst_first), key=lambda found: found[0])
         status = self.unlucky.get(self.count, Status.OPTIMAL) if ranked else Status.INFEASIBLE
         self.count += 1
         if status in (Status.INFEASIBLE, Status.UNKNOWN):

@@ -25,7 +25,7 @@ LAYER = ConvWorkload(name="small", P=4, C=4, K=4)
 
 def least(space: list[Cost], budget: Budget = NO_LIMIT) -> int:
     """By multiplying all."""
-    return min(cycles * fj for cycles, fj in space if budget.allows(cycles, fj))
+    return min(cycles * fj for cycles, fj in space if budget.allows(cycles, fj, 0))
 
 
 def search(
@@ -61,7 +61,7 @@ def test_parts_of_a_region_leave_out_nothing_better(
     for x in range(cycles, cycles + 40):
         for y in range(fj, fj + 40):
             if a * x + b * y >= value and x * y <= most:
-                within = [p for p in parts if x >= p.cycles and y >= p.fj and p.budget(most).allows(x, y)]
+                within = [p for p in parts if x >= p.cycles and y >= p.fj and p.budget(most).allows(x, y, 0)]
                 assert len(within) == 1
 
 
@@ -82,7 +82,7 @@ def test_least_product_within_a_budget_is_that_of_the_rest(space: list[Cost], cy
     """Or there is none."""
     budget = Budget(cycles=cycles, fj=fj)
     found = search(Finite(space), budget=budget)
-    if any(budget.allows(*cost) for cost in space):
+    if any(budget.allows(*cost, 0) for cost in space):
         assert found.bound == least(space, budget)
     else:
         assert (found.best, found.bound) == (None, None)

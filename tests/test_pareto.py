@@ -17,17 +17,22 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.pareto import Front, LayerSolves, front
 from cpsat_pim.result import Budget, Objective, SolvedLayer, Status
 from cpsat_pim.workload import ConvWorkload
-from tests.finite import Cost, Finite, after, costs, unlucky
+from tests.finite import Cost, Finite, after, costs, costs_of_three, unlucky
 
 
 def undominated(space: Sequence[Cost]) -> list[Cost]:
     """By comparing each with each."""
-    return sorted({p for p in space if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in space)})
+    return sorted({p for p in space if not any(q != p and is_within(q, p) for q in space)})
 
 
-def costs_of(found: Front) -> list[Cost]:
+def is_within(one: Cost, other: Cost) -> bool:
+    """Whether nothing of it is more."""
+    return all(a <= b for a, b in zip(one, other, strict=True))
+
+
+def costs_of(found: Front, figures: int = 2) -> list[Cost]:
     """Of its points."""
-    return [(point.cycles, point.fj) for point in found.points]
+    return [(point.cycles, point.fj, point.activations)[:figures] for point in found.points]
 
 
 # --- The front -------------------------------------------------------------------------------------------------------
@@ -94,6 +99,68 @@ def test_front_ends_with_the_time(space: list[Cost], calls: int) -> None:
     assert solve.count <= calls
     assert sum(point.status is not Status.OPTIMAL for point in found.points) <= 1
     assert not found.is_complete or costs_of(found) == undominated(space)
+
+
+# --- With row activations --------------------------------------------------------------------------------------------
+
+
+@given(costs_of_three)
+@settings(max_examples=300)
+def test_front_of_three_is_all_that_nothing_dominates(space: list[Cost]) -> None:
+    """Every point proven."""
+    found = front(Finite(space), with_activations=True)
+    assert costs_of(found, 3) == undominated(space)
+    assert found.is_complete
+    assert {point.status for point in found.points} == {Status.OPTIMAL}
+
+
+@given(costs_of_three, st.fractions(0, Fraction(9, 10)))
+def test_stepped_front_of_three_comes_within_a_step_of_every_mapping(space: list[Cost], step: Fraction) -> None:
+    """In energy and in activations."""
+    found = costs_of(front(Finite(space), step=step, with_activations=True), 3)
+    assert set(found) <= set(undominated(space))
+    for cycles, *rest in space:
+        assert any(
+            c <= cycles and all(a * (1 - step) <= b for a, b in zip(more, rest, strict=True)) for c, *more in found
+        )
+
+
+@given(costs_of_three, unlucky)
+@settings(max_examples=300)
+def test_front_of_three_claims_no_more_than_was_proven(space: list[Cost], unlucky: dict[int, Status]) -> None:
+    """With solves that run out of time: what is called proven is undominated, and complete is complete."""
+    found = front(Finite(space, unlucky), with_activations=True)
+    exact = undominated(space)
+    assert {
+        cost for cost, p in zip(costs_of(found, 3), found.points, strict=True) if p.status is Status.OPTIMAL
+    } <= set(exact)
+    assert costs_of(found, 3) == undominated(costs_of(found, 3))
+    if found.is_complete:
+        assert costs_of(found, 3) == exact
+
+
+@given(costs_of_three, st.integers(1, 12))
+def test_front_of_three_ends_with_the_time(space: list[Cost], calls: int) -> None:
+    """What was proven until then stays, and at most one point is not; nothing missing is called complete."""
+    solve = Finite(space)
+    found = front(solve, with_activations=True, is_over=after(calls, solve))
+    assert solve.count <= calls
+    assert sum(point.status is not Status.OPTIMAL for point in found.points) <= 1
+    assert not found.is_complete or costs_of(found, 3) == undominated(space)
+
+
+def test_fewest_activations_are_proven_or_the_point_is_not() -> None:
+    """The last solves are those for fewer activations: if they do not end, the point has a gap of 0 and is no proof."""
+    solve = Finite([(2, 2, 5), (2, 2, 4)])
+    (point,) = front(solve, with_activations=True).points
+    assert (point.activations, point.gap, point.status) == (4, 0, Status.OPTIMAL)
+    solve = Finite([(2, 2, 5), (2, 2, 4)])
+    found = front(solve, with_activations=True, is_over=after(2, solve))
+    (point,) = found.points
+    assert (point.activations, point.gap, point.status, found.is_complete) == (5, 0, Status.FEASIBLE, False)
+
+
+# --- Solves ----------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_feasible_is_known_after_one_solve() -> None:

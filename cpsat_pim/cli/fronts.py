@@ -1,4 +1,4 @@
-"""`pareto`: the latency-energy fronts of layers."""
+"""`pareto`: the fronts of layers in latency and energy, and perhaps row activations."""
 
 import argparse
 import math
@@ -36,6 +36,7 @@ def add_commands(commands: Any) -> None:
     add("--layers", metavar="A,B", help="only the layers of these names")
     add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
     add("--step", metavar="X%", type=share, default=0, help="each point needs X%% less energy than the last one (0)")
+    add("--activations", action="store_true", help="trade row activations, too: the front in all three")
     add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per solve (60)")
     add("--total-time", metavar="S", type=seconds, default=math.inf, help="seconds per layer (no limit)")
     add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
@@ -54,9 +55,9 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     check_layers_fit(network, arch, *AXES)
     check_outputs(arguments.json, arguments.mapping, arguments.html)
     check_page(arguments.html)
-    times = {"time_limit": arguments.time_limit, "total_time": arguments.total_time}
+    asked = {name: getattr(arguments, name) for name in ("time_limit", "total_time", "seed")}
     try:
-        fronts = network_fronts(network, arch, step=step, seed=arguments.seed, **times)
+        fronts = network_fronts(network, arch, step=step, with_activations=arguments.activations, **asked)
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_fronts(fronts, arguments)

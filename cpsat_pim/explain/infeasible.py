@@ -100,17 +100,20 @@ def _member(oracle: Oracle, conflict: frozenset[Limit], limit: Limit) -> Member:
 
 # --- From where on ---------------------------------------------------------------------------------------------------
 
+#: What budgets that have a least value are of: row activations alone are no objective.
+_BUDGETED = {"budget.cycles": "latency", "budget.fj": "energy"}
+
 
 def _threshold(oracle: Oracle, case: Case, limit: Limit) -> Threshold | None:
     """The least value of a number that gives a case a mapping which has none."""
-    if limit.of == "budget":
+    if limit.name in _BUDGETED:
         return _least_cost(oracle, limit.lift(case), limit)
     return _least_value(oracle, case, limit) if limit.values else None
 
 
 def _least_cost(oracle: Oracle, case: Case, limit: Limit) -> Threshold | None:
     """What a mapping costs at least that keeps all else."""
-    solved = oracle.least(case, Objective.named("latency" if limit.name == "budget.cycles" else "energy"))
+    solved = oracle.least(case, Objective.named(_BUDGETED[limit.name]))
     if solved is None or solved.objective_value is None or solved.bound is None:
         return None
     return Threshold(least=max(int(solved.bound), limit.value + 1), most=int(solved.objective_value))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.pe_array import LANE_DIMS
@@ -279,7 +279,7 @@ def _without_layout(tensor: Tensor) -> Callable[[Case], Case]:
 
 def _budgets(budget: Budget) -> Iterator[Limit]:
     """What a mapping may cost."""
-    for name, value in (("cycles", budget.cycles), ("fj", budget.fj)):
+    for name, value in asdict(budget).items():
         if value is not None:
             yield Limit(
                 name=f"budget.{name}",

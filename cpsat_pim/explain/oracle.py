@@ -121,6 +121,5 @@ def violations(problem: Problem, mapping: Mapping) -> list[str]:
     if broken or problem.budget == NO_LIMIT:
         return broken
     figures = predict(problem.layer, problem.arch, mapping).figures
-    is_within = problem.budget.allows(figures.latency_cycles, figures.energy_fj)
-    cost = f"{figures.latency_cycles} cycles and {figures.energy_fj} fJ"
-    return [] if is_within else [f"{cost} are not within the budget"]
+    cost = f"{figures.latency_cycles} cycles, {figures.energy_fj} fJ and {sum(figures.row_activations)} activations"
+    return [] if problem.budget.covers(figures) else [f"{cost} are not within the budget"]

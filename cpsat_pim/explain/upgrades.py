@@ -218,8 +218,8 @@ class _Steps:
         if mapping is None or check_mapping(self._base.workload, arch, mapping):
             return None
         figures = predict(self._base.workload, arch, mapping).figures
-        cost = (figures.latency_cycles, figures.energy_fj)
-        return self._base.objective.value(*cost) if self._budget.allows(*cost) else None
+        cost = self._base.objective.value(figures.latency_cycles, figures.energy_fj)
+        return cost if self._budget.covers(figures) else None
 
 
 def sum_gains(layers: Sequence[tuple[int, Gain]]) -> Gain:

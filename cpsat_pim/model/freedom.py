@@ -98,9 +98,9 @@ class Freedom:
             return np.ones(len(vectors), bool)
         return np.array([self.split(tuple(row), in_pe) is not None for row in vectors[:, :8].tolist()], bool)
 
-    def affords(self, cycles: Ints, fj: Ints) -> np.ndarray:
-        """Which of these least costs are within the budget."""
-        within = np.ones(len(cycles), bool)
+    def affords(self, cycles: Ints, fj: Ints, activations: int) -> np.ndarray:
+        """Which of these least costs are within the budget; no mapping has fewer activations."""
+        within = np.full(len(cycles), self.budget.activations is None or activations <= self.budget.activations)
         if self.budget.cycles is not None:
             within &= cycles <= self.budget.cycles
         if self.budget.fj is not None:
@@ -108,9 +108,10 @@ class Freedom:
         return within
 
     def sees(self, objective: Objective) -> tuple[bool, bool]:
-        """Whether it matters how many cycles a mapping takes, and how much energy."""
+        """Whether it matters how many cycles a mapping takes, and how much energy or how many row activations."""
         cycle_weight, fj_weight = objective.weights
-        return cycle_weight > 0 or self.budget.cycles is not None, fj_weight > 0 or self.budget.fj is not None
+        is_limited = self.budget.fj is not None or self.budget.activations is not None
+        return cycle_weight > 0 or self.budget.cycles is not None, fj_weight > 0 or is_limited
 
     def rivals(self, pes: Vector, in_pe: tuple[bool, ...]) -> list[Dataflow]:
         """The other classes that loops could make a mapping with these PEs and these tensors in them."""

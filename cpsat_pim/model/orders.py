@@ -139,7 +139,8 @@ class Completions:
 
     def _is_affordable(self, nest: Nest, cost: Cost) -> bool:
         """Whether a mapping keeps the budget, and its tensors, laid out like that, fit the DRAM together."""
-        if not self.freedom.budget.allows(cost.latency_cycles, cost.energy_fj):
+        activations = sum(stream.activations for stream in cost.streams)
+        if not self.freedom.budget.allows(cost.latency_cycles, cost.energy_fj, activations):
             return False
         if not self.is_dram_tight:
             return True

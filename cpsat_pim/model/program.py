@@ -81,6 +81,8 @@ class Program:
             expression = expression + cycle_weight * (self.latency.cycles + machine.pipeline_latency)
         if (most := self.screen.freedom.budget.fj) is not None:
             self.b.model.add(energy <= most)
+        if (most := self.screen.freedom.budget.activations) is not None:
+            self.b.model.add(sum(self.streams.activations) <= most)
         self.cost = self.b.interval(0, self.target, "cost")
         self.b.model.add(self.cost >= expression)
         self.b.model.add(self.cost >= self.floor)

@@ -82,7 +82,7 @@ class Screen:
             cycles = np.maximum(start + steps + self.machine.dram.tCCD, self.least_cycles)
             cycles = cycles + self.machine.pipeline_latency
             energy = best + self.fixed_fj
-            allowed &= self.freedom.affords(cycles, energy)
+            allowed &= self.freedom.affords(cycles, energy, sum(self.rows))
             flags = np.tile(np.array(in_pe, np.int64), (len(self.vectors), 1))
             rows.append(np.column_stack([self.vectors, flags])[allowed])
             bounds.append((cycle_weight * cycles + fj_weight * energy)[allowed])
@@ -123,6 +123,8 @@ class Screen:
         spare = [(target - (self.least or 0)) // (fj_weight * each)] if fj_weight * each else []
         if self.freedom.budget.fj is not None and each:
             spare.append((self.freedom.budget.fj - self._least_fj) // each)
+        if self.freedom.budget.activations is not None:
+            spare.append(self.freedom.budget.activations - sum(self.rows))
         return sum(self.rows) + max(0, min(spare)) if spare else None
 
     def most_cycles(self, target: int) -> int | None:

@@ -166,7 +166,7 @@ class _Search:
         if problems:
             raise ValueError(f"{self.layer.name}: the mapping to start from: {'; '.join(problems)}")
         figures = (prediction := predict(self.layer, self.arch, start)).figures
-        if not self.options.budget.allows(figures.latency_cycles, figures.energy_fj):
+        if not self.options.budget.covers(figures):
             raise ValueError(f"{self.layer.name}: the mapping to start from costs more than may be spent")
         self._keep(Answer(start, prediction, self.objective.value(figures.latency_cycles, figures.energy_fj)))
 

@@ -1,4 +1,4 @@
-"""Latency-energy fronts: a table for people, a document for files (docs/json.md)."""
+"""Fronts in latency, energy and perhaps row activations: a table for people, a document for files (docs/json.md)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,24 +18,27 @@ from cpsat_pim.result import NetworkLayer, Objective, Status
 from cpsat_pim.workload import ConvWorkload
 
 _TO_THE_LEFT = ("point", "bound by", "flow", "layout I W O", "status")
-_HEADINGS = ("point", "cycles", "simulated", "energy", "EDP", "bound by", "PE util.", "flow", "layout I W O", "status")
+_FIGURES = ("cycles", "simulated", "energy", "EDP", "activations")
+_HEADINGS = ("point", *_FIGURES, "bound by", "PE util.", "flow", "layout I W O", "status", "gap")
+#: Axis, figure and field of a point.
+_AXES = (("x", "latency_cycles", "cycles"), ("y", "energy_fj", "fj"), ("z", "row_activations", "activations"))
 
 
 def print_fronts(console: Console, fronts: NetworkFronts) -> None:
     """A row for each point, and below what is proven of each layer."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in (*_HEADINGS, "gap"):
+    for heading in (h for h in _HEADINGS if h != "activations" or fronts.with_activations):
         table.add_column(heading, justify="left" if heading in _TO_THE_LEFT else "right", no_wrap=True)
     for layer in fronts.layers:
         for name, point in layer.points:
-            table.add_row(*(Text(cell) for cell in _cells(name, point)))
+            table.add_row(*(Text(cell) for cell in _cells(name, point, fronts.with_activations)))
         table.add_section()
     console.print(table)
     for line in _footnotes(fronts):
         print_plain(console, line)
 
 
-def _cells(name: str, point: Point) -> Iterator[str]:
+def _cells(name: str, point: Point, with_activations: bool) -> Iterator[str]:
     """In the order of the headings."""
     solved = point.solved
     yield name
@@ -43,6 +46,8 @@ def _cells(name: str, point: Point) -> Iterator[str]:
     yield f"{solved.simulated.latency_cycles:,}" if solved.simulated else "-"
     yield format_energy(point.fj)
     yield format_edp(point.edp)
+    if with_activations:
+        yield f"{point.activations:,}"
     yield solved.limited_by
     yield f"{solved.pe_utilization:.1%}"
     yield from _mapping_cells(solved.mapping)
@@ -59,6 +64,8 @@ def _footnotes(fronts: NetworkFronts) -> Iterator[str]:
     yield f"{fronts.network} on {fronts.arch.name}. Cycles as predicted; EDP in cycles x nJ."
     for layer in fronts.layers:
         yield f"{layer.node.name}: {_front_text(layer.front)} ({layer.front.solves} solves)"
+    if any(point.gap == 0 and not point.has_fewest for layer in fronts.layers for _, point in layer.points):
+        yield "FEASIBLE with gap 0: fewer activations at this latency and energy were not ruled out."
     if fronts.interrupted:
         yield "Interrupted: this is what was found until then."
 
@@ -83,7 +90,7 @@ def fronts_document(fronts: NetworkFronts) -> dict[str, Any]:
         seconds=fronts.seconds,
         interrupted=fronts.interrupted,
     )
-    document["pareto"] = [_front_entry(layer) for layer in fronts.layers if layer.points]
+    document["pareto"] = [_front_entry(layer, fronts.with_activations) for layer in fronts.layers if layer.points]
     return document
 
 
@@ -93,13 +100,15 @@ def _least_energy(layer: LayerFront) -> NetworkLayer:
     return NetworkLayer(name=node.name, count=node.count, after=node.after, solved=solved)
 
 
-def _front_entry(layer: LayerFront) -> dict[str, Any]:
+def _front_entry(layer: LayerFront, with_activations: bool) -> dict[str, Any]:
     """A front as a page draws it; its name says if points may be missing."""
+    axes = _AXES[: 3 if with_activations else 2]
     points = [
-        {"x": point.cycles, "y": point.fj, "label": name, "status": point.status.value} for name, point in layer.points
+        {axis: getattr(point, field) for axis, _, field in axes} | {"label": label, "status": point.status.value}
+        for label, point in layer.points
     ]
     name = layer.node.name + ("" if layer.front.is_complete else ", not complete")
-    return {"name": name, "x": "latency_cycles", "y": "energy_fj", "points": points}
+    return {"name": name, **{axis: figure for axis, figure, _ in axes}, "points": points}
 
 
 def mapped_points(fronts: NetworkFronts) -> list[tuple[ConvWorkload, Mapping]]:

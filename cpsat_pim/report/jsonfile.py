@@ -19,6 +19,7 @@ from cpsat_pim.reading import (
     Field,
     Kind,
     Listing,
+    Mistake,
     Record,
     Value,
     read_json,
@@ -138,12 +139,20 @@ def _are_known(rows: Any) -> bool:
     )
 
 
+def _third_axis(front: dict[str, Any]) -> Iterator[Mistake]:
+    """Points have a third coordinate where their front has a third axis, and only there."""
+    for i, point in enumerate(front.get("points", ())):
+        if ("z" in point) != ("z" in front):
+            yield f"points[{i}].z", "is missing" if "z" in front else "is of no axis"
+
+
 _REAL, _COUNT, _REAL_OR_NULL = Value(not_negative_real), Value(not_negative), or_none(not_negative_real)
 _PROGRESS = Rule("must be a list of [seconds, best, bound]", _are_known, {"type": "array"})
 _KIND = Value(one_of("latency", "energy", "blended", "edp"))
 _TOTALS = _needed(layers=_COUNT, mapped=_COUNT, macs=_COUNT, seconds=_REAL, interrupted=Value(boolean))
 _POINT = _needed(x=_REAL, y=_REAL) | {key: Field(kind=Value(or_none(text))) for key in ("label", "status")}
-_FRONT = _needed(name=Value(text), x=Value(text), y=Value(text), points=Listing(Record(fields=_POINT)))
+_POINTS = Listing(Record(fields=_POINT | {"z": Field(kind=_REAL)}))
+_FRONT = _needed(name=Value(text), x=Value(text), y=Value(text), points=_POINTS) | {"z": Field(kind=Value(text))}
 
 _SHARED = _needed(choice=_or_null(Data()), status=Value(one_of(*Status)), gap=Value(_REAL_OR_NULL))
 
@@ -183,7 +192,7 @@ _RESULT = _result(
         totals=Record(fields=_TOTALS, is_open=True),
     )
     | {
-        "pareto": Field(kind=Listing(Record(fields=_FRONT), "a list of fronts", may_be_empty=True)),
+        "pareto": Field(kind=Listing(Record(fields=_FRONT, check=_third_axis), "a list of fronts", may_be_empty=True)),
         "shared": Field(kind=Record(fields=_SHARED, is_open=True)),
     },
 )

@@ -6,7 +6,10 @@ import pytest
 
 import cpsat_pim.pareto
 from cpsat_pim.cli import main
+from cpsat_pim.cost import predict
+from cpsat_pim.report.jsonfile import read_mapped_layers
 from cpsat_pim.report.view import build_view
+from cpsat_pim.run import solve_and_verify
 from tests.cli.commands import one_error_line, read_json, solve_and_interrupt, solve_noting
 
 SHAPE = "C=2,K=4"
@@ -28,6 +31,25 @@ def test_front_is_printed_and_written(chip: str, tmp_path: Path, capsys: pytest.
     assert front["points"][-1]["y"] == document["layers"][0]["predicted"]["energy_fj"] == document["layers"][0]["bound"]
     assert main(["simulate", str(mappings)]) == 0
     assert "DIFFERENT" not in capsys.readouterr().out
+
+
+def test_front_with_activations_is_printed_and_written(
+    chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A column more, and a third figure in the JSON, which is read back as it is; the mappings have these figures."""
+    data, mappings = tmp_path / "f.json", tmp_path / "f.yaml"
+    files = ["--json", str(data), "--mapping", str(mappings)]
+    assert main(["pareto", SHAPE, "--arch", chip, "--activations", *files]) == 0
+    out, err = capsys.readouterr()
+    assert (err, "the front is complete" in out) == ("", True)
+    document = read_json(data)
+    (front,) = document["pareto"]
+    assert (front["x"], front["y"], front["z"]) == ("latency_cycles", "energy_fj", "row_activations")
+    rows = [line.split() for line in out.splitlines() if line.startswith(" layer.")]
+    assert [(row[0], int(row[6].replace(",", ""))) for row in rows] == [(p["label"], p["z"]) for p in front["points"]]
+    assert build_view(document, "f.json")["pareto"] == document["pareto"]
+    counts = [predict(m.layer, m.arch, m.mapping).figures.row_activations for m in read_mapped_layers(mappings)]
+    assert [sum(count) for count in counts] == [point["z"] for point in front["points"]]
 
 
 def test_page_shows_the_front(chip: str, tmp_path: Path) -> None:
@@ -66,6 +88,24 @@ def test_interrupt_keeps_what_was_found(
     assert ("not complete" in out, "2 of 3 layers not begun" in err) == (True, True)
     (front,) = read_json(data)["pareto"]
     assert (front["name"], [p["status"] for p in front["points"]]) == ("first, not complete", ["FEASIBLE"])
+
+
+def test_interrupt_keeps_the_points_that_were_proven(
+    chip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C after the solves of one point of three figures."""
+    count = iter(range(9))
+    monkeypatch.setattr(
+        cpsat_pim.pareto,
+        "solve_and_verify",
+        lambda *arguments: (solve_and_interrupt if next(count) == 3 else solve_and_verify)(*arguments),
+    )
+    data = tmp_path / "f.json"
+    assert main(["pareto", SHAPE, "--arch", chip, "--activations", "--json", str(data)]) == 130
+    assert "Interrupted" in capsys.readouterr().out
+    (front,) = read_json(data)["pareto"]
+    assert "OPTIMAL" in {point["status"] for point in front["points"]}
+    assert front["name"] == "layer, not complete"
 
 
 def test_time_out_is_reported(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """What a mapping may cost at most: the solver's optimum is the least of the whole space within the budget."""
 
+import itertools
 import random
 
 import pytest
@@ -33,6 +34,22 @@ def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
         _compare(layer, arch, "energy", Budget(cycles=limit), min(within, default=None))
 
 
+@pytest.mark.parametrize("case", ["product, weights in the row buffer", "strided"])
+def test_optimum_within_a_budget_of_activations_is_the_least_of_the_space(case: str) -> None:
+    """Least latency and least energy, below the fewest, at them, anywhere, and there with a limit of energy, too."""
+    layer, arch = CASES[case]
+    rng = random.Random(case)
+    figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
+    counts = sorted({sum(f.row_activations) for f in figures})
+    some = rng.choice(counts)
+    limits = [Budget(activations=n) for n in (counts[0] - 1, counts[0], some)]
+    limits.append(Budget(activations=some, fj=rng.choice(figures).energy_fj))
+    for kind, budget in itertools.product(("latency", "energy"), limits):
+        objective = Objective.named(kind)
+        values = (objective.value(f.latency_cycles, f.energy_fj) for f in figures if budget.covers(f))
+        _compare(layer, arch, kind, budget, min(values, default=None))
+
+
 def test_a_budget_of_energy_is_not_one_of_the_blend() -> None:
     """Weights of 1 per fJ and 50,000 per cycle: the optimum takes 2.7 nJ anyway, so a limit of 3 changes nothing."""
     layer, arch, blend = ConvWorkload(C=2, K=4), PIMArchitecture(), Objective.named("blended", 0.05, 1)
@@ -56,4 +73,4 @@ def _compare(layer: object, arch: object, kind: str, budget: Budget, least: int 
     assert solved.bound <= least
     if solved.status is Status.OPTIMAL:
         assert solved.objective_value == least
-        assert budget.allows(solved.predicted.latency_cycles, solved.predicted.energy_fj)
+        assert budget.covers(solved.predicted)

@@ -1,7 +1,11 @@
 """For tiny layers the front and the least product are those of the whole space, found by trying every mapping."""
 
+from operator import le
+
+import attrs
 import pytest
 
+from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import predict
 from cpsat_pim.model import Options
 from cpsat_pim.pareto import LayerSolves, front
@@ -28,6 +32,35 @@ def test_front_is_that_of_the_whole_space(costs: set[tuple[int, int]]) -> None:
     assert [(point.cycles, point.fj) for point in found.points] == sorted(undominated)
     assert found.is_complete
     assert all(point.solved.simulated.energy_fj == point.fj for point in found.points if point.solved.simulated)
+
+
+@pytest.mark.parametrize("case", ["product, weights in the row buffer", "strided"])
+def test_front_with_activations_is_that_of_the_whole_space(case: str) -> None:
+    """Complete, where rows are opened again and again; each point opens as many rows as the simulator counts."""
+    _check_front_of_three(*CASES[case])
+
+
+@pytest.mark.parametrize("activation_energy", [0, 2e-3])
+def test_activations_are_traded_where_they_cost_next_to_nothing(activation_energy: float) -> None:
+    """On a toy with small buffers and closed pages some point has a rival that beats it in latency and energy."""
+    toy = machine("WO", "IO!", "", page_policy="closed")
+    inner = [attrs.evolve(toy.hierarchy[0], entries=8), *toy.hierarchy[1:]]
+    arch = attrs.evolve(toy, activation_energy=activation_energy, hierarchy=tuple(inner))
+    front = _check_front_of_three(ConvWorkload(C=8, K=2), arch)
+    assert any(p[0] < q[0] and p[1] < q[1] for p in front for q in front)
+
+
+def _check_front_of_three(layer: ConvWorkload, arch: PIMArchitecture) -> list[tuple[int, int, int]]:
+    """What comparing all mappings gives."""
+    figures = (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
+    costs = {(f.latency_cycles, f.energy_fj, sum(f.row_activations)) for f in figures}
+    undominated = {p for p in costs if not any(q != p and all(map(le, q, p)) for q in costs)}
+    found = front(LayerSolves(layer, arch, time_limit=30), with_activations=True)
+    assert [(point.cycles, point.fj, point.activations) for point in found.points] == sorted(undominated)
+    assert found.is_complete
+    simulated = [point.solved.simulated for point in found.points]
+    assert [p.activations for p in found.points] == [sum(s.row_activations) for s in simulated if s]
+    return sorted(undominated)
 
 
 def test_least_product_is_that_of_the_whole_space(costs: set[tuple[int, int]]) -> None:

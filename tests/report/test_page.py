@@ -228,6 +228,24 @@ def test_axes_have_marks_where_the_points_are(visit: Any) -> None:
         assert "14n" in page.locator(place).locator(".ytick text").all_text_contents()
 
 
+def test_third_figure_of_a_front_is_its_colour(visit: Any) -> None:
+    """Fronts of two figures share a chart, one of three has its own with a scale and no line."""
+    data = document()
+    axes = {"x": "latency_cycles", "y": "energy_fj"}
+    flat = {"name": "flat", **axes, "points": [{"x": 1, "y": 2}, {"x": 2, "y": 1}]}
+    points = [{"x": 1, "y": 2, "z": 9}, {"x": 2, "y": 1, "z": 4, "status": "FEASIBLE"}]
+    data["pareto"] = [flat, flat, *({"name": name, **axes, "z": "row_activations", "points": points} for name in "ab")]
+    seen = visit(data)
+    assert [
+        seen.count(f".pareto {part}") for part in (".scatterlayer .trace", ".scatterlayer .js-line", ".colorbar")
+    ] == [4, 2, 2]
+    assert seen.count(".pareto") == 3
+    assert "row activations" in seen.page.locator(".pareto >> nth=1").inner_text()
+    shown = seen.page.evaluate("paretoFronts(results[0].pareto.slice(2, 3)).data[0]")
+    assert (shown["marker"]["symbol"], shown["marker"]["color"]) == (["circle", "circle-open"], [9, 4])
+    assert shown["text"][0].endswith("9 activations")
+
+
 LEVELS = ["PE", "GLOBAL_BUFFER", "ROW_BUFFER", "DRAM"]
 
 

@@ -99,6 +99,10 @@ def test_predictions_of_another_version_are_told_apart() -> None:
     assert [view["stale"] for view in build_view(document(), "x.json")["details"]] == [False]
 
 
+#: With what pages need of a front.
+FRONT = {"name": "f", "x": "x", "y": "y", "points": [{"x": 1, "y": 1}]}
+
+
 def without(*path: str | int) -> dict[str, Any]:
     """The document without an entry."""
     data = document()
@@ -140,6 +144,8 @@ def place_of(data: Any, path: tuple[str | int, ...]) -> Any:
         (changed(None, "layers"), "layers: must be a list of layers (got null)"),
         (changed({"kind": "speed", "alpha": 1, "beta": 1}, "objective"), "objective.kind: must be one of latency,"),
         (changed([{"name": "f", "x": "x", "points": [{"x": 1, "y": 1}]}], "pareto"), "pareto[f].y: is missing"),
+        (changed([{**FRONT, "z": "z"}], "pareto"), "pareto[f].points[0].z: is missing"),
+        (changed([{**FRONT, "points": [{"x": 1, "y": 1, "z": 1}]}], "pareto"), "pareto[f].points[0].z: is of no axis"),
         (changed(2, "schema"), "schema: must be 1 (got 2)"),
     ],
 )

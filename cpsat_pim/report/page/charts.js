@@ -188,23 +188,31 @@ function progressLines(progress, unit, show) {
 // Title, scale and text of what a front may have on its axes.
 const FIGURES = {
   latency_cycles: ["latency, cycles", 1, value => `${compact(value)} cycles`], energy_fj: ["energy, J", 1e-15, energy],
+  row_activations: ["row activations", 1, value => `${compact(value)} activations`],
 };
+// A front of two figures is a staircase; of three, alone in its chart, the third one is the colour.
 function paretoFronts(fronts) {
   const shades = ["accent", "W", "O", "buffer", "bus", "macs"];
-  const [[xTitle, xScale, xText], [yTitle, yScale, yText]] = [fronts[0].x, fronts[0].y].map(key => FIGURES[key] ?? [escaped(key), 1, exact]);
+  const [[xTitle, xScale, xText], [yTitle, yScale, yText], [zTitle, zScale, zText]] = ["x", "y", "z"].map(axis => FIGURES[fronts[0][axis]] ?? [escaped(fronts[0][axis] ?? ""), 1, exact]);
   const all = (axis, scale) => fronts.flatMap(front => front.points.map(point => point[axis] * scale));
+  const isColoured = Boolean(fronts[0].z);
   return { data: fronts.map((front, i) => {
     const points = [...front.points].sort((a, b) => a.x - b.x);
+    const shade = colour(shades[i % shades.length]);
     return {
-      type: "scatter", mode: "lines+markers", name: escaped(front.name), x: points.map(p => p.x * xScale), y: points.map(p => p.y * yScale),
-      line: { shape: "hv", width: 1.5, color: colour(shades[i % shades.length]) },
-      marker: { size: 9, symbol: points.map(p => p.status === "FEASIBLE" ? "circle-open" : "circle"), color: colour(shades[i % shades.length]) },
-      text: points.map(p => `<b>${escaped(p.label ?? front.name)}</b><br>${xText(p.x)}, ${yText(p.y)}`),
+      type: "scatter", mode: isColoured ? "markers" : "lines+markers", name: escaped(front.name), x: points.map(p => p.x * xScale), y: points.map(p => p.y * yScale),
+      line: { shape: "hv", width: 1.5, color: shade },
+      marker: {
+        size: 9, symbol: points.map(p => p.status === "FEASIBLE" ? "circle-open" : "circle"),
+        ...(isColoured ? { color: points.map(p => p.z * zScale), coloraxis: "coloraxis" } : { color: shade }),
+      },
+      text: points.map(p => `<b>${escaped(p.label ?? front.name)}</b><br>${xText(p.x)}, ${yText(p.y)}${isColoured ? `, ${zText(p.z)}` : ""}`),
       hovertemplate: "%{text}<extra></extra>",
     };
   }), layout: {
     height: 360, showlegend: fronts.length > 1, legend: { orientation: "h", y: 1.08 },
     xaxis: { ...numbers(xTitle), ...around(all("x", xScale)) }, yaxis: { ...numbers(yTitle), ...around(all("y", yScale)) },
+    ...(isColoured ? { coloraxis: { colorscale: [[0, colour("W")], [1, colour("accent")]], colorbar: { title: { text: zTitle, side: "right" }, thickness: 10, outlinewidth: 0, tickformat: "~s" } } } : {}),
   } };
 }
 

@@ -110,8 +110,9 @@ function bars(title, text, layers, series, values, unit, show) {
 }
 
 function paretoSection(result) {
-  const axes = front => `${front.x} ${front.y}`;
-  return [...new Set(result.pareto.map(axes))].map(pair => result.pareto.filter(front => axes(front) === pair)).map(fronts => make("section", { class: "pareto" }, heading("Pareto fronts", "no point has less of both; open circles are not proven"), chart(() => paretoFronts(fronts))));
+  const axes = front => `${front.x} ${front.y}${front.z ? ` ${front.z} of ${front.name}` : ""}`;
+  const text = front => `${front.z ? `${front.name}: no point has less of all three` : "no point has less of both"}; open circles are not proven`;
+  return [...new Set(result.pareto.map(axes))].map(same => result.pareto.filter(front => axes(front) === same)).map(fronts => make("section", { class: "pareto" }, heading("Pareto fronts", text(fronts[0])), chart(() => paretoFronts(fronts))));
 }
 
 function comparison(result) {
