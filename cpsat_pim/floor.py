@@ -5,8 +5,9 @@ are enough to count with.
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, check_constraints_fit
 from cpsat_pim.cost import access_energies_fj, to_machine
-from cpsat_pim.dims import Level, Tensor
+from cpsat_pim.dims import Tensor
 from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.part import Part
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.validate import LIMIT
@@ -37,17 +38,11 @@ def least_cost(
         )
         return None if latency is None or energy is None else latency * energy
     least = []
-    for aligned in (False, True):
-        freedom = Freedom(layer, arch, constraints, aligned, budget)
-        if _has_part(freedom, aligned):
-            least.append(Screen(layer, arch, objective, aligned, freedom).least)
+    for part in (Part.MERGED, Part.ALIGNED):  # split loops cost at least what merged ones do, as far as this can tell
+        freedom = Freedom(layer, arch, constraints, part, budget)
+        if not freedom.is_empty:
+            least.append(Screen(layer, arch, objective, freedom).least)
     return min((cost for cost in least if cost is not None), default=None)
-
-
-def _has_part(freedom: Freedom, aligned: bool) -> bool:
-    """Whether some tensor can be row-aligned, or all can do without."""
-    choices = [freedom.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
-    return any(True in c for c in choices) if aligned else all(False in c for c in choices)
 
 
 # --- 64 bits ---------------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.floor import FJ_WEIGHT, check_countable, heaviest_cycle
+from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.part import Part
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import Objective
 from cpsat_pim.run import solve_and_verify
@@ -30,8 +32,8 @@ def test_what_is_counted_is_refused_where_a_bound_would_not_fit(case: str, kind:
     layer, arch = (CASES | UNEVEN)[case]
     worst = max(
         int(bounds.max(initial=0))
-        for aligned in (False, True)
-        for _, bounds in [Screen(layer, arch, Objective.named(kind), aligned).candidates(LIMIT)]
+        for part in Part
+        for _, bounds in [Screen(layer, arch, Objective.named(kind), Freedom(layer, arch, part=part)).candidates(LIMIT)]
     )
     weight = LIMIT // worst + 1
     with pytest.raises(ValueError, match="which cannot be counted"):

@@ -1,9 +1,9 @@
 """Round after round of drawing and comparing, until time is over, somebody asks to stop, or a disagreement is found.
 
-What a round draws depends on the seed and its number only. It has four parts: mappings of a layer against the
+What a round draws depends on the seed and its number only. It has five parts: mappings of a layer against the
 simulator; a layer that the solver proves in a moment, its answer against its simulation and its bound against random
 mappings and an annealed one; a layer pinned to parts of a random mapping, which the solver's bound must not exceed; a
-tiny layer, of which every mapping is tried.
+layer pinned to all of one but its outer loops, and a tiny layer, of which every mapping is tried.
 """
 
 import time
@@ -41,6 +41,8 @@ from cpsat_pim.result import SolvedLayer
 _TRACED, _SOLVED, _ENUMERATED = 4000, 400, 9
 #: Layers of the first part, which is quick; mappings compared of each, and in the second part; layers of the third.
 _LAYERS, _MAPPINGS, _PINNED = 8, 16, 3
+#: What the fourth part pins.
+_ALL_BUT_OUTER_LOOPS = ("inside", "spatial", "stored")
 #: Mappings that annealing looks at.
 _ANNEALED = 200
 #: Seconds for a solve, and for shrinking what was found.
@@ -127,11 +129,11 @@ def annealed(draw: Drawer, case: Case) -> Case:
     return attrs.evolve(case, mapping=found.mapping if found else None)
 
 
-def pinned_case(draw: Drawer) -> Case | None:
-    """A layer pinned to parts of a random mapping of it; None if it has none."""
-    case, parts = solved_case(draw), draw.some_of(PINS, most=len(PINS))
-    mapped = next(with_mappings(draw, case), None)
-    return attrs.evolve(mapped, pinned=sorted(parts, key=PINS.index)) if mapped else None
+def pinned_case(draw: Drawer, *parts: str) -> Case | None:
+    """A layer pinned to these parts of a random mapping of it, or to some; None if it has none."""
+    pinned = parts or sorted(draw.some_of(PINS, most=len(PINS)), key=PINS.index)
+    mapped = next(with_mappings(draw, solved_case(draw)), None)
+    return attrs.evolve(mapped, pinned=pinned) if mapped else None
 
 
 # --- A round ---------------------------------------------------------------------------------------------------------
@@ -145,7 +147,10 @@ def compare_round(seed: int, number: int, options: Options) -> Iterator[Made]:
     yield from _solve(draw, options)
     for _ in range(_PINNED):
         yield from _pin(draw, options)
-    yield from _enumerate(draw, options)
+    case = pinned_case(draw, *_ALL_BUT_OUTER_LOOPS)
+    if case is not None:
+        yield from _enumerate("completion", case, options)
+    yield from _enumerate("enumeration", enumerated_case(draw), options)
 
 
 def _trace(draw: Drawer, options: Options) -> Iterator[Made]:
@@ -172,13 +177,12 @@ def _pin(draw: Drawer, options: Options) -> Iterator[Made]:
         yield "pinned", case, compare("pinned", case, options)
 
 
-def _enumerate(draw: Drawer, options: Options) -> Iterator[Made]:
-    """A tiny layer solved, and every mapping of it costed."""
-    case = enumerated_case(draw)
+def _enumerate(name: str, case: Case, options: Options) -> Iterator[Made]:
+    """A layer solved, and every mapping of it costed, if they are few."""
     if check_fits(case.layer, case.arch) or (mappings := few_mappings(case)) is None:
         return
     solved = attempt(case, lambda: solve(case, options))
-    yield "enumeration", case, _judged(case, solved, partial(judge_optimum, mappings=mappings))
+    yield name, case, _judged(case, solved, partial(judge_optimum, mappings=mappings))
 
 
 def _judged(

@@ -10,6 +10,7 @@ from attrs import field, frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.cost import predict
+from cpsat_pim.dims import ON_CHIP, Dim
 from cpsat_pim.fuzz.enumeration import every_mapping
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, solve_layer
@@ -24,8 +25,8 @@ _T = TypeVar("_T")
 MOST_ENUMERATED = 20_000
 
 
-#: Parts of a mapping to which the space can be pinned.
-PINS = ("temporal", "spatial", "order", "stored", "layout")
+#: Parts of a mapping to which the space can be pinned; `inside`: the loops of the PEs and the global buffer.
+PINS = ("temporal", "inside", "spatial", "order", "stored", "layout")
 
 
 @frozen(kw_only=True)
@@ -41,7 +42,13 @@ class Case:
     @property
     def constraints(self) -> Constraints:
         """What the solver is held to."""
-        return Constraints(**{name: getattr(self.mapping, name) for name in self.pinned}) if self.mapping else FREE
+        if self.mapping is None:
+            return FREE
+        free = (None,) * len(Dim)
+        parts = {name: getattr(self.mapping, name) for name in self.pinned if name != "inside"}
+        if "inside" in self.pinned:
+            parts = {"temporal": (*self.mapping.temporal[: len(ON_CHIP)], free, free)} | parts
+        return Constraints(**parts)
 
     def value(self, mapping: Mapping) -> int:
         """The predicted objective of a mapping in the solver's integers."""
@@ -79,7 +86,7 @@ def compare_bound(case: Case, options: Options) -> Finding | None:
 
 
 def compare_enumeration(case: Case, options: Options) -> Finding | None:
-    """The solver's optimum against the least cost of all mappings."""
+    """The solver's optimum against the least cost of all mappings, or all that have the pinned parts."""
     mappings = few_mappings(case)
     return judge_optimum(case, solve(case, options), mappings) if mappings is not None else None
 
@@ -90,6 +97,7 @@ COMPARISONS: dict[str, Callable[[Case, Options], Finding | None]] = {
     "answer": compare_answer,
     "bound": compare_bound,
     "pinned": compare_bound,
+    "completion": compare_enumeration,
     "enumeration": compare_enumeration,
 }
 
@@ -116,8 +124,8 @@ def solve(case: Case, options: Options) -> SolvedLayer:
 
 
 def few_mappings(case: Case) -> list[Mapping] | None:
-    """All mappings, if they are few."""
-    mappings = list(itertools.islice(every_mapping(case.layer, case.arch), MOST_ENUMERATED + 1))
+    """All mappings (with the pinned parts), if they are few."""
+    mappings = list(itertools.islice(every_mapping(case.layer, case.arch, case.constraints), MOST_ENUMERATED + 1))
     return mappings if len(mappings) <= MOST_ENUMERATED else None
 
 

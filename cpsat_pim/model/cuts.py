@@ -215,6 +215,8 @@ class Cuts:
         rows = (table.layout == layout) & (table.is_strided == 0)
         rows &= (table.extents == [box[d] for d in table.dims]).all(axis=1)
         first, more, again = (int(column[rows][0]) for column in (table.boxed, table.boxed_more, table.again))
+        if is_swept:  # it may come again with nothing relevant in between
+            more = again
         inner = int(level) - 1
         passes = self.solution.value(self.program.v.reuse[t][inner])
 

@@ -21,6 +21,7 @@ from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.dataflow import Dataflow, possible_dataflows
 from cpsat_pim.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.model.part import Part
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.workload import ConvWorkload
 from tables.nest import Ints
@@ -38,8 +39,8 @@ _T = TypeVar("_T")
 class Freedom:
     """The choices that constraints leave to a layer's mappings on a machine.
 
-    `aligned`: whether tensors may be row-aligned. If not, a loop of the row buffer is as good as one of the DRAM, so
-    one of the two levels has them all unless constraints tell them apart (`tells_loops_apart`). If it is the row buffer
+    `part`: of which part of the space. In the merged one, one of the two outer levels has all loops, unless constraints
+    tell them apart (`tells_loops_apart`): then it is that of the split loops, too. If it is the row buffer
     (`_is_lowered`) that goes by the name of the DRAM until a mapping is complete.
     """
 
@@ -48,11 +49,11 @@ class Freedom:
         layer: ConvWorkload,
         arch: PIMArchitecture,
         constraints: Constraints = FREE,
-        aligned: bool = True,
+        part: Part = Part.ALIGNED,
         budget: Budget = NO_LIMIT,
     ) -> None:
-        self.layer, self.arch, self.constraints, self.budget = layer, arch, constraints, budget
-        self._merge_outer_loops(aligned)
+        self.layer, self.arch, self.constraints, self.budget, self.part = layer, arch, constraints, budget, part
+        self._merge_outer_loops()
         shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
         self.array = Array(shape.h, shape.w, unit.num_macs, unit.lane_dims, arch.pe_array.exclusive_spatial)
         self.split = cache(self._split)
@@ -74,6 +75,22 @@ class Freedom:
     def storing_choices(self, level: Level, t: Tensor) -> tuple[bool, ...]:
         """Whether a level can store t, and can do without."""
         return tuple(_allowed(self.constraints.stored[level][t], self.arch.storing_choices(level, t)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the part holds nothing: no tensor can be row-aligned, or some one must; or no dim can have two loops,
+        or the merged part has these already.
+        """
+        choices = [self.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
+        if self.part is Part.ALIGNED:
+            return not any(True in c for c in choices)
+        return not all(False in c for c in choices) or (self.part is Part.SPLIT and not self._can_be_split())
+
+    def _can_be_split(self) -> bool:
+        """Whether a dim can have two loops outside the global buffer, with one of another dim between them."""
+        merged = Freedom(self.layer, self.arch, self.constraints, Part.MERGED, self.budget)
+        composite = any(len(divisors(n)) > 2 for n in self.layer.bounds)
+        return composite and sum(n > 1 for n in self.layer.bounds) > 1 and not merged.tells_loops_apart
 
     def layouts(self, t: Tensor) -> list[int]:
         """The axis orders that t can have."""
@@ -187,12 +204,13 @@ class Freedom:
 
     # --- The two outer levels ----------------------------------------------------------------------------------------
 
-    def _merge_outer_loops(self, aligned: bool) -> None:
+    def _merge_outer_loops(self) -> None:
         """Choose the level of the outer loops."""
         inner, outer = Level.ROW_BUFFER, Level.DRAM
-        in_dram = self._has_all_loops(outer, inner)
-        self._is_lowered = not aligned and not in_dram and self._has_all_loops(inner, outer)
-        self.tells_loops_apart = not (aligned or in_dram or self._is_lowered)
+        is_merged = self.part is Part.MERGED
+        in_dram = is_merged and self._has_all_loops(outer, inner)
+        self._is_lowered = is_merged and not in_dram and self._has_all_loops(inner, outer)
+        self.tells_loops_apart = not (self.part is Part.ALIGNED or in_dram or self._is_lowered)
         if self._is_lowered:
             temporal, order = list(self.constraints.temporal), list(self.constraints.order)
             temporal[outer], temporal[inner] = temporal[inner], (None,) * len(Dim)

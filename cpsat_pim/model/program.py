@@ -19,9 +19,8 @@ from tables.shapes import ShapeTable
 
 
 class Program:
-    """The mappings of a layer whose (lower bound of the) objective is at most `target`, cheapest first.
-
-    `row_buffer` chooses the part of the space: False, no tensor row-aligned; True, at least one.
+    """The mappings of a layer, in the part of the space that `screen` is of, whose (lower bound of the) objective is at
+    most `target`, cheapest first.
     """
 
     def __init__(
@@ -32,18 +31,17 @@ class Program:
         tables: list[ShapeTable],
         screen: Screen,
         target: int,
-        row_buffer: bool,
     ) -> None:
         self.layer, self.arch, self.objective, self.target = layer, arch, objective, target
         self.screen, self.tables = screen, tables
         self.b = Builder()
-        self.v = Variables(self.b, layer, arch, row_buffer, screen.freedom)
+        self.v = Variables(self.b, layer, arch, screen.freedom)
         self.traffic = Traffic(self.v)
         timed, _ = screen.freedom.sees(objective)
         self.streams = Streams(self.v, self.traffic, tables, screen.limits(target), timed)
         most_cycles = screen.most_cycles(target)
         self.latency = None if most_cycles is None else Latency(self.v, self.traffic, self.streams, most_cycles)
-        if row_buffer:
+        if screen.freedom.part.is_aligned:
             self._some_tensor_row_aligned()
         self._screened_spatial(screen)
         self._objective()

@@ -28,21 +28,19 @@ class Screen:
         layer: ConvWorkload,
         arch: PIMArchitecture,
         objective: Objective,
-        row_buffer: bool,
-        freedom: Freedom | None = None,
+        freedom: Freedom,
     ) -> None:
-        self.layer, self.arch, self.objective = layer, arch, objective
-        self.freedom = freedom or Freedom(layer, arch, aligned=row_buffer)
+        self.layer, self.arch, self.objective, self.freedom = layer, arch, objective, freedom
         self.machine = to_machine(arch)
         self.shape = to_shape(layer)
         self.vectors = self.freedom.vectors(spatial_vectors(self.shape, self.freedom.array))
         self.rows = [least_rows(layer, arch, t) for t in Tensor]
         self.fixed_fj = layer.macs * self.machine.mac_fj + self.machine.activation_fj * sum(self.rows)
-        self._least_energies(row_buffer)
+        self._least_energies()
         self.least_cycles = max(self._least_stream(t) for t in Tensor)
         self._bounds()
 
-    def _least_energies(self, row_buffer: bool) -> None:
+    def _least_energies(self) -> None:
         """`energy[t][in PE, row-aligned]`: least access energy per vector over the stored sets of that kind; None if
         there is none.
         """
@@ -51,13 +49,12 @@ class Screen:
         for t in Tensor:
             found: dict[tuple[bool, bool], NDArray[np.int64]] = {}
             for stored in itertools.product(*(self.freedom.storing_choices(Level(m), t) for m in range(3))):
-                if stored[2] and not row_buffer:
+                if stored[2] and not self.freedom.part.is_aligned:
                     continue
                 key = (stored[0], stored[2])
                 value = least_energy(self.shape, t, (stored[0], stored[1], stored[2]), energies, self.vectors)
                 found[key] = value if key not in found else np.minimum(found[key], value)
             self.energy.append(found)
-        self.row_buffer = row_buffer
 
     def _least_stream(self, t: Tensor) -> int:
         """Cycles that t's stream takes at least: every needed byte once, every row once."""
@@ -94,7 +91,7 @@ class Screen:
         """Sum over tensors; in the row-buffer part at least one tensor is row-aligned."""
         best = None
         for aligned in itertools.product((False, True), repeat=3):
-            if any(aligned) != self.row_buffer:
+            if any(aligned) != self.freedom.part.is_aligned:
                 continue
             parts = [self.energy[t].get((in_pe[t], aligned[t])) for t in Tensor]
             if any(part is None for part in parts):

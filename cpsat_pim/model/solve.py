@@ -19,12 +19,12 @@ from ortools.sat.sat_parameters_pb2 import SatParameters
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, check_constraints, check_constraints_fit
 from cpsat_pim.cost import predict
-from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, Solution, TooManyOrders
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
+from cpsat_pim.model.part import Part
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer
@@ -105,9 +105,9 @@ class _Search:
         self.best: Answer | None = None
         self.counted: Counted = {}
         self.lessons = Lessons(lambda: self.is_over)
-        self.bounds: dict[bool, int | None] = {}
+        self.bounds: dict[Part, int | None] = {}
         #: Per part, the least that mappings barred without a complete count may cost.
-        self.barred: dict[bool, int] = {}
+        self.barred: dict[Part, int] = {}
         #: Whether the part being searched has to make room for the other one.
         self.has_to_wait = False
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
@@ -145,10 +145,10 @@ class _Search:
             return
         self.tables = build_tables(self.layer, self.arch)
         self.statistics["table_seconds"] = round(self.seconds, 3)
-        parts = [part for part in (False, True) if self._has_part(part)]
-        self.freedom = {
-            part: Freedom(self.layer, self.arch, self.options.constraints, part, self.options.budget) for part in parts
-        }
+        choices = self.options.constraints, self.options.budget
+        freedoms = [Freedom(self.layer, self.arch, choices[0], part, choices[1]) for part in Part]
+        self.freedom = {freedom.part: freedom for freedom in freedoms if not freedom.is_empty}
+        parts = list(self.freedom)
         screens = {part: self._screen(part, self.objective) for part in parts}
         self.bounds = {part: screens[part].least for part in parts}
         for turn, part in enumerate((*parts, *parts)):
@@ -170,30 +170,26 @@ class _Search:
             raise ValueError(f"{self.layer.name}: the mapping to start from costs more than may be spent")
         self._keep(Answer(start, prediction, self.objective.value(figures.latency_cycles, figures.energy_fj)))
 
-    def _screen(self, part: bool, objective: Objective) -> Screen:
-        return Screen(self.layer, self.arch, objective, part, self.freedom[part])
+    def _screen(self, part: Part, objective: Objective) -> Screen:
+        return Screen(self.layer, self.arch, objective, self.freedom[part])
 
-    def _any_mapping(self, part: bool, screen: Screen) -> None:
+    def _any_mapping(self, part: Part, screen: Screen) -> None:
         """Out of time with nothing: the first mapping found below the lowest target that gives one soon."""
         assert screen.least is not None
         for step in _FIRST_STEPS:
             target = int(screen.least * (1 + step))
-            program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
+            program = Program(self.layer, self.arch, self.objective, self.tables, screen, target)
             solutions = self._solve(program, first=True)[2]
             if solutions:
                 self._consider(solutions[0], 0)
                 return
 
-    def _has_part(self, row_buffer: bool) -> bool:
-        choices = [self.arch.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
-        return any(True in c for c in choices) if row_buffer else all(False in c for c in choices)
-
-    def _is_open(self, part: bool) -> bool:
+    def _is_open(self, part: Part) -> bool:
         """Whether the part may hold something better than the best known mapping."""
         bound, ceiling = self.bounds[part], self.ceiling
         return bound is not None and (ceiling is None or bound <= ceiling)
 
-    def _search_part(self, part: bool, screen: Screen) -> None:
+    def _search_part(self, part: Part, screen: Screen) -> None:
         """Raise the target until the part's optimum is found or it cannot beat the best known mapping."""
         assert screen.least is not None
         for step in self._steps():
@@ -220,12 +216,12 @@ class _Search:
             yield step
             is_left_out, work = self.statistics["work"] - work < _NEXT_TO_NO_WORK, self.statistics["work"]
 
-    def _is_empty(self, part: bool) -> bool:
+    def _is_empty(self, part: Part) -> bool:
         """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell. One that turns up
         is kept.
         """
         energy = Objective.named("energy")
-        program = Program(self.layer, self.arch, energy, self.tables, self._screen(part, energy), _NO_LIMIT, part)
+        program = Program(self.layer, self.arch, energy, self.tables, self._screen(part, energy), _NO_LIMIT)
         lessons = Lessons(lambda: self.is_over)
         try:
             while self.best is None:
@@ -239,7 +235,7 @@ class _Search:
             pass  # the last draft may still have one
         return False
 
-    def _search_below(self, part: bool, screen: Screen, target: int) -> bool:
+    def _search_below(self, part: Part, screen: Screen, target: int) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
         program = self._program(part, screen, target)
         while not self.is_over:
@@ -263,9 +259,9 @@ class _Search:
             self._correct(program, solutions, completions, part, proven)
         return True
 
-    def _program(self, part: bool, screen: Screen, target: int) -> Program:
+    def _program(self, part: Part, screen: Screen, target: int) -> Program:
         """A program that knows what earlier ones have learnt."""
-        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, part)
+        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target)
         self.lessons.teach(program)
         program.b.model.add(program.cost >= (self.bounds[part] or 0))
         problem = program.b.model.validate()
@@ -273,7 +269,7 @@ class _Search:
             raise RuntimeError(f"{self.layer.name}: the model is invalid: {problem}")
         return program
 
-    def _close(self, part: bool, target: int) -> bool:
+    def _close(self, part: Part, target: int) -> bool:
         """Nothing in the part costs at most the target."""
         if self.ceiling is not None and target >= self.ceiling:
             self.bounds[part] = None
@@ -352,7 +348,7 @@ class _Search:
         self._tell()
 
     def _correct(
-        self, program: Program, solutions: list[Solution], completions: Completions, part: bool, proven: int
+        self, program: Program, solutions: list[Solution], completions: Completions, part: Part, proven: int
     ) -> None:
         """Teach the program what its answers cost, and that only what is better than the best matters."""
         self.statistics["corrections"] += 1

@@ -11,6 +11,7 @@ from cpsat_pim.cost import to_shape
 from cpsat_pim.dims import IRRELEVANT, ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Builder, Int, Lit
 from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.part import Part
 from cpsat_pim.model.residency import Residency
 from cpsat_pim.workload import ConvWorkload
 from tables.shapes import divisors
@@ -32,13 +33,13 @@ class Variables:
     `has_loops[m][c]`: class c has a loop at level m.
     `tile[m][t]`: the extents of t's tile at a level, those of the level unless it is uneven.
     `is_stored_set[t][s]`: t is stored at exactly the levels s (PE, global buffer, row buffer) (Eq. 6, 7).
-    With `row_buffer` False T2 is 1: with no tensor row-aligned (`aligned` False) a loop at level 2 equals one at level
-    3, unless constraints tell them apart.
+    With `row_buffer` False, in the merged part of the space, T2 is 1.
     """
 
-    def __init__(self, b: Builder, layer: ConvWorkload, arch: PIMArchitecture, aligned: bool, freedom: Freedom) -> None:
+    def __init__(self, b: Builder, layer: ConvWorkload, arch: PIMArchitecture, freedom: Freedom) -> None:
         self.b, self.layer, self.arch, self.freedom = b, layer, arch, freedom
-        self.aligned, self.row_buffer = aligned, aligned or freedom.tells_loops_apart
+        self.aligned = freedom.part.is_aligned
+        self.row_buffer = self.aligned or freedom.tells_loops_apart
         self.shape = to_shape(layer)
         self.bounds = layer.bounds
         self._stored_cache: dict[tuple[int, int], Lit] = {}
@@ -395,6 +396,9 @@ class Variables:
             return
         loops = {d: self.has_loop(Level.ROW_BUFFER, d) for d in Dim}
         twice = [self.b.both([loops[d], self.has_loop(Level.DRAM, d)], f"twice_{d.name}") for d in Dim]
+        if self.freedom.part is Part.SPLIT:
+            self.b.clause(twice)
+            return
         stays = [loops[d] for d in Dim if self.freedom.is_told_apart(d)]
         for d in Dim:
             if not self.freedom.is_told_apart(d):

@@ -22,6 +22,7 @@ from cpsat_pim.model.cuts import Cuts, Lessons
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import input_blocks
+from cpsat_pim.model.part import Part
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.solve import _Search
@@ -45,6 +46,16 @@ MACHINES = {
 DRAWN = 4
 
 
+def part_of(mapping: Mapping) -> Part | None:
+    """The part of the space that a mapping is of; None if programs have some loop of it at the other outer level."""
+    loops = list(zip(mapping.temporal[Level.ROW_BUFFER], mapping.temporal[Level.DRAM], strict=True))
+    if any(mapping.stored[Level.ROW_BUFFER]):
+        return Part.ALIGNED
+    if any(min(factors) > 1 for factors in loops):
+        return Part.SPLIT
+    return Part.MERGED if all(inner == 1 for inner, _ in loops) else None
+
+
 def draw_mapping(layer: ConvWorkload, arch: PIMArchitecture, rng: random.Random) -> Mapping:
     """A legal mapping that uses some of the array: factors drawn inside out until they fit.
 
@@ -59,14 +70,15 @@ def draw_mapping(layer: ConvWorkload, arch: PIMArchitecture, rng: random.Random)
                 spatial[side][d] = rng.choice([n for n in divisors(left[d]) if n <= room[side]])
                 left[d] //= spatial[side][d]
         aligned = [rng.random() < 0.3 for _ in Tensor]
+        is_split = rng.random() < 0.3
         for d in Dim:
-            for m in (0, 1, 2) if any(aligned) else (0, 1):
+            for m in (0, 1, 2) if any(aligned) or is_split else (0, 1):
                 temporal[m][d] = rng.choice(divisors(left[d]))
                 left[d] //= temporal[m][d]
             temporal[3][d] = left[d]
         stored = [[rng.random() < 0.6 for _ in Tensor], [rng.random() < 0.6 for _ in Tensor], aligned]
         mapping = arranged(layer, Mapping(temporal=temporal, spatial=spatial, order=[[]] * 4, stored=stored), rng)
-        if not check_mapping(layer, arch, mapping):
+        if part_of(mapping) and not check_mapping(layer, arch, mapping):
             return mapping
 
 
@@ -115,9 +127,10 @@ def contains(
     """Whether the program of all that costs as little as a mapping holds it."""
     figures = predict(layer, arch, mapping).figures
     value = objective.value(figures.latency_cycles, figures.energy_fj)
-    part = any(mapping.stored[Level.ROW_BUFFER])
-    screen = Screen(layer, arch, objective, part, Freedom(layer, arch, constraints, part))
-    program = Program(layer, arch, objective, tables, screen, value, part)
+    part = part_of(mapping)
+    assert part is not None
+    screen = Screen(layer, arch, objective, Freedom(layer, arch, constraints, part))
+    program = Program(layer, arch, objective, tables, screen, value)
     if lessons is not None:
         lessons.teach(program)
     fix(program.b, program.v, mapping)
@@ -156,16 +169,15 @@ def test_last_write_out_may_take_less_than_a_row_miss() -> None:
 
 def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng: random.Random) -> Mapping:
     """A legal mapping much like another: some factors moved to another level, other orders, layouts and blocks."""
-    levels = list(Level) if any(mapping.stored[Level.ROW_BUFFER]) else [Level.PE, Level.GLOBAL_BUFFER, Level.DRAM]
     while True:
         temporal = [list(row) for row in mapping.temporal]
         for _ in range(rng.randrange(3)):
-            (one, other), d = rng.sample(levels, 2), rng.choice(list(Dim))
+            (one, other), d = rng.sample(list(Level), 2), rng.choice(list(Dim))
             factor = rng.choice(divisors(temporal[one][d]))
             temporal[one][d] //= factor
             temporal[other][d] *= factor
         beside = arranged(layer, attrs.evolve(mapping, temporal=temporal), rng)
-        if not check_mapping(layer, arch, beside):
+        if part_of(beside) and not check_mapping(layer, arch, beside):
             return beside
 
 

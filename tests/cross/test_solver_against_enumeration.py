@@ -1,7 +1,5 @@
 """For tiny layers the solver's optimum is the least cost over the whole space, found by trying every mapping."""
 
-import itertools
-
 import attrs
 import pytest
 
@@ -40,8 +38,7 @@ def machine(pe: str, buffer: str, row_buffer: str, **options: object) -> PIMArch
             array_shape=PhyDim2(h=2, w=1), compute_unit=ComputeUnit(unit_type="simd", num_macs=2, mac_energy=1e-3)
         ),
         dram_timings={"co_w": 32},
-        activation_energy=20e-3,
-        **options,  # type: ignore[arg-type]
+        **{"activation_energy": 20e-3} | options,  # type: ignore[arg-type]
     )
 
 
@@ -203,29 +200,3 @@ def test_blocks_lie_in_dram_otherwise_than_boxes() -> None:
     solved = solve_layer(layer, arch, Objective.named("latency"), options)
     assert solved.bound is not None
     assert solved.bound <= predict(layer, arch, witness).figures.latency_cycles
-
-
-def test_two_outer_loops_of_a_dim_may_open_fewer_rows_than_one() -> None:
-    """Which is why the declared space leaves them out where no tensor is row-aligned, instead of calling them merged.
-
-    P 3 and 2 round C open 18 rows of 16 B in all; with P 6 on either side of C it takes 30, in any layouts.
-    """
-    layer, arch = ConvWorkload(C=8, P=6, K=8), machine("", "WO!", "")
-    inner = {"spatial": ((1,) * 8,) * 3, "stored": ((False,) * 3, (False, True, True), (False,) * 3)}
-
-    def fewest(at_level_2: dict[Dim, int], at_dram: dict[Dim, int]) -> int:
-        outer = [tuple(loops.get(d, 1) for d in Dim) for loops in (at_level_2, at_dram)]
-        mappings = (
-            Mapping(
-                temporal=((1,) * 8, (1, 1, 1, 1, 1, 8, 1, 1), *outer),
-                order=((), (Dim.K,), tuple(at_level_2), order),
-                layout=layout,
-                **inner,
-            )
-            for order in itertools.permutations(at_dram)
-            for layout in itertools.product((0, 1), repeat=3)
-        )
-        return min(sum(simulate(layer, arch, mapping).row_activations) for mapping in mappings)
-
-    assert fewest({}, {Dim.P: 6, Dim.C: 8}) == 30
-    assert fewest({Dim.P: 2}, {Dim.P: 3, Dim.C: 8}) == 18

@@ -18,7 +18,7 @@ from cpsat_pim.cli import main
 from cpsat_pim.cost import Prediction, predict
 from cpsat_pim.dims import Dim, Level
 from cpsat_pim.fuzz.campaign import Discovery, compare_round, run_campaign
-from cpsat_pim.fuzz.compare import Case, Finding, compare, judge_bound, judge_optimum, solve
+from cpsat_pim.fuzz.compare import Case, Finding, compare, few_mappings, judge_bound, judge_optimum, solve
 from cpsat_pim.fuzz.draw import Drawer
 from cpsat_pim.fuzz.reproducer import read_case, write_discovery
 from cpsat_pim.fuzz.shrink import PLAIN, shrink
@@ -88,6 +88,25 @@ def test_pinned_parts_hold_the_solver_and_are_read_back(tmp_path: Path) -> None:
     above = Finding(lines=("x",), witness=mapping)
     write_discovery(Discovery(comparison="pinned", round=0, case=case, finding=above), tmp_path / "found.json")
     assert read_case(tmp_path / "found.json") == ("pinned", case)
+
+
+def test_completions_differ_in_outer_loops_orders_and_layouts_only() -> None:
+    """Of C = 4 outside the global buffer: 4, 2 x 2 or 4 over levels 2 and 3, in eight layouts."""
+    layer = ConvWorkload(C=8)
+    mapping = Mapping(
+        temporal=((1, 1, 1, 1, 2, 1, 1, 1), (1,) * 8, (1,) * 8, (1, 1, 1, 1, 4, 1, 1, 1)),
+        spatial=((1,) * 8,) * 3,
+        order=((Dim.C,), (), (), (Dim.C,)),
+        stored=((False,) * 3,) * 3,
+    )
+    case = Case(layer=layer, arch=PLAIN, objective=ENERGY, mapping=mapping, pinned=("inside", "spatial", "stored"))
+    completions = few_mappings(case)
+    assert completions is not None
+    assert len(completions) == 3 * 8
+    assert {m.temporal[:2] for m in completions} == {mapping.temporal[:2]}
+    assert compare("completion", case, Options()) is None
+    dearer = attrs.evolve(solve(case, Options()), bound=2 * max(map(case.value, completions)))
+    assert judge_optimum(case, dearer, completions) is not None
 
 
 def test_answers_that_are_wrong_are_found() -> None:
@@ -213,7 +232,7 @@ def test_time_ends_a_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"version": 7}, "is no reproducer of version 1"),
         (
             {"version": 1, "comparison": "taste"},
-            "comparison: must be one of trace, answer, bound, pinned, enumeration (got taste)",
+            "comparison: must be one of trace, answer, bound, pinned, completion, enumeration (got taste)",
         ),
         ({"version": 1}, "layer"),
     ],

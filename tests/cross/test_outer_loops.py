@@ -1,0 +1,90 @@
+"""Which rows outer loops open, with all else fixed: the solver's optimum is the least of every completion."""
+
+import math
+
+import attrs
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.constraints import Constraints
+from cpsat_pim.cost import predict
+from cpsat_pim.dims import Dim, Level
+from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.model import Options, solve_layer
+from cpsat_pim.result import Objective, Status
+from cpsat_pim.verify import simulate
+from cpsat_pim.workload import ConvWorkload
+from tests.cross.test_solver_against_enumeration import machine, with_dram
+
+ONES, FREE = (1,) * len(Dim), (None,) * len(Dim)
+#: Most of the energy goes into rows of 16 B; W and O are kept in the global buffer, I in none.
+TOY = machine("", "WO!", "", activation_energy=10.0)
+STORED = ((False,) * 3, (False, True, True), (False,) * 3)
+
+
+def toy(banks: int, buffer_bytes: int) -> PIMArchitecture:
+    """The toy with so many banks a tensor and such a buffer, of which half is for the next tiles."""
+    pe, buffer, *outer = TOY.hierarchy
+    arch = attrs.evolve(TOY, hierarchy=(pe, attrs.evolve(buffer, entries=buffer_bytes), *outer))
+    return with_dram(arch, num_banks=banks)
+
+
+def row(**factors: int) -> tuple[int, ...]:
+    """Factors per dim."""
+    return tuple(factors.get(d.name, 1) for d in Dim)
+
+
+def outer_loops_free(inner: tuple[int, ...], *, may_split: bool) -> Constraints:
+    """Everything fixed but the loops at the DRAM and their order, with `may_split` those at the row buffer, too."""
+    temporal = (ONES, inner, FREE if may_split else ONES, FREE)
+    return Constraints(temporal=temporal, spatial=(ONES,) * 3, stored=STORED)
+
+
+@given(
+    outer=st.tuples(*(st.sampled_from((1, 2, 3, 4)) for _ in "PCK")),
+    inner=st.tuples(st.sampled_from((1, 2)), st.sampled_from((1, 2)), st.sampled_from((2, 4, 8))),
+    banks=st.sampled_from((1, 1, 2, 4)),
+    buffer_bytes=st.sampled_from((32, 48)),
+    kind=st.sampled_from(("energy", "latency")),
+    may_split=st.booleans(),
+)
+@example(outer=(4, 2, 2), inner=(2, 2, 4), banks=1, buffer_bytes=48, kind="energy", may_split=False)
+@example(outer=(3, 4, 2), inner=(1, 2, 8), banks=2, buffer_bytes=48, kind="latency", may_split=False)
+@settings(max_examples=60)
+def test_optimum_is_the_least_over_all_outer_loops(
+    outer: tuple[int, ...], inner: tuple[int, ...], banks: int, buffer_bytes: int, kind: str, may_split: bool
+) -> None:
+    """One loop per dim at the DRAM, or any at the two outer levels.
+
+    The examples: what gathered loops sweep lies in one row, which is open when the next pass over it begins.
+    """
+    assume(not may_split or math.prod(outer) <= 16)
+    p, c, k = (m * n for m, n in zip(outer, inner, strict=True))
+    layer, arch, objective = ConvWorkload(P=p, C=c, K=k), toy(banks, buffer_bytes), Objective.named(kind)
+    constraints = outer_loops_free(row(P=inner[0], C=inner[1], K=inner[2]), may_split=may_split)
+    figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch, constraints)]
+    assume(figures)
+    solved = solve_layer(layer, arch, objective, Options(time_limit=20, constraints=constraints))
+    assert solved.status is Status.OPTIMAL
+    assert solved.objective_value == objective.reported(
+        min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
+    )
+
+
+def test_two_outer_loops_of_a_dim_may_open_fewer_rows_than_one() -> None:
+    """P 3 and 2 round C open 18 rows in all; with P 6 on either side of C it takes 30, in any layouts. The solver finds
+    the former.
+    """
+    layer, arch, constraints = ConvWorkload(C=8, P=6, K=8), toy(1, 32), outer_loops_free(row(K=8), may_split=True)
+    simulated = [(simulate(layer, arch, mapping), mapping) for mapping in every_mapping(layer, arch, constraints)]
+    merged = [
+        found
+        for found, mapping in simulated
+        if all(1 in pair for pair in zip(mapping.temporal[Level.ROW_BUFFER], mapping.temporal[Level.DRAM], strict=True))
+    ]
+    assert min(sum(found.row_activations) for found in merged) == 30
+    assert min(sum(found.row_activations) for found, _ in simulated) == 18
+    solved = solve_layer(layer, arch, Objective.named("energy"), Options(time_limit=20, constraints=constraints))
+    assert solved.status is Status.OPTIMAL
+    assert solved.objective_value == min(found.energy_fj for found, _ in simulated)
