@@ -271,7 +271,7 @@ class Streams:
         most = self.b.ends(ordered)[1] + (self.b.ends(repeated)[1] if not isinstance(repeated, int) else repeated)
         activations = self.b.interval(self.least_rows[t], max(most, self._most_columns), f"acts_{t.name}")
         self.b.imply([is_box], activations >= first)
-        if not self.v.row_buffer:  # then one loop per dim lies outside the global buffer
+        if not (self.v.row_buffer or self.v.any_split):  # then one loop per dim lies outside the global buffer
             in_buffer = self.v.first_consumer(Level.GLOBAL_BUFFER, t)
             even = self.b.negated(self.v.residency.is_uneven(Level.GLOBAL_BUFFER, t))
             self.b.imply([is_box, in_buffer, even], activations >= ordered + repeated)

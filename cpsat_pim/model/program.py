@@ -1,5 +1,7 @@
 """One layer's CP-SAT program: variables, constraints and objective, for one target and one part of the space."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cpsat_pim.arch import PIMArchitecture
@@ -21,6 +23,9 @@ from tables.shapes import ShapeTable
 class Program:
     """The mappings of a layer, in the part of the space that `screen` is of, whose (lower bound of the) objective is at
     most `target`, cheapest first.
+
+    Of the split part, where the two outer loops of a dim are; or with `any_split` a relaxation for all ways to split
+    the product of both; `within` is all that it leaves open: given extents inside the outer loops.
     """
 
     def __init__(
@@ -31,11 +36,14 @@ class Program:
         tables: list[ShapeTable],
         screen: Screen,
         target: int,
+        *,
+        any_split: bool = False,
+        within: Sequence[int] | None = None,
     ) -> None:
         self.layer, self.arch, self.objective, self.target = layer, arch, objective, target
         self.screen, self.tables = screen, tables
         self.b = Builder()
-        self.v = Variables(self.b, layer, arch, screen.freedom)
+        self.v = Variables(self.b, layer, arch, screen.freedom, any_split=any_split, within=within)
         self.traffic = Traffic(self.v)
         timed, _ = screen.freedom.sees(objective)
         self.streams = Streams(self.v, self.traffic, tables, screen.limits(target), timed)

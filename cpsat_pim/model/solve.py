@@ -9,7 +9,7 @@ exactly that choice and solved again.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -108,6 +108,8 @@ class _Search:
         self.bounds: dict[Part, int | None] = {}
         #: Per part, the least that mappings barred without a complete count may cost.
         self.barred: dict[Part, int] = {}
+        #: Extents inside split loops of which each mapping costs more than a target.
+        self.dear: list[tuple[int, tuple[int, ...]]] = []
         #: Whether the part being searched has to make room for the other one.
         self.has_to_wait = False
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
@@ -237,6 +239,8 @@ class _Search:
 
     def _search_below(self, part: Part, screen: Screen, target: int) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
+        if part is Part.SPLIT:
+            return self._search_splits(screen, target)
         program = self._program(part, screen, target)
         while not self.is_over:
             if self.ceiling is not None and self.ceiling < program.target:  # smaller than with a constraint more
@@ -259,11 +263,64 @@ class _Search:
             self._correct(program, solutions, completions, part, proven)
         return True
 
-    def _program(self, part: Part, screen: Screen, target: int) -> Program:
+    def _search_splits(self, screen: Screen, target: int) -> bool:
+        """Search the part of split loops: a program that does not tell how they are split leaves few choices of outer
+        loops, and one of each that does tell is soon solved.
+        """
+        program = self._any_split(screen, target)
+        while not self.is_over:
+            if self.ceiling is not None and self.ceiling < program.target:
+                program = self._any_split(screen, self.ceiling)
+            status, bound, solutions = self._solve(program)
+            if status == cp_model.INFEASIBLE:
+                return self._close(Part.SPLIT, program.target)
+            if bound is not None:
+                self.bounds[Part.SPLIT] = max(self.bounds[Part.SPLIT] or 0, bound)
+            if not solutions:
+                return status != cp_model.UNKNOWN or self.is_over
+            for within in dict.fromkeys(tuple(solution.value(x) for x in program.v.e1) for solution in solutions):
+                if not self._is_dear(screen, program.target, within):
+                    return True
+                self.dear.append((program.target, within))
+                _bar_extents(program, within)
+        return True
+
+    def _any_split(self, screen: Screen, target: int) -> Program:
+        """A program that knows which outer loops no splitting makes cheap enough."""
+        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, any_split=True)
+        for dearer_than, within in self.dear:
+            if dearer_than >= target:
+                _bar_extents(program, within)
+        return self._checked(program)
+
+    def _is_dear(self, screen: Screen, target: int, within: Sequence[int]) -> bool:
+        """Whether no mapping with given extents inside its split loops costs at most the target, or less than the best;
+        False, too, if that is not known in time. Those that turn up are kept.
+        """
+        program = self._program(Part.SPLIT, screen, target, within)
+        while not self.is_over:
+            if self.ceiling is not None and self.ceiling < program.target:
+                program = self._program(Part.SPLIT, screen, self.ceiling, within)
+            status, bound, solutions = self._solve(program)
+            if status == cp_model.INFEASIBLE:
+                return True
+            if bound is None or status != cp_model.OPTIMAL:
+                break
+            completions = self._consider(solutions[0], bound)
+            if self.best and bound >= self.best.value:
+                return True
+            self._correct(program, solutions, completions, Part.SPLIT, bound)
+        return False
+
+    def _program(self, part: Part, screen: Screen, target: int, within: Sequence[int] | None = None) -> Program:
         """A program that knows what earlier ones have learnt."""
-        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target)
+        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, within=within)
         self.lessons.teach(program)
         program.b.model.add(program.cost >= (self.bounds[part] or 0))
+        return self._checked(program)
+
+    def _checked(self, program: Program) -> Program:
+        """A program that CP-SAT takes."""
         problem = program.b.model.validate()
         if problem:
             raise RuntimeError(f"{self.layer.name}: the model is invalid: {problem}")
@@ -371,6 +428,11 @@ class _Search:
         value = self.objective.reported(self.best.value) if self.best else None
         bound = self.objective.reported(self.bound) if self.bound is not None else None
         self.report(Progress(layer=self.layer.name, best=value, bound=bound, seconds=self.seconds))
+
+
+def _bar_extents(program: Program, within: Sequence[int]) -> None:
+    """Forbid these extents inside the outer loops."""
+    program.b.clause([program.b.differs(x, n) for x, n in zip(program.v.e1, within, strict=True)])
 
 
 def _solutions(program: Program, solver: cp_model.CpSolver) -> list[Solution]:

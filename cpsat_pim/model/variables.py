@@ -4,6 +4,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from cpsat_pim.arch import PIMArchitecture
@@ -33,13 +34,24 @@ class Variables:
     `has_loops[m][c]`: class c has a loop at level m.
     `tile[m][t]`: the extents of t's tile at a level, those of the level unless it is uneven.
     `is_stored_set[t][s]`: t is stored at exactly the levels s (PE, global buffer, row buffer) (Eq. 6, 7).
-    With `row_buffer` False, in the merged part of the space, T2 is 1.
+    With `row_buffer` False, T2 is 1: in the merged part of the space; and with `any_split`, where T3 stands for both
+    outer loops of a dim, of which any factor may lie inside. `within`: given extents inside the outer loops.
     """
 
-    def __init__(self, b: Builder, layer: ConvWorkload, arch: PIMArchitecture, freedom: Freedom) -> None:
+    def __init__(
+        self,
+        b: Builder,
+        layer: ConvWorkload,
+        arch: PIMArchitecture,
+        freedom: Freedom,
+        *,
+        any_split: bool,
+        within: Sequence[int] | None,
+    ) -> None:
         self.b, self.layer, self.arch, self.freedom = b, layer, arch, freedom
+        self.any_split, self.within = any_split, within
         self.aligned = freedom.part.is_aligned
-        self.row_buffer = self.aligned or freedom.tells_loops_apart
+        self.row_buffer = (self.aligned or freedom.tells_loops_apart) and not any_split
         self.shape = to_shape(layer)
         self.bounds = layer.bounds
         self._stored_cache: dict[tuple[int, int], Lit] = {}
@@ -74,17 +86,22 @@ class Variables:
         self.lanes[d] = b.integer(self.freedom.lanes(d, (v for v in choices if v <= lanes)), f"Internal_{d.name}")
         for m in Level:
             factors = choices if m is not Level.ROW_BUFFER or self.row_buffer else (1,)
-            self.temporal[m][d] = b.integer(self.freedom.temporal(m, d, factors), f"T{m}_{d.name}")
+            allowed = factors if self._is_of_both(m) else self.freedom.temporal(m, d, factors)
+            self.temporal[m][d] = b.integer(allowed, f"T{m}_{d.name}")
         self.pes[d] = b.integer((v for v in choices if v <= pes), f"pes_{d.name}")
         self.e0[d] = b.integer(choices, f"e0_{d.name}")
         self.eA[d], self.step[d] = b.integer(choices, f"eA_{d.name}"), b.integer(choices, f"step_{d.name}")
-        self.e1[d] = b.integer(choices, f"e1_{d.name}")
+        self.e1[d] = b.integer(choices if self.within is None else [self.within[d]], f"e1_{d.name}")
         self._inner_factors(d)
         self._times(self.eA[d], self.temporal[Level.GLOBAL_BUFFER][d], self.e1[d])
         self.e2[d] = b.integer(choices, f"e2_{d.name}") if self.row_buffer else self.e1[d]
         if self.row_buffer:
             self._times(self.e1[d], self.temporal[Level.ROW_BUFFER][d], self.e2[d])
         b.model.add_multiplication_equality(n, [self.e2[d], self.temporal[Level.DRAM][d]])
+
+    def _is_of_both(self, level: int) -> bool:
+        """Whether a level's loops stand for those of both outer levels, whose constraints and orders are others."""
+        return self.any_split and level >= Level.ROW_BUFFER
 
     def _times(self, inside: Int, factor: Int, outside: Int) -> None:
         """inside * factor = outside, as the table of its divisor triples."""
@@ -298,7 +315,8 @@ class Variables:
         for m, literals in self.innermost.items():
             for c in Tensor:
                 dims = [d for d in CLASSES[c] if not _is_one(self.temporal[m][d])]
-                if len(dims) > 1 and self.bounds[Dim.G] == 1 and not isinstance(literals[c], bool):
+                is_told = self.bounds[Dim.G] == 1 and not self._is_of_both(m)
+                if len(dims) > 1 and is_told and not isinstance(literals[c], bool):
                     self._parted_class(m, c, dims)
 
     def _parted_class(self, m: int, c: Tensor, dims: list[Dim]) -> None:
@@ -322,8 +340,10 @@ class Variables:
     def swept(self, level: Level) -> list[Int]:
         """Extents of what the gathered innermost loops of a level sweep before any other loop of it moves, made once.
 
-        Where groups have a loop, which may be the innermost one, and for all that is not told of them: as `box`.
+        As `box` with `any_split`, and where groups have a loop, which may be the innermost one.
         """
+        if self._is_of_both(level):
+            return self.box(level)
         if level not in self._swept_cache:
             around = {Level.GLOBAL_BUFFER: self.e1, Level.ROW_BUFFER: self.e2, Level.DRAM: list(self.bounds)}[level]
             self._swept_cache[level] = list(self.box(level))
@@ -377,7 +397,11 @@ class Variables:
         """A class is innermost only where some loop of it may lie inside all others (groups, of no class, aside)."""
         for m, literals in self.innermost.items():
             for c, literal in enumerate(literals):
-                if isinstance(literal, bool) or not any(self.freedom.inside(Level(m), d) for d in CLASSES[c]):
+                if (
+                    self._is_of_both(m)
+                    or isinstance(literal, bool)
+                    or not any(self.freedom.inside(Level(m), d) for d in CLASSES[c])
+                ):
                     continue
                 last = [self._is_last(Level(m), d) for d in CLASSES[c]]
                 none = [self.b.negated(self.has_loops[m][c])] if c == 0 else []
@@ -405,12 +429,16 @@ class Variables:
                 self.b.clause([self.b.negated(loops[d]), *stays, *twice])
 
     def multiplier(self, t: Tensor, consumer: int, level: int) -> Int:
-        """t's irrelevant loops at a level, or 1 if they are free for a consumer below."""
+        """t's irrelevant loops at a level, or 1 if they are free for a consumer below; of those of both outer levels
+        any factor may be.
+        """
         loops = self.class_temporal[level][t]
         if _is_one(loops):
             return 1
         is_free = self.is_free(t, consumer, level)
         name = f"x_{level}_{consumer}_{t.name}"
+        if self._is_of_both(level):
+            return self._divisor_if(is_free, loops, name)
         if not any(self._held_outside(level, d, t) for d in CLASSES[t]):
             return self._unless(is_free, loops, name)
         parts = []
@@ -433,6 +461,16 @@ class Variables:
         inside += self.residency.holding(level, d, t, [self.has_loop(level, e) for e in Dim])
         inside.append(self.parted[level].get(d, False))
         return [literal for literal in inside if literal is not False]
+
+    def _divisor_if(self, is_free: Lit, loops: Int, name: str) -> Int:
+        """Any divisor of loops if some of them may be free, else the loops."""
+        if is_free is False:
+            return loops
+        values = self.b.values(loops)
+        rows = [(1, n, left) for n in values for left in divisors(n)] + [(0, n, n) for n in values]
+        multiplier = self.b.integer((left for *_, left in rows), name)
+        self.b.table([self.b.flag(is_free), loops, multiplier], rows)
+        return multiplier
 
     def _unless(self, is_free: Lit, loops: Int, name: str) -> Int:
         """1 if loops are free, else the loops."""

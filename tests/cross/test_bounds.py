@@ -133,6 +133,25 @@ def contains(
     program = Program(layer, arch, objective, tables, screen, value)
     if lessons is not None:
         lessons.teach(program)
+    if part is Part.SPLIT:
+        relaxed = Program(layer, arch, objective, tables, screen, value, any_split=True)
+        return has(program, mapping) and has(relaxed, told_of_both(mapping))
+    return has(program, mapping)
+
+
+def told_of_both(mapping: Mapping) -> Mapping:
+    """A mapping of split loops as a program has it that does not tell how they are split."""
+    inner, outer = mapping.temporal[2:]
+    order = (*mapping.order[Level.DRAM], *mapping.order[Level.ROW_BUFFER])
+    last_of_each = [d for i, d in enumerate(order) if d not in order[i + 1 :]]
+    merged = tuple(m * n for m, n in zip(inner, outer, strict=True))
+    return attrs.evolve(
+        mapping, temporal=(*mapping.temporal[:2], (1,) * 8, merged), order=(*mapping.order[:2], (), last_of_each)
+    )
+
+
+def has(program: Program, mapping: Mapping) -> bool:
+    """Whether a program holds a mapping."""
     fix(program.b, program.v, mapping)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
