@@ -38,6 +38,8 @@ class Solution:
             tuple(frozenset(d for d in Dim if self.value(row[d])) for row in level) for level in v.residency.outside
         )
         self.draft = self._draft()
+        #: Extents inside the outer loops.
+        self.within = tuple(self.value(x) for x in v.e1)
         self.activations = [self.value(x) for x in program.streams.activations]
 
     def value(self, x: Int) -> int:

@@ -12,6 +12,7 @@ from cpsat_pim.model.builder import Builder
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.flow import Flow
 from cpsat_pim.model.latency import Latency
+from cpsat_pim.model.part import Part
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import Variables
@@ -49,10 +50,19 @@ class Program:
         self.streams = Streams(self.v, self.traffic, tables, screen.limits(target), timed)
         most_cycles = screen.most_cycles(target)
         self.latency = None if most_cycles is None else Latency(self.v, self.traffic, self.streams, most_cycles)
-        if screen.freedom.part.is_aligned:
+        if self.part.is_aligned:
             self._some_tensor_row_aligned()
         self._screened_spatial(screen)
         self._objective()
+
+    @property
+    def part(self) -> Part:
+        """Of the space."""
+        return self.screen.freedom.part
+
+    def leave_out(self, within: Sequence[int]) -> None:
+        """Forbid some extents inside the outer loops."""
+        self.b.clause([self.b.differs(x, n) for x, n in zip(self.v.e1, within, strict=True)])
 
     def _some_tensor_row_aligned(self) -> None:
         """The other part of the space has the rest."""

@@ -108,8 +108,9 @@ class _Search:
         self.bounds: dict[Part, int | None] = {}
         #: Per part, the least that mappings barred without a complete count may cost.
         self.barred: dict[Part, int] = {}
-        #: Extents inside split loops of which each mapping costs more than a target.
-        self.dear: list[tuple[int, tuple[int, ...]]] = []
+        #: Extents inside the outer loops of answers, by part; and those of which each mapping costs more than a target.
+        self.answered: set[tuple[Part, tuple[int, ...]]] = set()
+        self.dear: list[tuple[Part, tuple[int, ...], int]] = []
         #: Whether the part being searched has to make room for the other one.
         self.has_to_wait = False
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
@@ -239,8 +240,6 @@ class _Search:
 
     def _search_below(self, part: Part, screen: Screen, target: int) -> bool:
         """Search the part up to a target; True once nothing more can come of it."""
-        if part is Part.SPLIT:
-            return self._search_splits(screen, target)
         program = self._program(part, screen, target)
         while not self.is_over:
             if self.ceiling is not None and self.ceiling < program.target:  # smaller than with a constraint more
@@ -252,56 +251,53 @@ class _Search:
                 self.bounds[part] = max(self.bounds[part] or 0, bound)
             if not solutions:
                 return status != cp_model.UNKNOWN or self.is_over
-            is_proven = status == cp_model.OPTIMAL
             proven = self.bounds[part] or 0
+            if part is Part.SPLIT:  # not told how: all that the answers say is which outer loops there are
+                if not all(self._leave_out(program, solution) for solution in solutions):
+                    return True
+                continue
+            is_proven = status == cp_model.OPTIMAL
             completions = self._consider(solutions[0], proven if is_proven else 0)
             if self.best and proven >= self.best.value:
                 self.bounds[part] = self.best.value
                 return True
             if not is_proven or self.has_had_its_turn:
                 return True
-            self._correct(program, solutions, completions, part, proven)
-        return True
-
-    def _search_splits(self, screen: Screen, target: int) -> bool:
-        """Search the part of split loops: a program that does not tell how they are split leaves few choices of outer
-        loops, and one of each that does tell is soon solved.
-        """
-        program = self._any_split(screen, target)
-        while not self.is_over:
-            if self.ceiling is not None and self.ceiling < program.target:
-                program = self._any_split(screen, self.ceiling)
-            status, bound, solutions = self._solve(program)
-            if status == cp_model.INFEASIBLE:
-                return self._close(Part.SPLIT, program.target)
-            if bound is not None:
-                self.bounds[Part.SPLIT] = max(self.bounds[Part.SPLIT] or 0, bound)
-            if not solutions:
-                return status != cp_model.UNKNOWN or self.is_over
-            for within in dict.fromkeys(tuple(solution.value(x) for x in program.v.e1) for solution in solutions):
-                if not self._is_dear(screen, program.target, within):
+            if not self._is_new(solutions[0]):
+                program.b.model.add(program.cost >= proven)
+                if not self._leave_out(program, solutions[0]):
                     return True
-                self.dear.append((program.target, within))
-                _bar_extents(program, within)
+            else:
+                self._correct(program, solutions, completions, proven)
         return True
 
-    def _any_split(self, screen: Screen, target: int) -> Program:
-        """A program that knows which outer loops no splitting makes cheap enough."""
-        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, any_split=True)
-        for dearer_than, within in self.dear:
-            if dearer_than >= target:
-                _bar_extents(program, within)
-        return self._checked(program)
+    def _is_new(self, solution: Solution) -> bool:
+        """Whether no answer before had the same extents inside its outer loops."""
+        group = (solution.program.part, solution.within)
+        is_new = group not in self.answered
+        self.answered.add(group)
+        return is_new
 
-    def _is_dear(self, screen: Screen, target: int, within: Sequence[int]) -> bool:
-        """Whether no mapping with given extents inside its split loops costs at most the target, or less than the best;
-        False, too, if that is not known in time. Those that turn up are kept.
+    def _leave_out(self, program: Program, solution: Solution) -> bool:
+        """Look at all mappings with the same extents inside their outer loops, and leave them out of a program; False
+        if that took too long. A program of so few is soon solved.
         """
-        program = self._program(Part.SPLIT, screen, target, within)
-        while not self.is_over:
-            if self.ceiling is not None and self.ceiling < program.target:
-                program = self._program(Part.SPLIT, screen, self.ceiling, within)
-            status, bound, solutions = self._solve(program)
+        ceiling = program.target if self.ceiling is None else min(program.target, self.ceiling)
+        if not self._is_dear(program, solution.within, ceiling):
+            return False
+        self.dear.append((program.part, solution.within, ceiling))
+        program.leave_out(solution.within)
+        return True
+
+    def _is_dear(self, program: Program, within: Sequence[int], target: int) -> bool:
+        """Whether no mapping of a program's part with these extents inside its outer loops costs at most a target, or
+        less than the best once that is less; False, too, if it is not known in time. Those that turn up are kept.
+        """
+        few = self._program(program.part, program.screen, target, within)
+        while not (self.is_over or self.has_had_its_turn):
+            if self.ceiling is not None and self.ceiling < few.target:
+                few = self._program(program.part, program.screen, self.ceiling, within)
+            status, bound, solutions = self._solve(few)
             if status == cp_model.INFEASIBLE:
                 return True
             if bound is None or status != cp_model.OPTIMAL:
@@ -309,18 +305,21 @@ class _Search:
             completions = self._consider(solutions[0], bound)
             if self.best and bound >= self.best.value:
                 return True
-            self._correct(program, solutions, completions, Part.SPLIT, bound)
+            self._correct(few, solutions, completions, bound)
         return False
 
     def _program(self, part: Part, screen: Screen, target: int, within: Sequence[int] | None = None) -> Program:
         """A program that knows what earlier ones have learnt."""
-        program = Program(self.layer, self.arch, self.objective, self.tables, screen, target, within=within)
-        self.lessons.teach(program)
+        any_split = part is Part.SPLIT and within is None
+        program = Program(
+            self.layer, self.arch, self.objective, self.tables, screen, target, any_split=any_split, within=within
+        )
+        if not any_split:
+            self.lessons.teach(program)
+        for dear_part, extents, dearer_than in self.dear if within is None else ():
+            if dear_part is part and dearer_than >= target:
+                program.leave_out(extents)
         program.b.model.add(program.cost >= (self.bounds[part] or 0))
-        return self._checked(program)
-
-    def _checked(self, program: Program) -> Program:
-        """A program that CP-SAT takes."""
         problem = program.b.model.validate()
         if problem:
             raise RuntimeError(f"{self.layer.name}: the model is invalid: {problem}")
@@ -404,9 +403,7 @@ class _Search:
             self.best = answer
         self._tell()
 
-    def _correct(
-        self, program: Program, solutions: list[Solution], completions: Completions, part: Part, proven: int
-    ) -> None:
+    def _correct(self, program: Program, solutions: list[Solution], completions: Completions, proven: int) -> None:
         """Teach the program what its answers cost, and that only what is better than the best matters."""
         self.statistics["corrections"] += 1
         program.b.model.add(program.cost >= proven)
@@ -419,7 +416,7 @@ class _Search:
             return
         except TooManyOrders:  # what is barred may cost as little as was counted
             cuts.bar()
-            self.barred[part] = min(self.barred.get(part, proven), proven)
+            self.barred[program.part] = min(self.barred.get(program.part, proven), proven)
         else:
             if answer is not None:
                 self._keep(answer)
@@ -428,11 +425,6 @@ class _Search:
         value = self.objective.reported(self.best.value) if self.best else None
         bound = self.objective.reported(self.bound) if self.bound is not None else None
         self.report(Progress(layer=self.layer.name, best=value, bound=bound, seconds=self.seconds))
-
-
-def _bar_extents(program: Program, within: Sequence[int]) -> None:
-    """Forbid these extents inside the outer loops."""
-    program.b.clause([program.b.differs(x, n) for x, n in zip(program.v.e1, within, strict=True)])
 
 
 def _solutions(program: Program, solver: cp_model.CpSolver) -> list[Solution]:
