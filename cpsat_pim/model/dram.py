@@ -233,9 +233,9 @@ class Streams:
     def _extent(self, t: Tensor, d: int) -> Int:
         """Extent along d of what one scan brings in."""
         v = self.v
-        if isinstance(v.e1[d], int):
-            return v.e1[d]
-        extent = self.b.integer(self.b.values(v.e1[d]), f"scan_{t.name}_{Dim(d).name}")
+        if v.bounds[d] == 1:
+            return 1
+        extent = self.b.integer(divisors(v.bounds[d]), f"scan_{t.name}_{Dim(d).name}")
         sources = (v.e2, v.tile[Level.GLOBAL_BUFFER][t], v.array_tile[t], v.step)
         for consumer, source in zip(CONSUMERS, sources, strict=True):
             first = v.first_consumer(consumer, t)

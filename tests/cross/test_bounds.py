@@ -133,10 +133,12 @@ def contains(
     program = Program(layer, arch, objective, tables, screen, value)
     if lessons is not None:
         lessons.teach(program)
+    few = Program(layer, arch, objective, tables, screen, value, within=mapping.extents(Level.GLOBAL_BUFFER))
     if part is Part.SPLIT:
         relaxed = Program(layer, arch, objective, tables, screen, value, any_split=True)
-        return has(program, mapping) and has(relaxed, told_of_both(mapping))
-    return has(program, mapping)
+        if not has(relaxed, told_of_both(mapping)):
+            return False
+    return has(program, mapping) and has(few, mapping)
 
 
 def told_of_both(mapping: Mapping) -> Mapping:

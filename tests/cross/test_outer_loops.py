@@ -51,13 +51,15 @@ def outer_loops_free(inner: tuple[int, ...], *, may_split: bool) -> Constraints:
 )
 @example(outer=(4, 2, 2), inner=(2, 2, 4), banks=1, buffer_bytes=48, kind="energy", may_split=False)
 @example(outer=(3, 4, 2), inner=(1, 2, 8), banks=2, buffer_bytes=48, kind="latency", may_split=False)
+@example(outer=(4, 3, 1), inner=(2, 1, 4), banks=1, buffer_bytes=32, kind="energy", may_split=False)
 @settings(max_examples=60)
 def test_optimum_is_the_least_over_all_outer_loops(
     outer: tuple[int, ...], inner: tuple[int, ...], banks: int, buffer_bytes: int, kind: str, may_split: bool
 ) -> None:
     """One loop per dim at the DRAM, or any at the two outer levels.
 
-    The examples: what gathered loops sweep lies in one row, which is open when the next pass over it begins.
+    The examples: what gathered loops sweep lies in one row, which is open when the next pass over it begins (twice);
+    answers with the same extents inside their outer loops, of which the MACs draw I's elements one by one.
     """
     assume(not may_split or math.prod(outer) <= 16)
     p, c, k = (m * n for m, n in zip(outer, inner, strict=True))
