@@ -18,7 +18,11 @@ from cpsat_pim.model.orders import Answer, Completions, Inner, Least, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.residency import Outside
 from cpsat_pim.model.variables import CLASSES, Stored, inside
+from tables.accesses import fetches
 from tables.nest import MACS
+
+#: Scans of a stream that is counted soon.
+_FEW_SCANS = 100_000
 
 
 class Solution:
@@ -163,8 +167,15 @@ class Cuts:
         return self.whole_cost()
 
     def add_cheap_streams(self) -> None:
-        """Count right what is counted soon: all but windows over row-aligned blocks, of which there are many sizes."""
-        self.add_streams([t for t in Tensor if t is not Tensor.I or self.nest.consumers(t)[0] != Level.ROW_BUFFER])
+        """Count right what is counted soon."""
+        self.add_streams([t for t in Tensor if self._is_counted_soon(t)])
+
+    def _is_counted_soon(self, t: Tensor) -> bool:
+        """Neither windows over row-aligned blocks, of which there are many sizes, nor scans by the hundred thousand."""
+        consumer = self.nest.consumers(t)[0]
+        if t is Tensor.I and consumer == Level.ROW_BUFFER:
+            return False
+        return (self.nest.steps() if consumer == MACS else fetches(self.nest, t, consumer)) <= _FEW_SCANS
 
     def add_streams(self, tensors: Sequence[Tensor]) -> bool:
         """Count streams right; whether any of them was counted too low."""

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_machine, to_shape
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import MACS, Variables, inside
@@ -329,6 +329,7 @@ class Streams:
             self._windows(ends)
         elif self.v.row_buffer:
             self._whole_blocks(t, columns, ends, times)
+        self._swept_blocks(t)
         self.columns.append(columns)
         self.cycles.append(cycles)
         self.end_cycles.append(ends)
@@ -393,6 +394,24 @@ class Streams:
             is_large = b.boolean("windows_outgrow_rows")
             b.model.add(tile <= shared).only_enforce_if(is_large.negated())
             b.imply([aligned, is_large], self.activations[Tensor.I] >= self.least_rows[Tensor.I] * self.reuse[Tensor.I])
+
+    def _swept_blocks(self, t: Tensor) -> None:
+        """With one bank, each pass over what the gathered innermost loops sweep of row-aligned blocks opens all its
+        rows, if these are several: it begins at the lowest and ends at the highest (docs/model.md, section 8).
+        """
+        v, b, layer = self.v, self.b, self.v.layer
+        aligned = v.first_consumer(Level.ROW_BUFFER, t)
+        if aligned is False or self.dram.banks > 1 or (t is Tensor.O and layer.psum_bytes != layer.output_bytes):
+            return
+        extents = v.swept(Level.DRAM)  # of I at least as many positions as outputs
+        swept = b.product(
+            [extents[d] for d in RELEVANT[t] if t is not Tensor.I or d not in (Dim.R, Dim.S)], f"swept_{t.name}"
+        )
+        in_a_row = self.dram.row_bytes // layer.width_bytes[t]
+        if b.ends(swept)[1] > in_a_row:
+            is_spread = b.boolean(f"swept_rows_{t.name}")
+            b.imply([b.negated(is_spread)], swept <= in_a_row)
+            b.imply([aligned, is_spread], self.activations[t] >= self.least_rows[t] * self.reuse[t])
 
     def _scans_per_output(self) -> Int:
         """Write-outs and read-backs of an output tile."""

@@ -43,6 +43,8 @@ _NO_LIMIT = 2**58
 #: Work (CP-SAT's deterministic time: runs of one seed agree on it) after which the first part waits for the second,
 #: whose answer may close it; at the latest after this share of the time.
 _FIRST_WORK, _FIRST_SHARE = 12.0, 0.6
+#: Answers without how loops are split after which programs have to tell.
+_SPLIT_ANSWERS = 3
 #: Answers of a program that are looked at, best ones first.
 _POOL = 8
 #: Seconds for finding any mapping once the time is up and there is none, and the targets that are tried for it.
@@ -111,6 +113,8 @@ class _Search:
         #: Extents inside the outer loops of answers, by part; and those of which each mapping costs more than a target.
         self.answered: set[tuple[Part, tuple[int, ...]]] = set()
         self.dear: list[tuple[Part, tuple[int, ...], int]] = []
+        #: Answers of programs that do not tell how loops are split.
+        self.split_answers = 0
         #: Whether the part being searched has to make room for the other one.
         self.has_to_wait = False
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
@@ -252,9 +256,12 @@ class _Search:
             if not solutions:
                 return status != cp_model.UNKNOWN or self.is_over
             proven = self.bounds[part] or 0
-            if part is Part.SPLIT:  # not told how: all that the answers say is which outer loops there are
+            if program.v.any_split:  # all that the answers say is which outer loops there are
                 if not all(self._leave_out(program, solution) for solution in solutions):
                     return True
+                self.split_answers += 1
+                if self.split_answers == _SPLIT_ANSWERS:
+                    program = self._program(part, screen, program.target)
                 continue
             is_proven = status == cp_model.OPTIMAL
             completions = self._consider(solutions[0], proven if is_proven else 0)
@@ -310,7 +317,7 @@ class _Search:
 
     def _program(self, part: Part, screen: Screen, target: int, within: Sequence[int] | None = None) -> Program:
         """A program that knows what earlier ones have learnt."""
-        any_split = part is Part.SPLIT and within is None
+        any_split = part is Part.SPLIT and within is None and self.split_answers < _SPLIT_ANSWERS
         program = Program(
             self.layer, self.arch, self.objective, self.tables, screen, target, any_split=any_split, within=within
         )
