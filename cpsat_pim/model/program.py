@@ -65,7 +65,7 @@ class Program:
         self.b.clause([self.b.differs(x, n) for x, n in zip(self.v.e1, within, strict=True)])
 
     def _some_tensor_row_aligned(self) -> None:
-        """The other part of the space has the rest."""
+        """The other parts of the space have the rest."""
         stored = [self.v.stored(Level.ROW_BUFFER, t) for t in Tensor]
         self.b.model.add_bool_or([s for s in stored if s is not False])
 

@@ -1,10 +1,10 @@
 """Solving one layer to a proven optimum.
 
-The space has two parts: no tensor row-aligned, and at least one. In each, targets rise from the screen's lower bound: a
-program holds only what can cost at most the target, so it is small and soon either answers or is proven empty, and then
-nothing cheaper than the target exists. An answer's exact cost is counted outside the solver. If it equals the program's
-bound it is optimal in its part; if not, the program counted that choice of outer loops too low, so it is corrected for
-exactly that choice and solved again.
+The space has three parts (`part`). In each, targets rise from the screen's lower bound: a program holds only what can
+cost at most the target, so it is small and soon either answers or is proven empty, and then nothing cheaper than the
+target exists. An answer's exact cost is counted outside the solver. If it equals the program's bound it is optimal in
+its part; if not, the program counted that choice of outer loops too low, so it is corrected for exactly that choice and
+solved again. Where answers keep the same tiles inside their outer loops, a program of these alone settles them all.
 """
 
 import threading
@@ -40,8 +40,8 @@ _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
 
 #: An energy (fJ) that no layer reaches.
 _NO_LIMIT = 2**58
-#: Work (CP-SAT's deterministic time: runs of one seed agree on it) after which the first part waits for the second,
-#: whose answer may close it; at the latest after this share of the time.
+#: Work (CP-SAT's deterministic time: runs of one seed agree on it) after which the first part waits for the others,
+#: whose answers may close it; at the latest after this share of the time.
 _FIRST_WORK, _FIRST_SHARE = 12.0, 0.6
 #: Answers without how loops are split after which programs have to tell.
 _SPLIT_ANSWERS = 3
@@ -115,7 +115,7 @@ class _Search:
         self.dear: list[tuple[Part, tuple[int, ...], int]] = []
         #: Answers of programs that do not tell how loops are split.
         self.split_answers = 0
-        #: Whether the part being searched has to make room for the other one.
+        #: Whether the part being searched has to make room for the others.
         self.has_to_wait = False
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
 
@@ -129,7 +129,7 @@ class _Search:
 
     @property
     def bound(self) -> int | None:
-        """Nothing in any part of the space costs less; None if both parts are empty."""
+        """Nothing in any part of the space costs less; None if all parts are empty."""
         known = [b for b in (*self.bounds.values(), *self.barred.values()) if b is not None]
         return min(known) if known else None
 
@@ -145,7 +145,7 @@ class _Search:
         return self.has_to_wait and (is_late or self.statistics["work"] > _FIRST_WORK)
 
     def run(self) -> None:
-        """Search both parts of the space."""
+        """Search all parts of the space."""
         if self.options.start is not None:
             self._begin_with(self.options.start)
         if check_constraints_fit(self.layer, self.options.constraints):
