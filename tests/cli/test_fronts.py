@@ -15,21 +15,26 @@ from tests.cli.commands import one_error_line, read_json, solve_and_interrupt, s
 SHAPE = "C=2,K=4"
 
 
-def test_front_is_printed_and_written(chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rows by latency; the JSON has the same points, and the last one's layer; the mappings simulate as predicted."""
-    data, mappings = tmp_path / "f.json", tmp_path / "f.yaml"
-    assert main(["pareto", SHAPE, "--arch", chip, "--json", str(data), "--mapping", str(mappings)]) == 0
+def write_front(chip: str, folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> list[list[str]]:
+    """The rows that are printed of the layer's front; f.json and f.yaml are written."""
+    files = ["--json", str(folder / "f.json"), "--mapping", str(folder / "f.yaml")]
+    assert main(["pareto", SHAPE, "--arch", chip, *flags, *files]) == 0
     out, err = capsys.readouterr()
     assert (err, "the front is complete" in out) == ("", True)
-    document = read_json(data)
+    return [line.split() for line in out.splitlines() if line.startswith(" layer.")]
+
+
+def test_front_is_printed_and_written(chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows by latency; the JSON has the same points, and the last one's layer; the mappings simulate as predicted."""
+    rows = write_front(chip, tmp_path, capsys)
+    document = read_json(tmp_path / "f.json")
     (front,) = document["pareto"]
     assert (front["name"], front["x"], front["y"]) == ("layer", "latency_cycles", "energy_fj")
-    rows = [line.split() for line in out.splitlines() if line.startswith(" layer.")]
     assert [row[0] for row in rows] == [point["label"] for point in front["points"]]
     assert [int(row[1].replace(",", "")) for row in rows] == [point["x"] for point in front["points"]]
     assert {point["status"] for point in front["points"]} == {"OPTIMAL"}
     assert front["points"][-1]["y"] == document["layers"][0]["predicted"]["energy_fj"] == document["layers"][0]["bound"]
-    assert main(["simulate", str(mappings)]) == 0
+    assert main(["simulate", str(tmp_path / "f.yaml")]) == 0
     assert "DIFFERENT" not in capsys.readouterr().out
 
 
@@ -37,18 +42,15 @@ def test_front_with_activations_is_printed_and_written(
     chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A column more, and a third figure in the JSON, which is read back as it is; the mappings have these figures."""
-    data, mappings = tmp_path / "f.json", tmp_path / "f.yaml"
-    files = ["--json", str(data), "--mapping", str(mappings)]
-    assert main(["pareto", SHAPE, "--arch", chip, "--activations", *files]) == 0
-    out, err = capsys.readouterr()
-    assert (err, "the front is complete" in out) == ("", True)
-    document = read_json(data)
+    rows = write_front(chip, tmp_path, capsys, "--activations")
+    document = read_json(tmp_path / "f.json")
     (front,) = document["pareto"]
     assert (front["x"], front["y"], front["z"]) == ("latency_cycles", "energy_fj", "row_activations")
-    rows = [line.split() for line in out.splitlines() if line.startswith(" layer.")]
     assert [(row[0], int(row[6].replace(",", ""))) for row in rows] == [(p["label"], p["z"]) for p in front["points"]]
     assert build_view(document, "f.json")["pareto"] == document["pareto"]
-    counts = [predict(m.layer, m.arch, m.mapping).figures.row_activations for m in read_mapped_layers(mappings)]
+    counts = [
+        predict(m.layer, m.arch, m.mapping).figures.row_activations for m in read_mapped_layers(tmp_path / "f.yaml")
+    ]
     assert [sum(count) for count in counts] == [point["z"] for point in front["points"]]
 
 
