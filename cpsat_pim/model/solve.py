@@ -41,8 +41,8 @@ _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
 #: An energy (fJ) that no layer reaches.
 _NO_LIMIT = 2**58
 #: Work (CP-SAT's deterministic time: runs of one seed agree on it) after which the first part waits for the others,
-#: whose answers may close it; at the latest after this share of the time.
-_FIRST_WORK, _FIRST_SHARE = 12.0, 0.6
+#: whose answers may close it; and the shares of the time after which all but the last one wait at the latest.
+_FIRST_WORK, _SHARES = 12.0, (0.6, 0.85)
 #: Answers without how loops are split after which programs have to tell.
 _SPLIT_ANSWERS = 3
 #: Answers of a program that are looked at, best ones first.
@@ -115,8 +115,8 @@ class _Search:
         self.dear: list[tuple[Part, tuple[int, ...], int]] = []
         #: Answers of programs that do not tell how loops are split.
         self.split_answers = 0
-        #: Whether the part being searched has to make room for the others.
-        self.has_to_wait = False
+        #: Which turn it is of the parts; and how many of them have to make room for others after it.
+        self.turn, self.waiting = 0, 0
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
 
     @property
@@ -141,8 +141,14 @@ class _Search:
 
     @property
     def has_had_its_turn(self) -> bool:
-        is_late = self.seconds > _FIRST_SHARE * self.options.time_limit
-        return self.has_to_wait and (is_late or self.statistics["work"] > _FIRST_WORK)
+        """Whether the part being searched has to make room for the others."""
+        has_worked = self.turn == 0 and self.statistics["work"] > _FIRST_WORK
+        return self.turn < self.waiting and (has_worked or self.seconds >= self.turn_ends)
+
+    @property
+    def turn_ends(self) -> float:
+        """Seconds after which it is another part's turn, or the time is up."""
+        return self.options.time_limit * (_SHARES[self.turn] if self.turn < self.waiting else 1)
 
     def run(self) -> None:
         """Search all parts of the space."""
@@ -158,8 +164,8 @@ class _Search:
         parts = list(self.freedom)
         screens = {part: self._screen(part, self.objective) for part in parts}
         self.bounds = {part: screens[part].least for part in parts}
-        for turn, part in enumerate((*parts, *parts)):
-            self.has_to_wait = turn == 0 and len(parts) > 1
+        self.waiting = len(parts) - 1
+        for self.turn, part in enumerate((*parts, *parts)):
             if self._is_open(part):
                 self._search_part(part, screens[part])
         for part in parts:
@@ -208,7 +214,7 @@ class _Search:
             target = target if ceiling is None or target < ceiling * _NEAR else ceiling
             if target < (self.bounds[part] or 0):
                 continue  # known to be empty
-            if self.is_over or self._search_below(part, screen, target):
+            if self.is_over or self.seconds >= self.turn_ends or self._search_below(part, screen, target):
                 return
         if self.ceiling is not None or self._is_empty(part):
             self.bounds[part] = None
@@ -356,8 +362,7 @@ class _Search:
         parameters.random_seed = self.options.seed
         parameters.catch_sigint_signal = False
         parameters.stop_after_first_solution = first
-        left = self.options.time_limit - self.seconds
-        parameters.max_time_in_seconds = _FIRST_SECONDS if first else max(0.1, left)
+        parameters.max_time_in_seconds = _FIRST_SECONDS if first else max(0.1, self.turn_ends - self.seconds)
         parameters.MergeFrom(SatParameters(**self.options.parameters))
         done = threading.Event()
         outcome: list[Any] = []
