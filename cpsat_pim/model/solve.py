@@ -47,8 +47,8 @@ _FIRST_WORK, _SHARES = 12.0, (0.6, 0.85)
 _SPLIT_ANSWERS = 3
 #: Answers of a program that are looked at, best ones first.
 _POOL = 8
-#: Seconds for finding any mapping once the time is up and there is none, and the targets that are tried for it.
-_FIRST_SECONDS = 10.0
+#: Seconds for finding any mapping once the time is up and there is none, with each of the targets that are tried.
+_FIRST_SECONDS = 5.0
 _FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
 
 
@@ -147,8 +147,9 @@ class _Search:
 
     @property
     def turn_ends(self) -> float:
-        """Seconds after which it is another part's turn, or the time is up."""
-        return self.options.time_limit * (_SHARES[self.turn] if self.turn < self.waiting else 1)
+        """Seconds after which it is another part's turn, if there is an answer to compare with, or the time is up."""
+        gives_way = self.turn < self.waiting and self.ceiling is not None
+        return self.options.time_limit * (_SHARES[self.turn] if gives_way else 1)
 
     def run(self) -> None:
         """Search all parts of the space."""
@@ -168,7 +169,7 @@ class _Search:
         for self.turn, part in enumerate((*parts, *parts)):
             if self._is_open(part):
                 self._search_part(part, screens[part])
-        for part in parts:
+        for part in (part for part in parts if part is not Part.SPLIT):  # split loops are hardly all that fits
             if self.ceiling is None and self.bounds[part] is not None and not self.options.stop.is_set():
                 self._any_mapping(part, screens[part])
         self._tell()
