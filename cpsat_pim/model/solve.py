@@ -20,13 +20,15 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, check_constraints, check_constraints_fit
 from cpsat_pim.cost import predict
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, Solution, TooManyOrders
+from cpsat_pim.model.cpsat import ask
+from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, TooManyOrders
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.solution import Solution
 from cpsat_pim.result import NO_LIMIT, Budget, Objective, SolvedLayer
 from cpsat_pim.validate import is_a, or_none, seconds_or_none, seed_number
 from cpsat_pim.workload import ConvWorkload
@@ -45,8 +47,6 @@ _NO_LIMIT = 2**58
 _FIRST_WORK, _SHARES = 12.0, (0.6, 0.85)
 #: Answers without how loops are split after which programs have to tell.
 _SPLIT_ANSWERS = 3
-#: Answers of a program that are looked at, best ones first.
-_POOL = 8
 #: Seconds for finding any mapping once the time is up and there is none, with each of the targets that are tried.
 _FIRST_SECONDS = 5.0
 _FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
@@ -277,20 +277,15 @@ class _Search:
                 return True
             if not is_proven or self.has_had_its_turn:
                 return True
-            if not self._is_new(solutions[0]):
-                program.b.model.add(program.cost >= proven)
-                if not self._leave_out(program, solutions[0]):
-                    return True
-            else:
+            group = (part, solutions[0].within)
+            if group not in self.answered:
+                self.answered.add(group)
                 self._correct(program, solutions, completions, proven)
+                continue
+            program.b.model.add(program.cost >= proven)
+            if not self._leave_out(program, solutions[0]):
+                return True
         return True
-
-    def _is_new(self, solution: Solution) -> bool:
-        """Whether no answer before had the same extents inside its outer loops."""
-        group = (solution.program.part, solution.within)
-        is_new = group not in self.answered
-        self.answered.add(group)
-        return is_new
 
     def _leave_out(self, program: Program, solution: Solution) -> bool:
         """Look at all mappings with the same extents inside their outer loops, and leave them out of a program; False
@@ -348,49 +343,15 @@ class _Search:
         return False
 
     def _solve(self, program: Program, first: bool = False) -> tuple[int, int | None, list[Solution]]:
-        """One CP-SAT solve in a thread of its own, so that an interrupt reaches `stop` at once."""
-        solver = cp_model.CpSolver()
-        parameters = solver.parameters
-        parameters.num_workers = 1
-        parameters.linearization_level = 0
-        # Measured on these models: other branchings end no sooner and now and then never; probing costs as much as the
-        # rest of a solve.
-        parameters.search_branching = SatParameters.AUTOMATIC_SEARCH
-        parameters.cp_model_probing_level = 0
-        parameters.cp_model_presolve = False
-        parameters.solution_pool_size = _POOL
-        parameters.fill_additional_solutions_in_response = True
-        parameters.random_seed = self.options.seed
-        parameters.catch_sigint_signal = False
-        parameters.stop_after_first_solution = first
-        parameters.max_time_in_seconds = _FIRST_SECONDS if first else max(0.1, self.turn_ends - self.seconds)
-        parameters.MergeFrom(SatParameters(**self.options.parameters))
-        done = threading.Event()
-        outcome: list[Any] = []
-
-        def work() -> None:
-            try:
-                outcome.append(solver.solve(program.b.model))
-            finally:
-                done.set()
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        while not done.wait(0.1):
-            if self.options.stop.is_set():
-                solver.stop_search()
-        thread.join()
-        if not outcome or outcome[0] == cp_model.MODEL_INVALID:
-            raise RuntimeError(f"{self.layer.name}: the solver rejected the model")
+        """One solve: its status, what it has proven, and its answers."""
+        seconds = _FIRST_SECONDS if first else max(0.1, self.turn_ends - self.seconds)
+        options = self.options
+        reply = ask(program, seconds, options.seed, options.parameters, options.stop, first=first)
         self.statistics["programs"] += 1
-        self.statistics["conflicts"] += solver.num_conflicts
-        self.statistics["branches"] += solver.num_branches
-        self.statistics["work"] += solver.response_proto.deterministic_time
-        status = outcome[0]
-        if status in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
-            return status, None, []
-        bound = round(solver.best_objective_bound) if status != cp_model.OPTIMAL else int(solver.objective_value)
-        return status, bound, _solutions(program, solver)
+        self.statistics["conflicts"] += reply.conflicts
+        self.statistics["branches"] += reply.branches
+        self.statistics["work"] += reply.work
+        return reply.status, reply.bound, reply.solutions
 
     def _consider(self, solution: Solution, good_enough: int) -> Completions:
         """Complete a draft exactly and keep it if it is the best so far."""
@@ -438,13 +399,6 @@ class _Search:
         value = self.objective.reported(self.best.value) if self.best else None
         bound = self.objective.reported(self.bound) if self.bound is not None else None
         self.report(Progress(layer=self.layer.name, best=value, bound=bound, seconds=self.seconds))
-
-
-def _solutions(program: Program, solver: cp_model.CpSolver) -> list[Solution]:
-    """The best answer, and others that were met on the way to it."""
-    response = solver.response_proto
-    others = [s.values for s in response.additional_solutions if list(s.values) != list(response.solution)]
-    return [Solution(program, values) for values in (response.solution, *others)]
 
 
 def solve_layer(
