@@ -1,6 +1,8 @@
 """One CP-SAT solve of a program."""
 
+import math
 import threading
+import time
 from typing import Any, NamedTuple
 
 from ortools.sat.python import cp_model
@@ -11,6 +13,10 @@ from cpsat_pim.model.solution import Solution
 
 #: Answers of a program that are looked at, best ones first.
 _POOL = 8
+#: So many answers in a row that each close less than this share of the gap: the search creeps.
+_CREEPING, _SHARE = 8, 0.01
+#: Conflicts until the lower half of the gap is given up, where the search would creep.
+_HALF_CONFLICTS = 20
 
 
 class Reply(NamedTuple):
@@ -29,22 +35,57 @@ class Reply(NamedTuple):
 def ask(
     program: Program, seconds: float, seed: int, parameters: dict[str, Any], stop: threading.Event, *, first: bool
 ) -> Reply:
-    """Solve a program in a thread of its own, so that an interrupt reaches `stop` at once; `first`: any answer will do.
-
-    `parameters` of CP-SAT take the place of ours.
+    """Solve a program until `stop` is set; `first`: any answer will do. `parameters` of CP-SAT take the place of ours.
 
     Raises:
         RuntimeError: CP-SAT does not take the program.
     """
+    started = time.monotonic()
     solver = cp_model.CpSolver()
     solver.parameters.CopyFrom(_parameters(seconds, seed, first))
     solver.parameters.MergeFrom(SatParameters(**parameters))
+    creep = _Creep()
+    status = _solve(solver, program, creep, stop)
+    work = solver.response_proto.deterministic_time
+    if creep.is_met:
+        solver.parameters.binary_search_num_conflicts = _HALF_CONFLICTS
+        solver.parameters.max_time_in_seconds = max(0.1, seconds - (time.monotonic() - started))
+        status = _solve(solver, program, None, stop)
+        work += solver.response_proto.deterministic_time
+    bound, solutions = _answers(program, solver, status)
+    return Reply(status, bound, solutions, solver.num_conflicts, solver.num_branches, work)
+
+
+class _Creep(cp_model.CpSolverSolutionCallback):
+    """Stops a search of which each answer is like the last one, better by next to nothing.
+
+    Between the cost and what is decided are variables with lower bounds only (an energy, a latency). Where learnt
+    clauses speak of their upper values CP-SAT may hold on to these, and with nothing else left to decide goes down by
+    one at a time, without a conflict from which to learn better.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_met = False
+        self.last, self.times = math.inf, 0
+
+    def on_solution_callback(self) -> None:
+        """Count how often in a row the cost fell by little."""
+        gained, self.last = self.last - self.objective_value, self.objective_value
+        self.times = self.times + 1 if gained < _SHARE * (self.last - self.best_objective_bound) else 0
+        if self.times == _CREEPING:
+            self.is_met = True
+            self.stop_search()
+
+
+def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None, stop: threading.Event) -> int:
+    """Solve in a thread of its own, so that an interrupt reaches `stop` at once."""
     done = threading.Event()
     outcome: list[Any] = []
 
     def work() -> None:
         try:
-            outcome.append(solver.solve(program.b.model))
+            outcome.append(solver.solve(program.b.model, callback))
         finally:
             done.set()
 
@@ -56,14 +97,12 @@ def ask(
     thread.join()
     if not outcome or outcome[0] == cp_model.MODEL_INVALID:
         raise RuntimeError(f"{program.layer.name}: the solver rejected the model")
-    bound, solutions = _answers(program, solver, outcome[0])
-    work_done = solver.response_proto.deterministic_time
-    return Reply(outcome[0], bound, solutions, solver.num_conflicts, solver.num_branches, work_done)
+    return int(outcome[0])
 
 
 def _parameters(seconds: float, seed: int, first: bool) -> SatParameters:
     """Measured on these models: other branchings end no sooner and now and then never; probing and inprocessing cost
-    several times the rest of a solve; with saved phases each answer is like the last one, better by one.
+    several times the rest of a solve; without saved phases half as many conflicts are met.
     """
     return SatParameters(
         num_workers=1,

@@ -25,7 +25,8 @@ from cpsat_pim.model.orders import input_blocks
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.solve import _Search
+from cpsat_pim.model.search import Search
+from cpsat_pim.model.solve import climb_parts
 from cpsat_pim.model.variables import CLASSES, Variables
 from cpsat_pim.result import Objective
 from tables.shapes import ShapeTable, divisors
@@ -209,11 +210,11 @@ def test_lessons_hold_for_mappings_like_those_they_were_learnt_from(
 ) -> None:
     """A program that knows all that a search has learnt still holds whatever costs as little as its target."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("latency")
-    search = _Search(layer, arch, objective, Options(time_limit=2), lambda progress: None)
+    search = Search(layer, arch, objective, Options(time_limit=2))
     drafts: list[Mapping] = []
     learn = Cuts.add_streams
     monkeypatch.setattr(Cuts, "add_streams", lambda cuts, which: drafts.append(cuts.draft) or learn(cuts, which))  # type: ignore[func-returns-value]
-    search.run()
+    climb_parts(search)
     rng = random.Random(f"{name} {machine}")
     for draft in rng.choices(drafts, k=3 * DRAWN if drafts else 0):
         mapping = neighbour(layer, arch, draft, rng)

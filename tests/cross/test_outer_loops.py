@@ -11,22 +11,25 @@ from cpsat_pim.constraints import Constraints
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import Dim, Level
 from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, solve_layer
+from cpsat_pim.model.dram import build_tables
 from cpsat_pim.result import Objective, Status
 from cpsat_pim.verify import simulate
 from cpsat_pim.workload import ConvWorkload
+from tests.cross.test_bounds import contains
 from tests.cross.test_solver_against_enumeration import machine, with_dram
 
 ONES, FREE = (1,) * len(Dim), (None,) * len(Dim)
-#: Most of the energy goes into rows of 16 B; W and O are kept in the global buffer, I in none.
-TOY = machine("", "WO!", "", activation_energy=10.0)
-STORED = ((False,) * 3, (False, True, True), (False,) * 3)
 
 
-def toy(banks: int, buffer_bytes: int) -> PIMArchitecture:
-    """The toy with so many banks a tensor and such a buffer, of which half is for the next tiles."""
-    pe, buffer, *outer = TOY.hierarchy
-    arch = attrs.evolve(TOY, hierarchy=(pe, attrs.evolve(buffer, entries=buffer_bytes), *outer))
+def toy(banks: int, buffer_bytes: int, aligned: str = "") -> PIMArchitecture:
+    """Most of the energy goes into rows of 16 B; W and O are kept in the global buffer, half of which is for the next
+    tiles, I in none; some tensors are row-aligned.
+    """
+    arch = machine("", "WO!", f"{aligned}!", activation_energy=10.0)
+    pe, buffer, *outer = arch.hierarchy
+    arch = attrs.evolve(arch, hierarchy=(pe, attrs.evolve(buffer, entries=buffer_bytes), *outer))
     return with_dram(arch, num_banks=banks)
 
 
@@ -38,7 +41,7 @@ def row(**factors: int) -> tuple[int, ...]:
 def outer_loops_free(inner: tuple[int, ...], *, may_split: bool) -> Constraints:
     """Everything fixed but the loops at the DRAM and their order, with `may_split` those at the row buffer, too."""
     temporal = (ONES, inner, FREE if may_split else ONES, FREE)
-    return Constraints(temporal=temporal, spatial=(ONES,) * 3, stored=STORED)
+    return Constraints(temporal=temporal, spatial=(ONES,) * 3)
 
 
 @given(
@@ -72,6 +75,33 @@ def test_optimum_is_the_least_over_all_outer_loops(
     assert solved.objective_value == objective.reported(
         min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
     )
+
+
+@given(
+    order=st.permutations((Dim.N, Dim.P, Dim.C, Dim.K)),
+    outer=st.tuples(*(st.sampled_from((1, 2, 3, 4)) for _ in "NPCK")),
+    inner=st.tuples(st.just(1), *(st.sampled_from((1, 2, 4)) for _ in "PCK")),
+    aligned=st.sampled_from(("I", "W", "O", "IW", "IO")),
+    banks=st.sampled_from((1, 1, 1, 2)),
+    kind=st.sampled_from(("energy", "latency")),
+)
+@settings(max_examples=150)
+def test_no_order_of_outer_loops_over_blocks_costs_less_than_its_bound(
+    order: list[Dim], outer: tuple[int, ...], inner: tuple[int, ...], aligned: str, banks: int, kind: str
+) -> None:
+    """Several blocks lie in a row, which sweeps open again or not."""
+    n, p, c, k = (m * n for m, n in zip(outer, inner, strict=True))
+    layer, arch, objective = ConvWorkload(N=n, P=p, C=c, K=k), toy(banks, 64, aligned), Objective.named(kind)
+    free = outer_loops_free(row(P=inner[1], C=inner[2], K=inner[3]), may_split=False)
+    constraints = attrs.evolve(free, order=((), (), (), order))
+
+    def value(mapping: Mapping) -> int:
+        figures = predict(layer, arch, mapping).figures
+        return objective.value(figures.latency_cycles, figures.energy_fj)
+
+    cheapest = min(every_mapping(layer, arch, constraints), key=value, default=None)
+    assume(cheapest is not None)
+    assert contains(layer, arch, objective, build_tables(layer, arch), cheapest)
 
 
 def test_two_outer_loops_of_a_dim_may_open_fewer_rows_than_one() -> None:

@@ -1,0 +1,240 @@
+"""The search of one part of the space.
+
+Targets rise from the screen's lower bound: a program holds only what can cost at most the target, so it is small and
+soon either answers or is proven empty, and then nothing cheaper than the target exists. An answer's exact cost is
+counted outside the solver. If it equals the program's bound it is optimal in its part; if not, the program counted that
+choice of outer loops too low, so it is corrected for exactly that choice and solved again. Where answers keep the same
+tiles inside their outer loops, a program of these alone settles them all.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ortools.sat.python import cp_model
+
+from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, TooManyOrders
+from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.part import Part
+from cpsat_pim.model.program import Program
+from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.search import Search
+from cpsat_pim.model.solution import Solution
+from cpsat_pim.result import Objective
+
+#: Targets above the lower bound, as fractions of it.
+_STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0)
+#: Work for a target of which little more is to be learnt from the next one; a target this near to what is known to be
+#: enough might as well be that.
+_NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
+#: Targets of which any answer will do.
+_FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
+#: An energy (fJ) that no layer reaches.
+_NO_LIMIT = 2**58
+#: Answers without how loops are split after which programs have to tell.
+_SPLIT_ANSWERS = 3
+
+
+class Climb:
+    """One part of the space, from its lower bound up to its optimum or to what cannot beat the best known mapping.
+
+    Nothing in the part costs less than `least`, None if there is nothing at all; mappings that are barred without a
+    complete count cost at least `barred`.
+    """
+
+    def __init__(self, search: Search, freedom: Freedom) -> None:
+        self.search, self.freedom, self.part = search, freedom, freedom.part
+        self.screen = Screen(search.layer, search.arch, search.objective, freedom)
+        self.least = self.screen.least
+        self.barred: int | None = None
+        self.targets = self._targets()
+        self.program: Program | None = None
+        #: Whether there is no target left, and no mapping to beat.
+        self.is_exhausted = False
+        #: Extents inside the outer loops of answers; and those of which each mapping costs more than a target.
+        self.answered: set[tuple[int, ...]] = set()
+        self.dear: list[tuple[tuple[int, ...], int]] = []
+        #: Answers of programs that do not tell how loops are split.
+        self.split_answers = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the part may hold something better than the best known mapping."""
+        ceiling = self.search.ceiling
+        return self.least is not None and (ceiling is None or self.least <= ceiling)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is something to be solved."""
+        return self.is_open and not (self.is_exhausted and self.search.ceiling is None)
+
+    @property
+    def bound(self) -> int | None:
+        """Nothing in the part that beats the best known mapping costs less; None if nothing does."""
+        known = [least for least in (self.least if self.is_open else None, self.barred) if least is not None]
+        return min(known, default=None)
+
+    def step(self, until: float) -> None:
+        """One solve and what its answers teach, or some more of answers that are settled together; ends after so many
+        seconds of the search.
+        """
+        program = self._next_program()
+        if program is None:
+            return
+        self.program = None
+        status, bound, solutions = self.search.solve(program, until)[:3]
+        if status == cp_model.INFEASIBLE:
+            self._raise_to(program.target + 1)
+            return
+        if bound is not None:
+            self._raise_to(bound)
+        if status == cp_model.OPTIMAL and self._learn(program, solutions, until):
+            self.program = program
+        elif solutions and not program.v.any_split:
+            self.search.consider(solutions[0], 0)
+
+    def _learn(self, program: Program, solutions: list[Solution], until: float) -> bool:
+        """Correct a program for its proven answers; whether it is to be solved again."""
+        if program.v.any_split:  # all that the answers say is which outer loops there are
+            if not all(self._leave_out(program, solution, until) for solution in solutions):
+                return False
+            self.split_answers += 1
+            return self.split_answers < _SPLIT_ANSWERS
+        proven = self.least or 0
+        completions = self.search.consider(solutions[0], proven)
+        if not self.is_open:
+            return False
+        if solutions[0].within not in self.answered:
+            self.answered.add(solutions[0].within)
+            try:
+                self.search.correct(program, solutions, completions, proven)
+            except TooManyOrders:
+                self.barred = proven if self.barred is None else min(self.barred, proven)
+            return True
+        program.b.model.add(program.cost >= proven)
+        return self._leave_out(program, solutions[0], until)
+
+    def _raise_to(self, least: int) -> None:
+        self.least = max(self.least or 0, least)
+
+    def _targets(self) -> Iterator[int]:
+        """Targets above the lower bound; after one that took the solver next to no work, the next one is left out."""
+        assert self.screen.least is not None
+        work, is_left_out = 0.0, False
+        for step in _STEPS:
+            if is_left_out and step < _STEPS[-1]:
+                is_left_out = False
+                continue
+            yield int(self.screen.least * (1 + step)) + 1
+            now = self.search.statistics["work"]
+            is_left_out, work = now - work < _NEXT_TO_NO_WORK, now
+
+    def _target(self) -> int | None:
+        """The next one: what is known to be enough, once that is near."""
+        ceiling = self.search.ceiling
+        for target in self.targets:
+            if ceiling is not None and target >= ceiling * _NEAR:
+                break
+            if target >= (self.least or 0):
+                return target
+        return ceiling
+
+    def _next_program(self) -> Program | None:
+        """What is to be solved; None, and the part is closed or exhausted, if nothing is."""
+        program, ceiling = self.program, self.search.ceiling
+        if program is not None and (ceiling is None or program.target <= ceiling):
+            return program
+        target = ceiling if program is not None else self._target()
+        if target is not None:
+            return self._program(target)
+        if self._is_empty():
+            self.least = None
+        self.is_exhausted = True
+        return None
+
+    def _program(self, target: int, within: Sequence[int] | None = None) -> Program:
+        """A program that knows what earlier ones have learnt."""
+        search = self.search
+        any_split = self.part is Part.SPLIT and within is None and self.split_answers < _SPLIT_ANSWERS
+        program = Program(
+            search.layer,
+            search.arch,
+            search.objective,
+            search.tables,
+            self.screen,
+            target,
+            any_split=any_split,
+            within=within,
+        )
+        if not any_split:
+            search.lessons.teach(program)
+        for extents, dearer_than in self.dear if within is None else ():
+            if dearer_than >= target:
+                program.leave_out(extents)
+        program.b.model.add(program.cost >= (self.least or 0))
+        problem = program.b.model.validate()
+        if problem:
+            raise RuntimeError(f"{search.layer.name}: the model is invalid: {problem}")
+        return program
+
+    def _is_empty(self) -> bool:
+        """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell. One that turns up
+        is kept.
+        """
+        search, energy = self.search, Objective.named("energy")
+        screen = Screen(search.layer, search.arch, energy, self.freedom)
+        program = Program(search.layer, search.arch, energy, search.tables, screen, _NO_LIMIT)
+        lessons = Lessons(lambda: search.is_over)
+        try:
+            while search.best is None:
+                reply = search.solve_for_any(program)
+                if not reply.solutions:
+                    return reply.status == cp_model.INFEASIBLE
+                completions = search.consider(reply.solutions[0], 0)
+                if search.best is None:
+                    search.keep(Cuts(reply.solutions[0], completions, lessons).whole_cost())
+        except (OutOfTime, TooManyOrders):
+            pass  # the last draft may still have one
+        return False
+
+    def find_any(self) -> None:
+        """Out of time with nothing: the first mapping found below the lowest target that gives one soon."""
+        assert self.screen.least is not None
+        for step in _FIRST_STEPS:
+            solutions = self.search.solve_for_any(self._program(int(self.screen.least * (1 + step)))).solutions
+            if solutions:
+                self.search.consider(solutions[0], 0)
+                return
+
+    def _leave_out(self, program: Program, solution: Solution, until: float) -> bool:
+        """Look at all mappings with the same extents inside their outer loops, and leave them out of a program; False
+        if that took too long. A program of so few is soon solved.
+        """
+        ceiling = self.search.ceiling
+        target = program.target if ceiling is None else min(program.target, ceiling)
+        if not self._is_dear(solution.within, target, until):
+            return False
+        self.dear.append((solution.within, target))
+        program.leave_out(solution.within)
+        return True
+
+    def _is_dear(self, within: Sequence[int], target: int, until: float) -> bool:
+        """Whether no mapping with these extents inside its outer loops costs at most a target, or less than the best
+        once that is less; False, too, if it is not known in time. Those that turn up are kept.
+        """
+        search = self.search
+        few = self._program(target, within=within)
+        while not (search.is_over or search.seconds >= until):
+            if search.ceiling is not None and search.ceiling < few.target:
+                few = self._program(search.ceiling, within=within)
+            status, bound, solutions = search.solve(few, until)[:3]
+            if status == cp_model.INFEASIBLE:
+                return True
+            if bound is None or status != cp_model.OPTIMAL:
+                break
+            completions = search.consider(solutions[0], bound)
+            if search.ceiling is not None and bound > search.ceiling:
+                return True
+            try:
+                search.correct(few, solutions, completions, bound)
+            except TooManyOrders:
+                self.barred = bound if self.barred is None else min(self.barred, bound)
+        return False
