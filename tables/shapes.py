@@ -242,7 +242,7 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
         last = sum(int(s[-1]) for s in starts)
         is_only = all(s.size == 1 for s in starts)
         first_cycles = _alone(seen[0], dram)
-        later = _later(seen[last % dram.row_bytes], counts[i, MATCHES] > 0, dram)
+        later = _later(seen[last % dram.row_bytes], last // dram.row_bytes, ends, dram)
         counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = first_cycles, first_cycles if is_only else later
 
 
@@ -252,9 +252,14 @@ def _alone(measured: Ints, dram: Dram) -> int:
     return runs - period(int(measured[FINAL]), dram) + last_run(int(measured[FINAL]), dram)
 
 
-def _later(measured: Ints, finds_open: bool, dram: Dram) -> int:
-    """Cycles that a later scan at least adds to a stream: its columns, and the rows that it cannot find open."""
-    opened = int(measured[ROWS] - (measured[BANKS] if dram.is_open and finds_open else 0))
+def _later(measured: Ints, row: int, ends: Ints, dram: Dram) -> int:
+    """Cycles that a later scan, whose first byte is in a row, at least adds to a stream: its columns, and the rows that
+    no other scan can have left open.
+    """
+    opened = int(measured[ROWS])
+    for bank in range(PER_BANK, PER_BANK + dram.banks if dram.is_open else PER_BANK):
+        lowest, highest = measured[bank], measured[bank + dram.banks]
+        opened -= bool(lowest >= 0 and ends[row + lowest] > (lowest == highest))
     return dram.tCCD * int(measured[TOUCHED]) + opened * (dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP)
 
 

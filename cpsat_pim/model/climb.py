@@ -29,8 +29,8 @@ _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
 _FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
 #: An energy (fJ) that no layer reaches.
 _NO_LIMIT = 2**58
-#: Answers without how loops are split after which programs have to tell.
-_SPLIT_ANSWERS = 3
+#: Answers without how loops are split after which programs have to tell; and of how many at a time it is looked up.
+_SPLIT_ANSWERS, _SPLIT_POOL = 3, 4
 
 
 class Climb:
@@ -76,6 +76,8 @@ class Climb:
         """One solve and what its answers teach, or some more of answers that are settled together; ends after so many
         seconds of the search.
         """
+        if self.part is Part.SPLIT and not self.dear:
+            self._settle_merged(until)
         program = self._next_program()
         if program is None:
             return
@@ -94,7 +96,7 @@ class Climb:
     def _learn(self, program: Program, solutions: list[Solution], until: float) -> bool:
         """Correct a program for its proven answers; whether it is to be solved again."""
         if program.v.any_split:  # all that the answers say is which outer loops there are
-            if not all(self._leave_out(program, solution, until) for solution in solutions):
+            if not all(self._leave_out(program, solution, until) for solution in solutions[:_SPLIT_POOL]):
                 return False
             self.split_answers += 1
             return self.split_answers < _SPLIT_ANSWERS
@@ -104,6 +106,8 @@ class Climb:
             return False
         if solutions[0].within not in self.answered:
             self.answered.add(solutions[0].within)
+            if self.part is Part.MERGED:
+                self.search.counted_low.append(solutions[0].within)
             try:
                 self.search.correct(program, solutions, completions, proven)
             except TooManyOrders:
@@ -203,6 +207,13 @@ class Climb:
             if solutions:
                 self.search.consider(solutions[0], 0)
                 return
+
+    def _settle_merged(self, until: float) -> None:
+        """Look at the outer loops first that cost most to settle while they were not split."""
+        ceiling = self.search.ceiling
+        for within in self.search.counted_low:
+            if ceiling is not None and self._is_dear(within, ceiling, until):
+                self.dear.append((within, ceiling))
 
     def _leave_out(self, program: Program, solution: Solution, until: float) -> bool:
         """Look at all mappings with the same extents inside their outer loops, and leave them out of a program; False

@@ -102,8 +102,9 @@ class Streams:
             self._strided_scans(t, strided)
         self._count_activations(t, is_box, *counted)
         self._enclosing_boxes(t, table, limits)
+        blocks = self._aligned_activations(t)
         if self.timed:
-            self._time(t, is_box, per_pass, long, end)
+            self._time(t, is_box, per_pass, long, end, blocks)
 
     def _candidates(self, t: Tensor, table: ShapeTable, limits: Limits) -> np.ndarray:
         """Table rows that an answer below the target can use."""
@@ -304,7 +305,9 @@ class Streams:
         d = self.dram
         return d.RL + d.burst - d.tRTP - d.tRP
 
-    def _time(self, t: Tensor, is_box: Lit, per_pass: Int, long: Int, end: Int) -> None:
+    def _time(
+        self, t: Tensor, is_box: Lit, per_pass: Int, long: Int, end: Int, blocks: tuple[Lit, Int, Int] | None
+    ) -> None:
         """Stream cycles from columns and activations (Eq. 33; every run costs at least tRC)."""
         b, d = self.b, self.dram
         times = self.reuse[t] if t is not Tensor.O else self._scans_per_output()
@@ -326,15 +329,26 @@ class Streams:
         self._ends(t, is_box, ends, end)
         b.model.add(ends >= (d.tCCD if t is Tensor.O else int(last_run(1, d))))
         if self.v.row_buffer and t is Tensor.I:
-            self._windows(ends)
-        elif self.v.row_buffer:
-            self._whole_blocks(t, columns, ends, times)
-        self._swept_blocks(t)
+            self._first_window(ends)
+        elif blocks is not None:
+            aligned, block_columns, edge = blocks
+            b.imply([aligned], columns >= b.product([block_columns, times], f"block_columns_all_{t.name}"))
+            self._ends(t, aligned, ends, edge)
         self.columns.append(columns)
         self.cycles.append(cycles)
         self.end_cycles.append(ends)
 
-    def _whole_blocks(self, t: Tensor, columns: Int, ends: Int, times: Int) -> None:
+    def _aligned_activations(self, t: Tensor) -> tuple[Lit, Int, Int] | None:
+        """Rows that row-aligned blocks open; of W and O whether they are, columns of a pass and cycles of the edge."""
+        if not self.v.row_buffer:
+            return None
+        self._swept_blocks(t)
+        if t is not Tensor.I:
+            return self._whole_blocks(t)
+        self._large_windows()
+        return None
+
+    def _whole_blocks(self, t: Tensor) -> tuple[Lit, Int, Int] | None:
         """Row-aligned W and O are scanned block by block: columns and edges are known, each of their rows is opened.
 
         With one bank and two blocks that cannot share a row, every pass over several blocks opens all of them again.
@@ -351,16 +365,15 @@ class Streams:
                     (tile, *counted, counted[1] if is_reopened else 0, self._block_edge(t, tile * width, size // tile))
                 )
         if aligned is False or not rows or (t is Tensor.O and self.v.layer.psum_bytes != self.v.layer.output_bytes):
-            return
+            return None
         key = self.b.integer((row[0] for row in rows), f"block_{t.name}")
         self.b.imply([aligned], key == self.traffic.tile[int(Level.ROW_BUFFER), t])
         names = [f"block_{name}_{t.name}" for name in ("columns", "rows", "again", "edge")]
         per_pass, opened, again, edge = self.b.lookup([key], rows, names)
-        self.b.imply([aligned], columns >= self.b.product([per_pass, times], f"block_columns_all_{t.name}"))
         self.b.imply([aligned], self.activations[t] >= opened)
         if not _is_zero(again):
             self.b.imply([aligned], self.activations[t] >= self.b.product([again, self.reuse[t]], f"reopened_{t.name}"))
-        self._ends(t, aligned, ends, edge)
+        return aligned, per_pass, edge
 
     def _ends(self, t: Tensor, where: Lit, ends: Int, least: Int) -> None:
         """The first scan's cycles, or the last write-out's: that finds a row open if its tile was just read back."""
@@ -381,13 +394,18 @@ class Streams:
             return d.tCCD * columns
         return d.tCCD * columns + miss * (rows - 1 if 2 * size <= d.row_bytes else rows)
 
-    def _windows(self, ends: Int) -> None:
-        """A row-aligned I: the first window takes all its columns; if none fits a row, each pass opens all rows."""
+    def _first_window(self, ends: Int) -> None:
+        """The first window of a row-aligned I takes all its columns."""
+        d, aligned = self.dram, self.v.first_consumer(Level.ROW_BUFFER, Tensor.I)
+        tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], self.v.layer.input_bytes
+        start = int(last_run(1, d)) - d.tCCD
+        self.b.imply([aligned], ends * d.column_bytes >= tile * (width * d.tCCD) + start * d.column_bytes)
+
+    def _large_windows(self) -> None:
+        """If no window of a row-aligned I fits a row, each pass over them opens all rows."""
         v, b, d = self.v, self.b, self.dram
         aligned = v.first_consumer(Level.ROW_BUFFER, Tensor.I)
         tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], v.layer.input_bytes
-        start = int(last_run(1, d)) - d.tCCD
-        b.imply([aligned], ends * d.column_bytes >= tile * (width * d.tCCD) + start * d.column_bytes)
         overlaps = max(v.bounds[Dim.R], v.bounds[Dim.S]) > 1
         shared = d.row_bytes // width if overlaps else d.row_bytes // (2 * width)
         if d.banks == 1 and b.ends(tile)[1] > shared and not isinstance(tile, int):

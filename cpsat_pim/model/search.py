@@ -71,6 +71,8 @@ class Search:
         self.tables: list[ShapeTable] = []
         self.counted: Counted = {}
         self.lessons = Lessons(lambda: self.is_over)
+        #: Extents inside outer loops that are not split, of answers that were counted too low.
+        self.counted_low: list[tuple[int, ...]] = []
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
 
     @property

@@ -45,7 +45,7 @@ def solve_layer(
     climbs = climb_parts(search, report)
     return SolvedLayer.known(
         search.best and (search.best.mapping, search.best.prediction),
-        bound_of(climbs),
+        _bound(search, climbs),
         workload=layer,
         arch=arch,
         objective=objective,
@@ -95,13 +95,14 @@ def _ends(climb: Climb, climbs: Sequence[Climb]) -> float:
     return limit * (share if gives_way else 1)
 
 
-def bound_of(climbs: Sequence[Climb]) -> int | None:
-    """Nothing in any part of the space that beats the best known mapping costs less; None if nothing does."""
-    return min((climb.bound for climb in climbs if climb.bound is not None), default=None)
+def _bound(search: Search, climbs: Sequence[Climb]) -> int | None:
+    """Nothing in any part of the space costs less; None if there is nothing at all, or nothing that was asked for."""
+    known = [climb.bound for climb in climbs] + [search.best and search.best.value]
+    return min((bound for bound in known if bound is not None), default=None)
 
 
 def _progress(search: Search, climbs: Sequence[Climb]) -> Progress:
     value = search.objective.reported(search.best.value) if search.best else None
-    least = bound_of(climbs)
+    least = _bound(search, climbs)
     bound = search.objective.reported(least) if least is not None else None
     return Progress(layer=search.layer.name, best=value, bound=bound, seconds=search.seconds)

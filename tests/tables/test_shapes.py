@@ -136,6 +136,14 @@ def test_time_columns_never_exceed_the_stream(case: Case, t: Tensor) -> None:
         assert table.end_cycles[row] <= exact.last_cycles
 
 
+def test_last_write_out_opens_the_row_that_no_other_tile_is_in() -> None:
+    """256 outputs in 64 B rows. Of tiles of 64 B the last one has a row of its own: a miss of 14 - 4 + 5 + 14 = 29
+    cycles and 4 columns of 4. Of tiles of 32 B the one before may have left its row open: 2 columns.
+    """
+    table = build_shape_table(to_shape(ConvWorkload(K=256)), Tensor.O, 1, DRAM)
+    assert [table.end_cycles[row_of(table, [k], 0)] for k in (64, 32)] == [29 + 16, 8]
+
+
 def test_tiles_are_late_by_what_the_array_does_not_hide() -> None:
     """64 weights in 16 B tiles of one column, four a 64 B row, the first of the four with an activation.
 
