@@ -38,9 +38,9 @@ def main() -> None:
             print_section(kind, solved, time.monotonic() - started)
 
 
-def print_section(kind: str, solved: SolvedNetwork, seconds: float) -> None:
+def print_section(kind: str, solved: SolvedNetwork, total: float) -> None:
     """One objective: a line per unique layer, then the totals."""
-    print(f"\n{solved.network}, {kind}: {seconds:.1f} s")
+    print(f"\n{solved.network}, {kind}: {total:.1f} s")
     print(f"{'layer':24}{'status':>10}{'gap %':>10}{'predicted':>12}{'simulated':>12}{'off %':>8}{'exact':>7}{'s':>7}")
     errors = []
     unique = list({n.solved.workload.shape_key: n for n in solved.layers}.values())
@@ -51,6 +51,9 @@ def print_section(kind: str, solved: SolvedNetwork, seconds: float) -> None:
     optimal = sum(n.solved.status is Status.OPTIMAL for n in unique)
     worst = 100 * max(n.solved.gap or 0 for n in unique)
     print(f"optimal {optimal} of {len(unique)} unique layers; worst gap {worst:.4f} %")
+    seconds = [n.solved.solve_seconds for n in unique]
+    p95 = statistics.quantiles(seconds, n=20, method="inclusive")[-1]
+    print(f"seconds a layer: {statistics.median(seconds):.1f} (median), {p95:.1f} (p95), {max(seconds):.1f} (worst)")
     if errors:
         print(f"simulated latency off by {statistics.median(errors):.3f} % (median), {max(errors):.3f} % (worst)")
 

@@ -24,7 +24,6 @@ _T = TypeVar("_T")
 #: Mappings of a layer that are tried one by one; a layer with more of them is left out.
 MOST_ENUMERATED = 20_000
 
-
 #: Parts of a mapping to which the space can be pinned; `inside`: the loops of the PEs and the global buffer.
 PINS = ("temporal", "inside", "spatial", "order", "stored", "layout")
 

@@ -13,6 +13,7 @@ from ortools.sat.python import cp_model
 
 from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, TooManyOrders
 from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.orders import Completions
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
@@ -88,8 +89,8 @@ class Climb:
             return
         if bound is not None:
             self._raise_to(bound)
-        if status == cp_model.OPTIMAL and self._learn(program, solutions, until):
-            self.program = program
+        if status == cp_model.OPTIMAL:
+            self.program = program if self._learn(program, solutions, until) else None
         elif solutions and not program.v.any_split:
             self.search.consider(solutions[0], 0)
 
@@ -108,13 +109,17 @@ class Climb:
             self.answered.add(solutions[0].within)
             if self.part is Part.MERGED:
                 self.search.counted_low.append(solutions[0].within)
-            try:
-                self.search.correct(program, solutions, completions, proven)
-            except TooManyOrders:
-                self.barred = proven if self.barred is None else min(self.barred, proven)
+            self._correct(program, solutions, completions, proven)
             return True
         program.b.model.add(program.cost >= proven)
         return self._leave_out(program, solutions[0], until)
+
+    def _correct(self, program: Program, solutions: list[Solution], completions: Completions, proven: int) -> None:
+        """Teach a program what its answers cost; one whose orders are too many is barred."""
+        try:
+            self.search.correct(program, solutions, completions, proven)
+        except TooManyOrders:
+            self.barred = proven if self.barred is None else min(self.barred, proven)
 
     def _raise_to(self, least: int) -> None:
         self.least = max(self.least or 0, least)
@@ -244,8 +249,5 @@ class Climb:
             completions = search.consider(solutions[0], bound)
             if search.ceiling is not None and bound > search.ceiling:
                 return True
-            try:
-                search.correct(few, solutions, completions, bound)
-            except TooManyOrders:
-                self.barred = bound if self.barred is None else min(self.barred, bound)
+            self._correct(few, solutions, completions, bound)
         return False
