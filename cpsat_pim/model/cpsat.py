@@ -45,15 +45,18 @@ def ask(
     solver.parameters.CopyFrom(_parameters(seconds, seed, first))
     solver.parameters.MergeFrom(SatParameters(**parameters))
     creep = _Creep()
-    status = _solve(solver, program, creep, stop)
-    work = solver.response_proto.deterministic_time
-    if creep.is_met:
-        solver.parameters.binary_search_num_conflicts = _HALF_CONFLICTS
-        solver.parameters.max_time_in_seconds = max(0.1, seconds - (time.monotonic() - started))
-        status = _solve(solver, program, None, stop)
-        work += solver.response_proto.deterministic_time
-    bound, solutions = _answers(program, solver, status)
-    return Reply(status, bound, solutions, solver.num_conflicts, solver.num_branches, work)
+    reply = _solve(solver, program, creep, stop)
+    if not creep.is_met:
+        return reply
+    solver.parameters.binary_search_num_conflicts = _HALF_CONFLICTS
+    solver.parameters.max_time_in_seconds = max(0.1, seconds - (time.monotonic() - started))
+    again = _solve(solver, program, None, stop)
+    better = again if again.solutions or again.status == cp_model.INFEASIBLE else reply
+    return better._replace(
+        conflicts=reply.conflicts + again.conflicts,
+        branches=reply.branches + again.branches,
+        work=reply.work + again.work,
+    )
 
 
 class _Creep(cp_model.CpSolverSolutionCallback):
@@ -78,7 +81,7 @@ class _Creep(cp_model.CpSolverSolutionCallback):
             self.stop_search()
 
 
-def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None, stop: threading.Event) -> int:
+def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None, stop: threading.Event) -> Reply:
     """Solve in a thread of its own, so that an interrupt reaches `stop` at once."""
     done = threading.Event()
     outcome: list[Any] = []
@@ -97,7 +100,9 @@ def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None,
     thread.join()
     if not outcome or outcome[0] == cp_model.MODEL_INVALID:
         raise RuntimeError(f"{program.layer.name}: the solver rejected the model")
-    return int(outcome[0])
+    bound, solutions = _answers(program, solver, outcome[0])
+    work_done = solver.response_proto.deterministic_time
+    return Reply(outcome[0], bound, solutions, solver.num_conflicts, solver.num_branches, work_done)
 
 
 def _parameters(seconds: float, seed: int, first: bool) -> SatParameters:
