@@ -8,7 +8,7 @@ bound; the model then needs to look only at the combinations that can still beat
 import itertools
 import math
 from collections import defaultdict
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -146,8 +146,9 @@ def step_points(
     return steps * int(np.unique(np.add.outer(starts, inside)).size)
 
 
+@lru_cache(maxsize=8)
 def spatial_vectors(shape: LayerShape, array: Array) -> Ints:
-    """All (PEs per dim, lanes per dim) that the array can hold, int[n, 16]."""
+    """All (PEs per dim, lanes per dim) that the array can hold, int[n, 16], not to be written to."""
     dims = [d for d in range(8) if shape.bounds[d] > 1]
     found: set[tuple[int, ...]] = set()
 
@@ -170,7 +171,9 @@ def spatial_vectors(shape: LayerShape, array: Array) -> Ints:
                     extend(i + 1, height // h, width // w, lanes // n, tuple(grown))
 
     extend(0, array.height, array.width, array.lanes, (1,) * 16)
-    return np.array(sorted(found), np.int64)
+    vectors = np.array(sorted(found), np.int64)
+    vectors.flags.writeable = False
+    return vectors
 
 
 def place_on_array(pes: tuple[int, ...], array: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -210,10 +213,9 @@ def least_quantities(shape: LayerShape, t: int, vectors: Ints) -> dict[str, Ints
         rest = int(bounds[[4, 6, 7]].prod())
         least = needed_elements(shape, I)
         points = [
-            np.array([_least_points(shape, a, *(int(v) for v in row)) for row in np.column_stack(
-                [lanes[:, a], pes[:, a], lanes[:, f], pes[:, f]])], np.int64)
+            _least_points_of(shape, a, np.column_stack([lanes[:, a], pes[:, a], lanes[:, f], pes[:, f]]))
             for a, f in FILTER_OF.items()
-        ]  # fmt: skip
+        ]
         uses = rest * points[0] * points[1] * (bounds[K] // (pes[:, K] * lanes[:, K]))
         return {"moved2": least * ones, "moved1": least * ones, "moved0": least * ones, "fills": least * pes[:, K],
                 "uses": uses, "macs": macs * ones}  # fmt: skip
@@ -227,6 +229,13 @@ def least_quantities(shape: LayerShape, t: int, vectors: Ints) -> dict[str, Ints
     return quantities | {
         "held": elements * held, "sums": elements * repeats * held, "holders": elements * held, "one": elements * ones
     }  # fmt: skip
+
+
+def _least_points_of(shape: LayerShape, axis: int, rows: Ints) -> Ints:
+    """`_least_points` per row of its arguments; few of the rows differ."""
+    number = np.ravel_multi_index(tuple(rows.T), tuple(rows.max(axis=0, initial=0) + 1))
+    _, one, which = np.unique(number, return_index=True, return_inverse=True)
+    return np.array([_least_points(shape, axis, *row) for row in rows[one].tolist()], np.int64)[which]
 
 
 @cache
