@@ -43,9 +43,8 @@ from tables.stream import Dram, last_run, period, recurrence
 #: Tiles of a pass up to which the best order is counted exactly.
 _MOST_ORDERED_TILES = 2048
 #: Columns of the kernel's result.
-(CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES, USED, LOOSE) = range(
-    12
-)
+(CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES, RETURNED_CYCLES,
+ USED, LOOSE) = range(13)  # fmt: skip
 #: What is measured of one scan: rows opened, columns, by how much its runs outlast the shortest run, columns of the
 #: last run, banks used, rows in banks with several of its rows, whether some slice lies in two rows; then per bank the
 #: lowest row and the highest, or -1.
@@ -83,6 +82,7 @@ class ShapeTable(NamedTuple):
     `columns` are exact, per pass. `long_cycles`: by how much a pass's runs, each scan by itself, outlast as many
     shortest ones; a stream takes at least a shortest run an activation and these: joining two runs saves one at most.
     `end_cycles`: the first scan's, of outputs the least that the last write-out adds unless it was read back.
+    `returned_cycles`: what a write-out adds to a stream right after the same tile was read back.
     `again`: what a repeated pass over the tiles opens at least if each is a super-tile, with loops of its own inside.
     `each`: what scanning all tiles once more adds at least on average, whenever each of them comes.
     `boxed`, `boxed_more`: as `first` and `more`, for a box with loops inside in place of the tile.
@@ -103,6 +103,7 @@ class ShapeTable(NamedTuple):
     columns: Ints
     long_cycles: Ints
     end_cycles: Ints
+    returned_cycles: Ints
     most_rows: Ints
     most_cycles: Ints
 
@@ -171,7 +172,7 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
             ordered = _ordered(shape, t, width, dram, AXES[t][layout], dims, extents, activations[0], counts)
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
-            timed = (counts[:, LONG], end, counts[:, MOST_ROWS], counts[:, MOST_CYCLES])
+            timed = (counts[:, LONG], end, counts[:, RETURNED_CYCLES], counts[:, MOST_ROWS], counts[:, MOST_CYCLES])
             parts.append((extents, *kind, *activations, ordered, counts[:, COLUMNS], *timed))
     return ShapeTable(dims, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
@@ -242,8 +243,9 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
         last = sum(int(s[-1]) for s in starts)
         is_only = all(s.size == 1 for s in starts)
         first_cycles = _alone(seen[0], dram)
-        later = _later(seen[last % dram.row_bytes], last // dram.row_bytes, ends, dram)
+        later, returned = _later(seen[last % dram.row_bytes], last // dram.row_bytes, ends, dram)
         counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = first_cycles, first_cycles if is_only else later
+        counts[i, RETURNED_CYCLES] = returned
 
 
 def _alone(measured: Ints, dram: Dram) -> int:
@@ -252,15 +254,20 @@ def _alone(measured: Ints, dram: Dram) -> int:
     return runs - period(int(measured[FINAL]), dram) + last_run(int(measured[FINAL]), dram)
 
 
-def _later(measured: Ints, row: int, ends: Ints, dram: Dram) -> int:
-    """Cycles that a later scan, whose first byte is in a row, at least adds to a stream: its columns, and the rows that
-    no other scan can have left open.
+def _later(measured: Ints, row: int, ends: Ints, dram: Dram) -> tuple[int, int]:
+    """Cycles that a scan after others, whose first byte is in a row, adds to a stream at least, and right after itself.
+
+    Its columns, and its rows; but in each bank the first one may be open: if another scan leaves the bank with it, or
+    after itself, if it is the bank's only one.
     """
-    opened = int(measured[ROWS])
+    found, left = 0, 0
     for bank in range(PER_BANK, PER_BANK + dram.banks if dram.is_open else PER_BANK):
         lowest, highest = measured[bank], measured[bank + dram.banks]
-        opened -= bool(lowest >= 0 and ends[row + lowest] > (lowest == highest))
-    return dram.tCCD * int(measured[TOUCHED]) + opened * (dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP)
+        found += bool(lowest >= 0 and ends[row + lowest] > (lowest == highest))
+        left += bool(lowest >= 0 and lowest == highest)
+    columns, miss = dram.tCCD * int(measured[TOUCHED]), dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP
+    opened = int(measured[ROWS])
+    return columns + (opened - found) * miss, columns + (opened - left) * miss
 
 
 def box_scan(box: Ints, strides: Ints, width: int) -> Scan:

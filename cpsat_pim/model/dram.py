@@ -25,9 +25,12 @@ from tables.stream import block_counts, last_run, period
 
 #: What is looked up by tile shape of row activations, and that which only time depends on.
 _COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each")
-_TIMED = ("columns_pass", "long", "end", "scan", "rows", "longest")
+_TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest")
 #: Boxes of a tensor up to which a program looks their bounds up in tables.
 _MOST_BOXES = 400
+
+#: Cycles of a stream's first scan, of outputs the last write-out's unless it was just read back, and if it was.
+Edge = tuple[Int, Int]
 
 CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MACS)
 
@@ -91,7 +94,9 @@ class Streams:
             self.b.imply([is_box], keys[i] == extents[d])
         self.extents.append(extents)
         names = [f"{n}_{t.name}" for n in ("layout", "strided", *_COUNTED, *_TIMED)]
-        layout, strided, *counted, per_pass, long, end, scan, opened, longest = self.b.lookup(keys, rows, names)
+        layout, strided, *looked_up = self.b.lookup(keys, rows, names)
+        counted, timed = looked_up[: len(_COUNTED)], looked_up[len(_COUNTED) :]
+        per_pass, long, end, returned, scan, opened, longest = timed
         self.layout.append(layout)
         self.is_box.append(is_box)
         self.first_scan.append(end)
@@ -104,7 +109,7 @@ class Streams:
         self._enclosing_boxes(t, table, limits)
         blocks = self._aligned_activations(t)
         if self.timed:
-            self._time(t, is_box, per_pass, long, end, blocks)
+            self._time(t, is_box, per_pass, long, (end, returned), blocks)
 
     def _candidates(self, t: Tensor, table: ShapeTable, limits: Limits) -> np.ndarray:
         """Table rows that an answer below the target can use."""
@@ -118,6 +123,7 @@ class Streams:
             table.columns,
             table.long_cycles,
             table.end_cycles,
+            table.returned_cycles if t is Tensor.O else np.zeros_like(table.first),
             table.columns * table.extents.prod(axis=1) // math.prod(self.v.bounds[d] for d in table.dims),
             table.most_rows,
             table.most_cycles,
@@ -130,7 +136,8 @@ class Streams:
             keep &= busy + self.ending <= limits.cycles
             keep &= self._shortest_run * (table.first - 1) + table.long_cycles <= limits.cycles
         if limits.edge_cycles is not None:
-            keep &= (table.end_cycles <= limits.edge_cycles) | self._can_be_drawn(t, table)
+            edge = np.minimum(table.end_cycles, table.returned_cycles) if t is Tensor.O else table.end_cycles
+            keep &= (edge <= limits.edge_cycles) | self._can_be_drawn(t, table)
         rows = np.column_stack([table.extents, *columns])
         return rows[keep] if keep.any() else rows[:1]
 
@@ -306,7 +313,7 @@ class Streams:
         return d.RL + d.burst - d.tRTP - d.tRP
 
     def _time(
-        self, t: Tensor, is_box: Lit, per_pass: Int, long: Int, end: Int, blocks: tuple[Lit, Int, Int] | None
+        self, t: Tensor, is_box: Lit, per_pass: Int, long: Int, edge: Edge, blocks: tuple[Lit, Int, Edge] | None
     ) -> None:
         """Stream cycles from columns and activations (Eq. 33; every run costs at least tRC)."""
         b, d = self.b, self.dram
@@ -326,19 +333,19 @@ class Streams:
         b.model.add(cycles >= shortest * activations + first_run)
         b.imply([is_box], cycles >= shortest * activations + longer + first_run)
         ends = b.interval(0, b.ends(cycles)[1], f"end_cycles_{t.name}")  # of blocks, more than the tables' longest
-        self._ends(t, is_box, ends, end)
+        self._ends(t, is_box, ends, edge)
         b.model.add(ends >= (d.tCCD if t is Tensor.O else int(last_run(1, d))))
         if self.v.row_buffer and t is Tensor.I:
             self._first_window(ends)
         elif blocks is not None:
-            aligned, block_columns, edge = blocks
+            aligned, block_columns, block_edge = blocks
             b.imply([aligned], columns >= b.product([block_columns, times], f"block_columns_all_{t.name}"))
-            self._ends(t, aligned, ends, edge)
+            self._ends(t, aligned, ends, block_edge)
         self.columns.append(columns)
         self.cycles.append(cycles)
         self.end_cycles.append(ends)
 
-    def _aligned_activations(self, t: Tensor) -> tuple[Lit, Int, Int] | None:
+    def _aligned_activations(self, t: Tensor) -> tuple[Lit, Int, Edge] | None:
         """Rows that row-aligned blocks open; of W and O whether they are, columns of a pass and cycles of the edge."""
         if not self.v.row_buffer:
             return None
@@ -348,7 +355,7 @@ class Streams:
         self._large_windows()
         return None
 
-    def _whole_blocks(self, t: Tensor) -> tuple[Lit, Int, Int] | None:
+    def _whole_blocks(self, t: Tensor) -> tuple[Lit, Int, Edge] | None:
         """Row-aligned W and O are scanned block by block: columns and edges are known, each of their rows is opened.
 
         With one bank and two blocks that cannot share a row, every pass over several blocks opens all of them again.
@@ -361,38 +368,37 @@ class Streams:
             if tile * width <= capacity:
                 counted = block_counts(size // tile, tile * width, d)
                 is_reopened = tile < size and d.banks == 1 and 2 * tile * width > d.row_bytes
-                rows.append(
-                    (tile, *counted, counted[1] if is_reopened else 0, self._block_edge(t, tile * width, size // tile))
-                )
+                edge = self._block_edge(t, tile * width, size // tile)
+                rows.append((tile, *counted, counted[1] if is_reopened else 0, *edge))
         if aligned is False or not rows or (t is Tensor.O and self.v.layer.psum_bytes != self.v.layer.output_bytes):
             return None
         key = self.b.integer((row[0] for row in rows), f"block_{t.name}")
         self.b.imply([aligned], key == self.traffic.tile[int(Level.ROW_BUFFER), t])
-        names = [f"block_{name}_{t.name}" for name in ("columns", "rows", "again", "edge")]
-        per_pass, opened, again, edge = self.b.lookup([key], rows, names)
+        names = [f"block_{name}_{t.name}" for name in ("columns", "rows", "again", "end", "returned")]
+        per_pass, opened, again, *ends = self.b.lookup([key], rows, names)
         self.b.imply([aligned], self.activations[t] >= opened)
         if not _is_zero(again):
             self.b.imply([aligned], self.activations[t] >= self.b.product([again, self.reuse[t]], f"reopened_{t.name}"))
-        return aligned, per_pass, edge
+        return aligned, per_pass, (ends[0], ends[1])
 
-    def _ends(self, t: Tensor, where: Lit, ends: Int, least: Int) -> None:
-        """The first scan's cycles, or the last write-out's: that finds a row open if its tile was just read back."""
+    def _ends(self, t: Tensor, where: Lit, ends: Int, edge: Edge) -> None:
+        """The first scan's cycles, or the last write-out's."""
         if t is not Tensor.O:
-            self.b.imply([where], ends >= least)
+            self.b.imply([where], ends >= edge[0])
             return
-        self.b.imply([where, self.b.negated(self.is_spilled)], ends >= least)
-        found_open = self.v.arch.dram_activation_latency + max(0, self.ending)
-        self.b.imply([where], ends >= least - found_open)
+        self.b.imply([where, self.b.negated(self.is_spilled)], ends >= edge[0])
+        self.b.imply([where, self.is_spilled], ends >= edge[1])
 
-    def _block_edge(self, t: Tensor, size: int, blocks: int) -> int:
-        """Cycles of the first block's scan; for outputs the least that the last one's adds."""
+    def _block_edge(self, t: Tensor, size: int, blocks: int) -> tuple[int, int]:
+        """Cycles of the first block's scan; of outputs what the last one's adds at least, returned or not."""
         d, miss = self.dram, self.v.arch.dram_activation_latency
         columns, rows = -(-size // d.column_bytes), -(-size // d.row_bytes)
+        returned = d.tCCD * columns + miss * max(0, rows - d.banks)
         if t is not Tensor.O or blocks == 1:
-            return int(last_run(1, d)) + d.tCCD * (columns - 1) + miss * (rows - 1)
+            return int(last_run(1, d)) + d.tCCD * (columns - 1) + miss * (rows - 1), returned
         if d.banks > 1:
-            return d.tCCD * columns
-        return d.tCCD * columns + miss * (rows - 1 if 2 * size <= d.row_bytes else rows)
+            return d.tCCD * columns, returned
+        return d.tCCD * columns + miss * (rows - 1 if 2 * size <= d.row_bytes else rows), returned
 
     def _first_window(self, ends: Int) -> None:
         """The first window of a row-aligned I takes all its columns."""
