@@ -217,8 +217,8 @@ class Climb:
         """Look at the outer loops first that cost most to settle while they were not split."""
         ceiling = self.search.ceiling
         for within in self.search.counted_low:
-            if ceiling is not None and self._is_dear(within, ceiling, until):
-                self.dear.append((within, ceiling))
+            if ceiling is not None:
+                self._settle(within, ceiling, until)
 
     def _leave_out(self, program: Program, solution: Solution, until: float) -> bool:
         """Look at all mappings with the same extents inside their outer loops, and leave them out of a program; False
@@ -226,11 +226,17 @@ class Climb:
         """
         ceiling = self.search.ceiling
         target = program.target if ceiling is None else min(program.target, ceiling)
-        if not self._is_dear(solution.within, target, until):
-            return False
-        self.dear.append((solution.within, target))
-        program.leave_out(solution.within)
-        return True
+        is_settled = self._settle(solution.within, target, until)
+        if is_settled:
+            program.leave_out(solution.within)
+        return is_settled
+
+    def _settle(self, within: tuple[int, ...], target: int, until: float) -> bool:
+        """Look at all mappings with these extents inside their outer loops, and remember if they are dear."""
+        is_dear = self._is_dear(within, target, until)
+        if is_dear:
+            self.dear.append((within, target))
+        return is_dear
 
     def _is_dear(self, within: Sequence[int], target: int, until: float) -> bool:
         """Whether no mapping with these extents inside its outer loops costs at most a target, or less than the best
