@@ -19,6 +19,7 @@ from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.search import Search
 from cpsat_pim.model.solution import Solution
+from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.result import Objective
 
 #: Targets above the lower bound, as fractions of it.
@@ -44,8 +45,11 @@ class Climb:
     def __init__(self, search: Search, freedom: Freedom) -> None:
         self.search, self.freedom, self.part = search, freedom, freedom.part
         self.screen = Screen(search.layer, search.arch, search.objective, freedom)
+        self.tiles = TileScreen(self.screen, search.tables, search.looked)
         self.least = self.screen.least
         self.barred: int | None = None
+        #: Whether tiles were looked at for a better bound.
+        self.is_screened = False
         self.targets = self._targets()
         self.program: Program | None = None
         #: Whether there is no target left, and no mapping to beat.
@@ -124,15 +128,31 @@ class Climb:
     def _raise_to(self, least: int) -> None:
         self.least = max(self.least or 0, least)
 
+    def _screen_tiles(self) -> None:
+        """Raise the lower bound to what some tiles may cost, as far as that is known without a solve."""
+        self.is_screened = True
+        assert self.least is not None
+        least, ceiling = self.least, self.search.ceiling
+        for step in _STEPS:
+            target = int(least * (1 + step)) + 1
+            if ceiling is not None:
+                target = min(target, ceiling)
+            known = self.tiles.least(target)
+            if known is None:
+                return
+            self._raise_to(known)
+            if known <= target or target == ceiling:
+                return
+
     def _targets(self) -> Iterator[int]:
         """Targets above the lower bound; after one that took the solver next to no work, the next one is left out."""
-        assert self.screen.least is not None
         work, is_left_out = 0.0, False
+        base = self.least or 0
         for step in _STEPS:
             if is_left_out and step < _STEPS[-1]:
                 is_left_out = False
                 continue
-            yield int(self.screen.least * (1 + step)) + 1
+            yield int(base * (1 + step)) + 1
             now = self.search.statistics["work"]
             is_left_out, work = now - work < _NEXT_TO_NO_WORK, now
 
@@ -151,7 +171,11 @@ class Climb:
         program, ceiling = self.program, self.search.ceiling
         if program is not None and (ceiling is None or program.target <= ceiling):
             return program
+        if program is None and not self.is_screened:
+            self._screen_tiles()
         target = ceiling if program is not None else self._target()
+        if not self.is_open:
+            return None
         if target is not None:
             return self._program(target)
         if self._is_empty():
@@ -163,16 +187,7 @@ class Climb:
         """A program that knows what earlier ones have learnt."""
         search = self.search
         any_split = self.part is Part.SPLIT and within is None and self.split_answers < _SPLIT_ANSWERS
-        program = Program(
-            search.layer,
-            search.arch,
-            search.objective,
-            search.tables,
-            self.screen,
-            target,
-            any_split=any_split,
-            within=within,
-        )
+        program = Program(self.tiles, target, any_split=any_split, within=within)
         if not any_split:
             search.lessons.teach(program)
         for extents, dearer_than in self.dear if within is None else ():
@@ -190,7 +205,7 @@ class Climb:
         """
         search, energy = self.search, Objective.named("energy")
         screen = Screen(search.layer, search.arch, energy, self.freedom)
-        program = Program(search.layer, search.arch, energy, search.tables, screen, _NO_LIMIT)
+        program = Program(TileScreen(screen, search.tables), _NO_LIMIT)
         lessons = Lessons(lambda: search.is_over)
         try:
             while search.best is None:

@@ -7,11 +7,11 @@ factors.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cpsat_pim.cost import to_machine
-from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Lit
 from cpsat_pim.model.orders import Answer, Completions, Order
 from cpsat_pim.model.program import Program
@@ -237,7 +237,35 @@ class Cuts:
                 p.b.imply([known], p.streams.cycles[t] >= least.cycles)
                 p.b.imply([known], p.streams.end_cycles[t] >= least.edge_cycles)
 
-        return self._learn(self._other_loops(outside, [t], is_gathered), demand)
+        return self._learn(self._other_stream(t, outside, is_gathered), demand)
+
+    def _other_stream(self, t: Tensor, levels: list[Level], is_gathered: bool) -> Unless:
+        """Literals of which one holds where t's stream may be another than the answer's, by the loops of some levels.
+
+        With as many fetches it is the same stream whichever loops are free.
+        """
+        consumer = self.nest.consumers(t)[0]
+        free = self._free_loops(t) if levels == self.completions.levels_outside(t) else set[tuple[int, Dim]]()
+        if not free:
+            return self._other_loops(levels, [t], is_gathered)
+        other_loops, fetches = self._other_loops(levels, [t], is_gathered, free), self.program.v.reuse[t][consumer]
+        known = self.solution.value(fetches)
+        return lambda p: [*other_loops(p), p.b.differs(p.v.reuse[t][consumer], known)]
+
+    def _free_loops(self, t: Tensor) -> set[tuple[int, Dim]]:
+        """Levels and dims of which loops cause no fetches of t, whatever their factors: they are irrelevant to it and
+        innermost, with nothing relevant between them and its first consumer.
+        """
+        consumer, free = self.nest.consumers(t)[0], set[tuple[int, Dim]]()
+        if consumer == MACS or self._is_uneven(consumer, t):
+            return free
+        for m in range(consumer + 1, len(Level)):
+            is_moved = any(self.draft.temporal[m][d] > 1 for d in RELEVANT[t])
+            if not is_moved or (m in self.solution.inner and self.solution.inner[m].t is t):
+                free |= {(m, d) for d in CLASSES[t]}
+            if is_moved:
+                break
+        return free
 
     def _late_tiles(self, t: Tensor) -> bool:
         """How late one tensor's tiles are, also for the same pace of the array."""
@@ -258,10 +286,10 @@ class Cuts:
             return False
         if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(counted[3:], least[3:], strict=True))):
             return False
-        other_loops = self._other_loops(seen, [t], is_gathered)
+        other_stream = self._other_stream(t, seen, is_gathered)
 
         def unless(p: Program) -> list[Lit]:
-            return [*other_loops(p), p.v.is_not_stored_at(t, stored)]
+            return [*other_stream(p), p.v.is_not_stored_at(t, stored)]
 
         def demand(p: Program, known: Lit) -> None:
             # A slower array hides at most the cycles that it takes longer itself, and what its pace rounds down on all
@@ -338,9 +366,15 @@ class Cuts:
         return lambda p: [p.b.differs(x, n) for x, n in zip(p.v.pes, pes, strict=True)]
 
     def _other_loops(
-        self, levels: Sequence[Level], tensors: Sequence[Tensor], is_gathered: bool
+        self,
+        levels: Sequence[Level],
+        tensors: Sequence[Tensor],
+        is_gathered: bool,
+        free: Collection[tuple[int, Dim]] = (),
     ) -> Callable[[Program], list[Lit]]:
-        """Literals of which one holds where the tensors' streams may be others than the answer's."""
+        """Literals of which one holds where the tensors' streams may be others than the answer's; `free` loops of a
+        level and dim may be others.
+        """
         temporal, pes = self.draft.temporal, self._other_pes()
         inner = {m: inner for m, inner in self.solution.inner.items() if self._matters(m, levels)}
         consumers = {t: self.nest.consumers(t)[0] for t in tensors}
@@ -349,7 +383,8 @@ class Cuts:
         tiles = {(m, t) for m in ON_CHIP for t in Tensor if m in levels or consumers.get(t) == m}
 
         def others(p: Program) -> list[Lit]:
-            found = [p.b.differs(p.v.temporal[m][d], temporal[m][d]) for m in levels for d in Dim]
+            bound = [(m, d) for m in levels for d in Dim if (m, d) not in free]
+            found = [p.b.differs(p.v.temporal[m][d], temporal[m][d]) for m, d in bound]
             found += [literal for m, t in sorted(tiles) for literal in self._other_tile(p, m, t)]
             found += [p.b.negated(p.v.innermost[m][t]) for m, (t, _) in inner.items()]
             if is_gathered:

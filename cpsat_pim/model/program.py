@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_machine
 from cpsat_pim.dataflow import STATIONARY
 from cpsat_pim.dims import Level, Tensor
@@ -13,16 +12,13 @@ from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.flow import Flow
 from cpsat_pim.model.latency import Latency
 from cpsat_pim.model.part import Part
-from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.tiles import Candidates, TileScreen
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import Variables
-from cpsat_pim.result import Objective
-from cpsat_pim.workload import ConvWorkload
-from tables.shapes import ShapeTable
 
 
 class Program:
-    """The mappings of a layer, in the part of the space that `screen` is of, whose (lower bound of the) objective is at
+    """The mappings of a layer, in the part of the space that `tiles` is of, whose (lower bound of the) objective is at
     most `target`, cheapest first.
 
     Of the split part, where the two outer loops of a dim are; or with `any_split` a relaxation for all ways to split
@@ -30,29 +26,21 @@ class Program:
     """
 
     def __init__(
-        self,
-        layer: ConvWorkload,
-        arch: PIMArchitecture,
-        objective: Objective,
-        tables: list[ShapeTable],
-        screen: Screen,
-        target: int,
-        *,
-        any_split: bool = False,
-        within: Sequence[int] | None = None,
+        self, tiles: TileScreen, target: int, *, any_split: bool = False, within: Sequence[int] | None = None
     ) -> None:
-        self.layer, self.arch, self.objective, self.target = layer, arch, objective, target
-        self.screen, self.tables = screen, tables
+        self.screen, self.tables, self.target = tiles.screen, tiles.tables, target
+        screen = tiles.screen
+        self.layer, self.arch, self.objective = screen.layer, screen.arch, screen.objective
         self.b = Builder()
-        self.v = Variables(self.b, layer, arch, screen.freedom, any_split=any_split, within=within)
+        self.v = Variables(self.b, self.layer, self.arch, screen.freedom, any_split=any_split, within=within)
         self.traffic = Traffic(self.v)
-        timed, _ = screen.freedom.sees(objective)
-        self.streams = Streams(self.v, self.traffic, tables, screen.limits(target), timed)
+        timed, _ = screen.freedom.sees(self.objective)
+        self.streams = Streams(self.v, self.traffic, self.tables, screen.limits(target), timed)
         most_cycles = screen.most_cycles(target)
         self.latency = None if most_cycles is None else Latency(self.v, self.traffic, self.streams, most_cycles)
         if self.part.is_aligned:
             self._some_tensor_row_aligned()
-        self._screened_spatial(screen)
+        self._screened(tiles.candidates(target))
         self._objective()
 
     @property
@@ -69,16 +57,23 @@ class Program:
         stored = [self.v.stored(Level.ROW_BUFFER, t) for t in Tensor]
         self.b.model.add_bool_or([s for s in stored if s is not False])
 
-    def _screened_spatial(self, screen: Screen) -> None:
-        """Only spatial mappings and PE bypasses that can still be as good as the target (`tables.screen`)."""
-        rows, bounds = screen.candidates(self.target)
-        self.floor = self.b.integer(bounds.tolist(), "floor")
+    def _screened(self, candidates: Candidates) -> None:
+        """Only spatial mappings, PE bypasses and tiles that can still be as good as the target (`tables.screen`,
+        `tables.tiles`).
+        """
+        vectors, bounds, tiles = candidates
         in_pe = [self.b.flag(self.v.stored(Level.PE, t)) for t in Tensor]
-        keys = [*self.v.pes, *self.v.lanes, *in_pe, self.floor]
-        self.b.table(keys, np.column_stack([rows, bounds]).tolist())
-        wanted = screen.freedom.constraints.dataflow
+        keys = [*self.v.pes, *self.v.lanes, *in_pe]
+        if tiles is None:
+            self.floor = self.b.integer(bounds.tolist(), "floor")
+            self.b.table([*keys, self.floor], np.column_stack([vectors, bounds]).tolist())
+        else:
+            self.floor = self.b.integer(tiles[:, -1].tolist(), "floor")
+            rows = np.column_stack([vectors[tiles[:, 0]], tiles[:, 1:]])
+            self.b.table([*keys, *self.v.e0, *self.v.e1, self.floor], rows.tolist())
+        wanted = self.screen.freedom.constraints.dataflow
         if wanted in STATIONARY:
-            Flow(self.v, wanted, rows.tolist(), in_pe)
+            Flow(self.v, wanted, vectors.tolist(), in_pe)
 
     def _objective(self) -> None:
         """alpha * latency + beta * energy in integers (Eq. 41-43, section 5.6.5), between the screen's floor and the

@@ -66,18 +66,14 @@ class Screen:
     def _bounds(self) -> None:
         """Objective bound per (vector, tensors in PEs); combinations that the machine does not offer are absent."""
         cycle_weight, fj_weight = self.objective.weights
-        steps = self.layer.macs // self.vectors.prod(axis=1)
-        self.least_steps = int(steps.min(initial=self.layer.macs))
-        edge = int(last_run(1, self.machine.dram))
+        self.least_steps = int(self._steps(self.vectors).min(initial=self.layer.macs))
         rows, bounds = [], []
         for in_pe in itertools.product((False, True), repeat=3):
             best = self._least_access_energy(in_pe)
             if best is None:
                 continue
             allowed = self.freedom.allows(self.vectors, in_pe)
-            start = edge if in_pe[Tensor.I] or in_pe[Tensor.W] else 0  # what the MACs draw, nothing waits for
-            cycles = np.maximum(start + steps + self.machine.dram.tCCD, self.least_cycles)
-            cycles = cycles + self.machine.pipeline_latency
+            cycles = self.least_latency(self.vectors, in_pe[Tensor.I] or in_pe[Tensor.W])
             energy = best + self.fixed_fj
             allowed &= self.freedom.affords(cycles, energy, sum(self.rows))
             flags = np.tile(np.array(in_pe, np.int64), (len(self.vectors), 1))
@@ -86,6 +82,17 @@ class Screen:
         self._rows = np.concatenate(rows) if rows else np.zeros((0, 19), np.int64)
         self._values = np.concatenate(bounds) if bounds else np.zeros(0, np.int64)
         self.least = int(self._values.min()) if len(self._values) else None
+
+    def _steps(self, vectors: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Eq. 34."""
+        steps: NDArray[np.int64] = self.layer.macs // vectors[:, :16].prod(axis=1)
+        return steps
+
+    def least_latency(self, vectors: NDArray[np.int64], waits: bool | NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Latency per vector; `waits`: whether PEs store an operand, for what the MACs draw, nothing waits."""
+        start = np.where(waits, int(last_run(1, self.machine.dram)), 0)
+        cycles = np.maximum(start + self._steps(vectors) + self.machine.dram.tCCD, self.least_cycles)
+        return cycles + self.machine.pipeline_latency
 
     def _least_access_energy(self, in_pe: tuple[bool, ...]) -> NDArray[np.int64] | None:
         """Sum over tensors; in the row-buffer part at least one tensor is row-aligned."""

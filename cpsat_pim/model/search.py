@@ -17,6 +17,7 @@ from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, TooManyOrders
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.solution import Solution
+from cpsat_pim.model.tiles import Looked
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.validate import is_a, or_none, seconds_or_none, seed_number
 from cpsat_pim.workload import ConvWorkload
@@ -70,6 +71,7 @@ class Search:
         self.best: Answer | None = None
         self.tables: list[ShapeTable] = []
         self.counted: Counted = {}
+        self.looked: dict[tuple[bool, Constraints], Looked] = {}
         self.lessons = Lessons(lambda: self.is_over)
         #: Extents inside outer loops that are not split, of answers that were counted too low.
         self.counted_low: list[tuple[int, ...]] = []

@@ -27,6 +27,7 @@ from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.search import Search
 from cpsat_pim.model.solve import climb_parts
+from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.model.variables import CLASSES, Variables
 from cpsat_pim.result import Objective
 from tables.shapes import ShapeTable, divisors
@@ -48,6 +49,12 @@ MACHINES = {
     "four banks, no reduction": with_dram(PIMArchitecture(spatial_reduction=False), num_banks=4),
 }
 DRAWN = 3
+
+
+@pytest.fixture(autouse=True)
+def _few_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mappings here cost many times the optimum, and with all that costs no more than they do tiles are too many."""
+    monkeypatch.setattr("cpsat_pim.model.tiles._MOST_LOOKED", 50_000)
 
 
 def part_of(mapping: Mapping) -> Part | None:
@@ -133,14 +140,14 @@ def contains(
     value = objective.value(figures.latency_cycles, figures.energy_fj)
     part = part_of(mapping)
     assert part is not None
-    screen = Screen(layer, arch, objective, Freedom(layer, arch, constraints, part))
-    program = Program(layer, arch, objective, tables, screen, value)
+    tiles = TileScreen(Screen(layer, arch, objective, Freedom(layer, arch, constraints, part)), tables)
+    program = Program(tiles, value)
     if lessons is not None:
         lessons.teach(program)
     hold_streams(program, layer, arch, mapping)
-    few = Program(layer, arch, objective, tables, screen, value, within=mapping.extents(Level.GLOBAL_BUFFER))
+    few = Program(tiles, value, within=mapping.extents(Level.GLOBAL_BUFFER))
     if part is Part.SPLIT:
-        relaxed = Program(layer, arch, objective, tables, screen, value, any_split=True)
+        relaxed = Program(tiles, value, any_split=True)
         if not has(relaxed, told_of_both(mapping)):
             return False
     return has(program, mapping) and has(few, mapping)

@@ -1,0 +1,270 @@
+"""Lower bounds per spatial mapping and tiles of both on-chip levels: `tables.tiles` for a layer on a machine."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from cpsat_pim.constraints import Constraints
+from cpsat_pim.cost import access_energies_fj, rate
+from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.model.dram import least_rows
+from cpsat_pim.model.screen import Screen
+from tables.nest import FILTER_OF, Ints, P, Q
+from tables.screen import (
+    Energies,
+    Sharing,
+    Stored,
+    Terms,
+    access_terms,
+    array_tiles_span,
+    crossing_terms,
+    energy_terms,
+    needed_elements,
+    step_points,
+)
+from tables.shapes import ShapeTable, divisors
+from tables.stream import last_run
+from tables.tiles import BOX_COLUMNS, NEVER, QUANTITIES, Goal, TileCosts, least_tiles
+
+#: Tiles that are looked at for a target, of which are kept, and of which a program is told one by one.
+_MOST_LOOKED, _MOST_KEPT, _MOST_TOLD = 3_000_000, 200_000, 5_000
+#: Looking for the least, one part of so many above it is looked at, too.
+_MARGIN = 64
+
+
+class Candidates(NamedTuple):
+    """What can cost at most a target: `vectors` int[n, 19] (PEs per dim, lanes per dim, tensors in PEs) and the least
+    that each costs. `tiles` int[m, 18]: vector, extents inside the PEs' loops and the global buffer's, least cost;
+    None if they are too many.
+    """
+
+    vectors: Ints
+    least: Ints
+    tiles: Ints | None
+
+
+class Looked(NamedTuple):
+    """All tiles that can cost at most a target, and what there are of vectors and their least (`Candidates`)."""
+
+    target: int
+    vectors: Ints
+    least: Ints
+    tiles: Ints
+
+
+class TileScreen:
+    """What a screen leaves, with tiles. `looked`: what was found before, of this part or of one with the same tiles."""
+
+    def __init__(
+        self, screen: Screen, tables: list[ShapeTable], looked: dict[tuple[bool, Constraints], Looked] | None = None
+    ) -> None:
+        self.screen, self.tables = screen, tables
+        self._looked = {} if looked is None else looked
+        self._key = (screen.freedom.part.is_aligned, screen.freedom.constraints)
+        #: Fewest vectors of which there were too many tiles to look at.
+        self._too_many: float = math.inf
+
+    def candidates(self, target: int) -> Candidates:
+        """What can cost at most a target."""
+        known = self._looked.get(self._key)
+        if known is None or known.target < target:
+            vectors, values = self.screen.candidates(target)
+            known = self.look(target, vectors, values)
+            if known is None:
+                return Candidates(vectors, values, None)
+        kept = known.least <= target
+        tiles = known.tiles[known.tiles[:, -1] <= target]
+        return Candidates(known.vectors[kept], known.least[kept], self._told(known.vectors, kept, tiles))
+
+    def least(self, target: int) -> int | None:
+        """The least that any tiles cost, if at most a target, else above it; None if that takes too long to tell."""
+        known = self._looked.get(self._key)
+        if known is None or known.target < target:
+            known = self.look(target, *self.screen.candidates(target), margin=_MARGIN)
+        return None if known is None else int(known.least.min(initial=target + 1))
+
+    def look(self, target: int, vectors: Ints, values: Ints, margin: int = 0) -> Looked | None:
+        """Look at all tiles of some vectors, unless that takes too long; see `least_tiles` for the margin."""
+        cheapest_first = np.argsort(values, kind="stable")
+        vectors, values = vectors[cheapest_first], values[cheapest_first]
+        screen, weight = self.screen, self.screen.objective.weights[1]
+        if not weight or screen.arch.uneven_residency or not 0 < len(vectors) < self._too_many / 2:
+            return None
+        costs, kinds = self._costs(vectors)
+        found, least = np.zeros((_MOST_KEPT, 18), np.int64), np.full(len(vectors), NEVER)
+        cycles = screen.least_latency(vectors, vectors[:, 16:18].max(axis=1) > 0)
+        goal = Goal(*screen.objective.weights, weight * screen.layer.macs * screen.machine.mac_fj, target)
+        is_aligned = screen.freedom.part.is_aligned
+        number, looked, target = least_tiles(
+            costs, goal, vectors, kinds, cycles, is_aligned, _MOST_LOOKED, margin, found, least
+        )
+        if looked > _MOST_LOOKED or number > _MOST_KEPT:
+            self._too_many = len(vectors)
+            return None
+        tiles = found[:number].copy()
+        tiles[:, -1] = np.maximum(tiles[:, -1], values[tiles[:, 0]])
+        known = self._looked[self._key] = Looked(target, vectors, np.maximum(values, least), tiles)
+        return known
+
+    def _told(self, vectors: Ints, kept: np.ndarray, tiles: Ints) -> Ints | None:
+        """Tiles of the vectors that are kept, unless they are too many.
+
+        Where PEs store nothing it does not matter which of the inner two levels has a loop: all ways to have it.
+        """
+        if len(tiles) > _MOST_TOLD:
+            return None
+        rows, place = [], np.cumsum(kept) - 1
+        for tile in tiles.tolist():
+            vector, own, buffered = vectors[tile[0]].tolist(), tile[1:9], tile[9:17]
+            inner = [[n] for n in own]
+            if not any(vector[16:]):
+                inner[4:] = [[own[d] * n for n in divisors(buffered[d] // (own[d] * vector[d]))] for d in range(4, 8)]
+            rows += [[place[tile[0]], *e0, *tile[9:]] for e0 in itertools.product(*inner)]
+            if len(rows) > _MOST_TOLD:
+                return None
+        return np.array(rows, np.int64).reshape(len(rows), 18)
+
+    # --- The layer's figures -----------------------------------------------------------------------------------------
+
+    def _costs(self, vectors: Ints) -> tuple[TileCosts, Ints]:
+        """The figures of the layer, and of which kind each vector is (`TileCosts.points`)."""
+        points, kinds = self._positions(vectors)
+        return self._fixed._replace(points=points[0], arrays=points[1]), kinds
+
+    @cached_property
+    def _fixed(self) -> TileCosts:
+        """All but what depends on the vectors."""
+        screen, layer, arch = self.screen, self.screen.layer, self.screen.arch
+        bounds, nothing = np.array(layer.bounds), np.zeros((2, 0, 0, 0), np.int64)
+        choices = [divisors(n) for n in layer.bounds]
+        counts = np.array([len(found) for found in choices])
+        table, places = np.ones((8, counts.max()), np.int64), np.zeros((8, bounds.max() + 1), np.int64)
+        for d, found in enumerate(choices):
+            table[d, : len(found)], places[d, found] = found, range(len(found))
+        coefficients, is_offered, paces = self._figures()
+        boxes, strides = self._boxes(counts)
+        dram = screen.machine.dram
+        ending = dram.RL + dram.burst - dram.tRTP - dram.tRP
+        timings = (dram.tCCD, arch.dram_activation_latency, ending, int(last_run(1, dram)))
+        least_bytes = [needed_elements(screen.shape, t) * layer.width_bytes[t] for t in Tensor]
+        return TileCosts(
+            bounds=bounds,
+            stride=np.array(layer.stride),
+            dilation=np.array(layer.dilation),
+            divisors=table,
+            counts=counts,
+            places=places,
+            points=nothing,
+            arrays=nothing,
+            coefficients=coefficients,
+            is_offered=is_offered,
+            paces=paces,
+            boxes=boxes,
+            strides=strides,
+            dram=np.array([*timings, screen.machine.pipeline_latency]),
+            least_rows=np.array([least_rows(layer, arch, t) for t in Tensor]),
+            least_columns=np.array([-(-n // dram.column_bytes) for n in least_bytes]),
+            activation_fj=screen.machine.activation_fj,
+            capacity=np.array([arch.usable_bytes(m) for m in (*ON_CHIP, Level.ROW_BUFFER)]),
+            widths=np.array([[self._width(m, t) for m in (*ON_CHIP, Level.ROW_BUFFER)] for t in Tensor]),
+            needed=np.array([needed_elements(screen.shape, t) for t in Tensor]),
+            depth=int(bounds[[Dim.C, Dim.N, Dim.G]].prod()),
+        )
+
+    def _figures(self) -> tuple[Ints, np.ndarray, Ints]:
+        """Energy and bytes on ports per quantity, tensor and levels that store it, which of these sets there are, and
+        the ports' paces (`TileCosts`).
+        """
+        arch, freedom = self.screen.arch, self.screen.freedom
+        sharing = Sharing(arch.multicast, arch.spatial_reduction)
+        energies = Energies(access_energies_fj(arch), sharing)
+        ports = list(self._ports()) if self.screen.objective.weights[0] else []
+        coefficients = np.zeros((1 + len(ports), 3, 2, 4, len(QUANTITIES)), np.int64)
+        is_offered = np.zeros((3, 2, 4), np.bool_)
+        for t in Tensor:
+            for stored in itertools.product(*(freedom.storing_choices(Level(m), t) for m in range(3))):
+                if stored[2] and not freedom.part.is_aligned:
+                    continue
+                kept, at = (stored[0], stored[1], stored[2]), (int(t), int(stored[0]), 2 * stored[1] + stored[2])
+                is_offered[at] = True
+                figures = [(1, energy_terms(t, kept, energies))]
+                figures += [(self._width(level, t), terms(t, kept, sharing)) for level, terms, _ in ports]
+                for f, (scale, found) in enumerate(figures):
+                    for name, count in found.items():
+                        coefficients[(f, *at)][QUANTITIES.index(name)] = scale * count
+        return coefficients, is_offered, np.array([(1, 1, 1, 0), *(pace for *_, pace in ports)])
+
+    def _ports(self) -> Iterator[tuple[Level, Callable[[int, Stored, Sharing], Terms], tuple[int, int, int, int]]]:
+        """What bytes pass on the chip: the level whose widths they have, their quantities, and `TileCosts.paces`."""
+        arch = self.screen.arch
+        for level in ON_CHIP:
+            memory = arch.hierarchy[level]
+            for way, limit in enumerate((memory.read_bandwidth_limit, memory.write_bandwidth_limit)):
+                pace = rate(limit)
+                if pace[0]:
+
+                    def accesses(t: int, kept: Stored, sharing: Sharing, at: tuple[int, int] = (level, way)) -> Terms:
+                        return access_terms(t, kept, sharing).get(at, {})
+
+                    yield level, accesses, (*pace, memory.ports, int(level is Level.PE))
+        pace = rate(arch.pe_array.interconnect_bandwidth)
+        if pace[0]:
+            yield Level.PE, crossing_terms, (*pace, 1, 0)
+
+    def _width(self, level: int, t: int) -> int:
+        """Bytes per element at a level (`Traffic.tile_width`)."""
+        widths = self.screen.layer.width_bytes
+        return widths[3] if t == Tensor.O and level < Level.ROW_BUFFER else widths[t]
+
+    def _boxes(self, counts: Ints) -> tuple[Ints, Ints]:
+        """Columns of the shape tables per tensor, layout and box, and how far apart boxes are along each dim.
+
+        Of outputs that may come back in another width nothing is known.
+        """
+        layer = self.screen.layer
+        found = np.zeros((3, max(len(table.extents) for table in self.tables), 2, len(BOX_COLUMNS)), np.int64)
+        strides = np.zeros((3, 8), np.int64)
+        for t, table in zip(Tensor, self.tables, strict=True):
+            if t is Tensor.O and layer.psum_bytes != layer.output_bytes:
+                continue
+            sizes = [int(counts[d]) for d in table.dims]
+            boxes = int(np.prod(sizes, dtype=np.int64))
+            strides[t, list(table.dims)] = [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(sizes))]
+            for i, name in enumerate(BOX_COLUMNS):
+                column = getattr(table, name).reshape(-1, 2, boxes)
+                found[t, :boxes, :, i] = column.min(axis=0).T  # of strided scans, too
+        return found.reshape(3, -1, 2 * len(BOX_COLUMNS)), strides
+
+    def _positions(self, vectors: Ints) -> tuple[Ints, Ints]:
+        """Positions of I along both axes that steps use and array tiles cover: int[2, 2, kinds, n, n] and int[n, 4]."""
+        lanes, pes = vectors[:, 8:16], vectors[:, :8]
+        found, kinds = [], []
+        for axis in (P, Q):
+            columns = [x[:, d] for d in (axis, FILTER_OF[axis]) for x in (lanes, pes)]
+            unique, kind = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+            found.append([self._positions_of(axis, *row) for row in unique.tolist()])
+            kinds += [kind.ravel()] * 2
+        most = max(map(len, found))
+        n = self._fixed.divisors.shape[1]
+        points = np.zeros((2, 2, most, n, n), np.int64)
+        for side, of in enumerate(found):
+            points[:, side, : len(of)] = np.array(of).transpose(1, 0, 2, 3)
+        return points, np.column_stack(kinds)
+
+    def _positions_of(self, axis: int, lanes_p: int, pes_p: int, lanes_r: int, pes_r: int) -> Ints:
+        """The same of an axis for one kind of vector: int[2, n, n]."""
+        shape, n = self.screen.shape, self._fixed.divisors.shape[1]
+        filters = FILTER_OF[axis]
+        found = np.zeros((2, n, n), np.int64)
+        for i, p in enumerate(divisors(shape.bounds[axis])):
+            for j, r in enumerate(divisors(shape.bounds[filters])):
+                e_p, e_r = p * lanes_p, r * lanes_r
+                if shape.bounds[axis] % (e_p * pes_p) or shape.bounds[filters] % (e_r * pes_r):
+                    continue
+                found[0, i, j] = step_points(shape, axis, lanes_p, e_p, pes_p, lanes_r, e_r, pes_r)
+                found[1, i, j] = array_tiles_span(shape, axis, e_p, e_p, pes_p, e_r, e_r, pes_r)
+        return found

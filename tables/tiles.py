@@ -1,0 +1,434 @@
+"""What tiles cost at least: the extents inside the loops of the PEs and of the global buffer, per spatial mapping.
+
+`tables.screen` bounds a spatial mapping without any refetch. Here the tiles of both on-chip levels are given, too, and
+with them how often each tensor is fetched under the best choice of innermost loops, which tensors fit the buffers, the
+rows that their scans open at least, and what cannot overlap in time (the terms of `cpsat_pim.model.latency`). Of the
+loops outside the global buffer only the products are looked at: over two levels they cause no less traffic than merged
+into one (docs/model.md, section 8). All of it grows with the fetches of each tensor, so that of some innermost loops
+fewer may be free than of all: a bound holds for each way to order and to split the loops.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tables.jit import njit
+from tables.nest import I, Ints, K, O, P, Q, W
+
+#: The quantities of `tables.screen.access_terms` in the order of coefficients.
+QUANTITIES = ("moved2", "moved1", "moved0", "fills", "held", "uses", "macs", "holders", "sums", "one")
+_MOVED2, _MOVED1, _MOVED0, _FILLS, _HELD, _USES, _MACS, _HOLDERS, _SUMS, _ONE = range(len(QUANTITIES))
+#: The class of each dim: the tensor that it does not move; groups move all.
+_CLASS_OF = (O, O, W, W, O, I, W, 3)
+#: Columns of `TileCosts.boxes`: those of the shape tables with these names.
+BOX_COLUMNS = ("first", "more", "each", "columns", "end_cycles")
+_FIRST, _MORE, _EACH, _COLUMNS, _END = range(len(BOX_COLUMNS))
+#: Columns from one layout to the other.
+_LAYOUT = len(BOX_COLUMNS)
+#: The figures of `coefficients`: energy, then ports.
+_ENERGY = 0
+#: Irrelevant loops that are free at both levels.
+_ALL_FREE = 3
+#: More than any cost.
+NEVER, _NOT_OFFERED = 2**61, 2**58
+
+
+class TileCosts(NamedTuple):
+    """A layer on a machine.
+
+    `divisors` int[8, n] of each bound (1 beyond `counts` of them) and `places` int[8, bound + 1], where they stand.
+    `points`, `arrays` int[2, kinds, n, n] per axis P and Q: positions of I along it that steps use, and that array
+    tiles cover, per kind of spatial vector and T0 of the axis and its filter dim. `coefficients` int[1 + n, 3, 2, 4,
+    10]: fJ, and bytes on each of n ports, per tensor, whether PEs and (`kept`) global (2) and row buffer (1) store it,
+    and quantity; `is_offered` which of these stored sets there are; `paces` int[1 + n, 4]: bytes in so many cycles, how
+    many ports tensors share, whether each PE has its own. `boxes` int[3, boxes, 10]: shape tables, layout by layout,
+    `strides` int[3, 8] where a box is found. `dram` cycles: of a column, of a row miss, what a stream's end adds, of a
+    first scan at least, and the pipeline's latency. `capacity`: bytes of the three levels; `widths` int[3, 3]: bytes
+    per element there; `needed` elements, I's in `depth` of C, N and G; `least_rows` and `least_columns` of streams.
+    """
+
+    bounds: Ints
+    stride: Ints
+    dilation: Ints
+    divisors: Ints
+    counts: Ints
+    places: Ints
+    points: Ints
+    arrays: Ints
+    coefficients: Ints
+    is_offered: Ints
+    paces: Ints
+    boxes: Ints
+    strides: Ints
+    dram: Ints
+    least_rows: Ints
+    least_columns: Ints
+    activation_fj: int
+    capacity: Ints
+    widths: Ints
+    needed: Ints
+    depth: int
+
+
+class Goal(NamedTuple):
+    """An objective: its weights, what it is of a mapping without traffic and time, and the most that is looked for.
+
+    With no weight on cycles these are not looked at.
+    """
+
+    cycle_weight: int
+    fj_weight: int
+    fixed: int
+    target: int
+
+
+class _Inner(NamedTuple):
+    """What the extents inside the PEs' loops decide.
+
+    Per dim: PEs' extents, those of the array, loops left outside; per class, loops outside the PEs. Per figure, tensor
+    and whether the global and the row buffer store it (`kept`): `once` what it is without refetches, `visit` per visit
+    of the PEs, `pass_` per element that a pass moves into the global buffer. `box` that PEs or MACs take.
+    """
+
+    e0: Ints
+    array: Ints
+    room: Ints
+    outside: Ints
+    once: Ints
+    visit: Ints
+    box: Ints
+
+
+@njit
+def least_tiles(costs: TileCosts, goal: Goal, vectors: Ints, kinds: Ints, cycles: Ints, is_aligned: bool, most: int,
+                margin: int, found: Ints, least: Ints) -> tuple[int, int, int]:  # fmt: skip
+    """All tiles that may cost at most a target: how many there are, how many were looked at, little more than `most`,
+    and the target, lowered to an n-th above the least bound if `margin` is n > 0 (then `found` has some that are
+    above it, too).
+
+    `vectors` int[n, 19]: PEs per dim, lanes per dim, whether PEs store each tensor; `kinds` int[n, 4]: of `points` and
+    `arrays` of P, then of Q; `cycles` int[n] that a vector takes at least; `is_aligned`: whether some tensor has to be
+    row-aligned. Modifies `found` int[m, 18], the first m tiles (vector, extents inside the PEs' loops and the global
+    buffer's, bound), and `least` int[n], their least bound per vector, or `NEVER`.
+    """
+    figures = len(costs.paces)
+    x = _Inner(
+        np.ones(8, np.int64), np.ones(8, np.int64), np.ones(8, np.int64), np.ones(4, np.int64),
+        np.zeros((figures, 3, 4), np.int64), np.zeros((figures, 3, 4), np.int64), np.zeros(3, np.int64),
+    )  # fmt: skip
+    room, at, loops, pes = np.ones(8, np.int64), np.zeros(8, np.int64), np.ones(4, np.int64), np.ones(4, np.int64)
+    number, looked = 0, 0
+    for n in range(len(vectors)):
+        least[n] = NEVER
+        loops[:], pes[:], at[:] = 1, 1, 0
+        for d in range(8):
+            room[d] = costs.bounds[d] // (vectors[n, d] * vectors[n, 8 + d])
+            loops[_CLASS_OF[d]] *= room[d]
+            pes[_CLASS_OF[d]] *= vectors[n, d]
+        dims = 8 if vectors[n, 16:].any() else 4  # else only I's positions tell T0
+        is_left = goal.fixed + goal.cycle_weight * cycles[n] <= goal.target
+        while is_left:
+            looked += 1
+            fits = _set_inner(x, costs, vectors[n], kinds[n], room, at, loops, pes)
+            if fits and _least_inside(x, costs, goal, vectors[n, 16:], pes, cycles[n]) <= goal.target:
+                number, seen, value = _look_outside(
+                    x, costs, goal, n, vectors[n, 16:], loops, pes, cycles[n], is_aligned, number, found
+                )
+                looked, least[n] = looked + seen, min(least[n], value)
+                if margin and value + value // margin < goal.target:
+                    goal = Goal(goal.cycle_weight, goal.fj_weight, goal.fixed, value + value // margin)
+            if looked > most:
+                return number, looked, goal.target
+            is_left = _advance(at, room, costs.divisors, costs.counts, dims)
+    return number, looked, goal.target
+
+
+@njit
+def _advance(at: Ints, room: Ints, divisors: Ints, counts: Ints, dims: int) -> bool:
+    """The next divisors of the room of the first dims; False after the last ones. Modifies at."""
+    for d in range(dims):
+        at[d] += 1
+        while at[d] < counts[d] and room[d] % divisors[d, at[d]]:
+            at[d] += 1
+        if at[d] < counts[d]:
+            return True
+        at[d] = 0
+    return False
+
+
+@njit
+def _set_inner(x: _Inner, costs: TileCosts, vector: Ints, kinds: Ints, room: Ints, at: Ints, loops: Ints,
+               pes: Ints) -> bool:  # fmt: skip
+    """Take the divisors `at` of `room` for T0; whether that fits the PEs. Modifies x."""
+    x.outside[:] = 1
+    for d in range(8):
+        inner = costs.divisors[d, at[d]]
+        x.e0[d] = vector[8 + d] * inner
+        x.array[d] = x.e0[d] * vector[d]
+        x.room[d] = room[d] // inner
+        x.outside[_CLASS_OF[d]] *= x.room[d]
+    used = 0
+    for t in range(3):
+        in_pe = vector[16 + t]
+        used += in_pe * costs.widths[t, 0] * _elements(t, x.e0, costs.stride, costs.dilation)
+        quantities, x.box[t] = _quantities(x, costs, t, vector[K], kinds, at, loops, pes), 0
+        for d in range(8):
+            x.box[t] += costs.places[d, x.array[d] if in_pe else vector[d] * vector[8 + d]] * costs.strides[t, d]
+        for f in range(len(costs.paces)):
+            for kept in range(4):
+                x.visit[f, t, kept], x.once[f, t, kept] = 0, 0
+                for q in range(len(QUANTITIES)):
+                    term = costs.coefficients[f, t, in_pe, kept, q] * quantities[q]
+                    if _MOVED0 <= q < _USES:
+                        x.visit[f, t, kept] += term
+                    elif q != _MOVED1:
+                        x.once[f, t, kept] += term
+    return bool(used <= costs.capacity[0])
+
+
+@njit
+def _least_inside(x: _Inner, costs: TileCosts, goal: Goal, in_pe: Ints, pes: Ints, least_cycles: int) -> int:
+    """The objective at least, whatever the tiles in the global buffer: of one tensor at most are the irrelevant loops
+    free for the PEs, for another's are relevant to it.
+    """
+    least = NEVER
+    for free in range(3):
+        energy, cycles = 0, least_cycles
+        for f in range(len(costs.paces)):
+            load = 0
+            for t in range(3):
+                one, visits = _NOT_OFFERED, 1 if t == free else x.outside[t]
+                for kept in range(4):
+                    if costs.is_offered[t, in_pe[t], kept]:
+                        moved1 = costs.coefficients[f, t, in_pe[t], kept, _MOVED1] * costs.needed[t]
+                        one = min(one, x.once[f, t, kept] + x.visit[f, t, kept] * visits + moved1)
+                load += one
+            if f == _ENERGY:
+                energy = load
+            else:
+                cycles = max(cycles, _port_cycles(costs.paces[f], load, pes) + costs.dram[0] + costs.dram[4])
+        for t in range(3):
+            energy += costs.activation_fj * costs.least_rows[t]
+        if energy <= (goal.target - goal.fixed) // goal.fj_weight:
+            least = min(least, goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy)
+    return least
+
+
+@njit
+def _port_cycles(pace: Ints, load: int, pes: Ints) -> int:
+    """Cycles that bytes take over all ports."""
+    most = -(-load // pace[2])  # of the ports, on one
+    return int(-(-most * pace[1] // (pace[0] * (pes.prod() if pace[3] else 1))))
+
+
+@njit
+def _quantities(x: _Inner, costs: TileCosts, t: int, pes_of_k: int, kinds: Ints, at: Ints, loops: Ints,
+                pes: Ints) -> Ints:  # fmt: skip
+    """The quantities of a tensor, those of visits to the PEs of a single one; without `moved1`."""
+    found = np.zeros(len(QUANTITIES), np.int64)
+    found[_MOVED2], found[_MACS] = costs.needed[t], costs.bounds.prod()
+    if t == I:
+        found[_USES], found[_MOVED0], found[_FILLS] = costs.depth * loops[I], costs.depth, costs.depth * pes_of_k
+        for side in range(2):
+            p, r = P + side, side
+            found[_USES] *= costs.points[side, kinds[2 * side], at[p], at[r]]
+            found[_MOVED0] *= costs.arrays[side, kinds[2 * side + 1], at[p], at[r]]
+            tiles = (costs.bounds[p] // x.e0[p]) * (costs.bounds[r] // x.e0[r])
+            found[_FILLS] *= tiles * _span(x.e0[p], x.e0[r], costs.stride[side], costs.dilation[side])
+        return found
+    found[_ONE] = found[_MOVED0] = costs.needed[t]
+    found[_FILLS] = found[_HELD] = found[_HOLDERS] = costs.needed[t] * pes[t]
+    found[_USES], found[_SUMS] = costs.needed[t] * loops[t], costs.needed[t] * loops[t] * pes[t]
+    return found
+
+
+@njit
+def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: Ints, loops: Ints, pes: Ints,
+                  least_cycles: int, is_aligned: bool, number: int, found: Ints) -> tuple[int, int, int]:  # fmt: skip
+    """All extents inside the global buffer's loops: how many tiles are found by then, how many are new, and the least
+    bound of these. Modifies found.
+
+    Per tensor, way its irrelevant loops are free (2: at the global buffer, 1: outside it) and `kept`: figures, and
+    cycles of its stream. Calls within this loop would take several times what they do.
+    """
+    bounds, stride, dilation, divisors, counts, places = (
+        costs.bounds,
+        costs.stride,
+        costs.dilation,
+        costs.divisors,
+        costs.counts,
+        costs.places,
+    )
+    coefficients, is_offered, paces, boxes, strides = (
+        costs.coefficients,
+        costs.is_offered,
+        costs.paces,
+        costs.boxes,
+        costs.strides,
+    )
+    least_rows, least_columns, widths, capacity, needed = (
+        costs.least_rows,
+        costs.least_columns,
+        costs.widths,
+        costs.capacity,
+        costs.needed,
+    )
+    t_column, t_miss, t_ending, t_first, pipeline = costs.dram
+    once, visit, room, array, box0 = x.once, x.visit, x.room, x.array, x.box
+    cycle_weight, fj_weight, fixed, target = goal
+    figures, fj = len(paces), costs.activation_fj
+    value = np.zeros((3, 4, 4, figures), np.int64)
+    stream, stay = np.zeros((3, 4, 4), np.int64), np.zeros((3, 4), np.int64)
+    at, e1 = np.zeros(8, np.int64), np.ones(8, np.int64)
+    inner, outer = np.ones(4, np.int64), np.ones(4, np.int64)
+    box, moved1, size = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
+    kept, free = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    steps = loops.prod()
+    base = fixed + cycle_weight * least_cycles
+    looked, least, is_within = 0, NEVER, True
+    while is_within:
+        looked += 1
+        # The extents.
+        inner[:], outer[:], box[:], has_loops = 1, 1, 0, 0
+        for d in range(8):
+            n = divisors[d, at[d]]
+            e1[d] = array[d] * n
+            inner[_CLASS_OF[d]] *= n
+            outer[_CLASS_OF[d]] *= room[d] // n
+            for t in range(3):
+                box[t] += places[d, e1[d]] * strides[t, d]
+        for c in range(4):
+            has_loops += inner[c] > 1
+        moved1[I], moved1[W], moved1[O] = costs.depth, needed[W], needed[O]
+        for side in range(2):
+            p, r = P + side, side
+            moved1[I] *= (bounds[p] // e1[p]) * (bounds[r] // e1[r]) * _span(e1[p], e1[r], stride[side], dilation[side])
+        # Each tensor by itself; first with all loops free and wherever each of its figures is least.
+        is_dear = False
+        for way in range(4):
+            ways = _ALL_FREE - way
+            for t in range(3):
+                has_relevant = has_loops > (inner[t] > 1)
+                fetches = 1 if ways & 1 else outer[t]
+                visits = (1 if ways & 2 else inner[t]) * (1 if ways & 1 and not has_relevant else outer[t])
+                for k in range(4):
+                    if not is_offered[t, in_pe[t], k]:
+                        value[t, ways, k, _ENERGY] = _NOT_OFFERED
+                        continue
+                    for f in range(figures):
+                        passes = coefficients[f, t, in_pe[t], k, _MOVED1] * moved1[t] * fetches
+                        value[t, ways, k, f] = once[f, t, k] + visit[f, t, k] * visits + passes
+                    rows, columns = least_rows[t], least_columns[t]
+                    if not k & 1:
+                        b, times = (box[t], fetches) if k else (box0[t], visits if in_pe[t] else loops[t])
+                        first, more = boxes[t, b, _FIRST], boxes[t, b, _MORE]
+                        first1, more1 = boxes[t, b, _LAYOUT + _FIRST], boxes[t, b, _LAYOUT + _MORE]
+                        if not (k or in_pe[t]):
+                            more, more1 = 0, 0
+                            rows = max(rows, times * min(boxes[t, b, _EACH], boxes[t, b, _LAYOUT + _EACH]))
+                        rows = max(rows, min(first + (times - 1) * more, first1 + (times - 1) * more1))
+                        scans = times if t != O else 2 * times - 1
+                        columns = max(columns, scans * min(boxes[t, b, _COLUMNS], boxes[t, b, _LAYOUT + _COLUMNS]))
+                    value[t, ways, k, _ENERGY] += fj * rows
+                    stream[t, ways, k] = t_column * columns + t_miss * rows + t_ending
+            if ways == _ALL_FREE:
+                energy, cycles = 0, least_cycles
+                for t in range(3):
+                    one = _NOT_OFFERED
+                    for k in range(4):
+                        one = min(one, value[t, ways, k, _ENERGY])
+                    energy += one
+                is_dear = energy > (target - base) // fj_weight
+                if is_dear:
+                    break
+                if cycle_weight:
+                    for f in range(1, figures):
+                        load = 0
+                        for t in range(3):
+                            one = _NOT_OFFERED
+                            for k in range(4):
+                                if is_offered[t, in_pe[t], k]:
+                                    one = min(one, value[t, ways, k, f])
+                            load += one
+                        cycles = max(cycles, _port_cycles(paces[f], load, pes) + t_column + pipeline)
+                    is_dear = fixed + cycle_weight * cycles + fj_weight * energy > target
+                    if is_dear:
+                        break
+        # All together.
+        cheapest = NEVER
+        if not is_dear:
+            for t in range(3):
+                size[t] = _elements(t, e1, stride, dilation)
+                n = 1
+                for d in range(8):
+                    if _CLASS_OF[d] != t:
+                        n *= bounds[d] // e1[d]
+                stay[t, 2] = steps // (n * outer[t])  # with fewer fetches a tile stays longer
+            for stored in range(64 if is_aligned else 8):
+                used1, used2 = 0, 0
+                for t in range(3):
+                    kept[t] = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
+                    used1 += (kept[t] >> 1) * size[t] * widths[t, 1]
+                    used2 += (kept[t] & 1) * size[t] * widths[t, 2]
+                if used1 > capacity[1] or used2 > capacity[2] or (is_aligned and stored < 8):
+                    continue
+                for innermost in range(9):
+                    one, other = innermost // 3, innermost % 3
+                    if (inner[one] == 1 and one > 0) or (outer[other] == 1 and other > 0):
+                        continue  # none of its loops can be free
+                    energy = 0
+                    for t in range(3):
+                        free[t] = 2 * (t == one) + (t == other)
+                        energy += value[t, free[t], kept[t], _ENERGY]
+                    if energy > (target - base) // fj_weight:
+                        continue
+                    cycles = least_cycles
+                    if cycle_weight:
+                        start, end = 0, t_column
+                        for t in (I, W):
+                            if in_pe[t] or kept[t]:
+                                start = max(start, t_first)
+                            if (in_pe[t] or kept[t]) and not kept[t] & 1:
+                                b = box[t] if kept[t] else box0[t]
+                                start = max(start, min(boxes[t, b, _END], boxes[t, b, _LAYOUT + _END]))
+                        of_outputs = stream[O, free[O], kept[O]]
+                        fetches = 1 if free[O] & 1 and (kept[O] or has_loops == (inner[O] > 1)) else outer[O]
+                        fetches *= 1 if free[O] & 2 or kept[O] else inner[O]
+                        if fetches > 1 and not kept[O] & 1 and (kept[O] or in_pe[O]):
+                            end = max(end, of_outputs)  # partial sums come back, and the array waits for them
+                        busy = max(start + steps + end, start + of_outputs + stay[O, kept[O]])
+                        for t in (I, W):
+                            before = 0 if in_pe[t] or kept[t] else start
+                            busy = max(busy, before + stream[t, free[t], kept[t]] + stay[t, kept[t]] + end)
+                        for f in range(1, figures):
+                            load, largest = 0, 0
+                            for t in range(3):
+                                load += value[t, free[t], kept[t], f]
+                                largest = max(largest, value[t, free[t], kept[t], f])
+                            port = _port_cycles(paces[f], max(load, largest * paces[f, 2]), pes)
+                            busy = max(busy, start + port + t_column)
+                        cycles = max(cycles, busy + pipeline)
+                    cheapest = min(cheapest, fixed + cycle_weight * cycles + fj_weight * energy)
+        least = min(least, cheapest)
+        if cheapest <= target:
+            if number < len(found):
+                found[number, 0], found[number, 17] = vector, cheapest
+                found[number, 1:9], found[number, 9:17] = x.e0, e1
+            number += 1
+        is_within = _advance(at, room, divisors, counts, 8)
+    return number, looked, least
+
+
+@njit
+def _span(outputs: int, filters: int, stride: int, dilation: int) -> int:
+    """Positions of I along an axis (Eq. 2, 3)."""
+    return (outputs - 1) * stride + (filters - 1) * dilation + 1
+
+
+@njit
+def _elements(t: int, e: Ints, stride: Ints, dilation: Ints) -> int:
+    """Of a tensor's tile with these extents (Eq. 22)."""
+    if t == I:
+        area = _span(e[P], e[0], stride[0], dilation[0]) * _span(e[Q], e[1], stride[1], dilation[1])
+        return int(area * e[4] * e[6] * e[7])
+    return int(e[0] * e[1] * e[4] * e[5] * e[7] if t == W else e[P] * e[Q] * e[5] * e[6] * e[7])

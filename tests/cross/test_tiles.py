@@ -1,0 +1,70 @@
+"""Whether bounds per tiles hold: every legal mapping's own tiles must be found at its exact cost or below."""
+
+import random
+
+import attrs
+import numpy as np
+import pytest
+
+from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.cost import predict
+from cpsat_pim.dims import Dim, Level
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model.dram import build_tables
+from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.part import Part
+from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.tiles import TileScreen
+from cpsat_pim.result import Objective
+from tests.cross.test_bounds import MACHINES, draw_mapping
+from tests.cross.test_solver_against_enumeration import with_dram
+
+#: So small that all of their tiles are looked at, also for the dearest mapping.
+LAYERS = {
+    "1x1": ConvWorkload(P=6, Q=6, C=16, K=8),
+    "3x3": ConvWorkload(R=3, S=3, P=6, Q=6, C=4, K=4),
+    "strided 1x1": ConvWorkload(P=6, Q=6, C=8, K=8, stride=(2, 2)),
+    "5x5 stride 2": ConvWorkload(R=5, S=5, P=4, Q=4, C=4, K=4, stride=(2, 2)),
+    "matrix": ConvWorkload(C=64, K=55, N=4),
+    "wide partial sums": ConvWorkload(C=32, K=64, output_bytes=1, psum_bytes=4),
+    "groups": ConvWorkload(R=3, S=3, P=4, Q=4, C=2, K=2, G=4),
+}
+#: Objectives that see energy, and an array without double buffers whose ports are slow.
+OBJECTIVES = [Objective.named("energy"), Objective.named("blended")]
+SLOW = attrs.evolve(
+    PIMArchitecture(),
+    hierarchy=(
+        attrs.evolve(PIMArchitecture().hierarchy[0], double_buffered=False, entries=64, read_bandwidth_limit=3),
+        attrs.evolve(PIMArchitecture().hierarchy[1], double_buffered=False, entries=4096, ports=1),
+        *PIMArchitecture().hierarchy[2:],
+    ),
+)
+ALL_MACHINES = {**MACHINES, "slow": SLOW, "two banks": with_dram(PIMArchitecture(), num_banks=2)}
+DRAWN = 10
+
+
+def bound_of(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, mapping: Mapping, target: int) -> int:
+    """The bound of a mapping's tiles, looked for up to a target: if it is not found, that and one."""
+    part = Part.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Part.MERGED
+    screen = Screen(layer, arch, objective, Freedom(layer, arch, part=part))
+    pes = [mapping.array_factor(d) for d in Dim]
+    vector = [*pes, *mapping.spatial[2], *map(int, mapping.stored[Level.PE])]
+    looked = TileScreen(screen, build_tables(layer, arch)).look(target, np.array([vector]), np.array([0]))
+    assert looked is not None
+    same = (looked.tiles[:, 9:17] == mapping.extents(Level.GLOBAL_BUFFER)).all(axis=1)
+    if any(mapping.stored[Level.PE]):  # else it does not matter which loops are the PEs' own
+        same &= (looked.tiles[:, 1:9] == mapping.extents(Level.PE)).all(axis=1)
+    return int(looked.tiles[same, -1].min(initial=target + 1))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
+@pytest.mark.parametrize("machine", ALL_MACHINES)
+@pytest.mark.parametrize("name", LAYERS)
+def test_tiles_cost_no_less_than_their_bound(name: str, machine: str, objective: Objective) -> None:
+    """Of any legal mapping, row-aligned or not, in whatever order, with whatever loops outside the global buffer."""
+    layer, arch, rng = LAYERS[name], ALL_MACHINES[machine], random.Random(f"{name} {machine} {objective.kind}")
+    for _ in range(DRAWN):
+        mapping = draw_mapping(layer, arch, rng)
+        figures = predict(layer, arch, mapping).figures
+        value = objective.value(figures.latency_cycles, figures.energy_fj)
+        assert bound_of(layer, arch, objective, mapping, value) <= value
