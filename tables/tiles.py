@@ -87,7 +87,7 @@ class _Inner(NamedTuple):
 
     Per dim: PEs' extents, those of the array, loops left outside; per class, loops outside the PEs. Per figure, tensor
     and whether the global and the row buffer store it (`kept`): `once` what it is without refetches, `visit` per visit
-    of the PEs, `pass_` per element that a pass moves into the global buffer. `box` that PEs or MACs take.
+    of the PEs. Per tensor the `box` that PEs or MACs take.
     """
 
     e0: Ints
@@ -191,9 +191,9 @@ def _least_inside(x: _Inner, costs: TileCosts, goal: Goal, in_pe: Ints, pes: Int
     """The objective at least, whatever the tiles in the global buffer: of one tensor at most are the irrelevant loops
     free for the PEs, for another's are relevant to it.
     """
-    least = NEVER
+    least, (column, _, _, _, pipeline) = NEVER, costs.dram
     for free in range(3):
-        energy, cycles = 0, least_cycles
+        energy, cycles = costs.activation_fj * costs.least_rows.sum(), least_cycles
         for f in range(len(costs.paces)):
             load = 0
             for t in range(3):
@@ -204,11 +204,9 @@ def _least_inside(x: _Inner, costs: TileCosts, goal: Goal, in_pe: Ints, pes: Int
                         one = min(one, x.once[f, t, kept] + x.visit[f, t, kept] * visits + moved1)
                 load += one
             if f == _ENERGY:
-                energy = load
+                energy += load
             else:
-                cycles = max(cycles, _port_cycles(costs.paces[f], load, pes) + costs.dram[0] + costs.dram[4])
-        for t in range(3):
-            energy += costs.activation_fj * costs.least_rows[t]
+                cycles = max(cycles, _port_cycles(costs.paces[f], load, pes) + column + pipeline)
         if energy <= (goal.target - goal.fixed) // goal.fj_weight:
             least = min(least, goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy)
     return least
@@ -251,38 +249,18 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
     Per tensor, way its irrelevant loops are free (2: at the global buffer, 1: outside it) and `kept`: figures, and
     cycles of its stream. Calls within this loop would take several times what they do.
     """
-    bounds, stride, dilation, divisors, counts, places = (
-        costs.bounds,
-        costs.stride,
-        costs.dilation,
-        costs.divisors,
-        costs.counts,
-        costs.places,
-    )
-    coefficients, is_offered, paces, boxes, strides = (
-        costs.coefficients,
-        costs.is_offered,
-        costs.paces,
-        costs.boxes,
-        costs.strides,
-    )
-    least_rows, least_columns, widths, capacity, needed = (
-        costs.least_rows,
-        costs.least_columns,
-        costs.widths,
-        costs.capacity,
-        costs.needed,
-    )
-    t_column, t_miss, t_ending, t_first, pipeline = costs.dram
+    (bounds, stride, dilation, divisors, counts, places, _, _, coefficients, is_offered, paces, boxes, strides, dram,
+     least_rows, least_columns, activation_fj, capacity, widths, needed, depth) = costs  # fmt: skip
+    column, miss, ending, first_load, pipeline = dram
     once, visit, room, array, box0 = x.once, x.visit, x.room, x.array, x.box
     cycle_weight, fj_weight, fixed, target = goal
-    figures, fj = len(paces), costs.activation_fj
+    figures = len(paces)
     value = np.zeros((3, 4, 4, figures), np.int64)
     stream, stay = np.zeros((3, 4, 4), np.int64), np.zeros((3, 4), np.int64)
     at, e1 = np.zeros(8, np.int64), np.ones(8, np.int64)
     inner, outer = np.ones(4, np.int64), np.ones(4, np.int64)
     box, moved1, size = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
-    kept, free = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    kept, freed = np.zeros(3, np.int64), np.zeros(3, np.int64)
     steps = loops.prod()
     base = fixed + cycle_weight * least_cycles
     looked, least, is_within = 0, NEVER, True
@@ -299,25 +277,24 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                 box[t] += places[d, e1[d]] * strides[t, d]
         for c in range(4):
             has_loops += inner[c] > 1
-        moved1[I], moved1[W], moved1[O] = costs.depth, needed[W], needed[O]
+        moved1[I], moved1[W], moved1[O] = depth, needed[W], needed[O]
         for side in range(2):
             p, r = P + side, side
             moved1[I] *= (bounds[p] // e1[p]) * (bounds[r] // e1[r]) * _span(e1[p], e1[r], stride[side], dilation[side])
         # Each tensor by itself; first with all loops free and wherever each of its figures is least.
         is_dear = False
-        for way in range(4):
-            ways = _ALL_FREE - way
+        for free in (_ALL_FREE, 0, 1, 2):
             for t in range(3):
                 has_relevant = has_loops > (inner[t] > 1)
-                fetches = 1 if ways & 1 else outer[t]
-                visits = (1 if ways & 2 else inner[t]) * (1 if ways & 1 and not has_relevant else outer[t])
+                fetches = 1 if free & 1 else outer[t]
+                visits = (1 if free & 2 else inner[t]) * (1 if free & 1 and not has_relevant else outer[t])
                 for k in range(4):
                     if not is_offered[t, in_pe[t], k]:
-                        value[t, ways, k, _ENERGY] = _NOT_OFFERED
+                        value[t, free, k, _ENERGY] = _NOT_OFFERED
                         continue
                     for f in range(figures):
                         passes = coefficients[f, t, in_pe[t], k, _MOVED1] * moved1[t] * fetches
-                        value[t, ways, k, f] = once[f, t, k] + visit[f, t, k] * visits + passes
+                        value[t, free, k, f] = once[f, t, k] + visit[f, t, k] * visits + passes
                     rows, columns = least_rows[t], least_columns[t]
                     if not k & 1:
                         b, times = (box[t], fetches) if k else (box0[t], visits if in_pe[t] else loops[t])
@@ -329,14 +306,14 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                         rows = max(rows, min(first + (times - 1) * more, first1 + (times - 1) * more1))
                         scans = times if t != O else 2 * times - 1
                         columns = max(columns, scans * min(boxes[t, b, _COLUMNS], boxes[t, b, _LAYOUT + _COLUMNS]))
-                    value[t, ways, k, _ENERGY] += fj * rows
-                    stream[t, ways, k] = t_column * columns + t_miss * rows + t_ending
-            if ways == _ALL_FREE:
+                    value[t, free, k, _ENERGY] += activation_fj * rows
+                    stream[t, free, k] = column * columns + miss * rows + ending
+            if free == _ALL_FREE:
                 energy, cycles = 0, least_cycles
                 for t in range(3):
                     one = _NOT_OFFERED
                     for k in range(4):
-                        one = min(one, value[t, ways, k, _ENERGY])
+                        one = min(one, value[t, free, k, _ENERGY])
                     energy += one
                 is_dear = energy > (target - base) // fj_weight
                 if is_dear:
@@ -348,9 +325,9 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                             one = _NOT_OFFERED
                             for k in range(4):
                                 if is_offered[t, in_pe[t], k]:
-                                    one = min(one, value[t, ways, k, f])
+                                    one = min(one, value[t, free, k, f])
                             load += one
-                        cycles = max(cycles, _port_cycles(paces[f], load, pes) + t_column + pipeline)
+                        cycles = max(cycles, _port_cycles(paces[f], load, pes) + column + pipeline)
                     is_dear = fixed + cycle_weight * cycles + fj_weight * energy > target
                     if is_dear:
                         break
@@ -378,35 +355,35 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                         continue  # none of its loops can be free
                     energy = 0
                     for t in range(3):
-                        free[t] = 2 * (t == one) + (t == other)
-                        energy += value[t, free[t], kept[t], _ENERGY]
+                        freed[t] = 2 * (t == one) + (t == other)
+                        energy += value[t, freed[t], kept[t], _ENERGY]
                     if energy > (target - base) // fj_weight:
                         continue
                     cycles = least_cycles
                     if cycle_weight:
-                        start, end = 0, t_column
+                        start, end = 0, column
                         for t in (I, W):
                             if in_pe[t] or kept[t]:
-                                start = max(start, t_first)
+                                start = max(start, first_load)
                             if (in_pe[t] or kept[t]) and not kept[t] & 1:
                                 b = box[t] if kept[t] else box0[t]
                                 start = max(start, min(boxes[t, b, _END], boxes[t, b, _LAYOUT + _END]))
-                        of_outputs = stream[O, free[O], kept[O]]
-                        fetches = 1 if free[O] & 1 and (kept[O] or has_loops == (inner[O] > 1)) else outer[O]
-                        fetches *= 1 if free[O] & 2 or kept[O] else inner[O]
+                        of_outputs = stream[O, freed[O], kept[O]]
+                        fetches = 1 if freed[O] & 1 and (kept[O] or has_loops == (inner[O] > 1)) else outer[O]
+                        fetches *= 1 if freed[O] & 2 or kept[O] else inner[O]
                         if fetches > 1 and not kept[O] & 1 and (kept[O] or in_pe[O]):
                             end = max(end, of_outputs)  # partial sums come back, and the array waits for them
                         busy = max(start + steps + end, start + of_outputs + stay[O, kept[O]])
                         for t in (I, W):
                             before = 0 if in_pe[t] or kept[t] else start
-                            busy = max(busy, before + stream[t, free[t], kept[t]] + stay[t, kept[t]] + end)
+                            busy = max(busy, before + stream[t, freed[t], kept[t]] + stay[t, kept[t]] + end)
                         for f in range(1, figures):
                             load, largest = 0, 0
                             for t in range(3):
-                                load += value[t, free[t], kept[t], f]
-                                largest = max(largest, value[t, free[t], kept[t], f])
+                                load += value[t, freed[t], kept[t], f]
+                                largest = max(largest, value[t, freed[t], kept[t], f])
                             port = _port_cycles(paces[f], max(load, largest * paces[f, 2]), pes)
-                            busy = max(busy, start + port + t_column)
+                            busy = max(busy, start + port + column)
                         cycles = max(cycles, busy + pipeline)
                     cheapest = min(cheapest, fixed + cycle_weight * cycles + fj_weight * energy)
         least = min(least, cheapest)
