@@ -260,7 +260,7 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
     at, e1 = np.zeros(8, np.int64), np.ones(8, np.int64)
     inner, outer = np.ones(4, np.int64), np.ones(4, np.int64)
     box, moved1, size = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
-    kept, freed = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    kept, freed, can_keep = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros((3, 4), np.bool_)
     steps = loops.prod()
     base = fixed + cycle_weight * least_cycles
     looked, least, is_within = 0, NEVER, True
@@ -281,6 +281,12 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
         for side in range(2):
             p, r = P + side, side
             moved1[I] *= (bounds[p] // e1[p]) * (bounds[r] // e1[r]) * _span(e1[p], e1[r], stride[side], dilation[side])
+        for t in range(3):
+            size[t] = _elements(t, e1, stride, dilation)
+            for k in range(4):
+                fits = not k & 2 or size[t] * widths[t, 1] <= capacity[1]
+                fits &= not k & 1 or size[t] * widths[t, 2] <= capacity[2]
+                can_keep[t, k] = fits and is_offered[t, in_pe[t], k]
         # Each tensor by itself; first with all loops free and wherever each of its figures is least.
         is_dear = False
         for free in (_ALL_FREE, 0, 1, 2):
@@ -289,7 +295,7 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                 fetches = 1 if free & 1 else outer[t]
                 visits = (1 if free & 2 else inner[t]) * (1 if free & 1 and not has_relevant else outer[t])
                 for k in range(4):
-                    if not is_offered[t, in_pe[t], k]:
+                    if not can_keep[t, k]:
                         value[t, free, k, _ENERGY] = _NOT_OFFERED
                         continue
                     for f in range(figures):
@@ -324,7 +330,7 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                         for t in range(3):
                             one = _NOT_OFFERED
                             for k in range(4):
-                                if is_offered[t, in_pe[t], k]:
+                                if can_keep[t, k]:
                                     one = min(one, value[t, free, k, f])
                             load += one
                         cycles = max(cycles, _port_cycles(paces[f], load, pes) + column + pipeline)
@@ -335,7 +341,6 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
         cheapest = NEVER
         if not is_dear:
             for t in range(3):
-                size[t] = _elements(t, e1, stride, dilation)
                 n = 1
                 for d in range(8):
                     if _CLASS_OF[d] != t:

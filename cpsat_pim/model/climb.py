@@ -29,10 +29,14 @@ _STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.
 _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
 #: Targets of which any answer will do.
 _FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
-#: An energy (fJ) that no layer reaches.
-_NO_LIMIT = 2**58
+#: An energy (fJ), and an objective, that no layer reaches (`floor.check_countable`).
+_NO_LIMIT, _UNREACHED = 2**58, 2**62
 #: Answers without how loops are split after which programs have to tell; and of how many at a time it is looked up.
 _SPLIT_ANSWERS, _SPLIT_POOL = 3, 4
+
+
+class InvalidProgram(RuntimeError):
+    """CP-SAT does not take a program."""
 
 
 class Climb:
@@ -134,7 +138,7 @@ class Climb:
         assert self.least is not None
         least, ceiling = self.least, self.search.ceiling
         for step in _STEPS:
-            target = int(least * (1 + step)) + 1
+            target = _above(least, step)
             if ceiling is not None:
                 target = min(target, ceiling)
             known = self.tiles.least(target)
@@ -152,7 +156,7 @@ class Climb:
             if is_left_out and step < _STEPS[-1]:
                 is_left_out = False
                 continue
-            yield int(base * (1 + step)) + 1
+            yield _above(base, step)
             now = self.search.statistics["work"]
             is_left_out, work = now - work < _NEXT_TO_NO_WORK, now
 
@@ -196,7 +200,7 @@ class Climb:
         program.b.model.add(program.cost >= (self.least or 0))
         problem = program.b.model.validate()
         if problem:
-            raise RuntimeError(f"{search.layer.name}: the model is invalid: {problem}")
+            raise InvalidProgram(f"{search.layer.name}: the model is invalid: {problem}")
         return program
 
     def _is_empty(self) -> bool:
@@ -223,7 +227,11 @@ class Climb:
         """Out of time with nothing: the first mapping found below the lowest target that gives one soon."""
         assert self.screen.least is not None
         for step in _FIRST_STEPS:
-            solutions = self.search.solve_for_any(self._program(int(self.screen.least * (1 + step)))).solutions
+            try:
+                program = self._program(_above(self.screen.least, step))
+            except InvalidProgram:
+                return  # the target is more than CP-SAT can add up
+            solutions = self.search.solve_for_any(program).solutions
             if solutions:
                 self.search.consider(solutions[0], 0)
                 return
@@ -272,3 +280,8 @@ class Climb:
                 return True
             self._correct(few, solutions, completions, bound)
         return False
+
+
+def _above(least: int, step: float) -> int:
+    """A target above a lower bound."""
+    return min(int(least * (1 + step)) + 1, _UNREACHED)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.model import Options, solve_layer
 from cpsat_pim.result import Objective, Status
 from tests.cross.test_solver_against_enumeration import CASES
@@ -32,3 +33,11 @@ def test_parameters_that_there_are_not_are_refused(parameters: dict[str, Any]) -
     """When the options are made."""
     with pytest.raises(ValueError, match=r"Options\.parameters: must be parameters of CP-SAT"):
         Options(parameters=parameters)
+
+
+def test_no_mapping_is_found_where_a_target_is_too_large_for_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of time, and the only target left is one that CP-SAT cannot add up: nothing is found, and nothing breaks."""
+    monkeypatch.setattr("cpsat_pim.model.climb._FIRST_STEPS", (1e14,))
+    layer = ConvWorkload(C=64, K=64)
+    solved = solve_layer(layer, PIMArchitecture(), Objective.named("blended"), Options(time_limit=0))
+    assert solved.status is Status.UNKNOWN
