@@ -16,6 +16,8 @@ from cpsat_pim.workload import ConvWorkload
 
 #: Shares of the time after which a part waits for the others, once there is a mapping to compare with.
 _SHARES = {Part.MERGED: 0.6, Part.ALIGNED: 0.85, Part.SPLIT: 1.0}
+#: Row-aligned mappings are looked for first if their bound is that much lower, and for so much of the time.
+_FAR_LOWER, _FIRST_SHARE = 1.2, 0.5
 
 
 @frozen(kw_only=True)
@@ -77,21 +79,28 @@ def climb_parts(search: Search, report: Callable[[Progress], None] = lambda prog
 
 
 def _next(climbs: Sequence[Climb]) -> Climb | None:
-    """The part to go on with: the first one until there is a mapping to beat, then the one that may hold the cheapest.
+    """The part to go on with: the one that may hold the cheapest mapping.
 
-    Split loops come last: to refute them is cheap at the best known cost, at a higher one it is not.
+    Split loops come last: to refute them is cheap at the best known cost, at a higher one it is not. The same is true
+    of row-aligned tensors where these can win but little.
     """
     ready = [climb for climb in climbs if climb.is_ready and climb.search.seconds < _ends(climb, climbs)]
-    if not ready or ready[0].search.ceiling is None:
-        return next(iter(ready), None)
-    return min(ready, key=lambda climb: (climb.part is Part.SPLIT, climb.least))
+
+    def rank(climb: Climb) -> tuple[bool, float]:
+        is_late = climb.search.ceiling is None and climb.part is Part.ALIGNED
+        return climb.part is Part.SPLIT, (climb.least or 0) * (_FAR_LOWER if is_late else 1)
+
+    return min(ready, key=rank, default=None)
 
 
 def _ends(climb: Climb, climbs: Sequence[Climb]) -> float:
     """Seconds of the search after which a part waits for those with a larger share, or the time is up."""
     limit, now, share = climb.search.options.time_limit, climb.search.seconds, _SHARES[climb.part]
+    if climb.search.ceiling is None:
+        is_first = climb.part is Part.ALIGNED and any(c.is_ready and c.part is Part.MERGED for c in climbs)
+        return limit * (_FIRST_SHARE if is_first else 1)
     others = [_SHARES[other.part] for other in climbs if other.is_ready]
-    gives_way = climb.search.ceiling is not None and any(share < other and now < other * limit for other in others)
+    gives_way = any(share < other and now < other * limit for other in others)
     return limit * (share if gives_way else 1)
 
 

@@ -31,7 +31,7 @@ from tables.stream import last_run
 from tables.tiles import BOX_COLUMNS, NEVER, QUANTITIES, Goal, TileCosts, least_tiles
 
 #: Tiles that are looked at for a target, of which are kept, and of which a program is told one by one.
-_MOST_LOOKED, _MOST_KEPT, _MOST_TOLD = 3_000_000, 200_000, 5_000
+_MOST_LOOKED, _MOST_KEPT, _MOST_TOLD = 2_000_000, 200_000, 5_000
 #: Looking for the least, one part of so many above it is looked at, too.
 _MARGIN = 64
 
