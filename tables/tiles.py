@@ -29,8 +29,8 @@ _LAYOUT = len(BOX_COLUMNS)
 _ENERGY = 0
 #: Irrelevant loops that are free at both levels.
 _ALL_FREE = 3
-#: More than any cost.
-NEVER, _NOT_OFFERED = 2**61, 2**58
+#: More than any target; and a least energy where there is none.
+NEVER, _NOT_OFFERED = 2**62 + 1, 2**58
 
 
 class TileCosts(NamedTuple):
@@ -135,7 +135,7 @@ def least_tiles(costs: TileCosts, goal: Goal, vectors: Ints, kinds: Ints, cycles
                     x, costs, goal, n, vectors[n, 16:], loops, pes, cycles[n], is_aligned, number, found
                 )
                 looked, least[n] = looked + seen, min(least[n], value)
-                if margin and value + value // margin < goal.target:
+                if margin and value <= goal.target and value + value // margin < goal.target:
                     goal = Goal(goal.cycle_weight, goal.fj_weight, goal.fixed, value + value // margin)
             if looked > most:
                 return number, looked, goal.target
@@ -347,12 +347,13 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                         n *= bounds[d] // e1[d]
                 stay[t, 2] = steps // (n * outer[t])  # with fewer fetches a tile stays longer
             for stored in range(64 if is_aligned else 8):
-                used1, used2 = 0, 0
+                used1, used2, is_possible = 0, 0, True
                 for t in range(3):
                     kept[t] = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
+                    is_possible &= can_keep[t, kept[t]]
                     used1 += (kept[t] >> 1) * size[t] * widths[t, 1]
                     used2 += (kept[t] & 1) * size[t] * widths[t, 2]
-                if used1 > capacity[1] or used2 > capacity[2] or (is_aligned and stored < 8):
+                if not is_possible or used1 > capacity[1] or used2 > capacity[2] or (is_aligned and stored < 8):
                     continue
                 for innermost in range(9):
                     one, other = innermost // 3, innermost % 3

@@ -57,12 +57,19 @@ class Looked(NamedTuple):
 
 
 class TileScreen:
-    """What a screen leaves, with tiles. `looked`: what was found before, of this part or of one with the same tiles."""
+    """What a screen leaves, with tiles; at most `most_looked` of them are looked at for a target. `looked`: what was
+    found before, of this part or of one with the same tiles.
+    """
 
     def __init__(
-        self, screen: Screen, tables: list[ShapeTable], looked: dict[tuple[bool, Constraints], Looked] | None = None
+        self,
+        screen: Screen,
+        tables: list[ShapeTable],
+        looked: dict[tuple[bool, Constraints], Looked] | None = None,
+        *,
+        most_looked: int = _MOST_LOOKED,
     ) -> None:
-        self.screen, self.tables = screen, tables
+        self.screen, self.tables, self.most_looked = screen, tables, most_looked
         self._looked = {} if looked is None else looked
         self._key = (screen.freedom.part.is_aligned, screen.freedom.constraints)
         #: Fewest vectors of which there were too many tiles to look at.
@@ -85,7 +92,7 @@ class TileScreen:
         known = self._looked.get(self._key)
         if known is None or known.target < target:
             known = self.look(target, *self.screen.candidates(target), margin=_MARGIN)
-        return None if known is None else int(known.least.min(initial=target + 1))
+        return None if known is None else int(known.least.min(initial=known.target + 1))
 
     def look(self, target: int, vectors: Ints, values: Ints, margin: int = 0) -> Looked | None:
         """Look at all tiles of some vectors, unless that takes too long; see `least_tiles` for the margin."""
@@ -100,9 +107,9 @@ class TileScreen:
         goal = Goal(*screen.objective.weights, weight * screen.layer.macs * screen.machine.mac_fj, target)
         is_aligned = screen.freedom.part.is_aligned
         number, looked, target = least_tiles(
-            costs, goal, vectors, kinds, cycles, is_aligned, _MOST_LOOKED, margin, found, least
+            costs, goal, vectors, kinds, cycles, is_aligned, self.most_looked, margin, found, least
         )
-        if looked > _MOST_LOOKED or number > _MOST_KEPT:
+        if looked > self.most_looked or number > _MOST_KEPT:
             self._too_many = len(vectors)
             return None
         tiles = found[:number].copy()

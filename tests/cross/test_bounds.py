@@ -51,12 +51,6 @@ MACHINES = {
 DRAWN = 3
 
 
-@pytest.fixture(autouse=True)
-def _few_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mappings here cost many times the optimum, and with all that costs no more than they do tiles are too many."""
-    monkeypatch.setattr("cpsat_pim.model.tiles._MOST_LOOKED", 50_000)
-
-
 def part_of(mapping: Mapping) -> Part | None:
     """The part of the space that a mapping is of; None if programs have some loop of it at the other outer level."""
     loops = list(zip(mapping.temporal[Level.ROW_BUFFER], mapping.temporal[Level.DRAM], strict=True))
@@ -140,7 +134,8 @@ def contains(
     value = objective.value(figures.latency_cycles, figures.energy_fj)
     part = part_of(mapping)
     assert part is not None
-    tiles = TileScreen(Screen(layer, arch, objective, Freedom(layer, arch, constraints, part)), tables)
+    screen = Screen(layer, arch, objective, Freedom(layer, arch, constraints, part))
+    tiles = TileScreen(screen, tables, most_looked=50_000)  # most of these mappings cost many times the optimum
     program = Program(tiles, value)
     if lessons is not None:
         lessons.teach(program)
