@@ -5,6 +5,7 @@ must contain it; if some bound, filter or screen is too high, it is infeasible.
 """
 
 import random
+import threading
 
 import attrs
 import pytest
@@ -18,6 +19,7 @@ from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options
 from cpsat_pim.model.builder import Builder, Int
+from cpsat_pim.model.cpsat import ask
 from cpsat_pim.model.cuts import Cuts, Lessons
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.freedom import Freedom
@@ -174,10 +176,9 @@ def told_of_both(mapping: Mapping) -> Mapping:
 def has(program: Program, mapping: Mapping) -> bool:
     """Whether a program holds a mapping."""
     fix(program.b, program.v, mapping)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.cp_model_presolve = False
-    return solver.solve(program.b.model) in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    reply = ask(program, 60, 0, {}, threading.Event(), first=True)
+    assert reply.status != cp_model.UNKNOWN
+    return reply.status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
 
 
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
