@@ -1,5 +1,6 @@
 """The shell over `tables`: typed layers, machines and mappings in, exact predicted figures out."""
 
+from functools import lru_cache
 from typing import Any
 
 from attrs import frozen
@@ -96,6 +97,7 @@ def to_nest(layer: ConvWorkload, mapping: Mapping, spatial_reduction: bool = Tru
     )
 
 
+@lru_cache(maxsize=32)
 def to_machine(arch: PIMArchitecture) -> Machine:
     """The machine as `tables` reads it."""
     timings = arch.dram_timings

@@ -1,6 +1,7 @@
 """The shell over `tracesim`: a mapped layer is simulated; its prediction is right or a `Disagreement` says why not."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,7 @@ def _nest(layer: ConvWorkload, mapping: Mapping) -> tracesim.Nest:
     )
 
 
+@lru_cache(maxsize=32)
 def _device(arch: PIMArchitecture) -> tracesim.Device:
     """The machine's rules, in cycles, bytes and femtojoules."""
     t = arch.dram_timings

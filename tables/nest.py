@@ -26,6 +26,8 @@ AXES = (
 )
 #: I's filter dim beside each output dim.
 FILTER_OF = {P: R, Q: S}
+#: The offsets along an axis of a single index.
+ORIGIN = np.zeros(1, np.int64)
 #: Every tile covers all loops of its level.
 EVEN = ((0, 0, 0),) * 4
 
@@ -166,4 +168,6 @@ def axis_set(nest: Nest, t: int, consumer: int, axis: int) -> Ints:
 
 def _sums(step_a: int, count_a: int, step_b: int, count_b: int) -> Ints:
     """All step_a*i + step_b*j, i outermost."""
+    if count_a == count_b == 1:
+        return ORIGIN
     return np.add.outer(step_a * np.arange(count_a), step_b * np.arange(count_b)).ravel()

@@ -225,19 +225,23 @@ def recurrence(step: int, unit: int) -> tuple[int, int]:
 
 @njit
 def _loop_recurrence(step: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
-    """After how many iterations a loop is whole rows further on, and how many; 0 where that differs from place to
-    place.
+    """After how many iterations a loop is whole rows further on, and how many.
+
+    A window that is whole blocks further on cuts these in the same way.
     """
     if not step.any():
         return 1, 0
-    if tile.mode == WINDOW:
-        return 0, 0
     if tile.mode == SEQUENTIAL:
-        per_row, rows = dram.row_bytes, 1
-    else:
-        per_row = max(1, dram.row_bytes // tile.block_bytes)
-        rows = max(1, -(-tile.block_bytes // dram.row_bytes))
-    return recurrence(step[0] * rows, per_row)
+        return recurrence(step[0], dram.row_bytes)
+    times, blocks = 1, step[0]
+    if tile.mode == WINDOW:
+        axis = np.flatnonzero(step)[0]
+        times, moved = recurrence(step[axis], tile.block[axis])
+        blocks = moved * tile.strides[axis]
+    per_row = max(1, dram.row_bytes // tile.block_bytes)
+    rows = max(1, -(-tile.block_bytes // dram.row_bytes))
+    again, shift = recurrence(blocks * rows, per_row)
+    return times * again, shift
 
 
 @njit
@@ -372,7 +376,8 @@ def segments(sets: list[Ints], strides: list[int], width: int) -> Ints:
     """Byte segments of the product of per-axis offset sets, outermost axis first, in address order."""
     starts = np.zeros(1, np.int64)
     for offsets, stride in zip(sets, strides, strict=True):
-        starts = np.add.outer(starts, offsets * stride * width).ravel()
+        if len(offsets) > 1:
+            starts = np.add.outer(starts, offsets * stride * width).ravel()
     return merge_segments(starts, width)
 
 

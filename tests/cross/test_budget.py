@@ -6,23 +6,20 @@ import random
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.cost import predict
 from cpsat_pim.model import Options, solve_layer
 from cpsat_pim.result import NO_LIMIT, Budget, Objective, Status
 from cpsat_pim.workload import ConvWorkload
-from tests.cross.test_solver_against_enumeration import CASES, every_mapping
+from tests.cross.test_solver_against_enumeration import CASES, whole_space
 
 TRIED = 3
 
 
+@pytest.mark.xdist_group("whole spaces")
 @pytest.mark.parametrize("case", ["product, bypass free", "product, weights in the row buffer", "strided"])
 def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
     """Least latency under a limit of energy, and least energy under one of latency, at and below the extremes too."""
     layer, arch = CASES[case]
-    costs = {
-        (f.latency_cycles, f.energy_fj)
-        for f in (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
-    }
+    costs = {(f.latency_cycles, f.energy_fj) for f in whole_space(case)}
     rng = random.Random(case)
     limits = [min(e for _, e in costs) - 1, *sorted(e for _, e in rng.sample(sorted(costs), TRIED))]
     for limit in limits:
@@ -34,12 +31,13 @@ def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
         _compare(layer, arch, "energy", Budget(cycles=limit), min(within, default=None))
 
 
+@pytest.mark.xdist_group("whole spaces")
 @pytest.mark.parametrize("case", ["product, weights in the row buffer", "strided"])
 def test_optimum_within_a_budget_of_activations_is_the_least_of_the_space(case: str) -> None:
     """Least latency and least energy, below the fewest, at them, anywhere, and there with a limit of energy, too."""
     layer, arch = CASES[case]
     rng = random.Random(case)
-    figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
+    figures = whole_space(case)
     counts = sorted({sum(f.row_activations) for f in figures})
     some = rng.choice(counts)
     limits = [Budget(activations=n) for n in (counts[0] - 1, counts[0], some)]

@@ -1,5 +1,7 @@
 """For tiny layers the solver's optimum is the least cost over the whole space, found by trying every mapping."""
 
+from functools import cache
+
 import attrs
 import pytest
 
@@ -8,7 +10,7 @@ from cpsat_pim.arch.memory import MemoryLevel
 from cpsat_pim.arch.pe_array import ComputeUnit, PEArray, PhyDim2
 from cpsat_pim.check import check_mapping
 from cpsat_pim.constraints import Constraints
-from cpsat_pim.cost import predict
+from cpsat_pim.cost import Figures, predict
 from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.fuzz.enumeration import every_mapping
 from cpsat_pim.mapping import Mapping
@@ -89,6 +91,13 @@ UNEVEN = {
 }
 
 
+@cache
+def whole_space(case: str) -> list[Figures]:
+    """What each mapping of a case is predicted to cost; tests that ask are in one group, which one worker runs."""
+    layer, arch = CASES[case]
+    return [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
     """No mapping of the space simulates to less energy than the solver proves."""
@@ -99,11 +108,12 @@ def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
     assert solved.objective_value == solved.bound == least
 
 
+@pytest.mark.xdist_group("whole spaces")
 @pytest.mark.parametrize("case", CASES)
 def test_optimum_is_the_least_predicted_cost(case: str) -> None:
     """Nor to a lower predicted latency, or blend; out of time, the bound still holds for the whole space."""
     layer, arch = CASES[case]
-    figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
+    figures = whole_space(case)
     for objective in (Objective.named("latency"), Objective.named("blended", 1, 3)):
         least = objective.reported(min(objective.value(f.latency_cycles, f.energy_fj) for f in figures))
         solved = solve_layer(layer, arch, objective, Options(time_limit=5))
