@@ -166,14 +166,24 @@ def _touch_window(at: Ints, tile: Tile, dram: Dram, state: Ints, rows: Ints) -> 
     first = at // size * tile.strides
     outer = size[0] if tile.channels_last else size[0] * size[1] * size[2]
     inner = size[1] * size[2] if tile.channels_last else 1
+    per_row = max(1, dram.row_bytes // tile.block_bytes)
     for bh in range(at[3] // size[3], (at[3] + tile.window[3] - 1) // size[3] + 1):
         h0 = max(at[3] - bh * size[3], 0)
         h1 = min(at[3] + tile.window[3] - bh * size[3], size[3])
-        for bw in range(at[4] // size[4], (at[4] + tile.window[4] - 1) // size[4] + 1):
+        bw, last = at[4] // size[4], (at[4] + tile.window[4] - 1) // size[4]
+        while bw <= last:
             w0 = max(at[4] - bw * size[4], 0)
             w1 = min(at[4] + tile.window[4] - bw * size[4], size[4])
             number = first[0] + first[1] + first[2] + bh * tile.strides[3] + bw * tile.strides[4]
             base = place(number, tile.block_bytes, dram)
+            bw += 1
+            if tile.strides[4] == 1 and h1 - h0 == size[3] and w0 == 0 and number % per_row + 1 < per_row:
+                # Whole blocks that follow each other in a row.
+                more = min((at[4] + tile.window[4]) // size[4] - bw, per_row - 1 - number % per_row)
+                if w1 == size[4] and more > 0:
+                    _touch(base, (1 + more) * tile.block_bytes, dram, state, rows)
+                    bw += more
+                    continue
             for o in range(outer):
                 for h in range(h0, h1):
                     byte = base + ((o * size[3] + h) * size[4] + w0) * inner * tile.width

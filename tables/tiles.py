@@ -6,6 +6,10 @@ rows that their scans open at least, and what cannot overlap in time (the terms 
 loops outside the global buffer only the products are looked at: over two levels they cause no less traffic than merged
 into one (docs/model.md, section 8). All of it grows with the fetches of each tensor, so that of some innermost loops
 fewer may be free than of all: a bound holds for each way to order and to split the loops.
+
+Sets of tiles are bounded like a tile, and left out together: of dims whose extents are open, with the smallest ones as
+to what has to fit, and the largest ones as to what is fetched. First the PEs' extents are open, then known, and in both
+cases those of the global buffer are told dim by dim.
 """
 
 from typing import NamedTuple
@@ -21,8 +25,8 @@ _MOVED2, _MOVED1, _MOVED0, _FILLS, _HELD, _USES, _MACS, _HOLDERS, _SUMS, _ONE = 
 #: The class of each dim: the tensor that it does not move; groups move all.
 _CLASS_OF = (O, O, W, W, O, I, W, 3)
 #: Columns of `TileCosts.boxes`: those of the shape tables with these names.
-BOX_COLUMNS = ("first", "more", "each", "columns", "end_cycles")
-_FIRST, _MORE, _EACH, _COLUMNS, _END = range(len(BOX_COLUMNS))
+BOX_COLUMNS = ("first", "more", "each", "columns", "end_cycles", "boxed", "again")
+_FIRST, _MORE, _EACH, _COLUMNS, _END, _BOXED, _AGAIN = range(len(BOX_COLUMNS))
 #: Columns from one layout to the other.
 _LAYOUT = len(BOX_COLUMNS)
 #: The figures of `coefficients`: energy, then ports.
@@ -37,14 +41,16 @@ class TileCosts(NamedTuple):
     """A layer on a machine.
 
     `divisors` int[8, n] of each bound (1 beyond `counts` of them) and `places` int[8, bound + 1], where they stand.
-    `points`, `arrays` int[2, kinds, n, n] per axis P and Q: positions of I along it that steps use, and that array
-    tiles cover, per kind of spatial vector and T0 of the axis and its filter dim. `coefficients` int[1 + n, 3, 2, 4,
+    `points`, `arrays` int[2, kinds, n + 1, n + 1] per axis P and Q: positions of I along it that steps use, and that
+    array tiles cover, per kind of spatial vector and T0 of the axis and its filter dim, the least in the last place.
+    `coefficients` int[1 + n, 3, 2, 4,
     10]: fJ, and bytes on each of n ports, per tensor, whether PEs and (`kept`) global (2) and row buffer (1) store it,
     and quantity; `is_offered` which of these stored sets there are; `paces` int[1 + n, 4]: bytes in so many cycles, how
-    many ports tensors share, whether each PE has its own. `boxes` int[3, boxes, 10]: shape tables, layout by layout,
+    many ports tensors share, whether each PE has its own. `boxes` int[3, boxes, 14]: shape tables, layout by layout,
     `strides` int[3, 8] where a box is found. `dram` cycles: of a column, of a row miss, what a stream's end adds, of a
-    first scan at least, and the pipeline's latency. `capacity`: bytes of the three levels; `widths` int[3, 3]: bytes
-    per element there; `needed` elements, I's in `depth` of C, N and G; `least_rows` and `least_columns` of streams.
+    first scan at least, and the pipeline's latency; then bytes of a column. `capacity`: bytes of the three levels;
+    `widths` int[3, 4]: bytes per element there, and at least in DRAM; `needed` elements, I's in `depth` of C, N and G;
+    `least_rows` and `least_columns` of streams.
     """
 
     bounds: Ints
@@ -100,11 +106,12 @@ class _Inner(NamedTuple):
 
 
 @njit
-def least_tiles(costs: TileCosts, goal: Goal, vectors: Ints, kinds: Ints, cycles: Ints, is_aligned: bool, most: int,
-                margin: int, found: Ints, least: Ints) -> tuple[int, int, int]:  # fmt: skip
-    """All tiles that may cost at most a target: how many there are, how many were looked at, little more than `most`,
-    and the target, lowered to an n-th above the least bound if `margin` is n > 0 (then `found` has some that are
-    above it, too).
+def least_tiles(costs: TileCosts, goal: Goal, vectors: Ints, kinds: Ints, cycles: Ints, is_aligned: bool, begin: int,
+                end: int, most: int, margin: int, number: int, found: Ints,
+                least: Ints) -> tuple[int, int, Goal]:  # fmt: skip
+    """All tiles of the vectors from `begin` to `end` that may cost at most a target: with `number` earlier ones how
+    many there are, how many (and sets of them) were looked at, little more than `most`, and the goal, its target
+    lowered to an n-th above the least bound if `margin` is n > 0 (then `found` has some that are above it, too).
 
     `vectors` int[n, 19]: PEs per dim, lanes per dim, whether PEs store each tensor; `kinds` int[n, 4]: of `points` and
     `arrays` of P, then of Q; `cycles` int[n] that a vector takes at least; `is_aligned`: whether some tensor has to be
@@ -117,8 +124,8 @@ def least_tiles(costs: TileCosts, goal: Goal, vectors: Ints, kinds: Ints, cycles
         np.zeros((figures, 3, 4), np.int64), np.zeros((figures, 3, 4), np.int64), np.zeros(3, np.int64),
     )  # fmt: skip
     room, at, loops, pes = np.ones(8, np.int64), np.zeros(8, np.int64), np.ones(4, np.int64), np.ones(4, np.int64)
-    number, looked = 0, 0
-    for n in range(len(vectors)):
+    looked = 0
+    for n in range(begin, end):
         least[n] = NEVER
         loops[:], pes[:], at[:] = 1, 1, 0
         for d in range(8):
@@ -126,52 +133,69 @@ def least_tiles(costs: TileCosts, goal: Goal, vectors: Ints, kinds: Ints, cycles
             loops[_CLASS_OF[d]] *= room[d]
             pes[_CLASS_OF[d]] *= vectors[n, d]
         dims = 8 if vectors[n, 16:].any() else 4  # else only I's positions tell T0
-        is_left = goal.fixed + goal.cycle_weight * cycles[n] <= goal.target
+        is_known, is_left = False, goal.fixed + goal.cycle_weight * cycles[n] <= goal.target
         while is_left:
-            looked += 1
-            fits = _set_inner(x, costs, vectors[n], kinds[n], room, at, loops, pes)
+            looked, value, first = looked + 1, NEVER, 0
+            fits = _set_inner(x, costs, vectors[n], kinds[n], room, at, is_known, loops, pes)
             if fits and _least_inside(x, costs, goal, vectors[n, 16:], pes, cycles[n]) <= goal.target:
                 number, seen, value = _look_outside(
-                    x, costs, goal, n, vectors[n, 16:], loops, pes, cycles[n], is_aligned, number, found
+                    x, costs, goal, n, vectors[n, 16:], is_known, loops, pes, cycles[n], is_aligned, number, found
                 )
-                looked, least[n] = looked + seen, min(least[n], value)
-                if margin and value <= goal.target and value + value // margin < goal.target:
-                    goal = Goal(goal.cycle_weight, goal.fj_weight, goal.fixed, value + value // margin)
+                looked += seen
             if looked > most:
-                return number, looked, goal.target
-            is_left = _advance(at, room, costs.divisors, costs.counts, dims)
-    return number, looked, goal.target
+                return number, looked, goal
+            if not is_known:  # whatever T0 is
+                is_known, is_left = True, value <= goal.target
+                continue
+            least[n] = min(least[n], value)
+            if margin and value <= goal.target and value + value // margin < goal.target:
+                goal = Goal(goal.cycle_weight, goal.fj_weight, goal.fixed, value + value // margin)
+            if not fits:  # nor does anything larger
+                while first < dims and not at[first]:
+                    first += 1
+                first += 1
+            is_left = _advance(at, room, costs.divisors, costs.counts, first, dims) < dims
+    return number, looked, goal
 
 
 @njit
-def _advance(at: Ints, room: Ints, divisors: Ints, counts: Ints, dims: int) -> bool:
-    """The next divisors of the room of the first dims; False after the last ones. Modifies at."""
-    for d in range(dims):
+def _advance(at: Ints, room: Ints, divisors: Ints, counts: Ints, first: int, dims: int) -> int:
+    """The next divisors of the room of some dims, from the `first` one on, those before it back at 1; the dim that
+    moved on, `dims` after the last divisors. Modifies at.
+    """
+    for d in range(first):
+        at[d] = 0
+    for d in range(first, dims):
         at[d] += 1
         while at[d] < counts[d] and room[d] % divisors[d, at[d]]:
             at[d] += 1
         if at[d] < counts[d]:
-            return True
+            return d
         at[d] = 0
-    return False
+    return dims
 
 
 @njit
-def _set_inner(x: _Inner, costs: TileCosts, vector: Ints, kinds: Ints, room: Ints, at: Ints, loops: Ints,
-               pes: Ints) -> bool:  # fmt: skip
-    """Take the divisors `at` of `room` for T0; whether that fits the PEs. Modifies x."""
+def _set_inner(x: _Inner, costs: TileCosts, vector: Ints, kinds: Ints, room: Ints, at: Ints, is_known: bool,
+               loops: Ints, pes: Ints) -> bool:  # fmt: skip
+    """Take the divisors `at` of `room` for T0; whether that fits the PEs. Modifies x.
+
+    If not `is_known`, `at` is the first of each, and what is set are the extents without T0, and the least that there
+    is of each figure whatever T0 is.
+    """
     x.outside[:] = 1
     for d in range(8):
         inner = costs.divisors[d, at[d]]
         x.e0[d] = vector[8 + d] * inner
         x.array[d] = x.e0[d] * vector[d]
         x.room[d] = room[d] // inner
-        x.outside[_CLASS_OF[d]] *= x.room[d]
+        if is_known:
+            x.outside[_CLASS_OF[d]] *= x.room[d]
     used = 0
     for t in range(3):
         in_pe = vector[16 + t]
         used += in_pe * costs.widths[t, 0] * _elements(t, x.e0, costs.stride, costs.dilation)
-        quantities, x.box[t] = _quantities(x, costs, t, vector[K], kinds, at, loops, pes), 0
+        quantities, x.box[t] = _quantities(x, costs, t, vector, kinds, at, is_known, loops, pes), 0
         for d in range(8):
             x.box[t] += costs.places[d, x.array[d] if in_pe else vector[d] * vector[8 + d]] * costs.strides[t, d]
         for f in range(len(costs.paces)):
@@ -191,7 +215,7 @@ def _least_inside(x: _Inner, costs: TileCosts, goal: Goal, in_pe: Ints, pes: Int
     """The objective at least, whatever the tiles in the global buffer: of one tensor at most are the irrelevant loops
     free for the PEs, for another's are relevant to it.
     """
-    least, (column, _, _, _, pipeline) = NEVER, costs.dram
+    least, (column, _, _, _, pipeline, _) = NEVER, costs.dram
     for free in range(3):
         energy, cycles = costs.activation_fj * costs.least_rows.sum(), least_cycles
         for f in range(len(costs.paces)):
@@ -207,7 +231,7 @@ def _least_inside(x: _Inner, costs: TileCosts, goal: Goal, in_pe: Ints, pes: Int
                 energy += load
             else:
                 cycles = max(cycles, _port_cycles(costs.paces[f], load, pes) + column + pipeline)
-        if energy <= (goal.target - goal.fixed) // goal.fj_weight:
+        if not goal.fj_weight or energy <= (goal.target - goal.fixed) // goal.fj_weight:
             least = min(least, goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy)
     return least
 
@@ -220,19 +244,21 @@ def _port_cycles(pace: Ints, load: int, pes: Ints) -> int:
 
 
 @njit
-def _quantities(x: _Inner, costs: TileCosts, t: int, pes_of_k: int, kinds: Ints, at: Ints, loops: Ints,
-                pes: Ints) -> Ints:  # fmt: skip
+def _quantities(x: _Inner, costs: TileCosts, t: int, vector: Ints, kinds: Ints, at: Ints, is_known: bool,
+                loops: Ints, pes: Ints) -> Ints:  # fmt: skip
     """The quantities of a tensor, those of visits to the PEs of a single one; without `moved1`."""
     found = np.zeros(len(QUANTITIES), np.int64)
     found[_MOVED2], found[_MACS] = costs.needed[t], costs.bounds.prod()
     if t == I:
-        found[_USES], found[_MOVED0], found[_FILLS] = costs.depth * loops[I], costs.depth, costs.depth * pes_of_k
+        found[_USES], found[_MOVED0], found[_FILLS] = costs.depth * loops[I], costs.depth, costs.depth * vector[K]
         for side in range(2):
             p, r = P + side, side
-            found[_USES] *= costs.points[side, kinds[2 * side], at[p], at[r]]
-            found[_MOVED0] *= costs.arrays[side, kinds[2 * side + 1], at[p], at[r]]
-            tiles = (costs.bounds[p] // x.e0[p]) * (costs.bounds[r] // x.e0[r])
-            found[_FILLS] *= tiles * _span(x.e0[p], x.e0[r], costs.stride[side], costs.dilation[side])
+            i, j = (at[p], at[r]) if is_known else (-1, -1)
+            found[_USES] *= costs.points[side, kinds[2 * side], i, j]
+            found[_MOVED0] *= costs.arrays[side, kinds[2 * side + 1], i, j]
+            most_p = x.e0[p] if is_known else costs.bounds[p] // vector[p]
+            most_r = x.e0[r] if is_known else costs.bounds[r] // vector[r]
+            found[_FILLS] *= _tiled(side, x.e0[p], most_p, x.e0[r], most_r, costs.bounds, costs.stride, costs.dilation)
         return found
     found[_ONE] = found[_MOVED0] = costs.needed[t]
     found[_FILLS] = found[_HELD] = found[_HOLDERS] = costs.needed[t] * pes[t]
@@ -241,17 +267,19 @@ def _quantities(x: _Inner, costs: TileCosts, t: int, pes_of_k: int, kinds: Ints,
 
 
 @njit
-def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: Ints, loops: Ints, pes: Ints,
-                  least_cycles: int, is_aligned: bool, number: int, found: Ints) -> tuple[int, int, int]:  # fmt: skip
-    """All extents inside the global buffer's loops: how many tiles are found by then, how many are new, and the least
-    bound of these. Modifies found.
+def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: Ints, is_known: bool, loops: Ints,
+                  pes: Ints, least_cycles: int, is_aligned: bool, number: int,
+                  found: Ints) -> tuple[int, int, int]:  # fmt: skip
+    """All extents inside the global buffer's loops: how many tiles are found by then, how many (and sets of them) were
+    looked at, and the least bound of the new ones. Modifies found. If not `is_known` (`_set_inner`), no more than
+    whether there are some: the bound of the first ones.
 
     Per tensor, way its irrelevant loops are free (2: at the global buffer, 1: outside it) and `kept`: figures, and
     cycles of its stream. Calls within this loop would take several times what they do.
     """
     (bounds, stride, dilation, divisors, counts, places, _, _, coefficients, is_offered, paces, boxes, strides, dram,
      least_rows, least_columns, activation_fj, capacity, widths, needed, depth) = costs  # fmt: skip
-    column, miss, ending, first_load, pipeline = dram
+    column, miss, ending, first_load, pipeline, column_bytes = dram
     once, visit, room, array, box0 = x.once, x.visit, x.room, x.array, x.box
     cycle_weight, fj_weight, fixed, target = goal
     figures = len(paces)
@@ -261,18 +289,24 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
     inner, outer = np.ones(4, np.int64), np.ones(4, np.int64)
     box, moved1, size = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
     kept, freed, can_keep = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros((3, 4), np.bool_)
+    largest_e1 = np.ones(8, np.int64)
     steps = loops.prod()
     base = fixed + cycle_weight * least_cycles
-    looked, least, is_within = 0, NEVER, True
-    while is_within:
-        looked += 1
-        # The extents.
+    spare_fj = (target - base) // fj_weight if fj_weight else NEVER
+    looked, least, cut, is_first = 0, NEVER, 8, True
+    while cut < 8 or is_first:
+        looked, is_first = looked + 1, False
+        # The extents; those of dims before the cut are open.
         inner[:], outer[:], box[:], has_loops = 1, 1, 0, 0
         for d in range(8):
             n = divisors[d, at[d]]
-            e1[d] = array[d] * n
-            inner[_CLASS_OF[d]] *= n
-            outer[_CLASS_OF[d]] *= room[d] // n
+            e1[d] = largest_e1[d] = array[d] * n
+            if is_known:
+                inner[_CLASS_OF[d]] *= n
+            if d < cut:
+                largest_e1[d] = bounds[d]
+            else:
+                outer[_CLASS_OF[d]] *= room[d] // n
             for t in range(3):
                 box[t] += places[d, e1[d]] * strides[t, d]
         for c in range(4):
@@ -280,7 +314,7 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
         moved1[I], moved1[W], moved1[O] = depth, needed[W], needed[O]
         for side in range(2):
             p, r = P + side, side
-            moved1[I] *= (bounds[p] // e1[p]) * (bounds[r] // e1[r]) * _span(e1[p], e1[r], stride[side], dilation[side])
+            moved1[I] *= _tiled(side, e1[p], largest_e1[p], e1[r], largest_e1[r], bounds, stride, dilation)
         for t in range(3):
             size[t] = _elements(t, e1, stride, dilation)
             for k in range(4):
@@ -302,7 +336,11 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                         passes = coefficients[f, t, in_pe[t], k, _MOVED1] * moved1[t] * fetches
                         value[t, free, k, f] = once[f, t, k] + visit[f, t, k] * visits + passes
                     rows, columns = least_rows[t], least_columns[t]
-                    if not k & 1:
+                    if (k == 2 and cut) or (not k and in_pe[t] and not is_known):
+                        moved, times = (moved1[t], fetches) if k else (needed[t], visits)
+                        scans = times if t != O else 2 * times - 1
+                        columns = max(columns, -(-moved * scans * widths[t, 3] // column_bytes))
+                    elif not k & 1:
                         b, times = (box[t], fetches) if k else (box0[t], visits if in_pe[t] else loops[t])
                         first, more = boxes[t, b, _FIRST], boxes[t, b, _MORE]
                         first1, more1 = boxes[t, b, _LAYOUT + _FIRST], boxes[t, b, _LAYOUT + _MORE]
@@ -310,6 +348,11 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                             more, more1 = 0, 0
                             rows = max(rows, times * min(boxes[t, b, _EACH], boxes[t, b, _LAYOUT + _EACH]))
                         rows = max(rows, min(first + (times - 1) * more, first1 + (times - 1) * more1))
+                        if not k and has_relevant and not cut:  # going over the box again opens all its rows again
+                            passes, b = outer[t] - 1, box[t]
+                            boxed = boxes[t, b, _BOXED] + passes * boxes[t, b, _AGAIN]
+                            boxed1 = boxes[t, b, _LAYOUT + _BOXED] + passes * boxes[t, b, _LAYOUT + _AGAIN]
+                            rows, b = max(rows, min(boxed, boxed1)), box0[t]
                         scans = times if t != O else 2 * times - 1
                         columns = max(columns, scans * min(boxes[t, b, _COLUMNS], boxes[t, b, _LAYOUT + _COLUMNS]))
                     value[t, free, k, _ENERGY] += activation_fj * rows
@@ -321,7 +364,7 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                     for k in range(4):
                         one = min(one, value[t, free, k, _ENERGY])
                     energy += one
-                is_dear = energy > (target - base) // fj_weight
+                is_dear = energy > min(spare_fj, _NOT_OFFERED - 1)
                 if is_dear:
                     break
                 if cycle_weight:
@@ -345,7 +388,8 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                 for d in range(8):
                     if _CLASS_OF[d] != t:
                         n *= bounds[d] // e1[d]
-                stay[t, 2] = steps // (n * outer[t])  # with fewer fetches a tile stays longer
+                # With fewer fetches a tile stays longer.
+                stay[t, 2] = 0 if cut else steps // (n * outer[t])
             for stored in range(64 if is_aligned else 8):
                 used1, used2, is_possible = 0, 0, True
                 for t in range(3):
@@ -363,7 +407,7 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                     for t in range(3):
                         freed[t] = 2 * (t == one) + (t == other)
                         energy += value[t, freed[t], kept[t], _ENERGY]
-                    if energy > (target - base) // fj_weight:
+                    if energy > spare_fj:
                         continue
                     cycles = least_cycles
                     if cycle_weight:
@@ -371,7 +415,7 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                         for t in (I, W):
                             if in_pe[t] or kept[t]:
                                 start = max(start, first_load)
-                            if (in_pe[t] or kept[t]) and not kept[t] & 1:
+                            if (in_pe[t] or kept[t]) and not kept[t] & 1 and not (cut if kept[t] else not is_known):
                                 b = box[t] if kept[t] else box0[t]
                                 start = max(start, min(boxes[t, b, _END], boxes[t, b, _LAYOUT + _END]))
                         of_outputs = stream[O, freed[O], kept[O]]
@@ -392,14 +436,35 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                             busy = max(busy, start + port + column)
                         cycles = max(cycles, busy + pipeline)
                     cheapest = min(cheapest, fixed + cycle_weight * cycles + fj_weight * energy)
-        least = min(least, cheapest)
-        if cheapest <= target:
-            if number < len(found):
-                found[number, 0], found[number, 17] = vector, cheapest
-                found[number, 1:9], found[number, 9:17] = x.e0, e1
-            number += 1
-        is_within = _advance(at, room, divisors, counts, 8)
+        if not (is_known or cut or cheapest > target):
+            return number, looked, cheapest
+        if not cut:
+            least = min(least, cheapest)
+            if cheapest <= target:
+                if number < len(found):
+                    found[number, 0], found[number, 17] = vector, cheapest
+                    found[number, 1:9], found[number, 9:17] = x.e0, e1
+                number += 1
+        elif cheapest <= target:
+            cut -= 1
+            while cut and room[cut] == 1:
+                cut -= 1
+            continue
+        cut = _advance(at, room, divisors, counts, cut, 8)
     return number, looked, least
+
+
+@njit
+def _tiled(side: int, p: int, most_p: int, r: int, most_r: int, bounds: Ints, stride: Ints, dilation: Ints) -> int:
+    """Positions of I along an axis in all its tiles, at least, for extents of so many outputs and filters up to so many
+    more: in the inverse of both it is linear.
+    """
+    least = NEVER
+    for outputs in (p, most_p):
+        for filters in (r, most_r):
+            tiles = (bounds[P + side] // outputs) * (bounds[side] // filters)
+            least = min(least, tiles * _span(outputs, filters, stride[side], dilation[side]))
+    return least
 
 
 @njit

@@ -19,16 +19,21 @@ from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.search import Search
 from cpsat_pim.model.solution import Solution
-from cpsat_pim.model.tiles import TileScreen
+from cpsat_pim.model.tiles import Candidates, TileScreen
 from cpsat_pim.result import Objective
 
 #: Targets above the lower bound, as fractions of it.
 _STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0)
+#: The same where tiles are looked at: of many that are far above the least, most are soon left out.
+_TILE_STEPS = (0.03, 100.0)
 #: Work for a target of which little more is to be learnt from the next one; a target this near to what is known to be
 #: enough might as well be that.
 _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
+#: Work for a layer that is hard: then tiles are looked at in any case.
+_HARD_WORK = 6.0
 #: Targets of which any answer will do.
 _FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
+_FIRST_TILES = (0.3, 1.0)
 #: An energy (fJ), and an objective, that no layer reaches (`floor.check_countable`).
 _NO_LIMIT, _UNREACHED = 2**58, 2**62
 #: Answers without how loops are split after which programs have to tell; and of how many at a time it is looked up.
@@ -49,7 +54,7 @@ class Climb:
     def __init__(self, search: Search, freedom: Freedom) -> None:
         self.search, self.freedom, self.part = search, freedom, freedom.part
         self.screen = Screen(search.layer, search.arch, search.objective, freedom)
-        self.tiles = TileScreen(self.screen, search.tables, search.looked)
+        self.tiles = TileScreen(self.screen, search.tables, search.looked, is_over=lambda: search.is_over)
         self.least = self.screen.least
         self.barred: int | None = None
         #: Whether tiles were looked at for a better bound.
@@ -137,7 +142,7 @@ class Climb:
         self.is_screened = True
         assert self.least is not None
         least, ceiling = self.least, self.search.ceiling
-        for step in _STEPS:
+        for step in _TILE_STEPS:
             target = _above(least, step)
             if ceiling is not None:
                 target = min(target, ceiling)
@@ -175,7 +180,8 @@ class Climb:
         program, ceiling = self.program, self.search.ceiling
         if program is not None and (ceiling is None or program.target <= ceiling):
             return program
-        if program is None and not self.is_screened:
+        self.tiles.is_on |= self.search.statistics["work"] > _HARD_WORK
+        if program is None and self.tiles.is_on and not self.is_screened:
             self._screen_tiles()
         target = ceiling if program is not None else self._target()
         if not self.is_open:
@@ -187,11 +193,13 @@ class Climb:
         self.is_exhausted = True
         return None
 
-    def _program(self, target: int, within: Sequence[int] | None = None) -> Program:
+    def _program(
+        self, target: int, within: Sequence[int] | None = None, candidates: Candidates | None = None
+    ) -> Program:
         """A program that knows what earlier ones have learnt."""
         search = self.search
         any_split = self.part is Part.SPLIT and within is None and self.split_answers < _SPLIT_ANSWERS
-        program = Program(self.tiles, target, any_split=any_split, within=within)
+        program = Program(self.tiles, target, any_split=any_split, within=within, candidates=candidates)
         if not any_split:
             search.lessons.teach(program)
         for extents, dearer_than in self.dear if within is None else ():
@@ -209,7 +217,8 @@ class Climb:
         """
         search, energy = self.search, Objective.named("energy")
         screen = Screen(search.layer, search.arch, energy, self.freedom)
-        program = Program(TileScreen(screen, search.tables), _NO_LIMIT)
+        candidates = Candidates(*screen.candidates(_NO_LIMIT), None)
+        program = Program(TileScreen(screen, search.tables), _NO_LIMIT, candidates=candidates)
         lessons = Lessons(lambda: search.is_over)
         try:
             while search.best is None:
@@ -224,13 +233,19 @@ class Climb:
         return False
 
     def find_any(self) -> None:
-        """Out of time with nothing: the first mapping found below the lowest target that gives one soon."""
+        """The first mapping found: with the cheapest tiles that are known, or below the lowest target that gives one
+        soon.
+        """
         assert self.screen.least is not None
-        for step in _FIRST_STEPS:
+        cheapest, least = self.tiles.cheapest(), self.least or 0
+        choices = [(_above(least, step), cheapest) for step in (_FIRST_TILES if cheapest else ())]
+        for target in (_above(self.screen.least, step) for step in _FIRST_STEPS):
+            choices.append((target, Candidates(*self.screen.candidates(target), None)))
+        for target, candidates in choices:
             try:
-                program = self._program(_above(self.screen.least, step))
+                program = self._program(target, candidates=candidates)
             except InvalidProgram:
-                return  # the target is more than CP-SAT can add up
+                continue  # the target is more than CP-SAT can add up
             solutions = self.search.solve_for_any(program).solutions
             if solutions:
                 self.search.consider(solutions[0], 0)

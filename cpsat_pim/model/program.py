@@ -22,11 +22,18 @@ class Program:
     most `target`, cheapest first.
 
     Of the split part, where the two outer loops of a dim are; or with `any_split` a relaxation for all ways to split
-    the product of both; `within` is all that it leaves open: given extents inside the outer loops.
+    the product of both; `within` is all that it leaves open: given extents inside the outer loops. With `candidates`
+    it has no other spatial mappings and tiles.
     """
 
     def __init__(
-        self, tiles: TileScreen, target: int, *, any_split: bool = False, within: Sequence[int] | None = None
+        self,
+        tiles: TileScreen,
+        target: int,
+        *,
+        any_split: bool = False,
+        within: Sequence[int] | None = None,
+        candidates: Candidates | None = None,
     ) -> None:
         self.screen, self.tables, self.target = tiles.screen, tiles.tables, target
         screen = tiles.screen
@@ -40,7 +47,7 @@ class Program:
         self.latency = None if most_cycles is None else Latency(self.v, self.traffic, self.streams, most_cycles)
         if self.part.is_aligned:
             self._some_tensor_row_aligned()
-        self._screened(tiles.candidates(target))
+        self._screened(candidates or tiles.candidates(target))
         self._objective()
 
     @property

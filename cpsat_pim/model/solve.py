@@ -1,5 +1,6 @@
 """Solving one layer to a proven optimum: the parts of its space (`part`), each searched by a `Climb`, in turns."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from attrs import frozen
@@ -18,6 +19,8 @@ from cpsat_pim.workload import ConvWorkload
 _SHARES = {Part.MERGED: 0.6, Part.ALIGNED: 0.85, Part.SPLIT: 1.0}
 #: Row-aligned mappings are looked for first if their bound is that much lower, and for so much of the time.
 _FAR_LOWER, _FIRST_SHARE = 1.2, 0.5
+#: Seconds after which any mapping is looked for, if that is not half of the time.
+_FIRST_FOUND = 30.0
 
 
 @frozen(kw_only=True)
@@ -68,14 +71,26 @@ def climb_parts(search: Search, report: Callable[[Progress], None] = lambda prog
     search.statistics["table_seconds"] = round(search.seconds, 3)
     freedoms = [Freedom(search.layer, search.arch, options.constraints, part, options.budget) for part in Part]
     climbs = [Climb(search, freedom) for freedom in freedoms if not freedom.is_empty]
+    late = min(_FIRST_SHARE * options.time_limit, _FIRST_FOUND)
     while not search.is_over and (climb := _next(climbs)):
-        climb.step(_ends(climb, climbs))
+        if search.seconds > late:
+            late = math.inf
+            _find_any(climbs)
+        else:
+            climb.step(_ends(climb, climbs))
         report(_progress(search, climbs))
-    for climb in climbs:
-        if search.ceiling is None and climb.is_open and climb.part is not Part.SPLIT and not options.stop.is_set():
-            climb.find_any()  # split loops are hardly all that fits
+    if late < math.inf:
+        _find_any(climbs)
     report(_progress(search, climbs))
     return climbs
+
+
+def _find_any(climbs: Sequence[Climb]) -> None:
+    """Look for any mapping if none is known: bounds that have not met one by now may not do so in time."""
+    for climb in climbs:
+        search, is_split = climb.search, climb.part is Part.SPLIT  # split loops are hardly all that fits
+        if search.ceiling is None and climb.is_open and not is_split and not search.options.stop.is_set():
+            climb.find_any()
 
 
 def _next(climbs: Sequence[Climb]) -> Climb | None:

@@ -30,10 +30,13 @@ from tables.shapes import ShapeTable, divisors
 from tables.stream import last_run
 from tables.tiles import BOX_COLUMNS, NEVER, QUANTITIES, Goal, TileCosts, least_tiles
 
-#: Tiles that are looked at for a target, of which are kept, and of which a program is told one by one.
-_MOST_LOOKED, _MOST_KEPT, _MOST_TOLD = 2_000_000, 200_000, 5_000
+#: Tiles, and sets of tiles, that are looked at for the least (fewer where nothing but time counts, for of those that
+#: keep the array busy too many are alike), for a target, of which are kept, and of which a program is told one by one.
+_MOST_LOOKED, _MOST_TIMED, _MOST_AT_TARGET, _MOST_KEPT, _MOST_TOLD = 30_000_000, 1_000_000, 4_000_000, 200_000, 5_000
 #: Looking for the least, one part of so many above it is looked at, too.
-_MARGIN = 64
+_MARGIN = 32
+#: Vectors between two looks at the clock.
+_AT_A_TIME = 64
 
 
 class Candidates(NamedTuple):
@@ -67,9 +70,13 @@ class TileScreen:
         tables: list[ShapeTable],
         looked: dict[tuple[bool, Constraints], Looked] | None = None,
         *,
-        most_looked: int = _MOST_LOOKED,
+        most_looked: int | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.screen, self.tables, self.most_looked = screen, tables, most_looked
+        self.screen, self.tables, self.is_over = screen, tables, is_over
+        #: Whether tiles are looked at. Where nothing but time counts that is worth its time for hard layers only.
+        self.is_on = screen.objective.weights[1] > 0
+        self.most_looked = most_looked or (_MOST_LOOKED if self.is_on else _MOST_TIMED)
         self._looked = {} if looked is None else looked
         self._key = (screen.freedom.part.is_aligned, screen.freedom.constraints)
         #: Fewest vectors of which there were too many tiles to look at.
@@ -83,6 +90,15 @@ class TileScreen:
             known = self.look(target, vectors, values)
             if known is None:
                 return Candidates(vectors, values, None)
+        return self._known(known, target)
+
+    def cheapest(self) -> Candidates | None:
+        """What is known to cost least, if tiles were looked at."""
+        known = self._looked.get(self._key)
+        return self._known(known, known.target) if known is not None and len(known.tiles) else None
+
+    def _known(self, known: Looked, target: int) -> Candidates:
+        """Of what was looked at, what can cost at most a target."""
         kept = known.least <= target
         tiles = known.tiles[known.tiles[:, -1] <= target]
         return Candidates(known.vectors[kept], known.least[kept], self._told(known.vectors, kept, tiles))
@@ -99,22 +115,30 @@ class TileScreen:
         cheapest_first = np.argsort(values, kind="stable")
         vectors, values = vectors[cheapest_first], values[cheapest_first]
         screen, weight = self.screen, self.screen.objective.weights[1]
-        if not weight or screen.arch.uneven_residency or not 0 < len(vectors) < self._too_many / 2:
+        if not self.is_on or screen.arch.uneven_residency or not 0 < len(vectors) < self._too_many / 2:
             return None
         costs, kinds = self._costs(vectors)
         found, least = np.zeros((_MOST_KEPT, 18), np.int64), np.full(len(vectors), NEVER)
         cycles = screen.least_latency(vectors, vectors[:, 16:18].max(axis=1) > 0)
         goal = Goal(*screen.objective.weights, weight * screen.layer.macs * screen.machine.mac_fj, target)
         is_aligned = screen.freedom.part.is_aligned
-        number, looked, target = least_tiles(
-            costs, goal, vectors, kinds, cycles, is_aligned, self.most_looked, margin, found, least
-        )
-        if looked > self.most_looked or number > _MOST_KEPT:
+        number, looked, begin = 0, 0, 0
+        allowed = self.most_looked if margin else min(self.most_looked, _MOST_AT_TARGET)
+        while begin < len(vectors) and looked <= allowed and number <= _MOST_KEPT:
+            if self.is_over():
+                return None
+            end = min(begin + _AT_A_TIME, len(vectors))
+            most = allowed - looked
+            number, more, goal = least_tiles(
+                costs, goal, vectors, kinds, cycles, is_aligned, begin, end, most, margin, number, found, least
+            )
+            looked, begin = looked + more, end
+        if looked > allowed or number > _MOST_KEPT:
             self._too_many = len(vectors)
             return None
         tiles = found[:number].copy()
         tiles[:, -1] = np.maximum(tiles[:, -1], values[tiles[:, 0]])
-        known = self._looked[self._key] = Looked(target, vectors, np.maximum(values, least), tiles)
+        known = self._looked[self._key] = Looked(goal.target, vectors, np.maximum(values, least), tiles)
         return known
 
     def _told(self, vectors: Ints, kept: np.ndarray, tiles: Ints) -> Ints | None:
@@ -172,12 +196,14 @@ class TileScreen:
             paces=paces,
             boxes=boxes,
             strides=strides,
-            dram=np.array([*timings, screen.machine.pipeline_latency]),
+            dram=np.array([*timings, screen.machine.pipeline_latency, dram.column_bytes]),
             least_rows=np.array([least_rows(layer, arch, t) for t in Tensor]),
             least_columns=np.array([-(-n // dram.column_bytes) for n in least_bytes]),
             activation_fj=screen.machine.activation_fj,
             capacity=np.array([arch.usable_bytes(m) for m in (*ON_CHIP, Level.ROW_BUFFER)]),
-            widths=np.array([[self._width(m, t) for m in (*ON_CHIP, Level.ROW_BUFFER)] for t in Tensor]),
+            widths=np.array(
+                [[*(self._width(m, t) for m in (*ON_CHIP, Level.ROW_BUFFER)), self._least_width(t)] for t in Tensor]
+            ),
             needed=np.array([needed_elements(screen.shape, t) for t in Tensor]),
             depth=int(bounds[[Dim.C, Dim.N, Dim.G]].prod()),
         )
@@ -227,6 +253,10 @@ class TileScreen:
         widths = self.screen.layer.width_bytes
         return widths[3] if t == Tensor.O and level < Level.ROW_BUFFER else widths[t]
 
+    def _least_width(self, t: Tensor) -> int:
+        """Bytes per element in DRAM, of outputs whether or not they are partial sums."""
+        return min(self.screen.layer.width_bytes[t:] if t is Tensor.O else [self.screen.layer.width_bytes[t]])
+
     def _boxes(self, counts: Ints) -> tuple[Ints, Ints]:
         """Columns of the shape tables per tensor, layout and box, and how far apart boxes are along each dim.
 
@@ -243,7 +273,8 @@ class TileScreen:
             strides[t, list(table.dims)] = [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(sizes))]
             for i, name in enumerate(BOX_COLUMNS):
                 column = getattr(table, name).reshape(-1, 2, boxes)
-                found[t, :boxes, :, i] = column.min(axis=0).T  # of strided scans, too
+                if not (name in ("boxed", "again") and t is Tensor.I and max(*layer.stride, *layer.dilation) > 1):
+                    found[t, :boxes, :, i] = column.min(axis=0).T  # of strided scans, too
         return found.reshape(3, -1, 2 * len(BOX_COLUMNS)), strides
 
     def _positions(self, vectors: Ints) -> tuple[Ints, Ints]:
@@ -257,9 +288,10 @@ class TileScreen:
             kinds += [kind.ravel()] * 2
         most = max(map(len, found))
         n = self._fixed.divisors.shape[1]
-        points = np.zeros((2, 2, most, n, n), np.int64)
+        points = np.zeros((2, 2, most, n + 1, n + 1), np.int64)
         for side, of in enumerate(found):
-            points[:, side, : len(of)] = np.array(of).transpose(1, 0, 2, 3)
+            points[:, side, : len(of), :n, :n] = np.array(of).transpose(1, 0, 2, 3)
+        points[..., n, n] = np.where(points > 0, points, NEVER).min(axis=(-2, -1))
         return points, np.column_stack(kinds)
 
     def _positions_of(self, axis: int, lanes_p: int, pes_p: int, lanes_r: int, pes_r: int) -> Ints:

@@ -16,6 +16,7 @@ from cpsat_pim.model.part import Part
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.result import Objective
+from tables.tiles import NEVER
 from tests.cross.test_bounds import MACHINES, draw_mapping
 from tests.cross.test_solver_against_enumeration import with_dram
 
@@ -29,8 +30,8 @@ LAYERS = {
     "wide partial sums": ConvWorkload(C=32, K=64, output_bytes=1, psum_bytes=4),
     "groups": ConvWorkload(R=3, S=3, P=4, Q=4, C=2, K=2, G=4),
 }
-#: Objectives that see energy, and an array without double buffers whose ports are slow.
-OBJECTIVES = [Objective.named("energy"), Objective.named("blended")]
+OBJECTIVES = [Objective.named(kind) for kind in ("energy", "blended", "latency")]
+#: An array without double buffers whose ports are slow.
 SLOW = attrs.evolve(
     PIMArchitecture(),
     hierarchy=(
@@ -43,13 +44,20 @@ ALL_MACHINES = {**MACHINES, "slow": SLOW, "two banks": with_dram(PIMArchitecture
 DRAWN = 10
 
 
+def tile_screen(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, part: Part) -> TileScreen:
+    """One that looks at tiles for any objective."""
+    tiles = TileScreen(Screen(layer, arch, objective, Freedom(layer, arch, part=part)), build_tables(layer, arch))
+    tiles.is_on = True
+    return tiles
+
+
 def bound_of(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, mapping: Mapping, target: int) -> int:
     """The bound of a mapping's tiles, looked for up to a target: if it is not found, that and one."""
     part = Part.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Part.MERGED
-    screen = Screen(layer, arch, objective, Freedom(layer, arch, part=part))
+    tiles = tile_screen(layer, arch, objective, part)
     pes = [mapping.array_factor(d) for d in Dim]
     vector = [*pes, *mapping.spatial[2], *map(int, mapping.stored[Level.PE])]
-    looked = TileScreen(screen, build_tables(layer, arch)).look(target, np.array([vector]), np.array([0]))
+    looked = tiles.look(target, np.array([vector]), np.array([0]))
     assert looked is not None
     same = (looked.tiles[:, 9:17] == mapping.extents(Level.GLOBAL_BUFFER)).all(axis=1)
     if any(mapping.stored[Level.PE]):  # else it does not matter which loops are the PEs' own
@@ -68,3 +76,21 @@ def test_tiles_cost_no_less_than_their_bound(name: str, machine: str, objective:
         figures = predict(layer, arch, mapping).figures
         value = objective.value(figures.latency_cycles, figures.energy_fj)
         assert bound_of(layer, arch, objective, mapping, value) <= value
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
+@pytest.mark.parametrize("part", [Part.MERGED, Part.ALIGNED], ids=lambda part: part.name)
+@pytest.mark.parametrize("name", ["1x1", "3x3", "matrix", "groups"])
+def test_tiles_that_are_left_out_cost_more(name: str, part: Part, objective: Objective) -> None:
+    """Sets of tiles that are left out together, by a target that falls: the least is that of tiles with no target."""
+    tiles = tile_screen(LAYERS[name], MACHINES["default"], objective, part)
+    assert tiles.screen.least is not None
+    far = 20 * tiles.screen.least
+    vectors, values = tiles.screen.candidates(far)
+    some = random.Random(name).sample(range(len(vectors)), 12)
+    falling = tiles.look(far, vectors[some], values[some], margin=8)
+    whole = tiles.look(NEVER, vectors[some], values[some])
+    assert falling is not None
+    assert whole is not None
+    assert len(falling.tiles) < len(whole.tiles)
+    assert falling.least.min() == whole.least.min() == whole.tiles[:, -1].min()
