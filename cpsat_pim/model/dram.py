@@ -7,6 +7,7 @@ left between them and the exact cost.
 """
 
 import math
+from functools import cached_property
 
 import numpy as np
 from attrs import frozen
@@ -259,15 +260,18 @@ class Streams:
             found.append(self.is_spilled)  # the pitch in DRAM is then another
         return found
 
-    @property
+    @cached_property
+    def is_returned(self) -> Lit:
+        """Whether outputs come back from DRAM in a later fetch."""
+        return self.b.at_least_two(self.reuse[Tensor.O], "returned")
+
+    @cached_property
     def is_spilled(self) -> Lit:
-        """Whether partial sums come back from DRAM."""
-        if not hasattr(self, "_is_spilled"):
-            spilled = self.b.at_least_two(self.reuse[Tensor.O], "spilled")
-            if not self.v.arch.spatial_reduction:  # copies added in DRAM itself are read back at once
-                spilled = self.b.either([spilled, self.v.first_consumer(MACS, Tensor.O)], "spilled_or_copied")
-            self._is_spilled = spilled
-        return self._is_spilled
+        """Whether partial sums may come back from DRAM."""
+        if self.v.arch.spatial_reduction:
+            return self.is_returned
+        # Copies, if there are any, that are added in DRAM itself are read back at once.
+        return self.b.either([self.is_returned, self.v.first_consumer(MACS, Tensor.O)], "spilled_or_copied")
 
     def _count_activations(self, t: Tensor, is_box: Lit, first: Int, more: Int, ordered: Int, each: Int) -> None:
         again = self.b.integer((x - 1 for x in self.b.values(self.reuse[t])), f"again_{t.name}")
@@ -387,7 +391,7 @@ class Streams:
             self.b.imply([where], ends >= edge[0])
             return
         self.b.imply([where, self.b.negated(self.is_spilled)], ends >= edge[0])
-        self.b.imply([where, self.is_spilled], ends >= edge[1])
+        self.b.imply([where, self.is_returned], ends >= edge[1])
 
     def _block_edge(self, t: Tensor, size: int, blocks: int) -> tuple[int, int]:
         """Cycles of the first block's scan; of outputs what the last one's adds at least, returned or not."""
