@@ -223,7 +223,7 @@ def test_a_tile_that_was_read_back_leaves_a_row_open_in_each_bank() -> None:
 
 
 def test_outputs_of_which_there_are_no_copies_do_not_come_back() -> None:
-    """What MACs add to in DRAM itself is read back if there are copies only. With a short read latency that is longer."""
+    """What MACs add up in DRAM is read back if there are copies; with a short read latency that takes longer."""
     arch = PIMArchitecture(spatial_reduction=False, page_policy="closed", dram_timings={"RL": 11})
     ones, nothing = [1] * 8, [[False] * 3] * 3
     mapping = Mapping(temporal=[ones] * 4, spatial=[ones] * 3, order=[()] * 4, stored=nothing)
