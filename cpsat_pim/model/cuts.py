@@ -13,6 +13,7 @@ from typing import NamedTuple
 from cpsat_pim.cost import to_machine
 from cpsat_pim.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Lit
+from cpsat_pim.model.dram import has_known_boxes
 from cpsat_pim.model.orders import Answer, Completions, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.solution import Solution
@@ -127,8 +128,7 @@ class Cuts:
         The same holds for what a level's gathered innermost loops sweep before any other loop of the level moves. The
         bounds are those of `tables.shapes` (module docstring), for all mappings with these boxes and consumers inside.
         """
-        layer = self.program.layer
-        if t is Tensor.I and max(*layer.stride, *layer.dilation) > 1:
+        if not has_known_boxes(self.program.layer, t):
             return False
         levels = [Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.program.v.row_buffer else []), Level.DRAM]
         return any([self._box_cost(t, level, is_swept) for level in levels for is_swept in (False, True)])  # noqa: C419

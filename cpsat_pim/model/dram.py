@@ -177,7 +177,7 @@ class Streams:
 
         Where that takes large tables, `cuts` demands it of the boxes that matter.
         """
-        if not table.dims or (t is Tensor.I and max(*self.v.layer.stride, *self.v.layer.dilation) > 1):
+        if not table.dims or not has_known_boxes(self.v.layer, t):
             return
         rows = np.column_stack([table.extents, table.layout, table.boxed, table.again])
         rows = rows[(table.boxed <= self.most_activations[t]) & (table.is_strided == 0)]
@@ -457,6 +457,15 @@ class Streams:
             if first is not False and name in self.traffic.moved[t]:
                 size, quantity = self.traffic.moved[t][name]
                 self.b.imply([first], columns * self.dram.column_bytes >= size * quantity * width)
+
+
+def has_known_boxes(layer: ConvWorkload, t: Tensor) -> bool:
+    """Whether the shape tables tell what boxes of a tensor are in DRAM: not of an input with gaps, nor of outputs that
+    are of another width there once they come back.
+    """
+    if t is Tensor.I:
+        return max(*layer.stride, *layer.dilation) == 1
+    return t is Tensor.W or layer.psum_bytes == layer.output_bytes
 
 
 def least_rows(layer: ConvWorkload, arch: PIMArchitecture, t: Tensor) -> int:

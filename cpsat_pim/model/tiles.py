@@ -11,7 +11,7 @@ import numpy as np
 from cpsat_pim.constraints import Constraints
 from cpsat_pim.cost import access_energies_fj, rate
 from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
-from cpsat_pim.model.dram import least_rows
+from cpsat_pim.model.dram import has_known_boxes, least_rows
 from cpsat_pim.model.screen import Screen
 from tables.nest import FILTER_OF, Ints, P, Q
 from tables.screen import (
@@ -273,7 +273,7 @@ class TileScreen:
             strides[t, list(table.dims)] = [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(sizes))]
             for i, name in enumerate(BOX_COLUMNS):
                 column = getattr(table, name).reshape(-1, 2, boxes)
-                if not (name in ("boxed", "again") and t is Tensor.I and max(*layer.stride, *layer.dilation) > 1):
+                if name not in ("boxed", "again") or has_known_boxes(layer, t):
                     found[t, :boxes, :, i] = column.min(axis=0).T  # of strided scans, too
         return found.reshape(3, -1, 2 * len(BOX_COLUMNS)), strides
 

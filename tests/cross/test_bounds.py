@@ -231,6 +231,23 @@ def test_outputs_of_which_there_are_no_copies_do_not_come_back() -> None:
     assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
 
 
+def test_partial_sums_lie_in_other_rows_than_outputs() -> None:
+    """Three of them lie in a row of each of three banks, while outputs of half the width would share two banks."""
+    layer = ConvWorkload(R=4, Q=7, N=9, output_bytes=2, psum_bytes=4)
+    buffer = attrs.evolve(PIMArchitecture().hierarchy[Level.ROW_BUFFER], row_buffer_size=4)
+    hierarchy = (*PIMArchitecture().hierarchy[:2], buffer, PIMArchitecture().hierarchy[3])
+    arch = with_dram(PIMArchitecture(hierarchy=hierarchy, dram_timings={"co_w": 32}), num_banks=3)
+    temporal = [[1] * 8 for _ in Level]
+    temporal[1][Dim.N], temporal[3] = 3, [4, 1, 1, 7, 1, 1, 3, 1]
+    mapping = Mapping(
+        temporal=temporal,
+        spatial=[[1] * 8] * 3,
+        order=[(), (Dim.N,), (), (Dim.N, Dim.Q, Dim.R)],
+        stored=[[False] * 3, [True, False, False], [False] * 3],
+    )
+    assert contains(layer, arch, Objective.named("energy"), build_tables(layer, arch), mapping)
+
+
 def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng: random.Random) -> Mapping:
     """A legal mapping much like another: some factors moved to another level, other orders, layouts and blocks."""
     while True:
