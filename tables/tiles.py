@@ -12,6 +12,7 @@ to what has to fit, and the largest ones as to what is fetched. First the PEs' e
 cases those of the global buffer are told dim by dim.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,8 @@ _ENERGY = 0
 _ALL_FREE = 3
 #: More than any target; and a least energy where there is none.
 NEVER, _NOT_OFFERED = 2**62 + 1, 2**58
+#: Of bounds in floating point, so much is sure.
+_ROUNDED = 1 - 1e-9
 
 
 class TileCosts(NamedTuple):
@@ -435,7 +438,12 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                             port = _port_cycles(paces[f], max(load, largest * paces[f, 2]), pes)
                             busy = max(busy, start + port + column)
                         cycles = max(cycles, busy + pipeline)
-                    cheapest = min(cheapest, fixed + cycle_weight * cycles + fj_weight * energy)
+                    one_value = fixed + cycle_weight * cycles + fj_weight * energy
+                    if is_aligned and one_value < cheapest and one_value <= target:
+                        is_alone = in_pe[other] and has_loops == (inner[other] > 1)
+                        fj, busy = _least_refetch(x, costs, in_pe, kept, other, is_alone, e1, outer, moved1, used2)
+                        one_value = fixed + cycle_weight * max(cycles, busy + pipeline) + fj_weight * (energy + fj)
+                    cheapest = min(cheapest, one_value)
         if not (is_known or cut or cheapest > target):
             return number, looked, cheapest
         if not cut:
@@ -452,6 +460,72 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
             continue
         cut = _advance(at, room, divisors, counts, cut, 8)
     return number, looked, least
+
+
+@njit
+def _least_refetch(x: _Inner, costs: TileCosts, in_pe: Ints, kept: Ints, other: int, is_alone: bool, e1: Ints,
+                   outer: Ints, moved1: Ints, used: int) -> tuple[int, int]:  # fmt: skip
+    """What fetching again from DRAM adds to the energy where tensors are row-aligned, and cycles of its longest stream.
+
+    `other`: the class that is innermost outside the global buffer. Either the row buffer has loops of that class alone,
+    and each other row-aligned tensor is fetched as often as all its irrelevant loops say. Or it has others: then those
+    of this class that are the DRAM's are not free for its tensor (which the PEs get from DRAM if it `is_alone`), nor
+    is a row-aligned tensor fetched less often than its irrelevant loops of the DRAM say, but for those of one class.
+    What the row buffer has of a class's loops grows the tiles of the other tensors, and the row-aligned ones have to
+    fit: `used` bytes of the row buffer are taken without such loops.
+    """
+    fj, columns, spread = np.zeros(3), np.zeros(3), np.ones((3, 3))
+    again_fj, again = 0.0, 0.0
+    for t in range(3):
+        moved = 0
+        if kept[t] & 1:
+            moved, fj[t] = costs.needed[t], costs.coefficients[_ENERGY, t, in_pe[t], kept[t], _MOVED2]
+        elif t == other and kept[t]:
+            moved, fj[t] = moved1[t], costs.coefficients[_ENERGY, t, in_pe[t], kept[t], _MOVED1]
+        elif t == other and is_alone:
+            moved, fj[t] = costs.needed[t], x.visit[_ENERGY, t, kept[t]] / costs.needed[t]
+        fj[t] *= moved
+        columns[t] = moved * costs.widths[t, 3] // costs.dram[5]
+        if t != other:
+            again_fj += fj[t] * (outer[t] - 1)
+            again = max(again, columns[t] * outer[t])
+    for side in range(2):  # positions of I overlap: loops of outputs, and of filters, grow it by less than they are
+        p, r, stride, dilation = P + side, side, costs.stride[side], costs.dilation[side]
+        own, most_p, most_r = _span(e1[p], e1[r], stride, dilation), costs.bounds[p], costs.bounds[r]
+        spread[I, W] *= max(1.0, most_p / e1[p] * own / _span(most_p, e1[r], stride, dilation))
+        spread[I, O] *= max(1.0, most_r / e1[r] * own / _span(e1[p], most_r, stride, dilation))
+    least_fj, least = np.inf, np.inf
+    for free in range(3):
+        if kept[free] & 1:
+            t, u = (free + 1) % 3, (free + 2) % 3
+            most = np.array([float(outer[t]), float(outer[u]), spread[free, t] * spread[free, u]])
+            for v in range(3):  # where is room for loops of t's class alone, of u's, and of both
+                if kept[v] & 1:
+                    own = costs.widths[v, 2] * _elements(v, e1, costs.stride, costs.dilation)
+                    room = (costs.capacity[2] - used + own) / own
+                    if v == free:
+                        most[2] *= room
+                    if v != t:
+                        most[0] = min(most[0], max(1.0, room * spread[v, t]))
+                    if v != u:
+                        most[1] = min(most[1], max(1.0, room * spread[v, u]))
+            least_fj = min(least_fj, sum(_split(fj[t], fj[u], outer[t], outer[u], most)) - fj[t] - fj[u])
+            least = min(least, max(_split(columns[t], columns[u], outer[t], outer[u], most)))
+    least_fj, least = min(least_fj, again_fj) * _ROUNDED, min(least, again) * _ROUNDED
+    return max(0, int(least_fj)), int(costs.dram[0] * least)
+
+
+@njit
+def _split(one: float, other: float, loops: int, other_loops: int, most: np.ndarray) -> tuple[float, float]:
+    """one n / a and other m / b of n and m loops, a and b of which are inside, at most `most` of each and of both: as
+    little in sum, and as the larger of the two, as can be.
+    """
+    x, y = one * loops, other * other_loops
+    a, b = min(most[0], most[2]), min(most[1], most[2])
+    if x > 0 and y > 0 and a * b > most[2]:
+        a = min(a, max(most[2] / b, math.sqrt(most[2] * x / y)))
+        b = most[2] / a
+    return x / a, y / b
 
 
 @njit

@@ -36,7 +36,7 @@ _MOST_LOOKED, _MOST_TIMED, _MOST_AT_TARGET, _MOST_KEPT, _MOST_TOLD = 30_000_000,
 #: Looking for the least, one part of so many above it is looked at, too.
 _MARGIN = 32
 #: Vectors between two looks at the clock.
-_AT_A_TIME = 64
+_AT_A_TIME = 16
 
 
 class Candidates(NamedTuple):
@@ -106,7 +106,7 @@ class TileScreen:
     def least(self, target: int) -> int | None:
         """The least that any tiles cost, if at most a target, else above it; None if that takes too long to tell."""
         known = self._looked.get(self._key)
-        if known is None or known.target < target:
+        if known is None or (known.target < target and not len(known.tiles)):
             known = self.look(target, *self.screen.candidates(target), margin=_MARGIN)
         return None if known is None else int(known.least.min(initial=known.target + 1))
 

@@ -40,7 +40,18 @@ SLOW = attrs.evolve(
         *PIMArchitecture().hierarchy[2:],
     ),
 )
-ALL_MACHINES = {**MACHINES, "slow": SLOW, "two banks": with_dram(PIMArchitecture(), num_banks=2)}
+#: Row buffers that hold no more than a few tiles, of which the array needs many.
+SMALL_ROWS = attrs.evolve(
+    PIMArchitecture(),
+    hierarchy=(
+        *PIMArchitecture().hierarchy[:2],
+        attrs.evolve(PIMArchitecture().hierarchy[2], row_buffer_size=128, entries=256),
+        PIMArchitecture().hierarchy[3],
+    ),
+)
+ALL_MACHINES = {
+    **MACHINES, "slow": SLOW, "two banks": with_dram(PIMArchitecture(), num_banks=2), "small rows": SMALL_ROWS
+}  # fmt: skip
 DRAWN = 10
 
 
