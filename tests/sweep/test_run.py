@@ -111,6 +111,16 @@ def test_what_fails_is_kept_with_its_reason_and_retried_on_demand(write_plan: Wr
     assert states(plan)[work.RAISING] == ("done", None, None)
 
 
+@pytest.mark.parametrize(("most_mib", "workers"), [(10, 3), (1 << 20, 1)])
+def test_workers_that_have_grown_are_replaced(
+    write_plan: WritePlan, monkeypatch: pytest.MonkeyPatch, most_mib: int, workers: int
+) -> None:
+    """One takes all jobs, or only one of them if it has more memory than it may have."""
+    monkeypatch.setattr("cpsat_pim.sweep.engine.local.MOST_MIB", most_mib)
+    assert sweep(write_plan(2, 3, 4), workers=1).after.done == 3
+    assert len(work.pids()) == workers
+
+
 def test_an_interrupted_sweep_leaves_its_jobs_open(write_plan: WritePlan) -> None:
     """Ctrl-C after the first answer: that one is kept, the others can be taken by anybody."""
     plan = write_plan(2, 3, 4, 5)

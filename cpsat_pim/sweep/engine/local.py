@@ -2,11 +2,13 @@
 
 Each worker has a pipe of its own, so that a worker that dies is one pipe that ends: its job is known, and all others go
 on. (An executor of the standard library fails all its jobs then.) Workers leave Ctrl-C to the parent and end with it.
+One that has grown is replaced: of what solves and compiled kernels took, a process does not give all back.
 """
 
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -18,6 +20,8 @@ from cpsat_pim.sweep.job import Job, Outcome, Work, attempt, died, solve_job
 
 #: How often a job is tried while its workers die.
 TRIES = 2
+#: MiB that a worker may have taken at most if it is to be given another job.
+MOST_MIB = 600
 
 
 def run_locally(jobs: Iterator[Job], *, workers: int, work: Work = solve_job) -> Iterator[Outcome]:
@@ -30,7 +34,7 @@ def run_locally(jobs: Iterator[Job], *, workers: int, work: Work = solve_job) ->
 
 
 class _Worker:
-    """A process, the job that it has, and how often that one was tried."""
+    """A process, the job that it has, how often that one was tried, and whether it took more than `MOST_MIB`."""
 
     def __init__(self, work: Work) -> None:
         context = multiprocessing.get_context("spawn")
@@ -41,6 +45,7 @@ class _Worker:
         theirs.close()
         self.job: Job | None = None
         self.tries = 0
+        self.is_grown = False
 
     def begin(self, job: Job, tries: int) -> None:
         """Hand over a job; should the worker be dead, that shows when its outcome is awaited."""
@@ -51,10 +56,11 @@ class _Worker:
     def outcome(self) -> Outcome | None:
         """What the worker sent; None if it has died."""
         try:
-            outcome: Outcome = self.pipe.recv()
+            outcome: Outcome
+            outcome, mib = self.pipe.recv()
         except (EOFError, OSError):
             return None
-        self.job = None
+        self.job, self.is_grown = None, mib > MOST_MIB
         return outcome
 
     def end(self) -> str:
@@ -91,6 +97,9 @@ class _Pool:
 
     def _busy(self, jobs: Iterator[Job]) -> list[_Worker]:
         """All workers that have a job, after those without have been given one as far as there are any."""
+        for worker in [worker for worker in self._workers if worker.is_grown]:
+            self._workers.remove(worker)
+            worker.end()
         idle = [worker for worker in self._workers if worker.job is None]
         while (idle or len(self._workers) < self._size) and (given := self._next(jobs)):
             worker = idle.pop() if idle else _Worker(self._work)
@@ -126,7 +135,16 @@ def _serve(pipe: Connection, work: Work) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError):
         while True:
-            pipe.send(attempt(work, pipe.recv()))
+            pipe.send((attempt(work, pipe.recv()), _most_mib()))
+
+
+def _most_mib() -> float:
+    """The most memory that this process has had; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0.0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def _end_with_parent() -> None:
