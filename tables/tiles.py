@@ -402,17 +402,21 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                     used2 += (kept[t] & 1) * size[t] * widths[t, 2]
                 if not is_possible or used1 > capacity[1] or used2 > capacity[2] or (is_aligned and stored < 8):
                     continue
-                for innermost in range(9):
+                for innermost in range(-1, 9):  # first all at once, with all loops free
                     one, other = innermost // 3, innermost % 3
-                    if (inner[one] == 1 and one > 0) or (outer[other] == 1 and other > 0):
+                    if innermost >= 0 and ((inner[one] == 1 and one > 0) or (outer[other] == 1 and other > 0)):
                         continue  # none of its loops can be free
-                    energy = 0
+                    energy, cycles = 0, least_cycles
                     for t in range(3):
-                        freed[t] = 2 * (t == one) + (t == other)
+                        freed[t] = 2 * (t == one) + (t == other) if innermost >= 0 else _ALL_FREE
                         energy += value[t, freed[t], kept[t], _ENERGY]
-                    if energy > spare_fj:
+                        cycles = max(cycles, stream[t, freed[t], kept[t]] + pipeline)
+                    is_dear = energy > spare_fj
+                    is_dear |= fixed + cycle_weight * cycles + fj_weight * min(energy, spare_fj) > min(target, cheapest)
+                    if innermost < 0 and is_dear:
+                        break
+                    if innermost < 0 or is_dear:
                         continue
-                    cycles = least_cycles
                     if cycle_weight:
                         start, end = 0, column
                         for t in (I, W):
