@@ -2,6 +2,7 @@
 term).
 """
 
+import math
 from fractions import Fraction
 
 from cpsat_pim.cost import rate
@@ -94,13 +95,19 @@ class Latency:
         return self.v.array_tile[t] if level == Level.PE else self.v.tile[level][t]
 
     def _move_cycles(self, t: Tensor, parent: int, level: int, way: int) -> Int:
-        """Cycles of one tile over an inner link, if it is in use (0 where its parent has no limit)."""
+        """Cycles of one tile over an inner link, if it is in use (0 where its parent has no limit).
+
+        Partial sums may never be read, so that reading them may take more than there is.
+        """
         pace, linked = self._rate(parent, way), self.v.linked(parent, level, t)
         if pace is None or linked is False:
             return 0
         tile = self.array_tile[t] if level == 0 else self.traffic.tile[level, t]
-        size = tile * self.traffic.tile_width(parent, t)
-        cycles = self.b.interval(1, self.most, f"move_{parent}_{level}_{t.name}_{way}")
+        width, most = self.traffic.tile_width(parent, t), self.most
+        size = tile * width
+        if t is Tensor.O and way == _READ:
+            most = max(most, math.ceil(self.b.ends(tile)[1] * width / pace))
+        cycles = self.b.interval(1, most, f"move_{parent}_{level}_{t.name}_{way}")
         self.b.imply([linked], cycles * pace.numerator >= size * pace.denominator)
         return cycles
 

@@ -248,6 +248,22 @@ def test_partial_sums_lie_in_other_rows_than_outputs() -> None:
     assert contains(layer, arch, Objective.named("energy"), build_tables(layer, arch), mapping)
 
 
+def test_partial_sums_that_never_come_back_take_no_time() -> None:
+    """Four copies of two bytes leave the array for a buffer that gives a byte in 100 cycles: 800, if it were asked."""
+    default = PIMArchitecture().hierarchy
+    slow = attrs.evolve(default[Level.GLOBAL_BUFFER], read_bandwidth_limit=0.01, double_buffered=False)
+    arch = PIMArchitecture(hierarchy=(default[0], slow, *default[2:]), spatial_reduction=False)
+    layer, ones = ConvWorkload(R=2, S=2, psum_bytes=2), [1] * 8
+    mapping = Mapping(
+        temporal=[ones] * 4,
+        spatial=[[1, 2, *ones[2:]], [2, *ones[1:]], ones],
+        order=[()] * 4,
+        stored=[[True] * 3, [False, False, True], [False] * 3],
+    )
+    assert predict(layer, arch, mapping).figures.latency_cycles < 400
+    assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
+
+
 def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng: random.Random) -> Mapping:
     """A legal mapping much like another: some factors moved to another level, other orders, layouts and blocks."""
     while True:
