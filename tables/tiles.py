@@ -472,9 +472,10 @@ def _least_refetch(x: _Inner, costs: TileCosts, in_pe: Ints, kept: Ints, other: 
     """What fetching again from DRAM adds to the energy where tensors are row-aligned, and cycles of its longest stream.
 
     `other`: the class that is innermost outside the global buffer. Either the row buffer has loops of that class alone,
-    and each other row-aligned tensor is fetched as often as all its irrelevant loops say. Or it has others: then those
-    of this class that are the DRAM's are not free for its tensor (which the PEs get from DRAM if it `is_alone`), nor
-    is a row-aligned tensor fetched less often than its irrelevant loops of the DRAM say, but for those of one class.
+    and the DRAM's innermost ones are of it, too: then each other row-aligned tensor is fetched as often as all its
+    irrelevant loops say. Or those of this class that are the DRAM's are not free for its tensor (which the PEs get from
+    DRAM if it `is_alone`), nor is a row-aligned tensor fetched less often than its irrelevant loops of the DRAM say,
+    but for those of one class.
     What the row buffer has of a class's loops grows the tiles of the other tensors, and the row-aligned ones have to
     fit: `used` bytes of the row buffer are taken without such loops.
     """
