@@ -8,19 +8,19 @@ One that has grown is replaced: of what solves and compiled kernels took, a proc
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 
 from cpsat_pim.interrupts import ignore_interrupts, interrupts_held_back
 from cpsat_pim.sweep.job import Job, Outcome, Work, attempt, died, solve_job
 
 #: How often a job is tried while its workers die.
 TRIES = 2
-#: MiB that a worker may have taken at most if it is to be given another job.
+#: MiB that a worker may hold at most if it is to be given another job.
 MOST_MIB = 600
 
 
@@ -34,7 +34,7 @@ def run_locally(jobs: Iterator[Job], *, workers: int, work: Work = solve_job) ->
 
 
 class _Worker:
-    """A process, the job that it has, how often that one was tried, and whether it took more than `MOST_MIB`."""
+    """A process, the job that it has, how often that one was tried, and whether it holds more than `MOST_MIB`."""
 
     def __init__(self, work: Work) -> None:
         context = multiprocessing.get_context("spawn")
@@ -135,16 +135,19 @@ def _serve(pipe: Connection, work: Work) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError):
         while True:
-            pipe.send((attempt(work, pipe.recv()), _most_mib()))
+            pipe.send((attempt(work, pipe.recv()), _held_mib()))
 
 
-def _most_mib() -> float:
-    """The most memory that this process has had; 0 where the system does not tell."""
+def _held_mib() -> float:
+    """The memory that this process holds; 0 where the system does not tell.
+
+    Not its peak as the system has it: that begins with the peak of whoever started it.
+    """
     try:
-        import resource
-    except ImportError:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+    except OSError:
         return 0.0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _end_with_parent() -> None:
