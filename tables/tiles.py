@@ -477,9 +477,9 @@ def _least_refetch(x: _Inner, costs: TileCosts, in_pe: Ints, kept: Ints, other: 
     DRAM if it `is_alone`), nor is a row-aligned tensor fetched less often than its irrelevant loops of the DRAM say,
     but for those of one class.
     What the row buffer has of a class's loops grows the tiles of the other tensors, and the row-aligned ones have to
-    fit: `used` bytes of the row buffer are taken without such loops.
+    fit: `used` bytes of the row buffer are taken without such loops. The stream opens a row at least.
     """
-    fj, columns, spread = np.zeros(3), np.zeros(3), np.ones((3, 3))
+    fj, columns, overlap, overlap_of_both = np.zeros(3), np.zeros(3), np.ones((3, 3)), 1.0
     again_fj, again = 0.0, 0.0
     for t in range(3):
         moved = 0
@@ -494,16 +494,17 @@ def _least_refetch(x: _Inner, costs: TileCosts, in_pe: Ints, kept: Ints, other: 
         if t != other:
             again_fj += fj[t] * (outer[t] - 1)
             again = max(again, columns[t] * outer[t])
-    for side in range(2):  # positions of I overlap: loops of outputs, and of filters, grow it by less than they are
-        p, r, stride, dilation = P + side, side, costs.stride[side], costs.dilation[side]
-        own, most_p, most_r = _span(e1[p], e1[r], stride, dilation), costs.bounds[p], costs.bounds[r]
-        spread[I, W] *= max(1.0, most_p / e1[p] * own / _span(most_p, e1[r], stride, dilation))
-        spread[I, O] *= max(1.0, most_r / e1[r] * own / _span(e1[p], most_r, stride, dilation))
+    for side in range(2):
+        p, r, most_p, most_r = e1[P + side], e1[side], costs.bounds[P + side], costs.bounds[side]
+        stride, dilation = costs.stride[side], costs.dilation[side]
+        overlap[I, W] *= most_overlap(p, r, most_p, r, stride, dilation)
+        overlap[I, O] *= most_overlap(p, r, p, most_r, stride, dilation)
+        overlap_of_both *= most_overlap(p, r, most_p, most_r, stride, dilation)
     least_fj, least = np.inf, np.inf
     for free in range(3):
         if kept[free] & 1:
             t, u = (free + 1) % 3, (free + 2) % 3
-            most = np.array([float(outer[t]), float(outer[u]), spread[free, t] * spread[free, u]])
+            most = np.array([float(outer[t]), float(outer[u]), overlap_of_both if free == I else 1.0])
             for v in range(3):  # where is room for loops of t's class alone, of u's, and of both
                 if kept[v] & 1:
                     own = costs.widths[v, 2] * _elements(v, e1, costs.stride, costs.dilation)
@@ -511,13 +512,26 @@ def _least_refetch(x: _Inner, costs: TileCosts, in_pe: Ints, kept: Ints, other: 
                     if v == free:
                         most[2] *= room
                     if v != t:
-                        most[0] = min(most[0], max(1.0, room * spread[v, t]))
+                        most[0] = min(most[0], max(1.0, room * overlap[v, t]))
                     if v != u:
-                        most[1] = min(most[1], max(1.0, room * spread[v, u]))
+                        most[1] = min(most[1], max(1.0, room * overlap[v, u]))
             least_fj = min(least_fj, sum(_split(fj[t], fj[u], outer[t], outer[u], most)) - fj[t] - fj[u])
             least = min(least, max(_split(columns[t], columns[u], outer[t], outer[u], most)))
     least_fj, least = min(least_fj, again_fj) * _ROUNDED, min(least, again) * _ROUNDED
-    return max(0, int(least_fj)), int(costs.dram[0] * least)
+    return max(0, int(least_fj)), int(costs.dram[0] * least) + costs.dram[1] + costs.dram[2]
+
+
+@njit
+def most_overlap(p: int, r: int, most_p: int, most_r: int, stride: int, dilation: int) -> float:
+    """How many times more loops there can be than positions of I along an axis that they add, where they grow so many
+    outputs and filters up to so many more: in one of both it only rises or only falls, so it is most at the ends.
+    """
+    most = 1.0
+    for outputs in (p, most_p):
+        for filters in (r, most_r):
+            grown = _span(outputs, filters, stride, dilation) / _span(p, r, stride, dilation)
+            most = max(most, outputs / p * (filters / r) / grown)
+    return most
 
 
 @njit

@@ -1,5 +1,6 @@
 """Whether bounds per tiles hold: every legal mapping's own tiles must be found at its exact cost or below."""
 
+import itertools
 import random
 
 import attrs
@@ -7,8 +8,10 @@ import numpy as np
 import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.constraints import Constraints
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import Dim, Level
+from cpsat_pim.fuzz.enumeration import every_mapping
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.freedom import Freedom
@@ -16,9 +19,9 @@ from cpsat_pim.model.part import Part
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.result import Objective
-from tables.tiles import NEVER
+from tables.tiles import NEVER, most_overlap
 from tests.cross.test_bounds import MACHINES, draw_mapping
-from tests.cross.test_solver_against_enumeration import with_dram
+from tests.cross.test_solver_against_enumeration import machine, with_dram
 
 #: So small that all of their tiles are looked at, also for the dearest mapping.
 LAYERS = {
@@ -87,6 +90,34 @@ def test_tiles_cost_no_less_than_their_bound(name: str, machine: str, objective:
         figures = predict(layer, arch, mapping).figures
         value = objective.value(figures.latency_cycles, figures.energy_fj)
         assert bound_of(layer, arch, objective, mapping, value) <= value
+
+
+def test_loops_are_not_more_than_the_positions_that_they_add_by_more_than_is_said() -> None:
+    """Of outputs, of filters, and of both: 3 outputs by 3 filters have 9 loops and 5 positions."""
+    assert most_overlap(1, 1, 3, 3, 1, 1) >= 9 / 5
+    for p, r, outputs, filters, stride, dilation in itertools.product(range(1, 4), range(1, 4), *[range(1, 5)] * 4):
+        grown = (outputs * p - 1) * stride + (filters * r - 1) * dilation + 1
+        own = (p - 1) * stride + (r - 1) * dilation + 1
+        for more in (1, 2):
+            said = most_overlap(p, r, p * outputs * more, r * filters * more, stride, dilation)
+            assert outputs * filters * own / grown <= said * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("entries", [8, 12])
+@pytest.mark.parametrize("layer", [ConvWorkload(R=3, P=3, K=2), ConvWorkload(R=3, P=3, C=2)], ids=["K", "C"])
+def test_no_loops_outside_a_row_aligned_tile_cost_less_than_its_bound(layer: ConvWorkload, entries: int) -> None:
+    """All ways to have the loops outside a tile of single elements in the row buffer, where little fits, and DRAM."""
+    toy = machine("", "IWO", "IWO")
+    row_buffer = attrs.evolve(toy.hierarchy[Level.ROW_BUFFER], entries=entries)
+    arch = attrs.evolve(toy, hierarchy=(*toy.hierarchy[:2], row_buffer, toy.hierarchy[3]))
+    ones, free = (1,) * 8, (None,) * 8
+    inside = Constraints(temporal=(ones, ones, free, free), spatial=(ones,) * 3, layout=(0, 0, 0))
+    mappings = [m for m in every_mapping(layer, arch, inside) if any(m.stored[Level.ROW_BUFFER])]
+    figures = [predict(layer, arch, mapping).figures for mapping in mappings]
+    for objective in OBJECTIVES:
+        values = [objective.value(one.latency_cycles, one.energy_fj) for one in figures]
+        least = min(values)
+        assert bound_of(layer, arch, objective, mappings[values.index(least)], least) <= least
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
