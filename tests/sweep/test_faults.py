@@ -1,5 +1,6 @@
 """What must not lose or spoil anything: kills, a second sweep, disks that are read-only or full, foreign files."""
 
+import codecs
 import os
 import resource
 import signal
@@ -131,6 +132,7 @@ def close_off(path: Path) -> None:
         # Whoever we are now may not see what the commands would import later.
         for module in ("export", "progress", "reading", "run", "engine.local"):
             import_module(f"cpsat_pim.sweep.{module}")
+        codecs.lookup("utf-8-sig")  # of plans
         os.seteuid(65534)
 
 
