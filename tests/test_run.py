@@ -5,8 +5,11 @@ import math
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,6 +147,32 @@ def test_kernels_are_compiled_before_the_clock_runs(monkeypatch: pytest.MonkeyPa
     assert [(layer.C, layer.K) for layer in solved] == [(2, 2), (16, 16), (16, 16)]
     assert [layer.name for layer in answer.layers] == ["b"]
     assert {progress.layer for progress in heard} == {"b"}
+
+
+def test_no_kernel_is_left_to_be_compiled_while_the_clock_runs(tmp_path: Path) -> None:
+    """In a process of its own without tables on disk: none that a layer needs is new after the small one."""
+    program = """
+import importlib, pkgutil
+import tables
+from numba.core.dispatcher import Dispatcher
+from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.model import Options, solve_layer
+from cpsat_pim.result import Objective
+from cpsat_pim.run import _compile_kernels
+
+def compiled():
+    modules = [importlib.import_module(f"tables.{m.name}") for m in pkgutil.iter_modules(tables.__path__)]
+    return {k for m in modules for k, v in vars(m).items() if isinstance(v, Dispatcher) and v.signatures}
+
+_compile_kernels()
+before = compiled()
+for kind in ("energy", "latency"):
+    solve_layer(ConvWorkload(R=3, P=8, C=8, K=8), PIMArchitecture(), Objective.named(kind), Options(time_limit=20))
+print("least_tiles" in before, sorted(compiled() - before))
+"""
+    environment = os.environ | {"CPSAT_PIM_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "True []\n"
 
 
 @pytest.mark.parametrize(
