@@ -242,8 +242,7 @@ def _least_inside(x: _Inner, costs: TileCosts, goal: Goal, in_pe: Ints, pes: Int
 @njit
 def _port_cycles(pace: Ints, load: int, pes: Ints) -> int:
     """Cycles that bytes take over all ports."""
-    most = -(-load // pace[2])  # of the ports, on one
-    return int(-(-most * pace[1] // (pace[0] * (pes.prod() if pace[3] else 1))))
+    return int(-(-load * pace[1] // (pace[0] * pace[2] * (pes.prod() if pace[3] else 1))))
 
 
 @njit

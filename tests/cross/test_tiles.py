@@ -120,6 +120,16 @@ def test_no_loops_outside_a_row_aligned_tile_cost_less_than_its_bound(layer: Con
         assert bound_of(layer, arch, objective, mappings[values.index(least)], least) <= least
 
 
+def test_ports_share_an_odd_number_of_bytes() -> None:
+    """105 bytes over two ports at 0.001 a cycle take 52,500 cycles: no port has to pass 53 of them."""
+    toy = machine("", "IWO!", "")
+    slow = attrs.evolve(toy.hierarchy[Level.GLOBAL_BUFFER], entries=128, ports=2, read_bandwidth_limit=0.001)
+    arch, layer = attrs.evolve(toy, hierarchy=(toy.hierarchy[0], slow, *toy.hierarchy[2:])), ConvWorkload(C=5, K=7)
+    for mapping in every_mapping(layer, arch):
+        cycles = predict(layer, arch, mapping).figures.latency_cycles
+        assert bound_of(layer, arch, Objective.named("latency"), mapping, cycles) <= cycles
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
 @pytest.mark.parametrize("part", [Part.MERGED, Part.ALIGNED], ids=lambda part: part.name)
 @pytest.mark.parametrize("name", ["1x1", "3x3", "matrix", "groups"])
