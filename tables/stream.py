@@ -102,6 +102,21 @@ class StreamCounts(NamedTuple):
     second_cycles: int
 
 
+class Room(NamedTuple):
+    """Activations and cycles that a stream may take: of one that takes more, no more is counted than that it does."""
+
+    activations: int
+    cycles: int
+
+    def holds(self, stream: StreamCounts) -> bool:
+        """Whether it takes no more."""
+        return stream.activations <= self.activations and stream.cycles <= self.cycles
+
+
+#: No limit.
+ENDLESS = Room(_NEVER, _NEVER)
+
+
 @njit
 def period(n: int, dram: Dram) -> int:
     """Cycles from one activation to the next with n column accesses between."""
@@ -302,9 +317,9 @@ def _returns(index: Ints, loops: Ints) -> bool:
 
 @njit
 def walk_stream(
-    loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, pace: Pace, dram: Dram
+    loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, pace: Pace, dram: Dram, room: Room
 ) -> tuple[int, int, int, int, int, int, int, int]:
-    """Scan every fetched tile of a stream in loop order; the fields of `StreamCounts`.
+    """Scan every fetched tile of a stream in loop order, or as many as fill the room; the fields of `StreamCounts`.
 
     loops int[m, 2]: factor, 1 if irrelevant, outermost first; steps int[m, 5]: what one iteration adds to the tile's
     position: N G C H W elements for a window, else byte address or block number in column 0. An output tile is read
@@ -321,7 +336,7 @@ def walk_stream(
     first_cycles, before_last, taken, before = 0, 0, 0, 0
     late, second, overlapped, quickest = 0, 0, 0, np.iinfo(np.int64).max
     moved = 0
-    while moved >= 0:
+    while moved >= 0 and state[ACTIVATIONS] <= room.activations and state[CYCLES] <= room.cycles:
         if not is_output or always_reads or _returns(index, loops):
             _scan(at, tile, dram, state, rows)
         if taken == 0:
@@ -438,8 +453,8 @@ def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
     return Pace(1, tempo.array_cycles // tiles_paced(nest, t, tempo), False, t != O and holder == consumer)
 
 
-def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO) -> StreamCounts:
-    """Exact counts of t's DRAM stream under a mapping."""
+def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO, room: Room = ENDLESS) -> StreamCounts:
+    """Exact counts of t's DRAM stream under a mapping, if there is room for it."""
     consumer = nest.consumers(t)[0]
     axes = AXES[t][nest.layout[t]]
     width = nest.width(t, DRAM)
@@ -490,6 +505,7 @@ def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO) -> Str
             t == O and nest.rereads_copies(),
             stream_pace(nest, t, tempo),
             dram,
+            room,
         )
     )
 

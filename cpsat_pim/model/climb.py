@@ -200,11 +200,11 @@ class Climb:
         search = self.search
         any_split = self.part is Part.SPLIT and within is None and self.split_answers < _SPLIT_ANSWERS
         program = Program(self.tiles, target, any_split=any_split, within=within, candidates=candidates)
-        if not any_split:
-            search.lessons.teach(program)
         for extents, dearer_than in self.dear if within is None else ():
             if dearer_than >= target:
                 program.leave_out(extents)
+        if not any_split:
+            search.lessons.teach(program)
         program.b.model.add(program.cost >= (self.least or 0))
         problem = program.b.model.validate()
         if problem:

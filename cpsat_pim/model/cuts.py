@@ -25,7 +25,18 @@ from tables.nest import MACS
 _FEW_SCANS = 100_000
 
 
-Unless = Callable[[Program], list[Lit]]
+class Scope(NamedTuple):
+    """The mappings that a lesson is about: in a program, those of which none of some literals holds.
+
+    `inside`: extents inside the outer loops, of dims of which all of these mappings have the same ones.
+    """
+
+    others: Callable[[Program], Iterable[Lit]]
+    inside: dict[Dim, int]
+
+    def but(self, others: Callable[[Program], Iterable[Lit]]) -> "Scope":
+        """Without those of which one of some more literals holds."""
+        return self._replace(others=lambda p: [*self.others(p), *others(p)])
 
 
 class Family(NamedTuple):
@@ -50,15 +61,17 @@ class Family(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """A constraint that holds in every program of a layer: what is demanded unless one of some literals holds."""
+    """A constraint that holds in every program of a layer: what is demanded of some mappings."""
 
-    unless: Callable[[Program], Iterable[Lit]]
+    scope: Scope
     demand: Callable[[Program, Lit], None]
 
     def teach(self, program: Program) -> None:
-        """Add it to a program."""
+        """Add it to a program that may have such mappings."""
+        if not program.may_have(self.scope.inside):
+            return
         b = program.b
-        others = list(self.unless(program))
+        others = list(self.scope.others(program))
         if any(x is True for x in others):
             return
         known = b.boolean("learnt")
@@ -116,9 +129,9 @@ class Cuts:
         rules = (self._box_costs, self._stream_costs, self._late_tiles)
         return any([rule(t) for rule in rules for t in tensors])  # noqa: C419 - all of them: each cut saves a solve
 
-    def _learn(self, unless: Callable[[Program], Iterable[Lit]], demand: Callable[[Program, Lit], None]) -> bool:
+    def _learn(self, scope: Scope, demand: Callable[[Program, Lit], None]) -> bool:
         """Teach the program and keep the lesson."""
-        self.lessons.learnt.append(Lesson(unless, demand))
+        self.lessons.learnt.append(Lesson(scope, demand))
         self.lessons.learnt[-1].teach(self.program)
         return True
 
@@ -173,14 +186,16 @@ class Cuts:
             is_outside = _taken_outside(p, level, t, is_swept)
             return [*is_outside, uneven, p.b.differs(p.streams.layout[t], layout), *other_box]
 
+        is_inside = level == Level.ROW_BUFFER and not is_swept
+        scope = Scope(others, {Dim(d): box[d] for d in table.dims} if is_inside else {})
         if first + more * (passes - 1) > self.solution.activations[t]:
             return self._learn(
-                others,
+                scope,
                 lambda p, known: p.b.imply(
                     [known], p.streams.activations[t] >= first + more * (p.v.reuse[t][inner] - 1)
                 ),
             )
-        return not is_swept and self._repeated_box(t, level, first, again, others)
+        return not is_swept and self._repeated_box(t, level, first, again, scope)
 
     def _swept(self, level: Level, box: list[int]) -> list[int]:
         """What the answer's gathered innermost loops make of a box (`Variables.swept`)."""
@@ -192,7 +207,7 @@ class Cuts:
             for d, n in zip(Dim, box, strict=True)
         ]
 
-    def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, others: Unless) -> bool:
+    def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, scope: Scope) -> bool:
         """A box with loops inside is gone over once per irrelevant loop outside, free for the box itself or not."""
         v, consumer = self.program.v, self.nest.consumers(t)[0]
         inside = range(max(consumer, int(Level.PE)) + 1, level)
@@ -202,15 +217,15 @@ class Cuts:
         if not has_loops or first + again * (passes - 1) <= self.solution.activations[t]:
             return False
 
-        def unless(p: Program) -> list[Lit]:
+        def others(p: Program) -> list[Lit]:
             looped = p.b.either([p.v.has_relevant[m, t] for m in inside], "looped")
-            return [*others(p), p.b.negated(p.v.first_consumer(consumer, t)), p.b.negated(looped)]
+            return [p.b.negated(p.v.first_consumer(consumer, t)), p.b.negated(looped)]
 
         def demand(p: Program, known: Lit) -> None:
             passes = p.b.product([p.v.class_temporal[m][t] for m in outside], "passes", p.v.class_divisors[t])
             p.b.imply([known], p.streams.activations[t] >= first + again * (passes - 1))
 
-        return self._learn(unless, demand)
+        return self._learn(scope.but(others), demand)
 
     def _stream_costs(self, t: Tensor) -> bool:
         """One tensor's stream, for all mappings with the same loops outside its first consumer."""
@@ -237,20 +252,20 @@ class Cuts:
                 p.b.imply([known], p.streams.cycles[t] >= least.cycles)
                 p.b.imply([known], p.streams.end_cycles[t] >= least.edge_cycles)
 
-        return self._learn(self._other_stream(t, outside, is_gathered), demand)
+        return self._learn(self._same_stream(t, outside, is_gathered), demand)
 
-    def _other_stream(self, t: Tensor, levels: list[Level], is_gathered: bool) -> Unless:
-        """Literals of which one holds where t's stream may be another than the answer's, by the loops of some levels.
+    def _same_stream(self, t: Tensor, levels: list[Level], is_gathered: bool) -> Scope:
+        """Where t's stream is the answer's for sure, by the loops of some levels.
 
         With as many fetches it is the same stream whichever loops are free.
         """
         consumer = self.nest.consumers(t)[0]
         free = self._free_loops(t) if levels == self.completions.levels_outside(t) else set[tuple[int, Dim]]()
         if not free:
-            return self._other_loops(levels, [t], is_gathered)
-        other_loops, fetches = self._other_loops(levels, [t], is_gathered, free), self.program.v.reuse[t][consumer]
-        known = self.solution.value(fetches)
-        return lambda p: [*other_loops(p), p.b.differs(p.v.reuse[t][consumer], known)]
+            return self._same_loops(levels, [t], is_gathered)
+        known = self.solution.value(self.program.v.reuse[t][consumer])
+        same_loops = self._same_loops(levels, [t], is_gathered, free)
+        return same_loops.but(lambda p: [p.b.differs(p.v.reuse[t][consumer], known)])
 
     def _free_loops(self, t: Tensor) -> set[tuple[int, Dim]]:
         """Levels and dims of which loops cause no fetches of t, whatever their factors: they are irrelevant to it and
@@ -286,10 +301,7 @@ class Cuts:
             return False
         if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(counted[3:], least[3:], strict=True))):
             return False
-        other_stream = self._other_stream(t, seen, is_gathered)
-
-        def unless(p: Program) -> list[Lit]:
-            return [*other_stream(p), p.v.is_not_stored_at(t, stored)]
+        scope = self._same_stream(t, seen, is_gathered).but(lambda p: [p.v.is_not_stored_at(t, stored)])
 
         def demand(p: Program, known: Lit) -> None:
             # A slower array hides at most the cycles that it takes longer itself, and what its pace rounds down on all
@@ -304,7 +316,7 @@ class Cuts:
             b.clause([b.negated(known), b.differs(array, compute), paced])
             b.imply([paced], p.latency.single[t] >= least.single_cycles)
 
-        return self._learn(unless, demand)
+        return self._learn(scope, demand)
 
     def _joint_activations(self) -> bool:
         """All tensors' activations together, for all mappings with the same loops outside their first consumers."""
@@ -316,10 +328,10 @@ class Cuts:
     def _joint(self, outside: list[Level], is_gathered: bool, orders: list[Order]) -> bool:
         """All tensors' activations in these orders."""
         least = self.completions.least_activations(self._in_time(orders))
-        if least <= sum(self.solution.activations):
+        if least is None or least <= sum(self.solution.activations):
             return False
         return self._learn(
-            self._other_loops(outside, list(Tensor), is_gathered),
+            self._same_loops(outside, list(Tensor), is_gathered),
             lambda p, known: p.b.imply([known], sum(p.streams.activations) >= least),
         )
 
@@ -333,16 +345,16 @@ class Cuts:
         found = [(g, self.completions.best(self._in_time(orders))) for g, orders in self._orders(list(Level))]
         if not found or found[0][0]:
             raise TooManyOrders
-        if found[0][1] is None:
-            self.bar()
         for is_gathered, answer in found:
-            if answer is not None:
-                self._learn(self._other_factors(is_gathered), _costs_at_least(answer.value))
+            if answer is None:  # nothing as good as what is known
+                self.bar(is_gathered=is_gathered)
+            else:
+                self._learn(self._same_factors(is_gathered), _costs_at_least(answer.value))
         return found[0][1]
 
-    def bar(self) -> None:
-        """Forbid the answer's factors with these stored sets and innermost classes."""
-        self._learn(self._other_factors(is_gathered=False), lambda p, known: p.b.clause([p.b.negated(known)]))
+    def bar(self, *, is_gathered: bool = False) -> None:
+        """Forbid the answer's factors with these stored sets and innermost classes, and with these loops gathered."""
+        self._learn(self._same_factors(is_gathered), lambda p, known: p.b.clause([p.b.negated(known)]))
 
     def _in_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """All orders, or an end to it: less than all of them prove nothing."""
@@ -351,30 +363,24 @@ class Cuts:
                 raise OutOfTime
             yield order
 
-    def _other_factors(self, is_gathered: bool) -> Callable[[Program], list[Lit]]:
-        """Literals of which one holds for any other factors, stored sets or innermost classes."""
-        loops, pes = self._other_loops(list(Level), [], is_gathered), self._other_pes()
+    def _same_factors(self, is_gathered: bool) -> Scope:
+        """The same factors, stored sets and innermost classes."""
         stored = self.solution.stored
-
-        def others(p: Program) -> list[Lit]:
-            return [*loops(p), *pes(p), *(p.v.is_not_stored_at(t, stored[t]) for t in Tensor)]
-
-        return others
+        same_loops = self._same_loops(list(Level), [], is_gathered).but(self._other_pes())
+        return same_loops.but(lambda p: [p.v.is_not_stored_at(t, stored[t]) for t in Tensor])
 
     def _other_pes(self) -> Callable[[Program], list[Lit]]:
         pes = [self.solution.value(x) for x in self.program.v.pes]
         return lambda p: [p.b.differs(x, n) for x, n in zip(p.v.pes, pes, strict=True)]
 
-    def _other_loops(
+    def _same_loops(
         self,
         levels: Sequence[Level],
         tensors: Sequence[Tensor],
         is_gathered: bool,
         free: Collection[tuple[int, Dim]] = (),
-    ) -> Callable[[Program], list[Lit]]:
-        """Literals of which one holds where the tensors' streams may be others than the answer's; `free` loops of a
-        level and dim may be others.
-        """
+    ) -> Scope:
+        """Where the tensors' streams are the answer's; `free` loops of a level and dim may be others."""
         temporal, pes = self.draft.temporal, self._other_pes()
         inner = {m: inner for m, inner in self.solution.inner.items() if self._matters(m, levels)}
         consumers = {t: self.nest.consumers(t)[0] for t in tensors}
@@ -392,7 +398,10 @@ class Cuts:
             found += [p.b.negated(p.v.first_consumer(c, t)) for t, c in consumers.items()]
             return [*found, *(pes(p) if spread else ())]
 
-        return others
+        outer = [m for m in Level if m >= Level.ROW_BUFFER]
+        is_inside = all(m in levels for m in outer)
+        known = [d for d in Dim if is_inside and not any((m, d) in free for m in outer)]
+        return Scope(others, {d: self.solution.within[d] for d in known})
 
     def _other_gathered(self, p: Program, m: int) -> Iterator[Lit]:
         """Literals of which one holds where other loops of a level's innermost class are gathered."""

@@ -7,7 +7,7 @@ first consumer, so it is counted once for all orders that look the same to it.
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -24,7 +24,7 @@ from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, cost_with, tempo_of
 from tables.nest import EVEN, MACS, Nest
 from tables.shapes import divisors
-from tables.stream import StreamCounts, Tempo, dram_stream, stream_loops, stream_pace, tiles_paced
+from tables.stream import ENDLESS, Room, StreamCounts, Tempo, dram_stream, stream_loops, stream_pace, tiles_paced
 
 #: Orders tried for a new mapping; the loops of one level rarely have more permutations than this.
 MOST_TRIED = 240
@@ -97,6 +97,7 @@ class Completions:
     leave open.
 
     `counted` remembers streams from draft to draft of one layer, machine and objective under the same constraints.
+    Mappings that cost more than a `ceiling` need not be among them: `rooms_below` has what streams may take for that.
     """
 
     def __init__(
@@ -107,6 +108,8 @@ class Completions:
         outside: Outside,
         inner: dict[int, Inner],
         counted: Counted,
+        rooms_below: Callable[[int | None], Sequence[Room]],
+        ceiling: int | None,
     ) -> None:
         self.freedom, self.objective, self.draft = freedom, objective, draft
         self.outside, self.inner = outside, inner
@@ -119,6 +122,7 @@ class Completions:
         self.is_dram_tight = arch.hierarchy[Level.DRAM].capacity_bytes < largest
         self._tempos: dict[Order, Tempo] = {}
         self._counted = counted
+        self._rooms_below, self.rooms = rooms_below, rooms_below(ceiling)
 
     # --- Counting ----------------------------------------------------------------------------------------------------
 
@@ -133,6 +137,7 @@ class Completions:
                 value = self.objective.value(cost.latency_cycles, cost.energy_fj)
                 if (best is None or value < best[0]) and self._is_affordable(nest, cost):
                     best = (value, nest, cost)
+                    self.rooms = self._rooms_below(value)
             if best is not None and best[0] <= good_enough:
                 break
         return Answer(self._mapping(best[1]), to_prediction(best[2]), best[0]) if best is not None else None
@@ -167,10 +172,15 @@ class Completions:
         return used <= self.freedom.arch.usable_bytes(level)
 
     def least(self, t: Tensor, orders: Iterable[Order]) -> Least:
-        """The least of each figure of t's stream over some orders."""
-        if not self.sees_cycles:
-            return Least(min(p.stream.activations for order in orders for p in self._placed(t, order)), 0, 0, 0, 0)
+        """The least of each figure of t's stream over some orders; if none has room for it, more than that."""
         streams = [placed.stream for order in orders for placed in self._placed(t, order)]
+        if not streams:
+            activations, cycles = (
+                n + 1 if n < no_limit else 0 for n, no_limit in zip(self.rooms[t], ENDLESS, strict=True)
+            )
+            return Least(activations, cycles, 0, 0, 0)
+        if not self.sees_cycles:
+            return Least(min(s.activations for s in streams), 0, 0, 0, 0)
         return Least(
             min(s.activations for s in streams),
             min(s.cycles for s in streams),
@@ -179,9 +189,11 @@ class Completions:
             min(s.late_cycles - s.steady_cycles for s in streams),
         )
 
-    def least_activations(self, orders: Iterable[Order]) -> int:
-        """The fewest row activations of all tensors together that one order allows."""
-        return min(sum(min(p.stream.activations for p in self._placed(t, order)) for t in Tensor) for order in orders)
+    def least_activations(self, orders: Iterable[Order]) -> int | None:
+        """The fewest row activations of all tensors together that one order allows; None if none does."""
+        placed = ([self._placed(t, order) for t in Tensor] for order in orders)
+        sums = (sum(min(p.stream.activations for p in of) for of in choices) for choices in placed if all(choices))
+        return min(sums, default=None)
 
     def _costs(self, order: Order) -> Iterator[tuple[Nest, Cost]]:
         """Nest and cost of one order in every choice of layouts and blocks that can be the best."""
@@ -191,7 +203,9 @@ class Completions:
             yield nest, cost_with(nest, self.machine, (i.stream, w.stream, o.stream))
 
     def _placed(self, t: Tensor, order: Order) -> list[Placed]:
-        """Layouts and blocks of t under an order, but those that another one is at least as good as in every figure."""
+        """Layouts and blocks of t under an order for which there is room, but those that another is at least as good
+        as in every figure.
+        """
         nest, consumer = self.nest_in(order), self._consumer(t)
         spread = nest.spatial if consumer <= Level.PE else ()
         loops = tuple(stream_loops(nest, t, consumer))
@@ -199,7 +213,7 @@ class Completions:
         seen = (t, consumer, loops, stream_pace(nest, t, tempo), spread)
         if seen not in self._counted:
             choices = [self._place(nest, t, tempo, *choice) for choice in self._choices(t)]
-            self._counted[seen] = self._undominated(choices)
+            self._counted[seen] = self._undominated([p for p in choices if self.rooms[t].holds(p.stream)])
         return self._counted[seen]
 
     def tempo(self, order: Order) -> Tempo:
@@ -218,7 +232,7 @@ class Completions:
     def _place(self, nest: Nest, t: Tensor, tempo: Tempo, layout: int, block_h: int, block_w: int) -> Placed:
         layouts = [layout if u is t else 0 for u in Tensor]
         placed = nest._replace(layout=tuple(layouts), block_h=block_h, block_w=block_w)
-        return Placed(layout, block_h, block_w, dram_stream(placed, t, self.machine.dram, tempo))
+        return Placed(layout, block_h, block_w, dram_stream(placed, t, self.machine.dram, tempo, self.rooms[t]))
 
     def _undominated(self, choices: list[Placed]) -> list[Placed]:
         """The Pareto front in what the objective can see of a stream; of equals the first. All where room is short."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from cpsat_pim.cost import to_machine
 from cpsat_pim.dataflow import STATIONARY
-from cpsat_pim.dims import Level, Tensor
+from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Builder
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.flow import Flow
@@ -39,6 +39,7 @@ class Program:
         screen = tiles.screen
         self.layer, self.arch, self.objective = screen.layer, screen.arch, screen.objective
         self.b = Builder()
+        self._left_out: set[tuple[int, ...]] = set()
         self.v = Variables(self.b, self.layer, self.arch, screen.freedom, any_split=any_split, within=within)
         self.traffic = Traffic(self.v)
         timed, _ = screen.freedom.sees(self.objective)
@@ -57,7 +58,14 @@ class Program:
 
     def leave_out(self, within: Sequence[int]) -> None:
         """Forbid some extents inside the outer loops."""
+        self._left_out.add(tuple(within))
         self.b.clause([self.b.differs(x, n) for x, n in zip(self.v.e1, within, strict=True)])
+
+    def may_have(self, inside: dict[Dim, int]) -> bool:
+        """Whether there may be mappings with some dims' extents inside the outer loops."""
+        if self.v.within is not None:
+            return all(self.v.within[d] == n for d, n in inside.items())
+        return len(inside) < len(Dim) or tuple(inside[d] for d in Dim) not in self._left_out
 
     def _some_tensor_row_aligned(self) -> None:
         """The other parts of the space have the rest."""

@@ -14,7 +14,7 @@ from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
 from tables.screen import Energies, Sharing, least_energy, needed_elements, spatial_vectors
-from tables.stream import last_run
+from tables.stream import ENDLESS, Room, last_run
 
 
 class Screen:
@@ -120,6 +120,14 @@ class Screen:
             cycles=cycles,
             edge_cycles=None if cycles is None else cycles - self.least_steps,
         )
+
+    def rooms(self, target: int | None) -> list[Room]:
+        """What each tensor's stream can take in a mapping below the target, if there is one."""
+        limits = self.limits(target) if target is not None else Limits()
+        cycles = ENDLESS.cycles if limits.cycles is None else limits.cycles
+        if limits.activations is None:
+            return [Room(ENDLESS.activations, cycles)] * 3
+        return [Room(limits.activations - sum(self.rows) + own, cycles) for own in self.rows]
 
     def _most_activations(self, target: int) -> int | None:
         """Row activations of all tensors that a mapping below the target can have."""

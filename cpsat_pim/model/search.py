@@ -135,9 +135,18 @@ class Search:
         return completions
 
     def completions(self, solution: Solution) -> Completions:
-        """All mappings of a draft."""
-        freedom = solution.program.screen.freedom
-        return Completions(freedom, self.objective, solution.draft, solution.outside, solution.inner, self.counted)
+        """All mappings of a draft that may be better than the best."""
+        screen = solution.program.screen
+        return Completions(
+            screen.freedom,
+            self.objective,
+            solution.draft,
+            solution.outside,
+            solution.inner,
+            self.counted,
+            screen.rooms,
+            self.ceiling,
+        )
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """The first order, and more until the time is up."""
