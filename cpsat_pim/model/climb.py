@@ -24,8 +24,8 @@ from cpsat_pim.result import Objective
 
 #: Targets above the lower bound, as fractions of it.
 _STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0)
-#: The same where tiles are looked at: of many that are far above the least, most are soon left out.
-_TILE_STEPS = (0.03, 100.0)
+#: The same where tiles are looked at, for the least of all that a part has.
+_TILE_STEPS = (0.03, 0.3, 1.0, 100.0)
 #: Work for a target of which little more is to be learnt from the next one; a target this near to what is known to be
 #: enough might as well be that.
 _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
@@ -57,9 +57,9 @@ class Climb:
         self.tiles = TileScreen(self.screen, search.tables, search.looked, is_over=lambda: search.is_over)
         self.least = self.screen.least
         self.barred: int | None = None
-        #: Whether tiles were looked at for a better bound.
-        self.is_screened = False
         self.targets = self._targets()
+        #: Targets up to which tiles are still to be looked at for a better bound.
+        self.screens = self._screens()
         self.program: Program | None = None
         #: Whether there is no target left, and no mapping to beat.
         self.is_exhausted = False
@@ -137,21 +137,23 @@ class Climb:
     def _raise_to(self, least: int) -> None:
         self.least = max(self.least or 0, least)
 
-    def _screen_tiles(self) -> None:
-        """Raise the lower bound to what some tiles may cost, as far as that is known without a solve."""
-        self.is_screened = True
-        assert self.least is not None
-        least, ceiling = self.least, self.search.ceiling
+    def _screens(self) -> Iterator[int]:
+        """Raise the lower bound to what some tiles may cost, as far as that is known without a solve: each time to one
+        more target, below which there are none.
+        """
+        base = self.least or 0
         for step in _TILE_STEPS:
-            target = _above(least, step)
-            if ceiling is not None:
-                target = min(target, ceiling)
+            ceiling = self.search.ceiling
+            target = _above(base, step) if ceiling is None else min(_above(base, step), ceiling)
+            if self.least is None or self.least > target:
+                continue
             known = self.tiles.least(target)
             if known is None:
                 return
             self._raise_to(known)
             if known <= target or target == ceiling:
                 return
+            yield target
 
     def _targets(self) -> Iterator[int]:
         """Targets above the lower bound; after one that took the solver next to no work, the next one is left out."""
@@ -181,8 +183,8 @@ class Climb:
         if program is not None and (ceiling is None or program.target <= ceiling):
             return program
         self.tiles.is_on |= self.search.statistics["work"] > _HARD_WORK
-        if program is None and self.tiles.is_on and not self.is_screened:
-            self._screen_tiles()
+        if program is None and self.tiles.is_on and next(self.screens, None) is not None:
+            return None  # it may be another part's turn
         target = ceiling if program is not None else self._target()
         if not self.is_open:
             return None

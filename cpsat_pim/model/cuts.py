@@ -18,8 +18,10 @@ from cpsat_pim.model.orders import Answer, Completions, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.solution import Solution
 from cpsat_pim.model.variables import CLASSES, inside
+from cpsat_pim.model.windows import WindowRows
 from tables.accesses import fetches
 from tables.nest import MACS
+from tables.stream import ENDLESS
 
 #: Scans of a stream that is counted soon.
 _FEW_SCANS = 100_000
@@ -84,9 +86,11 @@ class Lessons:
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self.is_over = is_over
-        self.learnt: list[Lesson | Family] = []
+        self.learnt: list[Lesson | Family | WindowRows] = []
         #: Those of which all boxes are known that open too many rows.
         self.families: set[Family] = set()
+        #: Whether windows over row-aligned inputs are among them.
+        self.knows_windows = False
 
     def teach(self, program: Program) -> None:
         """Add all of it to a program."""
@@ -120,13 +124,13 @@ class Cuts:
     def _is_counted_soon(self, t: Tensor) -> bool:
         """Neither windows over row-aligned blocks, of which there are many sizes, nor scans by the hundred thousand."""
         consumer = self.nest.consumers(t)[0]
-        if t is Tensor.I and consumer == Level.ROW_BUFFER:
+        if t is Tensor.I and consumer == Level.ROW_BUFFER and self.completions.rooms[t] == ENDLESS:
             return False
         return (self.nest.steps() if consumer == MACS else fetches(self.nest, t, consumer)) <= _FEW_SCANS
 
     def add_streams(self, tensors: Sequence[Tensor]) -> bool:
         """Count streams right; whether any of them was counted too low."""
-        rules = (self._box_costs, self._stream_costs, self._late_tiles)
+        rules = (self._window_rows, self._box_costs, self._stream_costs, self._late_tiles)
         return any([rule(t) for rule in rules for t in tensors])  # noqa: C419 - all of them: each cut saves a solve
 
     def _learn(self, scope: Scope, demand: Callable[[Program, Lit], None]) -> bool:
@@ -134,6 +138,17 @@ class Cuts:
         self.lessons.learnt.append(Lesson(scope, demand))
         self.lessons.learnt[-1].teach(self.program)
         return True
+
+    def _window_rows(self, t: Tensor) -> bool:
+        """Windows over a row-aligned input: all of them at once, when the first ones are met."""
+        if t is not Tensor.I or self.nest.consumers(t)[0] != Level.ROW_BUFFER or self.lessons.knows_windows:
+            return False
+        self.lessons.knows_windows = True
+        lesson = WindowRows.of(self.program.layer, self.program.arch)
+        self.lessons.learnt.append(lesson)
+        lesson.teach(self.program)
+        fetched = self.solution.value(self.program.streams.reuse[t])
+        return lesson.least(self.draft.extents(Level.ROW_BUFFER)) * fetched > self.solution.activations[t]
 
     def _box_costs(self, t: Tensor) -> bool:
         """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows.

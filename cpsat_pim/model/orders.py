@@ -22,9 +22,9 @@ from cpsat_pim.model.residency import Outside
 from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, cost_with, tempo_of
-from tables.nest import EVEN, MACS, Nest
-from tables.shapes import divisors
+from tables.nest import EVEN, MACS, Nest, span
 from tables.stream import ENDLESS, Room, StreamCounts, Tempo, dram_stream, stream_loops, stream_pace, tiles_paced
+from tables.windows import block_sides
 
 #: Orders tried for a new mapping; the loops of one level rarely have more permutations than this.
 MOST_TRIED = 240
@@ -355,16 +355,11 @@ def _dominates(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]:
-    """Block sizes of a row-aligned input no larger than its tile (Eq. 8, 9): divisors of the input and steps of the
-    tiles.
-    """
-    extents = mapping.extents(Level.ROW_BUFFER)
-    sides = []
+    """Heights and widths of a row-aligned input's blocks."""
+    extents, sides = mapping.extents(Level.ROW_BUFFER), []
     for size, stride, dilation, outputs, filters in (
         (layer.input_height, layer.stride[1], layer.dilation[1], extents[Dim.Q], extents[Dim.S]),
         (layer.input_width, layer.stride[0], layer.dilation[0], extents[Dim.P], extents[Dim.R]),
     ):
-        window = stride * (outputs - 1) + dilation * (filters - 1) + 1
-        steps = {min(stride * n, size) for n in divisors(outputs)}
-        sides.append(sorted({n for n in {*divisors(size), *steps, window} if n <= window}))
+        sides.append(block_sides(size, stride, span(outputs, filters, stride, dilation), outputs))
     return [(h, w) for h in sides[0] for w in sides[1]]

@@ -31,6 +31,7 @@ from cpsat_pim.model.search import Search
 from cpsat_pim.model.solve import climb_parts
 from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.model.variables import CLASSES, Variables
+from cpsat_pim.model.windows import WindowRows
 from cpsat_pim.result import Objective
 from tables.shapes import ShapeTable, divisors
 from tables.stream import dram_stream
@@ -262,6 +263,28 @@ def test_partial_sums_that_never_come_back_take_no_time() -> None:
     )
     assert predict(layer, arch, mapping).figures.latency_cycles < 400
     assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
+
+
+@pytest.mark.parametrize("channels_innermost", [False, True])
+@pytest.mark.parametrize("machine", ["default", "closed pages"])
+@pytest.mark.parametrize("name", ["3x3", "5x5 stride 2", "groups"])
+def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: str, channels_innermost: bool) -> None:
+    """Whatever the DRAM's loops, and those of C inside all others."""
+    layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("blended")
+    rng = random.Random(f"{name} {machine} {channels_innermost}")
+    lessons = Lessons(lambda: False)
+    lessons.learnt.append(WindowRows.of(layer, arch))
+    drawn = 0
+    while drawn < DRAWN:
+        mapping = draw_mapping(layer, arch, rng)
+        outer = mapping.order[Level.DRAM]
+        if not mapping.stored[Level.ROW_BUFFER][Tensor.I] or (channels_innermost and Dim.C not in outer):
+            continue
+        drawn += 1
+        if channels_innermost:
+            sorted_loops = sorted(outer, key=lambda d: d is Dim.C)
+            mapping = attrs.evolve(mapping, order=(*mapping.order[:3], sorted_loops))
+        assert contains(layer, arch, objective, build_tables(layer, arch), mapping, lessons=lessons)
 
 
 def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng: random.Random) -> Mapping:
