@@ -22,6 +22,7 @@ from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints, check_c
 from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, interrupts_held_back
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
+from cpsat_pim.model.windows import WindowRows
 from cpsat_pim.padding import solve_padded
 from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
 from cpsat_pim.validate import positive
