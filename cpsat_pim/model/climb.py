@@ -54,6 +54,7 @@ class Climb:
     def __init__(self, search: Search, freedom: Freedom) -> None:
         self.search, self.freedom, self.part = search, freedom, freedom.part
         self.screen = Screen(search.layer, search.arch, search.objective, freedom)
+        search.screens.append(self.screen)
         self.tiles = TileScreen(self.screen, search.tables, search.looked, is_over=lambda: search.is_over)
         self.least = self.screen.least
         self.barred: int | None = None

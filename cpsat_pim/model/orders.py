@@ -122,7 +122,7 @@ class Completions:
         self.is_dram_tight = arch.hierarchy[Level.DRAM].capacity_bytes < largest
         self._tempos: dict[Order, Tempo] = {}
         self._counted = counted
-        self._rooms_below, self.rooms = rooms_below, rooms_below(ceiling)
+        self._rooms_below, self._ceiling, self.rooms = rooms_below, ceiling, rooms_below(ceiling)
 
     # --- Counting ----------------------------------------------------------------------------------------------------
 
@@ -137,10 +137,15 @@ class Completions:
                 value = self.objective.value(cost.latency_cycles, cost.energy_fj)
                 if (best is None or value < best[0]) and self._is_affordable(nest, cost):
                     best = (value, nest, cost)
-                    self.rooms = self._rooms_below(value)
+                    self._lower_ceiling(value)
             if best is not None and best[0] <= good_enough:
                 break
         return Answer(self._mapping(best[1]), to_prediction(best[2]), best[0]) if best is not None else None
+
+    def _lower_ceiling(self, value: int) -> None:
+        """What costs more than a known mapping need not be counted."""
+        if self._ceiling is None or value < self._ceiling:
+            self._ceiling, self.rooms = value, self._rooms_below(value)
 
     def _is_affordable(self, nest: Nest, cost: Cost) -> bool:
         """Whether a mapping keeps the budget, and its tensors, laid out like that, fit the DRAM together."""

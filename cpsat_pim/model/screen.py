@@ -121,9 +121,9 @@ class Screen:
             edge_cycles=None if cycles is None else cycles - self.least_steps,
         )
 
-    def rooms(self, target: int | None) -> list[Room]:
-        """What each tensor's stream can take in a mapping below the target, if there is one."""
-        limits = self.limits(target) if target is not None else Limits()
+    def rooms(self, target: int) -> list[Room]:
+        """What each tensor's stream can take in a mapping below the target."""
+        limits = self.limits(target)
         cycles = ENDLESS.cycles if limits.cycles is None else limits.cycles
         if limits.activations is None:
             return [Room(ENDLESS.activations, cycles)] * 3

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 from attrs import field, frozen
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
@@ -16,12 +17,14 @@ from cpsat_pim.model.cpsat import Reply, ask
 from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, TooManyOrders
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
+from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.solution import Solution
 from cpsat_pim.model.tiles import Looked
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.validate import is_a, or_none, seconds_or_none, seed_number
 from cpsat_pim.workload import ConvWorkload
 from tables.shapes import ShapeTable
+from tables.stream import ENDLESS, Room
 
 #: Seconds for finding any mapping once the time is up.
 _FIRST_SECONDS = 5.0
@@ -70,6 +73,8 @@ class Search:
         self.started = time.monotonic()
         self.best: Answer | None = None
         self.tables: list[ShapeTable] = []
+        #: Of all parts of the space.
+        self.screens: list[Screen] = []
         self.counted: Counted = {}
         self.looked: dict[tuple[bool, Constraints], Looked] = {}
         self.lessons = Lessons(lambda: self.is_over)
@@ -136,17 +141,25 @@ class Search:
 
     def completions(self, solution: Solution) -> Completions:
         """All mappings of a draft that may be better than the best."""
-        screen = solution.program.screen
         return Completions(
-            screen.freedom,
+            solution.program.screen.freedom,
             self.objective,
             solution.draft,
             solution.outside,
             solution.inner,
             self.counted,
-            screen.rooms,
+            self.rooms,
             self.ceiling,
         )
+
+    def rooms(self, target: int | None) -> list[Room]:
+        """What each tensor's stream can take in a mapping that costs at most a target, whatever the part: lessons and
+        counted streams are for all parts.
+        """
+        if target is None:
+            return [ENDLESS] * 3
+        of_parts = np.array([screen.rooms(target) for screen in self.screens])
+        return [Room(*room) for room in of_parts.max(axis=0).tolist()]
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """The first order, and more until the time is up."""

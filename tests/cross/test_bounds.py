@@ -8,6 +8,7 @@ import random
 import threading
 
 import attrs
+import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
@@ -19,6 +20,7 @@ from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options
 from cpsat_pim.model.builder import Builder, Int
+from cpsat_pim.model.climb import Climb
 from cpsat_pim.model.cpsat import ask
 from cpsat_pim.model.cuts import Cuts, Lessons
 from cpsat_pim.model.dram import build_tables
@@ -285,6 +287,26 @@ def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: st
             sorted_loops = sorted(outer, key=lambda d: d is Dim.C)
             mapping = attrs.evolve(mapping, order=(*mapping.order[:3], sorted_loops))
         assert contains(layer, arch, objective, build_tables(layer, arch), mapping, lessons=lessons)
+
+
+@pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", LAYERS)
+def test_there_is_room_for_the_streams_of_every_mapping(name: str, machine: str, kind: str) -> None:
+    """Of whatever part: what is counted and learnt in one of them is known to all."""
+    layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named(kind)
+    search = Search(layer, arch, objective, Options())
+    climbs = [Climb(search, Freedom(layer, arch, part=part)) for part in Part]
+    rng = random.Random(f"{name} {machine} {kind}")
+    for _ in range(DRAWN):
+        mapping = draw_mapping(layer, arch, rng)
+        figures = predict(layer, arch, mapping).figures
+        value = objective.value(figures.latency_cycles, figures.energy_fj)
+        nest, dram, rooms = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch).dram, search.rooms(value)
+        for t in Tensor:
+            assert rooms[t].holds(dram_stream(nest, t, dram))
+        for climb in climbs:
+            assert all(np.greater_equal(rooms, climb.screen.rooms(value)).ravel())
 
 
 def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng: random.Random) -> Mapping:
