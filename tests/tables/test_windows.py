@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tables.nest import IRRELEVANT, ROW_BUFFER, C, G, I, K, N, Nest, P, Q, R, S, span
@@ -65,7 +65,6 @@ def nests(draw: st.DrawFn) -> tuple[LayerShape, Nest]:
     )
 
 
-@settings(max_examples=3000)
 @given(nests(), st.sampled_from([2, 4, 8, 16, 32, 64]), st.booleans())
 def test_no_stream_opens_fewer_rows(case: tuple[LayerShape, Nest], row_bytes: int, is_open: bool) -> None:
     """Whatever the layout and the blocks."""
