@@ -336,7 +336,9 @@ class Latency:
         b.imply(where, misses >= self.streams.activations[t] - (0 if rows is None else rows))
         waited = b.product([misses, excess], f"waited_{t.name}", most=most)
         # A first load or last write-out may be shorter than its misses: no row is closed after it.
-        edges = [self.start, self.end] if rows is not None else [self._outer_edge(t), min(0, self.streams.ending)]
+        edges = [self.start, self.end] if rows is not None else [self._outer_edge(t)]
+        if rows is None or t is Tensor.O:  # outputs are late from their first write-out on
+            edges.append(min(0, self.streams.ending))
         self._at_least(self.steps, *self.waits, waited, *edges)
 
     def _row_buffer_terms(self, t: Tensor, stay_in_use: Int) -> None:

@@ -211,6 +211,23 @@ def test_last_write_out_may_take_less_than_a_row_miss() -> None:
     assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
 
 
+def test_first_write_out_closes_no_row_before() -> None:
+    """Three write-outs of two rows, and a read latency so short that one just opened costs less than a miss."""
+    default = PIMArchitecture(dram_timings={"RL": 7, "tRCDRD": 7, "tRP": 20, "tRAS": 10, "tRTP": 17, "co_w": 32})
+    hierarchy = list(default.hierarchy)
+    hierarchy[Level.ROW_BUFFER] = attrs.evolve(hierarchy[Level.ROW_BUFFER], row_buffer_size=4)
+    arch, layer = attrs.evolve(default, hierarchy=hierarchy), ConvWorkload(N=9, output_bytes=2, psum_bytes=2)
+    ones, three = [1] * 8, [1] * 6 + [3, 1]
+    mapping = Mapping(
+        temporal=[ones, ones, ones, three],
+        spatial=[three, ones, ones],
+        order=[[], [], [], [Dim.N]],
+        stored=[[False] * 3, [False, False, True], [False] * 3],
+    )
+    assert not check_mapping(layer, arch, mapping)
+    assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
+
+
 def test_a_tile_that_was_read_back_leaves_a_row_open_in_each_bank() -> None:
     """It fills a row of all four banks; no other tile ends in these rows, but it was itself read a moment before."""
     layer, arch = ConvWorkload(C=2, K=8192), with_dram(PIMArchitecture(), num_banks=4)
