@@ -22,8 +22,8 @@ from tables.nest import FILTER_OF, C, G, Ints, N, P, Q, span
 from tables.shapes import LayerShape, divisors
 from tables.stream import Dram
 
-#: What a pass opens if it is of no use to know.
-_UNKNOWN = 2**62
+#: More rows than any pass opens.
+_NEVER = 2**62
 
 
 class Axis(NamedTuple):
@@ -95,30 +95,30 @@ def _least_rows(starts_h: Ints, window_h: int, blocks_h: Ints, starts_w: Ints, w
     C, `bytes_deep` bytes of a block per position.
     """
     scans = len(starts_h) * len(starts_w) * depth.prod()
-    least = least_deep = _UNKNOWN
+    least = least_in_channels = _NEVER
     for block_h in blocks_h:
         for block_w in blocks_w:
             grid = np.array([-(-sizes[0] // block_h), -(-sizes[1] // block_w)])
             per_row = max(1, row_bytes // (block_h * block_w * bytes_deep))
             first_h, last_h = starts_h // block_h, (starts_h + window_h - 1) // block_h
             first_w, last_w = starts_w // block_w, (starts_w + window_w - 1) // block_w
-            for is_deep in range(2):
-                step = depth[1] * depth[2] if is_deep else 1
-                images = grid[0] * grid[1] * step * np.arange(depth[0] if is_deep else depth.prod())
+            for channels_last in range(2):  # both layouts
+                step = depth[1] * depth[2] if channels_last else 1
+                images = grid[0] * grid[1] * step * np.arange(depth[0] if channels_last else depth.prod())
                 offsets = np.zeros(len(images) * step, np.int64)
                 for i in range(step):
                     offsets[i * len(images) : (i + 1) * len(images)] = images + i
                 rows = _rows_but_one(first_h, last_h, first_w, last_w, step, grid, offsets, per_row)
                 least = min(least, rows)
                 # Windows of which the last row is not the first one of the next channels' window at the same place.
-                to_next, apart = 1 if is_deep else grid[0] * grid[1], 0
+                to_next, apart = 1 if channels_last else grid[0] * grid[1], 0
                 for i in range(len(first_h)):
                     reach = ((last_h[i] - first_h[i]) * grid[1] + last_w - first_w) * step
                     apart += (np.abs(to_next - reach) >= per_row).sum()
-                least_deep = min(least_deep, rows + apart * (depth.prod() - depth[0] * depth[1]))
+                least_in_channels = min(least_in_channels, rows + apart * (depth.prod() - depth[0] * depth[1]))
     large = scans * (-(-window_h * window_w * bytes_deep // row_bytes) - 1)
-    least, least_deep = max(least, large), max(least_deep, large)
-    return (least, least_deep) if is_open else (least + scans, least + scans)
+    least, least_in_channels = max(least, large), max(least_in_channels, large)
+    return (least, least_in_channels) if is_open else (least + scans, least + scans)  # no row is open
 
 
 @njit

@@ -179,7 +179,7 @@ class Climb:
         return ceiling
 
     def _next_program(self) -> Program | None:
-        """What is to be solved; None, and the part is closed or exhausted, if nothing is."""
+        """What is to be solved; None if the part is closed or exhausted, or has raised its bound without a solve."""
         program, ceiling = self.program, self.search.ceiling
         if program is not None and (ceiling is None or program.target <= ceiling):
             return program

@@ -122,7 +122,9 @@ class Cuts:
         self.add_streams([t for t in Tensor if self._is_counted_soon(t)])
 
     def _is_counted_soon(self, t: Tensor) -> bool:
-        """Neither windows over row-aligned blocks, of which there are many sizes, nor scans by the hundred thousand."""
+        """Neither windows over row-aligned blocks of many sizes, if any of these may be long, nor scans by the hundred
+        thousand.
+        """
         consumer = self.nest.consumers(t)[0]
         if t is Tensor.I and consumer == Level.ROW_BUFFER and self.completions.rooms[t] == ENDLESS:
             return False

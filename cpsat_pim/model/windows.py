@@ -41,11 +41,11 @@ class WindowRows(NamedTuple):
         keys = [b.integer(set(rows[:, i].tolist()), f"window_{d.name}") for i, d in enumerate(_DIMS)]
         for d, key in zip(_DIMS, keys, strict=True):
             b.imply([aligned], key == v.e2[d])
-        found = b.lookup(keys, rows.tolist(), ["window_rows", "window_rows_deep"])
+        found = b.lookup(keys, rows.tolist(), ["window_rows", "window_rows_in_channels"])
         others = [b.at_least_two(v.temporal[Level.DRAM][d], f"looped_{d.name}") for d in (Dim.R, Dim.S, Dim.G)]
         others.append(v.parted[Level.DRAM].get(Dim.C, False))
-        is_deep = b.both([v.innermost[Level.DRAM][Tensor.O], *map(b.negated, others)], "channels_innermost")
-        for where, least in zip(([aligned], [aligned, is_deep]), found, strict=True):
+        in_channels = b.both([v.innermost[Level.DRAM][Tensor.O], *map(b.negated, others)], "channels_innermost")
+        for where, least in zip(([aligned], [aligned, in_channels]), found, strict=True):
             fetched = b.product([least, streams.reuse[Tensor.I]], "window_rows_fetched")
             b.imply(where, streams.activations[Tensor.I] >= fetched)
 
