@@ -18,7 +18,8 @@ from cpsat_pim.verify import simulate
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.cases import Case, cases
 
-ROW_BITS = 12
+#: Of traces written by hand; and enough for every layer that is drawn, in rows of a single element.
+ROW_BITS, MANY_ROW_BITS = 12, 20
 NO_LOOPS = [[1] * 8] * 4
 NO_SPREAD = [[1] * 8] * 3
 STORED = [[True] * 3, [False] * 3, [False] * 3]
@@ -26,10 +27,10 @@ STORED = [[True] * 3, [False] * 3, [False] * 3]
 Access = tuple[int, bool]
 
 
-def trace(case: Case, style: str, **options: Any) -> str:
+def trace(case: Case, style: str, row_bits: int = ROW_BITS, **options: Any) -> str:
     """What is written for a case."""
     file = io.StringIO()
-    write_trace(case.layer, case.arch, case.mapping, style, file, row_bits=ROW_BITS, **options)
+    write_trace(case.layer, case.arch, case.mapping, style, file, row_bits=row_bits, **options)
     return file.getvalue()
 
 
@@ -62,7 +63,7 @@ class OpenRows:
     def serve(self, address: int) -> None:
         """One column access."""
         assert address % 2**self.below_column == 0
-        bank, row = divmod(address >> self.below_row, 2**ROW_BITS)
+        bank, row = divmod(address >> self.below_row, 2**MANY_ROW_BITS)
         tensor = bank // self.banks
         self.columns[tensor] += 1
         if self.open.get(bank) != row:
@@ -74,8 +75,8 @@ class OpenRows:
 @given(cases(), st.sampled_from([0, 1, 200]))
 def test_replayed_trace_opens_the_rows_and_columns_that_are_simulated(case: Case, gap: int) -> None:
     """Whatever the mapping: both formats hold the same accesses; columns and activations of each tensor are right."""
-    accesses = read_ramulator2(trace(case, "ramulator2"))
-    assert read_dramsim3(trace(case, "dramsim3", gap=gap), gap) == accesses
+    accesses = read_ramulator2(trace(case, "ramulator2", MANY_ROW_BITS))
+    assert read_dramsim3(trace(case, "dramsim3", MANY_ROW_BITS, gap=gap), gap) == accesses
     memory = OpenRows(case.arch)
     for address, _ in accesses:
         memory.serve(address)
@@ -88,8 +89,8 @@ def test_replayed_trace_opens_the_rows_and_columns_that_are_simulated(case: Case
 @given(cases())
 def test_only_outputs_are_written(case: Case) -> None:
     """What is stored to lies in the banks after those of I and W."""
-    for address, is_write in read_ramulator2(trace(case, "ramulator2")):
-        bank = address // case.arch.row_bytes >> ROW_BITS
+    for address, is_write in read_ramulator2(trace(case, "ramulator2", MANY_ROW_BITS)):
+        bank = address // case.arch.row_bytes >> MANY_ROW_BITS
         assert not is_write or bank // case.arch.banks == 2
 
 
