@@ -19,6 +19,8 @@ import attrs
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints, check_constraints
+from cpsat_pim.cost import to_machine, to_shape
+from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, interrupts_held_back
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress, solve_layer
@@ -30,6 +32,7 @@ from cpsat_pim.verify import Disagreement, verify
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 from cpsat_pim.workload.padding import check_padding
+from tables.passes import least_activations
 
 Report = Callable[[Progress], None]
 
@@ -93,6 +96,7 @@ def _compile_kernels() -> None:
     layer, arch = ConvWorkload(C=2, K=2), PIMArchitecture()
     solve_layer(layer, arch, Objective.named("blended"), Options(time_limit=600))
     WindowRows.of(layer, arch)
+    least_activations(to_shape(layer), Tensor.I, 1, to_machine(arch).dram, [0], (1,) * len(Dim), 1)
 
 
 def solve_network(

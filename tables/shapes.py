@@ -186,7 +186,7 @@ def _extent_of(dims: tuple[int, ...], row: Ints, d: int) -> int:
     return int(row[dims.index(d)]) if d in dims else 1
 
 
-def _axis_box(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints, axis: int) -> int:
+def axis_box(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints, axis: int) -> int:
     """Box extent along an axis."""
     if t == I and axis in FILTER_OF:
         side = 0 if axis == 2 else 1
@@ -214,21 +214,22 @@ def _tile_starts(shape: LayerShape, t: int, axes: tuple[int, ...], dims: tuple[i
     return found
 
 
-def _tensor_sizes(shape: LayerShape, t: int, axes: tuple[int, ...]) -> list[int]:
+def tensor_sizes(shape: LayerShape, t: int, axes: tuple[int, ...]) -> list[int]:
+    """Elements of a tensor along axes."""
     whole = np.array(shape.bounds)
-    return [_axis_box(shape, t, tuple(range(8)), whole, axis) for axis in axes]
+    return [axis_box(shape, t, tuple(range(8)), whole, axis) for axis in axes]
 
 
 def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],
                extents: Ints, strided: bool, counts: Ints) -> None:  # fmt: skip
     """Run the kernel for every tile. Modifies counts."""
-    sizes = _tensor_sizes(shape, t, axes)
+    sizes = tensor_sizes(shape, t, axes)
     strides = np.array([math.prod(sizes[i + 1 :]) for i in range(5)], np.int64) * width
     rows = -(-math.prod(sizes) * width // dram.row_bytes)
     dram = dram if dram.is_open else dram._replace(banks=1)  # which bank is closed does not matter
     seen = np.full((dram.row_bytes, PER_BANK + 2 * dram.banks), -1, np.int64)
     for i in range(len(extents)):
-        box = np.array([_axis_box(shape, t, dims, extents[i], a) for a in axes], np.int64)
+        box = np.array([axis_box(shape, t, dims, extents[i], a) for a in axes], np.int64)
         starts = _tile_starts(shape, t, axes, dims, extents[i], strides)
         pace = np.ones(5, np.int64)
         if strided:
@@ -307,7 +308,7 @@ def box_segments(box: Ints, strides: Ints, width: int) -> Ints:
 
 
 @njit
-def _measure(base: int, scan: Scan, dram: Dram, out: Ints) -> None:
+def measure(base: int, scan: Scan, dram: Dram, out: Ints) -> None:
     """Measure one scan from a base address. Modifies out.
 
     Segments ascend, so a column or row repeats only from one to the next. A repetition of the segments that begins as
@@ -431,7 +432,7 @@ def count_tile(scan: Scan, bases: Ints, copies: int, shift: int, dram: Dram, see
         residue = base - row * dram.row_bytes
         measured = seen[residue]
         if measured[ROWS] < 0:
-            _measure(residue, scan, dram, measured)
+            measure(residue, scan, dram, measured)
             out[MOST_ROWS] = max(out[MOST_ROWS], measured[ROWS])
             out[MOST_CYCLES] = max(out[MOST_CYCLES], dram.tCCD * measured[TOUCHED] + miss * measured[ROWS])
         out[CLOSED] += copies * measured[ROWS]
@@ -483,23 +484,23 @@ def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int,
     """Activations of one pass in the best order of one loop per dim; the bound `first` where that is too much work."""
     if not dram.is_open or dram.banks > 1:
         return first
-    sizes = _tensor_sizes(shape, t, axes)
+    sizes = tensor_sizes(shape, t, axes)
     strides = {a: math.prod(sizes[i + 1 :]) * width for i, a in enumerate(axes)}
     ordered = first.copy()
     for i, row in enumerate(extents):
         trips = np.array([shape.bounds[d] // int(e) for d, e in zip(dims, row, strict=True)], np.int64)
         if trips.prod() > _MOST_ORDERED_TILES:
             continue
-        steps = np.array([_step_bytes(shape, t, strides, d, int(e)) for d, e in zip(dims, row, strict=True)], np.int64)
+        steps = np.array([step_bytes(shape, t, strides, d, int(e)) for d, e in zip(dims, row, strict=True)], np.int64)
         looped = trips > 1
-        reach = sum((_axis_box(shape, t, dims, row, a) - 1) * strides[a] for a in axes)
+        reach = sum((axis_box(shape, t, dims, row, a) - 1) * strides[a] for a in axes)
         matches = most_matches(trips[looped], steps[looped], reach + width - 1, dram.row_bytes)
         ordered[i] = max(first[i], counts[i, CLOSED] - matches)
     return ordered
 
 
-def _step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int, extent: int) -> int:
-    """Bytes from one tile to the next along a dim."""
+def step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int, extent: int) -> int:
+    """Bytes from one tile to the next along a dim; `strides`: bytes from one element to the next along each axis."""
     for side, (axis, filters) in enumerate(FILTER_OF.items()):
         if t == I and d == axis:
             return extent * shape.stride[side] * strides[axis]

@@ -29,6 +29,8 @@ _TILE_STEPS = (0.03, 0.3, 1.0, 100.0)
 #: Work for a target of which little more is to be learnt from the next one; a target this near to what is known to be
 #: enough might as well be that.
 _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
+#: How far above the bound, as a fraction of it, all mappings with the same tiles are settled at once.
+_SETTLED = 0.02
 #: Work for a layer that is hard: then tiles are looked at in any case.
 _HARD_WORK = 6.0
 #: Targets of which any answer will do.
@@ -66,7 +68,7 @@ class Climb:
         self.is_exhausted = False
         #: Extents inside the outer loops of answers; and those of which each mapping costs more than a target.
         self.answered: set[tuple[int, ...]] = set()
-        self.dear: list[tuple[tuple[int, ...], int]] = []
+        self.dear: dict[tuple[int, ...], int] = {}
         #: Answers of programs that do not tell how loops are split.
         self.split_answers = 0
 
@@ -203,9 +205,8 @@ class Climb:
         search = self.search
         any_split = self.part is Part.SPLIT and within is None and self.split_answers < _SPLIT_ANSWERS
         program = Program(self.tiles, target, any_split=any_split, within=within, candidates=candidates)
-        for extents, dearer_than in self.dear if within is None else ():
-            if dearer_than >= target:
-                program.leave_out(extents)
+        for extents, dearer_than in self.dear.items() if within is None else ():
+            program.leave_out(extents, dearer_than)
         if not any_split:
             search.lessons.teach(program)
         program.b.model.add(program.cost >= (self.least or 0))
@@ -263,20 +264,23 @@ class Climb:
 
     def _leave_out(self, program: Program, solution: Solution, until: float) -> bool:
         """Look at all mappings with the same extents inside their outer loops, and leave them out of a program; False
-        if that took too long. A program of so few is soon solved.
+        if that took too long. A program of so few is soon solved, the sooner the nearer its target: of split loops,
+        which are searched last, that is what is known, else what may matter now.
         """
         ceiling = self.search.ceiling
         target = program.target if ceiling is None else min(program.target, ceiling)
+        if self.part is not Part.SPLIT:
+            target = min(target, _above(self.least or 0, _SETTLED))
         is_settled = self._settle(solution.within, target, until)
         if is_settled:
-            program.leave_out(solution.within)
+            program.leave_out(solution.within, target)
         return is_settled
 
     def _settle(self, within: tuple[int, ...], target: int, until: float) -> bool:
         """Look at all mappings with these extents inside their outer loops, and remember if they are dear."""
         is_dear = self._is_dear(within, target, until)
         if is_dear:
-            self.dear.append((within, target))
+            self.dear[within] = target
         return is_dear
 
     def _is_dear(self, within: Sequence[int], target: int, until: float) -> bool:

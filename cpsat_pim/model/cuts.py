@@ -21,6 +21,8 @@ from cpsat_pim.model.variables import CLASSES, inside
 from cpsat_pim.model.windows import WindowRows
 from tables.accesses import fetches
 from tables.nest import MACS
+from tables.passes import least_activations
+from tables.shapes import can_be_strided
 from tables.stream import ENDLESS
 
 #: Scans of a stream that is counted soon.
@@ -91,6 +93,8 @@ class Lessons:
         self.families: set[Family] = set()
         #: Whether windows over row-aligned inputs are among them.
         self.knows_windows = False
+        #: Tensors, tiles and numbers of passes whose best orders are known.
+        self.passes: set[tuple[Tensor, tuple[int, ...], int]] = set()
 
     def teach(self, program: Program) -> None:
         """Add all of it to a program."""
@@ -132,7 +136,7 @@ class Cuts:
 
     def add_streams(self, tensors: Sequence[Tensor]) -> bool:
         """Count streams right; whether any of them was counted too low."""
-        rules = (self._window_rows, self._box_costs, self._stream_costs, self._late_tiles)
+        rules = (self._window_rows, self._box_costs, self._passes, self._stream_costs, self._late_tiles)
         return any([rule(t) for rule in rules for t in tensors])  # noqa: C419 - all of them: each cut saves a solve
 
     def _learn(self, scope: Scope, demand: Callable[[Program, Lit], None]) -> bool:
@@ -243,6 +247,31 @@ class Cuts:
             p.b.imply([known], p.streams.activations[t] >= first + again * (passes - 1))
 
         return self._learn(scope.but(others), demand)
+
+    def _passes(self, t: Tensor) -> bool:
+        """The best order of all loops outside a tile, however they are split, for all mappings that fetch this tile as
+        often (`tables.passes`). With one bank, the shape tables know nearly as much.
+        """
+        streams, value = self.program.streams, self.solution.value
+        shape, dram = self.program.v.shape, streams.dram
+        if not dram.is_open or dram.banks == 1 or not value(streams.is_box[t]) or self.nest.consumers(t)[0] == MACS:
+            return False
+        extents = {d: value(x) for d, x in streams.extents[t].items()}
+        tile, fetched = tuple(extents.get(d, 1) for d in Dim), value(streams.reuse[t])
+        if can_be_strided(shape, t) or (t, tile, fetched) in self.lessons.passes:
+            return False
+        self.lessons.passes.add((t, tile, fetched))
+        width, layouts = self.program.layer.width_bytes[t], self.program.screen.freedom.layouts(t)
+        least = least_activations(shape, t, width, dram, layouts, tile, fetched)
+        if least is None or least <= self.solution.activations[t]:
+            return False
+
+        def others(p: Program) -> list[Lit]:
+            other_tile = [p.b.differs(p.streams.extents[t][d], e) for d, e in extents.items()]
+            other_scans = [p.b.negated(p.streams.is_box[t]), p.v.first_consumer(MACS, t)]
+            return [*other_scans, *other_tile, p.b.differs(p.streams.reuse[t], fetched)]
+
+        return self._learn(Scope(others, {}), lambda p, known: p.b.imply([known], p.streams.activations[t] >= least))
 
     def _stream_costs(self, t: Tensor) -> bool:
         """One tensor's stream, for all mappings with the same loops outside its first consumer."""

@@ -27,8 +27,9 @@ from tables.stream import block_counts, last_run, period
 #: What is looked up by tile shape of row activations, and that which only time depends on.
 _COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each")
 _TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest")
-#: Boxes of a tensor up to which a program looks their bounds up in tables.
-_MOST_BOXES = 400
+#: Boxes of a tensor up to which a program looks their bounds up in tables: with one bank, and with several, of whose
+#: tiles little is known by themselves.
+_MOST_BOXES, _MOST_BOXES_IN_BANKS = 400, 1000
 
 #: Cycles of a stream's first scan, of outputs the last write-out's unless it was just read back, and if it was.
 Edge = tuple[Int, Int]
@@ -181,7 +182,7 @@ class Streams:
             return
         rows = np.column_stack([table.extents, table.layout, table.boxed, table.again])
         rows = rows[(table.boxed <= self.most_activations[t]) & (table.is_strided == 0)]
-        if not 0 < len(rows) <= _MOST_BOXES:
+        if not 0 < len(rows) <= (_MOST_BOXES if self.dram.banks == 1 else _MOST_BOXES_IN_BANKS):
             return
         for level in (Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.v.row_buffer else []), Level.DRAM):
             for is_swept in (False, True):
@@ -199,6 +200,11 @@ class Streams:
         boxed, least, again = b.lookup(keys, rows, [f"box_{n}_{t.name}" for n in ("layout", "acts", "again")])
         b.imply([runs], boxed == self.layout[t])
         b.imply([runs], self.activations[t] >= least)
+        fetched = v.reuse[t][level - 1]
+        if is_swept and self.dram.banks > 1 and not _is_zero(again) and not isinstance(fetched, int):
+            even = b.negated(v.residency.is_uneven(level - 1, t))  # its loops have swept all of the box
+            repeated = b.product([again, fetched], f"swept_again_{t.name}")
+            b.imply([runs, even], self.activations[t] >= least + repeated - again)
         passes = b.product([v.class_temporal[m][t] for m in range(level, len(Level))], f"passes_{t.name}")
         if not is_swept and level > Level.GLOBAL_BUFFER and not _is_zero(again) and not isinstance(passes, int):
             taken = b.either([v.first_consumer(c, t) for c in (MACS, Level.PE)], f"taken_inside_{t.name}")

@@ -56,10 +56,16 @@ class Program:
         """Of the space."""
         return self.screen.freedom.part
 
-    def leave_out(self, within: Sequence[int]) -> None:
-        """Forbid some extents inside the outer loops."""
-        self._left_out.add(tuple(within))
-        self.b.clause([self.b.differs(x, n) for x, n in zip(self.v.e1, within, strict=True)])
+    def leave_out(self, within: Sequence[int], dearer_than: int) -> None:
+        """All mappings with some extents inside the outer loops cost more than that: forbid them if it is enough."""
+        others = [self.b.differs(x, n) for x, n in zip(self.v.e1, within, strict=True)]
+        if dearer_than >= self.target:
+            self._left_out.add(tuple(within))
+            self.b.clause(others)
+        else:
+            dear = self.b.boolean("dear")
+            self.b.clause([*others, dear])
+            self.b.imply([dear], self.cost >= dearer_than + 1)
 
     def may_have(self, inside: dict[Dim, int]) -> bool:
         """Whether there may be mappings with some dims' extents inside the outer loops."""

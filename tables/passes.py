@@ -1,0 +1,154 @@
+"""Row activations of passes over all tiles of a sequential tensor, in the best of all orders, counted.
+
+`tables.shapes` knows of every tile what holds in any order, which with several banks is little: a row that one scan
+leaves open may be found by any other one. Here the orders are gone through, for one tile. However the loops outside a
+tile are split over levels and ordered, they are a sequence of loops of a prime number of iterations each; loops of one
+dim next to each other are one loop, in whatever order they come. So the least over all such sequences is the least over
+all mappings with that tile, of which many are known by one count.
+
+Fetches left out of a stream open no row: what is closed between two uses of a bank stays a change of its row. So passes
+counted without what else a stream does (outputs read back, iterations of further irrelevant loops) are a lower bound.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tables.jit import njit
+from tables.nest import AXES, IRRELEVANT, Ints
+from tables.shapes import (
+    PER_BANK,
+    ROWS,
+    LayerShape,
+    Scan,
+    axis_box,
+    box_scan,
+    measure,
+    step_bytes,
+    tensor_sizes,
+)
+from tables.stream import Dram
+
+#: Sequences of loops, and banks looked at in all of them, up to which the best one is looked for.
+_MOST_ORDERS, _MOST_WORK = 4000, 100_000_000
+
+
+class Loop(NamedTuple):
+    """A prime number of iterations of a dim; None: of the loops that are irrelevant to the tensor."""
+
+    d: int | None
+    trips: int
+
+
+def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
+                      passes: int) -> int | None:  # fmt: skip
+    """The least row activations of so many passes over all tiles of t, in any order of any split of the loops outside
+    them and any of the layouts; None if that is too much to count.
+
+    `tile`: extents of R S P Q C K N G. The loops of the passes are never innermost: then they would not fetch anew.
+    """
+    dims = [d for d in range(8) if d not in IRRELEVANT[t] and shape.bounds[d] > 1]
+    loops = Counter(Loop(d, p) for d in dims for p in prime_factors(shape.bounds[d] // tile[d]))
+    loops += Counter(Loop(None, p) for p in prime_factors(passes))
+    orders = list(itertools.islice(_orders(loops), _MOST_ORDERS + 1))
+    scans = math.prod(loop.trips for loop in loops.elements())
+    if len(orders) > _MOST_ORDERS or len(orders) * scans * dram.banks > _MOST_WORK:
+        return None
+    sequences = [order for order in orders if not order or order[-1].d is not None]
+    trips = np.array([[loop.trips for loop in sequence] for sequence in sequences], np.int64)
+    return min(_least(shape, t, width, dram, layout, tile, sequences, trips) for layout in layouts)
+
+
+def prime_factors(n: int) -> Iterator[int]:
+    """The primes whose product n is, ascending."""
+    p = 2
+    while n > 1:
+        if p * p > n:
+            p = n
+        while n % p == 0:
+            yield p
+            n //= p
+        p += 1
+
+
+def _orders(left: Counter[Loop], before: tuple[Loop, ...] = ()) -> Iterator[tuple[Loop, ...]]:
+    """All orders of loops, outermost first; of those that differ in loops of one dim next to each other one."""
+    if not left:
+        yield before
+        return
+    for loop in left:
+        if not before or before[-1].d != loop.d or before[-1].trips <= loop.trips:
+            yield from _orders(left - Counter([loop]), (*before, loop))
+
+
+def _least(shape: LayerShape, t: int, width: int, dram: Dram, layout: int, tile: tuple[int, ...],
+           sequences: list[tuple[Loop, ...]], trips: Ints) -> int:  # fmt: skip
+    """The least over some sequences of loops, in one layout."""
+    axes = AXES[t][layout]
+    sizes = tensor_sizes(shape, t, axes)
+    strides = [math.prod(sizes[i + 1 :]) * width for i in range(5)]
+    dims, row = tuple(range(8)), np.array(tile)
+    box = np.array([axis_box(shape, t, dims, row, a) for a in axes], np.int64)
+    scan = box_scan(box, np.array(strides, np.int64), width)
+    by_axis = dict(zip(axes, strides, strict=True))
+    tile_steps = {d: step_bytes(shape, t, by_axis, d, tile[d]) for d in dims if d not in IRRELEVANT[t]}
+    steps = np.array([_steps(sequence, tile_steps) for sequence in sequences], np.int64).reshape(trips.shape)
+    # Which bank is closed does not matter.
+    return int(_fewest(scan, trips, steps, dram if dram.is_open else dram._replace(banks=1)))
+
+
+def _steps(sequence: tuple[Loop, ...], tile_steps: dict[int, int]) -> list[int]:
+    """Bytes from one iteration of each loop to the next."""
+    inside, steps = dict(tile_steps), list[int]()
+    for d, trips in reversed(sequence):
+        steps.append(0 if d is None else inside[d])
+        if d is not None:
+            inside[d] *= trips
+    return steps[::-1]
+
+
+@njit
+def _fewest(scan: Scan, trips: Ints, steps: Ints, dram: Dram) -> int:
+    """The fewest row activations of the scans of any of the sequences `trips`, `steps` int[n, loops]."""
+    measured = np.full((dram.row_bytes, PER_BANK + 2 * dram.banks), -1, np.int64)
+    fewest = 2**62
+    for i in range(len(trips)):
+        fewest = min(fewest, _count(scan, trips[i], steps[i], dram, measured, fewest))
+    return fewest
+
+
+@njit
+def _count(scan: Scan, trips: Ints, steps: Ints, dram: Dram, measured: Ints, enough: int) -> int:
+    """Row activations of one sequence, as far as they are fewer than `enough`. Modifies measured."""
+    banks = dram.banks
+    opened = np.full(banks, -1, np.int64)
+    index = np.zeros(len(trips), np.int64)
+    base, found = 0, 0
+    while found < enough:
+        row = base // dram.row_bytes
+        seen = measured[base - row * dram.row_bytes]
+        if seen[ROWS] < 0:
+            measure(base - row * dram.row_bytes, scan, dram, seen)
+        found += seen[ROWS]
+        if dram.is_open:
+            for bank in range(PER_BANK, PER_BANK + banks):
+                if seen[bank] >= 0:
+                    here = (row + seen[bank]) % banks
+                    found -= opened[here] == row + seen[bank]
+                    opened[here] = row + seen[bank + banks]
+        loop = len(trips) - 1
+        while loop >= 0:
+            index[loop] += 1
+            base += steps[loop]
+            if index[loop] < trips[loop]:
+                break
+            base -= steps[loop] * trips[loop]
+            index[loop] = 0
+            loop -= 1
+        if loop < 0:
+            break
+    return found
