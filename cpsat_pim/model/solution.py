@@ -33,8 +33,10 @@ class Solution:
         self.activations = [self.value(x) for x in program.streams.activations]
 
     def value(self, x: Int) -> int:
-        """A variable's value."""
-        return x if isinstance(x, int) else self.values[x.index]
+        """A variable's value, or a literal's."""
+        if isinstance(x, int):
+            return x
+        return self.values[x.index] if x.index >= 0 else 1 - self.values[-1 - x.index]  # CP-SAT's index of a negation
 
     def least(self, t: Tensor) -> Least:
         """The figures that t's stream was counted with."""
