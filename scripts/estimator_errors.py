@@ -18,7 +18,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import read_network
 from tables.estimators import COVERS, ESTIMATORS
-from tables.shapes import divisors
+from tables.factors import divisors
 from tables.stream import dram_stream
 
 

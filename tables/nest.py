@@ -32,6 +32,14 @@ ORIGIN = np.zeros(1, np.int64)
 EVEN = ((0, 0, 0),) * 4
 
 
+class LayerShape(NamedTuple):
+    """What shape tables depend on: bounds R S P Q C K N G, strides and dilations (width, height)."""
+
+    bounds: tuple[int, ...]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+
+
 class Nest(NamedTuple):
     """One mapped layer.
 

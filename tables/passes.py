@@ -3,8 +3,9 @@
 `tables.shapes` knows of every tile what holds in any order, which with several banks is little: a row that one scan
 leaves open may be found by any other one. Here the orders are gone through, for one tile. However the loops outside a
 tile are split over levels and ordered, they are a sequence of loops of a prime number of iterations each; loops of one
-dim next to each other are one loop, in whatever order they come. So the least over all such sequences is the least over
-all mappings with that tile, of which many are known by one count.
+dim next to each other are one loop, in whatever order they come. So no mapping with that tile opens fewer rows than the
+least over all such sequences (nor as few, if that takes more levels than there are). With one bank and one loop per
+dim, the best order is built up from sets of loops (`most_matches`).
 
 Fetches left out of a stream open no row: what is closed between two uses of a bank stays a change of its row. So passes
 counted without what else a stream does (outputs read back, iterations of further irrelevant loops) are a lower bound.
@@ -18,19 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tables.factors import primes_of
 from tables.jit import njit
-from tables.nest import AXES, IRRELEVANT, Ints
-from tables.shapes import (
-    PER_BANK,
-    ROWS,
-    LayerShape,
-    Scan,
-    axis_box,
-    box_scan,
-    measure,
-    step_bytes,
-    tensor_sizes,
-)
+from tables.nest import AXES, IRRELEVANT, Ints, LayerShape
+from tables.scans import PER_BANK, ROWS, Scan, axis_box, box_scan, measure, step_bytes, tensor_sizes
 from tables.stream import Dram
 
 #: Sequences of loops, and banks looked at in all of them, up to which the best one is looked for.
@@ -47,13 +39,13 @@ class Loop(NamedTuple):
 def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
                       passes: int) -> int | None:  # fmt: skip
     """The least row activations of so many passes over all tiles of t, in any order of any split of the loops outside
-    them and any of the layouts; None if that is too much to count.
+    them and any of the layouts, which no mapping goes below; None if that is too much to count.
 
     `tile`: extents of R S P Q C K N G. The loops of the passes are never innermost: then they would not fetch anew.
     """
     dims = [d for d in range(8) if d not in IRRELEVANT[t] and shape.bounds[d] > 1]
-    loops = Counter(Loop(d, p) for d in dims for p in prime_factors(shape.bounds[d] // tile[d]))
-    loops += Counter(Loop(None, p) for p in prime_factors(passes))
+    loops = Counter(Loop(d, p) for d in dims for p in primes_of(shape.bounds[d] // tile[d]))
+    loops += Counter(Loop(None, p) for p in primes_of(passes))
     orders = list(itertools.islice(_orders(loops), _MOST_ORDERS + 1))
     scans = math.prod(loop.trips for loop in loops.elements())
     if len(orders) > _MOST_ORDERS or len(orders) * scans * dram.banks > _MOST_WORK:
@@ -61,18 +53,6 @@ def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts
     sequences = [order for order in orders if not order or order[-1].d is not None]
     trips = np.array([[loop.trips for loop in sequence] for sequence in sequences], np.int64)
     return min(_least(shape, t, width, dram, layout, tile, sequences, trips) for layout in layouts)
-
-
-def prime_factors(n: int) -> Iterator[int]:
-    """The primes whose product n is, ascending."""
-    p = 2
-    while n > 1:
-        if p * p > n:
-            p = n
-        while n % p == 0:
-            yield p
-            n //= p
-        p += 1
 
 
 def _orders(left: Counter[Loop], before: tuple[Loop, ...] = ()) -> Iterator[tuple[Loop, ...]]:
@@ -152,3 +132,51 @@ def _count(scan: Scan, trips: Ints, steps: Ints, dram: Dram, measured: Ints, eno
         if loop < 0:
             break
     return found
+
+
+@njit
+def most_matches(trips: Ints, steps: Ints, reach: int, row_bytes: int) -> int:
+    """Most scans of a pass that can begin in the row where the one before ended, over all orders of the loops.
+
+    When loop d moves on, the loops inside it go from their last iteration to their first; so the count depends on d and
+    on the set of loops inside it, and the best order is built inside out over sets.
+    """
+    n = trips.shape[0]
+    best = np.zeros(1 << n, np.int64)
+    for inside in range(1 << n):
+        back = 0
+        for e in range(n):
+            if inside >> e & 1:
+                back += (trips[e] - 1) * steps[e]
+        for d in range(n):
+            if inside >> d & 1:
+                continue
+            grown = inside | 1 << d
+            found = best[inside] + _matches_of(trips, steps, reach, row_bytes, d, grown, back)
+            best[grown] = max(best[grown], found)
+    return int(best[(1 << n) - 1])
+
+
+@njit
+def _matches_of(trips: Ints, steps: Ints, reach: int, row_bytes: int, d: int, inner: int, back: int) -> int:
+    """Matches when loop d moves on, over all iterations of the loops outside it; those inside end `back` bytes on."""
+    n = trips.shape[0]
+    index = np.zeros(n, np.int64)
+    base, found = 0, 0
+    while True:
+        for i in range(trips[d] - 1):
+            end = base + i * steps[d] + back + reach
+            found += end // row_bytes == (base + (i + 1) * steps[d]) // row_bytes
+        moved = False
+        for e in range(n):
+            if inner >> e & 1:
+                continue
+            index[e] += 1
+            base += steps[e]
+            if index[e] < trips[e]:
+                moved = True
+                break
+            base -= steps[e] * trips[e]
+            index[e] = 0
+        if not moved:
+            return found

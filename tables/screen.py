@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.nest import DRAM, FILTER_OF, IRRELEVANT, MACS, PE, I, Ints, K, O, P, W, span
-from tables.shapes import LayerShape, divisors
+from tables.factors import divisors
+from tables.nest import DRAM, FILTER_OF, IRRELEVANT, MACS, PE, I, Ints, K, LayerShape, O, P, W, span
 
 Stored = tuple[bool, bool, bool]
 #: Coefficients of quantities.

@@ -36,8 +36,27 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from tables.factors import divisors
 from tables.jit import njit
-from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, O, P, span
+from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, LayerShape, O, P
+from tables.passes import most_matches
+from tables.scans import (
+    BANKS,
+    CROSSES,
+    EXTRA,
+    FINAL,
+    PER_BANK,
+    ROWS,
+    SHARED,
+    TOUCHED,
+    Scan,
+    axis_box,
+    box_scan,
+    extent_of,
+    measure,
+    step_bytes,
+    tensor_sizes,
+)
 from tables.stream import Dram, last_run, period, recurrence
 
 #: Tiles of a pass up to which the best order is counted exactly.
@@ -45,34 +64,6 @@ _MOST_ORDERED_TILES = 2048
 #: Columns of the kernel's result.
 (CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES, RETURNED_CYCLES,
  USED, LOOSE) = range(13)  # fmt: skip
-#: What is measured of one scan: rows opened, columns, by how much its runs outlast the shortest run, columns of the
-#: last run, banks used, rows in banks with several of its rows, whether some slice lies in two rows; then per bank the
-#: lowest row and the highest, or -1.
-ROWS, TOUCHED, EXTRA, FINAL, BANKS, SHARED, CROSSES, PER_BANK = range(8)
-#: Repetitions of a scan's segments that are remembered.
-_MOST_REMEMBERED = 64
-
-
-class LayerShape(NamedTuple):
-    """What shape tables depend on: bounds R S P Q C K N G, strides and dilations (width, height)."""
-
-    bounds: tuple[int, ...]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-
-
-class Scan(NamedTuple):
-    """Byte segments int[n, 2] (first byte, bytes) in address order, so many `times`, each `stride` bytes further on.
-
-    As a box it is `slices` along its outermost axis, `pitch` bytes apart, each `reach` bytes from first to last.
-    """
-
-    segments: Ints
-    times: int
-    stride: int
-    slices: int
-    pitch: int
-    reach: int
 
 
 class ShapeTable(NamedTuple):
@@ -106,12 +97,6 @@ class ShapeTable(NamedTuple):
     returned_cycles: Ints
     most_rows: Ints
     most_cycles: Ints
-
-
-def divisors(n: int) -> list[int]:
-    """Divisors of n, ascending."""
-    small = [i for i in range(1, math.isqrt(n) + 1) if n % i == 0]
-    return small + [n // i for i in reversed(small) if i * i != n]
 
 
 @cache
@@ -182,25 +167,12 @@ def can_be_strided(shape: LayerShape, t: int) -> bool:
     return t == I and max(shape.stride) > 1 and shape.bounds[0] == shape.bounds[1] == 1
 
 
-def _extent_of(dims: tuple[int, ...], row: Ints, d: int) -> int:
-    return int(row[dims.index(d)]) if d in dims else 1
-
-
-def axis_box(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints, axis: int) -> int:
-    """Box extent along an axis."""
-    if t == I and axis in FILTER_OF:
-        side = 0 if axis == 2 else 1
-        outputs, filters = _extent_of(dims, row, axis), _extent_of(dims, row, FILTER_OF[axis])
-        return span(outputs, filters, shape.stride[side], shape.dilation[side])
-    return _extent_of(dims, row, axis)
-
-
 def _tile_starts(shape: LayerShape, t: int, axes: tuple[int, ...], dims: tuple[int, ...], row: Ints,
                  strides: Ints) -> list[Ints]:  # fmt: skip
     """Per loop over tiles: how many bytes from the first tile each of them begins."""
 
     def starts(d: int, step: int) -> Ints:
-        extent = _extent_of(dims, row, d)
+        extent = extent_of(dims, row, d)
         return np.arange(shape.bounds[d] // extent) * (extent * step)
 
     found = []
@@ -212,12 +184,6 @@ def _tile_starts(shape: LayerShape, t: int, axes: tuple[int, ...], dims: tuple[i
         else:
             found.append(starts(axis, stride))
     return found
-
-
-def tensor_sizes(shape: LayerShape, t: int, axes: tuple[int, ...]) -> list[int]:
-    """Elements of a tensor along axes."""
-    whole = np.array(shape.bounds)
-    return [axis_box(shape, t, tuple(range(8)), whole, axis) for axis in axes]
 
 
 def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],
@@ -233,7 +199,7 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
         starts = _tile_starts(shape, t, axes, dims, extents[i], strides)
         pace = np.ones(5, np.int64)
         if strided:
-            box = np.array([_extent_of(dims, extents[i], a) for a in axes], np.int64)
+            box = np.array([extent_of(dims, extents[i], a) for a in axes], np.int64)
             pace = np.array([shape.stride[0 if a == P else 1] if a in FILTER_OF else 1 for a in axes])
         scan = box_scan(box, strides * pace, width)
         seen[:, ROWS] = -1
@@ -269,126 +235,6 @@ def _later(measured: Ints, row: int, ends: Ints, dram: Dram) -> tuple[int, int]:
     columns, miss = dram.tCCD * int(measured[TOUCHED]), dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP
     opened = int(measured[ROWS])
     return columns + (opened - found) * miss, columns + (opened - left) * miss
-
-
-def box_scan(box: Ints, strides: Ints, width: int) -> Scan:
-    """The scan of a box, axes outermost first, strides in bytes."""
-    looped = np.flatnonzero(box > 1)
-    outer = looped[0] if len(looped) else 0
-    inner = box.copy()
-    inner[outer] = 1
-    segments = box_segments(inner, strides, width)
-    slices = (int(box[outer]), int(strides[outer]), int(np.sum((inner - 1) * strides)) + width - 1)
-    if len(segments) == 1 and segments[0, 1] == strides[outer]:  # the outermost axis continues the inner ones
-        return Scan(np.array([[0, segments[0, 1] * box[outer]]]), 1, 0, *slices)
-    return Scan(segments, *slices[:2], *slices)
-
-
-@njit
-def box_segments(box: Ints, strides: Ints, width: int) -> Ints:
-    """Byte segments int[n, 2] of a box in address order, axes outermost first, strides in bytes."""
-    length, axis = width, 4
-    while axis >= 0 and (strides[axis] == length or box[axis] == 1):
-        length *= box[axis]
-        axis -= 1
-    count = 1
-    for a in range(axis + 1):
-        count *= box[a]
-    segments = np.empty((count, 2), np.int64)
-    index = np.zeros(5, np.int64)
-    for i in range(count):
-        segments[i, 0] = np.sum(index * strides)
-        segments[i, 1] = length
-        for a in range(axis, -1, -1):
-            index[a] += 1
-            if index[a] < box[a]:
-                break
-            index[a] = 0
-    return segments
-
-
-@njit
-def measure(base: int, scan: Scan, dram: Dram, out: Ints) -> None:
-    """Measure one scan from a base address. Modifies out.
-
-    Segments ascend, so a column or row repeats only from one to the next. A repetition of the segments that begins as
-    an earlier one did, whole rows of the same banks on, costs what that one cost, and so do all that follow.
-    """
-    column_shift, per_row, banks = _shift(dram.column_bytes), dram.row_bytes // dram.column_bytes, dram.banks
-    row_shift, shortest = _shift(per_row), period(1, dram)
-    recurs, shift = recurrence(scan.stride, dram.row_bytes)
-    same_bank, _ = recurrence(shift, banks)
-    recurs, shift = recurs * same_bank, shift * same_bank
-    remembers = recurs <= _MOST_REMEMBERED * banks
-    seen = np.zeros((recurs if remembers else 0, 6 + 2 * banks), np.int64)
-    lowest, highest, number = out[PER_BANK : PER_BANK + banks], out[PER_BANK + banks :], np.zeros(banks, np.int64)
-    lowest[:], highest[:] = -1, -1
-    tracked = banks if banks > 1 else 0  # of one bank it is known without looking
-    rows, columns, extra, run, row, last = 0, 0, 0, 0, -1, -1
-    i = 0
-    while i < scan.times:
-        if remembers and 0 < i < scan.times - recurs:
-            then = seen[i % recurs]
-            again = (scan.times - i) // recurs
-            is_steady = i > (recurs if banks == 1 else 2 * recurs)
-            if is_steady and run == then[3] and row == then[4] + shift and last == then[5] + shift * per_row:
-                rows, columns = rows + again * (rows - then[0]), columns + again * (columns - then[1])
-                extra += again * (extra - then[2])
-                row, last, i = row + again * shift, last + again * shift * per_row, i + again * recurs
-                for bank in range(tracked):
-                    highest[bank] += again * (highest[bank] - then[6 + bank])
-                    number[bank] += again * (number[bank] - then[6 + banks + bank])
-                if i == scan.times:
-                    break
-            then[:6] = (rows, columns, extra, run, row, last)
-            for bank in range(tracked):
-                then[6 + bank], then[6 + banks + bank] = highest[bank], number[bank]
-        for segment in range(scan.segments.shape[0]):
-            start = base + i * scan.stride + scan.segments[segment, 0]
-            end = start + scan.segments[segment, 1] - 1
-            column = start >> column_shift if column_shift >= 0 else start // dram.column_bytes
-            final = end >> column_shift if column_shift >= 0 else end // dram.column_bytes
-            column += column == last
-            while column <= final:
-                here = column >> row_shift if row_shift >= 0 else column // per_row
-                if here != row:
-                    extra += period(run, dram) - shortest if run > 0 else 0
-                    rows, row, run = rows + 1, here, 0
-                    if tracked:
-                        bank = here % banks
-                        lowest[bank] = here if lowest[bank] < 0 else lowest[bank]
-                        highest[bank] = here
-                        number[bank] += 1
-                stop = min(final + 1, (here + 1) * per_row)
-                run += stop - column
-                columns += stop - column
-                column = stop
-            last = final
-        i += 1
-    out[ROWS], out[TOUCHED], out[EXTRA], out[FINAL] = rows, columns, extra + period(run, dram) - shortest, run
-    if not tracked:
-        lowest[0], highest[0], number[0] = 0, last // per_row, rows
-    out[BANKS], out[SHARED] = np.sum(number > 0), np.sum(number * (number > 1))
-    out[CROSSES] = _crosses(base, scan, dram) if banks > 1 else 0
-
-
-@njit
-def _crosses(base: int, scan: Scan, dram: Dram) -> bool:
-    """Whether some slice of a box begins in one row and ends in another."""
-    for i in range(scan.slices):
-        start = base + i * scan.pitch
-        if start // dram.row_bytes != (start + scan.reach) // dram.row_bytes:
-            return True
-    return False
-
-
-@njit
-def _shift(size: int) -> int:
-    """log2 of a power of two, else -1: a shift is several times faster than a division."""
-    shift = 0
-    while 1 << shift < size:
-        shift += 1
-    return shift if 1 << shift == size else -1
 
 
 def fold(starts: list[Ints], dram: Dram) -> list[tuple[Ints, int, int]]:
@@ -499,64 +345,6 @@ def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int,
     return ordered
 
 
-def step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int, extent: int) -> int:
-    """Bytes from one tile to the next along a dim; `strides`: bytes from one element to the next along each axis."""
-    for side, (axis, filters) in enumerate(FILTER_OF.items()):
-        if t == I and d == axis:
-            return extent * shape.stride[side] * strides[axis]
-        if t == I and d == filters:
-            return extent * shape.dilation[side] * strides[axis]
-    return extent * strides[d]
-
-
-@njit
-def most_matches(trips: Ints, steps: Ints, reach: int, row_bytes: int) -> int:
-    """Most scans of a pass that can begin in the row where the one before ended, over all orders of the loops.
-
-    When loop d moves on, the loops inside it go from their last iteration to their first; so the count depends on d and
-    on the set of loops inside it, and the best order is built inside out over sets.
-    """
-    n = trips.shape[0]
-    best = np.zeros(1 << n, np.int64)
-    for inside in range(1 << n):
-        back = 0
-        for e in range(n):
-            if inside >> e & 1:
-                back += (trips[e] - 1) * steps[e]
-        for d in range(n):
-            if inside >> d & 1:
-                continue
-            grown = inside | 1 << d
-            found = best[inside] + _matches_of(trips, steps, reach, row_bytes, d, grown, back)
-            best[grown] = max(best[grown], found)
-    return int(best[(1 << n) - 1])
-
-
-@njit
-def _matches_of(trips: Ints, steps: Ints, reach: int, row_bytes: int, d: int, inner: int, back: int) -> int:
-    """Matches when loop d moves on, over all iterations of the loops outside it; those inside end `back` bytes on."""
-    n = trips.shape[0]
-    index = np.zeros(n, np.int64)
-    base, found = 0, 0
-    while True:
-        for i in range(trips[d] - 1):
-            end = base + i * steps[d] + back + reach
-            found += end // row_bytes == (base + (i + 1) * steps[d]) // row_bytes
-        moved = False
-        for e in range(n):
-            if inner >> e & 1:
-                continue
-            index[e] += 1
-            base += steps[e]
-            if index[e] < trips[e]:
-                moved = True
-                break
-            base -= steps[e] * trips[e]
-            index[e] = 0
-        if not moved:
-            return found
-
-
 def _minimum_from(values: Ints) -> Ints:
     """Minimum over all entries that are smaller in no axis."""
     least = values
@@ -583,7 +371,7 @@ def _covers(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints) -> bool
     if t != I:
         return True
     return all(
-        shape.stride[side] <= shape.dilation[side] * (_extent_of(dims, row, filters) - 1) + 1
+        shape.stride[side] <= shape.dilation[side] * (extent_of(dims, row, filters) - 1) + 1
         and (shape.dilation[side] == 1 or shape.bounds[filters] == 1)
         for side, filters in ((0, 0), (1, 1))
     )

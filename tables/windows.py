@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tables.factors import divisors
 from tables.jit import njit
-from tables.nest import FILTER_OF, C, G, Ints, N, P, Q, span
-from tables.shapes import LayerShape, divisors
+from tables.nest import FILTER_OF, C, G, Ints, LayerShape, N, P, Q, span
 from tables.stream import Dram
 
 #: More rows than any pass opens.

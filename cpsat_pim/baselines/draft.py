@@ -101,14 +101,3 @@ def _at(share: float, choices: Sequence[_T]) -> _T:
 def _share(choices: Sequence[_T], choice: _T) -> float:
     """A share that means a choice."""
     return (choices.index(choice) + 0.5) / len(choices)
-
-
-def primes_of(n: int) -> list[int]:
-    """The prime factors of a number, each as often as it divides it."""
-    found, p = [], 2
-    while p * p <= n:
-        while n % p == 0:
-            found.append(p)
-            n //= p
-        p += 1
-    return found + [n] * (n > 1)

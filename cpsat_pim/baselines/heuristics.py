@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 import attrs
 from attrs import frozen
 
-from cpsat_pim.baselines.draft import GLOBAL_BUFFER, LANES, PE, ROW_BUFFER, Draft, H, W, primes_of
+from cpsat_pim.baselines.draft import GLOBAL_BUFFER, LANES, PE, ROW_BUFFER, Draft, H, W
 from cpsat_pim.baselines.problem import Problem, Scored
 from cpsat_pim.baselines.space import StoredSets, order_for
 from cpsat_pim.check import box_elems
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping, Stored
+from tables.factors import primes_of
 
 _EVERYTHING: Stored = (True, True, True)
 _NOTHING: Stored = (False, False, False)

@@ -7,10 +7,11 @@ import attrs
 from numpy.random import Generator
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.baselines.draft import DRAM, GLOBAL_BUFFER, LANES, PE, ROW_BUFFER, Draft, H, W, primes_of
+from cpsat_pim.baselines.draft import DRAM, GLOBAL_BUFFER, LANES, PE, ROW_BUFFER, Draft, H, W
 from cpsat_pim.cost import to_nest
 from cpsat_pim.dims import BUFFERS, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.workload import ConvWorkload
+from tables.factors import primes_of
 
 DIRECTIONS = (H, W, LANES)
 #: Loops within a level's tiles, the outermost first: the first of these that has any gives some up.

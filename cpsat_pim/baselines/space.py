@@ -8,12 +8,13 @@ import attrs
 from numpy.random import Generator
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.baselines.draft import DRAM, EVEN_POINTS, PLACES, Draft, Order, primes_of
+from cpsat_pim.baselines.draft import DRAM, EVEN_POINTS, PLACES, Draft, Order
 from cpsat_pim.baselines.repair import Repair
 from cpsat_pim.check import check_mapping
 from cpsat_pim.dims import BUFFERS, IRRELEVANT, ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapping import Factors, Stored
 from cpsat_pim.workload import ConvWorkload
+from tables.factors import primes_of
 
 StoredSets = tuple[Stored, Stored, Stored]
 

@@ -8,11 +8,12 @@ from typing import Any
 import attrs
 
 from cpsat_pim.arch import PEArray, PhyDim2, PIMArchitecture
-from cpsat_pim.baselines.draft import DRAM, EVEN_POINTS, PLACES, Draft, primes_of
+from cpsat_pim.baselines.draft import DRAM, EVEN_POINTS, PLACES, Draft
 from cpsat_pim.check import check_mapping
 from cpsat_pim.dims import BUFFERS, Dim, Level, Tensor
 from cpsat_pim.fuzz.compare import Case, Finding
 from cpsat_pim.workload import ConvWorkload
+from tables.factors import primes_of
 
 #: What machines are made more like, figure by figure: one PE of one MAC, nothing limited, nothing shared.
 PLAIN = attrs.evolve(

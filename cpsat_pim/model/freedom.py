@@ -24,9 +24,9 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.part import Part
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.workload import ConvWorkload
+from tables.factors import divisors
 from tables.nest import Ints
 from tables.screen import Array, place_on_array
-from tables.shapes import divisors
 
 #: PEs, or factors over one direction, per dim.
 Vector = tuple[int, ...]

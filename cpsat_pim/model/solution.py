@@ -36,7 +36,8 @@ class Solution:
         """A variable's value, or a literal's."""
         if isinstance(x, int):
             return x
-        return self.values[x.index] if x.index >= 0 else 1 - self.values[-1 - x.index]  # CP-SAT's index of a negation
+        index: int = x.index
+        return self.values[index] if index >= 0 else 1 - self.values[-1 - index]  # CP-SAT's index of a negation
 
     def least(self, t: Tensor) -> Least:
         """The figures that t's stream was counted with."""

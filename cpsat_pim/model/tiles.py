@@ -13,6 +13,7 @@ from cpsat_pim.cost import access_energies_fj, rate
 from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.model.dram import has_known_boxes, least_rows
 from cpsat_pim.model.screen import Screen
+from tables.factors import divisors
 from tables.nest import FILTER_OF, Ints, P, Q
 from tables.screen import (
     Energies,
@@ -26,7 +27,7 @@ from tables.screen import (
     needed_elements,
     step_points,
 )
-from tables.shapes import ShapeTable, divisors
+from tables.shapes import ShapeTable
 from tables.stream import last_run
 from tables.tiles import BOX_COLUMNS, NEVER, QUANTITIES, Goal, TileCosts, least_tiles
 

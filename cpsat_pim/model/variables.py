@@ -15,7 +15,7 @@ from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.residency import Residency
 from cpsat_pim.workload import ConvWorkload
-from tables.shapes import divisors
+from tables.factors import divisors
 
 #: The class of dims that do not move I, W, O; with G they partition the dims, so traffic depends on products per class.
 CLASSES = (IRRELEVANT[Tensor.I], IRRELEVANT[Tensor.W], IRRELEVANT[Tensor.O], (Dim.G,))

@@ -10,7 +10,7 @@ import pytest
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.baselines.catalogue import BASELINES, run_baseline
-from cpsat_pim.baselines.draft import DRAM, GLOBAL_BUFFER, Draft, primes_of
+from cpsat_pim.baselines.draft import DRAM, GLOBAL_BUFFER, Draft
 from cpsat_pim.baselines.heuristics import map_by_largest_tiles
 from cpsat_pim.baselines.problem import Problem
 from cpsat_pim.baselines.search import STARTS, Effort, draw_mappings, map_at_random, map_by_annealing
@@ -22,6 +22,7 @@ from cpsat_pim.dims import Dim
 from cpsat_pim.fuzz.draw import Drawer
 from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
+from tables.factors import primes_of
 
 SEEDS = range(6)
 CONV = ConvWorkload(R=3, S=3, P=8, Q=8, C=16, K=32)

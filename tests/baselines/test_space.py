@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.baselines.draft import DRAM, Draft, primes_of
+from cpsat_pim.baselines.draft import DRAM, Draft
 from cpsat_pim.baselines.space import Space, _shares
 from cpsat_pim.check import check_fits, check_mapping
 from cpsat_pim.dims import Dim
@@ -66,11 +66,6 @@ def test_mapping_is_that_of_its_draft(seed: int) -> None:
     for _ in range(0 if space.is_empty else 5):
         mapping = space.draw(rng).to_mapping(space.layer)
         assert Draft.of(mapping, space.layer).to_mapping(space.layer) == mapping
-
-
-def test_primes_multiply_to_the_number() -> None:
-    """Each as often as it divides."""
-    assert [primes_of(n) for n in (1, 2, 12, 49, 1009)] == [[], [2], [2, 2, 3], [7, 7], [1009]]
 
 
 def test_factors_multiply_to_the_bounds() -> None:

@@ -35,7 +35,8 @@ from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.model.variables import CLASSES, Variables
 from cpsat_pim.model.windows import WindowRows
 from cpsat_pim.result import Objective
-from tables.shapes import ShapeTable, divisors
+from tables.factors import divisors
+from tables.shapes import ShapeTable
 from tables.stream import dram_stream
 from tests.cross.test_solver_against_enumeration import with_dram
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tables.accesses import fetches
-from tables.nest import GLOBAL_BUFFER, IRRELEVANT, C, I, K, Nest, O, P, Q, W
-from tables.passes import least_activations, prime_factors
-from tables.shapes import LayerShape, divisors
+from tables.factors import divisors
+from tables.nest import GLOBAL_BUFFER, IRRELEVANT, C, I, K, LayerShape, Nest, O, P, Q, W
+from tables.passes import least_activations
 from tables.stream import dram_stream
 from tests.tables.nests import build_dram
 
@@ -57,15 +57,6 @@ def test_too_many_orders_are_not_counted() -> None:
     many, long = ((1, 1, 1, 1, 2**30, 2**30, 1, 1), (1, 1, 1, 1, 2**40, 1, 1, 1))
     for bounds in (many, long):
         assert least_activations(LayerShape(bounds, SQUARE, SQUARE), W, 1, build_dram(2, True), [0], ONES, 1) is None
-
-
-@given(st.integers(1, 5000))
-def test_prime_factors(n: int) -> None:
-    """Their product is n, and none has a divisor."""
-    primes = list(prime_factors(n))
-    assert math.prod(primes) == n
-    assert primes == sorted(primes)
-    assert all(len(divisors(p)) == 2 for p in primes)
 
 
 @st.composite

@@ -10,7 +10,7 @@ from cpsat_pim.cost import to_machine, to_nest, to_shape
 from cpsat_pim.dims import BUFFERS, IRRELEVANT, Dim, Level, Tensor
 from cpsat_pim.workload import ConvWorkload
 from tables.nest import MACS, Nest
-from tables.shapes import ShapeTable, build_shape_table, divisors
+from tables.shapes import ShapeTable, build_shape_table
 from tables.stream import Dram, StreamCounts, Tempo, block_counts, dram_stream, last_run, period
 from tests.cross.cases import Case, cases
 from tests.tables.nests import DRAM, build_nest
@@ -194,9 +194,3 @@ def test_tiles_across_rows_open_a_row_each() -> None:
 def test_blocks_are_packed_whole_into_rows() -> None:
     """Blocks of 24 B, two in a 64 B row: 5 blocks fill 3 rows; columns of 16 B: 2 at offset 0, and 24..47 touches 2."""
     assert block_counts(5, 24, DRAM) == (3 * 2 + 2 * 2, 3)
-
-
-@given(st.integers(1, 5000))
-def test_divisors_are_all_and_sorted(n: int) -> None:
-    """Against trial division."""
-    assert divisors(n) == [d for d in range(1, n + 1) if n % d == 0]

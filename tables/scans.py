@@ -1,0 +1,180 @@
+"""Scans of a sequential tensor's tiles: the boxes that they are, and what each of them opens by itself."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tables.jit import njit
+from tables.nest import FILTER_OF, I, Ints, LayerShape, span
+from tables.stream import Dram, period, recurrence
+
+#: What is measured of one scan: rows opened, columns, by how much its runs outlast the shortest run, columns of the
+#: last run, banks used, rows in banks with several of its rows, whether some slice lies in two rows; then per bank the
+#: lowest row and the highest, or -1.
+ROWS, TOUCHED, EXTRA, FINAL, BANKS, SHARED, CROSSES, PER_BANK = range(8)
+#: Repetitions of a scan's segments that are remembered.
+_MOST_REMEMBERED = 64
+
+
+class Scan(NamedTuple):
+    """Byte segments int[n, 2] (first byte, bytes) in address order, so many `times`, each `stride` bytes further on.
+
+    As a box it is `slices` along its outermost axis, `pitch` bytes apart, each `reach` bytes from first to last.
+    """
+
+    segments: Ints
+    times: int
+    stride: int
+    slices: int
+    pitch: int
+    reach: int
+
+
+def extent_of(dims: tuple[int, ...], row: Ints, d: int) -> int:
+    """A tile's extent along a dim; `row`: its extents along some `dims`, the others being 1."""
+    return int(row[dims.index(d)]) if d in dims else 1
+
+
+def axis_box(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints, axis: int) -> int:
+    """Box extent along an axis."""
+    if t == I and axis in FILTER_OF:
+        side = 0 if axis == 2 else 1
+        outputs, filters = extent_of(dims, row, axis), extent_of(dims, row, FILTER_OF[axis])
+        return span(outputs, filters, shape.stride[side], shape.dilation[side])
+    return extent_of(dims, row, axis)
+
+
+def tensor_sizes(shape: LayerShape, t: int, axes: tuple[int, ...]) -> list[int]:
+    """Elements of a tensor along axes."""
+    whole = np.array(shape.bounds)
+    return [axis_box(shape, t, tuple(range(8)), whole, axis) for axis in axes]
+
+
+def step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int, extent: int) -> int:
+    """Bytes from one tile to the next along a dim; `strides`: bytes from one element to the next along each axis."""
+    for side, (axis, filters) in enumerate(FILTER_OF.items()):
+        if t == I and d == axis:
+            return extent * shape.stride[side] * strides[axis]
+        if t == I and d == filters:
+            return extent * shape.dilation[side] * strides[axis]
+    return extent * strides[d]
+
+
+def box_scan(box: Ints, strides: Ints, width: int) -> Scan:
+    """The scan of a box, axes outermost first, strides in bytes."""
+    looped = np.flatnonzero(box > 1)
+    outer = looped[0] if len(looped) else 0
+    inner = box.copy()
+    inner[outer] = 1
+    segments = box_segments(inner, strides, width)
+    slices = (int(box[outer]), int(strides[outer]), int(np.sum((inner - 1) * strides)) + width - 1)
+    if len(segments) == 1 and segments[0, 1] == strides[outer]:  # the outermost axis continues the inner ones
+        return Scan(np.array([[0, segments[0, 1] * box[outer]]]), 1, 0, *slices)
+    return Scan(segments, *slices[:2], *slices)
+
+
+@njit
+def box_segments(box: Ints, strides: Ints, width: int) -> Ints:
+    """Byte segments int[n, 2] of a box in address order, axes outermost first, strides in bytes."""
+    length, axis = width, 4
+    while axis >= 0 and (strides[axis] == length or box[axis] == 1):
+        length *= box[axis]
+        axis -= 1
+    count = 1
+    for a in range(axis + 1):
+        count *= box[a]
+    segments = np.empty((count, 2), np.int64)
+    index = np.zeros(5, np.int64)
+    for i in range(count):
+        segments[i, 0] = np.sum(index * strides)
+        segments[i, 1] = length
+        for a in range(axis, -1, -1):
+            index[a] += 1
+            if index[a] < box[a]:
+                break
+            index[a] = 0
+    return segments
+
+
+@njit
+def measure(base: int, scan: Scan, dram: Dram, out: Ints) -> None:
+    """Measure one scan from a base address. Modifies out.
+
+    Segments ascend, so a column or row repeats only from one to the next. A repetition of the segments that begins as
+    an earlier one did, whole rows of the same banks on, costs what that one cost, and so do all that follow.
+    """
+    column_shift, per_row, banks = _shift(dram.column_bytes), dram.row_bytes // dram.column_bytes, dram.banks
+    row_shift, shortest = _shift(per_row), period(1, dram)
+    recurs, shift = recurrence(scan.stride, dram.row_bytes)
+    same_bank, _ = recurrence(shift, banks)
+    recurs, shift = recurs * same_bank, shift * same_bank
+    remembers = recurs <= _MOST_REMEMBERED * banks
+    seen = np.zeros((recurs if remembers else 0, 6 + 2 * banks), np.int64)
+    lowest, highest, number = out[PER_BANK : PER_BANK + banks], out[PER_BANK + banks :], np.zeros(banks, np.int64)
+    lowest[:], highest[:] = -1, -1
+    tracked = banks if banks > 1 else 0  # of one bank it is known without looking
+    rows, columns, extra, run, row, last = 0, 0, 0, 0, -1, -1
+    i = 0
+    while i < scan.times:
+        if remembers and 0 < i < scan.times - recurs:
+            then = seen[i % recurs]
+            again = (scan.times - i) // recurs
+            is_steady = i > (recurs if banks == 1 else 2 * recurs)
+            if is_steady and run == then[3] and row == then[4] + shift and last == then[5] + shift * per_row:
+                rows, columns = rows + again * (rows - then[0]), columns + again * (columns - then[1])
+                extra += again * (extra - then[2])
+                row, last, i = row + again * shift, last + again * shift * per_row, i + again * recurs
+                for bank in range(tracked):
+                    highest[bank] += again * (highest[bank] - then[6 + bank])
+                    number[bank] += again * (number[bank] - then[6 + banks + bank])
+                if i == scan.times:
+                    break
+            then[:6] = (rows, columns, extra, run, row, last)
+            for bank in range(tracked):
+                then[6 + bank], then[6 + banks + bank] = highest[bank], number[bank]
+        for segment in range(scan.segments.shape[0]):
+            start = base + i * scan.stride + scan.segments[segment, 0]
+            end = start + scan.segments[segment, 1] - 1
+            column = start >> column_shift if column_shift >= 0 else start // dram.column_bytes
+            final = end >> column_shift if column_shift >= 0 else end // dram.column_bytes
+            column += column == last
+            while column <= final:
+                here = column >> row_shift if row_shift >= 0 else column // per_row
+                if here != row:
+                    extra += period(run, dram) - shortest if run > 0 else 0
+                    rows, row, run = rows + 1, here, 0
+                    if tracked:
+                        bank = here % banks
+                        lowest[bank] = here if lowest[bank] < 0 else lowest[bank]
+                        highest[bank] = here
+                        number[bank] += 1
+                stop = min(final + 1, (here + 1) * per_row)
+                run += stop - column
+                columns += stop - column
+                column = stop
+            last = final
+        i += 1
+    out[ROWS], out[TOUCHED], out[EXTRA], out[FINAL] = rows, columns, extra + period(run, dram) - shortest, run
+    if not tracked:
+        lowest[0], highest[0], number[0] = 0, last // per_row, rows
+    out[BANKS], out[SHARED] = np.sum(number > 0), np.sum(number * (number > 1))
+    out[CROSSES] = _crosses(base, scan, dram) if banks > 1 else 0
+
+
+@njit
+def _crosses(base: int, scan: Scan, dram: Dram) -> bool:
+    """Whether some slice of a box begins in one row and ends in another."""
+    for i in range(scan.slices):
+        start = base + i * scan.pitch
+        if start // dram.row_bytes != (start + scan.reach) // dram.row_bytes:
+            return True
+    return False
+
+
+@njit
+def _shift(size: int) -> int:
+    """log2 of a power of two, else -1: a shift is several times faster than a division."""
+    shift = 0
+    while 1 << shift < size:
+        shift += 1
+    return shift if 1 << shift == size else -1
