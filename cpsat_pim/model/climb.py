@@ -273,14 +273,15 @@ class Climb:
             target = min(target, _above(self.least or 0, _SETTLED))
         is_settled = self._settle(solution.within, target, until)
         if is_settled:
-            program.leave_out(solution.within, target)
+            program.leave_out(solution.within, self.dear[solution.within])
         return is_settled
 
     def _settle(self, within: tuple[int, ...], target: int, until: float) -> bool:
         """Look at all mappings with these extents inside their outer loops, and remember if they are dear."""
         is_dear = self._is_dear(within, target, until)
         if is_dear:
-            self.dear[within] = target
+            ceiling = self.search.ceiling
+            self.dear[within] = target if ceiling is None else min(target, ceiling)
         return is_dear
 
     def _is_dear(self, within: Sequence[int], target: int, until: float) -> bool:
