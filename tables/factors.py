@@ -1,6 +1,8 @@
-"""Divisors and prime factors of a bound."""
+"""Divisors and prime factors of a bound, and quick quotients."""
 
 import math
+
+from tables.jit import njit
 
 
 def divisors(n: int) -> list[int]:
@@ -18,3 +20,18 @@ def primes_of(n: int) -> list[int]:
             n //= p
         p += 1
     return found + [n] * (n > 1)
+
+
+@njit
+def log2_of(size: int) -> int:
+    """log2 of a power of two, else -1."""
+    shift = 0
+    while 1 << shift < size:
+        shift += 1
+    return shift if 1 << shift == size else -1
+
+
+@njit
+def quotient(number: int, divisor: int, shift: int) -> int:
+    """Whole quotient by a divisor of which the log2 is known, or not (-1): a shift is several times faster."""
+    return number >> shift if shift >= 0 else number // divisor

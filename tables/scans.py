@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tables.factors import log2_of, quotient
 from tables.jit import njit
 from tables.nest import FILTER_OF, I, Ints, LayerShape, span
 from tables.stream import Dram, period, recurrence
@@ -103,8 +104,8 @@ def measure(base: int, scan: Scan, dram: Dram, out: Ints) -> None:
     Segments ascend, so a column or row repeats only from one to the next. A repetition of the segments that begins as
     an earlier one did, whole rows of the same banks on, costs what that one cost, and so do all that follow.
     """
-    column_shift, per_row, banks = _shift(dram.column_bytes), dram.row_bytes // dram.column_bytes, dram.banks
-    row_shift, shortest = _shift(per_row), period(1, dram)
+    column_shift, per_row, banks = log2_of(dram.column_bytes), dram.row_bytes // dram.column_bytes, dram.banks
+    row_shift, shortest = log2_of(per_row), period(1, dram)
     recurs, shift = recurrence(scan.stride, dram.row_bytes)
     same_bank, _ = recurrence(shift, banks)
     recurs, shift = recurs * same_bank, shift * same_bank
@@ -135,11 +136,11 @@ def measure(base: int, scan: Scan, dram: Dram, out: Ints) -> None:
         for segment in range(scan.segments.shape[0]):
             start = base + i * scan.stride + scan.segments[segment, 0]
             end = start + scan.segments[segment, 1] - 1
-            column = start >> column_shift if column_shift >= 0 else start // dram.column_bytes
-            final = end >> column_shift if column_shift >= 0 else end // dram.column_bytes
+            column = quotient(start, dram.column_bytes, column_shift)
+            final = quotient(end, dram.column_bytes, column_shift)
             column += column == last
             while column <= final:
-                here = column >> row_shift if row_shift >= 0 else column // per_row
+                here = quotient(column, per_row, row_shift)
                 if here != row:
                     extra += period(run, dram) - shortest if run > 0 else 0
                     rows, row, run = rows + 1, here, 0
@@ -169,12 +170,3 @@ def _crosses(base: int, scan: Scan, dram: Dram) -> bool:
         if start // dram.row_bytes != (start + scan.reach) // dram.row_bytes:
             return True
     return False
-
-
-@njit
-def _shift(size: int) -> int:
-    """log2 of a power of two, else -1: a shift is several times faster than a division."""
-    shift = 0
-    while 1 << shift < size:
-        shift += 1
-    return shift if 1 << shift == size else -1

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tables.accesses import fetches
+from tables.factors import log2_of, quotient
 from tables.jit import njit
 from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
 
@@ -149,18 +150,25 @@ def block_counts(blocks: int, block_bytes: int, dram: Dram) -> tuple[int, int]:
     return columns, -(-blocks // per_row) * -(-block_bytes // dram.row_bytes)
 
 
+class _Shifts(NamedTuple):
+    """log2 of a column's bytes and of a row's columns; -1 where that is no whole number."""
+
+    column: int
+    row: int
+
+
 @njit
-def _touch(start: int, length: int, dram: Dram, state: Ints, rows: Ints) -> None:
+def _touch(start: int, length: int, dram: Dram, shifts: _Shifts, state: Ints, rows: Ints) -> None:
     """Access the bytes [start, start + length): columns, and rows per bank. Modifies state and rows."""
     per_row = dram.row_bytes // dram.column_bytes
-    column = start // dram.column_bytes
-    end = (start + length - 1) // dram.column_bytes
+    column = quotient(start, dram.column_bytes, shifts.column)
+    end = quotient(start + length - 1, dram.column_bytes, shifts.column)
     if column == state[LAST]:
         column += 1
     while column <= end:
-        row = column // per_row
+        row = quotient(column, per_row, shifts.row)
         last = min(end, (row + 1) * per_row - 1)
-        bank = row % dram.banks
+        bank = row % dram.banks if dram.banks > 1 else 0
         rows[USED, bank] = state[SCANS]
         if rows[OPEN, bank] != row:
             rows[OPEN, bank] = row
@@ -175,7 +183,7 @@ def _touch(start: int, length: int, dram: Dram, state: Ints, rows: Ints) -> None
 
 
 @njit
-def _touch_window(at: Ints, tile: Tile, dram: Dram, state: Ints, rows: Ints) -> None:
+def _touch_window(at: Ints, tile: Tile, dram: Dram, shifts: _Shifts, state: Ints, rows: Ints) -> None:
     """A window over a row-aligned I that starts at element `at` (N G C H W), block by block in address order."""
     size = tile.block
     first = at // size * tile.strides
@@ -196,26 +204,32 @@ def _touch_window(at: Ints, tile: Tile, dram: Dram, state: Ints, rows: Ints) -> 
                 # Whole blocks that follow each other in a row.
                 more = min((at[4] + tile.window[4]) // size[4] - bw, per_row - 1 - number % per_row)
                 if w1 == size[4] and more > 0:
-                    _touch(base, (1 + more) * tile.block_bytes, dram, state, rows)
+                    _touch(base, (1 + more) * tile.block_bytes, dram, shifts, state, rows)
                     bw += more
                     continue
-            for o in range(outer):
-                for h in range(h0, h1):
+            # Bytes that follow each other: whole blocks, whole lines of them, else what is in a line.
+            lines, length, images = 1, (w1 - w0) * inner * tile.width, outer
+            if w1 - w0 == size[4]:
+                lines, length = h1 - h0, (h1 - h0) * length
+                if lines == size[3]:
+                    images, length = 1, outer * length
+            for o in range(images):
+                for h in range(h0, h1, lines):
                     byte = base + ((o * size[3] + h) * size[4] + w0) * inner * tile.width
-                    _touch(byte, (w1 - w0) * inner * tile.width, dram, state, rows)
+                    _touch(byte, length, dram, shifts, state, rows)
 
 
 @njit
-def _scan(at: Ints, tile: Tile, dram: Dram, state: Ints, rows: Ints) -> None:
+def _scan(at: Ints, tile: Tile, dram: Dram, shifts: _Shifts, state: Ints, rows: Ints) -> None:
     """One scan of the tile at a position. Modifies state and rows."""
     state[LAST] = -1
     state[SCANS] += 1
     if tile.mode == WINDOW:
-        _touch_window(at, tile, dram, state, rows)
+        _touch_window(at, tile, dram, shifts, state, rows)
     else:
         base = at[0] if tile.mode == SEQUENTIAL else place(at[0], tile.block_bytes, dram)
         for i in range(tile.segments.shape[0]):
-            _touch(base + tile.segments[i, 0], tile.segments[i, 1], dram, state, rows)
+            _touch(base + tile.segments[i, 0], tile.segments[i, 1], dram, shifts, state, rows)
     if not dram.is_open:
         rows[OPEN] = -1
 
@@ -329,6 +343,7 @@ def walk_stream(
     one cost, and so do all that follow: they are counted at once.
     """
     state, rows = np.zeros(6, np.int64), np.full((2, dram.banks), -1, np.int64)
+    shifts = _Shifts(log2_of(dram.column_bytes), log2_of(dram.row_bytes // dram.column_bytes))
     moving = np.zeros(dram.banks, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
     left = np.zeros(5, np.int64)
@@ -338,14 +353,14 @@ def walk_stream(
     moved = 0
     while moved >= 0 and state[ACTIVATIONS] <= room.activations and state[CYCLES] <= room.cycles:
         if not is_output or always_reads or _returns(index, loops):
-            _scan(at, tile, dram, state, rows)
+            _scan(at, tile, dram, shifts, state, rows)
         if taken == 0:
             first_cycles = _cycles(state, dram)
         left[:] = at
         moved = _advance(index, at, loops, steps)
         before_last = _cycles(state, dram)
         if is_output:
-            _scan(left, tile, dram, state, rows)
+            _scan(left, tile, dram, shifts, state, rows)
         taken += 1
         if taken % pace.scans == 0:
             now = _cycles(state, dram)
