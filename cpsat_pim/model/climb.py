@@ -31,8 +31,9 @@ _TILE_STEPS = (0.03, 0.3, 1.0, 100.0)
 _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
 #: How far above the bound, as a fraction of it, all mappings with the same tiles are settled at once.
 _SETTLED = 0.02
-#: Work for a layer that is hard: then tiles are looked at in any case.
-_HARD_WORK = 6.0
+#: Work for a layer that is hard: then tiles are looked at in any case, and targets rise little by little to the best
+#: known cost: by a fraction of the bound, or one part of so many of what is left.
+_HARD_WORK, _LITTLE, _MOST_LITTLE = 6.0, 0.05, 16
 #: Targets of which any answer will do.
 _FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
 _FIRST_TILES = (0.3, 1.0)
@@ -170,13 +171,21 @@ class Climb:
             now = self.search.statistics["work"]
             is_left_out, work = now - work < _NEXT_TO_NO_WORK, now
 
+    @property
+    def _is_hard(self) -> bool:
+        return bool(self.search.statistics["work"] > _HARD_WORK)
+
     def _target(self) -> int | None:
-        """The next one: what is known to be enough, once that is near."""
-        ceiling = self.search.ceiling
+        """The next one: what is known to be enough, once that is near; of a hard layer little by little, for the lower
+        its target, the less a program leaves open.
+        """
+        ceiling, least = self.search.ceiling, self.least or 0
+        if ceiling is not None and self._is_hard:
+            return min(ceiling, max(_above(least, _LITTLE), least + (ceiling - least) // _MOST_LITTLE))
         for target in self.targets:
             if ceiling is not None and target >= ceiling * _NEAR:
                 break
-            if target >= (self.least or 0):
+            if target >= least:
                 return target
         return ceiling
 
@@ -185,7 +194,7 @@ class Climb:
         program, ceiling = self.program, self.search.ceiling
         if program is not None and (ceiling is None or program.target <= ceiling):
             return program
-        self.tiles.is_on |= self.search.statistics["work"] > _HARD_WORK
+        self.tiles.is_on |= self._is_hard
         if program is None and self.tiles.is_on and next(self.screens, None) is not None:
             return None  # it may be another part's turn
         target = ceiling if program is not None else self._target()

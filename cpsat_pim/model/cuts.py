@@ -23,7 +23,6 @@ from tables.accesses import fetches
 from tables.nest import MACS
 from tables.passes import least_activations
 from tables.shapes import can_be_strided
-from tables.stream import ENDLESS
 
 #: Scans of a stream that is counted soon.
 _FEW_SCANS = 100_000
@@ -126,13 +125,10 @@ class Cuts:
         self.add_streams([t for t in Tensor if self._is_counted_soon(t)])
 
     def _is_counted_soon(self, t: Tensor) -> bool:
-        """Neither windows over row-aligned blocks of many sizes, if any of these may be long, nor scans by the hundred
-        thousand.
-        """
+        """In all layouts and blocks together no scans by the hundred thousand."""
         consumer = self.nest.consumers(t)[0]
-        if t is Tensor.I and consumer == Level.ROW_BUFFER and self.completions.rooms[t] == ENDLESS:
-            return False
-        return (self.nest.steps() if consumer == MACS else fetches(self.nest, t, consumer)) <= _FEW_SCANS
+        scans = self.nest.steps() if consumer == MACS else fetches(self.nest, t, consumer)
+        return scans * len(self.completions.choices(t)) <= _FEW_SCANS
 
     def add_streams(self, tensors: Sequence[Tensor]) -> bool:
         """Count streams right; whether any of them was counted too low."""

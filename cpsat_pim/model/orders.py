@@ -217,7 +217,7 @@ class Completions:
         tempo = self.tempo(order)
         seen = (t, consumer, loops, stream_pace(nest, t, tempo), spread)
         if seen not in self._counted:
-            choices = [self._place(nest, t, tempo, *choice) for choice in self._choices(t)]
+            choices = [self._place(nest, t, tempo, *choice) for choice in self.choices(t)]
             self._counted[seen] = self._undominated([p for p in choices if self.rooms[t].holds(p.stream)])
         return self._counted[seen]
 
@@ -227,12 +227,12 @@ class Completions:
             self._tempos[order] = tempo_of(self.nest_in(order), self.machine)
         return self._tempos[order]
 
-    def _choices(self, t: Tensor) -> Iterator[tuple[int, int, int]]:
+    def choices(self, t: Tensor) -> list[tuple[int, int, int]]:
         """The axis orders; for a row-aligned input also its blocks."""
         blocks = [(0, 0)]
         if t is Tensor.I and self.draft.stored[Level.ROW_BUFFER][Tensor.I]:
             blocks = input_blocks(self.layer, self.draft)
-        return ((layout, *block) for layout in self.freedom.layouts(t) for block in blocks)
+        return [(layout, *block) for layout in self.freedom.layouts(t) for block in blocks]
 
     def _place(self, nest: Nest, t: Tensor, tempo: Tempo, layout: int, block_h: int, block_w: int) -> Placed:
         layouts = [layout if u is t else 0 for u in Tensor]
