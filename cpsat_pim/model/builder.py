@@ -6,10 +6,14 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
+from tables.nest import Ints
+
 #: An integer variable or a constant.
 Int = Any
 #: A literal or a constant truth.
 Lit = Any
+#: Of a table, int[n, m].
+Rows = Ints | Sequence[Sequence[int]]
 
 #: Products are enumerated up to this many pairs and kept up to this many values; beyond, a range must do.
 _PAIRS, _VALUES = 400_000, 4_000
@@ -123,23 +127,59 @@ class Builder:
         else:
             self.model.add_multiplication_equality(product, variables)
 
-    def table(self, variables: Sequence[Int], rows: Iterable[Sequence[int]]) -> None:
+    def table(self, variables: Sequence[Int], rows: Rows) -> None:
         """Demand that the variables take one of the rows; constants and repeated rows are dropped."""
-        keep = [i for i, x in enumerate(variables) if not isinstance(x, int)]
-        fixed = [(i, x) for i, x in enumerate(variables) if isinstance(x, int)]
-        narrowed = {tuple(int(row[i]) for i in keep) for row in rows if all(int(row[i]) == x for i, x in fixed)}
-        if not narrowed:
-            self.model.add_bool_or([])
-        elif keep:
-            self.model.add_allowed_assignments([variables[i] for i in keep], sorted(narrowed))
+        kept = np.asarray(rows, np.int64).reshape(-1, len(variables))
+        self._one_of(variables, kept[self._possible(kept, variables)])
 
-    def lookup(self, keys: Sequence[Int], rows: Iterable[Sequence[int]], names: Sequence[str]) -> list[Int]:
+    def _one_of(self, variables: Sequence[Int], kept: Ints) -> None:
+        """A table of rows that the variables can be."""
+        columns = [i for i, x in enumerate(variables) if not isinstance(x, int)]
+        if not len(kept):
+            self.model.add_bool_or([])
+        elif columns:
+            self.model.add_allowed_assignments([variables[i] for i in columns], _unique(kept[:, columns]))
+
+    def tables(self, left: Sequence[Int], right: Sequence[Int], rows: Ints) -> None:
+        """The same of two sets of variables: two tables if any values of one go with any of the other."""
+        kept = rows[self._possible(rows, [*left, *right])]
+        parts = [np.array(_unique(part)) for part in (kept[:, : len(left)], kept[:, len(left) :])]
+        if len(parts[0]) * len(parts[1]) == len(_unique(kept)):
+            self._one_of(left, parts[0])
+            self._one_of(right, parts[1])
+        else:
+            self._one_of([*left, *right], kept)
+
+    def lookup(self, keys: Sequence[Int], rows: Rows, names: Sequence[str]) -> list[Int]:
         """New variables for the last columns of a table whose first columns are the keys."""
-        possible = [range(x[0], x[-1] + 1) if self._is_range(k) else set(x) for k in keys for x in [self.values(k)]]
-        kept = [row for row in rows if all(int(row[i]) in p for i, p in enumerate(possible))]
-        results = [self.integer((row[len(keys) + j] for row in kept), name) for j, name in enumerate(names)]
-        self.table([*keys, *results], kept)
+        kept = np.asarray(rows, np.int64).reshape(-1, len(keys) + len(names))
+        kept = kept[self._possible(kept, keys)]
+        results = [self.integer(kept[:, len(keys) + j].tolist(), name) for j, name in enumerate(names)]
+        self._one_of([*keys, *results], kept)
         return results
+
+    def keys(self, rows: Ints, others: Sequence[Int], where: Lit, name: str) -> tuple[list[Int], Ints]:
+        """Variables for the first columns of a table, equal to others where a literal holds, and those of its rows that
+        the others can be; if there are none, any one.
+        """
+        possible = self._possible(rows, others)
+        kept = rows[possible] if possible.any() else rows[:1]
+        found = [self.integer(kept[:, i].tolist(), name) for i in range(len(others))]
+        for key, other in zip(found, others, strict=True):
+            self.imply([where], key == other)
+        return found, kept
+
+    def _possible(self, rows: Ints, variables: Sequence[Int]) -> np.ndarray:
+        """Which rows begin with what variables can be."""
+        possible = np.ones(len(rows), bool)
+        for column, x in zip(rows.T, variables, strict=False):
+            if isinstance(x, int):
+                possible &= column == x
+            elif self._is_range(x):
+                possible &= (column >= self.values(x)[0]) & (column <= self.values(x)[-1])
+            else:
+                possible &= np.isin(column, self.values(x))
+        return possible
 
     def clause(self, literals: Iterable[Lit]) -> None:
         """Demand one of the literals."""
@@ -212,3 +252,8 @@ class Builder:
     def negated(literal: Lit) -> Lit:
         """Not."""
         return (not literal) if isinstance(literal, bool) else literal.negated()
+
+
+def _unique(rows: Ints) -> list[tuple[int, ...]]:
+    """Rows without repetitions."""
+    return sorted({tuple(row) for row in rows.tolist()})

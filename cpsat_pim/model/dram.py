@@ -90,12 +90,9 @@ class Streams:
         rows = self._candidates(t, table, limits)
         dims = table.dims
         is_box = self.b.negated(self.b.either(self._irregular(t), f"irregular_{t.name}"))
-        keys = [self.b.integer(set(rows[:, i].tolist()), f"shape_{t.name}_{Dim(d).name}") for i, d in enumerate(dims)]
-        extents: dict[int, Int] = {}
-        for i, d in enumerate(dims):
-            extents[d] = self._extent(t, d)
-            self.b.imply([is_box], keys[i] == extents[d])
+        extents = {d: self._extent(t, d) for d in dims}
         self.extents.append(extents)
+        keys, rows = self.b.keys(rows, list(extents.values()), is_box, f"shape_{t.name}")
         names = [f"{n}_{t.name}" for n in ("layout", "strided", *_COUNTED, *_TIMED)]
         layout, strided, *looked_up = self.b.lookup(keys, rows, names)
         counted, timed = looked_up[: len(_COUNTED)], looked_up[len(_COUNTED) :]
@@ -195,9 +192,7 @@ class Streams:
         runs = b.either([v.first_consumer(c, t) for c in inside(level, is_swept)], f"runs_inside_{t.name}")
         if runs is False:
             return
-        keys = [b.integer(set(rows[:, i].tolist()), f"box_{t.name}") for i in range(len(dims))]
-        for i, d in enumerate(dims):
-            b.imply([runs], keys[i] == box[d])
+        keys, rows = b.keys(rows, [box[d] for d in dims], runs, f"box_{t.name}")
         boxed, least, again = b.lookup(keys, rows, [f"box_{n}_{t.name}" for n in ("layout", "acts", "again")])
         b.imply([runs], boxed == self.layout[t])
         b.imply([runs], self.activations[t] >= least)
@@ -251,12 +246,12 @@ class Streams:
         v = self.v
         if v.bounds[d] == 1:
             return 1
-        extent = self.b.integer(divisors(v.bounds[d]), f"scan_{t.name}_{Dim(d).name}")
-        sources = (v.e2, v.tile[Level.GLOBAL_BUFFER][t], v.array_tile[t], v.step)
-        for consumer, source in zip(CONSUMERS, sources, strict=True):
-            first = v.first_consumer(consumer, t)
-            if first is not False:
-                self.b.imply([first], extent == source[d])
+        sources = zip(CONSUMERS, (v.e2, v.tile[Level.GLOBAL_BUFFER][t], v.array_tile[t], v.step), strict=True)
+        taken = [(first, of[d]) for consumer, of in sources if (first := v.first_consumer(consumer, t)) is not False]
+        values = {n for _, source in taken for n in self.b.values(source)}
+        extent = self.b.integer(values, f"scan_{t.name}_{Dim(d).name}")
+        for first, source in taken:
+            self.b.imply([first], extent == source)
         return extent
 
     def _irregular(self, t: Tensor) -> list[Lit]:

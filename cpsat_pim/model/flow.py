@@ -48,7 +48,7 @@ class Flow:
         rows = {(*row[:8], *row[16:], *self._rivals_of(row)) for row in candidates}
         found = [{row[11 + t] for row in rows} for t in Tensor]
         rivals = [self.b.boolean(f"rival_{t.name}") if len(found[t]) > 1 else found[t] == {1} for t in Tensor]
-        self.b.table([*self.v.pes, *in_pe, *(self.b.flag(rival) for rival in rivals)], rows)
+        self.b.table([*self.v.pes, *in_pe, *(self.b.flag(rival) for rival in rivals)], sorted(rows))
         return rivals
 
     def _rivals_of(self, row: Sequence[int]) -> list[int]:

@@ -82,19 +82,30 @@ class Program:
         """Only spatial mappings, PE bypasses and tiles that can still be as good as the target (`tables.screen`,
         `tables.tiles`).
         """
-        vectors, bounds, tiles = candidates
+        vectors, bounds, tiles = self._that_fit(candidates)
         in_pe = [self.b.flag(self.v.stored(Level.PE, t)) for t in Tensor]
-        keys = [*self.v.pes, *self.v.lanes, *in_pe]
+        spatial = [*self.v.pes, *self.v.lanes]
         if tiles is None:
             self.floor = self.b.integer(bounds.tolist(), "floor")
-            self.b.table([*keys, self.floor], np.column_stack([vectors, bounds]).tolist())
+            rows = np.column_stack([vectors[:, :16], bounds, vectors[:, 16:]])
+            self.b.tables([*spatial, self.floor], in_pe, rows)
         else:
             self.floor = self.b.integer(tiles[:, -1].tolist(), "floor")
             rows = np.column_stack([vectors[tiles[:, 0]], tiles[:, 1:]])
-            self.b.table([*keys, *self.v.e0, *self.v.e1, self.floor], rows.tolist())
+            self.b.table([*spatial, *in_pe, *self.v.e0, *self.v.e1, self.floor], rows)
         wanted = self.screen.freedom.constraints.dataflow
         if wanted in STATIONARY:
             Flow(self.v, wanted, vectors.tolist(), in_pe)
+
+    def _that_fit(self, candidates: Candidates) -> Candidates:
+        """Those with the given extents inside the outer loops."""
+        vectors, bounds, tiles = candidates
+        if self.v.within is None:
+            return candidates
+        if tiles is not None:
+            return candidates._replace(tiles=tiles[(tiles[:, 9:17] == self.v.within).all(axis=1)])
+        fit = (np.array(self.v.within) % (vectors[:, :8] * vectors[:, 8:16]) == 0).all(axis=1)
+        return Candidates(vectors[fit], bounds[fit], None)
 
     def _objective(self) -> None:
         """alpha * latency + beta * energy in integers (Eq. 41-43, section 5.6.5), between the screen's floor and the

@@ -80,21 +80,27 @@ class Variables:
 
     def _factors_of(self, d: Dim) -> None:
         b, n, array = self.b, self.bounds[d], self.arch.pe_array
-        choices = divisors(n)
+        inside = divisors(n if self.within is None else self.within[d])
+        outside = divisors(n if self.within is None else n // self.within[d])
         lanes = array.compute_unit.num_macs if d in array.compute_unit.lane_dims else 1
         pes = array.array_shape.h * array.array_shape.w
-        self.lanes[d] = b.integer(self.freedom.lanes(d, (v for v in choices if v <= lanes)), f"Internal_{d.name}")
+        self.lanes[d] = b.integer(self.freedom.lanes(d, (v for v in inside if v <= lanes)), f"Internal_{d.name}")
         for m in Level:
-            factors = choices if m is not Level.ROW_BUFFER or self.row_buffer else (1,)
+            factors = inside if m in ON_CHIP else outside
+            if m is Level.ROW_BUFFER and not self.row_buffer:
+                factors = [1]
             allowed = factors if self._is_of_both(m) else self.freedom.temporal(m, d, factors)
             self.temporal[m][d] = b.integer(allowed, f"T{m}_{d.name}")
-        self.pes[d] = b.integer((v for v in choices if v <= pes), f"pes_{d.name}")
-        self.e0[d] = b.integer(choices, f"e0_{d.name}")
-        self.eA[d], self.step[d] = b.integer(choices, f"eA_{d.name}"), b.integer(choices, f"step_{d.name}")
-        self.e1[d] = b.integer(choices if self.within is None else [self.within[d]], f"e1_{d.name}")
+        self.pes[d] = b.integer((v for v in inside if v <= pes), f"pes_{d.name}")
+        self.e0[d] = b.integer(inside, f"e0_{d.name}")
+        self.eA[d], self.step[d] = b.integer(inside, f"eA_{d.name}"), b.integer(inside, f"step_{d.name}")
+        self.e1[d] = b.integer(inside if self.within is None else [self.within[d]], f"e1_{d.name}")
         self._inner_factors(d)
         self._times(self.eA[d], self.temporal[Level.GLOBAL_BUFFER][d], self.e1[d])
-        self.e2[d] = b.integer(choices, f"e2_{d.name}") if self.row_buffer else self.e1[d]
+        held = (
+            inner * loops for inner in b.values(self.e1[d]) for loops in b.values(self.temporal[Level.ROW_BUFFER][d])
+        )
+        self.e2[d] = b.integer((x for x in held if n % x == 0), f"e2_{d.name}") if self.row_buffer else self.e1[d]
         if self.row_buffer:
             self._times(self.e1[d], self.temporal[Level.ROW_BUFFER][d], self.e2[d])
         b.model.add_multiplication_equality(n, [self.e2[d], self.temporal[Level.DRAM][d]])
@@ -106,12 +112,12 @@ class Variables:
     def _times(self, inside: Int, factor: Int, outside: Int) -> None:
         """inside * factor = outside, as the table of its divisor triples."""
         rows = [(x, f, x * f) for x in self.b.values(inside) for f in self.b.values(factor)]
-        possible = set(self.b.values(outside))
-        self.b.table([inside, factor, outside], (row for row in rows if row[2] in possible))
+        self.b.table([inside, factor, outside], rows)
 
     def _inner_factors(self, d: Dim) -> None:
         """PEs, lanes and T0 of a dim and their products; how PEs are split over H and W costs nothing (Eq. 13)."""
-        b, n, array = self.b, self.bounds[d], self.arch.pe_array
+        b, array = self.b, self.arch.pe_array
+        n = self.bounds[d] if self.within is None else self.within[d]
         rows = []
         for lanes, pes in itertools.product(b.values(self.lanes[d]), b.values(self.pes[d])):
             if n % (lanes * pes) or (array.exclusive_spatial and lanes > 1 and pes > 1):

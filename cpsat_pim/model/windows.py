@@ -38,10 +38,8 @@ class WindowRows(NamedTuple):
         if not len(rows):
             b.clause([b.negated(aligned)])
             return
-        keys = [b.integer(set(rows[:, i].tolist()), f"window_{d.name}") for i, d in enumerate(_DIMS)]
-        for d, key in zip(_DIMS, keys, strict=True):
-            b.imply([aligned], key == v.e2[d])
-        found = b.lookup(keys, rows.tolist(), ["window_rows", "window_rows_in_channels"])
+        keys, rows = b.keys(rows, [v.e2[d] for d in _DIMS], aligned, "window")
+        found = b.lookup(keys, rows, ["window_rows", "window_rows_in_channels"])
         others = [b.at_least_two(v.temporal[Level.DRAM][d], f"looped_{d.name}") for d in (Dim.R, Dim.S, Dim.G)]
         others.append(v.parted[Level.DRAM].get(Dim.C, False))
         in_channels = b.both([v.innermost[Level.DRAM][Tensor.O], *map(b.negated, others)], "channels_innermost")
