@@ -1,7 +1,8 @@
 """Row activations of passes over all tiles of a sequential tensor, in the best of all orders, counted.
 
-`tables.shapes` knows of every tile what holds in any order, which with several banks is little: a row that one scan
-leaves open may be found by any other one. Here the orders are gone through, for one tile. However the loops outside a
+`tables.shapes` knows of every tile what holds in any order, which with several banks is little (a row that one scan
+leaves open may be found by any other one), and of two loops of a dim nothing more. Here the orders are gone through,
+for one tile. However the loops outside a
 tile are split over levels and ordered, they are a sequence of loops of a prime number of iterations each; loops of one
 dim next to each other are one loop, in whatever order they come. So no mapping with that tile opens fewer rows than the
 least over all such sequences (nor as few, if that takes more levels than there are). With one bank and one loop per

@@ -14,7 +14,7 @@ from cpsat_pim.model.solution import Solution
 #: Answers of a program that are looked at, best ones first.
 _POOL = 8
 #: So many answers in a row that each close less than this share of the gap: the search creeps.
-_CREEPING, _SHARE = 8, 0.01
+_CREEPING, _SHARE = 64, 0.01
 #: Conflicts until the lower half of the gap is given up, where the search would creep.
 _HALF_CONFLICTS = 20
 

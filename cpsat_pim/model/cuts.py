@@ -246,11 +246,11 @@ class Cuts:
 
     def _passes(self, t: Tensor) -> bool:
         """The best order of all loops outside a tile, however they are split, for all mappings that fetch this tile as
-        often (`tables.passes`). With one bank, the shape tables know nearly as much.
+        often (`tables.passes`).
         """
         streams, value = self.program.streams, self.solution.value
         shape, dram = self.program.v.shape, streams.dram
-        if not dram.is_open or dram.banks == 1 or not value(streams.is_box[t]) or self.nest.consumers(t)[0] == MACS:
+        if not dram.is_open or not value(streams.is_box[t]) or self.nest.consumers(t)[0] == MACS:
             return False
         extents = {d: value(x) for d, x in streams.extents[t].items()}
         tile, fetched = tuple(extents.get(d, 1) for d in Dim), value(streams.reuse[t])
