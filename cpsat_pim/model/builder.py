@@ -140,16 +140,6 @@ class Builder:
         elif columns:
             self.model.add_allowed_assignments([variables[i] for i in columns], _unique(kept[:, columns]))
 
-    def tables(self, left: Sequence[Int], right: Sequence[Int], rows: Ints) -> None:
-        """The same of two sets of variables: two tables if any values of one go with any of the other."""
-        kept = rows[self._possible(rows, [*left, *right])]
-        parts = [np.array(_unique(part)) for part in (kept[:, : len(left)], kept[:, len(left) :])]
-        if len(parts[0]) * len(parts[1]) == len(_unique(kept)):
-            self._one_of(left, parts[0])
-            self._one_of(right, parts[1])
-        else:
-            self._one_of([*left, *right], kept)
-
     def lookup(self, keys: Sequence[Int], rows: Rows, names: Sequence[str]) -> list[Int]:
         """New variables for the last columns of a table whose first columns are the keys."""
         kept = np.asarray(rows, np.int64).reshape(-1, len(keys) + len(names))

@@ -180,7 +180,7 @@ class Climb:
         its target, the less a program leaves open.
         """
         ceiling, least = self.search.ceiling, self.least or 0
-        if ceiling is not None and self._is_hard:
+        if ceiling is not None and self._is_hard and self.part is not Part.SPLIT:
             return min(ceiling, max(_above(least, _LITTLE), least + (ceiling - least) // _MOST_LITTLE))
         for target in self.targets:
             if ceiling is not None and target >= ceiling * _NEAR:

@@ -1,5 +1,6 @@
 """One layer's CP-SAT program: variables, constraints and objective, for one target and one part of the space."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from cpsat_pim.cost import to_machine
 from cpsat_pim.dataflow import STATIONARY
 from cpsat_pim.dims import Dim, Level, Tensor
-from cpsat_pim.model.builder import Builder
+from cpsat_pim.model.builder import Builder, Lit
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.flow import Flow
 from cpsat_pim.model.latency import Latency
@@ -15,6 +16,7 @@ from cpsat_pim.model.part import Part
 from cpsat_pim.model.tiles import Candidates, TileScreen
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import Variables
+from tables.nest import Ints
 
 
 class Program:
@@ -48,6 +50,9 @@ class Program:
         self.latency = None if most_cycles is None else Latency(self.v, self.traffic, self.streams, most_cycles)
         if self.part.is_aligned:
             self._some_tensor_row_aligned()
+        #: A variable of its own, so that what is known of it (the target, a floor, a proven bound) meets in its domain:
+        #: of two rows over the same terms CP-SAT does not see that they contradict each other.
+        self.cost = self.b.interval(0, target, "cost")
         self._screened(candidates or tiles.candidates(target))
         self._objective()
 
@@ -80,22 +85,41 @@ class Program:
 
     def _screened(self, candidates: Candidates) -> None:
         """Only spatial mappings, PE bypasses and tiles that can still be as good as the target (`tables.screen`,
-        `tables.tiles`).
+        `tables.tiles`), and no lower cost than theirs.
         """
         vectors, bounds, tiles = self._that_fit(candidates)
-        in_pe = [self.b.flag(self.v.stored(Level.PE, t)) for t in Tensor]
-        spatial = [*self.v.pes, *self.v.lanes]
+        in_pe = [self.v.stored(Level.PE, t) for t in Tensor]
         if tiles is None:
-            self.floor = self.b.integer(bounds.tolist(), "floor")
-            rows = np.column_stack([vectors[:, :16], bounds, vectors[:, 16:]])
-            self.b.tables([*spatial, self.floor], in_pe, rows)
+            self._screened_vectors(vectors, bounds, in_pe)
         else:
-            self.floor = self.b.integer(tiles[:, -1].tolist(), "floor")
+            floor = self.b.integer(tiles[:, -1].tolist(), "floor")
             rows = np.column_stack([vectors[tiles[:, 0]], tiles[:, 1:]])
-            self.b.table([*spatial, *in_pe, *self.v.e0, *self.v.e1, self.floor], rows)
+            flags = map(self.b.flag, in_pe)
+            self.b.table([*self.v.pes, *self.v.lanes, *flags, *self.v.e0, *self.v.e1, floor], rows)
+            self.b.model.add(self.cost >= floor)
         wanted = self.screen.freedom.constraints.dataflow
         if wanted in STATIONARY:
-            Flow(self.v, wanted, vectors.tolist(), in_pe)
+            Flow(self.v, wanted, vectors.tolist(), list(map(self.b.flag, in_pe)))
+
+    def _screened_vectors(self, vectors: Ints, bounds: Ints, in_pe: list[Lit]) -> None:
+        """A row for each spatial mapping, with the floors of all sets of tensors in the PEs: one for each of both would
+        be several times as many.
+        """
+        if not len(vectors):
+            self.b.clause([])
+            return
+        spatial, row = np.unique(vectors[:, :16], axis=0, return_inverse=True)
+        sets = list(itertools.product((0, 1), repeat=3))
+        floors = np.full((len(spatial), len(sets)), self.b.ends(self.cost)[1] + 1)
+        floors[row.ravel(), vectors[:, 16:] @ [4, 2, 1]] = bounds
+        different, column = np.unique(np.column_stack([floors.min(axis=1), floors]), axis=1, return_inverse=True)
+        names = ["floor"] * different.shape[1]
+        found = self.b.lookup([*self.v.pes, *self.v.lanes], np.column_stack([spatial, different]), names)
+        least, *of_sets = (found[i] for i in column.ravel())
+        self.b.model.add(self.cost >= least)
+        for stored, floor in zip(sets, of_sets, strict=True):
+            where = [x if held else self.b.negated(x) for x, held in zip(in_pe, stored, strict=True)]
+            self.b.imply(where, self.cost >= floor)
 
     def _that_fit(self, candidates: Candidates) -> Candidates:
         """Those with the given extents inside the outer loops."""
@@ -108,12 +132,7 @@ class Program:
         return Candidates(vectors[fit], bounds[fit], None)
 
     def _objective(self) -> None:
-        """alpha * latency + beta * energy in integers (Eq. 41-43, section 5.6.5), between the screen's floor and the
-        target.
-
-        `cost` is a variable of its own, so that what is known of it (the target, a proven bound) meets in its domain:
-        of two rows over the same terms CP-SAT does not see that they contradict each other.
-        """
+        """alpha * latency + beta * energy in integers (Eq. 41-43, section 5.6.5)."""
         cycle_weight, fj_weight = self.objective.weights
         machine = to_machine(self.arch)
         energy = sum(self.traffic.energy) + self.layer.macs * machine.mac_fj
@@ -126,7 +145,5 @@ class Program:
             self.b.model.add(energy <= most)
         if (most := self.screen.freedom.budget.activations) is not None:
             self.b.model.add(sum(self.streams.activations) <= most)
-        self.cost = self.b.interval(0, self.target, "cost")
         self.b.model.add(self.cost >= expression)
-        self.b.model.add(self.cost >= self.floor)
         self.b.model.minimize(self.cost)
