@@ -21,6 +21,18 @@ def test_optimum_does_not_depend_on_parameters(parameters: dict[str, Any]) -> No
     assert usual.objective_value == other.objective_value
 
 
+@pytest.mark.parametrize("kind", ["latency", "energy"])
+@pytest.mark.parametrize("case", ["product, bypass free", "strided"])
+def test_optimum_does_not_depend_on_how_targets_rise(case: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little by little from the start, and looking at tiles, as where a layer takes much work."""
+    layer, arch = CASES[case]
+    usual = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=600))
+    monkeypatch.setattr("cpsat_pim.model.climb._HARD_WORK", -1)
+    other = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=600))
+    assert usual.status is other.status is Status.OPTIMAL
+    assert usual.objective_value == other.objective_value
+
+
 def test_parameters_are_passed_on() -> None:
     """One that leaves the solver no work to do leaves nothing proven."""
     layer, arch = CASES["strided"]
