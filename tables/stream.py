@@ -200,19 +200,14 @@ def _touch_window(at: Ints, tile: Tile, dram: Dram, shifts: _Shifts, state: Ints
             number = first[0] + first[1] + first[2] + bh * tile.strides[3] + bw * tile.strides[4]
             base = place(number, tile.block_bytes, dram)
             bw += 1
-            if tile.strides[4] == 1 and h1 - h0 == size[3] and w0 == 0 and number % per_row + 1 < per_row:
-                # Whole blocks that follow each other in a row.
-                more = min((at[4] + tile.window[4]) // size[4] - bw, per_row - 1 - number % per_row)
-                if w1 == size[4] and more > 0:
-                    _touch(base, (1 + more) * tile.block_bytes, dram, shifts, state, rows)
-                    bw += more
-                    continue
-            # Bytes that follow each other: whole blocks, whole lines of them, else what is in a line.
+            # Bytes that follow each other: of a line, of whole lines, of a whole block and those after it in the row.
             lines, length, images = 1, (w1 - w0) * inner * tile.width, outer
             if w1 - w0 == size[4]:
                 lines, length = h1 - h0, (h1 - h0) * length
                 if lines == size[3]:
-                    images, length = 1, outer * length
+                    more = min((at[4] + tile.window[4]) // size[4] - bw, per_row - 1 - number % per_row)
+                    more = more if tile.strides[4] == 1 else 0
+                    images, length, bw = 1, (1 + more) * tile.block_bytes, bw + more
             for o in range(images):
                 for h in range(h0, h1, lines):
                     byte = base + ((o * size[3] + h) * size[4] + w0) * inner * tile.width
