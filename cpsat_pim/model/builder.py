@@ -28,6 +28,7 @@ class Builder:
         self.model = cp_model.CpModel()
         self._values: dict[int, list[int]] = {}
         self._ranges: set[int] = set()
+        self._flags: dict[int, Any] = {}
         self._differs: dict[tuple[int, int], Any] = {}
         self._within: dict[tuple[int, tuple[int, ...]], Any] = {}
 
@@ -54,12 +55,13 @@ class Builder:
         return self.model.new_bool_var(name)
 
     def flag(self, literal: Lit) -> Int:
-        """A literal as a 0/1 integer."""
+        """A literal as a 0/1 integer, made once."""
         if isinstance(literal, bool):
             return int(literal)
-        flag = self.integer((0, 1), "flag")
-        self.model.add(flag == literal)
-        return flag
+        if literal.index not in self._flags:
+            self._flags[literal.index] = self.integer((0, 1), "flag")
+            self.model.add(self._flags[literal.index] == literal)
+        return self._flags[literal.index]
 
     def values(self, x: Int) -> list[int]:
         """Values of a variable (its ends, for a range) or the constant itself."""

@@ -50,6 +50,8 @@ class Variables:
     ) -> None:
         self.b, self.layer, self.arch, self.freedom = b, layer, arch, freedom
         self.any_split, self.within = any_split, within
+        #: Extents that nothing inside the outer loops exceeds, and whose divisors all of them are.
+        self.most_inside = layer.bounds if within is None else within
         self.aligned = freedom.part.is_aligned
         self.row_buffer = (self.aligned or freedom.tells_loops_apart) and not any_split
         self.shape = to_shape(layer)
@@ -80,8 +82,8 @@ class Variables:
 
     def _factors_of(self, d: Dim) -> None:
         b, n, array = self.b, self.bounds[d], self.arch.pe_array
-        inside = divisors(n if self.within is None else self.within[d])
-        outside = divisors(n if self.within is None else n // self.within[d])
+        given = 1 if self.within is None else self.within[d]
+        inside, outside = divisors(self.most_inside[d]), divisors(n // given)
         lanes = array.compute_unit.num_macs if d in array.compute_unit.lane_dims else 1
         pes = array.array_shape.h * array.array_shape.w
         self.lanes[d] = b.integer(self.freedom.lanes(d, (v for v in inside if v <= lanes)), f"Internal_{d.name}")
@@ -94,13 +96,10 @@ class Variables:
         self.pes[d] = b.integer((v for v in inside if v <= pes), f"pes_{d.name}")
         self.e0[d] = b.integer(inside, f"e0_{d.name}")
         self.eA[d], self.step[d] = b.integer(inside, f"eA_{d.name}"), b.integer(inside, f"step_{d.name}")
-        self.e1[d] = b.integer(inside if self.within is None else [self.within[d]], f"e1_{d.name}")
+        self.e1[d] = b.integer((e for e in inside if e % given == 0), f"e1_{d.name}")
         self._inner_factors(d)
         self._times(self.eA[d], self.temporal[Level.GLOBAL_BUFFER][d], self.e1[d])
-        held = (
-            inner * loops for inner in b.values(self.e1[d]) for loops in b.values(self.temporal[Level.ROW_BUFFER][d])
-        )
-        self.e2[d] = b.integer((x for x in held if n % x == 0), f"e2_{d.name}") if self.row_buffer else self.e1[d]
+        self.e2[d] = b.integer((given * f for f in outside), f"e2_{d.name}") if self.row_buffer else self.e1[d]
         if self.row_buffer:
             self._times(self.e1[d], self.temporal[Level.ROW_BUFFER][d], self.e2[d])
         b.model.add_multiplication_equality(n, [self.e2[d], self.temporal[Level.DRAM][d]])
@@ -116,8 +115,7 @@ class Variables:
 
     def _inner_factors(self, d: Dim) -> None:
         """PEs, lanes and T0 of a dim and their products; how PEs are split over H and W costs nothing (Eq. 13)."""
-        b, array = self.b, self.arch.pe_array
-        n = self.bounds[d] if self.within is None else self.within[d]
+        b, n, array = self.b, self.most_inside[d], self.arch.pe_array
         rows = []
         for lanes, pes in itertools.product(b.values(self.lanes[d]), b.values(self.pes[d])):
             if n % (lanes * pes) or (array.exclusive_spatial and lanes > 1 and pes > 1):
