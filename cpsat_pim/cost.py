@@ -11,8 +11,8 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.units import to_fj, to_fraction
 from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, Machine, Rate, exact_cost
+from tables.dram import Dram
 from tables.nest import EVEN, LayerShape, Nest
-from tables.stream import Dram
 
 
 @frozen(kw_only=True)

@@ -12,7 +12,7 @@ from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.validate import LIMIT
 from cpsat_pim.workload import ConvWorkload
-from tables.stream import last_run
+from tables.dram import last_run
 
 #: What a femtojoule weighs in the sums that prove a product.
 FJ_WEIGHT = 2

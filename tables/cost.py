@@ -8,6 +8,7 @@ import math
 from typing import NamedTuple
 
 from tables.accesses import READ, WRITE, accesses, fetches
+from tables.dram import Dram
 from tables.nest import (
     AXES,
     DRAM,
@@ -23,7 +24,8 @@ from tables.nest import (
     W,
     axis_set,
 )
-from tables.stream import Dram, StreamCounts, Tempo, dram_stream
+from tables.stream import Tempo, dram_stream
+from tables.walk import StreamCounts
 
 #: Bytes per cycle as (numerator, denominator); numerator 0 is no limit.
 Rate = tuple[int, int]

@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tables.dram import Dram
 from tables.factors import primes_of
 from tables.jit import njit
 from tables.nest import AXES, IRRELEVANT, Ints, LayerShape
 from tables.scans import PER_BANK, ROWS, Scan, axis_box, box_scan, measure, step_bytes, tensor_sizes
-from tables.stream import Dram
 
 #: Sequences of loops, and banks looked at in all of them, up to which the best one is looked for.
 _MOST_ORDERS, _MOST_WORK = 4000, 100_000_000

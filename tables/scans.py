@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tables.dram import Dram, period, recurrence
 from tables.factors import log2_of, quotient
 from tables.jit import njit
 from tables.nest import FILTER_OF, I, Ints, LayerShape, span
-from tables.stream import Dram, period, recurrence
 
 #: What is measured of one scan: rows opened, columns, by how much its runs outlast the shortest run, columns of the
 #: last run, banks used, rows in banks with several of its rows, whether some slice lies in two rows; then per bank the

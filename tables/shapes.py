@@ -36,6 +36,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from tables.dram import Dram, last_run, period, recurrence
 from tables.factors import divisors
 from tables.jit import njit
 from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, LayerShape, O, P
@@ -57,7 +58,6 @@ from tables.scans import (
     step_bytes,
     tensor_sizes,
 )
-from tables.stream import Dram, last_run, period, recurrence
 
 #: Tiles of a pass up to which the best order is counted exactly.
 _MOST_ORDERED_TILES = 2048

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tables.dram import Dram
 from tables.factors import divisors
 from tables.jit import njit
 from tables.nest import FILTER_OF, C, G, Ints, LayerShape, N, P, Q, span
-from tables.stream import Dram
 
 #: More rows than any pass opens.
 _NEVER = 2**62

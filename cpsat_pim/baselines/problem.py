@@ -15,7 +15,7 @@ from cpsat_pim.workload import ConvWorkload
 from tables.accesses import fetches
 from tables.cost import Machine, cost_with
 from tables.nest import AXES, Nest, axis_set
-from tables.stream import StreamCounts
+from tables.walk import StreamCounts
 
 
 @frozen(kw_only=True)

@@ -19,11 +19,11 @@ from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import MACS, Variables, inside
 from cpsat_pim.workload import ConvWorkload
+from tables.dram import block_counts, last_run, period
 from tables.factors import divisors
 from tables.nest import Ints
 from tables.screen import needed_elements
 from tables.shapes import ShapeTable, can_be_strided, shape_table
-from tables.stream import block_counts, last_run, period
 
 #: What is looked up by tile shape of row activations, and that which only time depends on.
 _COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each")

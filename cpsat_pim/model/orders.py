@@ -23,7 +23,8 @@ from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, cost_with, tempo_of
 from tables.nest import EVEN, MACS, Nest, span
-from tables.stream import ENDLESS, Room, StreamCounts, Tempo, dram_stream, stream_loops, stream_pace, tiles_paced
+from tables.stream import Tempo, dram_stream, stream_loops, stream_pace, tiles_paced
+from tables.walk import ENDLESS, Room, StreamCounts
 from tables.windows import block_sides
 
 #: Orders tried for a new mapping; the loops of one level rarely have more permutations than this.

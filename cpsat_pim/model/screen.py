@@ -13,8 +13,9 @@ from cpsat_pim.model.dram import Limits, least_rows
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
+from tables.dram import last_run
 from tables.screen import Energies, Sharing, least_energy, needed_elements, spatial_vectors
-from tables.stream import ENDLESS, Room, last_run
+from tables.walk import ENDLESS, Room
 
 
 class Screen:

@@ -24,7 +24,7 @@ from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.validate import is_a, or_none, seconds_or_none, seed_number
 from cpsat_pim.workload import ConvWorkload
 from tables.shapes import ShapeTable
-from tables.stream import ENDLESS, Room
+from tables.walk import ENDLESS, Room
 
 #: Seconds for finding any mapping once the time is up.
 _FIRST_SECONDS = 5.0

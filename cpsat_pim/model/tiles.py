@@ -13,6 +13,7 @@ from cpsat_pim.cost import access_energies_fj, rate
 from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.model.dram import has_known_boxes, least_rows
 from cpsat_pim.model.screen import Screen
+from tables.dram import last_run
 from tables.factors import divisors
 from tables.nest import FILTER_OF, Ints, P, Q
 from tables.screen import (
@@ -28,7 +29,6 @@ from tables.screen import (
     step_points,
 )
 from tables.shapes import ShapeTable
-from tables.stream import last_run
 from tables.tiles import BOX_COLUMNS, NEVER, QUANTITIES, Goal, TileCosts, least_tiles
 
 #: Tiles, and sets of tiles, that are looked at for the least (fewer where nothing but time counts, for of those that

@@ -8,11 +8,11 @@ from cpsat_pim.cost import access_energies_fj, to_machine
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.variables import MACS, Stored, Variables
+from tables.dram import block_counts
 from tables.factors import divisors
 from tables.nest import FILTER_OF
 from tables.nest import span as span_of
 from tables.screen import Energies, Sharing, Terms, array_tiles_span, energy_terms, input_tiles_span, step_points
-from tables.stream import block_counts
 
 #: A quantity as coefficient times variable.
 Quantity = tuple[int, Int]

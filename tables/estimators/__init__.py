@@ -7,11 +7,11 @@ open page, and none the page policy, so of a `Dram` only the row's size is used.
 
 from collections.abc import Callable
 
+from tables.dram import Dram
 from tables.estimators.hybrid_cost_model import hybrid_cost_model_activations
 from tables.estimators.pim_dls import pim_dls_activations
 from tables.estimators.pim_optimizer import pim_optimizer_activations
 from tables.nest import I, Nest, O, W
-from tables.stream import Dram
 
 #: Tensors that each estimator covers.
 COVERS: dict[str, tuple[int, ...]] = {

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tables.dram import Dram
 from tables.nest import Nest
-from tables.stream import Dram
 from tests.shorthand import read_loops, read_stored
 
 I, W, O = range(3)  # noqa: E741 -- the field's letters

@@ -7,7 +7,7 @@ import pytest
 from tables.accesses import accesses
 from tables.cost import Machine, Streams, cycles_for, latency_terms, tempo_of, transfers
 from tables.nest import Nest
-from tables.stream import StreamCounts
+from tables.walk import StreamCounts
 from tests.tables.nests import DRAM, I, O, W, build_nest
 
 UNLIMITED = ((0, 1), (0, 1))

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from cpsat_pim.cost import to_machine, to_nest, to_shape
 from cpsat_pim.dims import BUFFERS, IRRELEVANT, Dim, Level, Tensor
 from cpsat_pim.workload import ConvWorkload
+from tables.dram import Dram, block_counts, last_run, period
 from tables.nest import MACS, Nest
 from tables.shapes import ShapeTable, build_shape_table
-from tables.stream import Dram, StreamCounts, Tempo, block_counts, dram_stream, last_run, period
+from tables.stream import Tempo, dram_stream
+from tables.walk import StreamCounts
 from tests.cross.cases import Case, cases
 from tests.tables.nests import DRAM, build_nest
 

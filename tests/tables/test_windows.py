@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tables.dram import Dram
 from tables.factors import divisors
 from tables.nest import IRRELEVANT, ROW_BUFFER, C, G, I, K, LayerShape, N, Nest, P, Q, R, S, span
-from tables.stream import Dram, dram_stream
+from tables.stream import dram_stream
 from tables.windows import block_sides, window_rows
 from tests.tables.nests import build_dram
 
