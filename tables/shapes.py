@@ -168,8 +168,8 @@ def can_be_strided(shape: LayerShape, t: int) -> bool:
 
 
 def _tile_starts(shape: LayerShape, t: int, axes: tuple[int, ...], dims: tuple[int, ...], row: Ints,
-                 strides: Ints) -> list[Ints]:  # fmt: skip
-    """Per loop over tiles: how many bytes from the first tile each of them begins."""
+                 strides: Ints) -> list[list[Ints]]:  # fmt: skip
+    """Per axis and loop over tiles along it: how many bytes from the first tile each of them begins."""
 
     def starts(d: int, step: int) -> Ints:
         extent = extent_of(dims, row, d)
@@ -179,10 +179,10 @@ def _tile_starts(shape: LayerShape, t: int, axes: tuple[int, ...], dims: tuple[i
     for axis, stride in zip(axes, strides.tolist(), strict=True):
         if t == I and axis in FILTER_OF:
             side = 0 if axis == 2 else 1
-            found.append(starts(axis, shape.stride[side] * stride))
-            found.append(starts(FILTER_OF[axis], shape.dilation[side] * stride))
+            filters = starts(FILTER_OF[axis], shape.dilation[side] * stride)
+            found.append([starts(axis, shape.stride[side] * stride), filters])
         else:
-            found.append(starts(axis, stride))
+            found.append([starts(axis, stride)])
     return found
 
 
@@ -204,11 +204,12 @@ def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[in
         scan = box_scan(box, strides * pace, width)
         seen[:, ROWS] = -1
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        for bases, copies, shift in fold(starts, dram):
-            count_tile(scan, bases, copies, shift, dram, seen, begins, ends, counts[i])
+        for bases, scans, copies, shift in fold(starts, dram):
+            count_tile(scan, bases, scans, copies, shift, dram, seen, begins, ends, counts[i])
         match_rows(begins, ends, counts[i])
-        last = sum(int(s[-1]) for s in starts)
-        is_only = all(s.size == 1 for s in starts)
+        loops = [loop for along in starts for loop in along]
+        last = sum(int(loop[-1]) for loop in loops)
+        is_only = all(loop.size == 1 for loop in loops)
         first_cycles = _alone(seen[0], dram)
         later, returned = _later(seen[last % dram.row_bytes], last // dram.row_bytes, ends, dram)
         counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = first_cycles, first_cycles if is_only else later
@@ -237,34 +238,52 @@ def _later(measured: Ints, row: int, ends: Ints, dram: Dram) -> tuple[int, int]:
     return columns + (opened - found) * miss, columns + (opened - left) * miss
 
 
-def fold(starts: list[Ints], dram: Dram) -> list[tuple[Ints, int, int]]:
-    """All base addresses of a tile as groups (bases int[n], copies, rows from one copy to the next).
+def fold(starts: list[list[Ints]], dram: Dram) -> list[tuple[Ints, Ints, int, int]]:
+    """All base addresses of a tile as groups (bases int[n], scans of each, copies, rows from one copy to the next).
 
     `starts`: see `_tile_starts`. Along one loop the addresses recur after a whole number of rows, and with them all
-    that is counted: the loop of which that leaves least.
+    that is counted: the loop of which that leaves least. Where two loops of an axis have tiles begin at the same
+    address, these are scans of one base.
     """
-    choices = [(*recurrence(int(s[1]), dram.row_bytes), i) for i, s in enumerate(starts) if len(s) > 1]
-    recurs, shift, loop = min(choices, key=lambda c: c[0] / len(starts[c[2]]), default=(1, 0, 0))
-    recurs = min(recurs, len(starts[loop]))
-    copies, left = divmod(len(starts[loop]), recurs)
-    groups = ((starts[loop][:left], copies + 1), (starts[loop][left:recurs], copies))
-    return [
-        (_sums([along if i == loop else s for i, s in enumerate(starts)]), times, shift)
-        for along, times in groups
-        if len(along)
-    ]
+    along = [_alike(loops) for loops in starts]
+    folded, best = None, math.prod(len(bases) for bases, _ in along)
+    for axis, loops in enumerate(starts):
+        elsewhere = math.prod(len(bases) for i, (bases, _) in enumerate(along) if i != axis)
+        for i, loop in enumerate(loops):
+            recurs, shift = recurrence(int(loop[1]), dram.row_bytes) if len(loop) > 1 else (1, 0)
+            recurs, others = min(recurs, len(loop)), loops[:i] + loops[i + 1 :]
+            left = elsewhere * recurs * math.prod(map(len, others))
+            if left < best:
+                folded, best = (axis, loop, others, recurs, shift), left
+    if folded is None:
+        return [(*_outer(along), 1, 0)]
+    axis, loop, others, recurs, shift = folded
+    copies, left = divmod(len(loop), recurs)
+    groups = []
+    for part, times in ((loop[:left], copies + 1), (loop[left:recurs], copies)):
+        if len(part):
+            along[axis] = _alike([part, *others])
+            groups.append((*_outer(along), times, shift))
+    return groups
 
 
-def _sums(starts: list[Ints]) -> Ints:
-    """The sum of one start of each loop, in every way."""
-    bases = np.zeros(1, np.int64)
-    for along in starts:
-        bases = np.add.outer(bases, along).ravel()
-    return bases
+def _alike(loops: list[Ints]) -> tuple[Ints, Ints]:
+    """All sums of a start of each loop, and in how many ways each of them is one."""
+    if len(loops) == 1:
+        return loops[0], np.ones_like(loops[0])
+    return np.unique(np.add.outer(*loops), return_counts=True)
+
+
+def _outer(along: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """The sums of one base of each axis, and their scans."""
+    bases, scans = np.zeros(1, np.int64), np.ones(1, np.int64)
+    for starts, ways in along:
+        bases, scans = np.add.outer(bases, starts).ravel(), np.multiply.outer(scans, ways).ravel()
+    return bases, scans
 
 
 @njit
-def count_tile(scan: Scan, bases: Ints, copies: int, shift: int, dram: Dram, seen: Ints, begins: Ints,
+def count_tile(scan: Scan, bases: Ints, scans: Ints, copies: int, shift: int, dram: Dram, seen: Ints, begins: Ints,
                ends: Ints, out: Ints) -> None:  # fmt: skip
     """Add one group of a tile's positions (see `fold`) to its counts. Modifies begins, ends, out, and seen as scratch.
 
@@ -273,24 +292,24 @@ def count_tile(scan: Scan, bases: Ints, copies: int, shift: int, dram: Dram, see
     """
     miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
     first, last = np.zeros_like(begins), np.zeros_like(ends)
-    for base in bases:
-        row = base // dram.row_bytes
-        residue = base - row * dram.row_bytes
-        measured = seen[residue]
+    for i in range(len(bases)):
+        row = bases[i] // dram.row_bytes
+        residue = bases[i] - row * dram.row_bytes
+        measured, times = seen[residue], copies * scans[i]
         if measured[ROWS] < 0:
             measure(residue, scan, dram, measured)
             out[MOST_ROWS] = max(out[MOST_ROWS], measured[ROWS])
             out[MOST_CYCLES] = max(out[MOST_CYCLES], dram.tCCD * measured[TOUCHED] + miss * measured[ROWS])
-        out[CLOSED] += copies * measured[ROWS]
-        out[COLUMNS] += copies * measured[TOUCHED]
-        out[LONG] += copies * measured[EXTRA]
-        out[AGAIN] += copies * measured[SHARED]
-        out[USED] += copies * measured[BANKS]
-        out[LOOSE] += copies * measured[BANKS] * measured[CROSSES]
+        out[CLOSED] += times * measured[ROWS]
+        out[COLUMNS] += times * measured[TOUCHED]
+        out[LONG] += times * measured[EXTRA]
+        out[AGAIN] += times * measured[SHARED]
+        out[USED] += times * measured[BANKS]
+        out[LOOSE] += times * measured[BANKS] * measured[CROSSES]
         for bank in range(PER_BANK, PER_BANK + dram.banks):
             if measured[bank] >= 0:
-                first[row + measured[bank]] += 1
-                last[row + measured[bank + dram.banks]] += 1
+                first[row + measured[bank]] += scans[i]
+                last[row + measured[bank + dram.banks]] += scans[i]
     for row in range(len(begins)):
         if first[row] + last[row] > 0:
             for copy in range(copies):
