@@ -12,19 +12,17 @@ to what has to fit, and the largest ones as to what is fetched. First the PEs' e
 cases those of the global buffer are told dim by dim.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from tables.jit import njit
-from tables.nest import I, Ints, K, O, P, Q, W
+from tables.nest import I, Ints, K, O, P, W
+from tables.outer import APART, CLASS_OF, SURE, Floats, Outer, bring_down, elements_of, span_of
 
 #: The quantities of `tables.screen.access_terms` in the order of coefficients.
 QUANTITIES = ("moved2", "moved1", "moved0", "fills", "held", "uses", "macs", "holders", "sums", "one")
 _MOVED2, _MOVED1, _MOVED0, _FILLS, _HELD, _USES, _MACS, _HOLDERS, _SUMS, _ONE = range(len(QUANTITIES))
-#: The class of each dim: the tensor that it does not move; groups move all.
-_CLASS_OF = (O, O, W, W, O, I, W, 3)
 #: Columns of `TileCosts.boxes`: those of the shape tables with these names.
 BOX_COLUMNS = ("first", "more", "each", "columns", "end_cycles", "boxed", "again")
 _FIRST, _MORE, _EACH, _COLUMNS, _END, _BOXED, _AGAIN = range(len(BOX_COLUMNS))
@@ -36,8 +34,6 @@ _ENERGY = 0
 _ALL_FREE = 3
 #: More than any target; and a least energy where there is none.
 NEVER, _NOT_OFFERED = 2**62 + 1, 2**58
-#: Of bounds in floating point, so much is sure.
-_ROUNDED = 1 - 1e-9
 
 
 class TileCosts(NamedTuple):
@@ -53,7 +49,10 @@ class TileCosts(NamedTuple):
     `strides` int[3, 8] where a box is found. `dram` cycles: of a column, of a row miss, what a stream's end adds, of a
     first scan at least, and the pipeline's latency; then bytes of a column. `capacity`: bytes of the three levels;
     `widths` int[3, 4]: bytes per element there, and at least in DRAM; `needed` elements, I's in `depth` of C, N and G;
-    `least_rows` and `least_columns` of streams.
+    `least_rows` and `least_columns` of streams; `outer`: what the DRAM's loops cost where tensors are row-aligned.
+    `streams` cycles and `refetch` fJ float32[64, n]: what the streams of a tile of `outer`, or of a larger one, take at
+    least together, and fetching them again, per set of tensors that the global buffer (bit t) and the row buffer (bit
+    3 + t) store; the least of all sets in the first place.
     """
 
     bounds: Ints
@@ -77,6 +76,9 @@ class TileCosts(NamedTuple):
     widths: Ints
     needed: Ints
     depth: int
+    outer: Outer
+    streams: Floats
+    refetch: Floats
 
 
 class Goal(NamedTuple):
@@ -133,8 +135,8 @@ def least_tiles(costs: TileCosts, goal: Goal, vectors: Ints, kinds: Ints, cycles
         loops[:], pes[:], at[:] = 1, 1, 0
         for d in range(8):
             room[d] = costs.bounds[d] // (vectors[n, d] * vectors[n, 8 + d])
-            loops[_CLASS_OF[d]] *= room[d]
-            pes[_CLASS_OF[d]] *= vectors[n, d]
+            loops[CLASS_OF[d]] *= room[d]
+            pes[CLASS_OF[d]] *= vectors[n, d]
         dims = 8 if vectors[n, 16:].any() else 4  # else only I's positions tell T0
         is_known, is_left = False, goal.fixed + goal.cycle_weight * cycles[n] <= goal.target
         while is_left:
@@ -159,6 +161,61 @@ def least_tiles(costs: TileCosts, goal: Goal, vectors: Ints, kinds: Ints, cycles
                 first += 1
             is_left = _advance(at, room, costs.divisors, costs.counts, first, dims) < dims
     return number, looked, goal
+
+
+def with_streams(costs: TileCosts, buffered_fj: Ints) -> TileCosts:
+    """The costs with `streams` and `refetch` that follow from the others; `buffered_fj` as of `Blocks`."""
+    n = costs.outer.cycles.shape[2]
+    figures = np.full((2, 64, n), costs.outer.cycles.max(), np.float32)
+    _count_streams(costs, buffered_fj, *figures)
+    bring_down(figures.reshape(-1, n), np.arange(8), costs.divisors, costs.counts, costs.outer.strides)
+    figures[:, 0] = figures.min(axis=1)
+    return costs._replace(streams=figures[0], refetch=figures[1])
+
+
+@njit
+def _count_streams(costs: TileCosts, buffered_fj: Ints, streams: Floats, refetch: Floats) -> None:
+    """Cycles of the longest stream, and fJ of fetching again, of each tile: the least over all loops outside. Modifies
+    the last two.
+    """
+    beyond, column, miss, ending = costs.outer, costs.dram[0], costs.dram[1], costs.dram[2]
+    e, outer, size, box = np.ones(8, np.int64), np.ones(4, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)
+    for i in range(streams.shape[1]):
+        outer[:], box[:] = 1, 0
+        for d in range(8):
+            at = i // beyond.strides[d] % costs.counts[d]
+            e[d] = costs.divisors[d, at]
+            outer[CLASS_OF[d]] *= costs.bounds[d] // e[d]
+            for t in range(3):
+                box[t] += at * costs.strides[t, d]
+        for t in range(3):
+            size[t] = elements_of(t, e, costs.stride, costs.dilation)
+        for stored in range(8, 64):
+            aligned, used1, used2 = stored >> 3, 0, 0
+            for t in range(3):
+                used1 += (stored >> t & 1) * size[t] * costs.widths[t, 1]
+                used2 += (aligned >> t & 1) * size[t] * costs.widths[t, 2]
+            if used1 > costs.capacity[1] or used2 > costs.capacity[2]:
+                continue
+            for other in range(3):
+                for case in (other, APART):
+                    busy, fj = beyond.cycles[case, aligned, i], beyond.fj[case, aligned, i]
+                    for t in range(3):
+                        if aligned >> t & 1:
+                            continue
+                        times = 1 if t == other else outer[t]
+                        scans, stream = times if t != O else 2 * times - 1, np.inf
+                        for layout in range(2):
+                            columns, rows = scans * costs.least_columns[t], beyond.rows[case, aligned, t, layout, i]
+                            if stored >> t & 1:
+                                of = costs.boxes[t, box[t], layout * _LAYOUT : (layout + 1) * _LAYOUT]
+                                rows = max(rows, of[_FIRST] + (times - 1) * of[_MORE])
+                                columns = max(columns, scans * of[_COLUMNS])
+                            stream = min(stream, column * columns + miss * rows + ending)
+                        busy = max(busy, stream)
+                        fj += (stored >> t & 1) * buffered_fj[t] * float(costs.needed[t] * (times - 1))
+                    streams[stored, i] = min(streams[stored, i], busy * SURE)
+                    refetch[stored, i] = min(refetch[stored, i], fj * SURE)
 
 
 @njit
@@ -193,11 +250,11 @@ def _set_inner(x: _Inner, costs: TileCosts, vector: Ints, kinds: Ints, room: Int
         x.array[d] = x.e0[d] * vector[d]
         x.room[d] = room[d] // inner
         if is_known:
-            x.outside[_CLASS_OF[d]] *= x.room[d]
+            x.outside[CLASS_OF[d]] *= x.room[d]
     used = 0
     for t in range(3):
         in_pe = vector[16 + t]
-        used += in_pe * costs.widths[t, 0] * _elements(t, x.e0, costs.stride, costs.dilation)
+        used += in_pe * costs.widths[t, 0] * elements_of(t, x.e0, costs.stride, costs.dilation)
         quantities, x.box[t] = _quantities(x, costs, t, vector, kinds, at, is_known, loops, pes), 0
         for d in range(8):
             x.box[t] += costs.places[d, x.array[d] if in_pe else vector[d] * vector[8 + d]] * costs.strides[t, d]
@@ -280,35 +337,39 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
     cycles of its stream. Calls within this loop would take several times what they do.
     """
     (bounds, stride, dilation, divisors, counts, places, _, _, coefficients, is_offered, paces, boxes, strides, dram,
-     least_rows, least_columns, activation_fj, capacity, widths, needed, depth) = costs  # fmt: skip
+     least_rows, least_columns, activation_fj, capacity, widths, needed, depth, beyond, streams,
+     refetch) = costs  # fmt: skip
     column, miss, ending, first_load, pipeline, column_bytes = dram
     once, visit, room, array, box0 = x.once, x.visit, x.room, x.array, x.box
     cycle_weight, fj_weight, fixed, target = goal
     figures = len(paces)
     value = np.zeros((3, 4, 4, figures), np.int64)
     stream, stay = np.zeros((3, 4, 4), np.int64), np.zeros((3, 4), np.int64)
+    taken, opened = np.zeros((3, 4, 4, 2), np.int64), np.zeros((3, 4, 4, 2), np.int64)
     at, e1 = np.zeros(8, np.int64), np.ones(8, np.int64)
     inner, outer = np.ones(4, np.int64), np.ones(4, np.int64)
     box, moved1, size = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64)
     kept, freed, can_keep = np.zeros(3, np.int64), np.zeros(3, np.int64), np.zeros((3, 4), np.bool_)
+    sets, number_of_sets = np.zeros(64, np.int64), 0
     largest_e1 = np.ones(8, np.int64)
     steps = loops.prod()
     base = fixed + cycle_weight * least_cycles
     spare_fj = (target - base) // fj_weight if fj_weight else NEVER
     looked, least, cut, is_first = 0, NEVER, 8, True
     while cut < 8 or is_first:
-        looked, is_first = looked + 1, False
+        looked, is_first, is_tile = looked + 1, False, is_known and not cut
         # The extents; those of dims before the cut are open.
-        inner[:], outer[:], box[:], has_loops = 1, 1, 0, 0
+        inner[:], outer[:], box[:], has_loops, place = 1, 1, 0, 0, 0
         for d in range(8):
             n = divisors[d, at[d]]
             e1[d] = largest_e1[d] = array[d] * n
             if is_known:
-                inner[_CLASS_OF[d]] *= n
+                inner[CLASS_OF[d]] *= n
             if d < cut:
                 largest_e1[d] = bounds[d]
             else:
-                outer[_CLASS_OF[d]] *= room[d] // n
+                outer[CLASS_OF[d]] *= room[d] // n
+            place += places[d, e1[d]] * beyond.strides[d]
             for t in range(3):
                 box[t] += places[d, e1[d]] * strides[t, d]
         for c in range(4):
@@ -318,14 +379,16 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
             p, r = P + side, side
             moved1[I] *= _tiled(side, e1[p], largest_e1[p], e1[r], largest_e1[r], bounds, stride, dilation)
         for t in range(3):
-            size[t] = _elements(t, e1, stride, dilation)
+            size[t] = elements_of(t, e1, stride, dilation)
             for k in range(4):
                 fits = not k & 2 or size[t] * widths[t, 1] <= capacity[1]
                 fits &= not k & 1 or size[t] * widths[t, 2] <= capacity[2]
                 can_keep[t, k] = fits and is_offered[t, in_pe[t], k]
         # Each tensor by itself; first with all loops free and wherever each of its figures is least.
-        is_dear = False
+        is_dear = cycle_weight * streams[0, place] > target
         for free in (_ALL_FREE, 0, 1, 2):
+            if is_dear:
+                break
             for t in range(3):
                 has_relevant = has_loops > (inner[t] > 1)
                 fetches = 1 if free & 1 else outer[t]
@@ -337,28 +400,33 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                     for f in range(figures):
                         passes = coefficients[f, t, in_pe[t], k, _MOVED1] * moved1[t] * fetches
                         value[t, free, k, f] = once[f, t, k] + visit[f, t, k] * visits + passes
-                    rows, columns = least_rows[t], least_columns[t]
+                    is_box, b, times = not k & 1, box[t], fetches
+                    columns, rows = least_columns[t], least_rows[t]
                     if (k == 2 and cut) or (not k and in_pe[t] and not is_known):
-                        moved, times = (moved1[t], fetches) if k else (needed[t], visits)
+                        is_box, moved, times = False, moved1[t] if k else needed[t], fetches if k else visits
                         scans = times if t != O else 2 * times - 1
                         columns = max(columns, -(-moved * scans * widths[t, 3] // column_bytes))
-                    elif not k & 1:
-                        b, times = (box[t], fetches) if k else (box0[t], visits if in_pe[t] else loops[t])
-                        first, more = boxes[t, b, _FIRST], boxes[t, b, _MORE]
-                        first1, more1 = boxes[t, b, _LAYOUT + _FIRST], boxes[t, b, _LAYOUT + _MORE]
-                        if not (k or in_pe[t]):
-                            more, more1 = 0, 0
-                            rows = max(rows, times * min(boxes[t, b, _EACH], boxes[t, b, _LAYOUT + _EACH]))
-                        rows = max(rows, min(first + (times - 1) * more, first1 + (times - 1) * more1))
-                        if not k and has_relevant and not cut:  # going over the box again opens all its rows again
-                            passes, b = outer[t] - 1, box[t]
-                            boxed = boxes[t, b, _BOXED] + passes * boxes[t, b, _AGAIN]
-                            boxed1 = boxes[t, b, _LAYOUT + _BOXED] + passes * boxes[t, b, _LAYOUT + _AGAIN]
-                            rows, b = max(rows, min(boxed, boxed1)), box0[t]
-                        scans = times if t != O else 2 * times - 1
-                        columns = max(columns, scans * min(boxes[t, b, _COLUMNS], boxes[t, b, _LAYOUT + _COLUMNS]))
-                    value[t, free, k, _ENERGY] += activation_fj * rows
-                    stream[t, free, k] = column * columns + miss * rows + ending
+                    elif not k:
+                        b, times = box0[t], visits if in_pe[t] else loops[t]
+                    for layout in range(2):
+                        one_columns, one_rows = columns, rows
+                        if is_box:
+                            figures_of = boxes[t, b, layout * _LAYOUT : (layout + 1) * _LAYOUT]
+                            more = figures_of[_MORE] if k or in_pe[t] else 0
+                            one_rows = max(one_rows, figures_of[_FIRST] + (times - 1) * more)
+                            if not (k or in_pe[t]):
+                                one_rows = max(one_rows, times * figures_of[_EACH])
+                            if not k and has_relevant and not cut:  # going over the box again opens all its rows again
+                                around = boxes[t, box[t], layout * _LAYOUT : (layout + 1) * _LAYOUT]
+                                one_rows = max(one_rows, around[_BOXED] + (outer[t] - 1) * around[_AGAIN])
+                            scans = times if t != O else 2 * times - 1
+                            one_columns = max(one_columns, scans * figures_of[_COLUMNS])
+                        opened[t, free, k, layout] = one_rows
+                        taken[t, free, k, layout] = column * one_columns + ending
+                    least_opened = min(opened[t, free, k, 0], opened[t, free, k, 1])
+                    value[t, free, k, _ENERGY] += activation_fj * least_opened
+                    stream[t, free, k] = min(taken[t, free, k, 0] + miss * opened[t, free, k, 0],
+                                             taken[t, free, k, 1] + miss * opened[t, free, k, 1])  # fmt: skip
             if free == _ALL_FREE:
                 energy, cycles = 0, least_cycles
                 for t in range(3):
@@ -367,6 +435,12 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                         one = min(one, value[t, free, k, _ENERGY])
                     energy += one
                 is_dear = energy > min(spare_fj, _NOT_OFFERED - 1)
+                is_dear |= refetch[0, place] > spare_fj - energy
+                if is_dear:
+                    break
+                energy += int(refetch[0, place])
+                cycles = max(cycles, int(streams[0, place]) + pipeline)
+                is_dear = fixed + cycle_weight * cycles + fj_weight * energy > target
                 if is_dear:
                     break
                 if cycle_weight:
@@ -382,39 +456,49 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                     is_dear = fixed + cycle_weight * cycles + fj_weight * energy > target
                     if is_dear:
                         break
+                number_of_sets = 0
+                for stored in range(8 if is_aligned else 0, 64 if is_aligned else 8):
+                    used1, used2, is_possible, energy, cycles = 0, 0, True, 0, least_cycles
+                    for t in range(3):
+                        k = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
+                        is_possible &= can_keep[t, k]
+                        used1 += (k >> 1) * size[t] * widths[t, 1]
+                        used2 += (k & 1) * size[t] * widths[t, 2]
+                        energy += value[t, free, k, _ENERGY]
+                        cycles = max(cycles, stream[t, free, k] + pipeline)
+                    if not is_possible or used1 > capacity[1] or used2 > capacity[2]:
+                        continue
+                    if refetch[stored, place] <= spare_fj - energy and cycle_weight * streams[stored, place] <= target:
+                        energy += int(refetch[stored, place])
+                        cycles = max(cycles, int(streams[stored, place]) + pipeline)
+                        if fixed + cycle_weight * cycles + fj_weight * energy <= target:
+                            sets[number_of_sets] = stored
+                            number_of_sets += 1
+                is_dear = number_of_sets == 0
         # All together.
         cheapest = NEVER
         if not is_dear:
             for t in range(3):
                 n = 1
                 for d in range(8):
-                    if _CLASS_OF[d] != t:
+                    if CLASS_OF[d] != t:
                         n *= bounds[d] // e1[d]
                 # With fewer fetches a tile stays longer.
                 stay[t, 2] = 0 if cut else steps // (n * outer[t])
-            for stored in range(64 if is_aligned else 8):
-                used1, used2, is_possible = 0, 0, True
+            for stored in sets[:number_of_sets]:
+                aligned = stored >> 3
                 for t in range(3):
-                    kept[t] = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
-                    is_possible &= can_keep[t, kept[t]]
-                    used1 += (kept[t] >> 1) * size[t] * widths[t, 1]
-                    used2 += (kept[t] & 1) * size[t] * widths[t, 2]
-                if not is_possible or used1 > capacity[1] or used2 > capacity[2] or (is_aligned and stored < 8):
-                    continue
-                for innermost in range(-1, 9):  # first all at once, with all loops free
+                    kept[t] = 2 * (stored >> t & 1) + (aligned >> t & 1)
+                for innermost in range(9):
                     one, other = innermost // 3, innermost % 3
-                    if innermost >= 0 and ((inner[one] == 1 and one > 0) or (outer[other] == 1 and other > 0)):
+                    if (inner[one] == 1 and one > 0) or (outer[other] == 1 and other > 0):
                         continue  # none of its loops can be free
                     energy, cycles = 0, least_cycles
                     for t in range(3):
-                        freed[t] = 2 * (t == one) + (t == other) if innermost >= 0 else _ALL_FREE
+                        freed[t] = 2 * (t == one) + (t == other)
                         energy += value[t, freed[t], kept[t], _ENERGY]
                         cycles = max(cycles, stream[t, freed[t], kept[t]] + pipeline)
-                    is_dear = energy > spare_fj
-                    is_dear |= fixed + cycle_weight * cycles + fj_weight * min(energy, spare_fj) > min(target, cheapest)
-                    if innermost < 0 and is_dear:
-                        break
-                    if innermost < 0 or is_dear:
+                    if energy > spare_fj or fixed + cycle_weight * cycles + fj_weight * energy > min(target, cheapest):
                         continue
                     if cycle_weight:
                         start, end = 0, column
@@ -442,10 +526,23 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                             busy = max(busy, start + port + column)
                         cycles = max(cycles, busy + pipeline)
                     one_value = fixed + cycle_weight * cycles + fj_weight * energy
-                    if is_aligned and one_value < cheapest and one_value <= target:
-                        is_alone = in_pe[other] and has_loops == (inner[other] > 1)
-                        fj, busy = _least_refetch(x, costs, in_pe, kept, other, is_alone, e1, outer, moved1, used2)
-                        one_value = fixed + cycle_weight * max(cycles, busy + pipeline) + fj_weight * (energy + fj)
+                    if is_aligned and is_tile and one_value < cheapest:
+                        one_value = NEVER
+                        for case in (other, APART):
+                            is_alone = case == APART and kept[other] == 2
+                            fj = (beyond.again[aligned, other] if is_alone else beyond.fj[case, aligned])[place]
+                            busy = beyond.cycles[case, aligned, place]
+                            for t in range(3):
+                                if kept[t] & 1:
+                                    continue
+                                own, more = opened[t, freed[t], kept[t]], beyond.rows[case, aligned, t]
+                                rows, rows1 = max(own[0], more[0, place]), max(own[1], more[1, place])
+                                fj += activation_fj * (min(rows, rows1) - min(own[0], own[1]))
+                                own = taken[t, freed[t], kept[t]]
+                                busy = max(busy, min(own[0] + miss * rows, own[1] + miss * rows1))
+                            if fj <= spare_fj - energy and cycle_weight * busy <= target:
+                                most = max(cycles, int(busy) + pipeline)
+                                one_value = min(one_value, fixed + cycle_weight * most + fj_weight * (energy + int(fj)))
                     cheapest = min(cheapest, one_value)
         if not (is_known or cut or cheapest > target):
             return number, looked, cheapest
@@ -466,87 +563,6 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
 
 
 @njit
-def _least_refetch(x: _Inner, costs: TileCosts, in_pe: Ints, kept: Ints, other: int, is_alone: bool, e1: Ints,
-                   outer: Ints, moved1: Ints, used: int) -> tuple[int, int]:  # fmt: skip
-    """What fetching again from DRAM adds to the energy where tensors are row-aligned, and cycles of its longest stream.
-
-    `other`: the class that is innermost outside the global buffer. Either the row buffer has loops of that class alone,
-    and the DRAM's innermost ones are of it, too: then each other row-aligned tensor is fetched as often as all its
-    irrelevant loops say. Or those of this class that are the DRAM's are not free for its tensor (which the PEs get from
-    DRAM if it `is_alone`), nor is a row-aligned tensor fetched less often than its irrelevant loops of the DRAM say,
-    but for those of one class.
-    What the row buffer has of a class's loops grows the tiles of the other tensors, and the row-aligned ones have to
-    fit: `used` bytes of the row buffer are taken without such loops. The stream opens a row at least.
-    """
-    fj, columns, overlap, overlap_of_both = np.zeros(3), np.zeros(3), np.ones((3, 3)), 1.0
-    again_fj, again = 0.0, 0.0
-    for t in range(3):
-        moved = 0
-        if kept[t] & 1:
-            moved, fj[t] = costs.needed[t], costs.coefficients[_ENERGY, t, in_pe[t], kept[t], _MOVED2]
-        elif t == other and kept[t]:
-            moved, fj[t] = moved1[t], costs.coefficients[_ENERGY, t, in_pe[t], kept[t], _MOVED1]
-        elif t == other and is_alone:
-            moved, fj[t] = costs.needed[t], x.visit[_ENERGY, t, kept[t]] / costs.needed[t]
-        fj[t] *= moved
-        columns[t] = moved * costs.widths[t, 3] // costs.dram[5]
-        if t != other:
-            again_fj += fj[t] * (outer[t] - 1)
-            again = max(again, columns[t] * outer[t])
-    for side in range(2):
-        p, r, most_p, most_r = e1[P + side], e1[side], costs.bounds[P + side], costs.bounds[side]
-        stride, dilation = costs.stride[side], costs.dilation[side]
-        overlap[I, W] *= most_overlap(p, r, most_p, r, stride, dilation)
-        overlap[I, O] *= most_overlap(p, r, p, most_r, stride, dilation)
-        overlap_of_both *= most_overlap(p, r, most_p, most_r, stride, dilation)
-    least_fj, least = np.inf, np.inf
-    for free in range(3):
-        if kept[free] & 1:
-            t, u = (free + 1) % 3, (free + 2) % 3
-            most = np.array([float(outer[t]), float(outer[u]), overlap_of_both if free == I else 1.0])
-            for v in range(3):  # where is room for loops of t's class alone, of u's, and of both
-                if kept[v] & 1:
-                    own = costs.widths[v, 2] * _elements(v, e1, costs.stride, costs.dilation)
-                    room = (costs.capacity[2] - used + own) / own
-                    if v == free:
-                        most[2] *= room
-                    if v != t:
-                        most[0] = min(most[0], max(1.0, room * overlap[v, t]))
-                    if v != u:
-                        most[1] = min(most[1], max(1.0, room * overlap[v, u]))
-            least_fj = min(least_fj, sum(_split(fj[t], fj[u], outer[t], outer[u], most)) - fj[t] - fj[u])
-            least = min(least, max(_split(columns[t], columns[u], outer[t], outer[u], most)))
-    least_fj, least = min(least_fj, again_fj) * _ROUNDED, min(least, again) * _ROUNDED
-    return max(0, int(least_fj)), int(costs.dram[0] * least) + costs.dram[1] + costs.dram[2]
-
-
-@njit
-def most_overlap(p: int, r: int, most_p: int, most_r: int, stride: int, dilation: int) -> float:
-    """How many times more loops there can be than positions of I along an axis that they add, where they grow so many
-    outputs and filters up to so many more: in one of both it only rises or only falls, so it is most at the ends.
-    """
-    most = 1.0
-    for outputs in (p, most_p):
-        for filters in (r, most_r):
-            grown = _span(outputs, filters, stride, dilation) / _span(p, r, stride, dilation)
-            most = max(most, outputs / p * (filters / r) / grown)
-    return most
-
-
-@njit
-def _split(one: float, other: float, loops: int, other_loops: int, most: np.ndarray) -> tuple[float, float]:
-    """one n / a and other m / b of n and m loops, a and b of which are inside, at most `most` of each and of both: as
-    little in sum, and as the larger of the two, as can be.
-    """
-    x, y = one * loops, other * other_loops
-    a, b = min(most[0], most[2]), min(most[1], most[2])
-    if x > 0 and y > 0 and a * b > most[2]:
-        a = min(a, max(most[2] / b, math.sqrt(most[2] * x / y)))
-        b = most[2] / a
-    return x / a, y / b
-
-
-@njit
 def _tiled(side: int, p: int, most_p: int, r: int, most_r: int, bounds: Ints, stride: Ints, dilation: Ints) -> int:
     """Positions of I along an axis in all its tiles, at least, for extents of so many outputs and filters up to so many
     more: in the inverse of both it is linear.
@@ -555,20 +571,5 @@ def _tiled(side: int, p: int, most_p: int, r: int, most_r: int, bounds: Ints, st
     for outputs in (p, most_p):
         for filters in (r, most_r):
             tiles = (bounds[P + side] // outputs) * (bounds[side] // filters)
-            least = min(least, tiles * _span(outputs, filters, stride[side], dilation[side]))
+            least = min(least, tiles * span_of(outputs, filters, stride[side], dilation[side]))
     return least
-
-
-@njit
-def _span(outputs: int, filters: int, stride: int, dilation: int) -> int:
-    """Positions of I along an axis (Eq. 2, 3)."""
-    return (outputs - 1) * stride + (filters - 1) * dilation + 1
-
-
-@njit
-def _elements(t: int, e: Ints, stride: Ints, dilation: Ints) -> int:
-    """Of a tensor's tile with these extents (Eq. 22)."""
-    if t == I:
-        area = _span(e[P], e[0], stride[0], dilation[0]) * _span(e[Q], e[1], stride[1], dilation[1])
-        return int(area * e[4] * e[6] * e[7])
-    return int(e[0] * e[1] * e[4] * e[5] * e[7] if t == W else e[P] * e[Q] * e[5] * e[6] * e[7])

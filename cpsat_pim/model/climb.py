@@ -7,6 +7,7 @@ choice of outer loops too low, so it is corrected for exactly that choice and so
 tiles inside their outer loops, a program of these alone settles them all.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ortools.sat.python import cp_model
@@ -33,7 +34,11 @@ _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
 _SETTLED = 0.02
 #: Work for a layer that is hard: then tiles are looked at in any case, and targets rise little by little to the best
 #: known cost: by a fraction of the bound, or one part of so many of what is left.
-_HARD_WORK, _LITTLE, _MOST_LITTLE = 6.0, 0.05, 16
+_HARD_WORK, _LITTLE, _MOST_LITTLE = 2.0, 0.05, 16
+#: Work that looking at a tile is.
+_LOOK = 1e-6
+#: Tiles are looked at once for all targets up to so far above the bound.
+_FAR = 0.25
 #: Targets of which any answer will do.
 _FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
 _FIRST_TILES = (0.3, 1.0)
@@ -58,7 +63,7 @@ class Climb:
         self.search, self.freedom, self.part = search, freedom, freedom.part
         self.screen = Screen(search.layer, search.arch, search.objective, freedom)
         search.screens.append(self.screen)
-        self.tiles = TileScreen(self.screen, search.tables, search.looked, is_over=lambda: search.is_over)
+        self.tiles = TileScreen(self.screen, search.tables, search.looked, self._has_looked, lambda: search.is_over)
         self.least = self.screen.least
         self.barred: int | None = None
         self.targets = self._targets()
@@ -72,6 +77,8 @@ class Climb:
         self.dear: dict[tuple[int, ...], int] = {}
         #: Answers of programs that do not tell how loops are split.
         self.split_answers = 0
+        #: Whether mappings of the cheapest tiles were looked for.
+        self.was_tried = False
 
     @property
     def is_open(self) -> bool:
@@ -171,6 +178,17 @@ class Climb:
             now = self.search.statistics["work"]
             is_left_out, work = now - work < _NEXT_TO_NO_WORK, now
 
+    def _has_looked(self, tiles: int) -> None:
+        self.search.statistics["work"] += _LOOK * tiles
+
+    @property
+    def _outlook(self) -> int | None:
+        """A target for which tiles may be looked at once for all: of a hard layer, what is known to be enough."""
+        ceiling = self.search.ceiling
+        if ceiling is None or not self._is_hard or self.part is not Part.ALIGNED:
+            return None
+        return min(ceiling, _above(self.least or 0, _FAR))
+
     @property
     def _is_hard(self) -> bool:
         return bool(self.search.statistics["work"] > _HARD_WORK)
@@ -180,8 +198,12 @@ class Climb:
         its target, the less a program leaves open.
         """
         ceiling, least = self.search.ceiling, self.least or 0
-        if ceiling is not None and self._is_hard and self.part is not Part.SPLIT:
-            return min(ceiling, max(_above(least, _LITTLE), least + (ceiling - least) // _MOST_LITTLE))
+        if self._is_hard and self.part is not Part.SPLIT:
+            known = self.tiles.target_beyond(least)
+            if known is not None:
+                return known if ceiling is None else min(ceiling, known)
+            if ceiling is not None:
+                return min(ceiling, max(_above(least, _LITTLE), least + (ceiling - least) // _MOST_LITTLE))
         for target in self.targets:
             if ceiling is not None and target >= ceiling * _NEAR:
                 break
@@ -194,9 +216,17 @@ class Climb:
         program, ceiling = self.program, self.search.ceiling
         if program is not None and (ceiling is None or program.target <= ceiling):
             return program
-        self.tiles.is_on |= self._is_hard
+        if self._is_hard and not self.tiles.is_thorough:
+            self.tiles.look_closer()
+            self.screens = self._screens()
         if program is None and self.tiles.is_on and next(self.screens, None) is not None:
             return None  # it may be another part's turn
+        if self._is_hard and ceiling is None and self.tiles.is_on and not self.was_tried:
+            self.was_tried = True
+            self._try_cheapest()
+            ceiling = self.search.ceiling
+        if self._outlook is not None:
+            self.tiles.look_once(self._outlook)
         target = ceiling if program is not None else self._target()
         if not self.is_open:
             return None
@@ -245,24 +275,36 @@ class Climb:
             pass  # the last draft may still have one
         return False
 
-    def find_any(self) -> None:
+    def find_any(self, until: float) -> None:
         """The first mapping found: with the cheapest tiles that are known, or below the lowest target that gives one
-        soon.
+        soon; none once the search has taken so many seconds.
         """
         assert self.screen.least is not None
-        cheapest, least = self.tiles.cheapest(), self.least or 0
-        choices = [(_above(least, step), cheapest) for step in (_FIRST_TILES if cheapest else ())]
-        for target in (_above(self.screen.least, step) for step in _FIRST_STEPS):
-            choices.append((target, Candidates(*self.screen.candidates(target), None)))
-        for target, candidates in choices:
-            try:
-                program = self._program(target, candidates=candidates)
-            except InvalidProgram:
-                continue  # the target is more than CP-SAT can add up
-            solutions = self.search.solve_for_any(program).solutions
-            if solutions:
-                self.search.consider(solutions[0], 0)
+        if self._try_cheapest(until):
+            return
+        for step in _FIRST_STEPS:
+            target = _above(self.screen.least, step)
+            candidates = Candidates(*self.screen.candidates(target), None)
+            if self.search.seconds >= until or self._try(target, candidates):
                 return
+
+    def _try_cheapest(self, until: float = math.inf) -> bool:
+        """Look for a mapping with some of the cheapest tiles that are known, and tell whether there soon was one."""
+        cheapest = self.tiles.cheapest()
+        steps = _FIRST_TILES if cheapest is not None else ()
+        targets = (_above(self.least or 0, step) for step in steps if self.search.seconds < until)
+        return any(self._try(target, cheapest) for target in targets)
+
+    def _try(self, target: int, candidates: Candidates | None) -> bool:
+        """Look for a mapping of some candidates that costs at most a target, and tell whether there soon was one."""
+        try:
+            program = self._program(target, candidates=candidates)
+        except InvalidProgram:
+            return False  # the target is more than CP-SAT can add up
+        solutions = self.search.solve_for_any(program).solutions
+        if solutions:
+            self.search.consider(solutions[0], 0)
+        return bool(solutions)
 
     def _settle_merged(self, until: float) -> None:
         """Look at the outer loops first that cost most to settle while they were not split."""

@@ -19,8 +19,8 @@ from cpsat_pim.workload import ConvWorkload
 _SHARES = {Part.MERGED: 0.6, Part.ALIGNED: 0.85, Part.SPLIT: 1.0}
 #: Row-aligned mappings are looked for first if their bound is that much lower, and for so much of the time.
 _FAR_LOWER, _FIRST_SHARE = 1.2, 0.5
-#: Seconds after which any mapping is looked for, if that is not half of the time.
-_FIRST_FOUND = 30.0
+#: Seconds after which any mapping is looked for, if that is not half of the time; and for how long in a part.
+_FIRST_FOUND, _FIRST_SECONDS = 30.0, 6.0
 
 
 @frozen(kw_only=True)
@@ -71,7 +71,7 @@ def climb_parts(search: Search, report: Callable[[Progress], None] = lambda prog
     search.statistics["table_seconds"] = round(search.seconds, 3)
     freedoms = [Freedom(search.layer, search.arch, options.constraints, part, options.budget) for part in Part]
     climbs = [Climb(search, freedom) for freedom in freedoms if not freedom.is_empty]
-    late = min(_FIRST_SHARE * options.time_limit, _FIRST_FOUND)
+    late = search.seconds + min(_FIRST_SHARE * (options.time_limit - search.seconds), _FIRST_FOUND)
     while not search.is_over and (climb := _next(climbs)):
         if search.seconds > late:
             late = math.inf
@@ -79,18 +79,17 @@ def climb_parts(search: Search, report: Callable[[Progress], None] = lambda prog
         else:
             climb.step(_ends(climb, climbs))
         report(_progress(search, climbs))
-    if late < math.inf:
-        _find_any(climbs)
+    _find_any(climbs)
     report(_progress(search, climbs))
     return climbs
 
 
 def _find_any(climbs: Sequence[Climb]) -> None:
-    """Look for any mapping if none is known: bounds that have not met one by now may not do so in time."""
+    """Look for any mapping for some time if none is known: bounds that met none by now may not do so in time."""
     for climb in climbs:
         search, is_split = climb.search, climb.part is Part.SPLIT  # split loops are hardly all that fits
         if search.ceiling is None and climb.is_open and not is_split and not search.options.stop.is_set():
-            climb.find_any()
+            climb.find_any(search.seconds + _FIRST_SECONDS)
 
 
 def _next(climbs: Sequence[Climb]) -> Climb | None:

@@ -16,6 +16,7 @@ from cpsat_pim.model.screen import Screen
 from tables.dram import last_run
 from tables.factors import divisors
 from tables.nest import FILTER_OF, Ints, P, Q
+from tables.outer import Blocks, Outer, outer_bounds
 from tables.screen import (
     Energies,
     Sharing,
@@ -29,11 +30,18 @@ from tables.screen import (
     step_points,
 )
 from tables.shapes import ShapeTable
-from tables.tiles import BOX_COLUMNS, NEVER, QUANTITIES, Goal, TileCosts, least_tiles
+from tables.tiles import BOX_COLUMNS, NEVER, QUANTITIES, Goal, TileCosts, least_tiles, with_streams
+from tables.windows import window_rows
 
 #: Tiles, and sets of tiles, that are looked at for the least (fewer where nothing but time counts, for of those that
 #: keep the array busy too many are alike), for a target, of which are kept, and of which a program is told one by one.
-_MOST_LOOKED, _MOST_TIMED, _MOST_AT_TARGET, _MOST_KEPT, _MOST_TOLD = 30_000_000, 1_000_000, 4_000_000, 200_000, 5_000
+_MOST_LOOKED, _MOST_TIMED, _MOST_AT_TARGET, _MOST_KEPT, _MOST_TOLD = 30_000_000, 4_000_000, 4_000_000, 200_000, 5_000
+#: The same for a target that is known to be enough.
+_MOST_AT_CEILING = 12_000_000
+#: Extents inside the DRAM's loops up to which it is known what these cost.
+_MOST_BLOCKS = 200_000
+#: Tiles of which a first mapping is made; and by how many more tiles a target rises.
+_MOST_TRIED, _MOST_AT_ONCE = 50, 1000
 #: Looking for the least, one part of so many above it is looked at, too.
 _MARGIN = 32
 #: Vectors between two looks at the clock.
@@ -61,8 +69,8 @@ class Looked(NamedTuple):
 
 
 class TileScreen:
-    """What a screen leaves, with tiles; at most `most_looked` of them are looked at for a target. `looked`: what was
-    found before, of this part or of one with the same tiles.
+    """What a screen leaves, with tiles. `looked`: what was found before, of this part or of one with the same tiles;
+    `has_looked` is told how many tiles, and sets of them, were looked at.
     """
 
     def __init__(
@@ -70,18 +78,29 @@ class TileScreen:
         screen: Screen,
         tables: list[ShapeTable],
         looked: dict[tuple[bool, Constraints], Looked] | None = None,
-        *,
-        most_looked: int | None = None,
+        has_looked: Callable[[int], None] = lambda tiles: None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.screen, self.tables, self.is_over = screen, tables, is_over
+        self.screen, self.tables, self.has_looked, self.is_over = screen, tables, has_looked, is_over
         #: Whether tiles are looked at. Where nothing but time counts that is worth its time for hard layers only.
         self.is_on = screen.objective.weights[1] > 0
-        self.most_looked = most_looked or (_MOST_LOOKED if self.is_on else _MOST_TIMED)
+        #: Whether it is worth its time to count rows of windows, too.
+        self.is_thorough = False
+        self._counted: TileCosts | None = None
+        self.most_looked = _MOST_LOOKED if self.is_on else _MOST_TIMED
         self._looked = {} if looked is None else looked
         self._key = (screen.freedom.part.is_aligned, screen.freedom.constraints)
+        #: Whether tiles were looked at once for all (`look_once`).
+        self.was_looked_once = False
         #: Fewest vectors of which there were too many tiles to look at.
         self._too_many: float = math.inf
+
+    def look_closer(self) -> None:
+        """Look at tiles whatever the objective, and as closely as can be."""
+        self.is_on = self.is_thorough = True
+        if self.screen.freedom.part.is_aligned:
+            self._counted = None
+            self._looked.pop(self._key, None)
 
     def candidates(self, target: int) -> Candidates:
         """What can cost at most a target."""
@@ -93,10 +112,31 @@ class TileScreen:
                 return Candidates(vectors, values, None)
         return self._known(known, target)
 
-    def cheapest(self) -> Candidates | None:
-        """What is known to cost least, if tiles were looked at."""
+    def look_once(self, target: int) -> None:
+        """Look at all tiles up to a target, for which it is worth more time, unless that was tried before."""
         known = self._looked.get(self._key)
-        return self._known(known, known.target) if known is not None and len(known.tiles) else None
+        if not self.was_looked_once and (known is None or known.target < target):
+            self.was_looked_once = True
+            self.look(target, *self.screen.candidates(target), most=_MOST_AT_CEILING)
+
+    def target_beyond(self, least: int) -> int | None:
+        """The next target above a bound for which tiles are known: for so many of them more."""
+        known = self._looked.get(self._key)
+        if known is None or known.target <= least or not len(known.tiles):
+            return None
+        bounds = np.sort(known.tiles[:, -1])
+        last = int(np.searchsorted(bounds, least, "right")) + _MOST_AT_ONCE
+        return int(bounds[last]) if last < len(bounds) else known.target
+
+    def cheapest(self) -> Candidates | None:
+        """Some of what is known to cost least, if tiles were looked at."""
+        known = self._looked.get(self._key)
+        if known is None or not len(known.tiles):
+            return None
+        least = np.partition(known.tiles[:, -1], min(_MOST_TRIED, len(known.tiles)) - 1)[:_MOST_TRIED].max()
+        some = known.tiles[known.tiles[:, -1] <= least][:_MOST_TRIED]
+        kept = np.isin(np.arange(len(known.vectors)), some[:, 0])
+        return Candidates(known.vectors[kept], known.least[kept], self._told(known.vectors, kept, some))
 
     def _known(self, known: Looked, target: int) -> Candidates:
         """Of what was looked at, what can cost at most a target."""
@@ -111,29 +151,33 @@ class TileScreen:
             known = self.look(target, *self.screen.candidates(target), margin=_MARGIN)
         return None if known is None else int(known.least.min(initial=known.target + 1))
 
-    def look(self, target: int, vectors: Ints, values: Ints, margin: int = 0) -> Looked | None:
-        """Look at all tiles of some vectors, unless that takes too long; see `least_tiles` for the margin."""
+    def look(self, target: int, vectors: Ints, values: Ints, margin: int = 0, most: int = 0) -> Looked | None:
+        """Look at all tiles of some vectors, unless these are too many: more than `most`, or the usual number; see
+        `least_tiles` for the margin.
+        """
         cheapest_first = np.argsort(values, kind="stable")
         vectors, values = vectors[cheapest_first], values[cheapest_first]
         screen, weight = self.screen, self.screen.objective.weights[1]
         if not self.is_on or screen.arch.uneven_residency or not 0 < len(vectors) < self._too_many / 2:
             return None
-        costs, kinds = self._costs(vectors)
+        points, kinds = self._positions(vectors)
+        costs = self.costs._replace(points=points[0], arrays=points[1])
         found, least = np.zeros((_MOST_KEPT, 18), np.int64), np.full(len(vectors), NEVER)
         cycles = screen.least_latency(vectors, vectors[:, 16:18].max(axis=1) > 0)
         goal = Goal(*screen.objective.weights, weight * screen.layer.macs * screen.machine.mac_fj, target)
         is_aligned = screen.freedom.part.is_aligned
         number, looked, begin = 0, 0, 0
-        allowed = self.most_looked if margin else min(self.most_looked, _MOST_AT_TARGET)
+        allowed = self.most_looked if margin else most or min(self.most_looked, _MOST_AT_TARGET)
         while begin < len(vectors) and looked <= allowed and number <= _MOST_KEPT:
             if self.is_over():
                 return None
             end = min(begin + _AT_A_TIME, len(vectors))
-            most = allowed - looked
+            left = allowed - looked
             number, more, goal = least_tiles(
-                costs, goal, vectors, kinds, cycles, is_aligned, begin, end, most, margin, number, found, least
+                costs, goal, vectors, kinds, cycles, is_aligned, begin, end, left, margin, number, found, least
             )
             looked, begin = looked + more, end
+            self.has_looked(more)
         if looked > allowed or number > _MOST_KEPT:
             self._too_many = len(vectors)
             return None
@@ -162,14 +206,59 @@ class TileScreen:
 
     # --- The layer's figures -----------------------------------------------------------------------------------------
 
-    def _costs(self, vectors: Ints) -> tuple[TileCosts, Ints]:
-        """The figures of the layer, and of which kind each vector is (`TileCosts.points`)."""
-        points, kinds = self._positions(vectors)
-        return self._fixed._replace(points=points[0], arrays=points[1]), kinds
+    @property
+    def costs(self) -> TileCosts:
+        """All but what depends on the vectors."""
+        if self._counted is None:
+            self._counted = self._with_outer()
+        return self._counted
+
+    def _with_outer(self) -> TileCosts:
+        """The fixed figures, and what the DRAM's loops cost at least where tensors are row-aligned."""
+        screen, layer, fixed = self.screen, self.screen.layer, self._fixed
+        tiles = int(np.prod(fixed.counts))
+        if not screen.freedom.part.is_aligned or tiles > _MOST_BLOCKS:
+            return fixed
+        sizes, dims = fixed.counts.tolist(), [Dim.R, Dim.S, Dim.P, Dim.Q, Dim.C, Dim.N, Dim.G]
+        strides = np.array([math.prod(sizes[d + 1 :]) for d in Dim])
+        windows = np.zeros((tiles, 2), np.int64)
+        if self.is_thorough:
+            known = window_rows(screen.shape, layer.input_bytes, screen.machine.dram, int(fixed.capacity[2]))
+            windows[(fixed.places[dims, known[:, :-2]] * strides[dims]).sum(axis=1)] = known[:, -2:]
+        boxed, again = (fixed.boxes[:, :, BOX_COLUMNS.index(name) :: len(BOX_COLUMNS)] for name in ("boxed", "again"))
+        moved = [QUANTITIES.index(name) for name in ("moved2", "moved1")]
+        is_kept = {0: np.s_[:, 1::2], 1: np.s_[:, 2]}  # in the row buffer; in the global buffer alone
+        least = [
+            [np.where(fixed.is_offered[t][at], fixed.coefficients[0, t][at][..., q], NEVER).min() for t in Tensor]
+            for at, q in zip(is_kept.values(), moved, strict=True)
+        ]
+        blocks = Blocks(
+            bounds=fixed.bounds,
+            stride=fixed.stride,
+            dilation=fixed.dilation,
+            divisors=fixed.divisors,
+            counts=fixed.counts,
+            widths=fixed.widths[:, 2],
+            least_widths=fixed.widths[:, 3],
+            capacity=int(fixed.capacity[2]),
+            least_rows=fixed.least_rows,
+            least_columns=fixed.least_columns,
+            needed=fixed.needed,
+            windows=windows,
+            boxed=boxed,
+            again=again,
+            box_strides=fixed.strides,
+            aligned_fj=np.array(least[0]),
+            buffered_fj=np.array(least[1]),
+            activation_fj=fixed.activation_fj,
+            miss=screen.arch.dram_activation_latency,
+        )
+        outer = outer_bounds(blocks, screen.machine.dram)
+        return with_streams(fixed._replace(outer=outer), blocks.buffered_fj)
 
     @cached_property
     def _fixed(self) -> TileCosts:
-        """All but what depends on the vectors."""
+        """All but what depends on the vectors and on the DRAM's loops."""
         screen, layer, arch = self.screen, self.screen.layer, self.screen.arch
         bounds, nothing = np.array(layer.bounds), np.zeros((2, 0, 0, 0), np.int64)
         choices = [divisors(n) for n in layer.bounds]
@@ -207,6 +296,9 @@ class TileScreen:
             ),
             needed=np.array([needed_elements(screen.shape, t) for t in Tensor]),
             depth=int(bounds[[Dim.C, Dim.N, Dim.G]].prod()),
+            outer=Outer.unknown(),
+            streams=np.zeros((64, 1), np.float32),
+            refetch=np.zeros((64, 1), np.float32),
         )
 
     def _figures(self) -> tuple[Ints, np.ndarray, Ints]:

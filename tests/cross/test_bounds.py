@@ -141,7 +141,8 @@ def contains(
     part = part_of(mapping)
     assert part is not None
     screen = Screen(layer, arch, objective, Freedom(layer, arch, constraints, part))
-    tiles = TileScreen(screen, tables, most_looked=50_000)  # most of these mappings cost many times the optimum
+    tiles = TileScreen(screen, tables)
+    tiles.most_looked = 50_000  # most of these mappings cost many times the optimum
     program = Program(tiles, value)
     if lessons is not None:
         lessons.teach(program)
