@@ -49,10 +49,10 @@ class TileCosts(NamedTuple):
     `strides` int[3, 8] where a box is found. `dram` cycles: of a column, of a row miss, what a stream's end adds, of a
     first scan at least, and the pipeline's latency; then bytes of a column. `capacity`: bytes of the three levels;
     `widths` int[3, 4]: bytes per element there, and at least in DRAM; `needed` elements, I's in `depth` of C, N and G;
-    `least_rows` and `least_columns` of streams; `outer`: what the DRAM's loops cost where tensors are row-aligned.
-    `streams` cycles and `refetch` fJ float32[64, n]: what the streams of a tile of `outer`, or of a larger one, take at
-    least together, and fetching them again, per set of tensors that the global buffer (bit t) and the row buffer (bit
-    3 + t) store; the least of all sets in the first place.
+    `least_rows` and `least_columns` of streams; `outer`: what the DRAM's loops cost where tensors are row-aligned,
+    `buffered_fj` as of `Blocks`. `streams` cycles and `refetch` fJ float32[64, n]: what the streams of a tile of
+    `outer`, or of a larger one, take at least together, and fetching them again, per set of tensors that the global
+    buffer (bit t) and the row buffer (bit 3 + t) store; the least of all sets in the first place.
     """
 
     bounds: Ints
@@ -77,6 +77,7 @@ class TileCosts(NamedTuple):
     needed: Ints
     depth: int
     outer: Outer
+    buffered_fj: Ints
     streams: Floats
     refetch: Floats
 
@@ -163,18 +164,18 @@ def least_tiles(costs: TileCosts, goal: Goal, vectors: Ints, kinds: Ints, cycles
     return number, looked, goal
 
 
-def with_streams(costs: TileCosts, buffered_fj: Ints) -> TileCosts:
-    """The costs with `streams` and `refetch` that follow from the others; `buffered_fj` as of `Blocks`."""
+def with_streams(costs: TileCosts) -> TileCosts:
+    """The costs with `streams` and `refetch` that follow from the others."""
     n = costs.outer.cycles.shape[2]
     figures = np.full((2, 64, n), costs.outer.cycles.max(), np.float32)
-    _count_streams(costs, buffered_fj, *figures)
+    _count_streams(costs, *figures)
     bring_down(figures.reshape(-1, n), np.arange(8), costs.divisors, costs.counts, costs.outer.strides)
     figures[:, 0] = figures.min(axis=1)
     return costs._replace(streams=figures[0], refetch=figures[1])
 
 
 @njit
-def _count_streams(costs: TileCosts, buffered_fj: Ints, streams: Floats, refetch: Floats) -> None:
+def _count_streams(costs: TileCosts, streams: Floats, refetch: Floats) -> None:
     """Cycles of the longest stream, and fJ of fetching again, of each tile: the least over all loops outside. Modifies
     the last two.
     """
@@ -200,6 +201,8 @@ def _count_streams(costs: TileCosts, buffered_fj: Ints, streams: Floats, refetch
             for other in range(3):
                 for case in (other, APART):
                     busy, fj = beyond.cycles[case, aligned, i], beyond.fj[case, aligned, i]
+                    if case == APART and (stored >> other & 1) and not (aligned >> other & 1):
+                        fj = beyond.again[aligned, other, i]
                     for t in range(3):
                         if aligned >> t & 1:
                             continue
@@ -213,7 +216,7 @@ def _count_streams(costs: TileCosts, buffered_fj: Ints, streams: Floats, refetch
                                 columns = max(columns, scans * of[_COLUMNS])
                             stream = min(stream, column * columns + miss * rows + ending)
                         busy = max(busy, stream)
-                        fj += (stored >> t & 1) * buffered_fj[t] * float(costs.needed[t] * (times - 1))
+                        fj += (stored >> t & 1) * costs.buffered_fj[t] * float(costs.needed[t] * (times - 1))
                     streams[stored, i] = min(streams[stored, i], busy * SURE)
                     refetch[stored, i] = min(refetch[stored, i], fj * SURE)
 
@@ -337,7 +340,7 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
     cycles of its stream. Calls within this loop would take several times what they do.
     """
     (bounds, stride, dilation, divisors, counts, places, _, _, coefficients, is_offered, paces, boxes, strides, dram,
-     least_rows, least_columns, activation_fj, capacity, widths, needed, depth, beyond, streams,
+     least_rows, least_columns, activation_fj, capacity, widths, needed, depth, beyond, _, streams,
      refetch) = costs  # fmt: skip
     column, miss, ending, first_load, pipeline, column_bytes = dram
     once, visit, room, array, box0 = x.once, x.visit, x.room, x.array, x.box
@@ -529,8 +532,13 @@ def _look_outside(x: _Inner, costs: TileCosts, goal: Goal, vector: int, in_pe: I
                     if is_aligned and is_tile and one_value < cheapest:
                         one_value = NEVER
                         for case in (other, APART):
-                            is_alone = case == APART and kept[other] == 2
-                            fj = (beyond.again[aligned, other] if is_alone else beyond.fj[case, aligned])[place]
+                            fj, share = beyond.fj[case, aligned, place], 0.0
+                            if case == APART and kept[other] == 2:
+                                share = 1.0
+                            elif case == APART and not kept[other] and in_pe[other] and has_loops == (inner[other] > 1):
+                                again = max(1, costs.buffered_fj[other] * needed[other])  # to the PEs instead
+                                share = min(1.0, visit[_ENERGY, other, 0] / again)
+                            fj = max(fj, share * beyond.again[aligned, other, place])
                             busy = beyond.cycles[case, aligned, place]
                             for t in range(3):
                                 if kept[t] & 1:

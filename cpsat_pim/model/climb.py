@@ -34,7 +34,7 @@ _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
 _SETTLED = 0.02
 #: Work for a layer that is hard: then tiles are looked at in any case, and targets rise little by little to the best
 #: known cost: by a fraction of the bound, or one part of so many of what is left.
-_HARD_WORK, _LITTLE, _MOST_LITTLE = 2.0, 0.05, 16
+_HARD_WORK, _LITTLE, _MOST_LITTLE = 6.0, 0.05, 16
 #: Work that looking at a tile is.
 _LOOK = 1e-6
 #: Tiles are looked at once for all targets up to so far above the bound.
@@ -221,7 +221,7 @@ class Climb:
             self.screens = self._screens()
         if program is None and self.tiles.is_on and next(self.screens, None) is not None:
             return None  # it may be another part's turn
-        if self._is_hard and ceiling is None and self.tiles.is_on and not self.was_tried:
+        if self._is_hard and not self.was_tried and self.part is not Part.SPLIT:
             self.was_tried = True
             self._try_cheapest()
             ceiling = self.search.ceiling
@@ -290,10 +290,12 @@ class Climb:
 
     def _try_cheapest(self, until: float = math.inf) -> bool:
         """Look for a mapping with some of the cheapest tiles that are known, and tell whether there soon was one."""
-        cheapest = self.tiles.cheapest()
+        cheapest, ceiling = self.tiles.cheapest(), self.search.ceiling
         steps = _FIRST_TILES if cheapest is not None else ()
-        targets = (_above(self.least or 0, step) for step in steps if self.search.seconds < until)
-        return any(self._try(target, cheapest) for target in targets)
+        targets = [_above(self.least or 0, step) for step in steps]
+        if ceiling is not None:
+            targets = [target for target in targets if target < ceiling] or [ceiling] * bool(steps)
+        return any(self._try(target, cheapest) for target in targets if self.search.seconds < until)
 
     def _try(self, target: int, candidates: Candidates | None) -> bool:
         """Look for a mapping of some candidates that costs at most a target, and tell whether there soon was one."""

@@ -254,7 +254,7 @@ class TileScreen:
             miss=screen.arch.dram_activation_latency,
         )
         outer = outer_bounds(blocks, screen.machine.dram)
-        return with_streams(fixed._replace(outer=outer), blocks.buffered_fj)
+        return with_streams(fixed._replace(outer=outer, buffered_fj=blocks.buffered_fj))
 
     @cached_property
     def _fixed(self) -> TileCosts:
@@ -297,6 +297,7 @@ class TileScreen:
             needed=np.array([needed_elements(screen.shape, t) for t in Tensor]),
             depth=int(bounds[[Dim.C, Dim.N, Dim.G]].prod()),
             outer=Outer.unknown(),
+            buffered_fj=np.zeros(3, np.int64),
             streams=np.zeros((64, 1), np.float32),
             refetch=np.zeros((64, 1), np.float32),
         )
