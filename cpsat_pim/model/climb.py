@@ -34,7 +34,7 @@ _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
 _SETTLED = 0.02
 #: Work for a layer that is hard: then tiles are looked at in any case, and targets rise little by little to the best
 #: known cost: by a fraction of the bound, or one part of so many of what is left.
-_HARD_WORK, _LITTLE, _MOST_LITTLE = 6.0, 0.05, 16
+_HARD_WORK, _LITTLE, _MOST_LITTLE = 3.0, 0.05, 16
 #: Work that looking at a tile is.
 _LOOK = 1e-6
 #: Tiles are looked at once for all targets up to so far above the bound.
