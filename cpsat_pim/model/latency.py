@@ -327,8 +327,8 @@ class Latency:
 
     def _late_misses(self, t: Tensor, where: list[Lit], columns_less_stay: Int, rows: Int | None) -> None:
         """What lateness adds; with the first scan's `rows` unknown, the first load stands for it."""
-        b, most = self.b, self.most
-        miss = self.v.arch.dram_activation_latency
+        b, miss = self.b, self.v.arch.dram_activation_latency
+        most = self.most - min(0, self.streams.ending)  # which is taken off again, below
         excess, hides = b.interval(0, miss, f"excess_{t.name}"), b.boolean(f"hides_{t.name}")
         b.imply([*where, hides], excess >= miss + columns_less_stay)  # the steps hide all columns, and some of a miss
         b.imply([*where, hides.negated()], excess >= miss)

@@ -230,6 +230,23 @@ def test_first_write_out_closes_no_row_before() -> None:
     assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
 
 
+def test_a_first_write_out_may_take_less_than_the_miss_that_stands_for_it() -> None:
+    """Of outputs in the row buffer a miss is late, less what closing no row before leaves: more than all takes."""
+    default = PIMArchitecture(dram_timings={"RL": 0, "tRCDRD": 14, "tRP": 14, "tRAS": 33, "tRTP": 40})
+    single = [attrs.evolve(level, double_buffered=False) for level in default.hierarchy]
+    arch, layer = attrs.evolve(default, hierarchy=single), ConvWorkload(N=2)
+    ones, batch = [1] * 8, [1] * 6 + [2, 1]
+    mapping = Mapping(
+        temporal=[ones, ones, ones, batch],
+        spatial=[ones] * 3,
+        order=[[], [], [], [Dim.N]],
+        stored=[[False] * 3, [False, False, True], [False, True, True]],
+    )
+    dram, cycles = to_machine(arch).dram, predict(layer, arch, mapping).figures.latency_cycles
+    assert cycles < arch.dram_activation_latency < cycles - (dram.RL + dram.burst - dram.tRTP - dram.tRP)
+    assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
+
+
 def test_a_tile_that_was_read_back_leaves_a_row_open_in_each_bank() -> None:
     """It fills a row of all four banks; no other tile ends in these rows, but it was itself read a moment before."""
     layer, arch = ConvWorkload(C=2, K=8192), with_dram(PIMArchitecture(), num_banks=4)
