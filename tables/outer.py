@@ -18,17 +18,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tables.dram import Dram, last_run, period
+from tables.figures import (
+    AGAIN,
+    BOXED,
+    CLASS_OF,
+    COLUMNS,
+    ENERGY,
+    FIRST,
+    LAYOUT,
+    MORE,
+    MOVED1,
+    MOVED2,
+    NEVER,
+    Record,
+    TileCosts,
+    elements_of,
+)
 from tables.jit import njit
-from tables.nest import AXES, C, G, I, Ints, K, N, O, P, Q, R, S, W
+from tables.nest import AXES, C, G, I, Ints, K, N, O, P, Q, R, S
 
-#: The class of each dim: the tensor that it does not move; groups move all.
-CLASS_OF = (2, 2, 1, 1, 2, 0, 1, 3)
 #: Cases of loops outside the global buffer (module docstring).
 CASES = 4
 APART = 3
 #: Of bounds in single precision, so much is sure; and what is more than any of them.
-SURE, _NEVER = 1 - 1e-6, np.float32(3e38)
-
+_SURE, _NEVER = 1 - 1e-6, 3e38
 #: Per tensor, layout and dim the place among the layout's axes, outermost first; -1 of no axis.
 _AXES = np.array([[[axes.index(d) if d in axes else -1 for d in range(8)] for axes in of] for of in AXES])
 
@@ -36,236 +49,267 @@ Floats = NDArray[np.float32]
 
 
 class Outer(NamedTuple):
-    """Least figures per case, set of row-aligned tensors (bit t) and tile, float32[4, 8, n]: `cycles` of the longest
-    stream, `fj` that row-aligned tensors take on top of being fetched once and opening the rows that they fill, `rows`
-    [4, 8, 3, 2, n] of tensors that are not row-aligned, per layout. `again` [8, 3, n]: `fj` of `APART`, with what it
-    takes to bring another tensor to the global buffer as often as the DRAM's loops say. `strides` int[8]: where a tile
-    is found.
+    """Least figures of tiles, of which `strides` int[8] tells where they are found.
+
+    Per case, set of row-aligned tensors (bit t) and tile, float32[4, 8, n]: `cycles` of the longest stream, `fj` that
+    row-aligned tensors take on top of being fetched once and opening the rows that they fill, `rows` [4, 8, 3, 2, n] of
+    tensors that are not row-aligned, per layout. `again` [8, 3, n]: `fj` of `APART`, with what it takes to bring
+    another tensor to the global buffer as often as the DRAM's loops say, at `buffered_fj` [3] for all of it.
+
+    `streams` cycles and `refetch` fJ float32[64, n]: what the streams of a tile, or of a larger one, take at least
+    together, and fetching them again, per set of tensors that the global buffer (bit t) and the row buffer (bit 3 + t)
+    store; the least of all sets in the first place.
     """
 
     cycles: Floats
     fj: Floats
     rows: Floats
     again: Floats
+    buffered_fj: Ints
+    streams: Floats
+    refetch: Floats
     strides: Ints
 
-    @classmethod
-    def unknown(cls) -> "Outer":
-        """Bounds that any tile meets."""
-        nothing, rows = np.zeros((CASES, 8, 1), np.float32), np.zeros((CASES, 8, 3, 2, 1), np.float32)
-        return cls(nothing, nothing, rows, np.zeros((8, 3, 1), np.float32), np.zeros(8, np.int64))
+
+def no_bounds() -> Outer:
+    """Bounds that any tile meets."""
+    return _filled(1, 0, np.zeros(3, np.int64), np.zeros(8, np.int64))
 
 
-class Blocks(NamedTuple):
-    """A layer's tensors in DRAM: `bounds`, `stride`, `dilation`; `divisors` int[8, n] of each bound, `counts` of them;
-    `widths` int[3] and `least_widths` int[3] of an element in DRAM, `capacity` bytes of the row buffer; `least_rows`,
-    `least_columns`, `needed` elements of each tensor; `windows` int[n, 2] (`tables.windows`) per extents without K;
-    `boxed`, `again` int[3, n, 2] of boxes (`tables.shapes`) per layout, with strides `box_strides` int[3, 8];
-    `aligned_fj` [3] per element from DRAM to the row buffer, `buffered_fj` [3] to the global buffer; `miss` cycles.
-    """
-
-    bounds: Ints
-    stride: Ints
-    dilation: Ints
-    divisors: Ints
-    counts: Ints
-    widths: Ints
-    least_widths: Ints
-    capacity: int
-    least_rows: Ints
-    least_columns: Ints
-    needed: Ints
-    windows: Ints
-    boxed: Ints
-    again: Ints
-    box_strides: Ints
-    aligned_fj: Ints
-    buffered_fj: Ints
-    activation_fj: int
-    miss: int
-
-
-def outer_bounds(blocks: Blocks, dram: Dram) -> Outer:
-    """The least figures of all tiles of a layer."""
-    sizes = blocks.counts.tolist()
-    n = math.prod(sizes)
-    strides = np.array([math.prod(sizes[d + 1 :]) for d in range(8)], np.int64)
-    cycles, fj = np.full((CASES, 8, n), _NEVER), np.full((CASES, 8, n), _NEVER)
-    rows, again = np.full((CASES, 8, 3, 2, n), _NEVER), np.full((8, 3, n), _NEVER)
-    _count(blocks, dram, strides, cycles, fj, rows, again)
+def outer_bounds(costs: TileCosts, dram: Dram, windows: Ints) -> Outer:
+    """The least figures of all tiles of a layer; `windows` int[n, 9]: what is known of windows (`tables.windows`)."""
+    layer = costs.layer[0]
+    sizes = layer["counts"].tolist()
+    n, strides = math.prod(sizes), np.array([math.prod(sizes[d + 1 :]) for d in range(8)], np.int64)
+    aligned_fj, buffered_fj = (
+        np.array([_least_coefficient(layer, t, kept, quantity) * layer["needed"][t] for t in range(3)])
+        for kept, quantity in ((slice(1, 4, 2), MOVED2), (slice(2, 3), MOVED1))
+    )
+    outer = _filled(n, _NEVER, buffered_fj, strides)
+    rows, dims = np.zeros((n, 2), np.int64), [R, S, P, Q, C, N, G]
+    rows[(costs.places[dims, windows[:, :-2]] * strides[dims]).sum(axis=1)] = windows[:, -2:]
+    _count(costs, dram, rows, aligned_fj, outer)
     for case in range(CASES):
-        dims = np.array([d for d in range(8) if case == APART or CLASS_OF[d] == case])
-        for figures in (cycles, fj, rows):
-            bring_down(figures[case].reshape(-1, n), dims, blocks.divisors, blocks.counts, strides)
-    bring_down(again.reshape(24, n), np.arange(8), blocks.divisors, blocks.counts, strides)
-    return Outer(cycles, fj, rows, again, strides)
+        along = np.array([d for d in range(8) if case == APART or CLASS_OF[d] == case])
+        for figures in (outer.cycles, outer.fj, outer.rows):
+            _bring_down(figures[case].reshape(-1, n), along, costs, strides)
+    _bring_down(outer.again.reshape(-1, n), np.arange(8), costs, strides)
+    _count_streams(costs, outer)
+    for figures in (outer.streams, outer.refetch):
+        _bring_down(figures, np.arange(8), costs, strides)
+        figures[0] = figures.min(axis=0)
+    return outer
+
+
+def _filled(n: int, value: float, buffered_fj: Ints, strides: Ints) -> Outer:
+    """One value for all of n tiles."""
+
+    def full(*shape: int) -> Floats:
+        return np.full((*shape, n), value, np.float32)
+
+    return Outer(
+        full(CASES, 8), full(CASES, 8), full(CASES, 8, 3, 2), full(8, 3), buffered_fj, full(64), full(64), strides
+    )
+
+
+def _least_coefficient(layer: np.void, t: int, kept: slice, quantity: int) -> int:
+    """Energy of a tensor's quantity in the stored sets that are offered; 0 if none is."""
+    offered = layer["is_offered"][t, :, kept]
+    found = layer["coefficients"][ENERGY, t, :, kept, quantity][offered > 0]
+    return int(found.min(initial=NEVER)) if len(found) else 0
 
 
 @njit
-def bring_down(figures: Floats, dims: Ints, divisors: Ints, counts: Ints, strides: Ints) -> None:
+def _bring_down(figures: Floats, dims: Ints, costs: TileCosts, strides: Ints) -> None:
     """The least over all extents that are multiples along some dims. Modifies figures, [m, n]."""
-    n = figures.shape[1]
+    counts = costs.layer[0].counts
     for d in dims:
-        for i in range(n):
+        for i in range(figures.shape[1]):
             at = i // strides[d] % counts[d]
             for more in range(at + 1, counts[d]):
-                if divisors[d, more] % divisors[d, at] == 0:
+                if costs.divisors[d, more] % costs.divisors[d, at] == 0:
                     larger = i + (more - at) * strides[d]
                     for m in range(figures.shape[0]):
                         figures[m, i] = min(figures[m, i], figures[m, larger])
 
 
 @njit
-def _count(blocks: Blocks, dram: Dram, strides: Ints, cycles: Floats, fj: Floats, rows: Floats, again: Floats) -> None:
-    """The figures of given extents inside the DRAM's loops, the least over the dims of the innermost one. Modifies the
-    last four.
+def _count(costs: TileCosts, dram: Dram, windows: Ints, aligned_fj: Ints, outer: Outer) -> None:
+    """The figures of given extents inside the DRAM's loops, the least over the dims of the innermost one; `windows`
+    int[n, 2]: rows that a pass over them opens, per extents without K. Modifies what outer holds, but for the last.
     """
-    n, bounds = cycles.shape[2], blocks.bounds
-    e, loops, size = np.ones(8, np.int64), np.ones(8, np.int64), np.ones(3, np.int64)
-    stream, extra = np.zeros(3, np.int64), np.zeros(3)
-    other_rows, other_stream = np.zeros((2, 3, 2), np.int64), np.zeros((2, 3), np.int64)
-    for i in range(n):
+    layer, e, loops, size = costs.layer[0], np.ones(8, np.int64), np.ones(8, np.int64), np.ones(3, np.int64)
+    fetches, stream, extra = np.ones(4, np.int64), np.zeros(3, np.int64), np.zeros(3)
+    rows, longer = np.zeros((2, 3, 2), np.int64), np.zeros((2, 3), np.int64)  # of others, without and with `APART`
+    for i in range(outer.cycles.shape[2]):
+        fetches[:] = 1
         for d in range(8):
-            e[d] = blocks.divisors[d, i // strides[d] % blocks.counts[d]]
-            loops[d] = bounds[d] // e[d]
+            e[d] = costs.divisors[d, i // outer.strides[d] % layer.counts[d]]
+            loops[d] = layer.bounds[d] // e[d]
+            fetches[CLASS_OF[d]] *= loops[d]
         for t in range(3):
-            size[t] = elements_of(t, e, blocks.stride, blocks.dilation)
-        if (size * blocks.widths).min() > blocks.capacity:
-            continue
-        has_loops, window = loops.max() > 1, i - i // strides[K] % blocks.counts[K] * strides[K]
-        for innermost in range(8 if has_loops else 1):
-            if has_loops and loops[innermost] == 1:
+            size[t] = elements_of(t, e, layer)
+        window = windows[i - i // outer.strides[K] % layer.counts[K] * outer.strides[K]]
+        has_loops = loops.max() > 1
+        for innermost in range(8):
+            if loops[innermost] == 1 and (has_loops or innermost):
                 continue
             free = CLASS_OF[innermost] if has_loops else 3
             for t in range(3):
-                fetches, visits = 1, 1
-                for d in range(8):
-                    fetches *= loops[d] if CLASS_OF[d] == t else 1
-                    visits *= loops[d] if CLASS_OF[d] != t else 1
-                moved = visits * size[t]
-                taken = 1 if free == t else fetches
-                found, columns = block_rows(blocks, dram, t, e, loops, innermost, size[t], taken, window)
-                stream[t] = _cycles(blocks, dram, columns, found)
-                extra[t] = blocks.aligned_fj[t] * float(moved * taken - blocks.needed[t])
-                extra[t] += blocks.activation_fj * float(found - blocks.least_rows[t])
+                taken = 1 if free == t else fetches[t]
+                found, columns, blocks = _aligned(layer, dram, t, e, loops, innermost, size[t], taken, window)
+                stream[t] = _cycles(layer, dram, columns, found)
+                more = blocks * size[t] * taken / layer.needed[t] - 1
+                extra[t] = aligned_fj[t] * more + layer.activation_fj * (found - layer.least_rows[t])
                 for apart in range(2):
-                    taken = 1 if free == t and not apart else fetches
-                    _box_rows(blocks, t, e, innermost if has_loops else -1, taken, other_rows[apart, t])
+                    taken = 1 if free == t and not apart else fetches[t]
+                    _sweep(costs, t, e, innermost if has_loops else -1, taken, rows[apart, t])
                     scans = taken if t != O else 2 * taken - 1
-                    found = other_rows[apart, t].min()
-                    other_stream[apart, t] = _cycles(blocks, dram, scans * blocks.least_columns[t], found)
+                    longer[apart, t] = _cycles(layer, dram, scans * layer.least_columns[t], rows[apart, t].min())
             for aligned in range(1, 8):
                 used = 0
                 for t in range(3):
-                    used += size[t] * blocks.widths[t] if aligned >> t & 1 else 0
-                if used > blocks.capacity:
+                    used += (aligned >> t & 1) * size[t] * layer.widths[t, 2]
+                if used > layer.capacity[2]:
                     continue
-                for apart in range(2):
-                    if not apart and free == 3 and has_loops:
+                for case in range(CASES):
+                    apart = int(case == APART)
+                    if not apart and has_loops and case != free:
                         continue
-                    longest, energy = 0, 0.0
+                    cycles, fj = 0, 0.0
                     for t in range(3):
                         if aligned >> t & 1:
-                            longest, energy = max(longest, stream[t]), energy + extra[t]
-                        else:
-                            longest = max(longest, other_stream[apart, t])
-                    for case in range(APART, CASES) if apart else range(APART):
-                        if not apart and has_loops and case != free:
+                            cycles, fj = max(cycles, stream[t]), fj + extra[t]
                             continue
-                        cycles[case, aligned, i] = min(cycles[case, aligned, i], longest * SURE)
-                        fj[case, aligned, i] = min(fj[case, aligned, i], max(0.0, energy * SURE))
-                        for t in range(3):
-                            for layout in range(0 if aligned >> t & 1 else 2):
-                                found = other_rows[apart, t, layout] * SURE
-                                rows[case, aligned, t, layout, i] = min(rows[case, aligned, t, layout, i], found)
-                    if apart:
-                        for t in range(3):
-                            fetches = 1
-                            for d in range(8):
-                                fetches *= loops[d] if CLASS_OF[d] == t else 1
-                            more = blocks.buffered_fj[t] * float(blocks.needed[t] * (fetches - 1))
-                            more = energy if aligned >> t & 1 else energy + more
-                            again[aligned, t, i] = min(again[aligned, t, i], max(0.0, more * SURE))
+                        cycles = max(cycles, longer[apart, t])
+                        for layout in range(2):
+                            _lower(outer.rows[case, aligned, t, layout], i, rows[apart, t, layout])
+                    _lower(outer.cycles[case, aligned], i, cycles)
+                    _lower(outer.fj[case, aligned], i, fj)
+                    for t in range(3 * apart):
+                        once_more = 0 if aligned >> t & 1 else outer.buffered_fj[t] * float(fetches[t] - 1)
+                        _lower(outer.again[aligned, t], i, fj + once_more)
 
 
 @njit
-def _cycles(blocks: Blocks, dram: Dram, columns: int, rows: int) -> int:
-    """Of a stream of so many columns and rows, at least (`Streams._time`)."""
-    ending, shortest = dram.RL + dram.burst - dram.tRTP - dram.tRP, period(1, dram)
-    return max(dram.tCCD * columns + blocks.miss * rows + ending, shortest * (rows - 1) + last_run(1, dram))
+def _lower(figures: Floats, i: int, value: float) -> None:
+    """Take a value for a figure if it is less, and what single precision may add to it off. Modifies figures."""
+    figures[i] = min(figures[i], max(0.0, value * _SURE))
 
 
 @njit
-def _box_rows(blocks: Blocks, t: int, e: Ints, innermost: int, passes: int, rows: Ints) -> None:
+def _cycles(layer: Record, dram: Dram, columns: int, rows: int) -> int:
+    """Of a stream of so many columns and rows, at least (`cpsat_pim.model.dram`, `Streams._time`)."""
+    column, miss, ending = layer.dram[0], layer.dram[1], layer.dram[2]
+    return int(max(column * columns + miss * rows + ending, period(1, dram) * (rows - 1) + last_run(1, dram)))
+
+
+@njit
+def _sweep(costs: TileCosts, t: int, e: Ints, innermost: int, passes: int, rows: Ints) -> None:
     """Rows per layout of a tensor that is not row-aligned: what the innermost loop sweeps is gone over so many times.
     Modifies rows.
     """
-    at = 0
+    layer, at = costs.layer[0], 0
     for d in range(8):
-        extent = blocks.bounds[d] if d == innermost else e[d]
-        at += np.searchsorted(blocks.divisors[d, : blocks.counts[d]], extent) * blocks.box_strides[t, d]
+        at += costs.places[d, layer.bounds[d] if d == innermost else e[d]] * layer.strides[t, d]
     for layout in range(2):
-        gone_over = blocks.boxed[t, at, layout] + (passes - 1) * blocks.again[t, at, layout]
-        rows[layout] = max(blocks.least_rows[t], gone_over)
+        box = costs.boxes[t, at, layout * LAYOUT : (layout + 1) * LAYOUT]
+        rows[layout] = max(layer.least_rows[t], box[BOXED] + (passes - 1) * box[AGAIN])
 
 
 @njit
-def block_rows(blocks: Blocks, dram: Dram, t: int, e: Ints, loops: Ints, innermost: int, size: int, fetches: int,
-               window: int) -> tuple[int, int]:  # fmt: skip
+def _aligned(layer: Record, dram: Dram, t: int, e: Ints, loops: Ints, innermost: int, size: int, fetches: int,
+             window: Ints) -> tuple[int, int, int]:  # fmt: skip
     """Rows that a row-aligned tensor opens at least, and its columns, where all of its blocks (of I: windows), of so
-    many elements, are fetched so many times.
+    many elements, are fetched so many times; and how many these are.
 
-    `e`, `loops` int[8]: extents inside the DRAM's loops, and these, of which `innermost` is the dim of the innermost
-    one; `window`: where it is found in `blocks.windows`.
+    `e`, `loops` int[8]: extents inside the DRAM's loops, and these; `window`: rows that a pass over windows opens.
     """
-    visits, number = 1, size * blocks.least_widths[t]
+    blocks, number, least = 1, size * layer.widths[t, 3], layer.least_rows[t]
     for d in range(8):
-        visits *= loops[d] if CLASS_OF[d] != t else 1
-    swept = loops[innermost] if CLASS_OF[innermost] != t else 1
-    scans = visits * (fetches if t != O else 2 * fetches - 1)
+        blocks *= loops[d] if CLASS_OF[d] != t else 1
+    scans = blocks * (fetches if t != O else 2 * fetches - 1)
     columns = scans * (-(-number // dram.column_bytes))
-    least, in_rows = blocks.least_rows[t], -(-number // dram.row_bytes)
     if not dram.is_open:
-        return max(least, visits * fetches * in_rows), columns
-    if dram.banks > 1 or blocks.widths[t] != blocks.least_widths[t]:
-        return least, columns
-    rows, outputs = least, number
-    if t == I:
-        rows = max(rows, fetches * blocks.windows[window, 1 if innermost == C and loops[C] > 1 else 0])
-        outputs = e[P] * e[Q] * e[C] * e[N] * e[G] * blocks.widths[t]
-        swept = 1 if innermost in (R, S) else swept
-        overlaps = max(blocks.bounds[R], blocks.bounds[S]) > 1
-        if number > (dram.row_bytes if overlaps else dram.row_bytes // 2):
-            rows = max(rows, least * fetches)
-    else:
-        per_row = max(1, dram.row_bytes // number)
-        rows = max(rows, -(-visits // per_row) * in_rows)
-        if per_row == 1 and visits > 1:
-            rows = max(rows, visits * fetches * in_rows)
-        elif swept > 1:
-            steps = visits
-            for layout in range(2):
-                step = 1
-                for d in range(8):
-                    step *= loops[d] if _AXES[t, layout, d] > _AXES[t, layout, innermost] else 1
-                steps = min(steps, step)
-            crossed = swept - 1 if steps >= per_row else (swept - 1) * steps // per_row
-            rows = max(rows, visits // swept * fetches * crossed)
-    if outputs * swept > dram.row_bytes:
-        rows = max(rows, least * fetches)
-    return rows, columns
+        least = max(least, blocks * fetches * (-(-number // dram.row_bytes)))
+    elif dram.banks == 1 and t == I:
+        least = max(least, fetches * window[int(innermost == C and loops[C] > 1)])
+        outputs = e[P] * e[Q] * e[C] * e[N] * e[G] * (loops[innermost] if innermost not in (R, S, K) else 1)
+        overlaps = max(layer.bounds[R], layer.bounds[S]) > 1
+        is_large = number > (dram.row_bytes if overlaps else dram.row_bytes // 2)
+        if is_large or outputs * layer.widths[t, 3] > dram.row_bytes:
+            least = max(least, layer.least_rows[t] * fetches)
+    elif dram.banks == 1 and layer.widths[t, 2] == layer.widths[t, 3]:
+        least = max(least, block_rows(dram, t, loops, innermost, number, fetches, least))
+    return least, columns, blocks
 
 
 @njit
-def span_of(outputs: int, filters: int, stride: int, dilation: int) -> int:
-    """Positions of I along an axis (Eq. 2, 3)."""
-    return (outputs - 1) * stride + (filters - 1) * dilation + 1
+def block_rows(dram: Dram, t: int, loops: Ints, innermost: int, size: int, fetches: int, least: int) -> int:
+    """Rows of one bank that W or O opens at least, with pages that stay open, where each of its blocks of so many bytes
+    is fetched so many times.
+
+    `loops` int[8]: those of the DRAM, of which `innermost` is the dim of the innermost one; `least`: rows that all
+    elements fill. Blocks follow each other as that loop goes over them. What it sweeps begins at its lowest block and
+    ends at its highest, so if these are in two rows every row is opened each time (docs/model.md, section 8).
+    """
+    per_row, blocks, step = max(1, dram.row_bytes // size), 1, NEVER
+    swept = loops[innermost] if CLASS_OF[innermost] != t else 1
+    for d in range(8):
+        blocks *= loops[d] if CLASS_OF[d] != t else 1
+    if per_row == 1 and blocks > 1:
+        return int(blocks * fetches * (-(-size // dram.row_bytes)))
+    for layout in range(2):  # blocks from one iteration to the next
+        inside = 1
+        for d in range(8):
+            inside *= loops[d] if _AXES[t, layout, d] > _AXES[t, layout, innermost] else 1
+        step = min(step, inside)
+    crossed = swept - 1 if step >= per_row else (swept - 1) * step // per_row
+    rows = max(-(-blocks // per_row) * (-(-size // dram.row_bytes)), blocks // swept * fetches * crossed)
+    return int(max(rows, least * fetches) if size * swept > dram.row_bytes else rows)
 
 
 @njit
-def elements_of(t: int, e: Ints, stride: Ints, dilation: Ints) -> int:
-    """Of a tensor's tile with these extents (Eq. 22)."""
-    if t == I:
-        area = span_of(e[P], e[R], stride[0], dilation[0]) * span_of(e[Q], e[S], stride[1], dilation[1])
-        return int(area * e[C] * e[N] * e[G])
-    return int(e[R] * e[S] * e[C] * e[K] * e[G] if t == W else e[P] * e[Q] * e[K] * e[N] * e[G])
+def _count_streams(costs: TileCosts, outer: Outer) -> None:
+    """What the streams of each tile take together, the least over all loops outside. Modifies `streams`, `refetch`."""
+    layer = costs.layer[0]
+    column, miss, ending = layer.dram[0], layer.dram[1], layer.dram[2]
+    e, loops, size, box = np.ones(8, np.int64), np.ones(4, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)
+    for i in range(outer.streams.shape[1]):
+        loops[:], box[:] = 1, 0
+        for d in range(8):
+            at = i // outer.strides[d] % layer.counts[d]
+            e[d] = costs.divisors[d, at]
+            loops[CLASS_OF[d]] *= layer.bounds[d] // e[d]
+            for t in range(3):
+                box[t] += at * layer.strides[t, d]
+        for t in range(3):
+            size[t] = elements_of(t, e, layer)
+        for stored in range(8, 64):
+            aligned, used, used_aligned = stored >> 3, 0, 0
+            for t in range(3):
+                used += (stored >> t & 1) * size[t] * layer.widths[t, 1]
+                used_aligned += (aligned >> t & 1) * size[t] * layer.widths[t, 2]
+            if used > layer.capacity[1] or used_aligned > layer.capacity[2]:
+                continue
+            for other in range(3):
+                for case in (other, APART):
+                    cycles, fj = outer.cycles[case, aligned, i], outer.fj[case, aligned, i]
+                    if case == APART and (stored >> other & 1) and not (aligned >> other & 1):
+                        fj = outer.again[aligned, other, i]
+                    for t in range(3):
+                        if aligned >> t & 1:
+                            continue
+                        times, stream = 1 if t == other else loops[t], np.inf
+                        scans = times if t != O else 2 * times - 1
+                        for layout in range(2):
+                            columns, rows = scans * layer.least_columns[t], outer.rows[case, aligned, t, layout, i]
+                            if stored >> t & 1:
+                                of = costs.boxes[t, box[t], layout * LAYOUT : (layout + 1) * LAYOUT]
+                                rows = max(rows, of[FIRST] + (times - 1) * of[MORE])
+                                columns = max(columns, scans * of[COLUMNS])
+                            stream = min(stream, column * columns + miss * rows + ending)
+                        cycles = max(cycles, stream)
+                        fj += (stored >> t & 1) * outer.buffered_fj[t] * float(times - 1)
+                    _lower(outer.streams[stored], i, cycles)
+                    _lower(outer.refetch[stored], i, fj)

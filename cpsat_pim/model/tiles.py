@@ -15,8 +15,9 @@ from cpsat_pim.model.dram import has_known_boxes, least_rows
 from cpsat_pim.model.screen import Screen
 from tables.dram import last_run
 from tables.factors import divisors
+from tables.figures import BOX_COLUMNS, LAYER, NEVER, QUANTITIES, TileCosts
 from tables.nest import FILTER_OF, Ints, P, Q
-from tables.outer import Blocks, Outer, outer_bounds
+from tables.outer import Outer, no_bounds, outer_bounds
 from tables.screen import (
     Energies,
     Sharing,
@@ -30,7 +31,7 @@ from tables.screen import (
     step_points,
 )
 from tables.shapes import ShapeTable
-from tables.tiles import BOX_COLUMNS, NEVER, QUANTITIES, Goal, TileCosts, least_tiles, with_streams
+from tables.tiles import Goal, least_tiles
 from tables.windows import window_rows
 
 #: Tiles, and sets of tiles, that are looked at for the least (fewer where nothing but time counts, for of those that
@@ -86,7 +87,7 @@ class TileScreen:
         self.is_on = screen.objective.weights[1] > 0
         #: Whether it is worth its time to count rows of windows, too.
         self.is_thorough = False
-        self._counted: TileCosts | None = None
+        self._outer: Outer | None = None
         self.most_looked = _MOST_LOOKED if self.is_on else _MOST_TIMED
         self._looked = {} if looked is None else looked
         self._key = (screen.freedom.part.is_aligned, screen.freedom.constraints)
@@ -99,7 +100,7 @@ class TileScreen:
         """Look at tiles whatever the objective, and as closely as can be."""
         self.is_on = self.is_thorough = True
         if self.screen.freedom.part.is_aligned:
-            self._counted = None
+            self._outer = None
             self._looked.pop(self._key, None)
 
     def candidates(self, target: int) -> Candidates:
@@ -161,7 +162,7 @@ class TileScreen:
         if not self.is_on or screen.arch.uneven_residency or not 0 < len(vectors) < self._too_many / 2:
             return None
         points, kinds = self._positions(vectors)
-        costs = self.costs._replace(points=points[0], arrays=points[1])
+        costs, outer = self._fixed._replace(points=points[0], arrays=points[1]), self.outer
         found, least = np.zeros((_MOST_KEPT, 18), np.int64), np.full(len(vectors), NEVER)
         cycles = screen.least_latency(vectors, vectors[:, 16:18].max(axis=1) > 0)
         goal = Goal(*screen.objective.weights, weight * screen.layer.macs * screen.machine.mac_fj, target)
@@ -174,7 +175,7 @@ class TileScreen:
             end = min(begin + _AT_A_TIME, len(vectors))
             left = allowed - looked
             number, more, goal = least_tiles(
-                costs, goal, vectors, kinds, cycles, is_aligned, begin, end, left, margin, number, found, least
+                costs, outer, goal, vectors, kinds, cycles, is_aligned, begin, end, left, margin, number, found, least
             )
             looked, begin = looked + more, end
             self.has_looked(more)
@@ -207,58 +208,22 @@ class TileScreen:
     # --- The layer's figures -----------------------------------------------------------------------------------------
 
     @property
-    def costs(self) -> TileCosts:
-        """All but what depends on the vectors."""
-        if self._counted is None:
-            self._counted = self._with_outer()
-        return self._counted
-
-    def _with_outer(self) -> TileCosts:
-        """The fixed figures, and what the DRAM's loops cost at least where tensors are row-aligned."""
-        screen, layer, fixed = self.screen, self.screen.layer, self._fixed
-        tiles = int(np.prod(fixed.counts))
-        if not screen.freedom.part.is_aligned or tiles > _MOST_BLOCKS:
-            return fixed
-        sizes, dims = fixed.counts.tolist(), [Dim.R, Dim.S, Dim.P, Dim.Q, Dim.C, Dim.N, Dim.G]
-        strides = np.array([math.prod(sizes[d + 1 :]) for d in Dim])
-        windows = np.zeros((tiles, 2), np.int64)
-        if self.is_thorough:
-            known = window_rows(screen.shape, layer.input_bytes, screen.machine.dram, int(fixed.capacity[2]))
-            windows[(fixed.places[dims, known[:, :-2]] * strides[dims]).sum(axis=1)] = known[:, -2:]
-        boxed, again = (fixed.boxes[:, :, BOX_COLUMNS.index(name) :: len(BOX_COLUMNS)] for name in ("boxed", "again"))
-        moved = [QUANTITIES.index(name) for name in ("moved2", "moved1")]
-        is_kept = {0: np.s_[:, 1::2], 1: np.s_[:, 2]}  # in the row buffer; in the global buffer alone
-        least = [
-            [np.where(fixed.is_offered[t][at], fixed.coefficients[0, t][at][..., q], NEVER).min() for t in Tensor]
-            for at, q in zip(is_kept.values(), moved, strict=True)
-        ]
-        blocks = Blocks(
-            bounds=fixed.bounds,
-            stride=fixed.stride,
-            dilation=fixed.dilation,
-            divisors=fixed.divisors,
-            counts=fixed.counts,
-            widths=fixed.widths[:, 2],
-            least_widths=fixed.widths[:, 3],
-            capacity=int(fixed.capacity[2]),
-            least_rows=fixed.least_rows,
-            least_columns=fixed.least_columns,
-            needed=fixed.needed,
-            windows=windows,
-            boxed=boxed,
-            again=again,
-            box_strides=fixed.strides,
-            aligned_fj=np.array(least[0]),
-            buffered_fj=np.array(least[1]),
-            activation_fj=fixed.activation_fj,
-            miss=screen.arch.dram_activation_latency,
-        )
-        outer = outer_bounds(blocks, screen.machine.dram)
-        return with_streams(fixed._replace(outer=outer, buffered_fj=blocks.buffered_fj))
+    def outer(self) -> Outer:
+        """What the DRAM's loops cost at least where tensors are row-aligned."""
+        if self._outer is None:
+            screen, costs = self.screen, self._fixed
+            if not screen.freedom.part.is_aligned or costs.layer["counts"].prod() > _MOST_BLOCKS:
+                return no_bounds()
+            windows = np.zeros((0, 9), np.int64)
+            if self.is_thorough:
+                width, capacity = screen.layer.input_bytes, int(costs.layer["capacity"][0, Level.ROW_BUFFER])
+                windows = window_rows(screen.shape, width, screen.machine.dram, capacity)
+            self._outer = outer_bounds(costs, screen.machine.dram, windows)
+        return self._outer
 
     @cached_property
     def _fixed(self) -> TileCosts:
-        """All but what depends on the vectors and on the DRAM's loops."""
+        """All but what depends on the vectors."""
         screen, layer, arch = self.screen, self.screen.layer, self.screen.arch
         bounds, nothing = np.array(layer.bounds), np.zeros((2, 0, 0, 0), np.int64)
         choices = [divisors(n) for n in layer.bounds]
@@ -272,35 +237,30 @@ class TileScreen:
         ending = dram.RL + dram.burst - dram.tRTP - dram.tRP
         timings = (dram.tCCD, arch.dram_activation_latency, ending, int(last_run(1, dram)))
         least_bytes = [needed_elements(screen.shape, t) * layer.width_bytes[t] for t in Tensor]
-        return TileCosts(
-            bounds=bounds,
-            stride=np.array(layer.stride),
-            dilation=np.array(layer.dilation),
-            divisors=table,
-            counts=counts,
-            places=places,
-            points=nothing,
-            arrays=nothing,
-            coefficients=coefficients,
-            is_offered=is_offered,
-            paces=paces,
-            boxes=boxes,
-            strides=strides,
-            dram=np.array([*timings, screen.machine.pipeline_latency, dram.column_bytes]),
-            least_rows=np.array([least_rows(layer, arch, t) for t in Tensor]),
-            least_columns=np.array([-(-n // dram.column_bytes) for n in least_bytes]),
-            activation_fj=screen.machine.activation_fj,
-            capacity=np.array([arch.usable_bytes(m) for m in (*ON_CHIP, Level.ROW_BUFFER)]),
-            widths=np.array(
-                [[*(self._width(m, t) for m in (*ON_CHIP, Level.ROW_BUFFER)), self._least_width(t)] for t in Tensor]
-            ),
-            needed=np.array([needed_elements(screen.shape, t) for t in Tensor]),
-            depth=int(bounds[[Dim.C, Dim.N, Dim.G]].prod()),
-            outer=Outer.unknown(),
-            buffered_fj=np.zeros(3, np.int64),
-            streams=np.zeros((64, 1), np.float32),
-            refetch=np.zeros((64, 1), np.float32),
-        )
+        figures = {
+            "bounds": bounds,
+            "stride": layer.stride,
+            "dilation": layer.dilation,
+            "counts": counts,
+            "figures": len(paces),
+            "is_offered": is_offered,
+            "strides": strides,
+            "dram": [*timings, screen.machine.pipeline_latency, dram.column_bytes],
+            "least_rows": [least_rows(layer, arch, t) for t in Tensor],
+            "least_columns": [-(-n // dram.column_bytes) for n in least_bytes],
+            "activation_fj": screen.machine.activation_fj,
+            "capacity": [arch.usable_bytes(m) for m in (*ON_CHIP, Level.ROW_BUFFER)],
+            "widths": [
+                [*(self._width(m, t) for m in (*ON_CHIP, Level.ROW_BUFFER)), self._least_width(t)] for t in Tensor
+            ],
+            "needed": [needed_elements(screen.shape, t) for t in Tensor],
+            "depth": bounds[[Dim.C, Dim.N, Dim.G]].prod(),
+        }
+        record = np.zeros(1, LAYER)
+        for name, value in figures.items():
+            record[name] = value
+        record["coefficients"][0, : len(paces)], record["paces"][0, : len(paces)] = coefficients, paces
+        return TileCosts(record, table, places, nothing, nothing, boxes)
 
     def _figures(self) -> tuple[Ints, np.ndarray, Ints]:
         """Energy and bytes on ports per quantity, tensor and levels that store it, which of these sets there are, and

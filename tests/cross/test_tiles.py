@@ -19,8 +19,8 @@ from cpsat_pim.model.part import Part
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.result import Objective
-from tables.outer import APART, CASES, CLASS_OF
-from tables.tiles import NEVER
+from tables.figures import CLASS_OF, NEVER
+from tables.outer import APART, CASES
 from tests.cross.test_bounds import MACHINES, draw_mapping
 from tests.cross.test_solver_against_enumeration import machine, with_dram
 
@@ -144,11 +144,11 @@ def test_tiles_that_are_left_out_cost_more(name: str, part: Part, objective: Obj
 def test_what_the_loops_of_the_dram_cost_is_no_more_than_that_of_larger_extents(name: str, machine: str) -> None:
     """Of mappings with the same tile some have larger extents inside these loops, which fit if the tile's own do."""
     tiles = tile_screen(LAYERS[name], ALL_MACHINES[machine], OBJECTIVES[0], Part.ALIGNED)
-    costs, of = tiles.costs, divisors_of(LAYERS[name])
+    outer, of = tiles.outer, divisors_of(LAYERS[name])
     grid = [len(found) for found in of]
     for case in range(CASES):
         for d in range(8) if case == APART else (d for d in range(8) if CLASS_OF[d] == case):
-            for figures in (costs.outer.cycles[case], costs.outer.fj[case], costs.outer.rows[case]):
+            for figures in (outer.cycles[case], outer.fj[case], outer.rows[case]):
                 along = np.moveaxis(figures.reshape(-1, *grid), d + 1, 0)
                 for one, more in itertools.combinations(range(grid[d]), 2):
                     if of[d][more] % of[d][one] == 0:

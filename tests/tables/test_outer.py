@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tables.dram import Dram
+from tables.figures import CLASS_OF
 from tables.nest import AXES, O, W
-from tables.outer import CLASS_OF, Blocks, block_rows
+from tables.outer import block_rows
 
 #: Timing does not matter here.
 DRAM = Dram(
@@ -34,47 +35,20 @@ def opened(t: int, loops: tuple[int, ...], order: tuple[int, ...], layout: int, 
     return rows
 
 
-def blocks_of(loops: tuple[int, ...], block: int) -> Blocks:
-    """A layer of these loops with an element of so many bytes in each block."""
-    bounds = np.array(loops)
-    needed = [math.prod(n for d, n in enumerate(loops) if CLASS_OF[d] != t) for t in range(3)]
-    return Blocks(
-        bounds=bounds,
-        stride=np.ones(2, np.int64),
-        dilation=np.ones(2, np.int64),
-        divisors=np.ones((8, 1), np.int64),
-        counts=np.ones(8, np.int64),
-        widths=np.full(3, block),
-        least_widths=np.full(3, block),
-        capacity=DRAM.row_bytes,
-        least_rows=np.array([-(-n * block // DRAM.row_bytes) for n in needed]),
-        least_columns=np.ones(3, np.int64),
-        needed=np.array(needed),
-        windows=np.zeros((1, 2), np.int64),
-        boxed=np.zeros((3, 1, 2), np.int64),
-        again=np.zeros((3, 1, 2), np.int64),
-        box_strides=np.zeros((3, 8), np.int64),
-        aligned_fj=np.zeros(3, np.int64),
-        buffered_fj=np.zeros(3, np.int64),
-        activation_fj=0,
-        miss=1,
-    )
-
-
 @pytest.mark.parametrize("block", [2, 4, 8])
 @pytest.mark.parametrize("t", [W, O], ids=["W", "O"])
 @pytest.mark.parametrize("loops", LOOPS)
 def test_blocks_open_no_fewer_rows_than_their_bound(loops: tuple[int, ...], t: int, block: int) -> None:
     """In all orders of the DRAM's loops and both layouts; where a block fills a row the bound is met."""
-    blocks, ones = blocks_of(loops, block), np.ones(8, np.int64)
     looped = [d for d in range(8) if loops[d] > 1]
+    blocks = math.prod(n for d, n in enumerate(loops) if CLASS_OF[d] != t)
+    filled = -(-blocks * block // DRAM.row_bytes)
     for innermost in looped:
         orders = [(*rest, innermost) for rest in itertools.permutations(d for d in looped if d != innermost)]
         least = min(opened(t, loops, order, layout, block) for order in orders for layout in range(2))
-        visits = int(blocks.needed[t])
-        fetches = math.prod(n for d, n in enumerate(loops) if CLASS_OF[d] == t) if CLASS_OF[innermost] != t else 1
-        rows, columns = block_rows(blocks, DRAM, t, ones, np.array(loops), innermost, 1, fetches, 0)
-        assert blocks.least_rows[t] <= rows <= least
-        if block == DRAM.row_bytes and visits > 1 and CLASS_OF[innermost] != t:
+        is_free = CLASS_OF[innermost] == t
+        fetches = 1 if is_free else math.prod(n for d, n in enumerate(loops) if CLASS_OF[d] == t)
+        rows = block_rows(DRAM, t, np.array(loops), innermost, block, fetches, filled)
+        assert filled <= rows <= least
+        if block == DRAM.row_bytes and blocks > 1 and not is_free:
             assert rows == least
-        assert columns == visits * (fetches if t == W else 2 * fetches - 1) * -(-block // DRAM.column_bytes)
