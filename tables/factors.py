@@ -1,14 +1,16 @@
 """Divisors and prime factors of a bound, and quick quotients."""
 
 import math
+from functools import cache
 
 from tables.jit import njit
 
 
-def divisors(n: int) -> list[int]:
+@cache
+def divisors(n: int) -> tuple[int, ...]:
     """Divisors of n, ascending."""
     small = [i for i in range(1, math.isqrt(n) + 1) if n % i == 0]
-    return small + [n // i for i in reversed(small) if i * i != n]
+    return (*small, *(n // i for i in reversed(small) if i * i != n))
 
 
 def primes_of(n: int) -> list[int]:

@@ -123,14 +123,16 @@ def _least_coefficient(layer: np.void, t: int, kept: slice, quantity: int) -> in
 def _bring_down(figures: Floats, dims: Ints, costs: TileCosts, strides: Ints) -> None:
     """The least over all extents that are multiples along some dims. Modifies figures, [m, n]."""
     counts = costs.layer[0].counts
-    for d in dims:
-        for i in range(figures.shape[1]):
-            at = i // strides[d] % counts[d]
-            for more in range(at + 1, counts[d]):
-                if costs.divisors[d, more] % costs.divisors[d, at] == 0:
-                    larger = i + (more - at) * strides[d]
-                    for m in range(figures.shape[0]):
-                        figures[m, i] = min(figures[m, i], figures[m, larger])
+    for m in range(figures.shape[0]):
+        of = figures[m]
+        for d in dims:
+            for start in range(0, len(of), counts[d] * strides[d]):
+                for at in range(counts[d]):
+                    for more in range(at + 1, counts[d]):
+                        if costs.divisors[d, more] % costs.divisors[d, at] == 0:
+                            here, larger = start + at * strides[d], start + more * strides[d]
+                            for i in range(strides[d]):
+                                of[here + i] = min(of[here + i], of[larger + i])
 
 
 @njit

@@ -23,7 +23,7 @@ from tables.dram import Dram
 from tables.factors import primes_of
 from tables.jit import njit
 from tables.nest import AXES, IRRELEVANT, Ints, LayerShape
-from tables.scans import PER_BANK, ROWS, Scan, axis_box, box_scan, measure, step_bytes, tensor_sizes
+from tables.scans import PER_BANK, ROWS, Scan, axis_box, axis_strides, box_scan, measure, step_bytes
 
 #: Sequences of loops, and banks looked at in all of them, up to which the best one is looked for.
 _MOST_ORDERS, _MOST_WORK = 4000, 100_000_000
@@ -69,13 +69,10 @@ def _least(shape: LayerShape, t: int, width: int, dram: Dram, layout: int, tile:
            sequences: list[tuple[Loop, ...]], trips: Ints) -> int:  # fmt: skip
     """The least over some sequences of loops, in one layout."""
     axes = AXES[t][layout]
-    sizes = tensor_sizes(shape, t, axes)
-    strides = [math.prod(sizes[i + 1 :]) * width for i in range(5)]
-    dims, row = tuple(range(8)), np.array(tile)
-    box = np.array([axis_box(shape, t, dims, row, a) for a in axes], np.int64)
-    scan = box_scan(box, np.array(strides, np.int64), width)
-    by_axis = dict(zip(axes, strides, strict=True))
-    tile_steps = {d: step_bytes(shape, t, by_axis, d, tile[d]) for d in dims if d not in IRRELEVANT[t]}
+    strides, _ = axis_strides(shape, t, axes, width)
+    box = np.array([axis_box(shape, t, np.array([tile]), a)[0] for a in axes], np.int64)
+    scan = box_scan(box, np.array(list(strides.values())), width)
+    tile_steps = {d: tile[d] * step_bytes(shape, t, strides, d) for d in range(8) if d not in IRRELEVANT[t]}
     steps = np.array([_steps(sequence, tile_steps) for sequence in sequences], np.int64).reshape(trips.shape)
     # Which bank is closed does not matter.
     return int(_fewest(scan, trips, steps, dram if dram.is_open else dram._replace(banks=1)))
@@ -135,7 +132,22 @@ def _count(scan: Scan, trips: Ints, steps: Ints, dram: Dram, measured: Ints, eno
 
 
 @njit
-def most_matches(trips: Ints, steps: Ints, reach: int, row_bytes: int) -> int:
+def count_ordered(trips: Ints, steps: Ints, reach: Ints, row_bytes: int, most: int, closed: Ints, opened: Ints) -> None:
+    """Activations of one pass over tiles in the best order of one loop per dim, where it has so many tiles at `most`.
+    Modifies opened int[n], what they are at least.
+
+    `trips`, `steps` int[n, dims]: loops over tiles, and bytes from one of their tiles to the next; `reach` int[n]:
+    bytes from the first to the last one of a scan; `closed` int[n]: activations if no row is found open.
+    """
+    for i in range(len(trips)):
+        if trips[i].prod() <= most:
+            looped = trips[i] > 1
+            matches = _most_matches(trips[i][looped], steps[i][looped], reach[i], row_bytes)
+            opened[i] = max(opened[i], closed[i] - matches)
+
+
+@njit
+def _most_matches(trips: Ints, steps: Ints, reach: int, row_bytes: int) -> int:
     """Most scans of a pass that can begin in the row where the one before ended, over all orders of the loops.
 
     When loop d moves on, the loops inside it go from their last iteration to their first; so the count depends on d and

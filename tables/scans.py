@@ -7,7 +7,7 @@ import numpy as np
 from tables.dram import Dram, period, recurrence
 from tables.factors import log2_of, quotient
 from tables.jit import njit
-from tables.nest import FILTER_OF, I, Ints, LayerShape, span
+from tables.nest import FILTER_OF, I, Ints, LayerShape, P
 
 #: What is measured of one scan: rows opened, columns, by how much its runs outlast the shortest run, columns of the
 #: last run, banks used, rows in banks with several of its rows, whether some slice lies in two rows; then per bank the
@@ -31,47 +31,47 @@ class Scan(NamedTuple):
     reach: int
 
 
-def extent_of(dims: tuple[int, ...], row: Ints, d: int) -> int:
-    """A tile's extent along a dim; `row`: its extents along some `dims`, the others being 1."""
-    return int(row[dims.index(d)]) if d in dims else 1
-
-
-def axis_box(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints, axis: int) -> int:
-    """Box extent along an axis."""
+def axis_box(shape: LayerShape, t: int, extents: Ints, axis: int) -> Ints:
+    """Box extents along an axis of tiles with extents int[n, 8]."""
     if t == I and axis in FILTER_OF:
-        side = 0 if axis == 2 else 1
-        outputs, filters = extent_of(dims, row, axis), extent_of(dims, row, FILTER_OF[axis])
-        return span(outputs, filters, shape.stride[side], shape.dilation[side])
-    return extent_of(dims, row, axis)
+        side = 0 if axis == P else 1
+        outputs, filters = extents[:, axis], extents[:, FILTER_OF[axis]]
+        return (outputs - 1) * shape.stride[side] + (filters - 1) * shape.dilation[side] + 1
+    return extents[:, axis]
 
 
-def tensor_sizes(shape: LayerShape, t: int, axes: tuple[int, ...]) -> list[int]:
-    """Elements of a tensor along axes."""
-    whole = np.array(shape.bounds)
-    return [axis_box(shape, t, tuple(range(8)), whole, axis) for axis in axes]
+def axis_strides(shape: LayerShape, t: int, axes: tuple[int, ...], width: int) -> tuple[dict[int, int], int]:
+    """Bytes from one element of a tensor to the next along each axis, outermost first, and those of all of it."""
+    whole, strides, size = np.array([shape.bounds]), dict[int, int](), width
+    for axis in reversed(axes):
+        strides[axis], size = size, size * int(axis_box(shape, t, whole, axis)[0])
+    return {axis: strides[axis] for axis in axes}, size
 
 
-def step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int, extent: int) -> int:
-    """Bytes from one tile to the next along a dim; `strides`: bytes from one element to the next along each axis."""
+def step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int) -> int:
+    """Bytes that a tensor's tiles move by per index of a dim; `strides`: from one element to the next along axes."""
     for side, (axis, filters) in enumerate(FILTER_OF.items()):
         if t == I and d == axis:
-            return extent * shape.stride[side] * strides[axis]
+            return shape.stride[side] * strides[axis]
         if t == I and d == filters:
-            return extent * shape.dilation[side] * strides[axis]
-    return extent * strides[d]
+            return shape.dilation[side] * strides[axis]
+    return strides[d]
 
 
+@njit
 def box_scan(box: Ints, strides: Ints, width: int) -> Scan:
     """The scan of a box, axes outermost first, strides in bytes."""
-    looped = np.flatnonzero(box > 1)
-    outer = looped[0] if len(looped) else 0
-    inner = box.copy()
+    outer = 0
+    while outer < 4 and box[outer] == 1:
+        outer += 1
+    outer = outer if box[outer] > 1 else 0
+    times, pitch, inner = box[outer], strides[outer], box.copy()
     inner[outer] = 1
-    segments = box_segments(inner, strides, width)
-    slices = (int(box[outer]), int(strides[outer]), int(np.sum((inner - 1) * strides)) + width - 1)
-    if len(segments) == 1 and segments[0, 1] == strides[outer]:  # the outermost axis continues the inner ones
-        return Scan(np.array([[0, segments[0, 1] * box[outer]]]), 1, 0, *slices)
-    return Scan(segments, *slices[:2], *slices)
+    segments, reach = box_segments(inner, strides, width), np.sum((inner - 1) * strides) + width - 1
+    if len(segments) == 1 and segments[0, 1] == pitch:  # the outermost axis continues the inner ones
+        segments[0, 1] *= times
+        return Scan(segments, 1, 0, times, pitch, reach)
+    return Scan(segments, times, pitch, times, pitch, reach)
 
 
 @njit

@@ -163,7 +163,7 @@ def spatial_vectors(shape: LayerShape, array: Array) -> Ints:
             for w in divisors(shape.bounds[d] // h):
                 if w > width or (array.is_exclusive and h > 1 and w > 1):
                     break
-                for n in divisors(shape.bounds[d] // (h * w)) if d in array.lane_dims else [1]:
+                for n in divisors(shape.bounds[d] // (h * w)) if d in array.lane_dims else (1,):
                     if n > lanes or (array.is_exclusive and n > 1 and h * w > 1):
                         break
                     grown = list(vector)

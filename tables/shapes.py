@@ -35,35 +35,32 @@ from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tables.dram import Dram, last_run, period, recurrence
+from tables.dram import Dram
 from tables.factors import divisors
-from tables.jit import njit
 from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, LayerShape, O, P
-from tables.passes import most_matches
-from tables.scans import (
-    BANKS,
-    CROSSES,
-    EXTRA,
-    FINAL,
-    PER_BANK,
-    ROWS,
-    SHARED,
-    TOUCHED,
-    Scan,
-    axis_box,
-    box_scan,
-    extent_of,
-    measure,
-    step_bytes,
-    tensor_sizes,
+from tables.passes import count_ordered
+from tables.positions import (
+    AGAIN,
+    CLOSED,
+    COLUMNS,
+    FIRST_CYCLES,
+    LAST_CYCLES,
+    LONG,
+    LOOSE,
+    MARKED,
+    MATCHES,
+    MOST_CYCLES,
+    MOST_ROWS,
+    RETURNED_CYCLES,
+    USED,
+    count_tiles,
 )
+from tables.scans import axis_box, axis_strides, step_bytes
 
 #: Tiles of a pass up to which the best order is counted exactly.
 _MOST_ORDERED_TILES = 2048
-#: Columns of the kernel's result.
-(CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES, RETURNED_CYCLES,
- USED, LOOSE) = range(13)  # fmt: skip
 
 
 class ShapeTable(NamedTuple):
@@ -148,13 +145,14 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
     choices = [divisors(shape.bounds[d]) for d in dims]
     grid = tuple(len(c) for c in choices)
     extents = np.array(list(itertools.product(*choices)), np.int64).reshape(math.prod(grid), len(dims))
+    every = np.ones((len(extents), 8), np.int64)
+    every[:, dims] = extents
     parts = []
     for strided in (False, True) if can_be_strided(shape, t) else (False,):
         for layout in range(2):
-            counts = np.zeros((len(extents), LOOSE + 1), np.int64)
-            _count_all(shape, t, width, dram, AXES[t][layout], dims, extents, strided, counts)
-            activations = _activations(shape, t, dram, dims, grid, extents, counts)
-            ordered = _ordered(shape, t, width, dram, AXES[t][layout], dims, extents, activations[0], counts)
+            counts = _counted(shape, t, width, dram, AXES[t][layout], every, strided)
+            activations = _activations(shape, t, dram, grid, every, counts)
+            ordered = _ordered(shape, t, width, dram, AXES[t][layout], every, activations[0], counts[:, CLOSED])
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
             timed = (counts[:, LONG], end, counts[:, RETURNED_CYCLES], counts[:, MOST_ROWS], counts[:, MOST_CYCLES])
@@ -167,174 +165,34 @@ def can_be_strided(shape: LayerShape, t: int) -> bool:
     return t == I and max(shape.stride) > 1 and shape.bounds[0] == shape.bounds[1] == 1
 
 
-def _tile_starts(shape: LayerShape, t: int, axes: tuple[int, ...], dims: tuple[int, ...], row: Ints,
-                 strides: Ints) -> list[list[Ints]]:  # fmt: skip
-    """Per axis and loop over tiles along it: how many bytes from the first tile each of them begins."""
-
-    def starts(d: int, step: int) -> Ints:
-        extent = extent_of(dims, row, d)
-        return np.arange(shape.bounds[d] // extent) * (extent * step)
-
-    found = []
-    for axis, stride in zip(axes, strides.tolist(), strict=True):
-        if t == I and axis in FILTER_OF:
-            side = 0 if axis == 2 else 1
-            filters = starts(FILTER_OF[axis], shape.dilation[side] * stride)
-            found.append([starts(axis, shape.stride[side] * stride), filters])
-        else:
-            found.append([starts(axis, stride)])
-    return found
-
-
-def _count_all(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],
-               extents: Ints, strided: bool, counts: Ints) -> None:  # fmt: skip
-    """Run the kernel for every tile. Modifies counts."""
-    sizes = tensor_sizes(shape, t, axes)
-    strides = np.array([math.prod(sizes[i + 1 :]) for i in range(5)], np.int64) * width
-    rows = -(-math.prod(sizes) * width // dram.row_bytes)
+def _counted(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], extents: Ints,
+             strided: bool) -> Ints:  # fmt: skip
+    """The counts of every tile (`tables.positions`); `extents` int[n, 8]."""
+    strides, size = axis_strides(shape, t, axes, width)
+    boxes = np.stack([extents[:, a] if strided else axis_box(shape, t, extents, a) for a in axes], axis=1)
+    paces = [shape.stride[0 if a == P else 1] if strided and a in FILTER_OF else 1 for a in axes]
+    trips, steps = np.ones((2, len(extents), 5, 2), np.int64)
+    for i, axis in enumerate(axes):
+        for loop, d in enumerate((axis, FILTER_OF[axis]) if t == I and axis in FILTER_OF else (axis,)):
+            trips[:, i, loop] = shape.bounds[d] // extents[:, d]
+            steps[:, i, loop] = extents[:, d] * step_bytes(shape, t, strides, d)
+    steps[trips == 1] = 0
+    counts = np.zeros((len(extents), LOOSE + 1), np.int64)
+    pitches = np.array(list(strides.values())) * np.array(paces)
     dram = dram if dram.is_open else dram._replace(banks=1)  # which bank is closed does not matter
-    seen = np.full((dram.row_bytes, PER_BANK + 2 * dram.banks), -1, np.int64)
-    for i in range(len(extents)):
-        box = np.array([axis_box(shape, t, dims, extents[i], a) for a in axes], np.int64)
-        starts = _tile_starts(shape, t, axes, dims, extents[i], strides)
-        pace = np.ones(5, np.int64)
-        if strided:
-            box = np.array([extent_of(dims, extents[i], a) for a in axes], np.int64)
-            pace = np.array([shape.stride[0 if a == P else 1] if a in FILTER_OF else 1 for a in axes])
-        scan = box_scan(box, strides * pace, width)
-        seen[:, ROWS] = -1
-        begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        for bases, scans, copies, shift in fold(starts, dram):
-            count_tile(scan, bases, scans, copies, shift, dram, seen, begins, ends, counts[i])
-        match_rows(begins, ends, counts[i])
-        loops = [loop for along in starts for loop in along]
-        last = sum(int(loop[-1]) for loop in loops)
-        is_only = all(loop.size == 1 for loop in loops)
-        first_cycles = _alone(seen[0], dram)
-        later, returned = _later(seen[last % dram.row_bytes], last // dram.row_bytes, ends, dram)
-        counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = first_cycles, first_cycles if is_only else later
-        counts[i, RETURNED_CYCLES] = returned
+    count_tiles(boxes, pitches, width, trips, steps, -(-size // dram.row_bytes), dram, counts)
+    return counts
 
 
-def _alone(measured: Ints, dram: Dram) -> int:
-    """Cycles of a scan by itself."""
-    runs = int(measured[EXTRA]) + int(measured[ROWS]) * period(1, dram)
-    return runs - period(int(measured[FINAL]), dram) + last_run(int(measured[FINAL]), dram)
-
-
-def _later(measured: Ints, row: int, ends: Ints, dram: Dram) -> tuple[int, int]:
-    """Cycles that a scan after others, whose first byte is in a row, adds to a stream at least, and right after itself.
-
-    Its columns, and its rows; but in each bank the first one may be open: if another scan leaves the bank with it, or
-    after itself, if it is the bank's only one.
-    """
-    found, left = 0, 0
-    for bank in range(PER_BANK, PER_BANK + dram.banks if dram.is_open else PER_BANK):
-        lowest, highest = measured[bank], measured[bank + dram.banks]
-        found += bool(lowest >= 0 and ends[row + lowest] > (lowest == highest))
-        left += bool(lowest >= 0 and lowest == highest)
-    columns, miss = dram.tCCD * int(measured[TOUCHED]), dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP
-    opened = int(measured[ROWS])
-    return columns + (opened - found) * miss, columns + (opened - left) * miss
-
-
-def fold(starts: list[list[Ints]], dram: Dram) -> list[tuple[Ints, Ints, int, int]]:
-    """All base addresses of a tile as groups (bases int[n], scans of each, copies, rows from one copy to the next).
-
-    `starts`: see `_tile_starts`. Along one loop the addresses recur after a whole number of rows, and with them all
-    that is counted: the loop of which that leaves least. Where two loops of an axis have tiles begin at the same
-    address, these are scans of one base.
-    """
-    along = [_alike(loops) for loops in starts]
-    folded, best = None, math.prod(len(bases) for bases, _ in along)
-    for axis, loops in enumerate(starts):
-        elsewhere = math.prod(len(bases) for i, (bases, _) in enumerate(along) if i != axis)
-        for i, loop in enumerate(loops):
-            recurs, shift = recurrence(int(loop[1]), dram.row_bytes) if len(loop) > 1 else (1, 0)
-            recurs, others = min(recurs, len(loop)), loops[:i] + loops[i + 1 :]
-            left = elsewhere * recurs * math.prod(map(len, others))
-            if left < best:
-                folded, best = (axis, loop, others, recurs, shift), left
-    if folded is None:
-        return [(*_outer(along), 1, 0)]
-    axis, loop, others, recurs, shift = folded
-    copies, left = divmod(len(loop), recurs)
-    groups = []
-    for part, times in ((loop[:left], copies + 1), (loop[left:recurs], copies)):
-        if len(part):
-            along[axis] = _alike([part, *others])
-            groups.append((*_outer(along), times, shift))
-    return groups
-
-
-def _alike(loops: list[Ints]) -> tuple[Ints, Ints]:
-    """All sums of a start of each loop, and in how many ways each of them is one."""
-    if len(loops) == 1:
-        return loops[0], np.ones_like(loops[0])
-    return np.unique(np.add.outer(*loops), return_counts=True)
-
-
-def _outer(along: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    """The sums of one base of each axis, and their scans."""
-    bases, scans = np.zeros(1, np.int64), np.ones(1, np.int64)
-    for starts, ways in along:
-        bases, scans = np.add.outer(bases, starts).ravel(), np.multiply.outer(scans, ways).ravel()
-    return bases, scans
-
-
-@njit
-def count_tile(scan: Scan, bases: Ints, scans: Ints, copies: int, shift: int, dram: Dram, seen: Ints, begins: Ints,
-               ends: Ints, out: Ints) -> None:  # fmt: skip
-    """Add one group of a tile's positions (see `fold`) to its counts. Modifies begins, ends, out, and seen as scratch.
-
-    Rows and columns of a scan depend on its base address modulo the row only, so each residue is measured once.
-    `begins`, `ends` int[rows]: the scans that begin and leave the row's bank with it.
-    """
-    miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
-    first, last = np.zeros_like(begins), np.zeros_like(ends)
-    for i in range(len(bases)):
-        row = bases[i] // dram.row_bytes
-        residue = bases[i] - row * dram.row_bytes
-        measured, times = seen[residue], copies * scans[i]
-        if measured[ROWS] < 0:
-            measure(residue, scan, dram, measured)
-            out[MOST_ROWS] = max(out[MOST_ROWS], measured[ROWS])
-            out[MOST_CYCLES] = max(out[MOST_CYCLES], dram.tCCD * measured[TOUCHED] + miss * measured[ROWS])
-        out[CLOSED] += times * measured[ROWS]
-        out[COLUMNS] += times * measured[TOUCHED]
-        out[LONG] += times * measured[EXTRA]
-        out[AGAIN] += times * measured[SHARED]
-        out[USED] += times * measured[BANKS]
-        out[LOOSE] += times * measured[BANKS] * measured[CROSSES]
-        for bank in range(PER_BANK, PER_BANK + dram.banks):
-            if measured[bank] >= 0:
-                first[row + measured[bank]] += scans[i]
-                last[row + measured[bank + dram.banks]] += scans[i]
-    for row in range(len(begins)):
-        if first[row] + last[row] > 0:
-            for copy in range(copies):
-                begins[row + copy * shift] += first[row]
-                ends[row + copy * shift] += last[row]
-
-
-@njit
-def match_rows(begins: Ints, ends: Ints, out: Ints) -> None:
-    """How often a scan can begin a bank with the row that another left open, and the rows known to be touched. Modifies
-    out.
-    """
-    out[MATCHES] = np.sum(np.minimum(begins, ends))
-    out[MARKED] = np.sum(begins + ends > 0)
-
-
-def _activations(shape: LayerShape, t: int, dram: Dram, dims: tuple[int, ...], grid: tuple[int, ...],
-                 extents: Ints, counts: Ints) -> tuple[Ints, ...]:  # fmt: skip
+def _activations(shape: LayerShape, t: int, dram: Dram, grid: tuple[int, ...], extents: Ints,
+                 counts: Ints) -> tuple[Ints, ...]:  # fmt: skip
     """The columns `first`, `more`, `again`, `each`, `boxed` and `boxed_more` of the module's docstring."""
     closed, again, touched = counts[:, CLOSED], counts[:, AGAIN], counts[:, MARKED]
     if not dram.is_open:
         more = closed * (2 if t == O else 1)
         return closed, more, closed, closed, closed, more
     rescan = again if t == O else np.zeros_like(again)
-    gapless = np.array([_covers(shape, t, dims, row) for row in extents])
+    gapless = _covers(shape, t, extents)
     larger = np.where(gapless, _minimum_over_larger(again.reshape(grid)).ravel(), 0)
     least = np.where(gapless, _minimum_from(again.reshape(grid)).ravel(), 0)
     tile = closed - counts[:, MATCHES]
@@ -344,23 +202,18 @@ def _activations(shape: LayerShape, t: int, dram: Dram, dims: tuple[int, ...], g
     return first, more, np.maximum(box, least), tile, boxed, np.maximum(box, larger)
 
 
-def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], dims: tuple[int, ...],
-             extents: Ints, first: Ints, counts: Ints) -> Ints:  # fmt: skip
+def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], extents: Ints, first: Ints,
+             closed: Ints) -> Ints:  # fmt: skip
     """Activations of one pass in the best order of one loop per dim; the bound `first` where that is too much work."""
     if not dram.is_open or dram.banks > 1:
         return first
-    sizes = tensor_sizes(shape, t, axes)
-    strides = {a: math.prod(sizes[i + 1 :]) * width for i, a in enumerate(axes)}
+    strides, _ = axis_strides(shape, t, axes, width)
+    dims = [d for d in range(8) if d not in IRRELEVANT[t]]
+    trips = np.array(shape.bounds)[dims] // extents[:, dims]
+    steps = extents[:, dims] * np.array([step_bytes(shape, t, strides, d) for d in dims])
+    reach = np.stack([(axis_box(shape, t, extents, a) - 1) * strides[a] for a in axes]).sum(axis=0) + width - 1
     ordered = first.copy()
-    for i, row in enumerate(extents):
-        trips = np.array([shape.bounds[d] // int(e) for d, e in zip(dims, row, strict=True)], np.int64)
-        if trips.prod() > _MOST_ORDERED_TILES:
-            continue
-        steps = np.array([step_bytes(shape, t, strides, d, int(e)) for d, e in zip(dims, row, strict=True)], np.int64)
-        looped = trips > 1
-        reach = sum((axis_box(shape, t, dims, row, a) - 1) * strides[a] for a in axes)
-        matches = most_matches(trips[looped], steps[looped], reach + width - 1, dram.row_bytes)
-        ordered[i] = max(first[i], counts[i, CLOSED] - matches)
+    count_ordered(trips, steps, reach, dram.row_bytes, _MOST_ORDERED_TILES, closed, ordered)
     return ordered
 
 
@@ -385,12 +238,11 @@ def _minimum_over_larger(values: Ints) -> Ints:
     return np.where(result == huge, 0, result)
 
 
-def _covers(shape: LayerShape, t: int, dims: tuple[int, ...], row: Ints) -> bool:
-    """Whether neighbouring tiles leave no element between them, so that a super-tile is a box."""
-    if t != I:
-        return True
-    return all(
-        shape.stride[side] <= shape.dilation[side] * (extent_of(dims, row, filters) - 1) + 1
-        and (shape.dilation[side] == 1 or shape.bounds[filters] == 1)
-        for side, filters in ((0, 0), (1, 1))
-    )
+def _covers(shape: LayerShape, t: int, extents: Ints) -> NDArray[np.bool_]:
+    """Whether neighbouring tiles leave no element between them, so that a super-tile is a box: bool[n]."""
+    found = np.ones(len(extents), np.bool_)
+    if t == I:
+        for stride, dilation, filters in zip(shape.stride, shape.dilation, FILTER_OF.values(), strict=True):
+            found &= stride <= dilation * (extents[:, filters] - 1) + 1
+            found &= dilation == 1 or shape.bounds[filters] == 1
+    return found

@@ -170,7 +170,8 @@ class Builder:
             elif self._is_range(x):
                 possible &= (column >= self.values(x)[0]) & (column <= self.values(x)[-1])
             else:
-                possible &= np.isin(column, self.values(x))
+                values = np.array(self.values(x))
+                possible &= values[np.searchsorted(values[:-1], column)] == column
         return possible
 
     def clause(self, literals: Iterable[Lit]) -> None:

@@ -90,7 +90,7 @@ class Variables:
         for m in Level:
             factors = inside if m in ON_CHIP else outside
             if m is Level.ROW_BUFFER and not self.row_buffer:
-                factors = [1]
+                factors = (1,)
             allowed = factors if self._is_of_both(m) else self.freedom.temporal(m, d, factors)
             self.temporal[m][d] = b.integer(allowed, f"T{m}_{d.name}")
         self.pes[d] = b.integer((v for v in inside if v <= pes), f"pes_{d.name}")

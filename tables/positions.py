@@ -1,0 +1,161 @@
+"""What the scans of a box tile open at all of its positions, counted: the kernel of `tables.shapes`.
+
+Rows and columns of a scan depend on its base address modulo the row only, so each residue is measured once. Along a
+loop the addresses recur after a whole number of rows, and with them all that is counted (`_fold`); where two loops of
+an axis have tiles begin at the same address, these are scans of one base (`_sums`).
+"""
+
+import numpy as np
+
+from tables.dram import Dram, last_run, period, recurrence
+from tables.jit import njit
+from tables.nest import Ints
+from tables.scans import (
+    BANKS,
+    CROSSES,
+    EXTRA,
+    FINAL,
+    PER_BANK,
+    ROWS,
+    SHARED,
+    TOUCHED,
+    Scan,
+    box_scan,
+    measure,
+)
+
+#: Columns of the result.
+(CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES, RETURNED_CYCLES,
+ USED, LOOSE) = range(13)  # fmt: skip
+
+
+@njit
+def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints, rows: int, dram: Dram,
+                counts: Ints) -> None:  # fmt: skip
+    """Count every tile. Modifies counts int[n, 13].
+
+    `boxes` int[n, 5]: elements along the axes, outermost first, `pitches` bytes apart, `width` bytes each. `trips`,
+    `steps` int[n, 5, 2]: the loops over tiles along each axis, and bytes from one of their tiles to the next (0 if it
+    is the only one). The tensor fills so many `rows`.
+    """
+    seen = np.full((dram.row_bytes, PER_BANK + 2 * dram.banks), -1, np.int64)
+    for i in range(len(boxes)):
+        scan, last = box_scan(boxes[i], pitches, width), np.sum((trips[i] - 1) * steps[i])
+        begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        seen[:, ROWS] = -1
+        first, stop = np.zeros((5, 2), np.int64), trips[i].copy()
+        axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
+        copies, left = trips[i, axis, loop] // recurs, trips[i, axis, loop] % recurs
+        for more in range(2):  # that many positions of the loop come once more than the others
+            first[axis, loop], stop[axis, loop] = (0, left) if more else (left, recurs)
+            bases, scans = _bases(steps[i], first, stop)
+            _count(scan, bases, scans, copies + more, shift, dram, seen, begins, ends, counts[i])
+        counts[i, MATCHES] = np.sum(np.minimum(begins, ends))
+        counts[i, MARKED] = np.sum(begins + ends > 0)
+        alone = _alone(seen[0], dram)
+        later, returned = _later(seen[last % dram.row_bytes], last // dram.row_bytes, ends, dram)
+        counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = alone, later if last else alone
+        counts[i, RETURNED_CYCLES] = returned
+
+
+@njit
+def _fold(trips: Ints, steps: Ints, row_bytes: int) -> tuple[int, int, int, int]:
+    """The loop, by axis and place there, of which folding leaves the fewest bases: after how many of its iterations
+    they recur (all of them, if they do not), and how many rows further on.
+    """
+    bases, folded = np.ones(5, np.int64), (0, 0, trips[0, 0], 0)
+    for axis in range(5):
+        bases[axis] = len(_sums(steps[axis], np.zeros(2, np.int64), trips[axis])[0])
+    best = bases.prod()
+    for axis in range(5):
+        for loop in range(2):
+            if trips[axis, loop] > 1:
+                recurs, shift = recurrence(steps[axis, loop], row_bytes)
+                left = bases.prod() // bases[axis] * recurs * trips[axis, 1 - loop]
+                if recurs < trips[axis, loop] and left < best:
+                    folded, best = (axis, loop, recurs, shift), left
+    return folded
+
+
+@njit
+def _sums(steps: Ints, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
+    """All sums of a start of each of two loops, ascending, and in how many ways each of them is one; the loops' starts
+    are their steps times `first` to `stop`, int[2].
+    """
+    unit = np.gcd(steps[0], steps[1])
+    if unit == 0 or min(stop - first) == 0:
+        return np.zeros(min(stop - first), np.int64), np.ones(min(stop - first), np.int64)
+    low = np.sum(first * steps)
+    ways = np.zeros((np.sum((stop - 1) * steps) - low) // unit + 1, np.int64)
+    for i in range(first[0], stop[0]):
+        for j in range(first[1], stop[1]):
+            ways[(i * steps[0] + j * steps[1] - low) // unit] += 1
+    found = np.flatnonzero(ways)
+    return low + found * unit, ways[found]
+
+
+@njit
+def _bases(steps: Ints, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
+    """All base addresses of a tile, sums of one of each axis, and the scans of each."""
+    bases, scans = np.zeros(1, np.int64), np.ones(1, np.int64)
+    for axis in range(5):
+        found, ways = _sums(steps[axis], first[axis], stop[axis])
+        bases, scans = (bases.reshape(-1, 1) + found).ravel(), (scans.reshape(-1, 1) * ways).ravel()
+    return bases, scans
+
+
+@njit
+def _count(scan: Scan, bases: Ints, scans: Ints, copies: int, shift: int, dram: Dram, seen: Ints, begins: Ints,
+           ends: Ints, out: Ints) -> None:  # fmt: skip
+    """Add some positions of a tile to its counts: so many copies of bases, each with some scans, `shift` rows apart.
+    Modifies begins and ends int[rows], the scans that begin and leave the row's bank with it, out, and seen as scratch.
+    """
+    miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
+    first, last = np.zeros_like(begins), np.zeros_like(ends)
+    for i in range(len(bases)):
+        row = bases[i] // dram.row_bytes
+        residue = bases[i] - row * dram.row_bytes
+        measured, times = seen[residue], copies * scans[i]
+        if measured[ROWS] < 0:
+            measure(residue, scan, dram, measured)
+            out[MOST_ROWS] = max(out[MOST_ROWS], measured[ROWS])
+            out[MOST_CYCLES] = max(out[MOST_CYCLES], dram.tCCD * measured[TOUCHED] + miss * measured[ROWS])
+        out[CLOSED] += times * measured[ROWS]
+        out[COLUMNS] += times * measured[TOUCHED]
+        out[LONG] += times * measured[EXTRA]
+        out[AGAIN] += times * measured[SHARED]
+        out[USED] += times * measured[BANKS]
+        out[LOOSE] += times * measured[BANKS] * measured[CROSSES]
+        for bank in range(PER_BANK, PER_BANK + dram.banks):
+            if measured[bank] >= 0:
+                first[row + measured[bank]] += scans[i]
+                last[row + measured[bank + dram.banks]] += scans[i]
+    for row in range(len(begins)):
+        if first[row] + last[row] > 0:
+            for copy in range(copies):
+                begins[row + copy * shift] += first[row]
+                ends[row + copy * shift] += last[row]
+
+
+@njit
+def _alone(measured: Ints, dram: Dram) -> int:
+    """Cycles of a scan by itself."""
+    runs = measured[EXTRA] + measured[ROWS] * period(1, dram)
+    return int(runs - period(measured[FINAL], dram) + last_run(measured[FINAL], dram))
+
+
+@njit
+def _later(measured: Ints, row: int, ends: Ints, dram: Dram) -> tuple[int, int]:
+    """Cycles that a scan after others, whose first byte is in a row, adds to a stream at least, and right after itself.
+
+    Its columns, and its rows; but in each bank the first one may be open: if another scan leaves the bank with it, or
+    after itself, if it is the bank's only one.
+    """
+    found, left = 0, 0
+    for bank in range(PER_BANK, PER_BANK + dram.banks if dram.is_open else PER_BANK):
+        lowest, highest = measured[bank], measured[bank + dram.banks]
+        found += lowest >= 0 and ends[row + lowest] > (lowest == highest)
+        left += lowest >= 0 and lowest == highest
+    columns, miss = dram.tCCD * measured[TOUCHED], dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP
+    opened = measured[ROWS]
+    return int(columns + (opened - found) * miss), int(columns + (opened - left) * miss)
