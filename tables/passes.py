@@ -23,7 +23,7 @@ from tables.dram import Dram
 from tables.factors import primes_of
 from tables.jit import njit
 from tables.nest import AXES, IRRELEVANT, Ints, LayerShape
-from tables.scans import PER_BANK, ROWS, Scan, axis_box, axis_strides, box_scan, measure, step_bytes
+from tables.scans import BANKS, PER_BANK, ROWS, Scan, axis_box, axis_strides, box_scan, measure, step_bytes
 
 #: Sequences of loops, and banks looked at in all of them, up to which the best one is looked for.
 _MOST_ORDERS, _MOST_WORK = 4000, 100_000_000
@@ -91,32 +91,31 @@ def _steps(sequence: tuple[Loop, ...], tile_steps: dict[int, int]) -> list[int]:
 @njit
 def _fewest(scan: Scan, trips: Ints, steps: Ints, dram: Dram) -> int:
     """The fewest row activations of the scans of any of the sequences `trips`, `steps` int[n, loops]."""
-    measured = np.full((dram.row_bytes, PER_BANK + 2 * dram.banks), -1, np.int64)
-    fewest = 2**62
+    unit, fewest = dram.row_bytes, 2**62
+    for step in np.append(steps, scan.strides):
+        unit = np.gcd(unit, step)
+    measured = measure(scan, unit, dram)
     for i in range(len(trips)):
-        fewest = min(fewest, _count(scan, trips[i], steps[i], dram, measured, fewest))
+        fewest = min(fewest, _count(measured, unit, trips[i], steps[i], dram, fewest))
     return fewest
 
 
 @njit
-def _count(scan: Scan, trips: Ints, steps: Ints, dram: Dram, measured: Ints, enough: int) -> int:
-    """Row activations of one sequence, as far as they are fewer than `enough`. Modifies measured."""
+def _count(measured: Ints, unit: int, trips: Ints, steps: Ints, dram: Dram, enough: int) -> int:
+    """Row activations of one sequence, as far as they are fewer than `enough`; `measured`: see `tables.scans`."""
     banks = dram.banks
     opened = np.full(banks, -1, np.int64)
     index = np.zeros(len(trips), np.int64)
     base, found = 0, 0
     while found < enough:
         row = base // dram.row_bytes
-        seen = measured[base - row * dram.row_bytes]
-        if seen[ROWS] < 0:
-            measure(base - row * dram.row_bytes, scan, dram, seen)
-        found += seen[ROWS]
+        m = (base - row * dram.row_bytes) // unit
+        found += measured[m, ROWS]
         if dram.is_open:
-            for bank in range(PER_BANK, PER_BANK + banks):
-                if seen[bank] >= 0:
-                    here = (row + seen[bank]) % banks
-                    found -= opened[here] == row + seen[bank]
-                    opened[here] = row + seen[bank + banks]
+            for bank in range(PER_BANK, PER_BANK + measured[m, BANKS]):
+                here = (row + measured[m, bank]) % banks
+                found -= opened[here] == row + measured[m, bank]
+                opened[here] = row + measured[m, bank + banks]
         loop = len(trips) - 1
         while loop >= 0:
             index[loop] += 1

@@ -1,13 +1,13 @@
 """What the scans of a box tile open at all of its positions, counted: the kernel of `tables.shapes`.
 
-Rows and columns of a scan depend on its base address modulo the row only, so each residue is measured once. Along a
-loop the addresses recur after a whole number of rows, and with them all that is counted (`_fold`); where two loops of
-an axis have tiles begin at the same address, these are scans of one base (`_sums`).
+Along a loop the addresses recur after a whole number of rows, and with them all that is counted (`_fold`); where two
+loops of an axis have tiles begin at the same address, these are scans of one base (`_sums`).
 """
 
 import numpy as np
 
 from tables.dram import Dram, last_run, period, recurrence
+from tables.factors import log2_of, quotient
 from tables.jit import njit
 from tables.nest import Ints
 from tables.scans import (
@@ -19,7 +19,6 @@ from tables.scans import (
     ROWS,
     SHARED,
     TOUCHED,
-    Scan,
     box_scan,
     measure,
 )
@@ -38,22 +37,23 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
     `steps` int[n, 5, 2]: the loops over tiles along each axis, and bytes from one of their tiles to the next (0 if it
     is the only one). The tensor fills so many `rows`.
     """
-    seen = np.full((dram.row_bytes, PER_BANK + 2 * dram.banks), -1, np.int64)
     for i in range(len(boxes)):
         scan, last = box_scan(boxes[i], pitches, width), np.sum((trips[i] - 1) * steps[i])
+        unit = dram.row_bytes
+        for step in np.append(steps[i], scan.strides):
+            unit = np.gcd(unit, step)
+        measured = measure(scan, unit, dram)
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        seen[:, ROWS] = -1
         first, stop = np.zeros((5, 2), np.int64), trips[i].copy()
         axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
         copies, left = trips[i, axis, loop] // recurs, trips[i, axis, loop] % recurs
         for more in range(2):  # that many positions of the loop come once more than the others
             first[axis, loop], stop[axis, loop] = (0, left) if more else (left, recurs)
-            bases, scans = _bases(steps[i], first, stop)
-            _count(scan, bases, scans, copies + more, shift, dram, seen, begins, ends, counts[i])
+            _count(steps[i] // unit, first, stop, copies + more, shift, measured, dram, begins, ends, counts[i])
         counts[i, MATCHES] = np.sum(np.minimum(begins, ends))
         counts[i, MARKED] = np.sum(begins + ends > 0)
-        alone = _alone(seen[0], dram)
-        later, returned = _later(seen[last % dram.row_bytes], last // dram.row_bytes, ends, dram)
+        alone = _alone(measured[0], dram)
+        later, returned = _later(measured[last % dram.row_bytes // unit], last // dram.row_bytes, ends, dram)
         counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = alone, later if last else alone
         counts[i, RETURNED_CYCLES] = returned
 
@@ -95,46 +95,46 @@ def _sums(steps: Ints, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
 
 
 @njit
-def _bases(steps: Ints, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """All base addresses of a tile, sums of one of each axis, and the scans of each."""
+def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measured: Ints, dram: Dram, begins: Ints,
+           ends: Ints, out: Ints) -> None:  # fmt: skip
+    """Add some positions of a tile to its counts: sums of a start of each loop, as of `_sums`, as many copies of these,
+    each `shift` rows apart. Modifies begins and ends int[rows], the scans that begin and leave the row's bank with it,
+    and out. Addresses are in units, of which a row has as many as there are in `measured`.
+    """
     bases, scans = np.zeros(1, np.int64), np.ones(1, np.int64)
-    for axis in range(5):
+    for axis in range(4):
         found, ways = _sums(steps[axis], first[axis], stop[axis])
         bases, scans = (bases.reshape(-1, 1) + found).ravel(), (scans.reshape(-1, 1) * ways).ravel()
-    return bases, scans
-
-
-@njit
-def _count(scan: Scan, bases: Ints, scans: Ints, copies: int, shift: int, dram: Dram, seen: Ints, begins: Ints,
-           ends: Ints, out: Ints) -> None:  # fmt: skip
-    """Add some positions of a tile to its counts: so many copies of bases, each with some scans, `shift` rows apart.
-    Modifies begins and ends int[rows], the scans that begin and leave the row's bank with it, out, and seen as scratch.
-    """
-    miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
-    first, last = np.zeros_like(begins), np.zeros_like(ends)
+    inner, ways = _sums(steps[4], first[4], stop[4])
+    units, row_shift, begun, left = len(measured), log2_of(len(measured)), np.zeros_like(begins), np.zeros_like(ends)
+    number, lowest, highest = measured[:, BANKS].copy(), measured[:, PER_BANK:], measured[:, PER_BANK + dram.banks :]
+    times = np.zeros(units, np.int64)
     for i in range(len(bases)):
-        row = bases[i] // dram.row_bytes
-        residue = bases[i] - row * dram.row_bytes
-        measured, times = seen[residue], copies * scans[i]
-        if measured[ROWS] < 0:
-            measure(residue, scan, dram, measured)
-            out[MOST_ROWS] = max(out[MOST_ROWS], measured[ROWS])
-            out[MOST_CYCLES] = max(out[MOST_CYCLES], dram.tCCD * measured[TOUCHED] + miss * measured[ROWS])
-        out[CLOSED] += times * measured[ROWS]
-        out[COLUMNS] += times * measured[TOUCHED]
-        out[LONG] += times * measured[EXTRA]
-        out[AGAIN] += times * measured[SHARED]
-        out[USED] += times * measured[BANKS]
-        out[LOOSE] += times * measured[BANKS] * measured[CROSSES]
-        for bank in range(PER_BANK, PER_BANK + dram.banks):
-            if measured[bank] >= 0:
-                first[row + measured[bank]] += scans[i]
-                last[row + measured[bank + dram.banks]] += scans[i]
+        for j in range(len(inner)):
+            base, more = bases[i] + inner[j], scans[i] * ways[j]
+            row = quotient(base, units, row_shift)
+            m = base - row * units
+            times[m] += more
+            for bank in range(number[m]):
+                begun[row + lowest[m, bank]] += more
+                left[row + highest[m, bank]] += more
+    miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
+    for m in range(units):
+        if times[m]:
+            scan, of_all = measured[m], copies * times[m]
+            out[MOST_ROWS] = max(out[MOST_ROWS], scan[ROWS])
+            out[MOST_CYCLES] = max(out[MOST_CYCLES], dram.tCCD * scan[TOUCHED] + miss * scan[ROWS])
+            out[CLOSED] += of_all * scan[ROWS]
+            out[COLUMNS] += of_all * scan[TOUCHED]
+            out[LONG] += of_all * scan[EXTRA]
+            out[AGAIN] += of_all * scan[SHARED]
+            out[USED] += of_all * scan[BANKS]
+            out[LOOSE] += of_all * scan[BANKS] * scan[CROSSES]
     for row in range(len(begins)):
-        if first[row] + last[row] > 0:
+        if begun[row] + left[row] > 0:
             for copy in range(copies):
-                begins[row + copy * shift] += first[row]
-                ends[row + copy * shift] += last[row]
+                begins[row + copy * shift] += begun[row]
+                ends[row + copy * shift] += left[row]
 
 
 @njit
@@ -152,10 +152,10 @@ def _later(measured: Ints, row: int, ends: Ints, dram: Dram) -> tuple[int, int]:
     after itself, if it is the bank's only one.
     """
     found, left = 0, 0
-    for bank in range(PER_BANK, PER_BANK + dram.banks if dram.is_open else PER_BANK):
+    for bank in range(PER_BANK, PER_BANK + (measured[BANKS] if dram.is_open else 0)):
         lowest, highest = measured[bank], measured[bank + dram.banks]
-        found += lowest >= 0 and ends[row + lowest] > (lowest == highest)
-        left += lowest >= 0 and lowest == highest
+        found += ends[row + lowest] > (lowest == highest)
+        left += lowest == highest
     columns, miss = dram.tCCD * measured[TOUCHED], dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP
     opened = measured[ROWS]
     return int(columns + (opened - found) * miss), int(columns + (opened - left) * miss)

@@ -4,28 +4,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.dram import Dram, period, recurrence
-from tables.factors import log2_of, quotient
+from tables.dram import Dram, period
 from tables.jit import njit
 from tables.nest import FILTER_OF, I, Ints, LayerShape, P
 
-#: What is measured of one scan: rows opened, columns, by how much its runs outlast the shortest run, columns of the
-#: last run, banks used, rows in banks with several of its rows, whether some slice lies in two rows; then per bank the
-#: lowest row and the highest, or -1.
-ROWS, TOUCHED, EXTRA, FINAL, BANKS, SHARED, CROSSES, PER_BANK = range(8)
-#: Repetitions of a scan's segments that are remembered.
-_MOST_REMEMBERED = 64
+#: What is measured of one scan: rows opened, columns, by how much its runs outlast the shortest run, columns of its
+#: first and of its last run, its first column and its last, each counted in its row, and its last row, counted from the
+#: base address's; banks used, rows in banks with several of its rows, whether some slice lies in two rows; then the
+#: lowest row in each bank used, and as many columns further on the highest, and how many.
+ROWS, TOUCHED, EXTRA, INITIAL, FINAL, FIRST, LAST, LAST_ROW, BANKS, SHARED, CROSSES, PER_BANK = range(12)
 
 
 class Scan(NamedTuple):
-    """Byte segments int[n, 2] (first byte, bytes) in address order, so many `times`, each `stride` bytes further on.
+    """A box: segments of so many `bytes`, repeated `times` int[n], `strides` bytes apart, innermost loop first.
 
-    As a box it is `slices` along its outermost axis, `pitch` bytes apart, each `reach` bytes from first to last.
+    It is `slices` along its outermost axis, `pitch` bytes apart, each `reach` bytes from first to last.
     """
 
-    segments: Ints
-    times: int
-    stride: int
+    bytes: int
+    times: Ints
+    strides: Ints
     slices: int
     pitch: int
     reach: int
@@ -61,105 +59,104 @@ def step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int) -> in
 @njit
 def box_scan(box: Ints, strides: Ints, width: int) -> Scan:
     """The scan of a box, axes outermost first, strides in bytes."""
-    outer = 0
-    while outer < 4 and box[outer] == 1:
-        outer += 1
-    outer = outer if box[outer] > 1 else 0
-    times, pitch, inner = box[outer], strides[outer], box.copy()
-    inner[outer] = 1
-    segments, reach = box_segments(inner, strides, width), np.sum((inner - 1) * strides) + width - 1
-    if len(segments) == 1 and segments[0, 1] == pitch:  # the outermost axis continues the inner ones
-        segments[0, 1] *= times
-        return Scan(segments, 1, 0, times, pitch, reach)
-    return Scan(segments, times, pitch, times, pitch, reach)
-
-
-@njit
-def box_segments(box: Ints, strides: Ints, width: int) -> Ints:
-    """Byte segments int[n, 2] of a box in address order, axes outermost first, strides in bytes."""
-    length, axis = width, 4
+    length, axis, outer = width, 4, 0
     while axis >= 0 and (strides[axis] == length or box[axis] == 1):
         length *= box[axis]
         axis -= 1
-    count = 1
-    for a in range(axis + 1):
-        count *= box[a]
-    segments = np.empty((count, 2), np.int64)
-    index = np.zeros(5, np.int64)
-    for i in range(count):
-        segments[i, 0] = np.sum(index * strides)
-        segments[i, 1] = length
-        for a in range(axis, -1, -1):
-            index[a] += 1
-            if index[a] < box[a]:
-                break
-            index[a] = 0
-    return segments
+    while outer < 4 and box[outer] == 1:
+        outer += 1
+    looped = np.array([a for a in range(axis, -1, -1) if box[a] > 1], np.int64)
+    reach = np.sum((box - 1) * strides) - (box[outer] - 1) * strides[outer] + width - 1
+    return Scan(length, box[looped], strides[looped], box[outer], strides[outer], reach)
 
 
 @njit
-def measure(base: int, scan: Scan, dram: Dram, out: Ints) -> None:
-    """Measure one scan from a base address. Modifies out.
+def measure(scan: Scan, unit: int, dram: Dram) -> Ints:
+    """Measure a scan from each base address in a row that is a multiple of a unit: int[addresses, columns above].
 
-    Segments ascend, so a column or row repeats only from one to the next. A repetition of the segments that begins as
-    an earlier one did, whole rows of the same banks on, costs what that one cost, and so do all that follow.
+    Rows and columns depend on the address modulo the row only. Segments ascend, so a column or row repeats only from
+    one to the next: what two parts take together follows from each of them and from where they meet, and 2 n
+    repetitions are two parts of n.
     """
-    column_shift, per_row, banks = log2_of(dram.column_bytes), dram.row_bytes // dram.column_bytes, dram.banks
-    row_shift, shortest = log2_of(per_row), period(1, dram)
-    recurs, shift = recurrence(scan.stride, dram.row_bytes)
-    same_bank, _ = recurrence(shift, banks)
-    recurs, shift = recurs * same_bank, shift * same_bank
-    remembers = recurs <= _MOST_REMEMBERED * banks
-    seen = np.zeros((recurs if remembers else 0, 6 + 2 * banks), np.int64)
-    lowest, highest, number = out[PER_BANK : PER_BANK + banks], out[PER_BANK + banks :], np.zeros(banks, np.int64)
-    lowest[:], highest[:] = -1, -1
-    tracked = banks if banks > 1 else 0  # of one bank it is known without looking
-    rows, columns, extra, run, row, last = 0, 0, 0, 0, -1, -1
-    i = 0
-    while i < scan.times:
-        if remembers and 0 < i < scan.times - recurs:
-            then = seen[i % recurs]
-            again = (scan.times - i) // recurs
-            is_steady = i > (recurs if banks == 1 else 2 * recurs)
-            if is_steady and run == then[3] and row == then[4] + shift and last == then[5] + shift * per_row:
-                rows, columns = rows + again * (rows - then[0]), columns + again * (columns - then[1])
-                extra += again * (extra - then[2])
-                row, last, i = row + again * shift, last + again * shift * per_row, i + again * recurs
-                for bank in range(tracked):
-                    highest[bank] += again * (highest[bank] - then[6 + bank])
-                    number[bank] += again * (number[bank] - then[6 + banks + bank])
-                if i == scan.times:
-                    break
-            then[:6] = (rows, columns, extra, run, row, last)
-            for bank in range(tracked):
-                then[6 + bank], then[6 + banks + bank] = highest[bank], number[bank]
-        for segment in range(scan.segments.shape[0]):
-            start = base + i * scan.stride + scan.segments[segment, 0]
-            end = start + scan.segments[segment, 1] - 1
-            column = quotient(start, dram.column_bytes, column_shift)
-            final = quotient(end, dram.column_bytes, column_shift)
-            column += column == last
-            while column <= final:
-                here = quotient(column, per_row, row_shift)
-                if here != row:
-                    extra += period(run, dram) - shortest if run > 0 else 0
-                    rows, row, run = rows + 1, here, 0
-                    if tracked:
-                        bank = here % banks
-                        lowest[bank] = here if lowest[bank] < 0 else lowest[bank]
-                        highest[bank] = here
-                        number[bank] += 1
-                stop = min(final + 1, (here + 1) * per_row)
-                run += stop - column
-                columns += stop - column
-                column = stop
-            last = final
-        i += 1
-    out[ROWS], out[TOUCHED], out[EXTRA], out[FINAL] = rows, columns, extra + period(run, dram) - shortest, run
-    if not tracked:
-        lowest[0], highest[0], number[0] = 0, last // per_row, rows
-    out[BANKS], out[SHARED] = np.sum(number > 0), np.sum(number * (number > 1))
-    out[CROSSES] = _crosses(base, scan, dram) if banks > 1 else 0
+    longer = np.array([period(n, dram) - period(1, dram) for n in range(dram.row_bytes // dram.column_bytes + 1)])
+    found, banks = _segments(scan.bytes, unit, dram, longer), dram.banks
+    for loop in range(len(scan.times)):
+        part, repeated, joined, left = found, 1, 0, scan.times[loop]
+        while left:
+            if left & 1:
+                found = _joined(found, part, joined * scan.strides[loop], unit, dram, longer) if joined else part
+                joined += repeated
+            left >>= 1
+            if left:
+                part = _joined(part, part, repeated * scan.strides[loop], unit, dram, longer)
+                repeated *= 2
+    for i in range(len(found)):
+        if banks == 1:
+            found[i, PER_BANK:] = 0, found[i, LAST_ROW], found[i, ROWS]
+        used = 0
+        for bank in range(PER_BANK, PER_BANK + banks):
+            if found[i, bank + 2 * banks]:
+                found[i, PER_BANK + used :: banks] = found[i, bank::banks]
+                used += 1
+        number = found[i, PER_BANK + 2 * banks : PER_BANK + 2 * banks + used]
+        found[i, BANKS], found[i, SHARED] = used, np.sum(number * (number > 1))
+        found[i, CROSSES] = banks > 1 and _crosses(i * unit, scan, dram)
+    return found
+
+
+@njit
+def _segments(size: int, unit: int, dram: Dram, longer: Ints) -> Ints:
+    """Measure a segment of so many bytes from each address; `longer`: by how much a run outlasts the shortest one."""
+    per_row, banks = dram.row_bytes // dram.column_bytes, dram.banks
+    found = np.zeros((dram.row_bytes // unit, PER_BANK + 3 * banks), np.int64)
+    for i in range(len(found)):
+        first, last = i * unit // dram.column_bytes, (i * unit + size - 1) // dram.column_bytes
+        columns, rows = last - first + 1, last // per_row + 1
+        initial, final = min(columns, per_row - first), min(columns, last % per_row + 1)
+        found[i, ROWS], found[i, TOUCHED], found[i, INITIAL], found[i, FINAL] = rows, columns, initial, final
+        found[i, FIRST], found[i, LAST], found[i, LAST_ROW] = first, last % per_row, rows - 1
+        found[i, EXTRA] = longer[initial] + (longer[final] + (rows - 2) * longer[per_row] if rows > 1 else 0)
+        for bank in range(banks):
+            number = (rows - bank + banks - 1) // banks
+            found[i, PER_BANK + bank] = bank if number else -1
+            found[i, PER_BANK + banks + bank] = bank + (number - 1) * banks if number else -1
+            found[i, PER_BANK + 2 * banks + bank] = number
+    return found
+
+
+@njit
+def _joined(one: Ints, other: Ints, distance: int, unit: int, dram: Dram, longer: Ints) -> Ints:
+    """Measure two parts as one, of which the other begins so many bytes after the first, behind its end."""
+    found, banks, low, high, number = one.copy(), dram.banks, PER_BANK, PER_BANK + dram.banks, PER_BANK + 2 * dram.banks
+    shift, j = distance // dram.row_bytes, distance % dram.row_bytes // unit  # rows to the other one; its address
+    for i in range(len(one)):
+        found[i, ROWS] += other[j, ROWS]
+        found[i, TOUCHED] += other[j, TOUCHED]
+        found[i, EXTRA] += other[j, EXTRA]
+        found[i, FINAL], found[i, LAST] = other[j, FINAL], other[j, LAST]
+        found[i, LAST_ROW] = other[j, LAST_ROW] + shift
+        if one[i, LAST_ROW] == shift:
+            again = int(one[i, LAST] == other[j, FIRST])
+            run = one[i, FINAL] + other[j, INITIAL] - again
+            found[i, ROWS] -= 1
+            found[i, TOUCHED] -= again
+            found[i, EXTRA] += longer[run] - longer[one[i, FINAL]] - longer[other[j, INITIAL]]
+            found[i, INITIAL] = run if one[i, ROWS] == 1 else one[i, INITIAL]
+            found[i, FINAL] = run if other[j, ROWS] == 1 else other[j, FINAL]
+            found[i, number + shift % banks] -= 1
+        if banks > 1:
+            here = shift % banks
+            for bank in range(banks):
+                if other[j, number + bank]:
+                    if not one[i, number + here]:
+                        found[i, low + here] = other[j, low + bank] + shift
+                    found[i, high + here] = other[j, high + bank] + shift
+                    found[i, number + here] += other[j, number + bank]
+                here = here + 1 if here + 1 < banks else 0
+        j += 1
+        if j == len(one):
+            j, shift = 0, shift + 1
+    return found
 
 
 @njit
