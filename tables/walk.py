@@ -13,15 +13,16 @@ from tables.factors import log2_of, quotient
 from tables.jit import njit
 from tables.nest import Ints
 
-#: Slots of a bank state: columns, activations, cycles of closed runs, columns in the open run, last column of the scan,
-#: scans begun.
-COLUMNS, ACTIVATIONS, CYCLES, RUN, LAST, SCANS = range(6)
+#: Slots of a bank state: columns, activations, cycles of closed runs, columns in the open run, scans begun.
+COLUMNS, ACTIVATIONS, CYCLES, RUN, SCANS = range(5)
 #: Of each bank: its open row, -1 for none, and the scan that used it last.
 OPEN, USED = range(2)
 #: How a tile's bytes are found: packed tensor, one block of a row-aligned tensor, a window over blocks.
 SEQUENTIAL, BLOCK, WINDOW = range(3)
 #: Slots of a snapshot of the walk, after columns and activations; from the last one on, the banks' open rows.
 _CYCLES, _RUN, _TAKEN, _BEFORE, _SCANS, _ROWS = 2, 3, 4, 5, 8, 9
+#: How far a scan is taken down: visits to rows, of all scans and of this one, and its last column.
+_VISITS, _ADDED, _COLUMN = range(3)
 #: Iterations of a loop that are remembered.
 _MOST_REMEMBERED = 64
 #: More cycles than any scan takes.
@@ -98,73 +99,115 @@ class _Shifts(NamedTuple):
 
 
 @njit
-def _touch(start: int, length: int, dram: Dram, shifts: _Shifts, state: Ints, rows: Ints) -> None:
-    """Access the bytes [start, start + length): columns, and rows per bank. Modifies state and rows."""
+def _touch(start: int, length: int, dram: Dram, shifts: _Shifts, visits: Ints, end: Ints) -> None:
+    """Access the bytes [start, start + length): add columns to the visit of the last row, or visits of further ones.
+    Modifies visits and end.
+    """
     per_row = dram.row_bytes // dram.column_bytes
     column = quotient(start, dram.column_bytes, shifts.column)
-    end = quotient(start + length - 1, dram.column_bytes, shifts.column)
-    if column == state[LAST]:
-        column += 1
-    while column <= end:
+    stop = quotient(start + length - 1, dram.column_bytes, shifts.column) + 1
+    column += column == end[_COLUMN]
+    while column < stop:
         row = quotient(column, per_row, shifts.row)
-        last = min(end, (row + 1) * per_row - 1)
-        bank = row % dram.banks if dram.banks > 1 else 0
-        rows[USED, bank] = state[SCANS]
-        if rows[OPEN, bank] != row:
-            rows[OPEN, bank] = row
-            if state[RUN] > 0:
-                state[CYCLES] += period(state[RUN], dram)
-            state[ACTIVATIONS] += 1
-            state[RUN] = 0
-        state[RUN] += last - column + 1
-        state[COLUMNS] += last - column + 1
-        column = last + 1
-    state[LAST] = end
+        last = min(stop, (row + 1) * per_row)
+        if not end[_ADDED] or visits[end[_VISITS] - 1, 0] != row:
+            visits[end[_VISITS]] = row, 0
+            end[_VISITS] += 1
+            end[_ADDED] += 1
+        visits[end[_VISITS] - 1, 1] += last - column
+        column = last
+    end[_COLUMN] = stop - 1
 
 
 @njit
-def _touch_window(at: Ints, tile: Tile, dram: Dram, shifts: _Shifts, state: Ints, rows: Ints) -> None:
-    """A window over a row-aligned I that starts at element `at` (N G C H W), block by block in address order."""
+def _touch_window(at: Ints, number: int, tile: Tile, dram: Dram, shifts: _Shifts, visits: Ints, end: Ints) -> None:
+    """A window over a row-aligned I that starts at element `at` (N G C H W), in a block of that number, block by block
+    in address order. Modifies visits and end.
+    """
     size = tile.block
-    first = at // size * tile.strides
     outer = size[0] if tile.channels_last else size[0] * size[1] * size[2]
     inner = size[1] * size[2] if tile.channels_last else 1
     per_row = max(1, dram.row_bytes // tile.block_bytes)
-    for bh in range(at[3] // size[3], (at[3] + tile.window[3] - 1) // size[3] + 1):
+    for bh in range((at[3] + tile.window[3] - 1) // size[3] + 1):
         h0 = max(at[3] - bh * size[3], 0)
         h1 = min(at[3] + tile.window[3] - bh * size[3], size[3])
-        bw, last = at[4] // size[4], (at[4] + tile.window[4] - 1) // size[4]
+        bw, last = 0, (at[4] + tile.window[4] - 1) // size[4]
         while bw <= last:
             w0 = max(at[4] - bw * size[4], 0)
             w1 = min(at[4] + tile.window[4] - bw * size[4], size[4])
-            number = first[0] + first[1] + first[2] + bh * tile.strides[3] + bw * tile.strides[4]
-            base = place(number, tile.block_bytes, dram)
+            here = number + bh * tile.strides[3] + bw * tile.strides[4]
+            base = place(here, tile.block_bytes, dram)
             bw += 1
             # Bytes that follow each other: of a line, of whole lines, of a whole block and those after it in the row.
             lines, length, images = 1, (w1 - w0) * inner * tile.width, outer
             if w1 - w0 == size[4]:
                 lines, length = h1 - h0, (h1 - h0) * length
                 if lines == size[3]:
-                    more = min((at[4] + tile.window[4]) // size[4] - bw, per_row - 1 - number % per_row)
+                    more = min((at[4] + tile.window[4]) // size[4] - bw, per_row - 1 - here % per_row)
                     more = more if tile.strides[4] == 1 else 0
                     images, length, bw = 1, (1 + more) * tile.block_bytes, bw + more
             for o in range(images):
                 for h in range(h0, h1, lines):
                     byte = base + ((o * size[3] + h) * size[4] + w0) * inner * tile.width
-                    _touch(byte, length, dram, shifts, state, rows)
+                    _touch(byte, length, dram, shifts, visits, end)
 
 
 @njit
-def _scan(at: Ints, tile: Tile, dram: Dram, shifts: _Shifts, state: Ints, rows: Ints) -> None:
-    """One scan of the tile at a position. Modifies state and rows."""
-    state[LAST] = -1
-    state[SCANS] += 1
-    if tile.mode == WINDOW:
-        _touch_window(at, tile, dram, shifts, state, rows)
-    else:
+def _begin(at: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
+    """The row in which the scan of the tile at a position begins, and which of all that it can be it is but for that:
+    the byte there, of windows also where they cut the first block.
+    """
+    if tile.mode != WINDOW:
         base = at[0] if tile.mode == SEQUENTIAL else place(at[0], tile.block_bytes, dram)
-        for i in range(tile.segments.shape[0]):
-            _touch(base + tile.segments[i, 0], tile.segments[i, 1], dram, shifts, state, rows)
+        return base // dram.row_bytes, base % dram.row_bytes
+    number, size = 0, tile.block
+    for axis in range(5):
+        number += at[axis] // size[axis] * tile.strides[axis]
+    per_row, rows = max(1, dram.row_bytes // tile.block_bytes), -(-tile.block_bytes // dram.row_bytes)
+    cut = at[3] % size[3] * size[4] + at[4] % size[4]
+    return number // per_row * rows, cut * per_row + number % per_row
+
+
+@njit
+def _scan(which: int, tile: Tile, dram: Dram, shifts: _Shifts, visits: Ints, end: Ints) -> Ints:
+    """Take down which rows a scan visits, from where it begins, and columns in each; the visits, of which there may be
+    more than room was for. Modifies visits and end.
+    """
+    per_row, size = max(1, dram.row_bytes // max(1, tile.block_bytes)), tile.block
+    end[_ADDED], end[_COLUMN] = 0, -1
+    if tile.mode == WINDOW:
+        at, cut = np.zeros(5, np.int64), which // per_row
+        at[3], at[4] = cut // size[4], cut % size[4]
+        lines = (at[3] + tile.window[3] - 1) // size[3] + 1
+        most = lines * ((at[4] + tile.window[4] - 1) // size[4] + 1) * -(-tile.block_bytes // dram.row_bytes)
+    else:
+        most = np.sum((tile.segments[:, 1] - 1) // dram.row_bytes + 2)
+    if end[_VISITS] + most > len(visits):
+        visits = np.concatenate((visits, np.empty((len(visits) + most, 2), np.int64)))
+    if tile.mode == WINDOW:
+        _touch_window(at, which % per_row, tile, dram, shifts, visits, end)
+    else:
+        for i in range(len(tile.segments)):
+            _touch(which + tile.segments[i, 0], tile.segments[i, 1], dram, shifts, visits, end)
+    return visits
+
+
+@njit
+def _visit(row: int, visits: Ints, dram: Dram, state: Ints, rows: Ints) -> None:
+    """Go through a scan's visits, from the row on where it begins. Modifies state and rows."""
+    state[SCANS] += 1
+    for i in range(len(visits)):
+        here, columns = row + visits[i, 0], visits[i, 1]
+        bank = here % dram.banks if dram.banks > 1 else 0
+        rows[USED, bank] = state[SCANS]
+        if rows[OPEN, bank] != here:
+            rows[OPEN, bank] = here
+            if state[RUN] > 0:
+                state[CYCLES] += period(state[RUN], dram)
+            state[ACTIVATIONS] += 1
+            state[RUN] = 0
+        state[RUN] += columns
+        state[COLUMNS] += columns
     if not dram.is_open:
         rows[OPEN] = -1
 
@@ -268,25 +311,34 @@ def walk_stream(
     An iteration that begins as an earlier one of the same loop began, but for whole rows of address, costs what that
     one cost, and so do all that follow: they are counted at once.
     """
-    state, rows = np.zeros(6, np.int64), np.full((2, dram.banks), -1, np.int64)
+    state, rows = np.zeros(SCANS + 1, np.int64), np.full((2, dram.banks), -1, np.int64)
     shifts = _Shifts(log2_of(dram.column_bytes), log2_of(dram.row_bytes // dram.column_bytes))
     moving = np.zeros(dram.banks, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
-    left = np.zeros(5, np.int64)
     seen = np.zeros((loops.shape[0], _MOST_REMEMBERED, _ROWS + dram.banks), np.int64)
+    scans = tile.block[3] * tile.block[4] * max(1, dram.row_bytes // tile.block_bytes) if tile.mode == WINDOW else 0
+    known, visits = np.zeros((max(scans, dram.row_bytes), 2), np.int64), np.empty((64, 2), np.int64)
+    end = np.zeros(3, np.int64)
+    recurs = [_loop_recurrence(step, tile, dram) for step in steps]
+    here = np.empty(_ROWS + dram.banks, np.int64)
     first_cycles, before_last, taken, before = 0, 0, 0, 0
     late, second, overlapped, quickest = 0, 0, 0, np.iinfo(np.int64).max
     moved = 0
     while moved >= 0 and state[ACTIVATIONS] <= room.activations and state[CYCLES] <= room.cycles:
+        row, which = _begin(at, tile, dram)
+        if not known[which, 1]:
+            known[which, 0] = end[_VISITS]
+            visits = _scan(which, tile, dram, shifts, visits, end)
+            known[which, 1] = end[_VISITS]
+        of_scan = visits[known[which, 0] : known[which, 1]]
         if not is_output or always_reads or _returns(index, loops):
-            _scan(at, tile, dram, shifts, state, rows)
+            _visit(row, of_scan, dram, state, rows)
         if taken == 0:
             first_cycles = _cycles(state, dram)
-        left[:] = at
         moved = _advance(index, at, loops, steps)
         before_last = _cycles(state, dram)
         if is_output:
-            _scan(left, tile, dram, shifts, state, rows)
+            _visit(row, of_scan, dram, state, rows)
         taken += 1
         if taken % pace.scans == 0:
             now = _cycles(state, dram)
@@ -298,11 +350,10 @@ def walk_stream(
             before = now
         if moved < 0:
             break
-        period, shift = _loop_recurrence(steps[moved], tile, dram)
+        period, shift = recurs[moved]
         if not 0 < period <= _MOST_REMEMBERED or loops[moved, 0] <= 2 * period:
             continue
         then = seen[moved, index[moved] % period]
-        here = np.empty(_ROWS + dram.banks, np.int64)
         here[:_SCANS] = (state[COLUMNS], state[ACTIVATIONS], state[CYCLES], state[RUN], taken, before, late, overlapped)
         here[_SCANS], here[_ROWS:] = state[SCANS], rows[OPEN]
         if index[moved] > period and _same_place(here, then, shift, pace.scans, rows, moving):
