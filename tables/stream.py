@@ -8,7 +8,8 @@ from tables.accesses import fetches
 from tables.dram import Dram
 from tables.jit import njit
 from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
-from tables.walk import BLOCK, ENDLESS, NEVER, SEQUENTIAL, WINDOW, Pace, Room, StreamCounts, Tile, walk_stream
+from tables.visits import BLOCK, SEQUENTIAL, WINDOW, Tile
+from tables.walk import ENDLESS, NEVER, Pace, Room, StreamCounts, walk_stream
 
 
 class Tempo(NamedTuple):

@@ -1,48 +1,27 @@
 """A sequence of scans, walked: exact column accesses, row activations and DRAM cycles.
 
-A scan is a list of contiguous byte segments: the same list for every tile but for its base address, except for a
-row-aligned I, whose windows cut the layout's blocks differently.
+What a scan visits (`tables.visits`) is found once for all that begin alike; then each of them is walked row by row.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from tables.dram import Dram, last_run, period, place, recurrence
-from tables.factors import log2_of, quotient
+from tables.dram import Dram, last_run, period, recurrence
 from tables.jit import njit
 from tables.nest import Ints
+from tables.visits import SEQUENTIAL, WINDOW, Tile, add_visits, scan_pattern, scan_patterns
 
 #: Slots of a bank state: columns, activations, cycles of closed runs, columns in the open run, scans begun.
 COLUMNS, ACTIVATIONS, CYCLES, RUN, SCANS = range(5)
 #: Of each bank: its open row, -1 for none, and the scan that used it last.
 OPEN, USED = range(2)
-#: How a tile's bytes are found: packed tensor, one block of a row-aligned tensor, a window over blocks.
-SEQUENTIAL, BLOCK, WINDOW = range(3)
 #: Slots of a snapshot of the walk, after columns and activations; from the last one on, the banks' open rows.
 _CYCLES, _RUN, _TAKEN, _BEFORE, _SCANS, _ROWS = 2, 3, 4, 5, 8, 9
-#: How far a scan is taken down: visits to rows, of all scans and of this one, and its last column.
-_VISITS, _ADDED, _COLUMN = range(3)
 #: Iterations of a loop that are remembered.
 _MOST_REMEMBERED = 64
 #: More cycles than any scan takes.
 NEVER = 2**62
-
-
-class Tile(NamedTuple):
-    """What one scan reads: `segments` int[n, 2] (first byte, bytes) from the tile's base; blocks and windows as below.
-
-    `window`, `block`: extents per axis N G C H W of a row-aligned I; `strides`: blocks from one to the next along each.
-    """
-
-    mode: int
-    segments: Ints
-    block_bytes: int
-    window: Ints
-    block: Ints
-    strides: Ints
-    channels_last: bool
-    width: int
 
 
 class Pace(NamedTuple):
@@ -89,107 +68,6 @@ class Room(NamedTuple):
 
 #: No limit.
 ENDLESS = Room(NEVER, NEVER)
-
-
-class _Shifts(NamedTuple):
-    """log2 of a column's bytes and of a row's columns; -1 where that is no whole number."""
-
-    column: int
-    row: int
-
-
-@njit
-def _touch(start: int, length: int, dram: Dram, shifts: _Shifts, visits: Ints, end: Ints) -> None:
-    """Access the bytes [start, start + length): add columns to the visit of the last row, or visits of further ones.
-    Modifies visits and end.
-    """
-    per_row = dram.row_bytes // dram.column_bytes
-    column = quotient(start, dram.column_bytes, shifts.column)
-    stop = quotient(start + length - 1, dram.column_bytes, shifts.column) + 1
-    column += column == end[_COLUMN]
-    while column < stop:
-        row = quotient(column, per_row, shifts.row)
-        last = min(stop, (row + 1) * per_row)
-        if not end[_ADDED] or visits[end[_VISITS] - 1, 0] != row:
-            visits[end[_VISITS]] = row, 0
-            end[_VISITS] += 1
-            end[_ADDED] += 1
-        visits[end[_VISITS] - 1, 1] += last - column
-        column = last
-    end[_COLUMN] = stop - 1
-
-
-@njit
-def _touch_window(at: Ints, number: int, tile: Tile, dram: Dram, shifts: _Shifts, visits: Ints, end: Ints) -> None:
-    """A window over a row-aligned I that starts at element `at` (N G C H W), in a block of that number, block by block
-    in address order. Modifies visits and end.
-    """
-    size = tile.block
-    outer = size[0] if tile.channels_last else size[0] * size[1] * size[2]
-    inner = size[1] * size[2] if tile.channels_last else 1
-    per_row = max(1, dram.row_bytes // tile.block_bytes)
-    for bh in range((at[3] + tile.window[3] - 1) // size[3] + 1):
-        h0 = max(at[3] - bh * size[3], 0)
-        h1 = min(at[3] + tile.window[3] - bh * size[3], size[3])
-        bw, last = 0, (at[4] + tile.window[4] - 1) // size[4]
-        while bw <= last:
-            w0 = max(at[4] - bw * size[4], 0)
-            w1 = min(at[4] + tile.window[4] - bw * size[4], size[4])
-            here = number + bh * tile.strides[3] + bw * tile.strides[4]
-            base = place(here, tile.block_bytes, dram)
-            bw += 1
-            # Bytes that follow each other: of a line, of whole lines, of a whole block and those after it in the row.
-            lines, length, images = 1, (w1 - w0) * inner * tile.width, outer
-            if w1 - w0 == size[4]:
-                lines, length = h1 - h0, (h1 - h0) * length
-                if lines == size[3]:
-                    more = min((at[4] + tile.window[4]) // size[4] - bw, per_row - 1 - here % per_row)
-                    more = more if tile.strides[4] == 1 else 0
-                    images, length, bw = 1, (1 + more) * tile.block_bytes, bw + more
-            for o in range(images):
-                for h in range(h0, h1, lines):
-                    byte = base + ((o * size[3] + h) * size[4] + w0) * inner * tile.width
-                    _touch(byte, length, dram, shifts, visits, end)
-
-
-@njit
-def _begin(at: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
-    """The row in which the scan of the tile at a position begins, and which of all that it can be it is but for that:
-    the byte there, of windows also where they cut the first block.
-    """
-    if tile.mode != WINDOW:
-        base = at[0] if tile.mode == SEQUENTIAL else place(at[0], tile.block_bytes, dram)
-        return base // dram.row_bytes, base % dram.row_bytes
-    number, size = 0, tile.block
-    for axis in range(5):
-        number += at[axis] // size[axis] * tile.strides[axis]
-    per_row, rows = max(1, dram.row_bytes // tile.block_bytes), -(-tile.block_bytes // dram.row_bytes)
-    cut = at[3] % size[3] * size[4] + at[4] % size[4]
-    return number // per_row * rows, cut * per_row + number % per_row
-
-
-@njit
-def _scan(which: int, tile: Tile, dram: Dram, shifts: _Shifts, visits: Ints, end: Ints) -> Ints:
-    """Take down which rows a scan visits, from where it begins, and columns in each; the visits, of which there may be
-    more than room was for. Modifies visits and end.
-    """
-    per_row, size = max(1, dram.row_bytes // max(1, tile.block_bytes)), tile.block
-    end[_ADDED], end[_COLUMN] = 0, -1
-    if tile.mode == WINDOW:
-        at, cut = np.zeros(5, np.int64), which // per_row
-        at[3], at[4] = cut // size[4], cut % size[4]
-        lines = (at[3] + tile.window[3] - 1) // size[3] + 1
-        most = lines * ((at[4] + tile.window[4] - 1) // size[4] + 1) * -(-tile.block_bytes // dram.row_bytes)
-    else:
-        most = np.sum((tile.segments[:, 1] - 1) // dram.row_bytes + 2)
-    if end[_VISITS] + most > len(visits):
-        visits = np.concatenate((visits, np.empty((len(visits) + most, 2), np.int64)))
-    if tile.mode == WINDOW:
-        _touch_window(at, which % per_row, tile, dram, shifts, visits, end)
-    else:
-        for i in range(len(tile.segments)):
-            _touch(which + tile.segments[i, 0], tile.segments[i, 1], dram, shifts, visits, end)
-    return visits
 
 
 @njit
@@ -312,24 +190,21 @@ def walk_stream(
     one cost, and so do all that follow: they are counted at once.
     """
     state, rows = np.zeros(SCANS + 1, np.int64), np.full((2, dram.banks), -1, np.int64)
-    shifts = _Shifts(log2_of(dram.column_bytes), log2_of(dram.row_bytes // dram.column_bytes))
     moving = np.zeros(dram.banks, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
     seen = np.zeros((loops.shape[0], _MOST_REMEMBERED, _ROWS + dram.banks), np.int64)
-    scans = tile.block[3] * tile.block[4] * max(1, dram.row_bytes // tile.block_bytes) if tile.mode == WINDOW else 0
-    known, visits = np.zeros((max(scans, dram.row_bytes), 2), np.int64), np.empty((64, 2), np.int64)
-    end = np.zeros(3, np.int64)
+    known, visits, taken_down = np.zeros((scan_patterns(tile, dram), 2), np.int64), np.empty((64, 2), np.int64), 0
     recurs = [_loop_recurrence(step, tile, dram) for step in steps]
     here = np.empty(_ROWS + dram.banks, np.int64)
     first_cycles, before_last, taken, before = 0, 0, 0, 0
     late, second, overlapped, quickest = 0, 0, 0, np.iinfo(np.int64).max
     moved = 0
     while moved >= 0 and state[ACTIVATIONS] <= room.activations and state[CYCLES] <= room.cycles:
-        row, which = _begin(at, tile, dram)
+        row, which = scan_pattern(at, tile, dram)
         if not known[which, 1]:
-            known[which, 0] = end[_VISITS]
-            visits = _scan(which, tile, dram, shifts, visits, end)
-            known[which, 1] = end[_VISITS]
+            known[which, 0] = taken_down
+            visits, taken_down = add_visits(which, tile, dram, visits, taken_down)
+            known[which, 1] = taken_down
         of_scan = visits[known[which, 0] : known[which, 1]]
         if not is_output or always_reads or _returns(index, loops):
             _visit(row, of_scan, dram, state, rows)
