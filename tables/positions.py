@@ -20,7 +20,7 @@ from tables.scans import (
     SHARED,
     TOUCHED,
     box_scan,
-    measure,
+    measure_like,
 )
 
 #: Columns of the result.
@@ -29,20 +29,22 @@ from tables.scans import (
 
 
 @njit
-def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints, rows: int, dram: Dram,
-                counts: Ints) -> None:  # fmt: skip
-    """Count every tile. Modifies counts int[n, 13].
+def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints, rows: int, dram: Dram) -> Ints:
+    """Count every tile: int[n, 13].
 
     `boxes` int[n, 5]: elements along the axes, outermost first, `pitches` bytes apart, `width` bytes each. `trips`,
     `steps` int[n, 5, 2]: the loops over tiles along each axis, and bytes from one of their tiles to the next (0 if it
-    is the only one). The tensor fills so many `rows`.
+    is the only one). The tensor fills so many `rows`. Boxes that are alike but for the outermost axes should follow
+    each other: what scans of the inner ones take is found once for them.
     """
+    counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), [np.zeros((0, 0), np.int64)]
+    scan = box_scan(boxes[0], pitches, width)
     for i in range(len(boxes)):
-        scan, last = box_scan(boxes[i], pitches, width), np.sum((trips[i] - 1) * steps[i])
+        like, scan, last = scan, box_scan(boxes[i], pitches, width), np.sum((trips[i] - 1) * steps[i])
         unit = dram.row_bytes
         for step in np.append(steps[i], scan.strides):
             unit = np.gcd(unit, step)
-        measured = measure(scan, unit, dram)
+        measured = measure_like(scan, unit, dram, like, parts)
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         first, stop = np.zeros((5, 2), np.int64), trips[i].copy()
         axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
@@ -56,6 +58,7 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
         later, returned = _later(measured[last % dram.row_bytes // unit], last // dram.row_bytes, ends, dram)
         counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = alone, later if last else alone
         counts[i, RETURNED_CYCLES] = returned
+    return counts
 
 
 @njit

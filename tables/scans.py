@@ -78,18 +78,28 @@ def measure(scan: Scan, unit: int, dram: Dram) -> Ints:
     one to the next: what two parts take together follows from each of them and from where they meet, and 2 n
     repetitions are two parts of n.
     """
+    return measure_like(scan, unit, dram, scan, [np.zeros((0, 0), np.int64)])
+
+
+@njit
+def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: list[Ints]) -> Ints:
+    """Measure a scan. Modifies `parts`, what its segments take, and with each loop one more: those of the scan `like`
+    are kept as far as it begins alike.
+    """
     longer = np.array([period(n, dram) - period(1, dram) for n in range(dram.row_bytes // dram.column_bytes + 1)])
-    found, banks = _segments(scan.bytes, unit, dram, longer), dram.banks
-    for loop in range(len(scan.times)):
-        part, repeated, joined, left = found, 1, 0, scan.times[loop]
-        while left:
-            if left & 1:
-                found = _joined(found, part, joined * scan.strides[loop], unit, dram, longer) if joined else part
-                joined += repeated
-            left >>= 1
-            if left:
-                part = _joined(part, part, repeated * scan.strides[loop], unit, dram, longer)
-                repeated *= 2
+    kept = 0
+    if len(parts) and len(parts[0]) * unit == dram.row_bytes and scan.bytes == like.bytes:
+        most = min(len(scan.times), len(like.times))
+        while kept < most and scan.times[kept] == like.times[kept] and scan.strides[kept] == like.strides[kept]:
+            kept += 1
+        while len(parts) > kept + 1:
+            parts.pop()
+    else:
+        parts.clear()
+        parts.append(_segments(scan.bytes, unit, dram, longer))
+    for loop in range(kept, len(scan.times)):
+        parts.append(_repeated(parts[loop], scan.times[loop], scan.strides[loop], unit, dram, longer))
+    found, banks = parts[-1].copy(), dram.banks
     for i in range(len(found)):
         if banks == 1:
             found[i, PER_BANK:] = 0, found[i, LAST_ROW], found[i, ROWS]
@@ -101,6 +111,21 @@ def measure(scan: Scan, unit: int, dram: Dram) -> Ints:
         number = found[i, PER_BANK + 2 * banks : PER_BANK + 2 * banks + used]
         found[i, BANKS], found[i, SHARED] = used, np.sum(number * (number > 1))
         found[i, CROSSES] = banks > 1 and _crosses(i * unit, scan, dram)
+    return found
+
+
+@njit
+def _repeated(one: Ints, times: int, stride: int, unit: int, dram: Dram, longer: Ints) -> Ints:
+    """Measure a part that is repeated so many bytes further on each."""
+    found, part, repeated, joined = one, one, 1, 0
+    while times:
+        if times & 1:
+            found = _joined(found, part, joined * stride, unit, dram, longer) if joined else part
+            joined += repeated
+        times >>= 1
+        if times:
+            part = _joined(part, part, repeated * stride, unit, dram, longer)
+            repeated *= 2
     return found
 
 

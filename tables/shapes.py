@@ -177,11 +177,12 @@ def _counted(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int,
             trips[:, i, loop] = shape.bounds[d] // extents[:, d]
             steps[:, i, loop] = extents[:, d] * step_bytes(shape, t, strides, d)
     steps[trips == 1] = 0
-    counts = np.zeros((len(extents), LOOSE + 1), np.int64)
+    order = np.lexsort(boxes.T)  # the outermost axis grows first
     pitches = np.array(list(strides.values())) * np.array(paces)
     dram = dram if dram.is_open else dram._replace(banks=1)  # which bank is closed does not matter
-    count_tiles(boxes, pitches, width, trips, steps, -(-size // dram.row_bytes), dram, counts)
-    return counts
+    rows = -(-size // dram.row_bytes)
+    counts = count_tiles(boxes[order], pitches, width, trips[order], steps[order], rows, dram)
+    return counts[np.argsort(order)]
 
 
 def _activations(shape: LayerShape, t: int, dram: Dram, grid: tuple[int, ...], extents: Ints,
