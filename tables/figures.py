@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tables.jit import njit
-from tables.nest import C, G, I, Ints, K, N, O, P, Q, R, S, W
+from tables.nest import C, G, I, Ints, K, N, O, P, Q, R, S, W, span
 
 #: The class of each dim: the tensor that it does not move; groups move all.
 CLASS_OF = (O, O, W, W, O, I, W, 3)
@@ -23,6 +23,8 @@ ENERGY, FIGURES = 0, 6
 NEVER = 2**62 + 1
 
 
+#: Positions of I along an axis, for kernels.
+_span = njit(span)
 #: A record as kernels see it: its fields are attributes.
 Record = Any
 #: A layer on a machine, by numbers of which there are always as many: passed as one record, they cost a kernel nothing.
@@ -61,20 +63,14 @@ class TileCosts(NamedTuple):
 
 
 @njit
-def span_of(outputs: int, filters: int, stride: int, dilation: int) -> int:
-    """Positions of I along an axis (Eq. 2, 3)."""
-    return (outputs - 1) * stride + (filters - 1) * dilation + 1
-
-
-@njit
 def elements_of(t: int, e: Ints, layer: Record) -> int:
     """Of a tensor's tile with these extents (Eq. 22)."""
     if t == W:
         return int(e[R] * e[S] * e[C] * e[K] * e[G])
     if t == O:
         return int(e[P] * e[Q] * e[K] * e[N] * e[G])
-    width = span_of(e[P], e[R], layer.stride[0], layer.dilation[0])
-    return int(width * span_of(e[Q], e[S], layer.stride[1], layer.dilation[1]) * e[C] * e[N] * e[G])
+    width = _span(e[P], e[R], layer.stride[0], layer.dilation[0])
+    return int(width * _span(e[Q], e[S], layer.stride[1], layer.dilation[1]) * e[C] * e[N] * e[G])
 
 
 @njit
@@ -86,5 +82,5 @@ def positions_of(side: int, p: int, most_p: int, r: int, most_r: int, layer: Rec
     for outputs in (p, most_p):
         for filters in (r, most_r):
             tiles = (layer.bounds[P + side] // outputs) * (layer.bounds[side] // filters)
-            least = min(least, tiles * span_of(outputs, filters, layer.stride[side], layer.dilation[side]))
+            least = min(least, tiles * _span(outputs, filters, layer.stride[side], layer.dilation[side]))
     return least

@@ -6,12 +6,14 @@ which hold nothing, are consumer -1.
 
 import itertools
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+#: One number, or many at a time.
+Size = TypeVar("Size", int, Ints)
 
 R, S, P, Q, C, K, N, G = range(8)
 I, W, O = range(3)  # noqa: E741 - the tensors' names in every equation
@@ -150,7 +152,7 @@ class Nest(NamedTuple):
         return self.width_bytes[t]
 
 
-def span(outputs: int, filters: int, stride: int, dilation: int) -> int:
+def span(outputs: Size, filters: Size, stride: int, dilation: int) -> Size:
     """Input positions from the first to the last that `outputs` x `filters` touch (Eq. 2)."""
     return stride * (outputs - 1) + dilation * (filters - 1) + 1
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tables.dram import Dram, period
 from tables.jit import njit
-from tables.nest import FILTER_OF, I, Ints, LayerShape, P
+from tables.nest import FILTER_OF, I, Ints, LayerShape, P, span
 
 #: What is measured of one scan: rows opened, columns, by how much its runs outlast the shortest run, columns of its
 #: first and of its last run, its first column and its last, each counted in its row, and its last row, counted from the
@@ -33,8 +33,7 @@ def axis_box(shape: LayerShape, t: int, extents: Ints, axis: int) -> Ints:
     """Box extents along an axis of tiles with extents int[n, 8]."""
     if t == I and axis in FILTER_OF:
         side = 0 if axis == P else 1
-        outputs, filters = extents[:, axis], extents[:, FILTER_OF[axis]]
-        return (outputs - 1) * shape.stride[side] + (filters - 1) * shape.dilation[side] + 1
+        return span(extents[:, axis], extents[:, FILTER_OF[axis]], shape.stride[side], shape.dilation[side])
     return extents[:, axis]
 
 
