@@ -5,7 +5,7 @@ leaves open may be found by any other one), and of two loops of a dim nothing mo
 for one tile. However the loops outside a tile are split over levels and ordered, they are a sequence of loops of a
 prime number of iterations each; loops of one dim next to each other are one loop, in whatever order they come. So no
 mapping with that tile opens fewer rows than the least over all such sequences (nor as few, if that takes more levels
-than there are). With one bank and one loop per dim, the best order is built up from sets of loops (`most_matches`).
+than there are). With one bank and one loop per dim, the best order is built up from sets of loops (`count_ordered`).
 
 Fetches left out of a stream open no row: what is closed between two uses of a bank stays a change of its row. So passes
 counted without what else a stream does (outputs read back, iterations of further irrelevant loops) are a lower bound.

@@ -83,11 +83,11 @@ def measure(scan: Scan, unit: int, dram: Dram) -> Ints:
 @njit
 def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: list[Ints]) -> Ints:
     """Measure a scan. Modifies `parts`, what its segments take, and with each loop one more: those of the scan `like`
-    are kept as far as it begins alike.
+    (at first an empty array, of none) are kept as far as it begins alike.
     """
     longer = np.array([period(n, dram) - period(1, dram) for n in range(dram.row_bytes // dram.column_bytes + 1)])
     kept = 0
-    if len(parts) and len(parts[0]) * unit == dram.row_bytes and scan.bytes == like.bytes:
+    if len(parts[0]) * unit == dram.row_bytes and scan.bytes == like.bytes:
         most = min(len(scan.times), len(like.times))
         while kept < most and scan.times[kept] == like.times[kept] and scan.strides[kept] == like.strides[kept]:
             kept += 1

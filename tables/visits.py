@@ -65,20 +65,21 @@ def add_visits(which: int, tile: Tile, dram: Dram, visits: Ints, number: int) ->
     """
     per_row, size, end = max(1, dram.row_bytes // max(1, tile.block_bytes)), tile.block, np.array([number, 0, -1])
     if tile.mode == WINDOW:
-        at, cut = np.zeros(5, np.int64), which // per_row
-        at[3], at[4] = cut // size[4], cut % size[4]
-        lines = (at[3] + tile.window[3] - 1) // size[3] + 1
-        most = lines * ((at[4] + tile.window[4] - 1) // size[4] + 1) * -(-tile.block_bytes // dram.row_bytes)
+        h, w = which // per_row // size[4], which // per_row % size[4]
+        lines, blocks = (h + tile.window[3] - 1) // size[3] + 1, (w + tile.window[4] - 1) // size[4] + 1
+        visits = _with_room(visits, number + lines * blocks * -(-tile.block_bytes // dram.row_bytes))
+        _touch_window(h, w, which % per_row, tile, dram, visits, end)
     else:
-        most = np.sum((tile.segments[:, 1] - 1) // dram.row_bytes + 2)
-    if number + most > len(visits):
-        visits = np.concatenate((visits, np.empty((len(visits) + most, 2), np.int64)))
-    if tile.mode == WINDOW:
-        _touch_window(at, which % per_row, tile, dram, visits, end)
-    else:
+        visits = _with_room(visits, number + int(np.sum((tile.segments[:, 1] - 1) // dram.row_bytes + 2)))
         for i in range(len(tile.segments)):
             _touch(which + tile.segments[i, 0], tile.segments[i, 1], dram, visits, end)
     return visits, end[_VISITS]
+
+
+@njit
+def _with_room(visits: Ints, most: int) -> Ints:
+    """The visits, with room for so many at least."""
+    return visits if most <= len(visits) else np.concatenate((visits, np.empty((most, 2), np.int64)))
 
 
 @njit
@@ -103,21 +104,21 @@ def _touch(start: int, length: int, dram: Dram, visits: Ints, end: Ints) -> None
 
 
 @njit
-def _touch_window(at: Ints, number: int, tile: Tile, dram: Dram, visits: Ints, end: Ints) -> None:
-    """A window over a row-aligned I that starts at element `at` (N G C H W), in a block of that number, block by block
-    in address order. Modifies visits and end.
+def _touch_window(h: int, w: int, number: int, tile: Tile, dram: Dram, visits: Ints, end: Ints) -> None:
+    """A window over a row-aligned I that starts at height h and width w of a block of that number, block by block in
+    address order. Modifies visits and end.
     """
     size = tile.block
     outer = size[0] if tile.channels_last else size[0] * size[1] * size[2]
     inner = size[1] * size[2] if tile.channels_last else 1
     per_row = max(1, dram.row_bytes // tile.block_bytes)
-    for bh in range((at[3] + tile.window[3] - 1) // size[3] + 1):
-        h0 = max(at[3] - bh * size[3], 0)
-        h1 = min(at[3] + tile.window[3] - bh * size[3], size[3])
-        bw, last = 0, (at[4] + tile.window[4] - 1) // size[4]
+    for bh in range((h + tile.window[3] - 1) // size[3] + 1):
+        h0 = max(h - bh * size[3], 0)
+        h1 = min(h + tile.window[3] - bh * size[3], size[3])
+        bw, last = 0, (w + tile.window[4] - 1) // size[4]
         while bw <= last:
-            w0 = max(at[4] - bw * size[4], 0)
-            w1 = min(at[4] + tile.window[4] - bw * size[4], size[4])
+            w0 = max(w - bw * size[4], 0)
+            w1 = min(w + tile.window[4] - bw * size[4], size[4])
             here = number + bh * tile.strides[3] + bw * tile.strides[4]
             base = place(here, tile.block_bytes, dram)
             bw += 1
@@ -126,10 +127,10 @@ def _touch_window(at: Ints, number: int, tile: Tile, dram: Dram, visits: Ints, e
             if w1 - w0 == size[4]:
                 lines, length = h1 - h0, (h1 - h0) * length
                 if lines == size[3]:
-                    more = min((at[4] + tile.window[4]) // size[4] - bw, per_row - 1 - here % per_row)
+                    more = min((w + tile.window[4]) // size[4] - bw, per_row - 1 - here % per_row)
                     more = more if tile.strides[4] == 1 else 0
                     images, length, bw = 1, (1 + more) * tile.block_bytes, bw + more
             for o in range(images):
-                for h in range(h0, h1, lines):
-                    byte = base + ((o * size[3] + h) * size[4] + w0) * inner * tile.width
+                for line in range(h0, h1, lines):
+                    byte = base + ((o * size[3] + line) * size[4] + w0) * inner * tile.width
                     _touch(byte, length, dram, visits, end)

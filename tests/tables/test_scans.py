@@ -49,9 +49,7 @@ def test_scans_are_measured_byte_by_byte(
         rows, lengths = [row for row, _ in runs], [n for _, n in runs]
         by_bank = [[row for row in rows if row % banks == bank] for bank in range(banks)]
         used = [of for of in by_bank if of]
-        slices = [
-            touched[n : n + len(touched) // box[outer]] for n in range(0, len(touched), len(touched) // box[outer])
-        ]
+        slices = np.split(np.array(touched), box[outer])
         expected = {
             ROWS: len(rows),
             TOUCHED: len(columns),
