@@ -159,7 +159,7 @@ def _count(costs: TileCosts, dram: Dram, windows: Ints, aligned_fj: Ints, outer:
             free = CLASS_OF[innermost] if has_loops else 3
             for t in range(3):
                 taken = 1 if free == t else fetches[t]
-                found, columns, blocks = _aligned(layer, dram, t, e, loops, innermost, size[t], taken, window)
+                found, columns, blocks = aligned_stream(layer, dram, t, e, loops, innermost, size[t], taken, window)
                 stream[t] = _cycles(layer, dram, columns, found)
                 more = blocks * size[t] * taken / layer.needed[t] - 1
                 extra[t] = aligned_fj[t] * more + layer.activation_fj * (found - layer.least_rows[t])
@@ -220,8 +220,8 @@ def _sweep(costs: TileCosts, t: int, e: Ints, innermost: int, passes: int, rows:
 
 
 @njit
-def _aligned(layer: Record, dram: Dram, t: int, e: Ints, loops: Ints, innermost: int, size: int, fetches: int,
-             window: Ints) -> tuple[int, int, int]:  # fmt: skip
+def aligned_stream(layer: Record, dram: Dram, t: int, e: Ints, loops: Ints, innermost: int, size: int, fetches: int,
+                   window: Ints) -> tuple[int, int, int]:  # fmt: skip
     """Rows that a row-aligned tensor opens at least, and its columns, where all of its blocks (of I: windows), of so
     many elements, are fetched so many times; and how many these are.
 
@@ -242,12 +242,12 @@ def _aligned(layer: Record, dram: Dram, t: int, e: Ints, loops: Ints, innermost:
         if is_large or outputs * layer.widths[t, 3] > dram.row_bytes:
             least = max(least, layer.least_rows[t] * fetches)
     elif dram.banks == 1 and layer.widths[t, 2] == layer.widths[t, 3]:
-        least = max(least, block_rows(dram, t, loops, innermost, number, fetches, least))
+        least = max(least, _block_rows(dram, t, loops, innermost, number, fetches, least))
     return least, columns, blocks
 
 
 @njit
-def block_rows(dram: Dram, t: int, loops: Ints, innermost: int, size: int, fetches: int, least: int) -> int:
+def _block_rows(dram: Dram, t: int, loops: Ints, innermost: int, size: int, fetches: int, least: int) -> int:
     """Rows of one bank that W or O opens at least, with pages that stay open, where each of its blocks of so many bytes
     is fetched so many times.
 

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from tables.dram import Dram
-from tables.figures import CLASS_OF
+from tables.figures import CLASS_OF, LAYER
 from tables.nest import AXES, O, W
-from tables.outer import block_rows
+from tables.outer import aligned_stream
 
 #: Timing does not matter here.
 DRAM = Dram(
     row_bytes=8, column_bytes=4, banks=1, is_open=True,
     tRCD=1, tRP=1, tRAS=1, tRC=2, tRTP=1, tCCD=1, RL=1, burst=1,
 )  # fmt: skip
+ONES = np.ones(8, np.int64)
 #: Loops of the DRAM, R S P Q C K N G, round blocks of so many bytes.
 LOOPS = [(1, 1, 2, 1, 3, 4, 1, 1), (1, 1, 1, 3, 2, 2, 2, 1), (3, 1, 2, 1, 2, 3, 1, 1), (1, 1, 1, 1, 5, 1, 3, 2)]
 
@@ -35,6 +36,13 @@ def opened(t: int, loops: tuple[int, ...], order: tuple[int, ...], layout: int, 
     return rows
 
 
+def layer_of(block: int, filled: int) -> np.ndarray:
+    """A layer with elements of so many bytes, one in each block, that fill so many rows."""
+    layer = np.zeros(1, LAYER)
+    layer["widths"], layer["least_rows"] = block, filled
+    return layer
+
+
 @pytest.mark.parametrize("block", [2, 4, 8])
 @pytest.mark.parametrize("t", [W, O], ids=["W", "O"])
 @pytest.mark.parametrize("loops", LOOPS)
@@ -48,7 +56,11 @@ def test_blocks_open_no_fewer_rows_than_their_bound(loops: tuple[int, ...], t: i
         least = min(opened(t, loops, order, layout, block) for order in orders for layout in range(2))
         is_free = CLASS_OF[innermost] == t
         fetches = 1 if is_free else math.prod(n for d, n in enumerate(loops) if CLASS_OF[d] == t)
-        rows = block_rows(DRAM, t, np.array(loops), innermost, block, fetches, filled)
+        rows, columns, number = aligned_stream(
+            layer_of(block, filled)[0], DRAM, t, ONES, np.array(loops), innermost, 1, fetches, ONES
+        )
         assert filled <= rows <= least
+        assert number == blocks
+        assert columns == blocks * (fetches if t == W else 2 * fetches - 1) * -(-block // DRAM.column_bytes)
         if block == DRAM.row_bytes and blocks > 1 and not is_free:
             assert rows == least
