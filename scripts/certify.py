@@ -153,8 +153,20 @@ def print_summary(rows: list[Row]) -> None:
         for value in sorted({row[column] for row in rows}):
             print_line(f"{'all':14}{value:25}", different(row for row in rows if row[column] == value))
     print()
+    print_unproven(different(rows))
     print_line(f"{'all':39}", different(rows))
     print_whole(different(rows))
+
+
+def print_unproven(rows: list[Row]) -> None:
+    """A line for each layer whose optimum is not proven, the widest gap first."""
+    left = [row for row in rows if row["state"] == "done" and row["status"] not in PROVEN]
+    for row in sorted(left, key=lambda row: -math.inf if row["gap"] is None else -row["gap"]):
+        gap = "none found" if row["gap"] is None else f"gap {100 * row['gap']:.3f} %"
+        where = f"{row['network'][:13]:14}{row['objective']:11}{row['arch'][:13]:14}"
+        print(f"{where}{row['layer']:24}{row['status']:>10}  {gap}")
+    if left:
+        print()
 
 
 def different(rows: Any) -> list[Row]:

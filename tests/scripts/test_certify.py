@@ -47,6 +47,7 @@ def row(key: str, network: str, **told: Any) -> dict[str, Any]:
     """A layer as the store tells it."""
     solved = {"state": "done", "status": "OPTIMAL", "gap": 0.0, "seconds": 1.0, "off": 0.0, "peak": 200.0}
     where = {"key": key, "network": network, "objective": "energy", "arch": "default", "failure": None}
+    where["layer"] = f"layer {key}"
     return where | solved | told
 
 
@@ -57,5 +58,6 @@ def test_summary_counts_each_layer_once(certify: ModuleType, capsys: pytest.Capt
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["one", "energy", "default", "2", "1", "0.400", "2.0", "3.0", "3.0", "200", "1.000"]
     assert lines[2].split() == ["two", "energy", "default", "2", "1", "1.0", "1.0", "1.0", "200", "0.000"]
+    assert lines[-5].split() == ["one", "energy", "default", "layer", "b", "FEASIBLE", "gap", "0.400", "%"]
     assert lines[-3].split() == ["all", "3", "1", "0.400", "2.0", "3.0", "3.0", "200", "1.000"]
     assert lines[-2] == "proven 1 of 2 solved layers (50.00 %); 1 failed, 0 open"
