@@ -35,6 +35,14 @@ _SETTLED = 0.02
 #: Work for a layer that is hard: then tiles are looked at in any case, and targets rise little by little to the best
 #: known cost: by a fraction of the bound, or one part of so many of what is left.
 _HARD_WORK, _LITTLE, _MOST_LITTLE = 3.0, 0.05, 16
+#: Most work for one solve of a layer that is not: then it is, and lower targets are easier.
+_MOST_WORK = 6.0
+#: Of split loops first all is refuted that is better than the best known mapping by one part of so many, so that little
+#: is open if the time is up.
+_ALMOST = 256
+#: By how many more tiles a target of a hard layer rises at first; after a solve of little work by twice as many, after
+#: one of much by half of them, and then a program with a lower target takes its place.
+_TILES_AT_ONCE, _LITTLE_WORK, _MUCH_WORK = 1000, 1.0, 3.0
 #: Work that looking at a tile is.
 _LOOK = 1e-6
 #: Tiles are looked at once for all targets up to so far above the bound.
@@ -77,6 +85,8 @@ class Climb:
         self.dear: dict[tuple[int, ...], int] = {}
         #: Answers of programs that do not tell how loops are split.
         self.split_answers = 0
+        #: By how many more tiles the next target rises.
+        self.tiles_at_once = _TILES_AT_ONCE
         #: Whether mappings of the cheapest tiles were looked for.
         self.was_tried = False
 
@@ -107,16 +117,21 @@ class Climb:
         if program is None:
             return
         self.program = None
-        status, bound, solutions = self.search.solve(program, until)[:3]
-        if status == cp_model.INFEASIBLE:
+        reply = self.search.solve(program, until, math.inf if self._is_hard else _MOST_WORK)
+        if self._is_hard and reply.work < _LITTLE_WORK:
+            self.tiles_at_once *= 2
+        elif reply.work > _MUCH_WORK:
+            self.tiles_at_once = max(1, self.tiles_at_once // 2)
+        if reply.status == cp_model.INFEASIBLE:
             self._raise_to(program.target + 1)
             return
-        if bound is not None:
-            self._raise_to(bound)
-        if status == cp_model.OPTIMAL:
-            self.program = program if self._learn(program, solutions, until) else None
-        elif solutions and not program.v.any_split:
-            self.search.consider(solutions[0], 0)
+        if reply.bound is not None:
+            self._raise_to(reply.bound)
+        if reply.status == cp_model.OPTIMAL:
+            is_open = self._learn(program, reply.solutions, until)
+            self.program = program if is_open and reply.work <= _MUCH_WORK else None
+        elif reply.solutions and not program.v.any_split:
+            self.search.consider(reply.solutions[0], 0)
 
     def _learn(self, program: Program, solutions: list[Solution], until: float) -> bool:
         """Correct a program for its proven answers; whether it is to be solved again."""
@@ -198,8 +213,10 @@ class Climb:
         its target, the less a program leaves open.
         """
         ceiling, least = self.search.ceiling, self.least or 0
+        if self.part is Part.SPLIT and ceiling is not None and least <= ceiling - ceiling // _ALMOST:
+            return ceiling - ceiling // _ALMOST
         if self._is_hard and self.part is not Part.SPLIT:
-            known = self.tiles.target_beyond(least)
+            known = self.tiles.target_beyond(least, self.tiles_at_once)
             if known is not None:
                 return known if ceiling is None else min(ceiling, known)
             if ceiling is not None:
@@ -310,10 +327,10 @@ class Climb:
 
     def _settle_merged(self, until: float) -> None:
         """Look at the outer loops first that cost most to settle while they were not split."""
-        ceiling = self.search.ceiling
         for within in self.search.counted_low:
-            if ceiling is not None:
-                self._settle(within, ceiling, until)
+            target = self._target()
+            if self.search.ceiling is not None and target is not None:
+                self._settle(within, target, until)
 
     def _leave_out(self, program: Program, solution: Solution, until: float) -> bool:
         """Look at all mappings with the same extents inside their outer loops, and leave them out of a program; False

@@ -33,16 +33,24 @@ class Reply(NamedTuple):
 
 
 def ask(
-    program: Program, seconds: float, seed: int, parameters: dict[str, Any], stop: threading.Event, *, first: bool
+    program: Program,
+    seconds: float,
+    seed: int,
+    parameters: dict[str, Any],
+    stop: threading.Event,
+    *,
+    first: bool,
+    work: float = math.inf,
 ) -> Reply:
-    """Solve a program until `stop` is set; `first`: any answer will do. `parameters` of CP-SAT take the place of ours.
+    """Solve a program until `stop` is set, or the time or CP-SAT's work is up; `first`: any answer will do.
+    `parameters` of CP-SAT take the place of ours.
 
     Raises:
         RuntimeError: CP-SAT does not take the program.
     """
     started = time.monotonic()
     solver = cp_model.CpSolver()
-    solver.parameters.CopyFrom(_parameters(seconds, seed, first))
+    solver.parameters.CopyFrom(_parameters(seconds, work, seed, first))
     solver.parameters.MergeFrom(SatParameters(**parameters))
     creep = _Creep()
     reply = _solve(solver, program, creep, stop)
@@ -105,7 +113,7 @@ def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None,
     return Reply(outcome[0], bound, solutions, solver.num_conflicts, solver.num_branches, work_done)
 
 
-def _parameters(seconds: float, seed: int, first: bool) -> SatParameters:
+def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParameters:
     """Measured on these models: other branchings end no sooner and now and then never; probing and inprocessing cost
     several times the rest of a solve; with saved phases searches are longer.
     """
@@ -123,6 +131,7 @@ def _parameters(seconds: float, seed: int, first: bool) -> SatParameters:
         catch_sigint_signal=False,
         stop_after_first_solution=first,
         max_time_in_seconds=seconds,
+        max_deterministic_time=work,
     )
 
 

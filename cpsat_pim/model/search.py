@@ -1,5 +1,6 @@
 """What the search for a layer's optimum knows, whichever part of the space it is in."""
 
+import math
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -117,16 +118,17 @@ class Search:
         if answer is not None and (self.ceiling is None or answer.value <= self.ceiling):
             self.best = answer
 
-    def solve(self, program: Program, until: float) -> Reply:
-        """One solve that ends after so many seconds of the search."""
-        return self._ask(program, max(0.1, until - self.seconds), first=False)
+    def solve(self, program: Program, until: float, work: float = math.inf) -> Reply:
+        """One solve that ends after so many seconds of the search, or so much of CP-SAT's work."""
+        return self._ask(program, max(0.1, until - self.seconds), first=False, work=work)
 
     def solve_for_any(self, program: Program) -> Reply:
         """Any answer of a program, if there soon is one."""
         return self._ask(program, _FIRST_SECONDS, first=True)
 
-    def _ask(self, program: Program, seconds: float, *, first: bool) -> Reply:
-        reply = ask(program, seconds, self.options.seed, self.options.parameters, self.options.stop, first=first)
+    def _ask(self, program: Program, seconds: float, *, first: bool, work: float = math.inf) -> Reply:
+        options = self.options
+        reply = ask(program, seconds, options.seed, options.parameters, options.stop, first=first, work=work)
         self.statistics["programs"] += 1
         self.statistics["conflicts"] += reply.conflicts
         self.statistics["branches"] += reply.branches

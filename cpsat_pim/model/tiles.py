@@ -41,8 +41,8 @@ _MOST_LOOKED, _MOST_TIMED, _MOST_AT_TARGET, _MOST_KEPT, _MOST_TOLD = 30_000_000,
 _MOST_AT_CEILING = 12_000_000
 #: Extents inside the DRAM's loops up to which it is known what these cost.
 _MOST_BLOCKS = 200_000
-#: Tiles of which a first mapping is made; and by how many more tiles a target rises.
-_MOST_TRIED, _MOST_AT_ONCE = 50, 1000
+#: Tiles of which a first mapping is made.
+_MOST_TRIED = 50
 #: Looking for the least, one part of so many above it is looked at, too.
 _MARGIN = 32
 #: Vectors between two looks at the clock.
@@ -120,13 +120,13 @@ class TileScreen:
             self.was_looked_once = True
             self.look(target, *self.screen.candidates(target), most=_MOST_AT_CEILING)
 
-    def target_beyond(self, least: int) -> int | None:
-        """The next target above a bound for which tiles are known: for so many of them more."""
+    def target_beyond(self, least: int, tiles: int) -> int | None:
+        """A target above a bound for which tiles are known: for so many of them more."""
         known = self._looked.get(self._key)
         if known is None or known.target <= least or not len(known.tiles):
             return None
         bounds = np.sort(known.tiles[:, -1])
-        last = int(np.searchsorted(bounds, least, "right")) + _MOST_AT_ONCE
+        last = int(np.searchsorted(bounds, least, "right")) + tiles
         return int(bounds[last]) if last < len(bounds) else known.target
 
     def cheapest(self) -> Candidates | None:

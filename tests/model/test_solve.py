@@ -21,13 +21,24 @@ def test_optimum_does_not_depend_on_parameters(parameters: dict[str, Any]) -> No
     assert usual.objective_value == other.objective_value
 
 
+@pytest.mark.parametrize(
+    "works",
+    [
+        pytest.param({"_HARD_WORK": -1}, id="hard from the start"),
+        pytest.param({"_HARD_WORK": -1, "_LITTLE_WORK": 0, "_MUCH_WORK": 0}, id="each program once"),
+        pytest.param({"_HARD_WORK": 1e-3, "_MOST_WORK": 2e-3}, id="hard after a solve that was ended"),
+    ],
+)
 @pytest.mark.parametrize("kind", ["latency", "energy"])
 @pytest.mark.parametrize("case", ["product, bypass free", "strided"])
-def test_optimum_does_not_depend_on_how_targets_rise(case: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_optimum_does_not_depend_on_how_targets_rise(
+    case: str, kind: str, works: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Little by little from the start, and looking at tiles, as where a layer takes much work."""
     layer, arch = CASES[case]
     usual = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=600))
-    monkeypatch.setattr("cpsat_pim.model.climb._HARD_WORK", -1)
+    for name, work in works.items():
+        monkeypatch.setattr(f"cpsat_pim.model.climb.{name}", work)
     other = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=600))
     assert usual.status is other.status is Status.OPTIMAL
     assert usual.objective_value == other.objective_value
