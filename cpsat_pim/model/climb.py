@@ -111,7 +111,7 @@ class Climb:
         """One solve and what its answers teach, or some more of answers that are settled together; ends after so many
         seconds of the search.
         """
-        if self.part is Part.SPLIT and not self.dear:
+        if self.part is Part.SPLIT and self._almost is None:
             self._settle_merged(until)
         program = self._next_program()
         if program is None:
@@ -208,13 +208,20 @@ class Climb:
     def _is_hard(self) -> bool:
         return bool(self.search.statistics["work"] > _HARD_WORK)
 
+    @property
+    def _almost(self) -> int | None:
+        """Almost what is known to be enough; None if that is not known, or if less than that is refuted."""
+        ceiling = self.search.ceiling
+        almost = None if ceiling is None else ceiling - ceiling // _ALMOST
+        return None if almost is None or (self.least or 0) > almost else almost
+
     def _target(self) -> int | None:
         """The next one: what is known to be enough, once that is near; of a hard layer little by little, for the lower
         its target, the less a program leaves open.
         """
         ceiling, least = self.search.ceiling, self.least or 0
-        if self.part is Part.SPLIT and ceiling is not None and least <= ceiling - ceiling // _ALMOST:
-            return ceiling - ceiling // _ALMOST
+        if self.part is Part.SPLIT and self._almost is not None:
+            return self._almost
         if self._is_hard and self.part is not Part.SPLIT:
             known = self.tiles.target_beyond(least, self.tiles_at_once)
             if known is not None:
@@ -328,9 +335,9 @@ class Climb:
     def _settle_merged(self, until: float) -> None:
         """Look at the outer loops first that cost most to settle while they were not split."""
         for within in self.search.counted_low:
-            target = self._target()
-            if self.search.ceiling is not None and target is not None:
-                self._settle(within, target, until)
+            ceiling = self.search.ceiling
+            if ceiling is not None and self.dear.get(within, 0) < ceiling:
+                self._settle(within, ceiling, until)
 
     def _leave_out(self, program: Program, solution: Solution, until: float) -> bool:
         """Look at all mappings with the same extents inside their outer loops, and leave them out of a program; False
