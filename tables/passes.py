@@ -55,14 +55,22 @@ def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts
     return min(_least(shape, t, width, dram, layout, tile, sequences, trips) for layout in layouts)
 
 
-def _orders(left: Counter[Loop], before: tuple[Loop, ...] = ()) -> Iterator[tuple[Loop, ...]]:
+def _orders(loops: Counter[Loop]) -> Iterator[tuple[Loop, ...]]:
     """All orders of loops, outermost first; of those that differ in loops of one dim next to each other one."""
-    if not left:
-        yield before
-        return
-    for loop in left:
-        if not before or before[-1].d != loop.d or before[-1].trips <= loop.trips:
-            yield from _orders(left - Counter([loop]), (*before, loop))
+    left, number, order = dict(loops), loops.total(), list[Loop]()
+
+    def continued() -> Iterator[tuple[Loop, ...]]:
+        if len(order) == number:
+            yield tuple(order)
+            return
+        for loop in left:
+            if left[loop] and (not order or order[-1].d != loop.d or order[-1].trips <= loop.trips):
+                left[loop] -= 1
+                order.append(loop)
+                yield from continued()
+                left[order.pop()] += 1
+
+    return continued()
 
 
 def _least(shape: LayerShape, t: int, width: int, dram: Dram, layout: int, tile: tuple[int, ...],
