@@ -7,7 +7,7 @@ import numpy as np
 from tables.accesses import fetches
 from tables.dram import Dram
 from tables.jit import njit
-from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
+from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
 from tables.visits import BLOCK, SEQUENTIAL, WINDOW, Tile
 from tables.walk import ENDLESS, NEVER, Pace, Room, StreamCounts, walk_stream
 
@@ -91,6 +91,17 @@ def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
     if holder == MACS or not tempo.is_double[holder]:
         return Pace(1, 0, False)
     return Pace(1, tempo.array_cycles // tiles_paced(nest, t, tempo), False, t != O and holder == consumer)
+
+
+def stream_key(nest: Nest, t: int, tempo: Tempo = ANY_TEMPO) -> tuple[object, ...]:
+    """What t's stream depends on besides layout and blocks: of one layer, streams with equal keys are equal."""
+    consumer = nest.consumers(t)[0]
+    loops = [
+        (factor,) if d in IRRELEVANT[t] else (d, factor, inside)
+        for d, _, factor, inside in stream_loops(nest, t, consumer)
+    ]
+    spread = [nest.array(d) for d in range(8) if d not in IRRELEVANT[t]] if consumer <= PE else []
+    return t, consumer, tuple(loops), stream_pace(nest, t, tempo), tuple(spread)
 
 
 def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO, room: Room = ENDLESS) -> StreamCounts:

@@ -23,7 +23,7 @@ from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
 from tables.cost import Cost, cost_with, tempo_of
 from tables.nest import EVEN, MACS, Nest, span
-from tables.stream import Tempo, dram_stream, stream_loops, stream_pace, tiles_paced
+from tables.stream import Tempo, dram_stream, stream_key, tiles_paced
 from tables.walk import ENDLESS, Room, StreamCounts
 from tables.windows import block_sides
 
@@ -212,11 +212,8 @@ class Completions:
         """Layouts and blocks of t under an order for which there is room, but those that another is at least as good
         as in every figure.
         """
-        nest, consumer = self.nest_in(order), self._consumer(t)
-        spread = nest.spatial if consumer <= Level.PE else ()
-        loops = tuple(stream_loops(nest, t, consumer))
-        tempo = self.tempo(order)
-        seen = (t, consumer, loops, stream_pace(nest, t, tempo), spread)
+        nest, tempo = self.nest_in(order), self.tempo(order)
+        seen = stream_key(nest, t, tempo)
         if seen not in self._counted:
             choices = [self._place(nest, t, tempo, *choice) for choice in self.choices(t)]
             self._counted[seen] = self._undominated([p for p in choices if self.rooms[t].holds(p.stream)])

@@ -1,0 +1,40 @@
+"""Streams that are counted once stand for all that look the same."""
+
+import pytest
+
+from cpsat_pim import ConvWorkload
+from cpsat_pim.cost import to_machine, to_nest
+from cpsat_pim.dims import Tensor
+from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.mapping import Mapping
+from tables.cost import tempo_of
+from tables.stream import dram_stream, stream_key
+from tables.walk import StreamCounts
+from tests.cross.test_solver_against_enumeration import CASES, UNEVEN, uneven
+
+MORE = {
+    "copies in DRAM": (ConvWorkload(C=4, N=2), CASES["no multicast, no reduction"][1]),
+    "lanes take what is between, PEs do not": (
+        ConvWorkload(P=2, K=2, stride=(3, 1), input_bytes=4),
+        uneven("I", "", "", bytes_in_pe=64, bytes_in_buffer=24),
+    ),
+}
+MAPPINGS = 4000
+
+
+@pytest.mark.parametrize("case", ["strided", *MORE, *UNEVEN])
+def test_streams_with_equal_keys_are_equal(case: str) -> None:
+    """Of many mappings of a layer, all over its space; and many with other factors have keys in common."""
+    layer, arch = {**CASES, **UNEVEN, **MORE}[case]
+    computer, mappings = to_machine(arch), list(every_mapping(layer, arch))
+    known, shared = dict[object, tuple[Mapping, StreamCounts]](), 0
+    for mapping in mappings[:: max(1, len(mappings) // MAPPINGS)]:
+        nest = to_nest(layer, mapping, arch.spatial_reduction)
+        tempo = tempo_of(nest, computer)
+        for t in Tensor:
+            stream = dram_stream(nest, t, computer.dram, tempo)
+            key = stream_key(nest, t, tempo), mapping.layout[t], mapping.block_h, mapping.block_w
+            other, same = known.setdefault(key, (mapping, stream))
+            assert stream == same
+            shared += (other.temporal, other.spatial) != (mapping.temporal, mapping.spatial)
+    assert shared > len(known)
