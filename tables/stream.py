@@ -93,7 +93,7 @@ def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
     return Pace(1, tempo.array_cycles // tiles_paced(nest, t, tempo), False, t != O and holder == consumer)
 
 
-def stream_key(nest: Nest, t: int, tempo: Tempo = ANY_TEMPO) -> tuple[object, ...]:
+def stream_key(nest: Nest, t: int, tempo: Tempo) -> tuple[object, ...]:
     """What t's stream depends on besides layout and blocks: of one layer, streams with equal keys are equal."""
     consumer = nest.consumers(t)[0]
     loops = [

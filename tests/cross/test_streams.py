@@ -19,7 +19,8 @@ MORE = {
         uneven("I", "", "", bytes_in_pe=64, bytes_in_buffer=24),
     ),
 }
-MAPPINGS = 4000
+#: Looked at of a layer.
+MAPPINGS = 1500
 
 
 @pytest.mark.parametrize("case", ["strided", *MORE, *UNEVEN])
