@@ -333,7 +333,7 @@ class Climb:
         return bool(solutions)
 
     def _settle_merged(self, until: float) -> None:
-        """Look at the outer loops first that cost most to settle while they were not split."""
+        """Look at the outer loops first that cost most to settle while they were not split, unless they are dear."""
         for within in self.search.counted_low:
             ceiling = self.search.ceiling
             if ceiling is not None and self.dear.get(within, 0) < ceiling:
