@@ -97,6 +97,25 @@ def _cycles(state: Ints, dram: Dram) -> int:
 
 
 @njit
+def _per_column(dram: Dram) -> int:
+    """Cycles that a column adds to a stream at least, whatever the rows."""
+    return max(0, dram.tCCD + min(0, dram.tRCD + min(dram.tRTP + dram.tRP, dram.RL + dram.burst) - dram.tCCD))
+
+
+@njit
+def _least_cycles(tile: Tile, dram: Dram) -> int:
+    """Cycles that a scan adds to a stream at least: those of its bytes."""
+    size = np.prod(tile.window) * tile.width if tile.mode == WINDOW else np.sum(tile.segments[:, 1])
+    return int(-(-size // dram.column_bytes)) * _per_column(dram)
+
+
+@njit
+def _at_least(state: Ints, more: int, dram: Dram) -> int:
+    """Cycles of the stream at least, if what is left of it adds so many."""
+    return int(state[CYCLES] + state[RUN] * _per_column(dram) + more)
+
+
+@njit
 def _advance(index: Ints, at: Ints, loops: Ints, steps: Ints) -> int:
     """Next iteration of the loop nest; the loop that moved on, -1 after the last. Modifies index and at."""
     for i in range(loops.shape[0] - 1, -1, -1):
@@ -198,8 +217,8 @@ def walk_stream(
     here = np.empty(_ROWS + dram.banks, np.int64)
     first_cycles, before_last, taken, before = 0, 0, 0, 0
     late, second, overlapped, quickest = 0, 0, 0, np.iinfo(np.int64).max
-    moved = 0
-    while moved >= 0 and state[ACTIVATIONS] <= room.activations and state[CYCLES] <= room.cycles:
+    moved, scans, least = 0, np.prod(loops[:, 0]), _least_cycles(tile, dram)
+    while state[ACTIVATIONS] <= room.activations and _at_least(state, (scans - taken) * least, dram) <= room.cycles:
         row, which = scan_pattern(at, tile, dram)
         if not known[which, 1]:
             known[which, 0] = taken_down
@@ -246,5 +265,5 @@ def walk_stream(
             at += again * period * steps[moved]
         then[:] = here
     steady = overlapped * max(0, quickest - pace.cycles) if overlapped else 0
-    total = _cycles(state, dram)
+    total = max(_cycles(state, dram), _at_least(state, (scans - taken) * least, dram))
     return state[COLUMNS], state[ACTIVATIONS], total, first_cycles, total - before_last, late, steady, second

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ortools.sat.python import cp_model
 
+from cpsat_pim.model.candidates import Candidates
 from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, TooManyOrders
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.orders import Completions
@@ -20,7 +21,7 @@ from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.search import Search
 from cpsat_pim.model.solution import Solution
-from cpsat_pim.model.tiles import Candidates, TileScreen
+from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.result import Objective
 
 #: Targets above the lower bound, as fractions of it.
@@ -34,7 +35,7 @@ _NEXT_TO_NO_WORK, _NEAR = 0.1, 0.5
 _SETTLED = 0.02
 #: Work for a layer that is hard: then tiles are looked at in any case, and targets rise little by little to the best
 #: known cost: by a fraction of the bound, or one part of so many of what is left.
-_HARD_WORK, _LITTLE, _MOST_LITTLE = 3.0, 0.05, 16
+_HARD_WORK, _LITTLE, _MOST_LITTLE = 2.0, 0.05, 16
 #: Most work for one solve of a layer that is not: then it is, and lower targets are easier.
 _MOST_WORK = 6.0
 #: Of split loops first all is refuted that is better than the best known mapping by one part of so many, so that little
@@ -46,7 +47,7 @@ _TILES_AT_ONCE, _LITTLE_WORK, _MUCH_WORK = 1000, 1.0, 3.0
 #: Work that looking at a tile is.
 _LOOK = 1e-6
 #: Tiles are looked at once for all targets up to so far above the bound.
-_FAR = 0.25
+_FAR = 0.5
 #: Targets of which any answer will do.
 _FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
 _FIRST_TILES = (0.3, 1.0)
@@ -87,8 +88,8 @@ class Climb:
         self.split_answers = 0
         #: By how many more tiles the next target rises.
         self.tiles_at_once = _TILES_AT_ONCE
-        #: Whether mappings of the cheapest tiles were looked for.
-        self.was_tried = False
+        #: Whether mappings of the cheapest tiles were looked for, and tiles for all targets that are near.
+        self.was_tried = self.has_looked_ahead = False
 
     @property
     def is_open(self) -> bool:
@@ -249,8 +250,9 @@ class Climb:
             self.was_tried = True
             self._try_cheapest()
             ceiling = self.search.ceiling
-        if self._outlook is not None:
-            self.tiles.look_once(self._outlook)
+        if not self.has_looked_ahead and self._outlook is not None:
+            self.has_looked_ahead = True
+            self.tiles.look_up_to(self._outlook)
         target = ceiling if program is not None else self._target()
         if not self.is_open:
             return None

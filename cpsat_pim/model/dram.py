@@ -131,6 +131,7 @@ class Streams:
         if not self.timed:
             columns[-len(_TIMED) :] = [np.zeros_like(table.first)] * len(_TIMED)
         keep = self._within(t, table.first, limits) & np.isin(table.layout, self.v.freedom.layouts(t))
+        keep &= self._is_taken(table)
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
             keep &= busy + self.ending <= limits.cycles
@@ -140,6 +141,14 @@ class Streams:
             keep &= (edge <= limits.edge_cycles) | self._can_be_drawn(t, table)
         rows = np.column_stack([table.extents, *columns])
         return rows[keep] if keep.any() else rows[:1]
+
+    def _is_taken(self, table: ShapeTable) -> np.ndarray:
+        """Which tiles the PEs, the array or the global buffer take, where these are known."""
+        known, dims = self.v.known, table.dims
+        if known.eA is None or known.e1 is None:
+            return np.ones(len(table.extents), bool)
+        taken = {tuple(e) for extents in (known.step, known.eA, known.e1) for e in extents[:, dims].tolist()}
+        return np.array([tuple(e) in taken for e in table.extents.tolist()], bool)
 
     def _can_be_drawn(self, t: Tensor, table: ShapeTable) -> np.ndarray:
         """Tiles that may be a step's: nothing waits for the first scan of those."""

@@ -9,11 +9,12 @@ from cpsat_pim.cost import to_machine
 from cpsat_pim.dataflow import STATIONARY
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Builder, Lit
+from cpsat_pim.model.candidates import Candidates
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.flow import Flow
 from cpsat_pim.model.latency import Latency
 from cpsat_pim.model.part import Part
-from cpsat_pim.model.tiles import Candidates, TileScreen
+from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import Variables
 from tables.nest import Ints
@@ -42,7 +43,9 @@ class Program:
         self.layer, self.arch, self.objective = screen.layer, screen.arch, screen.objective
         self.b = Builder()
         self._left_out: set[tuple[int, ...]] = set()
-        self.v = Variables(self.b, self.layer, self.arch, screen.freedom, any_split=any_split, within=within)
+        found = (candidates or tiles.candidates(target)).within(within)
+        known = found.extents()
+        self.v = Variables(self.b, self.layer, self.arch, screen.freedom, known, any_split=any_split, within=within)
         self.traffic = Traffic(self.v)
         timed, _ = screen.freedom.sees(self.objective)
         self.streams = Streams(self.v, self.traffic, self.tables, screen.limits(target), timed)
@@ -53,7 +56,7 @@ class Program:
         #: A variable of its own, so that what is known of it (the target, a floor, a proven bound) meets in its domain:
         #: of two rows over the same terms CP-SAT does not see that they contradict each other.
         self.cost = self.b.interval(0, target, "cost")
-        self._screened(candidates or tiles.candidates(target))
+        self._screened(found)
         self._objective()
 
     @property
@@ -87,7 +90,7 @@ class Program:
         """Only spatial mappings, PE bypasses and tiles that can still be as good as the target (`tables.screen`,
         `tables.tiles`), and no lower cost than theirs.
         """
-        vectors, bounds, tiles = self._that_fit(candidates)
+        vectors, bounds, tiles = candidates
         in_pe = [self.v.stored(Level.PE, t) for t in Tensor]
         if tiles is None:
             self._screened_vectors(vectors, bounds, in_pe)
@@ -120,16 +123,6 @@ class Program:
         for stored, floor in zip(sets, of_sets, strict=True):
             where = [x if held else self.b.negated(x) for x, held in zip(in_pe, stored, strict=True)]
             self.b.imply(where, self.cost >= floor)
-
-    def _that_fit(self, candidates: Candidates) -> Candidates:
-        """Those with the given extents inside the outer loops."""
-        vectors, bounds, tiles = candidates
-        if self.v.within is None:
-            return candidates
-        if tiles is not None:
-            return candidates._replace(tiles=tiles[(tiles[:, 9:17] == self.v.within).all(axis=1)])
-        fit = (np.array(self.v.within) % (vectors[:, :8] * vectors[:, 8:16]) == 0).all(axis=1)
-        return Candidates(vectors[fit], bounds[fit], None)
 
     def _objective(self) -> None:
         """alpha * latency + beta * energy in integers (Eq. 41-43, section 5.6.5)."""

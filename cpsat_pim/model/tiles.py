@@ -11,6 +11,7 @@ import numpy as np
 from cpsat_pim.constraints import Constraints
 from cpsat_pim.cost import access_energies_fj, rate
 from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.model.candidates import Candidates
 from cpsat_pim.model.dram import has_known_boxes, least_rows
 from cpsat_pim.model.screen import Screen
 from tables.dram import last_run
@@ -36,9 +37,9 @@ from tables.windows import window_rows
 
 #: Tiles, and sets of tiles, that are looked at for the least (fewer where nothing but time counts, for of those that
 #: keep the array busy too many are alike), for a target, of which are kept, and of which a program is told one by one.
-_MOST_LOOKED, _MOST_TIMED, _MOST_AT_TARGET, _MOST_KEPT, _MOST_TOLD = 30_000_000, 4_000_000, 4_000_000, 200_000, 5_000
-#: The same for a target that is known to be enough.
-_MOST_AT_CEILING = 12_000_000
+_MOST_LOOKED, _MOST_TIMED, _MOST_AT_TARGET, _MOST_KEPT, _MOST_TOLD = 30_000_000, 4_000_000, 4_000_000, 200_000, 30_000
+#: Tiles, and sets of tiles, of a hard layer that are looked at.
+_MOST_THOROUGH = 12_000_000
 #: Extents inside the DRAM's loops up to which it is known what these cost.
 _MOST_BLOCKS = 200_000
 #: Tiles of which a first mapping is made.
@@ -47,17 +48,6 @@ _MOST_TRIED = 50
 _MARGIN = 32
 #: Vectors between two looks at the clock.
 _AT_A_TIME = 16
-
-
-class Candidates(NamedTuple):
-    """What can cost at most a target: `vectors` int[n, 19] (PEs per dim, lanes per dim, tensors in PEs) and the least
-    that each costs. `tiles` int[m, 18]: vector, extents inside the PEs' loops and the global buffer's, least cost;
-    None if they are too many.
-    """
-
-    vectors: Ints
-    least: Ints
-    tiles: Ints | None
 
 
 class Looked(NamedTuple):
@@ -91,8 +81,6 @@ class TileScreen:
         self.most_looked = _MOST_LOOKED if self.is_on else _MOST_TIMED
         self._looked = {} if looked is None else looked
         self._key = (screen.freedom.part.is_aligned, screen.freedom.constraints)
-        #: Whether tiles were looked at once for all (`look_once`).
-        self.was_looked_once = False
         #: Fewest vectors of which there were too many tiles to look at.
         self._too_many: float = math.inf
 
@@ -113,12 +101,11 @@ class TileScreen:
                 return Candidates(vectors, values, None)
         return self._known(known, target)
 
-    def look_once(self, target: int) -> None:
-        """Look at all tiles up to a target, for which it is worth more time, unless that was tried before."""
+    def look_up_to(self, target: int) -> None:
+        """Look at all tiles up to a target, or as far as that is worth its time."""
         known = self._looked.get(self._key)
-        if not self.was_looked_once and (known is None or known.target < target):
-            self.was_looked_once = True
-            self.look(target, *self.screen.candidates(target), most=_MOST_AT_CEILING)
+        if known is None or known.target < target:
+            self.look(target, *self.screen.candidates(target))
 
     def target_beyond(self, least: int, tiles: int) -> int | None:
         """A target above a bound for which tiles are known: for so many of them more."""
@@ -149,12 +136,13 @@ class TileScreen:
         """The least that any tiles cost, if at most a target, else above it; None if that takes too long to tell."""
         known = self._looked.get(self._key)
         if known is None or (known.target < target and not len(known.tiles)):
-            known = self.look(target, *self.screen.candidates(target), margin=_MARGIN)
+            self.look(target, *self.screen.candidates(target), margin=_MARGIN)
+            known = self._looked.get(self._key)
         return None if known is None else int(known.least.min(initial=known.target + 1))
 
-    def look(self, target: int, vectors: Ints, values: Ints, margin: int = 0, most: int = 0) -> Looked | None:
-        """Look at all tiles of some vectors, unless these are too many: more than `most`, or the usual number; see
-        `least_tiles` for the margin.
+    def look(self, target: int, vectors: Ints, values: Ints, margin: int = 0) -> Looked | None:
+        """Look at all tiles of some vectors; None if these are too many, and then those are known that cost less than
+        the next one could. See `least_tiles` for the margin.
         """
         cheapest_first = np.argsort(values, kind="stable")
         vectors, values = vectors[cheapest_first], values[cheapest_first]
@@ -167,25 +155,30 @@ class TileScreen:
         cycles = screen.least_latency(vectors, vectors[:, 16:18].max(axis=1) > 0)
         goal = Goal(*screen.objective.weights, weight * screen.layer.macs * screen.machine.mac_fj, target)
         is_aligned = screen.freedom.part.is_aligned
-        number, looked, begin = 0, 0, 0
-        allowed = self.most_looked if margin else most or min(self.most_looked, _MOST_AT_TARGET)
+        number, looked, begin, last = 0, 0, 0, 0
+        allowed = _MOST_THOROUGH if self.is_thorough else self.most_looked if margin else _MOST_AT_TARGET
         while begin < len(vectors) and looked <= allowed and number <= _MOST_KEPT:
             if self.is_over():
                 return None
             end = min(begin + _AT_A_TIME, len(vectors))
             left = allowed - looked
+            last = begin
             number, more, goal = least_tiles(
                 costs, outer, goal, vectors, kinds, cycles, is_aligned, begin, end, left, margin, number, found, least
             )
             looked, begin = looked + more, end
             self.has_looked(more)
-        if looked > allowed or number > _MOST_KEPT:
-            self._too_many = len(vectors)
-            return None
-        tiles = found[:number].copy()
+        tiles, least, reached = found[:number].copy(), np.maximum(values, least), goal.target
         tiles[:, -1] = np.maximum(tiles[:, -1], values[tiles[:, 0]])
-        known = self._looked[self._key] = Looked(goal.target, vectors, np.maximum(values, least), tiles)
-        return known
+        if looked > allowed or number > _MOST_KEPT:  # below what the next vectors cost at least all are known
+            self._too_many = len(vectors)
+            reached = min(reached, int(values[last]) - 1)
+            tiles = tiles[tiles[:, -1] <= reached]
+            least[values > reached] = NEVER
+        known = self._looked.get(self._key)
+        if known is None or known.target < reached:
+            self._looked[self._key] = Looked(reached, vectors, least, tiles)
+        return self._looked[self._key] if reached == goal.target else None
 
     def _told(self, vectors: Ints, kept: np.ndarray, tiles: Ints) -> Ints | None:
         """Tiles of the vectors that are kept, unless they are too many.

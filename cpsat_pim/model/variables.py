@@ -4,13 +4,14 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_shape
 from cpsat_pim.dims import IRRELEVANT, ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Builder, Int, Lit
+from cpsat_pim.model.candidates import Extents
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.residency import Residency
@@ -44,12 +45,13 @@ class Variables:
         layer: ConvWorkload,
         arch: PIMArchitecture,
         freedom: Freedom,
+        known: Extents,
         *,
         any_split: bool,
         within: Sequence[int] | None,
     ) -> None:
         self.b, self.layer, self.arch, self.freedom = b, layer, arch, freedom
-        self.any_split, self.within = any_split, within
+        self.known, self.any_split, self.within = known, any_split, within
         #: Extents that nothing inside the outer loops exceeds, and whose divisors all of them are.
         self.most_inside = layer.bounds if within is None else within
         self.aligned = freedom.part.is_aligned
@@ -86,23 +88,27 @@ class Variables:
         inside, outside = divisors(self.most_inside[d]), divisors(n // given)
         lanes = array.compute_unit.num_macs if d in array.compute_unit.lane_dims else 1
         pes = array.array_shape.h * array.array_shape.w
-        self.lanes[d] = b.integer(self.freedom.lanes(d, (v for v in inside if v <= lanes)), f"Internal_{d.name}")
+        self.lanes[d] = self._known("lanes", d, self.freedom.lanes(d, (v for v in inside if v <= lanes)))
         for m in Level:
             factors = inside if m in ON_CHIP else outside
             if m is Level.ROW_BUFFER and not self.row_buffer:
                 factors = (1,)
             allowed = factors if self._is_of_both(m) else self.freedom.temporal(m, d, factors)
             self.temporal[m][d] = b.integer(allowed, f"T{m}_{d.name}")
-        self.pes[d] = b.integer((v for v in inside if v <= pes), f"pes_{d.name}")
-        self.e0[d] = b.integer(inside, f"e0_{d.name}")
-        self.eA[d], self.step[d] = b.integer(inside, f"eA_{d.name}"), b.integer(inside, f"step_{d.name}")
-        self.e1[d] = b.integer((e for e in inside if e % given == 0), f"e1_{d.name}")
+        self.pes[d] = self._known("pes", d, (v for v in inside if v <= pes))
+        self.e0[d], self.eA[d], self.step[d] = (self._known(name, d, inside) for name in ("e0", "eA", "step"))
+        self.e1[d] = self._known("e1", d, (e for e in inside if e % given == 0))
         self._inner_factors(d)
         self._times(self.eA[d], self.temporal[Level.GLOBAL_BUFFER][d], self.e1[d])
         self.e2[d] = b.integer((given * f for f in outside), f"e2_{d.name}") if self.row_buffer else self.e1[d]
         if self.row_buffer:
             self._times(self.e1[d], self.temporal[Level.ROW_BUFFER][d], self.e2[d])
         b.model.add_multiplication_equality(n, [self.e2[d], self.temporal[Level.DRAM][d]])
+
+    def _known(self, name: str, d: Dim, values: Iterable[int]) -> Int:
+        """A variable over those of some values that candidates have."""
+        known = self.known.along(name, d)
+        return self.b.integer(values if known is None else known.intersection(values), f"{name}_{d.name}")
 
     def _is_of_both(self, level: int) -> bool:
         """Whether a level's loops stand for those of both outer levels, whose constraints and orders are others."""
