@@ -1,4 +1,4 @@
-"""Row activations of passes over all tiles of a sequential tensor, in the best of all orders, counted.
+"""Row activations of passes over all tiles of a sequential tensor, and cycles of one, in the best of all orders.
 
 `tables.shapes` knows of every tile what holds in any order, which with several banks is little (a row that one scan
 leaves open may be found by any other one), and of two loops of a dim nothing more. Here the orders are gone through,
@@ -22,11 +22,16 @@ import numpy as np
 from tables.dram import Dram
 from tables.factors import primes_of
 from tables.jit import njit
-from tables.nest import AXES, IRRELEVANT, Ints, LayerShape
+from tables.nest import AXES, IRRELEVANT, Ints, LayerShape, O
 from tables.scans import BANKS, PER_BANK, ROWS, Scan, axis_box, axis_strides, box_scan, measure, step_bytes
+from tables.stream import segments
+from tables.visits import SEQUENTIAL, Tile
+from tables.walk import Pace, Room, StreamCounts, walk_stream
 
 #: Sequences of loops, and banks looked at in all of them, up to which the best one is looked for.
 _MOST_ORDERS, _MOST_WORK = 4000, 100_000_000
+#: For those who count no late tiles.
+ANY_PACE = Pace(1, 0, False)
 
 
 class Loop(NamedTuple):
@@ -43,16 +48,58 @@ def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts
 
     `tile`: extents of R S P Q C K N G. The loops of the passes are never innermost: then they would not fetch anew.
     """
+    sequences = _sequences(shape, t, tile, passes, dram.banks)
+    if sequences is None:
+        return None
+    trips = np.array([[loop.trips for loop in sequence] for sequence in sequences], np.int64)
+    return min(_least(shape, t, width, dram, layout, tile, sequences, trips) for layout in layouts)
+
+
+def least_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
+                 room: Room) -> int | None:  # fmt: skip
+    """The least cycles of one pass over all tiles of t (outputs are written alone), in any order of any split of the
+    loops outside them and any of the layouts; one more than there is room for if it is more, None if it is too much to
+    count.
+    """
+    sequences = _sequences(shape, t, tile, 1)
+    if sequences is None:
+        return None
+    none = np.zeros(5, np.int64)
+    for layout in layouts:
+        axes = AXES[t][layout]
+        strides, _ = axis_strides(shape, t, axes, width)
+        box = [np.arange(axis_box(shape, t, np.array([tile]), a)[0]) for a in axes]
+        parts = segments(box, [strides[a] // width for a in axes], width)
+        scanned = Tile(SEQUENTIAL, parts, 0, none, none, none, False, width)
+        tile_steps = _tile_steps(shape, t, strides, tile)
+        for sequence in sequences:
+            loops = np.array([(loop.trips, 0) for loop in sequence], np.int64).reshape(-1, 2)
+            steps = np.zeros((len(sequence), 5), np.int64)
+            steps[:, 0] = _steps(sequence, tile_steps)
+            counts = StreamCounts(*walk_stream(loops, steps, scanned, t == O, False, ANY_PACE, dram, room))
+            if room.holds(counts):
+                room = room._replace(cycles=counts.cycles - 1)
+    return room.cycles + 1
+
+
+def _sequences(shape: LayerShape, t: int, tile: tuple[int, ...], passes: int,
+               each: int = 1) -> list[tuple[Loop, ...]] | None:  # fmt: skip
+    """All sequences of loops that go over all tiles of t so often; None if they are too much to count, with so much
+    work for `each` scan.
+    """
     dims = [d for d in range(8) if d not in IRRELEVANT[t] and shape.bounds[d] > 1]
     loops = Counter(Loop(d, p) for d in dims for p in primes_of(shape.bounds[d] // tile[d]))
     loops += Counter(Loop(None, p) for p in primes_of(passes))
     orders = list(itertools.islice(_orders(loops), _MOST_ORDERS + 1))
     scans = math.prod(loop.trips for loop in loops.elements())
-    if len(orders) > _MOST_ORDERS or len(orders) * scans * dram.banks > _MOST_WORK:
+    if len(orders) > _MOST_ORDERS or len(orders) * scans * each > _MOST_WORK:
         return None
-    sequences = [order for order in orders if not order or order[-1].d is not None]
-    trips = np.array([[loop.trips for loop in sequence] for sequence in sequences], np.int64)
-    return min(_least(shape, t, width, dram, layout, tile, sequences, trips) for layout in layouts)
+    return [order for order in orders if not order or order[-1].d is not None]
+
+
+def _tile_steps(shape: LayerShape, t: int, strides: dict[int, int], tile: tuple[int, ...]) -> dict[int, int]:
+    """Bytes from one tile to the next along each dim."""
+    return {d: tile[d] * step_bytes(shape, t, strides, d) for d in range(8) if d not in IRRELEVANT[t]}
 
 
 def _orders(loops: Counter[Loop]) -> Iterator[tuple[Loop, ...]]:
@@ -80,7 +127,7 @@ def _least(shape: LayerShape, t: int, width: int, dram: Dram, layout: int, tile:
     strides, _ = axis_strides(shape, t, axes, width)
     box = np.array([axis_box(shape, t, np.array([tile]), a)[0] for a in axes], np.int64)
     scan = box_scan(box, np.array(list(strides.values())), width)
-    tile_steps = {d: tile[d] * step_bytes(shape, t, strides, d) for d in range(8) if d not in IRRELEVANT[t]}
+    tile_steps = _tile_steps(shape, t, strides, tile)
     steps = np.array([_steps(sequence, tile_steps) for sequence in sequences], np.int64).reshape(trips.shape)
     # Which bank is closed does not matter.
     return int(_fewest(scan, trips, steps, dram if dram.is_open else dram._replace(banks=1)))

@@ -217,7 +217,7 @@ def walk_stream(
     here = np.empty(_ROWS + dram.banks, np.int64)
     first_cycles, before_last, taken, before = 0, 0, 0, 0
     late, second, overlapped, quickest = 0, 0, 0, np.iinfo(np.int64).max
-    moved, scans, least = 0, np.prod(loops[:, 0]), _least_cycles(tile, dram)
+    moved, scans, least = 0, int(np.prod(loops[:, 0])), _least_cycles(tile, dram)
     while state[ACTIVATIONS] <= room.activations and _at_least(state, (scans - taken) * least, dram) <= room.cycles:
         row, which = scan_pattern(at, tile, dram)
         if not known[which, 1]:

@@ -21,7 +21,7 @@ from cpsat_pim.model.variables import CLASSES, inside
 from cpsat_pim.model.windows import WindowRows
 from tables.accesses import fetches
 from tables.nest import MACS
-from tables.passes import least_activations
+from tables.passes import least_activations, least_cycles
 from tables.shapes import can_be_strided
 
 #: Scans of a stream that is counted soon.
@@ -258,8 +258,11 @@ class Cuts:
             return False
         self.lessons.passes.add((t, tile, fetched))
         width, layouts = self.program.layer.width_bytes[t], self.program.screen.freedom.layouts(t)
-        least = least_activations(shape, t, width, dram, layouts, tile, fetched)
-        if least is None or least <= self.solution.activations[t]:
+        activations = least_activations(shape, t, width, dram, layouts, tile, fetched) or 0
+        cycles = 0
+        if fetched == 1 and self._is_slower(t):
+            cycles = least_cycles(shape, t, width, dram, layouts, tile, self.completions.rooms[t]) or 0
+        if activations <= self.solution.activations[t] and cycles <= self.solution.least(t).cycles:
             return False
 
         def others(p: Program) -> list[Lit]:
@@ -267,7 +270,17 @@ class Cuts:
             other_scans = [p.b.negated(p.streams.is_box[t]), p.v.first_consumer(MACS, t)]
             return [*other_scans, *other_tile, p.b.differs(p.streams.reuse[t], fetched)]
 
-        return self._learn(Scope(others, {}), lambda p, known: p.b.imply([known], p.streams.activations[t] >= least))
+        def demand(p: Program, known: Lit) -> None:
+            p.b.imply([known], p.streams.activations[t] >= activations)
+            if p.latency is not None:
+                p.b.imply([known], p.streams.cycles[t] >= cycles)
+
+        return self._learn(Scope(others, {}), demand)
+
+    def _is_slower(self, t: Tensor) -> bool:
+        """Whether t's stream takes longer in the drafted order than was counted."""
+        drafted = self.completions.least(t, [self.draft.order])
+        return self.program.latency is not None and drafted.cycles > self.solution.least(t).cycles
 
     def _stream_costs(self, t: Tensor) -> bool:
         """One tensor's stream, for all mappings with the same loops outside its first consumer."""

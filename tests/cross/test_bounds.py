@@ -20,6 +20,7 @@ from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options
 from cpsat_pim.model.builder import Builder, Int
+from cpsat_pim.model.candidates import Candidates
 from cpsat_pim.model.climb import Climb
 from cpsat_pim.model.cpsat import ask
 from cpsat_pim.model.cuts import Cuts, Lessons
@@ -148,11 +149,20 @@ def contains(
         lessons.teach(program)
     hold_streams(program, layer, arch, mapping)
     few = Program(tiles, value, within=mapping.extents(Level.GLOBAL_BUFFER))
+    told = Program(tiles, value, candidates=candidates_of(mapping, arch))
     if part is Part.SPLIT:
         relaxed = Program(tiles, value, any_split=True)
         if not has(relaxed, told_of_both(mapping)):
             return False
-    return has(program, mapping) and has(few, mapping)
+    return has(program, mapping) and has(few, mapping) and has(told, mapping)
+
+
+def candidates_of(mapping: Mapping, arch: PIMArchitecture) -> Candidates:
+    """Its spatial mapping and, where all tiles are those of their level, its tile."""
+    pes, lanes = [mapping.array_factor(d) for d in Dim], mapping.spatial[2]
+    tile = [0, *mapping.extents(Level.PE), *mapping.extents(Level.GLOBAL_BUFFER), 0]
+    vector = [*pes, *lanes, *map(int, mapping.stored[Level.PE])]
+    return Candidates(np.array([vector]), np.array([0]), None if arch.uneven_residency else np.array([tile]))
 
 
 def hold_streams(program: Program, layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> None:

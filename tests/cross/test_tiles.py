@@ -139,6 +139,24 @@ def test_tiles_that_are_left_out_cost_more(name: str, part: Part, objective: Obj
     assert falling.least.min() == whole.least.min() == whole.tiles[:, -1].min()
 
 
+@pytest.mark.parametrize("part", [Part.MERGED, Part.ALIGNED], ids=lambda part: part.name)
+def test_too_many_tiles_are_known_as_far_as_they_were_looked_at(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that cost less than the next vector could; a target for which tiles are known is no higher than that."""
+    whole, some = (tile_screen(LAYERS["3x3"], MACHINES["default"], OBJECTIVES[0], part) for _ in range(2))
+    assert whole.screen.least is not None
+    far = whole.screen.least * 11 // 10
+    assert (every := whole.candidates(far).tiles) is not None
+    monkeypatch.setattr("cpsat_pim.model.tiles._MOST_THOROUGH", 1000)
+    assert some.candidates(far).tiles is None
+    reached = some.target_beyond(whole.screen.least, NEVER)
+    assert reached is not None
+    assert whole.screen.least < reached < far
+    known = some.candidates(reached).tiles
+    assert known is not None
+    assert 0 < len(known) == (every[:, -1] <= reached).sum()
+    assert some.least(far) == known[:, -1].min()
+
+
 @pytest.mark.parametrize("machine", ["default", "small rows", "two banks"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_what_the_loops_of_the_dram_cost_is_no_more_than_that_of_larger_extents(name: str, machine: str) -> None:

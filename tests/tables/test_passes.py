@@ -1,4 +1,4 @@
-"""Row activations of the best order: none opens fewer rows, and one opens as many."""
+"""Row activations and cycles of the best order: none opens fewer rows or is quicker, and one is as good."""
 
 import itertools
 import math
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tables.accesses import fetches
 from tables.factors import divisors
 from tables.nest import GLOBAL_BUFFER, IRRELEVANT, C, I, K, LayerShape, Nest, O, P, Q, W
-from tables.passes import least_activations
+from tables.passes import least_activations, least_cycles
 from tables.stream import dram_stream
+from tables.walk import ENDLESS, NEVER, Room
 from tests.tables.nests import build_dram
 
 ONES = (1,) * 8
@@ -114,13 +115,49 @@ def test_no_stream_opens_fewer_rows(
         assert dram_stream(nest, t, dram).activations >= least
 
 
+@given(nests(), st.sampled_from([I, W, O]), st.sampled_from([1, 2, 4]), st.sampled_from([2, 4, 8, 32]), st.booleans())
+def test_no_stream_of_one_pass_is_quicker(
+    case: tuple[LayerShape, Nest], t: int, banks: int, row_bytes: int, is_open: bool
+) -> None:
+    """Whatever the loops outside the tile and their order, where each tile is fetched once."""
+    (shape, nest), dram = case, build_dram(row_bytes, is_open, banks)
+    tile = tuple(nest.extent(GLOBAL_BUFFER, d) for d in range(8))
+    least = least_cycles(shape, t, 1, dram, [nest.layout[t]], tile, ENDLESS)
+    if least is not None and passes_of(shape, nest, t) == 1:
+        assert dram_stream(nest, t, dram).cycles >= least
+
+
+def test_what_is_longer_than_there_is_room_for_is_not_counted() -> None:
+    """Eight elements by themselves: 8 columns of 4 cycles. A room of less is exceeded by one."""
+    dram, tile = build_dram(2, True), of_weights(1, 1)
+    least = least_cycles(LINES, W, 1, dram, [0, 1], tile, ENDLESS)
+    assert least is not None
+    assert least_cycles(LINES, W, 1, dram, [0, 1], tile, Room(NEVER, least)) == least
+    assert least_cycles(LINES, W, 1, dram, [0, 1], tile, Room(NEVER, least - 1)) == least
+    assert least_cycles(LINES, W, 1, dram, [0, 1], tile, Room(NEVER, least - 3)) == least - 2
+
+
+@given(nests(), st.sampled_from([I, W, O]), st.sampled_from([1, 4]), st.integers(-40, 40), st.integers(-3, 3))
+def test_a_stream_is_counted_to_its_end_where_there_is_room(
+    case: tuple[LayerShape, Nest], t: int, banks: int, cycles: int, activations: int
+) -> None:
+    """It is the same then; and else it is known that there is none."""
+    (_, nest), dram = case, build_dram(4, True, banks)
+    whole = dram_stream(nest, t, dram)
+    room = Room(whole.activations + activations, whole.cycles + cycles)
+    counted = dram_stream(nest, t, dram, room=room)
+    assert room.holds(counted) == room.holds(whole)
+    if room.holds(whole):
+        assert counted == whole
+
+
 @pytest.mark.parametrize("t", [I, W, O])
 @pytest.mark.parametrize("banks", [1, 2, 4])
 def test_some_stream_opens_as_few(t: int, banks: int) -> None:
     """Of all orders of two loops of each of two dims (the bounds have two primes), each tile fetched once."""
     shape = LayerShape((1, 1, 4 if t != W else 1, 1, 6 if t != O else 1, 6 if t != I else 1, 1, 1), SQUARE, SQUARE)
     dims = [d for d in (P, C, K) if shape.bounds[d] > 1]
-    dram, counts = build_dram(4, True, banks), []
+    dram, counts, cycles = build_dram(4, True, banks), [], []
     splits = [[(n // m, m) for m in divisors(n)] for n in (shape.bounds[d] for d in dims)]
     for split in itertools.product(*splits):
         outer, middle = (
@@ -129,6 +166,10 @@ def test_some_stream_opens_as_few(t: int, banks: int) -> None:
         loops = [[d for d in dims if level[d] > 1] for level in (middle, outer)]
         for inside, outside in itertools.product(*(itertools.permutations(of) for of in loops)):
             nest = in_global_buffer(shape, (ONES, ONES, middle, outer), ((), (), inside, outside), (0, 0, 0))
-            counts.append(dram_stream(nest, t, dram).activations)
+            stream = dram_stream(nest, t, dram)
+            counts.append(stream.activations)
+            cycles.append(stream.cycles)
+    assert min(cycles) == least_cycles(shape, t, 1, dram, [0], ONES, ENDLESS)
+    assert min(cycles) < max(cycles)
     assert min(counts) == least_activations(shape, t, 1, dram, [0], ONES, 1)
     assert min(counts) < max(counts)
