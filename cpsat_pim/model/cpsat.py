@@ -13,8 +13,13 @@ from cpsat_pim.model.solution import Solution
 
 #: Answers of a program that are looked at, best ones first.
 _POOL = 8
-#: So many answers in a row that each close less than this share of the gap: the search creeps.
-_CREEPING, _SHARE = 64, 0.01
+#: So many answers that each close less than this share of the gap: the search creeps.
+_CREEPING, _SHARE = 64, 0.05
+#: Statuses of a search that has ended.
+_ENDED = (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+#: Conflicts after which a search begins again with saved phases, or without them after as many more; and how many times
+#: as many both are then given. Few searches take as many; of those that do, one of the two is soon over.
+_CONFLICTS, _MORE = 5000, 4
 #: Conflicts until the lower half of the gap is given up, where the search would creep.
 _HALF_CONFLICTS = 20
 
@@ -48,22 +53,33 @@ def ask(
     Raises:
         RuntimeError: CP-SAT does not take the program.
     """
-    started = time.monotonic()
-    solver = cp_model.CpSolver()
-    solver.parameters.CopyFrom(_parameters(seconds, work, seed, first))
-    solver.parameters.MergeFrom(SatParameters(**parameters))
-    creep = _Creep()
-    reply = _solve(solver, program, creep, stop)
-    if not creep.is_met:
-        return reply
-    solver.parameters.binary_search_num_conflicts = _HALF_CONFLICTS
-    solver.parameters.max_time_in_seconds = max(0.1, seconds - (time.monotonic() - started))
-    again = _solve(solver, program, None, stop)
-    better = again if again.solutions or again.status == cp_model.INFEASIBLE else reply
-    return better._replace(
-        conflicts=reply.conflicts + again.conflicts,
-        branches=reply.branches + again.branches,
-        work=reply.work + again.work,
+    started, replies, is_creeping, saves_phases, conflicts = time.monotonic(), list[Reply](), False, False, _CONFLICTS
+    while True:
+        left = seconds - (time.monotonic() - started), work - sum(reply.work for reply in replies)
+        solver = cp_model.CpSolver()
+        solver.parameters.CopyFrom(_parameters(max(0.1, left[0]), max(0.0, left[1]), seed, first))
+        solver.parameters.use_phase_saving, solver.parameters.max_number_of_conflicts = saves_phases, conflicts
+        if is_creeping:
+            solver.parameters.binary_search_num_conflicts = _HALF_CONFLICTS
+        solver.parameters.MergeFrom(SatParameters(**parameters))
+        creep = None if is_creeping else _Creep()
+        replies.append(_solve(solver, program, creep, stop))
+        if creep is not None and creep.is_met:
+            is_creeping = True
+        elif replies[-1].status in _ENDED or replies[-1].conflicts < conflicts or (first and replies[-1].solutions):
+            return _together(replies)
+        else:
+            saves_phases, conflicts = not saves_phases, conflicts * (_MORE if saves_phases else 1)
+
+
+def _together(replies: list[Reply]) -> Reply:
+    """What several searches of one program found and took: the last one's answer, if it has any or has ended."""
+    best = next((r for r in reversed(replies) if r.solutions or r.status in _ENDED), replies[-1])
+    return best._replace(
+        bound=max((r.bound for r in replies if r.bound is not None), default=None) if best.solutions else None,
+        conflicts=sum(reply.conflicts for reply in replies),
+        branches=sum(reply.branches for reply in replies),
+        work=sum(reply.work for reply in replies),
     )
 
 
@@ -81,9 +97,9 @@ class _Creep(cp_model.CpSolverSolutionCallback):
         self.last, self.times = math.inf, 0
 
     def on_solution_callback(self) -> None:
-        """Count how often in a row the cost fell by little."""
+        """Count how often the cost fell by little."""
         gained, self.last = self.last - self.objective_value, self.objective_value
-        self.times = self.times + 1 if gained < _SHARE * (self.last - self.best_objective_bound) else 0
+        self.times += gained < _SHARE * (self.last - self.best_objective_bound)
         if self.times == _CREEPING:
             self.is_met = True
             self.stop_search()
@@ -115,7 +131,7 @@ def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None,
 
 def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParameters:
     """Measured on these models: other branchings end no sooner and now and then never; probing and inprocessing cost
-    several times the rest of a solve; with saved phases searches are longer.
+    several times the rest of a solve; with saved phases searches are longer, but others are the few that do not end.
     """
     return SatParameters(
         num_workers=1,
@@ -124,7 +140,6 @@ def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParam
         cp_model_probing_level=0,
         cp_model_presolve=False,
         use_sat_inprocessing=False,
-        use_phase_saving=False,
         solution_pool_size=_POOL,
         fill_additional_solutions_in_response=True,
         random_seed=seed,
