@@ -148,13 +148,12 @@ def contains(
     if lessons is not None:
         lessons.teach(program)
     hold_streams(program, layer, arch, mapping)
-    few = Program(tiles, value, within=mapping.extents(Level.GLOBAL_BUFFER))
-    told = Program(tiles, value, candidates=candidates_of(mapping, arch))
+    few = Program(tiles, value, within=mapping.extents(Level.GLOBAL_BUFFER), candidates=candidates_of(mapping, arch))
     if part is Part.SPLIT:
         relaxed = Program(tiles, value, any_split=True)
         if not has(relaxed, told_of_both(mapping)):
             return False
-    return has(program, mapping) and has(few, mapping) and has(told, mapping)
+    return has(program, mapping) and has(few, mapping)
 
 
 def candidates_of(mapping: Mapping, arch: PIMArchitecture) -> Candidates:

@@ -1,6 +1,7 @@
 """How CP-SAT is asked."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from ortools.sat.python import cp_model
@@ -8,26 +9,46 @@ from ortools.sat.python import cp_model
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.model import Options, cpsat, solve_layer
 from cpsat_pim.model.program import Program
-from cpsat_pim.result import Objective, Status
+from cpsat_pim.result import Objective, SolvedLayer, Status
+
+LAYER, ARCH, LATENCY = ConvWorkload(P=28, Q=28, C=64, K=64), PIMArchitecture(), Objective.named("latency")
 
 
-def test_a_search_that_begins_again_ends_with_the_same_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With every answer after the first taken for creeping."""
-    layer, arch, objective = ConvWorkload(P=28, Q=28, C=64, K=64), PIMArchitecture(), Objective.named("latency")
-    usual = solve_layer(layer, arch, objective, Options(time_limit=60))
-    begun = []
+def with_each_solver(monkeypatch: pytest.MonkeyPatch, see: Callable[[cp_model.CpSolver], None]) -> SolvedLayer:
+    """The layer solved, each search of CP-SAT seen before it begins."""
     solve = cpsat._solve
 
-    def count(
+    def seen(
         solver: cp_model.CpSolver, program: Program, callback: cpsat._Creep | None, stop: threading.Event
     ) -> cpsat.Reply:
-        begun.append(callback is None)
+        see(solver)
         return solve(solver, program, callback, stop)
 
-    monkeypatch.setattr(cpsat, "_solve", count)
+    monkeypatch.setattr(cpsat, "_solve", seen)
+    return solve_layer(LAYER, ARCH, LATENCY, Options(time_limit=60))
+
+
+def test_a_search_that_creeps_begins_again_and_ends_with_the_same_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every answer after the first taken for creeping."""
+    usual = solve_layer(LAYER, ARCH, LATENCY, Options(time_limit=60))
     monkeypatch.setattr(cpsat, "_CREEPING", 1)
     monkeypatch.setattr(cpsat, "_SHARE", 1e6)
-    again = solve_layer(layer, arch, objective, Options(time_limit=60))
-    assert any(begun)
+    halving: list[bool] = []
+    again = with_each_solver(monkeypatch, lambda s: halving.append(s.parameters.binary_search_num_conflicts > 0))
+    assert any(halving)
     assert again.status is usual.status is Status.OPTIMAL
     assert again.cost == usual.cost
+
+
+def test_a_long_search_begins_again_with_saved_phases_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 20 conflicts each, then 80 each, and so on."""
+    usual = solve_layer(LAYER, ARCH, LATENCY, Options(time_limit=60))
+    monkeypatch.setattr(cpsat, "_CONFLICTS", 20)
+    tried: list[tuple[bool, int]] = []
+    again = with_each_solver(
+        monkeypatch, lambda s: tried.append((s.parameters.use_phase_saving, s.parameters.max_number_of_conflicts))
+    )
+    assert {(False, 20), (True, 20), (False, 80), (True, 80)} <= set(tried)
+    assert again.status is usual.status is Status.OPTIMAL
+    assert again.cost == usual.cost
+    assert again.solver_info["conflicts"] > 20
