@@ -14,7 +14,7 @@ counted without what else a stream does (outputs read back, iterations of furthe
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +26,10 @@ from tables.nest import AXES, IRRELEVANT, Ints, LayerShape, O
 from tables.scans import BANKS, PER_BANK, ROWS, Scan, axis_box, axis_strides, box_scan, measure, step_bytes
 from tables.stream import segments
 from tables.visits import SEQUENTIAL, Tile
-from tables.walk import Pace, Room, StreamCounts, walk_stream
+from tables.walk import AT_ONCE, Room, StreamCounts, walk_stream
 
 #: Sequences of loops, and banks looked at in all of them, up to which the best one is looked for.
 _MOST_ORDERS, _MOST_WORK = 4000, 100_000_000
-#: For those who count no late tiles.
-ANY_PACE = Pace(1, 0, False)
 
 
 class Loop(NamedTuple):
@@ -56,10 +54,10 @@ def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts
 
 
 def least_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
-                 room: Room) -> int | None:  # fmt: skip
+                 room: Room, is_over: Callable[[], bool] = lambda: False) -> int | None:  # fmt: skip
     """The least cycles of one pass over all tiles of t (outputs are written alone), in any order of any split of the
     loops outside them and any of the layouts; one more than there is room for if it is more, None if it is too much to
-    count.
+    count, or not counted before time `is_over`.
     """
     sequences = _sequences(shape, t, tile, 1)
     if sequences is None:
@@ -73,10 +71,12 @@ def least_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: lis
         scanned = Tile(SEQUENTIAL, parts, 0, none, none, none, False, width)
         tile_steps = _tile_steps(shape, t, strides, tile)
         for sequence in sequences:
+            if is_over():
+                return None
             loops = np.array([(loop.trips, 0) for loop in sequence], np.int64).reshape(-1, 2)
             steps = np.zeros((len(sequence), 5), np.int64)
             steps[:, 0] = _steps(sequence, tile_steps)
-            counts = StreamCounts(*walk_stream(loops, steps, scanned, t == O, False, ANY_PACE, dram, room))
+            counts = StreamCounts(*walk_stream(loops, steps, scanned, t == O, False, AT_ONCE, dram, room))
             if room.holds(counts):
                 room = room._replace(cycles=counts.cycles - 1)
     return room.cycles + 1

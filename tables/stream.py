@@ -9,7 +9,7 @@ from tables.dram import Dram
 from tables.jit import njit
 from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
 from tables.visits import BLOCK, SEQUENTIAL, WINDOW, Tile
-from tables.walk import ENDLESS, NEVER, Pace, Room, StreamCounts, walk_stream
+from tables.walk import AT_ONCE, ENDLESS, NEVER, Pace, Room, StreamCounts, walk_stream
 
 
 class Tempo(NamedTuple):
@@ -89,7 +89,7 @@ def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
     holder = consumer if tempo.is_double[consumer] else inner[0]
     # A level with one slot takes its next tile only while the last tile taken from it is in use further in.
     if holder == MACS or not tempo.is_double[holder]:
-        return Pace(1, 0, False)
+        return AT_ONCE
     return Pace(1, tempo.array_cycles // tiles_paced(nest, t, tempo), False, t != O and holder == consumer)
 
 

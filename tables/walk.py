@@ -20,6 +20,8 @@ OPEN, USED = range(2)
 _CYCLES, _RUN, _TAKEN, _BEFORE, _SCANS, _ROWS = 2, 3, 4, 5, 8, 9
 #: Iterations of a loop that are remembered.
 _MOST_REMEMBERED = 64
+#: Visits that are remembered; then they are found anew, as those of most scans are needed soon or never.
+_MOST_VISITS = 1_000_000
 #: More cycles than any scan takes.
 NEVER = 2**62
 
@@ -35,6 +37,10 @@ class Pace(NamedTuple):
     cycles: int
     is_drawn: bool
     is_ahead: bool = False
+
+
+#: Each tile as soon as the one before is there.
+AT_ONCE = Pace(1, 0, False)
 
 
 class StreamCounts(NamedTuple):
@@ -221,6 +227,8 @@ def walk_stream(
     while state[ACTIVATIONS] <= room.activations and _at_least(state, (scans - taken) * least, dram) <= room.cycles:
         row, which = scan_pattern(at, tile, dram)
         if not known[which, 1]:
+            if taken_down > _MOST_VISITS:
+                known[:], taken_down = 0, 0
             known[which, 0] = taken_down
             visits, taken_down = add_visits(which, tile, dram, visits, taken_down)
             known[which, 1] = taken_down

@@ -223,12 +223,8 @@ class Climb:
         ceiling, least = self.search.ceiling, self.least or 0
         if self.part is Part.SPLIT and self._almost is not None:
             return self._almost
-        if self._is_hard and self.part is not Part.SPLIT:
-            known = self.tiles.target_beyond(least, self.tiles_at_once)
-            if known is not None:
-                return known if ceiling is None else min(ceiling, known)
-            if ceiling is not None:
-                return min(ceiling, max(_above(least, _LITTLE), least + (ceiling - least) // _MOST_LITTLE))
+        if self._is_hard and self.part is not Part.SPLIT and (target := self._next_little()) is not None:
+            return target
         for target in self.targets:
             if ceiling is not None and target >= ceiling * _NEAR:
                 break
@@ -236,14 +232,25 @@ class Climb:
                 return target
         return ceiling
 
+    def _next_little(self) -> int | None:
+        """A target for so many more tiles, if they can be known, else one that is a little higher."""
+        ceiling, least = self.search.ceiling, self.least or 0
+        target = self.tiles.target_beyond(least, self.tiles_at_once)
+        if target is None and ceiling is not None:
+            target = max(_above(least, _LITTLE), least + (ceiling - least) // _MOST_LITTLE)
+            self.tiles.look_up_to(min(ceiling, target))
+            target = self.tiles.target_beyond(least, self.tiles_at_once) or target
+        return target if target is None or ceiling is None else min(ceiling, target)
+
     def _next_program(self) -> Program | None:
         """What is to be solved; None if the part is closed or exhausted, or has raised its bound without a solve."""
-        program, ceiling = self.program, self.search.ceiling
-        if program is not None and (ceiling is None or program.target <= ceiling):
-            return program
         if self._is_hard and not self.tiles.is_thorough:
             self.tiles.look_closer()
-            self.screens = self._screens()
+            self.screens, self.program = self._screens(), None
+        program, ceiling = self.program, self.search.ceiling
+        if program is not None and (ceiling is None or program.target <= ceiling):
+            self._teach(program)  # what other parts have learnt meanwhile
+            return program
         if program is None and self.tiles.is_on and next(self.screens, None) is not None:
             return None  # it may be another part's turn
         if self._is_hard and not self.was_tried and self.part is not Part.SPLIT:
@@ -267,18 +274,21 @@ class Climb:
         self, target: int, within: Sequence[int] | None = None, candidates: Candidates | None = None
     ) -> Program:
         """A program that knows what earlier ones have learnt."""
-        search = self.search
         any_split = self.part is Part.SPLIT and within is None and self.split_answers < _SPLIT_ANSWERS
         program = Program(self.tiles, target, any_split=any_split, within=within, candidates=candidates)
         for extents, dearer_than in self.dear.items() if within is None else ():
             program.leave_out(extents, dearer_than)
-        if not any_split:
-            search.lessons.teach(program)
+        self._teach(program)
         program.b.model.add(program.cost >= (self.least or 0))
         problem = program.b.model.validate()
         if problem:
-            raise InvalidProgram(f"{search.layer.name}: the model is invalid: {problem}")
+            raise InvalidProgram(f"{self.search.layer.name}: the model is invalid: {problem}")
         return program
+
+    def _teach(self, program: Program) -> None:
+        """Add what was learnt of how loops are split; a program for all ways to split them does not tell."""
+        if not program.v.any_split:
+            self.search.lessons.teach(program)
 
     def _is_empty(self) -> bool:
         """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell. One that turns up

@@ -37,6 +37,19 @@ class Reply(NamedTuple):
     work: float
 
 
+class _Way(NamedTuple):
+    """How a program is searched, for so many conflicts."""
+
+    conflicts: int
+    halves_gap: bool = False
+    saves_phases: bool = False
+
+    def next(self) -> "_Way":
+        """What is tried once these were not enough."""
+        more = _MORE if self.saves_phases else 1
+        return self._replace(saves_phases=not self.saves_phases, conflicts=more * self.conflicts)
+
+
 def ask(
     program: Program,
     seconds: float,
@@ -53,23 +66,21 @@ def ask(
     Raises:
         RuntimeError: CP-SAT does not take the program.
     """
-    started, replies, is_creeping, saves_phases, conflicts = time.monotonic(), list[Reply](), False, False, _CONFLICTS
+    started, replies, way = time.monotonic(), list[Reply](), _Way(_CONFLICTS)
     while True:
         left = seconds - (time.monotonic() - started), work - sum(reply.work for reply in replies)
         solver = cp_model.CpSolver()
-        solver.parameters.CopyFrom(_parameters(max(0.1, left[0]), max(0.0, left[1]), seed, first))
-        solver.parameters.use_phase_saving, solver.parameters.max_number_of_conflicts = saves_phases, conflicts
-        if is_creeping:
-            solver.parameters.binary_search_num_conflicts = _HALF_CONFLICTS
+        solver.parameters.CopyFrom(_parameters(max(0.1, left[0]), max(0.0, left[1]), seed, way, first=first))
         solver.parameters.MergeFrom(SatParameters(**parameters))
-        creep = None if is_creeping else _Creep()
-        replies.append(_solve(solver, program, creep, stop))
+        creep = None if way.halves_gap else _Creep()
+        reply = _solve(solver, program, creep, stop)
+        replies.append(reply)
         if creep is not None and creep.is_met:
-            is_creeping = True
-        elif replies[-1].status in _ENDED or replies[-1].conflicts < conflicts or (first and replies[-1].solutions):
+            way = way._replace(halves_gap=True)
+        elif reply.status in _ENDED or reply.conflicts < way.conflicts or (first and reply.solutions):
             return _together(replies)
         else:
-            saves_phases, conflicts = not saves_phases, conflicts * (_MORE if saves_phases else 1)
+            way = way.next()
 
 
 def _together(replies: list[Reply]) -> Reply:
@@ -129,11 +140,11 @@ def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None,
     return Reply(outcome[0], bound, solutions, solver.num_conflicts, solver.num_branches, work_done)
 
 
-def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParameters:
+def _parameters(seconds: float, work: float, seed: int, way: _Way, *, first: bool) -> SatParameters:
     """Measured on these models: other branchings end no sooner and now and then never; probing and inprocessing cost
     several times the rest of a solve; with saved phases searches are longer, but others are the few that do not end.
     """
-    return SatParameters(
+    found = SatParameters(
         num_workers=1,
         linearization_level=0,
         search_branching=SatParameters.AUTOMATIC_SEARCH,
@@ -147,7 +158,12 @@ def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParam
         stop_after_first_solution=first,
         max_time_in_seconds=seconds,
         max_deterministic_time=work,
+        max_number_of_conflicts=way.conflicts,
+        use_phase_saving=way.saves_phases,
     )
+    if way.halves_gap:
+        found.binary_search_num_conflicts = _HALF_CONFLICTS
+    return found
 
 
 def _answers(program: Program, solver: cp_model.CpSolver, status: int) -> tuple[int | None, list[Solution]]:

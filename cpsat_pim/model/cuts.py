@@ -20,7 +20,8 @@ from cpsat_pim.model.solution import Solution
 from cpsat_pim.model.variables import CLASSES, inside
 from cpsat_pim.model.windows import WindowRows
 from tables.accesses import fetches
-from tables.nest import MACS
+from tables.dram import Dram
+from tables.nest import MACS, LayerShape
 from tables.passes import least_activations, least_cycles
 from tables.shapes import can_be_strided
 
@@ -63,6 +64,25 @@ class Family(NamedTuple):
             b.clause([*others, *(b.differs(box[d], e) for d, e in zip(table.dims, row.tolist(), strict=True))])
 
 
+class Passes(NamedTuple):
+    """So many passes over all tiles of a tensor; `tile`: extents of R S P Q C K N G."""
+
+    t: Tensor
+    tile: tuple[int, ...]
+    number: int
+
+    @property
+    def scope(self) -> Scope:
+        """The mappings of which t's stream is that."""
+
+        def others(p: Program) -> list[Lit]:
+            other_tile = [p.b.differs(x, self.tile[d]) for d, x in p.streams.extents[self.t].items()]
+            other_scans = [p.b.negated(p.streams.is_box[self.t]), p.v.first_consumer(MACS, self.t)]
+            return [*other_scans, *other_tile, p.b.differs(p.streams.reuse[self.t], self.number)]
+
+        return Scope(others, {})
+
+
 class Lesson(NamedTuple):
     """A constraint that holds in every program of a layer: what is demanded of some mappings."""
 
@@ -92,13 +112,20 @@ class Lessons:
         self.families: set[Family] = set()
         #: Whether windows over row-aligned inputs are among them.
         self.knows_windows = False
-        #: Tensors, tiles and numbers of passes whose best orders are known.
-        self.passes: set[tuple[Tensor, tuple[int, ...], int]] = set()
+        #: Those whose fewest activations over all orders are known; and least cycles.
+        self.rows_known: set[Passes] = set()
+        self.cycles_known: set[Passes] = set()
+
+    def add(self, lesson: Lesson | Family | WindowRows, program: Program) -> None:
+        """Keep a lesson and teach it to the program that it comes from."""
+        self.learnt.append(lesson)
+        self.teach(program)
 
     def teach(self, program: Program) -> None:
-        """Add all of it to a program."""
-        for lesson in self.learnt:
+        """Add all to a program that it does not know."""
+        for lesson in self.learnt[program.lessons_known :]:
             lesson.teach(program)
+        program.lessons_known = len(self.learnt)
 
 
 class Cuts:
@@ -132,13 +159,12 @@ class Cuts:
 
     def add_streams(self, tensors: Sequence[Tensor]) -> bool:
         """Count streams right; whether any of them was counted too low."""
-        rules = (self._window_rows, self._box_costs, self._passes, self._stream_costs, self._late_tiles)
-        return any([rule(t) for rule in rules for t in tensors])  # noqa: C419 - all of them: each cut saves a solve
+        rules = (self._window_rows, self._box_costs, self._passes_rows, self._pass_cycles, self._stream_costs)
+        return any([rule(t) for rule in (*rules, self._late_tiles) for t in tensors])  # noqa: C419 - each cut saves a solve
 
     def _learn(self, scope: Scope, demand: Callable[[Program, Lit], None]) -> bool:
         """Teach the program and keep the lesson."""
-        self.lessons.learnt.append(Lesson(scope, demand))
-        self.lessons.learnt[-1].teach(self.program)
+        self.lessons.add(Lesson(scope, demand), self.program)
         return True
 
     def _window_rows(self, t: Tensor) -> bool:
@@ -147,8 +173,7 @@ class Cuts:
             return False
         self.lessons.knows_windows = True
         lesson = WindowRows.of(self.program.layer, self.program.arch)
-        self.lessons.learnt.append(lesson)
-        lesson.teach(self.program)
+        self.lessons.add(lesson, self.program)
         fetched = self.solution.value(self.program.streams.reuse[t])
         return lesson.least(self.draft.extents(Level.ROW_BUFFER)) * fetched > self.solution.activations[t]
 
@@ -175,8 +200,7 @@ class Cuts:
         family = Family(t, level, is_swept, self.solution.value(self.program.streams.layout[t]))
         if family not in self.lessons.families:
             self.lessons.families.add(family)
-            self.lessons.learnt.append(family)
-            family.teach(self.program)
+            self.lessons.add(family, self.program)
         return True
 
     def _box(self, t: Tensor, level: Level, is_swept: bool) -> bool:
@@ -244,38 +268,45 @@ class Cuts:
 
         return self._learn(scope.but(others), demand)
 
-    def _passes(self, t: Tensor) -> bool:
+    def _passes_rows(self, t: Tensor) -> bool:
         """The best order of all loops outside a tile, however they are split, for all mappings that fetch this tile as
         often (`tables.passes`).
         """
+        passes = self._passes(t)
+        if passes is None or passes in self.lessons.rows_known:
+            return False
+        self.lessons.rows_known.add(passes)
+        least = least_activations(*self._stored(t), passes.tile, passes.number) or 0
+        if least <= self.solution.activations[t]:
+            return False
+        return self._learn(passes.scope, lambda p, known: p.b.imply([known], p.streams.activations[t] >= least))
+
+    def _pass_cycles(self, t: Tensor) -> bool:
+        """The same of cycles, where each tile is fetched once."""
+        passes = self._passes(t)
+        if passes is None or passes.number > 1 or passes in self.lessons.cycles_known or not self._is_slower(t):
+            return False
+        self.lessons.cycles_known.add(passes)
+        room, is_over = self.completions.rooms[t], self.lessons.is_over
+        least = least_cycles(*self._stored(t), passes.tile, room, is_over) or 0
+        if least <= self.solution.least(t).cycles:
+            return False
+        return self._learn(passes.scope, lambda p, known: p.b.imply([known], p.streams.cycles[t] >= least))
+
+    def _passes(self, t: Tensor) -> Passes | None:
+        """The answer's passes over t's tiles, if orders of them can be gone through."""
         streams, value = self.program.streams, self.solution.value
-        shape, dram = self.program.v.shape, streams.dram
-        if not dram.is_open or not value(streams.is_box[t]) or self.nest.consumers(t)[0] == MACS:
-            return False
+        is_regular = value(streams.is_box[t]) and not can_be_strided(self.program.v.shape, t)
+        if not streams.dram.is_open or not is_regular or self.nest.consumers(t)[0] == MACS:
+            return None
         extents = {d: value(x) for d, x in streams.extents[t].items()}
-        tile, fetched = tuple(extents.get(d, 1) for d in Dim), value(streams.reuse[t])
-        if can_be_strided(shape, t) or (t, tile, fetched) in self.lessons.passes:
-            return False
-        self.lessons.passes.add((t, tile, fetched))
-        width, layouts = self.program.layer.width_bytes[t], self.program.screen.freedom.layouts(t)
-        activations = least_activations(shape, t, width, dram, layouts, tile, fetched) or 0
-        cycles = 0
-        if fetched == 1 and self._is_slower(t):
-            cycles = least_cycles(shape, t, width, dram, layouts, tile, self.completions.rooms[t]) or 0
-        if activations <= self.solution.activations[t] and cycles <= self.solution.least(t).cycles:
-            return False
+        return Passes(t, tuple(extents.get(d, 1) for d in Dim), value(streams.reuse[t]))
 
-        def others(p: Program) -> list[Lit]:
-            other_tile = [p.b.differs(p.streams.extents[t][d], e) for d, e in extents.items()]
-            other_scans = [p.b.negated(p.streams.is_box[t]), p.v.first_consumer(MACS, t)]
-            return [*other_scans, *other_tile, p.b.differs(p.streams.reuse[t], fetched)]
-
-        def demand(p: Program, known: Lit) -> None:
-            p.b.imply([known], p.streams.activations[t] >= activations)
-            if p.latency is not None:
-                p.b.imply([known], p.streams.cycles[t] >= cycles)
-
-        return self._learn(Scope(others, {}), demand)
+    def _stored(self, t: Tensor) -> tuple[LayerShape, Tensor, int, Dram, list[int]]:
+        """How t lies in DRAM, as `tables.passes` takes it."""
+        program = self.program
+        layouts = program.screen.freedom.layouts(t)
+        return program.v.shape, t, program.layer.width_bytes[t], program.streams.dram, layouts
 
     def _is_slower(self, t: Tensor) -> bool:
         """Whether t's stream takes longer in the drafted order than was counted."""

@@ -143,7 +143,7 @@ class Streams:
         return rows[keep] if keep.any() else rows[:1]
 
     def _is_taken(self, table: ShapeTable) -> np.ndarray:
-        """Which tiles the PEs, the array or the global buffer take, where these are known."""
+        """Which tiles the PEs, the array or the global buffer take, where these are known (then none is uneven)."""
         known, dims = self.v.known, table.dims
         if known.eA is None or known.e1 is None:
             return np.ones(len(table.extents), bool)

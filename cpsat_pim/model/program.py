@@ -43,6 +43,8 @@ class Program:
         self.layer, self.arch, self.objective = screen.layer, screen.arch, screen.objective
         self.b = Builder()
         self._left_out: set[tuple[int, ...]] = set()
+        #: How many of the layer's lessons it was taught (`cuts.Lessons`).
+        self.lessons_known = 0
         found = (candidates or tiles.candidates(target)).within(within)
         known = found.extents()
         self.v = Variables(self.b, self.layer, self.arch, screen.freedom, known, any_split=any_split, within=within)
