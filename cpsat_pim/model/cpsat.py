@@ -17,9 +17,14 @@ _POOL = 8
 _CREEPING, _SHARE = 64, 0.05
 #: Statuses of a search that has ended.
 _ENDED = (cp_model.OPTIMAL, cp_model.INFEASIBLE)
-#: Conflicts after which a search begins again with saved phases, or without them after as many more; and how many times
-#: as many both are then given. Few searches take as many; of those that do, one of the two is soon over.
+#: A search that takes that many conflicts begins again otherwise, in turns, each time round with so many times as many.
+#: Few do; most of these are soon over with saved phases, or with a linear relaxation (slow for large programs).
 _CONFLICTS, _MORE = 5000, 4
+_TURNS: tuple[dict[str, Any], ...] = (
+    {"use_phase_saving": False},
+    {"use_phase_saving": True},
+    {"use_phase_saving": True, "linearization_level": 2},
+)
 #: Conflicts until the lower half of the gap is given up, where the search would creep.
 _HALF_CONFLICTS = 20
 
@@ -38,16 +43,29 @@ class Reply(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """How a program is searched, for so many conflicts."""
+    """How a program is searched: in turns, of which the last one is for programs of few tiles, and whether by halving
+    the gap.
+    """
 
-    conflicts: int
+    turns: int
+    turn: int = 0
     halves_gap: bool = False
-    saves_phases: bool = False
 
-    def next(self) -> "_Way":
-        """What is tried once these were not enough."""
-        more = _MORE if self.saves_phases else 1
-        return self._replace(saves_phases=not self.saves_phases, conflicts=more * self.conflicts)
+    @property
+    def is_linear(self) -> bool:
+        """Whether by a relaxation, of which each conflict takes long."""
+        return self.turn % self.turns == len(_TURNS) - 1
+
+    @property
+    def conflicts(self) -> int:
+        """Most of them."""
+        return int(_CONFLICTS * _MORE ** (self.turn // self.turns))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Of CP-SAT."""
+        halving = {"binary_search_num_conflicts": _HALF_CONFLICTS} if self.halves_gap and not self.is_linear else {}
+        return {**_TURNS[self.turn % self.turns], **halving, "max_number_of_conflicts": self.conflicts}
 
 
 def ask(
@@ -66,21 +84,24 @@ def ask(
     Raises:
         RuntimeError: CP-SAT does not take the program.
     """
-    started, replies, way = time.monotonic(), list[Reply](), _Way(_CONFLICTS)
+    started, replies, way = time.monotonic(), list[Reply](), _Way(len(_TURNS) - (not program.is_small))
     while True:
-        left = seconds - (time.monotonic() - started), work - sum(reply.work for reply in replies)
+        done = sum(reply.work for reply in replies)
+        most = min(work - done, done) if way.is_linear else work - done
         solver = cp_model.CpSolver()
-        solver.parameters.CopyFrom(_parameters(max(0.1, left[0]), max(0.0, left[1]), seed, way, first=first))
+        solver.parameters.CopyFrom(_parameters(max(0.1, seconds - (time.monotonic() - started)), most, seed, first))
+        solver.parameters.MergeFrom(SatParameters(**way.parameters))
         solver.parameters.MergeFrom(SatParameters(**parameters))
-        creep = None if way.halves_gap else _Creep()
+        creep = None if way.halves_gap or way.is_linear else _Creep()
         reply = _solve(solver, program, creep, stop)
         replies.append(reply)
+        is_cut_short = reply.conflicts >= way.conflicts or most < work - done
         if creep is not None and creep.is_met:
             way = way._replace(halves_gap=True)
-        elif reply.status in _ENDED or reply.conflicts < way.conflicts or (first and reply.solutions):
+        elif reply.status in _ENDED or not is_cut_short or (first and reply.solutions):
             return _together(replies)
         else:
-            way = way.next()
+            way = way._replace(turn=way.turn + 1)
 
 
 def _together(replies: list[Reply]) -> Reply:
@@ -140,11 +161,11 @@ def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None,
     return Reply(outcome[0], bound, solutions, solver.num_conflicts, solver.num_branches, work_done)
 
 
-def _parameters(seconds: float, work: float, seed: int, way: _Way, *, first: bool) -> SatParameters:
+def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParameters:
     """Measured on these models: other branchings end no sooner and now and then never; probing and inprocessing cost
-    several times the rest of a solve; with saved phases searches are longer, but others are the few that do not end.
+    several times the rest of a solve; with saved phases or a linear relaxation most searches are longer (`_TURNS`).
     """
-    found = SatParameters(
+    return SatParameters(
         num_workers=1,
         linearization_level=0,
         search_branching=SatParameters.AUTOMATIC_SEARCH,
@@ -157,13 +178,8 @@ def _parameters(seconds: float, work: float, seed: int, way: _Way, *, first: boo
         catch_sigint_signal=False,
         stop_after_first_solution=first,
         max_time_in_seconds=seconds,
-        max_deterministic_time=work,
-        max_number_of_conflicts=way.conflicts,
-        use_phase_saving=way.saves_phases,
+        max_deterministic_time=max(0.0, work),
     )
-    if way.halves_gap:
-        found.binary_search_num_conflicts = _HALF_CONFLICTS
-    return found
 
 
 def _answers(program: Program, solver: cp_model.CpSolver, status: int) -> tuple[int | None, list[Solution]]:

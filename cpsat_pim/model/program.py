@@ -19,6 +19,9 @@ from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import Variables
 from tables.nest import Ints
 
+#: Tiles of a program whose linear relaxation is soon solved.
+_FEW_TILES = 500
+
 
 class Program:
     """The mappings of a layer, in the part of the space that `tiles` is of, whose (lower bound of the) objective is at
@@ -47,6 +50,8 @@ class Program:
         self.lessons_known = 0
         found = (candidates or tiles.candidates(target)).within(within)
         known = found.extents()
+        #: Whether few tiles are left.
+        self.is_small = found.tiles is not None and len(found.tiles) <= _FEW_TILES
         self.v = Variables(self.b, self.layer, self.arch, screen.freedom, known, any_split=any_split, within=within)
         self.traffic = Traffic(self.v)
         timed, _ = screen.freedom.sees(self.objective)

@@ -86,7 +86,7 @@ class TileScreen:
 
     def look_closer(self) -> None:
         """Look at tiles whatever the objective, and as closely as can be."""
-        self.is_on, self.is_thorough, self._too_many = True, True, math.inf
+        self.is_on = self.is_thorough = True
         if self.screen.freedom.part.is_aligned:
             self._outer = None
             self._looked.pop(self._key, None)
