@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from ortools.sat.python import cp_model
 
 from cpsat_pim.model.candidates import Candidates
-from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, TooManyOrders
+from cpsat_pim.model.cuts import Cuts, OutOfTime, TooManyOrders
 from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.lessons import Lessons
 from cpsat_pim.model.orders import Completions
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.program import Program

@@ -15,7 +15,8 @@ from cpsat_pim.constraints import FREE, Constraints, check_constraints
 from cpsat_pim.cost import predict
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.cpsat import Reply, ask
-from cpsat_pim.model.cuts import Cuts, Lessons, OutOfTime, TooManyOrders
+from cpsat_pim.model.cuts import Cuts, OutOfTime, TooManyOrders
+from cpsat_pim.model.lessons import Lessons
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen

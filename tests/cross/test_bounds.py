@@ -23,9 +23,10 @@ from cpsat_pim.model.builder import Builder, Int
 from cpsat_pim.model.candidates import Candidates
 from cpsat_pim.model.climb import Climb
 from cpsat_pim.model.cpsat import ask
-from cpsat_pim.model.cuts import Cuts, Lessons
+from cpsat_pim.model.cuts import Cuts
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.lessons import Lessons
 from cpsat_pim.model.orders import input_blocks
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.program import Program
