@@ -6,6 +6,7 @@ must contain it; if some bound, filter or screen is too high, it is infeasible.
 
 import random
 import threading
+from unittest.mock import patch
 
 import attrs
 import numpy as np
@@ -144,8 +145,8 @@ def contains(
     assert part is not None
     screen = Screen(layer, arch, objective, Freedom(layer, arch, constraints, part))
     tiles = TileScreen(screen, tables)
-    tiles.most_looked = 50_000  # most of these mappings cost many times the optimum
-    program = Program(tiles, value)
+    with patch("cpsat_pim.model.tiles._MOST_AT_TARGET", 50_000):  # most of these mappings cost many times the optimum
+        program = Program(tiles, value)
     if lessons is not None:
         lessons.teach(program)
     hold_streams(program, layer, arch, mapping)
