@@ -13,6 +13,7 @@ more than a row; else at least a row begins with each line of blocks along the w
 
 import itertools
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -46,10 +47,11 @@ def block_sides(size: int, stride: int, window: int, outputs: int) -> list[int]:
     return sorted({n for n in {*divisors(size), *steps, window} if n <= window})
 
 
+@lru_cache(maxsize=2)
 def window_rows(shape: LayerShape, width: int, dram: Dram, capacity: int) -> Ints:
     """Rows that a pass over all windows opens at least, whatever the blocks and the layout: int[n, 9], extents of R, S,
     P, Q, C, N, G, and the count in any order and where the innermost loop is one of C, for all windows of at most
-    `capacity` bytes. None with several banks.
+    `capacity` bytes. None with several banks. What was asked for last is kept, and must not be modified.
     """
     if dram.banks > 1:
         return np.zeros((0, 9), np.int64)

@@ -329,7 +329,8 @@ class Cuts:
         Raises:
             TooManyOrders, OutOfTime: see `add`.
         """
-        found = [(g, self.completions.best(self._in_time(orders))) for g, orders in self._orders(list(Level))]
+        orders = self._orders(self.completions.levels_ordered)
+        found = [(is_gathered, self.completions.best(self._in_time(of))) for is_gathered, of in orders]
         if not found or found[0][0]:
             raise TooManyOrders
         for is_gathered, answer in found:

@@ -133,8 +133,9 @@ class Completions:
         None if none of them makes a mapping that is allowed, within the budget.
         """
         best: tuple[int, Nest, Cost] | None = None
+        counted: set[tuple[object, ...]] = set()
         for order in filter(self._is_allowed, orders):
-            for nest, cost in self._costs(order):
+            for nest, cost in self._costs(order, counted):
                 value = self.objective.value(cost.latency_cycles, cost.energy_fj)
                 if (best is None or value < best[0]) and self._is_affordable(nest, cost):
                     best = (value, nest, cost)
@@ -201,11 +202,19 @@ class Completions:
         sums = (sum(min(p.stream.activations for p in of) for of in choices) for choices in placed if all(choices))
         return min(sums, default=None)
 
-    def _costs(self, order: Order) -> Iterator[tuple[Nest, Cost]]:
-        """Nest and cost of one order in every choice of layouts and blocks that can be the best."""
+    def _costs(self, order: Order, counted: set[tuple[object, ...]]) -> Iterator[tuple[Nest, Cost]]:
+        """Nest and cost of one order in every choice of layouts and blocks that can be the best, but for those that
+        cost what another one costs that was counted before. Modifies `counted`.
+        """
+        ordered = self.nest_in(order)
+        fetched = [ordered.reuse(t, m) for t in Tensor for m in ordered.consumers(t)]
+        uneven = [(outside, order[m]) for m, outside in enumerate(ordered.outside) if any(outside)]
         for i, w, o in itertools.product(*(self._placed(t, order) for t in Tensor)):
-            layout = (i.layout, w.layout, o.layout)
-            nest = self.nest_in(order)._replace(layout=layout, block_h=i.block_h, block_w=i.block_w)
+            seen = (*fetched, *uneven, i, w, o)
+            if seen in counted:
+                continue
+            counted.add(seen)
+            nest = ordered._replace(layout=(i.layout, w.layout, o.layout), block_h=i.block_h, block_w=i.block_w)
             yield nest, cost_with(nest, self.machine, (i.stream, w.stream, o.stream))
 
     def _placed(self, t: Tensor, order: Order) -> list[Placed]:
@@ -323,6 +332,15 @@ class Completions:
             return orders
         orders = [order for order in orders if inner.opens(order)] or orders
         return [order for order in orders if inner.gathers(order)] or orders if is_gathered else orders
+
+    @property
+    def levels_ordered(self) -> list[Level]:
+        """Levels whose order can matter: that of the PEs' loops does where their tiles leave some out, where the MACs
+        draw from the DRAM, and to a dataflow class.
+        """
+        is_classed = self.freedom.constraints.dataflow is not None
+        matters = is_classed or any(self.outside[Level.PE]) or any(self._consumer(t) == MACS for t in Tensor)
+        return [m for m in Level if m > Level.PE or matters]
 
     def levels_seen(self, t: Tensor) -> list[Level]:
         """Levels whose loops decide what t's stream is and how long its tiles are in use."""

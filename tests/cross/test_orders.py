@@ -1,0 +1,63 @@
+"""What is chosen of a draft's orders, layouts and blocks, against the exact cost of all of them."""
+
+import itertools
+import random
+
+import attrs
+import pytest
+
+from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.cost import predict
+from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.orders import Completions, input_blocks
+from cpsat_pim.model.part import Part
+from cpsat_pim.result import Objective
+from tables.cost import exact_cost
+from tables.walk import ENDLESS
+from tests.cross.test_bounds import arranged
+
+LAYER = ConvWorkload(R=2, P=4, C=4, K=4)
+MACHINES = {"default": PIMArchitecture(), "one bus": PIMArchitecture(shared_data_bus=True, page_policy="closed")}
+
+
+def draw_mapping(rng: random.Random) -> Mapping:
+    """Loops at any levels, in any order, and tiles that leave any of them out."""
+    temporal = [[1] * 8 for _ in Level]
+    for d in Dim:
+        for factor in (2,) * (LAYER.bounds[d].bit_length() - 1):
+            temporal[rng.choice([Level.PE, Level.GLOBAL_BUFFER, Level.GLOBAL_BUFFER, Level.DRAM])][d] *= factor
+    stored = [[rng.random() < 0.6 for _ in Tensor] for _ in range(3)]
+    stored[Level.ROW_BUFFER] = [rng.random() < 0.2, rng.random() < 0.2, False]
+    mapping = arranged(LAYER, Mapping(temporal=temporal, spatial=[[1] * 8] * 3, order=[[]] * 4, stored=stored), rng)
+    is_uneven = rng.random() < 0.5
+    most = [[len(mapping.order[m]) * stored[m][t] * is_uneven for t in Tensor] for m in ON_CHIP]
+    return attrs.evolve(mapping, outside=[[rng.randint(0, loops) for loops in row] for row in most])
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("kind", ["latency", "energy"])
+def test_best_completion_costs_the_least_of_all(kind: str, machine: str) -> None:
+    """Orders that cannot matter, or cost what another one costs, are left out; none that is cheaper is."""
+    arch, objective, rng = MACHINES[machine], Objective.named(kind), random.Random(f"{kind} {machine}")
+    for _ in range(40):
+        mapping = draw_mapping(rng)
+        part = Part.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Part.SPLIT
+        levels = zip(mapping.order, mapping.outside, strict=False)
+        outside = tuple(tuple(frozenset(loops[:point]) for point in points) for loops, points in levels)
+        freedom = Freedom(LAYER, arch, part=part)
+        found = Completions(freedom, objective, mapping, outside, {}, {}, lambda _: [ENDLESS] * 3, None)
+        answer = found.best(found.orders(found.levels_ordered) or [])
+        assert answer
+        is_blocked = mapping.stored[Level.ROW_BUFFER][Tensor.I]
+        blocks = input_blocks(LAYER, mapping) if is_blocked else [(0, 0)]
+        layouts = itertools.product((0, 1), repeat=3)
+        least = None
+        for order, layout, (h, w) in itertools.product(found.orders(list(Level)) or [], layouts, blocks):
+            cost = exact_cost(found.nest_in(order)._replace(layout=layout, block_h=h, block_w=w), found.machine)
+            value = objective.value(cost.latency_cycles, cost.energy_fj)
+            least = value if least is None else min(least, value)
+        assert answer.value == least
+        figures = predict(LAYER, arch, answer.mapping).figures
+        assert answer.value == objective.value(figures.latency_cycles, figures.energy_fj)
