@@ -46,8 +46,8 @@ _MOST_BLOCKS = 200_000
 _MOST_TRIED = 50
 #: Looking for the least, one part of so many above it is looked at, too.
 _MARGIN = 32
-#: Vectors between two looks at the clock.
-_AT_A_TIME = 16
+#: Vectors, and tiles, between two looks at the clock, more or less.
+_AT_A_TIME, _TILES_AT_A_TIME = 16, 200_000
 
 
 class Looked(NamedTuple):
@@ -155,18 +155,19 @@ class TileScreen:
         cycles = screen.least_latency(vectors, vectors[:, 16:18].max(axis=1) > 0)
         goal = Goal(*screen.objective.weights, weight * screen.layer.macs * screen.machine.mac_fj, target)
         is_aligned = screen.freedom.part.is_aligned
-        number, looked, begin, last = 0, 0, 0, 0
+        number, looked, begin, last, at_a_time = 0, 0, 0, 0, 1
         allowed = _MOST_THOROUGH if self.is_thorough else self.most_looked if margin else _MOST_AT_TARGET
         while begin < len(vectors) and looked <= allowed and number <= _MOST_KEPT:
             if self.is_over():
                 return None
-            end = min(begin + _AT_A_TIME, len(vectors))
+            end = min(begin + at_a_time, len(vectors))
             left = allowed - looked
             last = begin
             number, more, goal = least_tiles(
                 costs, outer, goal, vectors, kinds, cycles, is_aligned, begin, end, left, margin, number, found, least
             )
             looked, begin = looked + more, end
+            at_a_time = min(2 * at_a_time, _AT_A_TIME) if more < _TILES_AT_A_TIME else max(1, at_a_time // 2)
             self.has_looked(more)
         tiles, least, reached = found[:number].copy(), np.maximum(values, least), goal.target
         tiles[:, -1] = np.maximum(tiles[:, -1], values[tiles[:, 0]])
