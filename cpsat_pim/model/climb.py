@@ -73,7 +73,7 @@ class Climb:
         self.search, self.freedom, self.part = search, freedom, freedom.part
         self.screen = Screen(search.layer, search.arch, search.objective, freedom)
         search.screens.append(self.screen)
-        self.tiles = TileScreen(self.screen, search.tables, search.looked, self._has_looked, lambda: search.is_over)
+        self.tiles = TileScreen(self.screen, search.tables, search.looks, self._has_looked, lambda: search.is_over)
         self.least = self.screen.least
         self.barred: int | None = None
         self.targets = self._targets()

@@ -21,7 +21,7 @@ from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.solution import Solution
-from cpsat_pim.model.tiles import Looked
+from cpsat_pim.model.tiles import Looks
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.validate import is_a, or_none, seconds_or_none, seed_number
 from cpsat_pim.workload import ConvWorkload
@@ -78,7 +78,7 @@ class Search:
         #: Of all parts of the space.
         self.screens: list[Screen] = []
         self.counted: Counted = {}
-        self.looked: dict[tuple[bool, Constraints], Looked] = {}
+        self.looks = Looks()
         self.lessons = Lessons(lambda: self.is_over)
         #: Extents inside outer loops that are not split, of answers that were counted too low.
         self.counted_low: list[tuple[int, ...]] = []

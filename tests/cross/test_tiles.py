@@ -17,7 +17,7 @@ from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.tiles import TileScreen
+from cpsat_pim.model.tiles import Looks, TileScreen
 from cpsat_pim.result import Objective
 from tables.figures import CLASS_OF, NEVER
 from tables.outer import APART, CASES
@@ -155,6 +155,22 @@ def test_too_many_tiles_are_known_as_far_as_they_were_looked_at(part: Part, monk
     assert known is not None
     assert 0 < len(known) == (every[:, -1] <= reached).sum()
     assert some.least(far) == known[:, -1].min()
+
+
+def test_too_many_tiles_are_looked_at_once_by_parts_that_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one learns from the first one that they are."""
+    monkeypatch.setattr("cpsat_pim.model.tiles._MOST_AT_TARGET", 1000)
+    layer, arch, looks = LAYERS["3x3"], MACHINES["default"], Looks()
+    seen: list[list[int]] = [[], []]
+    for counts, part in zip(seen, (Part.MERGED, Part.SPLIT), strict=True):
+        screen = Screen(layer, arch, OBJECTIVES[0], Freedom(layer, arch, part=part))
+        tiles = TileScreen(screen, build_tables(layer, arch), looks, counts.append)
+        tiles.is_on = True
+        assert screen.least is not None
+        far = 2 * screen.least
+        assert tiles.look(far, *screen.candidates(far)) is None
+    assert sum(seen[0]) > 1000
+    assert not seen[1]
 
 
 @pytest.mark.parametrize("machine", ["default", "small rows", "two banks"])
