@@ -37,14 +37,14 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
     is the only one). The tensor fills so many `rows`. Boxes that are alike but for the outermost axes should follow
     each other: what scans of the inner ones take is found once for them.
     """
-    counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), [np.zeros((0, 0), np.int64)]
+    counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), np.zeros((0, 0, 0), np.int64)
     scan = box_scan(boxes[0], pitches, width)
     for i in range(len(boxes)):
         like, scan, last = scan, box_scan(boxes[i], pitches, width), np.sum((trips[i] - 1) * steps[i])
         unit = dram.row_bytes
         for step in np.append(steps[i], scan.strides):
             unit = np.gcd(unit, step)
-        measured = measure_like(scan, unit, dram, like, parts)
+        measured, parts = measure_like(scan, unit, dram, like, parts)
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         first, stop = np.zeros((5, 2), np.int64), trips[i].copy()
         axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)

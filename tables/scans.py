@@ -77,28 +77,26 @@ def measure(scan: Scan, unit: int, dram: Dram) -> Ints:
     one to the next: what two parts take together follows from each of them and from where they meet, and 2 n
     repetitions are two parts of n.
     """
-    return measure_like(scan, unit, dram, scan, [np.zeros((0, 0), np.int64)])
+    return measure_like(scan, unit, dram, scan, np.zeros((0, 0, 0), np.int64))[0]
 
 
 @njit
-def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: list[Ints]) -> Ints:
-    """Measure a scan. Modifies `parts`, what its segments take, and with each loop one more: those of the scan `like`
-    (at first an empty array, of none) are kept as far as it begins alike.
+def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Ints) -> tuple[Ints, Ints]:
+    """Measure a scan, and what its segments take, and with each loop one more: int[6, addresses, columns above]. These
+    `parts` of the scan `like` (at first an empty array, of none) are kept as far as it begins alike, and modified.
     """
     longer = np.array([period(n, dram) - period(1, dram) for n in range(dram.row_bytes // dram.column_bytes + 1)])
-    kept = 0
-    if len(parts[0]) * unit == dram.row_bytes and scan.bytes == like.bytes:
+    kept, addresses = 0, dram.row_bytes // unit
+    if parts.shape[1] == addresses and scan.bytes == like.bytes:
         most = min(len(scan.times), len(like.times))
         while kept < most and scan.times[kept] == like.times[kept] and scan.strides[kept] == like.strides[kept]:
             kept += 1
-        while len(parts) > kept + 1:
-            parts.pop()
     else:
-        parts.clear()
-        parts.append(_segments(scan.bytes, unit, dram, longer))
+        parts = np.empty((6, addresses, PER_BANK + 3 * dram.banks), np.int64)
+        parts[0] = _segments(scan.bytes, unit, dram, longer)
     for loop in range(kept, len(scan.times)):
-        parts.append(_repeated(parts[loop], scan.times[loop], scan.strides[loop], unit, dram, longer))
-    found, banks = parts[-1].copy(), dram.banks
+        parts[loop + 1] = _repeated(parts[loop], scan.times[loop], scan.strides[loop], unit, dram, longer)
+    found, banks = parts[len(scan.times)].copy(), dram.banks
     for i in range(len(found)):
         if banks == 1:
             found[i, PER_BANK:] = 0, found[i, LAST_ROW], found[i, ROWS]
@@ -110,7 +108,7 @@ def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: list[Ints
         number = found[i, PER_BANK + 2 * banks : PER_BANK + 2 * banks + used]
         found[i, BANKS], found[i, SHARED] = used, np.sum(number * (number > 1))
         found[i, CROSSES] = banks > 1 and _crosses(i * unit, scan, dram)
-    return found
+    return found, parts
 
 
 @njit
