@@ -73,7 +73,8 @@ class Climb:
         self.search, self.freedom, self.part = search, freedom, freedom.part
         self.screen = Screen(search.layer, search.arch, search.objective, freedom)
         search.screens.append(self.screen)
-        self.tiles = TileScreen(self.screen, search.tables, search.looks, self._has_looked, lambda: search.is_over)
+        looks = search.looks[self.part.is_aligned, freedom.constraints]
+        self.tiles = TileScreen(self.screen, search.tables, looks, self._has_looked, lambda: search.is_over)
         self.least = self.screen.least
         self.barred: int | None = None
         self.targets = self._targets()

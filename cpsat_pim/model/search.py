@@ -3,6 +3,7 @@
 import math
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -78,7 +79,8 @@ class Search:
         #: Of all parts of the space.
         self.screens: list[Screen] = []
         self.counted: Counted = {}
-        self.looks = Looks()
+        #: By whether tensors are row-aligned, and constraints.
+        self.looks: defaultdict[tuple[bool, Constraints], Looks] = defaultdict(Looks)
         self.lessons = Lessons(lambda: self.is_over)
         #: Extents inside outer loops that are not split, of answers that were counted too low.
         self.counted_low: list[tuple[int, ...]] = []

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cpsat_pim.constraints import Constraints
 from cpsat_pim.cost import access_energies_fj, rate
 from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.model.candidates import Candidates
@@ -60,13 +59,13 @@ class Looked(NamedTuple):
 
 
 class Looks:
-    """What was found of tiles, and the fewest vectors of which there were too many to look at, of parts of the space:
-    those that have the same tiles share it.
+    """What was found of tiles, and the fewest vectors of which there were too many to look at; parts of the space that
+    have the same tiles share it.
     """
 
     def __init__(self) -> None:
-        self.known: dict[tuple[bool, Constraints], Looked] = {}
-        self.too_many: dict[tuple[bool, Constraints], int] = {}
+        self.known: Looked | None = None
+        self.too_many: float = math.inf
 
 
 class TileScreen:
@@ -90,18 +89,17 @@ class TileScreen:
         self._outer: Outer | None = None
         self.most_looked = _MOST_LOOKED if self.is_on else _MOST_TIMED
         self._looks = looks or Looks()
-        self._key = (screen.freedom.part.is_aligned, screen.freedom.constraints)
 
     def look_closer(self) -> None:
         """Look at tiles whatever the objective, and as closely as can be."""
         self.is_on = self.is_thorough = True
         if self.screen.freedom.part.is_aligned:
             self._outer = None
-            self._looks.known.pop(self._key, None)
+            self._looks.known = None
 
     def candidates(self, target: int) -> Candidates:
         """What can cost at most a target."""
-        known = self._looks.known.get(self._key)
+        known = self._looks.known
         if known is None or known.target < target:
             vectors, values = self.screen.candidates(target)
             known = self.look(target, vectors, values)
@@ -111,13 +109,13 @@ class TileScreen:
 
     def look_up_to(self, target: int) -> None:
         """Look at all tiles up to a target, or as far as that is worth its time."""
-        known = self._looks.known.get(self._key)
+        known = self._looks.known
         if known is None or known.target < target:
             self.look(target, *self.screen.candidates(target))
 
     def target_beyond(self, least: int, tiles: int) -> int | None:
         """A target above a bound for which tiles are known: for so many of them more."""
-        known = self._looks.known.get(self._key)
+        known = self._looks.known
         if known is None or known.target <= least or not len(known.tiles):
             return None
         bounds = np.sort(known.tiles[:, -1])
@@ -126,7 +124,7 @@ class TileScreen:
 
     def cheapest(self) -> Candidates | None:
         """Some of what is known to cost least, if tiles were looked at."""
-        known = self._looks.known.get(self._key)
+        known = self._looks.known
         if known is None or not len(known.tiles):
             return None
         least = np.partition(known.tiles[:, -1], min(_MOST_TRIED, len(known.tiles)) - 1)[:_MOST_TRIED].max()
@@ -142,10 +140,10 @@ class TileScreen:
 
     def least(self, target: int) -> int | None:
         """The least that any tiles cost, if at most a target, else above it; None if that takes too long to tell."""
-        known = self._looks.known.get(self._key)
+        known = self._looks.known
         if known is None or (known.target < target and not len(known.tiles)):
             self.look(target, *self.screen.candidates(target), margin=_MARGIN)
-            known = self._looks.known.get(self._key)
+            known = self._looks.known
         return None if known is None else int(known.least.min(initial=known.target + 1))
 
     def look(self, target: int, vectors: Ints, values: Ints, margin: int = 0) -> Looked | None:
@@ -155,8 +153,7 @@ class TileScreen:
         cheapest_first = np.argsort(values, kind="stable")
         vectors, values = vectors[cheapest_first], values[cheapest_first]
         screen, weight = self.screen, self.screen.objective.weights[1]
-        too_many = self._looks.too_many.get(self._key, math.inf)
-        if not self.is_on or screen.arch.uneven_residency or not 0 < len(vectors) < too_many / 2:
+        if not self.is_on or screen.arch.uneven_residency or not 0 < len(vectors) < self._looks.too_many / 2:
             return None
         points, kinds = self._positions(vectors)
         costs, outer = self._fixed._replace(points=points[0], arrays=points[1]), self.outer
@@ -181,14 +178,14 @@ class TileScreen:
         tiles, least, reached = found[:number].copy(), np.maximum(values, least), goal.target
         tiles[:, -1] = np.maximum(tiles[:, -1], values[tiles[:, 0]])
         if looked > allowed or number > _MOST_KEPT:  # below what the next vectors cost at least all are known
-            self._looks.too_many[self._key] = len(vectors)
+            self._looks.too_many = len(vectors)
             reached = min(reached, int(values[last]) - 1)
             tiles = tiles[tiles[:, -1] <= reached]
             least[values > reached] = NEVER
-        known = self._looks.known.get(self._key)
+        known = self._looks.known
         if known is None or known.target < reached:
-            self._looks.known[self._key] = Looked(reached, vectors, least, tiles)
-        return self._looks.known[self._key] if reached == goal.target else None
+            self._looks.known = Looked(reached, vectors, least, tiles)
+        return self._looks.known if reached == goal.target else None
 
     def _told(self, vectors: Ints, kept: np.ndarray, tiles: Ints) -> Ints | None:
         """Tiles of the vectors that are kept, unless they are too many.
