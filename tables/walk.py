@@ -12,12 +12,14 @@ from tables.jit import njit
 from tables.nest import Ints
 from tables.visits import SEQUENTIAL, WINDOW, Tile, add_visits, scan_pattern, scan_patterns
 
-#: Slots of a bank state: columns, activations, cycles of closed runs, columns in the open run, scans begun.
-COLUMNS, ACTIVATIONS, CYCLES, RUN, SCANS = range(5)
+#: Slots of a walk's state: columns, activations, cycles of closed runs, columns in the open run, scans begun; tiles
+#: taken, cycles when the array last took some, late cycles, of how many tiles these are, what of them falls on a second
+#: one that is loaded ahead, and the least cycles that any took.
+COLUMNS, ACTIVATIONS, CYCLES, RUN, SCANS, TAKEN, BEFORE, LATE, OVERLAPPED, SECOND, QUICKEST = range(11)
 #: Of each bank: its open row, -1 for none, and the scan that used it last.
 OPEN, USED = range(2)
-#: Slots of a snapshot of the walk, after columns and activations; from the last one on, the banks' open rows.
-_CYCLES, _RUN, _TAKEN, _BEFORE, _SCANS, _ROWS = 2, 3, 4, 5, 8, 9
+#: A snapshot of a walk is its state, and from here on the banks' open rows.
+_ROWS = QUICKEST + 1
 #: Iterations of a loop that are remembered.
 _MOST_REMEMBERED = 64
 #: Visits that are remembered; then they are found anew, as those of most scans are needed soon or never.
@@ -162,15 +164,15 @@ def _same_place(now: Ints, then: Ints, shift: int, scans: int, rows: Ints, movin
     `moving`: set to the banks that were used in between, and those that will be if all goes on like that. What the
     others have open does not matter.
     """
-    if now[_RUN] != then[_RUN]:
+    if now[RUN] != then[RUN]:
         return False
-    is_within = now[_TAKEN] // scans == then[_TAKEN] // scans
-    is_as_far = now[_CYCLES] - now[_BEFORE] == then[_CYCLES] - then[_BEFORE]
-    if not is_within and not (is_as_far and (now[_TAKEN] - then[_TAKEN]) % scans == 0):
+    is_within = now[TAKEN] // scans == then[TAKEN] // scans
+    is_as_far = now[CYCLES] - now[BEFORE] == then[CYCLES] - then[BEFORE]
+    if not is_within and not (is_as_far and (now[TAKEN] - then[TAKEN]) % scans == 0):
         return False  # neither within an array step nor whole ones
     moving[:] = 0
     banks = rows.shape[1]
-    for used in np.flatnonzero(rows[USED] > then[_SCANS]):
+    for used in np.flatnonzero(rows[USED] > then[SCANS]):
         bank = int(used)
         while not moving[bank]:
             moving[bank] = 1
@@ -202,6 +204,33 @@ def _returns(index: Ints, loops: Ints) -> bool:
 
 
 @njit
+def _pass_over(state: Ints, then: Ints, left: int, shift: int, pace: Pace, rows: Ints, moving: Ints) -> int:
+    """Count at once as many repetitions of what came since a snapshot as there are, of so many left: how many. Each is
+    so many rows further on. Modifies state, and rows, the open ones of some banks (`_same_place`).
+    """
+    again, taken = left, state[TAKEN] - then[TAKEN]
+    if then[TAKEN] // pace.scans == state[TAKEN] // pace.scans:  # no further than to the last scan of the array step
+        again = min(again, (pace.scans - 1 - state[TAKEN] % pace.scans) // taken)
+    for slot in (COLUMNS, ACTIVATIONS, CYCLES, TAKEN, BEFORE, LATE, OVERLAPPED):
+        state[slot] += again * (state[slot] - then[slot])
+    _move_on(rows, again * shift, moving)
+    return again
+
+
+@njit
+def _pace(state: Ints, now: int, is_overlapped: bool, pace: Pace) -> None:
+    """Tiles that the array asks for at once are there at a cycle: by how much later than asked for. Modifies state."""
+    took = now - state[BEFORE]
+    if is_overlapped:
+        state[LATE] += max(0, took - pace.cycles)
+        state[OVERLAPPED] += 1
+        state[QUICKEST] = min(state[QUICKEST], took)
+        if state[TAKEN] == 2 and pace.is_ahead:
+            state[SECOND] = state[LATE]
+    state[BEFORE] = now
+
+
+@njit
 def walk_stream(
     loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, pace: Pace, dram: Dram, room: Room
 ) -> tuple[int, int, int, int, int, int, int, int]:
@@ -214,17 +243,18 @@ def walk_stream(
     An iteration that begins as an earlier one of the same loop began, but for whole rows of address, costs what that
     one cost, and so do all that follow: they are counted at once.
     """
-    state, rows = np.zeros(SCANS + 1, np.int64), np.full((2, dram.banks), -1, np.int64)
+    state, rows = np.zeros(_ROWS, np.int64), np.full((2, dram.banks), -1, np.int64)
     moving = np.zeros(dram.banks, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
     seen = np.zeros((loops.shape[0], _MOST_REMEMBERED, _ROWS + dram.banks), np.int64)
     known, visits, taken_down = np.zeros((scan_patterns(tile, dram), 2), np.int64), np.empty((64, 2), np.int64), 0
     recurs = [_loop_recurrence(step, tile, dram) for step in steps]
     here = np.empty(_ROWS + dram.banks, np.int64)
-    first_cycles, before_last, taken, before = 0, 0, 0, 0
-    late, second, overlapped, quickest = 0, 0, 0, np.iinfo(np.int64).max
+    state[QUICKEST], first_cycles, before_last = NEVER, 0, 0
     moved, scans, least = 0, int(np.prod(loops[:, 0])), _least_cycles(tile, dram)
-    while state[ACTIVATIONS] <= room.activations and _at_least(state, (scans - taken) * least, dram) <= room.cycles:
+    while (
+        state[ACTIVATIONS] <= room.activations and _at_least(state, (scans - state[TAKEN]) * least, dram) <= room.cycles
+    ):
         row, which = scan_pattern(at, tile, dram)
         if not known[which, 1]:
             if taken_down > _MOST_VISITS:
@@ -235,43 +265,30 @@ def walk_stream(
         of_scan = visits[known[which, 0] : known[which, 1]]
         if not is_output or always_reads or _returns(index, loops):
             _visit(row, of_scan, dram, state, rows)
-        if taken == 0:
+        if state[TAKEN] == 0:
             first_cycles = _cycles(state, dram)
         moved = _advance(index, at, loops, steps)
         before_last = _cycles(state, dram)
         if is_output:
             _visit(row, of_scan, dram, state, rows)
-        taken += 1
-        if taken % pace.scans == 0:
-            now = _cycles(state, dram)
-            if pace.is_drawn or (moved >= 0 if is_output else taken > 1):
-                late += max(0, now - before - pace.cycles)
-                second = late if taken == 2 and pace.is_ahead else second
-                quickest = min(quickest, now - before)
-                overlapped += 1
-            before = now
+        state[TAKEN] += 1
+        if state[TAKEN] % pace.scans == 0:
+            is_overlapped = pace.is_drawn or (moved >= 0 if is_output else state[TAKEN] > 1)
+            _pace(state, _cycles(state, dram), is_overlapped, pace)
         if moved < 0:
             break
         period, shift = recurs[moved]
         if not 0 < period <= _MOST_REMEMBERED or loops[moved, 0] <= 2 * period:
             continue
         then = seen[moved, index[moved] % period]
-        here[:_SCANS] = (state[COLUMNS], state[ACTIVATIONS], state[CYCLES], state[RUN], taken, before, late, overlapped)
-        here[_SCANS], here[_ROWS:] = state[SCANS], rows[OPEN]
+        here[:_ROWS], here[_ROWS:] = state, rows[OPEN]
         if index[moved] > period and _same_place(here, then, shift, pace.scans, rows, moving):
-            again = (loops[moved, 0] - 1 - index[moved]) // period
-            if then[_TAKEN] // pace.scans == taken // pace.scans:  # no further than to the last scan of the array step
-                again = min(again, (pace.scans - 1 - taken % pace.scans) // (taken - then[_TAKEN]))
-            gained = again * (here - then)
-            state[COLUMNS] += gained[0]
-            state[ACTIVATIONS] += gained[1]
-            state[CYCLES] += gained[_CYCLES]
-            taken, before = taken + gained[_TAKEN], before + gained[_BEFORE]
-            late, overlapped = late + gained[6], overlapped + gained[7]
-            _move_on(rows, again * shift, moving)
+            left = (loops[moved, 0] - 1 - index[moved]) // period
+            again = _pass_over(state, then, left, shift, pace, rows, moving)
             index[moved] += again * period
             at += again * period * steps[moved]
         then[:] = here
-    steady = overlapped * max(0, quickest - pace.cycles) if overlapped else 0
-    total = max(_cycles(state, dram), _at_least(state, (scans - taken) * least, dram))
-    return state[COLUMNS], state[ACTIVATIONS], total, first_cycles, total - before_last, late, steady, second
+    steady = state[OVERLAPPED] * max(0, state[QUICKEST] - pace.cycles) if state[OVERLAPPED] else 0
+    total = max(_cycles(state, dram), _at_least(state, (scans - state[TAKEN]) * least, dram))
+    counted = (state[COLUMNS], state[ACTIVATIONS], total)
+    return (*counted, first_cycles, total - before_last, state[LATE], steady, state[SECOND])
