@@ -13,6 +13,7 @@ from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.model.candidates import Candidates
 from cpsat_pim.model.dram import has_known_boxes, least_rows
 from cpsat_pim.model.screen import Screen
+from tables.bounds import Goal
 from tables.dram import last_run
 from tables.factors import divisors
 from tables.figures import BOX_COLUMNS, LAYER, NEVER, QUANTITIES, TileCosts
@@ -31,7 +32,7 @@ from tables.screen import (
     step_points,
 )
 from tables.shapes import ShapeTable
-from tables.tiles import Goal, least_tiles
+from tables.tiles import least_tiles
 from tables.windows import window_rows
 
 #: Tiles, and sets of tiles, that are looked at for the least (fewer where nothing but time counts, for of those that
