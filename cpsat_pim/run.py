@@ -68,7 +68,7 @@ def solve_and_verify(
         ValueError: the mapping to start from breaks a constraint, or `padding` is not from 0 to below 1.
         Disagreement: the mapping is illegal or breaks a constraint, or some exact figure was predicted wrongly.
     """
-    _compile_kernels()
+    compile_kernels()
     known: list[Known] = []
 
     def hear(progress: Progress) -> None:
@@ -87,14 +87,19 @@ def solve_and_verify(
 
 
 @cache
-def _compile_kernels() -> None:
-    """Solve a small layer to the end before any clock runs, and count what few layers ask for.
+def compile_kernels() -> None:
+    """Solve and simulate a small layer to the end before any clock runs, and count what few layers ask for.
 
     The first solve ever compiles for a minute of one CPU, which a time limit would be used up by; later ones read from
     disk what they would read anyway.
+
+    Raises:
+        Disagreement: some exact figure of the small layer was predicted wrongly.
     """
     layer, arch = ConvWorkload(C=2, K=2), PIMArchitecture()
-    solve_layer(layer, arch, Objective.named("blended"), Options(time_limit=600))
+    solved = solve_layer(layer, arch, Objective.named("blended"), Options(time_limit=600))
+    if solved.mapping is not None and solved.prediction is not None:
+        verify(layer, arch, solved.mapping, solved.prediction)
     WindowRows.of(layer, arch)
     least_activations(to_shape(layer), Tensor.I, 1, to_machine(arch).dram, [0], (1,) * len(Dim), 1)
 

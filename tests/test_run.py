@@ -23,8 +23,8 @@ from cpsat_pim.model import Options, Progress, solve_layer
 from cpsat_pim.result import Objective, SolvedNetwork, Status
 from cpsat_pim.run import (
     WorkersDied,
-    _compile_kernels,
     _run_in_workers,
+    compile_kernels,
     ignore_progress,
     solve_and_verify,
     solve_network,
@@ -140,7 +140,7 @@ def test_kernels_are_compiled_before_the_clock_runs(monkeypatch: pytest.MonkeyPa
 
     for module in (cpsat_pim.run, cpsat_pim.edp):
         monkeypatch.setattr(module, "solve_layer", solve)
-    _compile_kernels.cache_clear()
+    compile_kernels.cache_clear()
     heard: list[Progress] = []
     for _ in range(2):
         answer = solve_network(SMALL, ARCH, ENERGY, names=["b"], report=heard.append)
@@ -153,26 +153,29 @@ def test_no_kernel_is_left_to_be_compiled_while_the_clock_runs(tmp_path: Path) -
     """In a process of its own without tables on disk: none that a layer needs is new after the small one."""
     program = """
 import importlib, pkgutil
-import tables
+import tables, tracesim
 from numba.core.dispatcher import Dispatcher
 from cpsat_pim import ConvWorkload, PIMArchitecture
-from cpsat_pim.model import Options, solve_layer
+from cpsat_pim.model import Options
 from cpsat_pim.result import Objective
-from cpsat_pim.run import _compile_kernels
+from cpsat_pim.run import compile_kernels, solve_and_verify
 
 def compiled():
-    modules = [importlib.import_module(f"tables.{m.name}") for m in pkgutil.iter_modules(tables.__path__)]
+    packages = (tables, tracesim)
+    names = [f"{p.__name__}.{m.name}" for p in packages for m in pkgutil.iter_modules(p.__path__)]
+    modules = [importlib.import_module(name) for name in names]
     return {k for m in modules for k, v in vars(m).items() if isinstance(v, Dispatcher) and v.signatures}
 
-_compile_kernels()
+compile_kernels()
 before = compiled()
 for kind in ("energy", "latency"):
-    solve_layer(ConvWorkload(R=3, P=8, C=8, K=8), PIMArchitecture(), Objective.named(kind), Options(time_limit=20))
-print("least_tiles" in before, sorted(compiled() - before))
+    layer, options = ConvWorkload(R=3, P=8, C=8, K=8), Options(time_limit=20)
+    solve_and_verify(layer, PIMArchitecture(), Objective.named(kind), options)
+print("least_tiles" in before, "run_pipeline" in before, sorted(compiled() - before))
 """
     environment = os.environ | {"CPSAT_PIM_CACHE": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "True []\n"
+    assert done.stdout == "True True []\n"
 
 
 @pytest.mark.parametrize(
