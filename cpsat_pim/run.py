@@ -33,6 +33,7 @@ from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 from cpsat_pim.workload.padding import check_padding
 from tables.passes import least_activations
+from tables.shapes import build_shape_table
 
 Report = Callable[[Progress], None]
 
@@ -88,8 +89,9 @@ def solve_and_verify(
 
 @cache
 def compile_kernels() -> None:
-    """Solve and simulate a small layer to the end before any clock runs, and count what few layers ask for.
+    """Solve and simulate a small layer to the end before any clock runs, and count what is not counted for it.
 
+    That is its tables, which may be on disk from before, and what few layers ask for.
     The first solve ever compiles for a minute of one CPU, which a time limit would be used up by; later ones read from
     disk what they would read anyway.
 
@@ -101,7 +103,10 @@ def compile_kernels() -> None:
     if solved.mapping is not None and solved.prediction is not None:
         verify(layer, arch, solved.mapping, solved.prediction)
     WindowRows.of(layer, arch)
-    least_activations(to_shape(layer), Tensor.I, 1, to_machine(arch).dram, [0], (1,) * len(Dim), 1)
+    shape, dram = to_shape(layer), to_machine(arch).dram
+    for t in Tensor:
+        build_shape_table(shape, t, 1, dram)
+    least_activations(shape, Tensor.I, 1, dram, [0], (1,) * len(Dim), 1)
 
 
 def solve_network(
