@@ -12,19 +12,16 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache
 from typing import Any
 
 import attrs
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints, check_constraints
-from cpsat_pim.cost import to_machine, to_shape
-from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, interrupts_held_back
+from cpsat_pim.kernels import compile_kernels
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options, Progress, solve_layer
-from cpsat_pim.model.windows import WindowRows
+from cpsat_pim.model import Options, Progress
 from cpsat_pim.padding import solve_padded
 from cpsat_pim.result import Known, NetworkLayer, Objective, SolvedLayer, SolvedNetwork
 from cpsat_pim.validate import positive
@@ -32,8 +29,6 @@ from cpsat_pim.verify import Disagreement, verify
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 from cpsat_pim.workload.padding import check_padding
-from tables.passes import least_activations
-from tables.shapes import build_shape_table
 
 Report = Callable[[Progress], None]
 
@@ -85,28 +80,6 @@ def solve_and_verify(
     if broken:
         raise Disagreement(solved.workload, arch, solved.mapping, broken, solved.predicted, None)
     return attrs.evolve(solved, simulated=verify(solved.workload, arch, solved.mapping, solved.prediction))
-
-
-@cache
-def compile_kernels() -> None:
-    """Solve and simulate a small layer to the end before any clock runs, and count what is not counted for it.
-
-    That is its tables, which may be on disk from before, and what few layers ask for.
-    The first solve ever compiles for a minute of one CPU, which a time limit would be used up by; later ones read from
-    disk what they would read anyway.
-
-    Raises:
-        Disagreement: some exact figure of the small layer was predicted wrongly.
-    """
-    layer, arch = ConvWorkload(C=2, K=2), PIMArchitecture()
-    solved = solve_layer(layer, arch, Objective.named("blended"), Options(time_limit=600))
-    if solved.mapping is not None and solved.prediction is not None:
-        verify(layer, arch, solved.mapping, solved.prediction)
-    WindowRows.of(layer, arch)
-    shape, dram = to_shape(layer), to_machine(arch).dram
-    for t in Tensor:
-        build_shape_table(shape, t, 1, dram)
-    least_activations(shape, Tensor.I, 1, dram, [0], (1,) * len(Dim), 1)
 
 
 def solve_network(

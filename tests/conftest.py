@@ -1,5 +1,6 @@
-"""Hypothesis profiles: in CI the same examples every time. A fixture of tests that read files."""
+"""Hypothesis profiles: in CI the same examples every time. Kernels, once. A fixture of tests that read files."""
 
+import multiprocessing
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -7,11 +8,22 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from cpsat_pim.kernels import compile_kernels
+
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile("default", deadline=None, suppress_health_check=SLOW)
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=SLOW)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled() -> None:
+    """Of workers that start together each compiles its share of the kernels, instead of what its first tests need."""
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        multiprocessing.current_process().name = worker.replace("gw", "gw-")
+        compile_kernels()
+
 
 FileWriter = Callable[[str], Callable[[str | bytes], str]]
 

@@ -5,26 +5,20 @@ import math
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from multiprocessing.context import SpawnProcess
-from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import evolve
 
-import cpsat_pim.edp
-import cpsat_pim.run
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints
-from cpsat_pim.model import Options, Progress, solve_layer
+from cpsat_pim.model import Options, Progress
 from cpsat_pim.result import Objective, SolvedNetwork, Status
 from cpsat_pim.run import (
     WorkersDied,
     _run_in_workers,
-    compile_kernels,
     ignore_progress,
     solve_and_verify,
     solve_network,
@@ -128,57 +122,6 @@ def test_names_choose_layers() -> None:
     assert [n.name for n in solved.layers] == ["b", "c"]
     with pytest.raises(ValueError, match="small: no layer is named 'd'; there are a, b, c"):
         solve_network(SMALL, ARCH, ENERGY, names=["d"])
-
-
-def test_kernels_are_compiled_before_the_clock_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once a process, by a layer that is none of the network's and that nobody hears of."""
-    solved: list[ConvWorkload] = []
-
-    def solve(layer: ConvWorkload, *rest: Any) -> Any:
-        solved.append(layer)
-        return solve_layer(layer, *rest)
-
-    for module in (cpsat_pim.run, cpsat_pim.edp):
-        monkeypatch.setattr(module, "solve_layer", solve)
-    compile_kernels.cache_clear()
-    heard: list[Progress] = []
-    for _ in range(2):
-        answer = solve_network(SMALL, ARCH, ENERGY, names=["b"], report=heard.append)
-    assert [(layer.C, layer.K) for layer in solved] == [(2, 2), (16, 16), (16, 16)]
-    assert [layer.name for layer in answer.layers] == ["b"]
-    assert {progress.layer for progress in heard} == {"b"}
-
-
-def test_no_kernel_is_left_to_be_compiled_while_the_clock_runs(tmp_path: Path) -> None:
-    """In a process of its own none that a layer needs is new after the small one, whose tables may be on disk."""
-    program = """
-import importlib, os, pkgutil, sys
-import tables, tracesim
-from numba.core.dispatcher import Dispatcher
-from cpsat_pim import ConvWorkload, PIMArchitecture
-from cpsat_pim.model import Options
-from cpsat_pim.result import Objective
-from cpsat_pim.run import compile_kernels, solve_and_verify
-
-def compiled():
-    packages = (tables, tracesim)
-    names = [f"{p.__name__}.{m.name}" for p in packages for m in pkgutil.iter_modules(p.__path__)]
-    modules = [importlib.import_module(name) for name in names]
-    return {k for m in modules for k, v in vars(m).items() if isinstance(v, Dispatcher) and v.signatures}
-
-compile_kernels()
-before = compiled()
-os.environ["CPSAT_PIM_CACHE"] = sys.argv[1]
-for kind in ("energy", "latency"):
-    layer, options = ConvWorkload(R=3, P=8, C=8, K=8), Options(time_limit=20)
-    solve_and_verify(layer, PIMArchitecture(), Objective.named(kind), options)
-print("least_tiles" in before, "run_pipeline" in before, sorted(compiled() - before))
-"""
-    environment = os.environ | {"CPSAT_PIM_CACHE": str(tmp_path / "small")}
-    for cold in ("first", "second"):
-        command = [sys.executable, "-c", program, str(tmp_path / cold)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout == "True True []\n", cold
 
 
 @pytest.mark.parametrize(
