@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numba
 import numpy as np
@@ -15,20 +16,18 @@ Record: TypeAlias = Any
 """One np.record; its fields are int64, scalars or arrays of a fixed shape, and are named by a `record_type`."""
 
 
-def drop_stale_cache(package: Path) -> None:
-    """Delete the package's cache indices that are older than any of its sources.
+@cache
+def drop_stale_cache(package: Path, kept: Path) -> None:
+    """Delete the indices of compiled kernels, which numba has kept somewhere, that are older than any source.
 
     To numba a cached kernel is current as long as its own file is. It has compiled the kernels of other files into it
     and does not notice when those change, and the truth must not come from code that is no longer there.
     """
     newest = max(source.stat().st_mtime for source in package.glob("*.py"))
-    for index in (package / "__pycache__").glob("*.nbi"):
-        with suppress(FileNotFoundError):  # another process is at it as well
+    for index in kept.glob("*.nbi"):
+        with suppress(OSError):  # another process is at it as well, or somebody else owns it
             if index.stat().st_mtime < newest:
                 index.unlink()
-
-
-drop_stale_cache(Path(__file__).parent)
 
 
 def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -37,8 +36,10 @@ def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Res
     `cache`: compiling the walk takes far longer than most walks. No `fastmath` (everything is an integer) and no
     `parallel` (a walk is a sequence). The undecorated function stays at `.py_func`.
     """
-    compiled: Callable[_Arguments, _Result] = numba.njit(cache=True)(function)
-    return compiled
+    compiled = numba.njit(cache=True)(function)
+    if kept := compiled.stats.cache_path:
+        drop_stale_cache(Path(__file__).parent, Path(kept))
+    return cast(Callable[_Arguments, _Result], compiled)
 
 
 def record_type(**shapes: tuple[int, ...]) -> "np.dtype[np.void]":
