@@ -24,13 +24,13 @@ from tables.scans import (
 )
 
 #: Columns of the result.
-(CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES, RETURNED_CYCLES,
- USED, LOOSE) = range(13)  # fmt: skip
+(CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LEAST_COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES,
+ RETURNED_CYCLES, USED, LOOSE) = range(14)  # fmt: skip
 
 
 @njit
 def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints, rows: int, dram: Dram) -> Ints:
-    """Count every tile: int[n, 13].
+    """Count every tile: int[n, 14].
 
     `boxes` int[n, 5]: elements along the axes, outermost first, `pitches` bytes apart, `width` bytes each. `trips`,
     `steps` int[n, 5, 2]: the loops over tiles along each axis, and bytes from one of their tiles to the next (0 if it
@@ -47,6 +47,7 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
         measured, parts = measure_like(scan, unit, dram, like, parts)
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         first, stop = np.zeros((5, 2), np.int64), trips[i].copy()
+        counts[i, LEAST_COLUMNS] = np.iinfo(np.int64).max
         axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
         copies, left = trips[i, axis, loop] // recurs, trips[i, axis, loop] % recurs
         for more in range(2):  # that many positions of the loop come once more than the others
@@ -129,6 +130,7 @@ def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measur
             out[MOST_CYCLES] = max(out[MOST_CYCLES], dram.tCCD * scan[TOUCHED] + miss * scan[ROWS])
             out[CLOSED] += of_all * scan[ROWS]
             out[COLUMNS] += of_all * scan[TOUCHED]
+            out[LEAST_COLUMNS] = min(out[LEAST_COLUMNS], scan[TOUCHED])
             out[LONG] += of_all * scan[EXTRA]
             out[AGAIN] += of_all * scan[SHARED]
             out[USED] += of_all * scan[BANKS]

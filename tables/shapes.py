@@ -47,6 +47,7 @@ from tables.positions import (
     COLUMNS,
     FIRST_CYCLES,
     LAST_CYCLES,
+    LEAST_COLUMNS,
     LONG,
     LOOSE,
     MARKED,
@@ -67,8 +68,9 @@ class ShapeTable(NamedTuple):
     """One row per (tile, layout, kind): extents int[n, relevant dims] and the counts of the module's docstring.
 
     `is_strided` (I of a 1x1 layer with a stride): the scan takes only the positions in use, not their span.
-    `columns` are exact, per pass. `long_cycles`: by how much a pass's runs, each scan by itself, outlast as many
-    shortest ones; a stream takes at least a shortest run an activation and these: joining two runs saves one at most.
+    `columns` are exact, per pass; `least_columns`: what each scan takes at least. `long_cycles`: by how much a pass's
+    runs, each scan by itself, outlast as many shortest ones; a stream takes at least a shortest run an activation and
+    these: joining two runs saves one at most.
     `end_cycles`: the first scan's, of outputs the least that the last write-out adds unless it was read back.
     `returned_cycles`: what a write-out adds to a stream right after the same tile was read back.
     `again`: what a repeated pass over the tiles opens at least if each is a super-tile, with loops of its own inside.
@@ -89,6 +91,7 @@ class ShapeTable(NamedTuple):
     boxed_more: Ints
     ordered: Ints
     columns: Ints
+    least_columns: Ints
     long_cycles: Ints
     end_cycles: Ints
     returned_cycles: Ints
@@ -155,8 +158,9 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
             ordered = _ordered(shape, t, width, dram, AXES[t][layout], every, activations[0], counts[:, CLOSED])
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
+            columns = (counts[:, COLUMNS], counts[:, LEAST_COLUMNS])
             timed = (counts[:, LONG], end, counts[:, RETURNED_CYCLES], counts[:, MOST_ROWS], counts[:, MOST_CYCLES])
-            parts.append((extents, *kind, *activations, ordered, counts[:, COLUMNS], *timed))
+            parts.append((extents, *kind, *activations, ordered, *columns, *timed))
     return ShapeTable(dims, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 

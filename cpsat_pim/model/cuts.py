@@ -380,7 +380,7 @@ class Cuts:
             bound = [(m, d) for m in levels for d in Dim if (m, d) not in free]
             found = [p.b.differs(p.v.temporal[m][d], temporal[m][d]) for m, d in bound]
             found += [literal for m, t in sorted(tiles) for literal in self._other_tile(p, m, t)]
-            found += [p.b.negated(p.v.innermost[m][t]) for m, (t, _) in inner.items()]
+            found += [p.b.negated(p.v.innermost[m][t]) for m, (t, *_) in inner.items()]
             if is_gathered:
                 found += [literal for m in inner for literal in self._other_gathered(p, m)]
             found += [p.b.negated(p.v.first_consumer(c, t)) for t, c in consumers.items()]
@@ -393,7 +393,7 @@ class Cuts:
 
     def _other_gathered(self, p: Program, m: int) -> Iterator[Lit]:
         """Literals of which one holds where other loops of a level's innermost class are gathered."""
-        t, loops = self.solution.inner[m]
+        t, loops, _ = self.solution.inner[m]
         for d in CLASSES[t]:
             if self.draft.temporal[m][d] > 1:
                 parted = p.v.parted[m].get(d, False)

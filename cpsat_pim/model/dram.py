@@ -124,7 +124,7 @@ class Streams:
             table.long_cycles,
             table.end_cycles,
             table.returned_cycles if t is Tensor.O else np.zeros_like(table.first),
-            table.columns * table.extents.prod(axis=1) // math.prod(self.v.bounds[d] for d in table.dims),
+            table.least_columns,
             table.most_rows,
             table.most_cycles,
         ]

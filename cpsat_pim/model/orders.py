@@ -40,22 +40,21 @@ Order = tuple[tuple[Dim, ...], ...]
 
 class Inner(NamedTuple):
     """The class that is innermost at a level (that of the loops irrelevant to `t`), and its loops that are gathered
-    there, with no other ones between them.
+    there, with no other ones between them; of all of the class, unless it `is_told` which these are.
     """
 
     t: Tensor
     loops: tuple[Dim, ...]
+    is_told: bool
 
     def opens(self, order: tuple[Dim, ...]) -> bool:
         """Whether an order's innermost loop is of the class, or a group."""
         return bool(order) and order[-1] in (*IRRELEVANT[self.t], Dim.G)
 
     def gathers(self, order: tuple[Dim, ...]) -> bool:
-        """Whether it gathers these loops, and no others of the class. All, where groups are looped over: program
-        variables do not tell more of those.
-        """
+        """Whether it gathers these loops, and no others of the class; whether or not, if that is not told."""
         run = itertools.takewhile(lambda d: d in IRRELEVANT[self.t], reversed(order))
-        return Dim.G in order or set(run) == set(self.loops)
+        return not self.is_told or set(run) == set(self.loops)
 
 
 class Answer(NamedTuple):

@@ -57,12 +57,12 @@ class Solution:
         v = self.program.v
         t = next(t for t in Tensor if self.value(v.innermost[level][t]))
         loops = [d for d in CLASSES[t] if self.value(v.temporal[level][d]) > 1]
-        return Inner(t, tuple(d for d in loops if not self.value(v.parted[level].get(d, 0))))
+        return Inner(t, tuple(d for d in loops if not self.value(v.parted[level].get(d, 0))), v.tells_parted(level))
 
     def _draft(self) -> Mapping:
         """Gathered loops of the innermost class last; those outside of most tiles first."""
         v, freedom = self.program.v, self.program.screen.freedom
-        inner = {m: loops for m, (_, loops) in self.inner.items()}
+        inner = {m: inner.loops for m, inner in self.inner.items()}
         temporal = [[self.value(v.temporal[m][d]) for d in Dim] for m in Level]
         split = freedom.split(tuple(self.value(n) for n in v.pes), tuple(s[Level.PE] for s in self.stored))
         assert split is not None  # the program holds no others

@@ -325,9 +325,12 @@ class Variables:
         for m, literals in self.innermost.items():
             for c in Tensor:
                 dims = [d for d in CLASSES[c] if not _is_one(self.temporal[m][d])]
-                is_told = self.bounds[Dim.G] == 1 and not self._is_of_both(m)
-                if len(dims) > 1 and is_told and not isinstance(literals[c], bool):
+                if len(dims) > 1 and self.tells_parted(m) and not isinstance(literals[c], bool):
                     self._parted_class(m, c, dims)
+
+    def tells_parted(self, level: int) -> bool:
+        """Whether there are literals of which loops of a level are parted from the innermost ones."""
+        return self.bounds[Dim.G] == 1 and not self._is_of_both(level)
 
     def _parted_class(self, m: int, c: Tensor, dims: list[Dim]) -> None:
         """Of an innermost class, loops with others inside; at least one is innermost."""

@@ -14,6 +14,7 @@ import pytest
 from ortools.sat.python import cp_model
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.arch.pe_array import PEArray, PhyDim2
 from cpsat_pim.check import check_mapping
 from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.cost import predict, to_machine, to_nest
@@ -255,6 +256,24 @@ def test_a_first_write_out_may_take_less_than_the_miss_that_stands_for_it() -> N
     )
     dram, cycles = to_machine(arch).dram, predict(layer, arch, mapping).figures.latency_cycles
     assert cycles < arch.dram_activation_latency < cycles - (dram.RL + dram.burst - dram.tRTP - dram.tRP)
+    assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
+
+
+def test_a_scan_that_opens_a_row_may_take_fewer_columns_than_others() -> None:
+    """Tiles of 4 pixels and 3 of 12 channels lie in 4, 8, 8 and 4 columns of 4 B, and the first of each four opens a
+    row of 48 B: the steps hide more of that one than of a tile of 6.
+    """
+    default = PIMArchitecture(dram_timings={"co_w": 32}, pe_array=PEArray(array_shape=PhyDim2(h=1, w=1)))
+    hierarchy = list(default.hierarchy)
+    hierarchy[Level.ROW_BUFFER] = attrs.evolve(hierarchy[Level.ROW_BUFFER], row_buffer_size=48)
+    layer, arch, ones = ConvWorkload(P=80, C=12, K=3), attrs.evolve(default, hierarchy=hierarchy), [1] * 8
+    mapping = Mapping(
+        temporal=[[1, 1, 4, 1, 3, 3, 1, 1], ones, ones, [1, 1, 20, 1, 4, 1, 1, 1]],
+        spatial=[ones] * 3,
+        order=[(Dim.P, Dim.C, Dim.K), (), (), (Dim.P, Dim.C)],
+        stored=[[True] * 3, [False] * 3, [False] * 3],
+        layout=(1, 1, 1),
+    )
     assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
 
 

@@ -210,3 +210,20 @@ def test_blocks_lie_in_dram_otherwise_than_boxes() -> None:
     solved = solve_layer(layer, arch, Objective.named("latency"), options)
     assert solved.bound is not None
     assert solved.bound <= predict(layer, arch, witness).figures.latency_cycles
+
+
+@pytest.mark.parametrize("kind", ["energy", "latency"])
+@pytest.mark.parametrize("order", [(), (Dim.C, Dim.P)])
+def test_groups_on_the_array_leave_all_orders_of_the_other_loops(order: tuple[Dim, ...], kind: str) -> None:
+    """Also those in which loops of one class do not follow each other, whatever lies between them."""
+    layer, toy, ones = ConvWorkload(P=4, Q=4, C=4, G=2), machine("IWO!", "", "", activation_energy=1.0), (1,) * 8
+    in_dram, groups = (1, 1, 4, 4, 4, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 2)
+    constraints = Constraints(
+        temporal=(ones, ones, ones, in_dram), spatial=(groups, ones, ones), order=((), (), (), order)
+    )
+    objective = Objective.named(kind)
+    figures = [predict(layer, toy, mapping).figures for mapping in every_mapping(layer, toy, constraints)]
+    solved = solve_layer(layer, toy, objective, Options(time_limit=30, constraints=constraints))
+    assert solved.status is Status.OPTIMAL
+    least = min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
+    assert solved.objective_value == objective.reported(least)

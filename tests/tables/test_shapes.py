@@ -196,3 +196,34 @@ def test_tiles_across_rows_open_a_row_each() -> None:
 def test_blocks_are_packed_whole_into_rows() -> None:
     """Blocks of 24 B, two in a 64 B row: 5 blocks fill 3 rows; columns of 16 B: 2 at offset 0, and 24..47 touches 2."""
     assert block_counts(5, 24, DRAM) == (3 * 2 + 2 * 2, 3)
+
+
+def test_scans_of_several_segments_take_as_few_columns_as_they_can() -> None:
+    """80 pixels of 12 channels, tiles of 4 pixels and 3 channels: 4 segments of 3 B, 12 B apart, in columns of 4 B.
+
+    Those from channels 0 and 9 on lie in one column each, those from 3 and 6 on in two: 4, 8, 8 and 4 columns a tile,
+    24 for each 4 pixels, 20 times.
+    """
+    layer, dram = ConvWorkload(P=80, C=12), DRAM._replace(column_bytes=4, row_bytes=48)
+    table = build_shape_table(to_shape(layer), Tensor.I, 1, dram)
+    row = row_of(table, [4, 3], 1)
+    assert (table.columns[row], table.least_columns[row]) == (20 * 24, 4)
+
+
+@settings(max_examples=150)
+@given(*[st.integers(1, most) for most in (4, 4, 5, 5)], st.sampled_from([1, 2, 4]), st.integers(0, 1))
+def test_no_scan_takes_less_than_the_least_columns(
+    tiles_c: int, tiles_k: int, tile_c: int, tile_k: int, width: int, layout: int
+) -> None:
+    """Of weights, by the bytes of each tile."""
+    layer, dram = ConvWorkload(C=tiles_c * tile_c, K=tiles_k * tile_k), DRAM._replace(column_bytes=4, row_bytes=32)
+    table = build_shape_table(to_shape(layer), Tensor.W, width, dram)
+    index = np.arange(layer.C * layer.K).reshape((layer.K, layer.C) if layout == 0 else (layer.C, layer.K))
+    placed = index if layout == 0 else index.T  # by K, C: GKCSR has C innermost, SRCGK K
+    taken = [
+        {int(i) * width // 4 for i in placed[k : k + tile_k, c : c + tile_c].flat}
+        for k in range(0, layer.K, tile_k)
+        for c in range(0, layer.C, tile_c)
+    ]
+    extents = [e for e, bound in ((tile_c, layer.C), (tile_k, layer.K)) if bound > 1]
+    assert table.least_columns[row_of(table, extents, layout)] == min(map(len, taken))
