@@ -14,6 +14,9 @@ from tables.cost import Cost, Machine, Rate, exact_cost
 from tables.dram import Dram
 from tables.nest import EVEN, LayerShape, Nest
 
+#: Parts of a byte, or of a cycle, that bandwidths are told in.
+_MOST_PARTS = 10**6
+
 
 @frozen(kw_only=True)
 class Figures:
@@ -138,11 +141,19 @@ def access_energies_fj(arch: PIMArchitecture) -> tuple[tuple[int, int], ...]:
 
 
 def rate(limit: float | None) -> Rate:
-    """Bytes per cycle as an exact fraction; (0, 1) is no limit."""
+    """Bytes per cycle as a fraction; (0, 1) is no limit.
+
+    Exact down to millionths of a byte, and of a cycle where a byte takes several: longer fractions would leave 64 bits
+    where transfers are added up, and 10.666666666666666 is meant to be 32/3.
+    """
     if limit is None:
         return (0, 1)
     exact = to_fraction(limit)
-    return (exact.numerator, exact.denominator)
+    if exact < 1:
+        cycles = (1 / exact).limit_denominator(_MOST_PARTS)
+        return (cycles.denominator, cycles.numerator)
+    nearest = exact.limit_denominator(_MOST_PARTS)
+    return (nearest.numerator, nearest.denominator)
 
 
 def to_shape(layer: ConvWorkload) -> LayerShape:

@@ -6,18 +6,18 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, check_constraints_fit
 from cpsat_pim.cost import access_energies_fj, to_machine
 from cpsat_pim.dims import Tensor
+from cpsat_pim.model.builder import HIGHEST
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
-from cpsat_pim.validate import LIMIT
 from cpsat_pim.workload import ConvWorkload
 from tables.dram import last_run
 
+#: An energy from here on is none to `tables.bounds` and `model.climb`.
+_MOST_FJ = 2**58
 #: What a femtojoule weighs in the sums that prove a product.
 FJ_WEIGHT = 2
-#: So many such sums a constraint of a program adds up at most, as CP-SAT looks at it.
-_PROGRAM_SUMS = 4
 
 
 def least_cost(
@@ -57,17 +57,19 @@ def check_countable(layer: ConvWorkload, arch: PIMArchitecture, objective: Objec
     weights = (1, FJ_WEIGHT) if objective.is_product else objective.weights
     cycle_weight, fj_weight = (max(1, weight) for weight in weights)  # both are counted, whatever is to be least
     cycles, fj = _most_counted(layer, arch)
-    if cycle_weight * cycles + fj_weight * fj >= LIMIT:
+    if fj >= _MOST_FJ:
+        raise ValueError(f"{layer.name} on {arch.name}: up to {fj} fJ reach 2^58, which cannot be counted")
+    if cycle_weight * cycles + fj_weight * fj >= HIGHEST:
         raise ValueError(
             f"{layer.name} on {arch.name}: {cycle_weight} x up to {cycles} cycles + {fj_weight} x up to {fj} fJ "
-            "reach 2^62, which cannot be counted"
+            "reach 2^60, which cannot be counted"
         )
 
 
 def heaviest_cycle(layer: ConvWorkload, arch: PIMArchitecture) -> int:
     """The largest weight of a cycle, of 1 at least, that leaves a program room for its own sums of both."""
     cycles, fj = _most_counted(layer, arch)
-    return max(1, (LIMIT // _PROGRAM_SUMS - FJ_WEIGHT * fj) // cycles)
+    return max(1, (HIGHEST - FJ_WEIGHT * fj) // cycles)
 
 
 def _most_counted(layer: ConvWorkload, arch: PIMArchitecture) -> tuple[int, int]:

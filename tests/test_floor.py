@@ -1,10 +1,13 @@
 """What is told of a layer before it is solved: what its mappings cost at least, and whether that can be counted."""
 
 import re
+from fractions import Fraction
 
+import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch.pe_array import ComputeUnit
 from cpsat_pim.floor import FJ_WEIGHT, check_countable, heaviest_cycle
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.part import Part
@@ -45,6 +48,15 @@ def test_weights_that_leave_64_bits_are_refused() -> None:
     """They wrapped around, and what was found first, a thousand times the least, was called optimal."""
     with pytest.raises(ValueError, match=re.escape("100000000000000 x up to 26226799 cycles + 1 x up to")):
         solve_and_verify(LAYER, ARCH, Objective.named("blended", 1e8, 1))
+
+
+def test_energies_that_programs_do_not_hold_are_refused() -> None:
+    """A MAC of 2^58 fJ: programs end at 2^60, four MACs above, and a layer that has mappings was called infeasible."""
+    unit = ComputeUnit(mac_energy=Fraction(2**58 + 1, FJ_PER_NJ))
+    arch = PIMArchitecture(pe_array=attrs.evolve(ARCH.pe_array, compute_unit=unit))
+    for kind in ("energy", "latency"):
+        with pytest.raises(ValueError, match=re.escape("fJ reach 2^58, which cannot be counted")):
+            check_countable(ConvWorkload(C=2, K=2), arch, Objective.named(kind))
 
 
 def test_a_cycle_of_a_product_weighs_what_can_be_counted() -> None:

@@ -17,8 +17,9 @@ Rows = Ints | Sequence[Sequence[int]]
 
 #: Products are enumerated up to this many pairs and kept up to this many values; beyond, a range must do.
 _PAIRS, _VALUES = 400_000, 4_000
-#: CP-SAT's integers end at 2^62; no quantity of a layer with fewer than 2^62 MACs that matters comes near this.
-_HIGHEST = 2**60
+#: CP-SAT's integers end at 2^62, and rows add up several; nothing that matters of a layer comes near this
+#: (`floor.check_countable`).
+HIGHEST = 2**60
 
 
 class Builder:
@@ -96,7 +97,7 @@ class Builder:
 
     def _product_variable(self, a: Int, b: Int, name: str, within: set[int] | None, most: int | None) -> Int:
         left, right = self.values(a), self.values(b)
-        ceiling = _HIGHEST if most is None else min(most, _HIGHEST)
+        ceiling = HIGHEST if most is None else min(most, HIGHEST)
         if not (self._is_range(a) or self._is_range(b)) and len(left) * len(right) <= _PAIRS:
             products = set(np.multiply.outer(np.array(left), np.array(right)).ravel().tolist())
             kept = sorted(v for v in products if v <= ceiling and (within is None or v in within))
@@ -110,7 +111,7 @@ class Builder:
         return self._ranged(low, high if most is None else max(low, min(most, high)), name)
 
     def _ranged(self, low: int, high: int, name: str) -> Int:
-        high = min(high, _HIGHEST)
+        high = min(high, HIGHEST)
         variable = self.model.new_int_var(low, high, name)
         self._values[variable.index] = [low, high]
         self._ranges.add(variable.index)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ortools.sat.python import cp_model
 
+from cpsat_pim.model.builder import HIGHEST
 from cpsat_pim.model.candidates import Candidates
 from cpsat_pim.model.cuts import Cuts, OutOfTime, TooManyOrders
 from cpsat_pim.model.freedom import Freedom
@@ -52,8 +53,8 @@ _FAR = 0.5
 #: Targets of which any answer will do.
 _FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
 _FIRST_TILES = (0.3, 1.0)
-#: An energy (fJ), and an objective, that no layer reaches (`floor.check_countable`).
-_NO_LIMIT, _UNREACHED = 2**58, 2**62
+#: An energy (fJ) that no layer reaches (`floor.check_countable`).
+_NO_LIMIT = 2**58
 #: Answers without how loops are split after which programs have to tell; and of how many at a time it is looked up.
 _SPLIT_ANSWERS, _SPLIT_POOL = 3, 4
 
@@ -398,4 +399,4 @@ class Climb:
 
 def _above(least: int, step: float) -> int:
     """A target above a lower bound."""
-    return min(int(least * (1 + step)) + 1, _UNREACHED)
+    return min(int(least * (1 + step)) + 1, HIGHEST)

@@ -5,6 +5,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
+from ortools.sat.cp_model_pb2 import CpSolverResponse
 from ortools.sat.python import cp_model
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
@@ -156,7 +157,7 @@ def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None,
     thread.join()
     if not outcome or outcome[0] == cp_model.MODEL_INVALID:
         raise RuntimeError(f"{program.layer.name}: the solver rejected the model")
-    bound, solutions = _answers(program, solver, outcome[0])
+    bound, solutions = _answers(program, solver.response_proto, outcome[0])
     work_done = solver.response_proto.deterministic_time
     return Reply(outcome[0], bound, solutions, solver.num_conflicts, solver.num_branches, work_done)
 
@@ -182,11 +183,11 @@ def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParam
     )
 
 
-def _answers(program: Program, solver: cp_model.CpSolver, status: int) -> tuple[int | None, list[Solution]]:
+def _answers(program: Program, response: CpSolverResponse, status: int) -> tuple[int | None, list[Solution]]:
     """What is proven of the program's cost, and its answers, the best one first."""
     if status in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
         return None, []
-    response = solver.response_proto
     others = [s.values for s in response.additional_solutions if list(s.values) != list(response.solution)]
-    bound = round(solver.best_objective_bound) if status != cp_model.OPTIMAL else int(solver.objective_value)
+    # An integer, where the other bound is a double, which is rounded past 2^53.
+    bound = response.inner_objective_lower_bound
     return bound, [Solution(program, values) for values in (response.solution, *others)]

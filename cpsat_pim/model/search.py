@@ -34,11 +34,13 @@ _FIRST_SECONDS = 5.0
 
 
 def _of_the_solver(instance: Any, attribute: Any, value: dict[str, Any]) -> None:
-    """Parameters that CP-SAT has, with values of their types."""
+    """Parameters that CP-SAT has, with values of their types, but for those with which it calls optimal what is not."""
     try:
         SatParameters(**value)
     except (TypeError, ValueError) as error:
         raise ValueError(f"Options.parameters: must be parameters of CP-SAT ({error})") from error
+    if gaps := {"absolute_gap_limit", "relative_gap_limit"} & set(value):
+        raise ValueError(f"Options.parameters: must leave no gap open (got {', '.join(sorted(gaps))})")
 
 
 @frozen(kw_only=True)
