@@ -16,8 +16,9 @@ from cpsat_pim.model.dram import has_known_boxes
 from cpsat_pim.model.lessons import Family, Lesson, Lessons, Passes, Scope, taken_outside
 from cpsat_pim.model.orders import Answer, Completions, Order
 from cpsat_pim.model.program import Program
+from cpsat_pim.model.reuse import consumers_inside
 from cpsat_pim.model.solution import Solution
-from cpsat_pim.model.variables import CLASSES, inside
+from cpsat_pim.model.variables import CLASSES
 from cpsat_pim.model.windows import WindowRows
 from tables.accesses import fetches
 from tables.dram import Dram
@@ -75,7 +76,7 @@ class Cuts:
         self.lessons.knows_windows = True
         lesson = WindowRows.of(self.program.layer, self.program.arch)
         self.lessons.add(lesson, self.program)
-        fetched = self.solution.value(self.program.streams.reuse[t])
+        fetched = self.solution.value(self.program.streams.passes[t])
         return lesson.least(self.draft.extents(Level.ROW_BUFFER)) * fetched > self.solution.activations[t]
 
     def _box_costs(self, t: Tensor) -> bool:
@@ -93,7 +94,7 @@ class Cuts:
         """One box; and with the first of its kind at once all those that open more rows than an answer can."""
         consumer = self.nest.consumers(t)[0]
         if (
-            consumer not in inside(level, is_swept)
+            consumer not in consumers_inside(level, is_swept)
             or self._is_uneven(level - 1, t)
             or not self._box(t, level, is_swept)
         ):
@@ -110,7 +111,7 @@ class Cuts:
         In the answer's layout: the layouts of the tile and of the boxes round it are one.
         """
         layout = self.solution.value(self.program.streams.layout[t])
-        table, box = self.program.tables[t], [self.solution.value(x) for x in self.program.v.box(level)]
+        table, box = self.program.tables[t], [self.solution.value(x) for x in self.program.reuse.box(level)]
         if is_swept:
             box = self._swept(level, box)
         rows = (table.layout == layout) & (table.is_strided == 0)
@@ -119,11 +120,11 @@ class Cuts:
         if is_swept:  # it may come again with nothing relevant in between
             more = again
         inner = int(level) - 1
-        passes = self.solution.value(self.program.v.reuse[t][inner])
+        passes = self.solution.value(self.program.reuse.factors[t][inner])
 
         def others(p: Program) -> list[Lit]:
             # An uneven tile at the level within may come again before its loops have swept all of the box.
-            uneven, extents = p.v.residency.is_uneven(inner, t), p.v.extents(level, is_swept)
+            uneven, extents = p.v.residency.is_uneven(inner, t), p.reuse.extents(level, is_swept)
             other_box = [p.b.differs(extents[d], box[d]) for d in table.dims]
             is_outside = taken_outside(p, level, t, is_swept)
             return [*is_outside, uneven, p.b.differs(p.streams.layout[t], layout), *other_box]
@@ -134,18 +135,18 @@ class Cuts:
             return self._learn(
                 scope,
                 lambda p, known: p.b.imply(
-                    [known], p.streams.activations[t] >= first + more * (p.v.reuse[t][inner] - 1)
+                    [known], p.streams.activations[t] >= first + more * (p.reuse.factors[t][inner] - 1)
                 ),
             )
         return not is_swept and self._repeated_box(t, level, first, again, scope)
 
     def _swept(self, level: Level, box: list[int]) -> list[int]:
-        """What the answer's gathered innermost loops make of a box (`Variables.swept`)."""
-        loops, v = self.draft.temporal[level], self.program.v
+        """What the answer's gathered innermost loops make of a box (`Reuse.swept`)."""
+        loops, reuse = self.draft.temporal[level], self.program.reuse
         if loops[Dim.G] > 1 or level not in self.solution.inner:
             return box
         return [
-            n * loops[d] if v.is_swept(d) and d in self.solution.inner[level].loops else n
+            n * loops[d] if reuse.is_swept(d) and d in self.solution.inner[level].loops else n
             for d, n in zip(Dim, box, strict=True)
         ]
 
@@ -160,7 +161,7 @@ class Cuts:
             return False
 
         def others(p: Program) -> list[Lit]:
-            looped = p.b.either([p.v.has_relevant[m, t] for m in inside], "looped")
+            looped = p.b.either([p.reuse.has_relevant[m, t] for m in inside], "looped")
             return [p.b.negated(p.v.first_consumer(consumer, t)), p.b.negated(looped)]
 
         def demand(p: Program, known: Lit) -> None:
@@ -201,7 +202,7 @@ class Cuts:
         if not streams.dram.is_open or not is_regular or self.nest.consumers(t)[0] == MACS:
             return None
         extents = {d: value(x) for d, x in streams.extents[t].items()}
-        return Passes(t, tuple(extents.get(d, 1) for d in Dim), value(streams.reuse[t]))
+        return Passes(t, tuple(extents.get(d, 1) for d in Dim), value(streams.passes[t]))
 
     def _stored(self, t: Tensor) -> tuple[LayerShape, Tensor, int, Dram, list[int]]:
         """How t lies in DRAM, as `tables.passes` takes it."""
@@ -250,9 +251,9 @@ class Cuts:
         free = self._free_loops(t) if levels == self.completions.levels_outside(t) else set[tuple[int, Dim]]()
         if not free:
             return self._same_loops(levels, [t], is_gathered)
-        known = self.solution.value(self.program.v.reuse[t][consumer])
+        known = self.solution.value(self.program.reuse.factors[t][consumer])
         same_loops = self._same_loops(levels, [t], is_gathered, free)
-        return same_loops.but(lambda p: [p.b.differs(p.v.reuse[t][consumer], known)])
+        return same_loops.but(lambda p: [p.b.differs(p.reuse.factors[t][consumer], known)])
 
     def _free_loops(self, t: Tensor) -> set[tuple[int, Dim]]:
         """Levels and dims of which loops cause no fetches of t, whatever their factors: they are irrelevant to it and
@@ -396,7 +397,7 @@ class Cuts:
         t, loops = self.solution.inner[m]
         for d in CLASSES[t]:
             if self.draft.temporal[m][d] > 1:
-                parted = p.v.parted[m].get(d, False)
+                parted = p.reuse.parted[m].get(d, False)
                 yield parted if d in loops else p.b.negated(parted)
 
     def _other_tile(self, p: Program, level: Level, t: Tensor) -> Iterator[Lit]:

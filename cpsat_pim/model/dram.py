@@ -16,8 +16,9 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_machine, to_shape
 from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
+from cpsat_pim.model.reuse import Reuse, consumers_inside
 from cpsat_pim.model.traffic import Traffic
-from cpsat_pim.model.variables import MACS, Variables, inside
+from cpsat_pim.model.variables import MACS, Variables
 from cpsat_pim.workload import ConvWorkload
 from tables.dram import block_counts, last_run, period
 from tables.factors import divisors
@@ -51,10 +52,20 @@ class Limits:
 
 
 class Streams:
-    """Per tensor `activations`, `columns`, `cycles`, `end_cycles` (first scan; of outputs the last tile), `reuse`."""
+    """Per tensor `passes` over all tiles, `activations`, `columns`, `cycles`, `end_cycles` (of the first scan; of
+    outputs the last tile's).
+    """
 
-    def __init__(self, v: Variables, traffic: Traffic, tables: list[ShapeTable], limits: Limits, timed: bool) -> None:
-        self.v, self.b, self.traffic, self.timed = v, v.b, traffic, timed
+    def __init__(
+        self,
+        v: Variables,
+        reuse: Reuse,
+        traffic: Traffic,
+        tables: list[ShapeTable],
+        limits: Limits,
+        timed: bool,
+    ) -> None:
+        self.v, self.b, self.reuse, self.traffic, self.timed = v, v.b, reuse, traffic, timed
         self.dram = to_machine(v.arch).dram
         self.activations: list[Int] = []
         self.columns: list[Int] = []
@@ -69,7 +80,7 @@ class Streams:
         self.scan_columns: list[Int] = []
         self.scan_rows: list[Int] = []
         self.longest_scan: list[Int] = []
-        self.reuse = [self._reuse(t) for t in Tensor]
+        self.passes = [self._passes(t) for t in Tensor]
         self.least_rows = [least_rows(v.layer, v.arch, t) for t in Tensor]
         #: Row activations that no answer below the target exceeds.
         self.most_activations = [self._most_activations(t, limits) for t in Tensor]
@@ -77,13 +88,13 @@ class Streams:
         for t in Tensor:
             self._stream(t, tables[t], limits)
 
-    def _reuse(self, t: Tensor) -> Int:
+    def _passes(self, t: Tensor) -> Int:
         """Fetches per tile into whoever takes t from DRAM."""
         chosen = self.b.integer(self.v.class_divisors[t], f"X_{t.name}")
         for consumer in CONSUMERS:
             first = self.v.first_consumer(consumer, t)
             if first is not False:
-                self.b.imply([first], chosen == self.v.reuse[t][consumer])
+                self.b.imply([first], chosen == self.reuse.factors[t][consumer])
         return chosen
 
     def _stream(self, t: Tensor, table: ShapeTable, limits: Limits) -> None:
@@ -197,15 +208,15 @@ class Streams:
 
     def _enclosing_box(self, t: Tensor, level: Level, is_swept: bool, dims: tuple[int, ...], rows: Ints) -> None:
         """The rows of one box, and of going over it again."""
-        b, v, box = self.b, self.v, self.v.extents(level, is_swept)
-        runs = b.either([v.first_consumer(c, t) for c in inside(level, is_swept)], f"runs_inside_{t.name}")
+        b, v, box = self.b, self.v, self.reuse.extents(level, is_swept)
+        runs = b.either([v.first_consumer(c, t) for c in consumers_inside(level, is_swept)], f"runs_inside_{t.name}")
         if runs is False:
             return
         keys, rows = b.keys(rows, [box[d] for d in dims], runs, f"box_{t.name}")
         boxed, least, again = b.lookup(keys, rows, [f"box_{n}_{t.name}" for n in ("layout", "acts", "again")])
         b.imply([runs], boxed == self.layout[t])
         b.imply([runs], self.activations[t] >= least)
-        fetched = v.reuse[t][level - 1]
+        fetched = self.reuse.factors[t][level - 1]
         if is_swept and self.dram.banks > 1 and not _is_zero(again) and not isinstance(fetched, int):
             even = b.negated(v.residency.is_uneven(level - 1, t))  # its loops have swept all of the box
             repeated = b.product([again, fetched], f"swept_again_{t.name}")
@@ -213,7 +224,9 @@ class Streams:
         passes = b.product([v.class_temporal[m][t] for m in range(level, len(Level))], f"passes_{t.name}")
         if not is_swept and level > Level.GLOBAL_BUFFER and not _is_zero(again) and not isinstance(passes, int):
             taken = b.either([v.first_consumer(c, t) for c in (MACS, Level.PE)], f"taken_inside_{t.name}")
-            looped = b.either([v.has_relevant[m, t] for m in range(Level.GLOBAL_BUFFER, level)], f"looped_{t.name}")
+            looped = b.either(
+                [self.reuse.has_relevant[m, t] for m in range(Level.GLOBAL_BUFFER, level)], f"looped_{t.name}"
+            )
             repeated = b.product([again, passes], f"box_repeated_{t.name}")
             b.imply([taken, looped], self.activations[t] >= least + repeated - again)
 
@@ -274,7 +287,7 @@ class Streams:
     @cached_property
     def is_returned(self) -> Lit:
         """Whether outputs come back from DRAM in a later fetch."""
-        return self.b.at_least_two(self.reuse[Tensor.O], "returned")
+        return self.b.at_least_two(self.passes[Tensor.O], "returned")
 
     @cached_property
     def is_spilled(self) -> Lit:
@@ -285,9 +298,9 @@ class Streams:
         return self.b.either([self.is_returned, self.v.first_consumer(MACS, Tensor.O)], "spilled_or_copied")
 
     def _count_activations(self, t: Tensor, is_box: Lit, first: Int, more: Int, ordered: Int, each: Int) -> None:
-        again = self.b.integer((x - 1 for x in self.b.values(self.reuse[t])), f"again_{t.name}")
+        again = self.b.integer((x - 1 for x in self.b.values(self.passes[t])), f"again_{t.name}")
         if not isinstance(again, int):
-            self.b.model.add(again == self.reuse[t] - 1)
+            self.b.model.add(again == self.passes[t] - 1)
         repeated = (
             self.b.product([more, again], f"acts_again_{t.name}") if not _is_zero(more) and not _is_zero(again) else 0
         )
@@ -307,7 +320,7 @@ class Streams:
         """Steps of the MACs scan all step sets as often as the irrelevant loops say, free or not."""
         drawn = self.v.first_consumer(MACS, t)
         if drawn is not False and not _is_zero(each):
-            all_steps = self.b.product([each, self.reuse[t]], f"acts_steps_{t.name}")
+            all_steps = self.b.product([each, self.passes[t]], f"acts_steps_{t.name}")
             self.b.imply([is_box, drawn], activations >= all_steps)
 
     @property
@@ -332,7 +345,7 @@ class Streams:
     ) -> None:
         """Stream cycles from columns and activations (Eq. 33; every run costs at least tRC)."""
         b, d = self.b, self.dram
-        times = self.reuse[t] if t is not Tensor.O else self._scans_per_output()
+        times = self.passes[t] if t is not Tensor.O else self._scans_per_output()
         exact = b.product([per_pass, times], f"columns_exact_{t.name}")
         longer = b.product([long, times], f"long_{t.name}") if not _is_zero(long) else 0
         most = max(b.ends(exact)[1], self._most_columns)
@@ -393,7 +406,9 @@ class Streams:
         per_pass, opened, again, *ends = self.b.lookup([key], rows, names)
         self.b.imply([aligned], self.activations[t] >= opened)
         if not _is_zero(again):
-            self.b.imply([aligned], self.activations[t] >= self.b.product([again, self.reuse[t]], f"reopened_{t.name}"))
+            self.b.imply(
+                [aligned], self.activations[t] >= self.b.product([again, self.passes[t]], f"reopened_{t.name}")
+            )
         return aligned, per_pass, (ends[0], ends[1])
 
     def _ends(self, t: Tensor, where: Lit, ends: Int, edge: Edge) -> None:
@@ -432,7 +447,9 @@ class Streams:
         if d.banks == 1 and b.ends(tile)[1] > shared and not isinstance(tile, int):
             is_large = b.boolean("windows_outgrow_rows")
             b.model.add(tile <= shared).only_enforce_if(is_large.negated())
-            b.imply([aligned, is_large], self.activations[Tensor.I] >= self.least_rows[Tensor.I] * self.reuse[Tensor.I])
+            b.imply(
+                [aligned, is_large], self.activations[Tensor.I] >= self.least_rows[Tensor.I] * self.passes[Tensor.I]
+            )
 
     def _swept_blocks(self, t: Tensor) -> None:
         """With one bank, each pass over what the gathered innermost loops sweep of row-aligned blocks opens all its
@@ -442,7 +459,7 @@ class Streams:
         aligned = v.first_consumer(Level.ROW_BUFFER, t)
         if aligned is False or self.dram.banks > 1 or (t is Tensor.O and layer.psum_bytes != layer.output_bytes):
             return
-        extents = v.swept(Level.DRAM)  # of I at least as many positions as outputs
+        extents = self.reuse.swept(Level.DRAM)  # of I at least as many positions as outputs
         swept = b.product(
             [extents[d] for d in RELEVANT[t] if t is not Tensor.I or d not in (Dim.R, Dim.S)], f"swept_{t.name}"
         )
@@ -450,13 +467,13 @@ class Streams:
         if b.ends(swept)[1] > in_a_row:
             is_spread = b.boolean(f"swept_rows_{t.name}")
             b.imply([b.negated(is_spread)], swept <= in_a_row)
-            b.imply([aligned, is_spread], self.activations[t] >= self.least_rows[t] * self.reuse[t])
+            b.imply([aligned, is_spread], self.activations[t] >= self.least_rows[t] * self.passes[t])
 
     def _scans_per_output(self) -> Int:
         """Write-outs and read-backs of an output tile."""
-        scans = self.b.integer((2 * x - 1 for x in self.b.values(self.reuse[Tensor.O])), "scans_O")
+        scans = self.b.integer((2 * x - 1 for x in self.b.values(self.passes[Tensor.O])), "scans_O")
         if not isinstance(scans, int):
-            self.b.model.add(scans == 2 * self.reuse[Tensor.O] - 1)
+            self.b.model.add(scans == 2 * self.passes[Tensor.O] - 1)
         return scans
 
     def _any_columns(self, t: Tensor, columns: Int) -> None:

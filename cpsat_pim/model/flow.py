@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from cpsat_pim.dataflow import STATIONARY, Dataflow
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
+from cpsat_pim.model.reuse import Reuse
 from cpsat_pim.model.variables import CLASSES, Variables
 
 _OUTER = (Level.GLOBAL_BUFFER, Level.ROW_BUFFER, Level.DRAM)
@@ -27,8 +28,10 @@ class Flow:
     `candidates`: rows of PEs per dim, lanes per dim and whether PEs store I, W, O; `in_pe`: the last as variables.
     """
 
-    def __init__(self, v: Variables, wanted: Dataflow, candidates: Iterable[Sequence[int]], in_pe: list[Int]) -> None:
-        self.v, self.b = v, v.b
+    def __init__(
+        self, v: Variables, reuse: Reuse, wanted: Dataflow, candidates: Iterable[Sequence[int]], in_pe: list[Int]
+    ) -> None:
+        self.v, self.b, self.reuse = v, v.b, reuse
         stays = STATIONARY[wanted]
         is_looped = [self._is_looped(t) for t in Tensor]
         has_tail = self.b.both([self.b.negated(is_looped[stays]), self._tail(stays, False)], "has_tail")
@@ -66,10 +69,10 @@ class Flow:
         """Whether the innermost loop outside the PEs is irrelevant to t; a group's loop may lie inside it, or surely
         none does.
         """
-        v, tails = self.v, []
+        reuse, tails = self.reuse, []
         for m in _OUTER:
-            groups = [self.b.negated(v.has_loops[m][_GROUPS])] if surely else []
-            tails.append(self.b.both([v.is_free(t, Level.PE, m), v.has_loops[m][t], *groups], "tail"))
+            groups = [self.b.negated(reuse.has_loops[m][_GROUPS])] if surely else []
+            tails.append(self.b.both([reuse.is_free(t, Level.PE, m), reuse.has_loops[m][t], *groups], "tail"))
         return self.b.either(tails, f"tail_{t.name}")
 
     def _operands(self, t: Tensor, is_looped: Lit, classes: Iterable[int]) -> Int:

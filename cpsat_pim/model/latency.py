@@ -9,6 +9,7 @@ from cpsat_pim.cost import rate
 from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.dram import Streams
+from cpsat_pim.model.reuse import Reuse
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import MACS, Stored, Variables
 from tables.screen import Terms, access_terms, crossing_terms
@@ -25,8 +26,8 @@ class Latency:
     the order of the loops: nothing here bounds them but what `solve` learns from counting an answer exactly.
     """
 
-    def __init__(self, v: Variables, traffic: Traffic, streams: Streams, most: int) -> None:
-        self.v, self.b, self.traffic, self.streams = v, v.b, traffic, streams
+    def __init__(self, v: Variables, reuse: Reuse, traffic: Traffic, streams: Streams, most: int) -> None:
+        self.v, self.b, self.reuse, self.traffic, self.streams = v, v.b, reuse, traffic, streams
         self.most = most
         self._step_sets: dict[Tensor, Int] = {}
         #: Tiles that come from DRAM (or go there), over the layer.
@@ -70,7 +71,7 @@ class Latency:
             output = b.product([output, v.class_pes[2]], "arrayO_copies")
         # I: moved0 (or fills) over the fetches of its array tiles.
         size, moved = traffic.moved[Tensor.I]["moved0" if arch.multicast else "fills"]
-        fetches = self._fetches(Tensor.I, v.array_tile[Tensor.I], v.reuse[Tensor.I][0], "array")
+        fetches = self._fetches(Tensor.I, v.array_tile[Tensor.I], self.reuse.factors[Tensor.I][0], "array")
         tile = b.interval(1, max(1, size * b.ends(moved)[1]), "arrayI")
         b.equal_product(self._scaled(size, moved, "movedI"), [tile, fetches])
         self.array_tile = {Tensor.I: tile, Tensor.W: weight, Tensor.O: output}
@@ -173,7 +174,7 @@ class Latency:
         """Inner links on which partial sums come back: old tile out, then new one in."""
         found = []
         for parent, level in _TILE_LINKS:
-            reuse, linked = self.v.reuse[Tensor.O].get(level, 1), self.v.linked(parent, level, Tensor.O)
+            reuse, linked = self.reuse.factors[Tensor.O].get(level, 1), self.v.linked(parent, level, Tensor.O)
             comes_back = self.b.both([self.b.at_least_two(reuse, f"back_{level}"), linked], f"back_{parent}_{level}")
             out = self._move_cycles(Tensor.O, parent, level, _WRITE)
             back = self._move_cycles(Tensor.O, parent, level, _READ)
@@ -202,7 +203,7 @@ class Latency:
         slow = [(t, p, paces) for t in Tensor for p in (1, 2) if (paces := self._stream_paces(t, p))]
         if not slow:
             return self.steps
-        inside, outside = v.array_step_loops()
+        inside, outside = self.reuse.array_step_loops()
         inner = b.product(inside, "inner_steps", most=v.layer.macs)
         outer = [*outside, *(x for m in (1, 2, 3) for x in v.class_temporal[m])]
         array_steps = b.product(outer, "array_steps", most=v.layer.macs)
@@ -290,7 +291,7 @@ class Latency:
         """Steps for which a tile from DRAM is in use."""
         b = self.b
         extents = [self.streams.extents[t].get(d, 1) for d in Dim]
-        self.fetches.append(self._fetches(t, extents, self.streams.reuse[t], "dram"))
+        self.fetches.append(self._fetches(t, extents, self.streams.passes[t], "dram"))
         stay = b.interval(1, b.ends(self.steps)[1], f"stay_{t.name}")
         b.equal_product(self.steps, [stay, self.fetches[t]])
         b.model.add(self.streams.columns[t] >= self.fetches[t])  # a column is never shared by two scans
@@ -356,7 +357,7 @@ class Latency:
             where = [linked] if t is not Tensor.O else [linked, self.b.negated(self.streams.is_spilled)]
             exposed = [self.steps, *self.waits, stream, self._outer_edge(t)]
             if consumer != MACS:
-                stay, hidden = self._hidden(t, self._tile_extents(t, consumer), self.v.reuse[t][consumer])
+                stay, hidden = self._hidden(t, self._tile_extents(t, consumer), self.reuse.factors[t][consumer])
                 exposed.append(-hidden)
                 self._late_blocks(t, where, stay)
             self.b.imply(where, self.cycles >= sum(exposed))
@@ -376,7 +377,7 @@ class Latency:
         """Steps on a tile taken from the row buffer, and on the last such tiles of all its tiles."""
         b, steps = self.b, self.steps
         taken = self._fetches(t, extents, reuse, "taken")
-        loads = self._fetches(t, self.v.e2, self.v.reuse[t][Level.ROW_BUFFER], "loads")
+        loads = self._fetches(t, self.v.e2, self.reuse.factors[t][Level.ROW_BUFFER], "loads")
         stay = b.interval(1, b.ends(steps)[1], f"inner_stay_{t.name}")
         b.equal_product(steps, [stay, taken])
         return stay, b.product([stay, loads], f"hidden_{t.name}", most=b.ends(steps)[1])

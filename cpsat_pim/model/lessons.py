@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Lit
 from cpsat_pim.model.program import Program
-from cpsat_pim.model.variables import inside
+from cpsat_pim.model.reuse import consumers_inside
 from cpsat_pim.model.windows import WindowRows
 from tables.nest import MACS
 
@@ -38,7 +38,7 @@ class Family(NamedTuple):
     def teach(self, program: Program) -> None:
         """Forbid them in a program."""
         table, b = program.tables[self.t], program.b
-        box = program.v.extents(self.level, self.is_swept)
+        box = program.reuse.extents(self.level, self.is_swept)
         others = [*taken_outside(program, self.level, self.t, self.is_swept)]
         others.append(b.differs(program.streams.layout[self.t], self.layout))
         too_many = table.boxed > program.streams.most_activations[self.t]
@@ -60,7 +60,7 @@ class Passes(NamedTuple):
         def others(p: Program) -> list[Lit]:
             other_tile = [p.b.differs(x, self.tile[d]) for d, x in p.streams.extents[self.t].items()]
             other_scans = [p.b.negated(p.streams.is_box[self.t]), p.v.first_consumer(MACS, self.t)]
-            return [*other_scans, *other_tile, p.b.differs(p.streams.reuse[self.t], self.number)]
+            return [*other_scans, *other_tile, p.b.differs(p.streams.passes[self.t], self.number)]
 
         return Scope(others, {})
 
@@ -111,6 +111,6 @@ class Lessons:
 
 
 def taken_outside(p: Program, level: Level, t: Tensor, is_swept: bool) -> list[Lit]:
-    """Literals of which one holds unless t's scans lie inside a level's loops (`inside`)."""
-    taken = [p.v.first_consumer(c, t) for c in inside(level, is_swept)]
+    """Literals of which one holds unless t's scans lie inside a level's loops (`consumers_inside`)."""
+    taken = [p.v.first_consumer(c, t) for c in consumers_inside(level, is_swept)]
     return [p.b.negated(p.b.either(taken, f"taken_inside_{level}_{t}"))]

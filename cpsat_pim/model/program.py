@@ -14,6 +14,8 @@ from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.flow import Flow
 from cpsat_pim.model.latency import Latency
 from cpsat_pim.model.part import Part
+from cpsat_pim.model.reuse import Reuse
+from cpsat_pim.model.rules import Rules
 from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import Variables
@@ -53,11 +55,15 @@ class Program:
         #: Whether few tiles are left.
         self.is_small = found.tiles is not None and len(found.tiles) <= _FEW_TILES
         self.v = Variables(self.b, self.layer, self.arch, screen.freedom, known, any_split=any_split, within=within)
-        self.traffic = Traffic(self.v)
+        self.reuse = Reuse(self.v)
+        Rules(self.v, self.reuse)
+        self.traffic = Traffic(self.v, self.reuse)
         timed, _ = screen.freedom.sees(self.objective)
-        self.streams = Streams(self.v, self.traffic, self.tables, screen.limits(target), timed)
+        self.streams = Streams(self.v, self.reuse, self.traffic, self.tables, screen.limits(target), timed)
         most_cycles = screen.most_cycles(target)
-        self.latency = None if most_cycles is None else Latency(self.v, self.traffic, self.streams, most_cycles)
+        self.latency = None
+        if most_cycles is not None:
+            self.latency = Latency(self.v, self.reuse, self.traffic, self.streams, most_cycles)
         if self.part.is_aligned:
             self._some_tensor_row_aligned()
         #: A variable of its own, so that what is known of it (the target, a floor, a proven bound) meets in its domain:
@@ -109,7 +115,7 @@ class Program:
             self.b.model.add(self.cost >= floor)
         wanted = self.screen.freedom.constraints.dataflow
         if wanted in STATIONARY:
-            Flow(self.v, wanted, vectors.tolist(), list(map(self.b.flag, in_pe)))
+            Flow(self.v, self.reuse, wanted, vectors.tolist(), list(map(self.b.flag, in_pe)))
 
     def _screened_vectors(self, vectors: Ints, bounds: Ints, in_pe: list[Lit]) -> None:
         """A row for each spatial mapping, with the floors of all sets of tensors in the PEs: one for each of both would

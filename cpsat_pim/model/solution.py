@@ -54,10 +54,10 @@ class Solution:
 
     def _inner(self, level: int) -> Inner:
         """The innermost class of a level, and its loops that are gathered there."""
-        v = self.program.v
+        v, reuse = self.program.v, self.program.reuse
         t = next(t for t in Tensor if self.value(v.innermost[level][t]))
         loops = [d for d in CLASSES[t] if self.value(v.temporal[level][d]) > 1]
-        return Inner(t, tuple(d for d in loops if not self.value(v.parted[level].get(d, 0))))
+        return Inner(t, tuple(d for d in loops if not self.value(reuse.parted[level].get(d, 0))))
 
     def _draft(self) -> Mapping:
         """Gathered loops of the innermost class last; those outside of most tiles first."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cpsat_pim.cost import access_energies_fj, to_machine
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
+from cpsat_pim.model.reuse import Reuse
 from cpsat_pim.model.variables import MACS, Stored, Variables
 from tables.dram import block_counts
 from tables.factors import divisors
@@ -21,8 +22,8 @@ Quantity = tuple[int, Int]
 class Traffic:
     """`tile[m][t]` elements, `moved[t][name]` quantities (see `tables.screen.energy_terms`), `energy[t]` in fJ."""
 
-    def __init__(self, v: Variables) -> None:
-        self.v, self.b = v, v.b
+    def __init__(self, v: Variables, reuse: Reuse) -> None:
+        self.v, self.b, self.reuse = v, v.b, reuse
         self.energies = Energies(access_energies_fj(v.arch), Sharing(v.arch.multicast, v.arch.spatial_reduction))
         self.elements = [v.layer.elements(t) for t in Tensor]
         self.levels = [Level.PE, Level.GLOBAL_BUFFER] + ([Level.ROW_BUFFER] if v.row_buffer else [])
@@ -74,7 +75,7 @@ class Traffic:
                 width = self.tile_width(level, t)
                 self.b.imply([stored], share >= self.tile[level, t] * width)
                 if t is Tensor.O and level is Level.ROW_BUFFER and self.v.layer.width_bytes[3] > width:
-                    returns = self.b.at_least_two(self.v.reuse[t][level], "blocks_return")
+                    returns = self.b.at_least_two(self.reuse.factors[t][level], "blocks_return")
                     self.b.imply([stored, returns], share >= self.tile[level, t] * self.v.layer.width_bytes[3])
                 used.append(share)
             if used:
@@ -110,7 +111,7 @@ class Traffic:
         return widths[3] if t == Tensor.O and level < Level.ROW_BUFFER else widths[t]
 
     def _moved_inputs(self) -> dict[str, Quantity]:
-        v, b, reuse = self.v, self.b, self.v.reuse[Tensor.I]
+        v, b, reuse = self.v, self.b, self.reuse.factors[Tensor.I]
         rest = math.prod(v.bounds[d] for d in (Dim.C, Dim.N, Dim.G))
         moved: dict[str, Quantity] = {}
         for level in self.levels[1:]:
@@ -166,14 +167,14 @@ class Traffic:
         ]
 
     def _moved_weights(self) -> dict[str, Quantity]:
-        v, reuse, size = self.v, self.v.reuse[Tensor.W], self.elements[Tensor.W]
+        v, reuse, size = self.v, self.reuse.factors[Tensor.W], self.elements[Tensor.W]
         moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
         within = v.class_divisors[Tensor.W]
         copies = self.b.product([reuse[0], v.class_pes[Tensor.W]], "fills_W", within)
         return moved | {"fills": (size, copies), "uses": (size, reuse[MACS])}
 
     def _moved_outputs(self) -> dict[str, Quantity]:
-        v, reuse, size = self.v, self.v.reuse[Tensor.O], self.elements[Tensor.O]
+        v, reuse, size = self.v, self.reuse.factors[Tensor.O], self.elements[Tensor.O]
         within, holders = v.class_divisors[Tensor.O], v.class_pes[Tensor.O]
         moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
         return moved | {
