@@ -1,9 +1,9 @@
 """DRAM streams over the variables: columns, activations and cycles per tensor, looked up by tile shape and layout.
 
 Sequential tensors whose scans are boxes use the exact shape tables (`tables.shapes`): columns exactly, activations as
-`first + (X - 1) * more`, which holds for every order. For row-aligned blocks it uses what holds for any order of them:
-every block's columns, every row opened once. Both are bounds of the exact stream for all orders; `solve` closes what is
-left between them and the exact cost.
+`first + (X - 1) * more`, which holds for every order. For row-aligned blocks it uses what holds for any order of them
+(`blocks`): every block's columns, every row opened once. Both are bounds of the exact stream for all orders; `solve`
+closes what is left between them and the exact cost.
 """
 
 import math
@@ -14,14 +14,14 @@ from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_machine, to_shape
-from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
-from cpsat_pim.model.builder import Int, Lit
+from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.model.blocks import Blocks, Edge, Pass
+from cpsat_pim.model.builder import Int, Lit, is_zero
 from cpsat_pim.model.reuse import Reuse, consumers_inside
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import MACS, Variables
 from cpsat_pim.workload import ConvWorkload
-from tables.dram import block_counts, last_run, period
-from tables.factors import divisors
+from tables.dram import last_run, period
 from tables.nest import Ints
 from tables.screen import needed_elements
 from tables.shapes import ShapeTable, can_be_strided, shape_table
@@ -32,9 +32,6 @@ _TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest")
 #: Boxes of a tensor up to which a program looks their bounds up in tables: with one bank, and with several, of whose
 #: tiles little is known by themselves.
 _MOST_BOXES, _MOST_BOXES_IN_BANKS = 400, 1000
-
-#: Cycles of a stream's first scan, of outputs the last write-out's unless it was just read back, and if it was.
-Edge = tuple[Int, Int]
 
 CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MACS)
 
@@ -84,6 +81,7 @@ class Streams:
         self.least_rows = [least_rows(v.layer, v.arch, t) for t in Tensor]
         #: Row activations that no answer below the target exceeds.
         self.most_activations = [self._most_activations(t, limits) for t in Tensor]
+        self.blocks = Blocks(v, reuse, traffic, self.passes, self.least_rows)
         self._regular_input_scans()
         for t in Tensor:
             self._stream(t, tables[t], limits)
@@ -117,10 +115,10 @@ class Streams:
         if can_be_strided(self.v.shape, t):
             self._strided_scans(t, strided)
         self._count_activations(t, is_box, *counted)
-        self._enclosing_boxes(t, table, limits)
-        blocks = self._aligned_activations(t)
+        self._enclosing_boxes(t, table)
+        block_pass = self.blocks.open_rows(t, self.activations[t])
         if self.timed:
-            self._time(t, is_box, per_pass, long, (end, returned), blocks)
+            self._time(t, is_box, per_pass, long, (end, returned), block_pass)
 
     def _candidates(self, t: Tensor, table: ShapeTable, limits: Limits) -> np.ndarray:
         """Table rows that an answer below the target can use."""
@@ -191,7 +189,7 @@ class Streams:
         """Bytes of a tensor that every stream moves at least once."""
         return needed_elements(self.v.shape, t) * self.v.layer.width_bytes[t]
 
-    def _enclosing_boxes(self, t: Tensor, table: ShapeTable, limits: Limits) -> None:
+    def _enclosing_boxes(self, t: Tensor, table: ShapeTable) -> None:
         """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows.
 
         Where that takes large tables, `cuts` demands it of the boxes that matter.
@@ -217,12 +215,12 @@ class Streams:
         b.imply([runs], boxed == self.layout[t])
         b.imply([runs], self.activations[t] >= least)
         fetched = self.reuse.factors[t][level - 1]
-        if is_swept and self.dram.banks > 1 and not _is_zero(again) and not isinstance(fetched, int):
+        if is_swept and self.dram.banks > 1 and not is_zero(again) and not isinstance(fetched, int):
             even = b.negated(v.residency.is_uneven(level - 1, t))  # its loops have swept all of the box
             repeated = b.product([again, fetched], f"swept_again_{t.name}")
             b.imply([runs, even], self.activations[t] >= least + repeated - again)
         passes = b.product([v.class_temporal[m][t] for m in range(level, len(Level))], f"passes_{t.name}")
-        if not is_swept and level > Level.GLOBAL_BUFFER and not _is_zero(again) and not isinstance(passes, int):
+        if not is_swept and level > Level.GLOBAL_BUFFER and not is_zero(again) and not isinstance(passes, int):
             taken = b.either([v.first_consumer(c, t) for c in (MACS, Level.PE)], f"taken_inside_{t.name}")
             looped = b.either(
                 [self.reuse.has_relevant[m, t] for m in range(Level.GLOBAL_BUFFER, level)], f"looped_{t.name}"
@@ -302,7 +300,7 @@ class Streams:
         if not isinstance(again, int):
             self.b.model.add(again == self.passes[t] - 1)
         repeated = (
-            self.b.product([more, again], f"acts_again_{t.name}") if not _is_zero(more) and not _is_zero(again) else 0
+            self.b.product([more, again], f"acts_again_{t.name}") if not is_zero(more) and not is_zero(again) else 0
         )
         most = self.b.ends(ordered)[1] + (self.b.ends(repeated)[1] if not isinstance(repeated, int) else repeated)
         activations = self.b.interval(self.least_rows[t], max(most, self._most_columns), f"acts_{t.name}")
@@ -319,7 +317,7 @@ class Streams:
     def _drawn_steps(self, t: Tensor, is_box: Lit, each: Int, activations: Int) -> None:
         """Steps of the MACs scan all step sets as often as the irrelevant loops say, free or not."""
         drawn = self.v.first_consumer(MACS, t)
-        if drawn is not False and not _is_zero(each):
+        if drawn is not False and not is_zero(each):
             all_steps = self.b.product([each, self.passes[t]], f"acts_steps_{t.name}")
             self.b.imply([is_box, drawn], activations >= all_steps)
 
@@ -340,14 +338,12 @@ class Streams:
         d = self.dram
         return d.RL + d.burst - d.tRTP - d.tRP
 
-    def _time(
-        self, t: Tensor, is_box: Lit, per_pass: Int, long: Int, edge: Edge, blocks: tuple[Lit, Int, Edge] | None
-    ) -> None:
+    def _time(self, t: Tensor, is_box: Lit, per_pass: Int, long: Int, edge: Edge, block_pass: Pass | None) -> None:
         """Stream cycles from columns and activations (Eq. 33; every run costs at least tRC)."""
         b, d = self.b, self.dram
         times = self.passes[t] if t is not Tensor.O else self._scans_per_output()
         exact = b.product([per_pass, times], f"columns_exact_{t.name}")
-        longer = b.product([long, times], f"long_{t.name}") if not _is_zero(long) else 0
+        longer = b.product([long, times], f"long_{t.name}") if not is_zero(long) else 0
         most = max(b.ends(exact)[1], self._most_columns)
         columns = b.interval(1, most, f"columns_{t.name}")
         b.imply([is_box], columns >= exact)
@@ -364,52 +360,14 @@ class Streams:
         self._ends(t, is_box, ends, edge)
         b.model.add(ends >= (d.tCCD if t is Tensor.O else int(last_run(1, d))))
         if self.v.row_buffer and t is Tensor.I:
-            self._first_window(ends)
-        elif blocks is not None:
-            aligned, block_columns, block_edge = blocks
-            b.imply([aligned], columns >= b.product([block_columns, times], f"block_columns_all_{t.name}"))
-            self._ends(t, aligned, ends, block_edge)
+            self.blocks.first_window(ends)
+        elif block_pass is not None:
+            all_columns = b.product([block_pass.columns, times], f"block_columns_all_{t.name}")
+            b.imply([block_pass.where], columns >= all_columns)
+            self._ends(t, block_pass.where, ends, block_pass.edge)
         self.columns.append(columns)
         self.cycles.append(cycles)
         self.end_cycles.append(ends)
-
-    def _aligned_activations(self, t: Tensor) -> tuple[Lit, Int, Edge] | None:
-        """Rows that row-aligned blocks open; of W and O whether they are, columns of a pass and cycles of the edge."""
-        if not self.v.row_buffer:
-            return None
-        self._swept_blocks(t)
-        if t is not Tensor.I:
-            return self._whole_blocks(t)
-        self._large_windows()
-        return None
-
-    def _whole_blocks(self, t: Tensor) -> tuple[Lit, Int, Edge] | None:
-        """Row-aligned W and O are scanned block by block: columns and edges are known, each of their rows is opened.
-
-        With one bank and two blocks that cannot share a row, every pass over several blocks opens all of them again.
-        """
-        size, width, d = self.traffic.elements[t], self.v.layer.width_bytes[t], self.dram
-        aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
-        capacity = self.v.arch.usable_bytes(Level.ROW_BUFFER)
-        rows = []
-        for tile in divisors(size):
-            if tile * width <= capacity:
-                counted = block_counts(size // tile, tile * width, d)
-                is_reopened = tile < size and d.banks == 1 and 2 * tile * width > d.row_bytes
-                edge = self._block_edge(t, tile * width, size // tile)
-                rows.append((tile, *counted, counted[1] if is_reopened else 0, *edge))
-        if aligned is False or not rows or (t is Tensor.O and self.v.layer.psum_bytes != self.v.layer.output_bytes):
-            return None
-        key = self.b.integer((row[0] for row in rows), f"block_{t.name}")
-        self.b.imply([aligned], key == self.traffic.tile[int(Level.ROW_BUFFER), t])
-        names = [f"block_{name}_{t.name}" for name in ("columns", "rows", "again", "end", "returned")]
-        per_pass, opened, again, *ends = self.b.lookup([key], rows, names)
-        self.b.imply([aligned], self.activations[t] >= opened)
-        if not _is_zero(again):
-            self.b.imply(
-                [aligned], self.activations[t] >= self.b.product([again, self.passes[t]], f"reopened_{t.name}")
-            )
-        return aligned, per_pass, (ends[0], ends[1])
 
     def _ends(self, t: Tensor, where: Lit, ends: Int, edge: Edge) -> None:
         """The first scan's cycles, or the last write-out's."""
@@ -418,56 +376,6 @@ class Streams:
             return
         self.b.imply([where, self.b.negated(self.is_spilled)], ends >= edge[0])
         self.b.imply([where, self.is_returned], ends >= edge[1])
-
-    def _block_edge(self, t: Tensor, size: int, blocks: int) -> tuple[int, int]:
-        """Cycles of the first block's scan; of outputs what the last one's adds at least, returned or not."""
-        d, miss = self.dram, self.v.arch.dram_activation_latency
-        columns, rows = -(-size // d.column_bytes), -(-size // d.row_bytes)
-        returned = d.tCCD * columns + miss * max(0, rows - d.banks)
-        if t is not Tensor.O or blocks == 1:
-            return int(last_run(1, d)) + d.tCCD * (columns - 1) + miss * (rows - 1), returned
-        if d.banks > 1:
-            return d.tCCD * columns, returned
-        return d.tCCD * columns + miss * (rows - 1 if 2 * size <= d.row_bytes else rows), returned
-
-    def _first_window(self, ends: Int) -> None:
-        """The first window of a row-aligned I takes all its columns."""
-        d, aligned = self.dram, self.v.first_consumer(Level.ROW_BUFFER, Tensor.I)
-        tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], self.v.layer.input_bytes
-        start = int(last_run(1, d)) - d.tCCD
-        self.b.imply([aligned], ends * d.column_bytes >= tile * (width * d.tCCD) + start * d.column_bytes)
-
-    def _large_windows(self) -> None:
-        """If no window of a row-aligned I fits a row, each pass over them opens all rows."""
-        v, b, d = self.v, self.b, self.dram
-        aligned = v.first_consumer(Level.ROW_BUFFER, Tensor.I)
-        tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], v.layer.input_bytes
-        overlaps = max(v.bounds[Dim.R], v.bounds[Dim.S]) > 1
-        shared = d.row_bytes // width if overlaps else d.row_bytes // (2 * width)
-        if d.banks == 1 and b.ends(tile)[1] > shared and not isinstance(tile, int):
-            is_large = b.boolean("windows_outgrow_rows")
-            b.model.add(tile <= shared).only_enforce_if(is_large.negated())
-            b.imply(
-                [aligned, is_large], self.activations[Tensor.I] >= self.least_rows[Tensor.I] * self.passes[Tensor.I]
-            )
-
-    def _swept_blocks(self, t: Tensor) -> None:
-        """With one bank, each pass over what the gathered innermost loops sweep of row-aligned blocks opens all its
-        rows, if these are several: it begins at the lowest and ends at the highest (docs/model.md, section 8).
-        """
-        v, b, layer = self.v, self.b, self.v.layer
-        aligned = v.first_consumer(Level.ROW_BUFFER, t)
-        if aligned is False or self.dram.banks > 1 or (t is Tensor.O and layer.psum_bytes != layer.output_bytes):
-            return
-        extents = self.reuse.swept(Level.DRAM)  # of I at least as many positions as outputs
-        swept = b.product(
-            [extents[d] for d in RELEVANT[t] if t is not Tensor.I or d not in (Dim.R, Dim.S)], f"swept_{t.name}"
-        )
-        in_a_row = self.dram.row_bytes // layer.width_bytes[t]
-        if b.ends(swept)[1] > in_a_row:
-            is_spread = b.boolean(f"swept_rows_{t.name}")
-            b.imply([b.negated(is_spread)], swept <= in_a_row)
-            b.imply([aligned, is_spread], self.activations[t] >= self.least_rows[t] * self.passes[t])
 
     def _scans_per_output(self) -> Int:
         """Write-outs and read-backs of an output tile."""
@@ -499,10 +407,6 @@ def has_known_boxes(layer: ConvWorkload, t: Tensor) -> bool:
 def least_rows(layer: ConvWorkload, arch: PIMArchitecture, t: Tensor) -> int:
     """Rows that the elements in use fill: no layout activates fewer."""
     return math.ceil(needed_elements(to_shape(layer), t) * layer.width_bytes[t] / arch.row_bytes)
-
-
-def _is_zero(x: Int) -> bool:
-    return isinstance(x, int) and x == 0
 
 
 def build_tables(layer: ConvWorkload, arch: PIMArchitecture) -> list[ShapeTable]:
