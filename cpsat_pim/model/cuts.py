@@ -7,18 +7,18 @@ factors.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cpsat_pim.cost import to_machine
-from cpsat_pim.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Lit
 from cpsat_pim.model.dram import has_known_boxes
 from cpsat_pim.model.lessons import Family, Lesson, Lessons, Passes, Scope, taken_outside
 from cpsat_pim.model.orders import Answer, Completions, Order
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.reuse import consumers_inside
+from cpsat_pim.model.scopes import Scopes
 from cpsat_pim.model.solution import Solution
-from cpsat_pim.model.variables import CLASSES
 from cpsat_pim.model.windows import WindowRows
 from tables.accesses import fetches
 from tables.dram import Dram
@@ -36,6 +36,7 @@ class Cuts:
     def __init__(self, solution: Solution, completions: Completions, lessons: Lessons) -> None:
         self.solution, self.completions, self.lessons = solution, completions, lessons
         self.program, self.draft, self.nest = solution.program, solution.draft, completions.nest
+        self.scopes = Scopes(solution, completions)
 
     def add(self) -> Answer | None:
         """Cut the answer off or count it right; the best over all its orders if there is one and they had to be
@@ -95,7 +96,7 @@ class Cuts:
         consumer = self.nest.consumers(t)[0]
         if (
             consumer not in consumers_inside(level, is_swept)
-            or self._is_uneven(level - 1, t)
+            or self.scopes.is_uneven(level - 1, t)
             or not self._box(t, level, is_swept)
         ):
             return False
@@ -240,35 +241,7 @@ class Cuts:
                 p.b.imply([known], p.streams.cycles[t] >= least.cycles)
                 p.b.imply([known], p.streams.end_cycles[t] >= least.edge_cycles)
 
-        return self._learn(self._same_stream(t, outside, is_gathered), demand)
-
-    def _same_stream(self, t: Tensor, levels: list[Level], is_gathered: bool) -> Scope:
-        """Where t's stream is the answer's for sure, by the loops of some levels.
-
-        With as many fetches it is the same stream whichever loops are free.
-        """
-        consumer = self.nest.consumers(t)[0]
-        free = self._free_loops(t) if levels == self.completions.levels_outside(t) else set[tuple[int, Dim]]()
-        if not free:
-            return self._same_loops(levels, [t], is_gathered)
-        known = self.solution.value(self.program.reuse.factors[t][consumer])
-        same_loops = self._same_loops(levels, [t], is_gathered, free)
-        return same_loops.but(lambda p: [p.b.differs(p.reuse.factors[t][consumer], known)])
-
-    def _free_loops(self, t: Tensor) -> set[tuple[int, Dim]]:
-        """Levels and dims of which loops cause no fetches of t, whatever their factors: they are irrelevant to it and
-        innermost, with nothing relevant between them and its first consumer.
-        """
-        consumer, free = self.nest.consumers(t)[0], set[tuple[int, Dim]]()
-        if consumer == MACS or self._is_uneven(consumer, t):
-            return free
-        for m in range(consumer + 1, len(Level)):
-            is_moved = any(self.draft.temporal[m][d] > 1 for d in RELEVANT[t])
-            if not is_moved or (m in self.solution.inner and self.solution.inner[m].t is t):
-                free |= {(m, d) for d in CLASSES[t]}
-            if is_moved:
-                break
-        return free
+        return self._learn(self.scopes.same_stream(t, outside, is_gathered), demand)
 
     def _late_tiles(self, t: Tensor) -> bool:
         """How late one tensor's tiles are, also for the same pace of the array."""
@@ -289,7 +262,7 @@ class Cuts:
             return False
         if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(counted[3:], least[3:], strict=True))):
             return False
-        scope = self._same_stream(t, seen, is_gathered).but(lambda p: [p.v.is_not_stored_at(t, stored)])
+        scope = self.scopes.same_stream(t, seen, is_gathered).but(lambda p: [p.v.is_not_stored_at(t, stored)])
 
         def demand(p: Program, known: Lit) -> None:
             # A slower array hides at most the cycles that it takes longer itself, and what its pace rounds down on all
@@ -319,7 +292,7 @@ class Cuts:
         if least is None or least <= sum(self.solution.activations):
             return False
         return self._learn(
-            self._same_loops(outside, list(Tensor), is_gathered),
+            self.scopes.same_loops(outside, list(Tensor), is_gathered),
             lambda p, known: p.b.imply([known], sum(p.streams.activations) >= least),
         )
 
@@ -338,12 +311,12 @@ class Cuts:
             if answer is None:  # nothing as good as what is known
                 self.bar(is_gathered=is_gathered)
             else:
-                self._learn(self._same_factors(is_gathered), _costs_at_least(answer.value))
+                self._learn(self.scopes.same_factors(is_gathered), _costs_at_least(answer.value))
         return found[0][1]
 
     def bar(self, *, is_gathered: bool = False) -> None:
         """Forbid the answer's factors with these stored sets and innermost classes, and with these loops gathered."""
-        self._learn(self._same_factors(is_gathered), lambda p, known: p.b.clause([p.b.negated(known)]))
+        self._learn(self.scopes.same_factors(is_gathered), lambda p, known: p.b.clause([p.b.negated(known)]))
 
     def _in_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """All orders, or an end to it: less than all of them prove nothing."""
@@ -351,67 +324,6 @@ class Cuts:
             if self.lessons.is_over():
                 raise OutOfTime
             yield order
-
-    def _same_factors(self, is_gathered: bool) -> Scope:
-        """The same factors, stored sets and innermost classes."""
-        stored = self.solution.stored
-        same_loops = self._same_loops(list(Level), [], is_gathered).but(self._other_pes())
-        return same_loops.but(lambda p: [p.v.is_not_stored_at(t, stored[t]) for t in Tensor])
-
-    def _other_pes(self) -> Callable[[Program], list[Lit]]:
-        pes = [self.solution.value(x) for x in self.program.v.pes]
-        return lambda p: [p.b.differs(x, n) for x, n in zip(p.v.pes, pes, strict=True)]
-
-    def _same_loops(
-        self,
-        levels: Sequence[Level],
-        tensors: Sequence[Tensor],
-        is_gathered: bool,
-        free: Collection[tuple[int, Dim]] = (),
-    ) -> Scope:
-        """Where the tensors' streams are the answer's; `free` loops of a level and dim may be others."""
-        temporal, pes = self.draft.temporal, self._other_pes()
-        inner = {m: inner for m, inner in self.solution.inner.items() if self._matters(m, levels)}
-        consumers = {t: self.nest.consumers(t)[0] for t in tensors}
-        # Of step sets, and of I's array tiles, it matters how PEs are spread.
-        spread = any(c == MACS or (c == Level.PE and t is Tensor.I) for t, c in consumers.items())
-        tiles = {(m, t) for m in ON_CHIP for t in Tensor if m in levels or consumers.get(t) == m}
-
-        def others(p: Program) -> list[Lit]:
-            bound = [(m, d) for m in levels for d in Dim if (m, d) not in free]
-            found = [p.b.differs(p.v.temporal[m][d], temporal[m][d]) for m, d in bound]
-            found += [literal for m, t in sorted(tiles) for literal in self._other_tile(p, m, t)]
-            found += [p.b.negated(p.v.innermost[m][t]) for m, (t, _) in inner.items()]
-            if is_gathered:
-                found += [literal for m in inner for literal in self._other_gathered(p, m)]
-            found += [p.b.negated(p.v.first_consumer(c, t)) for t, c in consumers.items()]
-            return [*found, *(pes(p) if spread else ())]
-
-        outer = [m for m in Level if m >= Level.ROW_BUFFER]
-        is_inside = all(m in levels for m in outer)
-        known = [d for d in Dim if is_inside and not any((m, d) in free for m in outer)]
-        return Scope(others, {d: self.solution.within[d] for d in known})
-
-    def _other_gathered(self, p: Program, m: int) -> Iterator[Lit]:
-        """Literals of which one holds where other loops of a level's innermost class are gathered."""
-        t, loops = self.solution.inner[m]
-        for d in CLASSES[t]:
-            if self.draft.temporal[m][d] > 1:
-                parted = p.reuse.parted[m].get(d, False)
-                yield parted if d in loops else p.b.negated(parted)
-
-    def _other_tile(self, p: Program, level: Level, t: Tensor) -> Iterator[Lit]:
-        """Literals of which one holds where other loops of a level lie outside t's tile."""
-        outside, literals = self.solution.outside[level][t], p.v.residency.outside[level][t]
-        return (p.b.negated(literals[d]) if d in outside else literals[d] for d in Dim)
-
-    def _is_uneven(self, level: int, t: Tensor) -> bool:
-        """Whether the answer's tile leaves loops of its level out."""
-        return level in ON_CHIP and bool(self.solution.outside[level][t])
-
-    def _matters(self, m: int, levels: Sequence[int]) -> bool:
-        """Whether the class that is innermost at a level tells orders apart: two classes have loops there."""
-        return m in levels and sum(any(d in dims for d in self.draft.order[m]) for dims in CLASSES) > 1
 
 
 def _costs_at_least(value: int) -> Callable[[Program, Lit], None]:
