@@ -14,7 +14,23 @@ from typing import NamedTuple
 import numpy as np
 
 from tables.factors import divisors
-from tables.nest import DRAM, FILTER_OF, IRRELEVANT, MACS, PE, I, Ints, K, LayerShape, O, P, W, span
+from tables.nest import (
+    DRAM,
+    FILTER_OF,
+    GLOBAL_BUFFER,
+    IRRELEVANT,
+    MACS,
+    PE,
+    ROW_BUFFER,
+    I,
+    Ints,
+    K,
+    LayerShape,
+    O,
+    P,
+    W,
+    span,
+)
 
 Stored = tuple[bool, bool, bool]
 #: Coefficients of quantities.
@@ -54,12 +70,17 @@ def access_terms(t: int, stored: Stored, array: Sharing) -> dict[tuple[int, int]
     partial sums that PEs give up, `holders` the same for one visit, `sums` = additions in PEs, `one` = elements. As
     `tables.accesses`.
     """
-    chain = [DRAM, *(m for m in (2, 1, 0) if stored[m]), MACS]
     terms: dict[tuple[int, int], Terms] = defaultdict(lambda: defaultdict(int))
-    for parent, child in itertools.pairwise(chain):
+    for parent, child in links(stored):
         for level, way, quantity, count in link_terms(t, parent, child, array):
             terms[level, way][quantity] += count
     return {key: {q: c for q, c in found.items() if c} for key, found in terms.items()}
+
+
+def links(stored: Stored) -> list[tuple[int, int]]:
+    """Who takes a tensor from whom, as (parent, child), outermost first."""
+    chain = [DRAM, *(m for m in (ROW_BUFFER, GLOBAL_BUFFER, PE) if stored[m]), MACS]
+    return list(itertools.pairwise(chain))
 
 
 def link_terms(t: int, parent: int, child: int, array: Sharing) -> list[tuple[int, int, str, int]]:

@@ -19,10 +19,10 @@ from cpsat_pim.model.blocks import Blocks, Edge, Pass
 from cpsat_pim.model.builder import Int, Lit, is_zero
 from cpsat_pim.model.reuse import Reuse, consumers_inside
 from cpsat_pim.model.traffic import Traffic
-from cpsat_pim.model.variables import MACS, Variables
+from cpsat_pim.model.variables import Variables
 from cpsat_pim.workload import ConvWorkload
-from tables.dram import last_run, period
-from tables.nest import Ints
+from tables.dram import ending, last_run, period
+from tables.nest import MACS, Ints
 from tables.screen import needed_elements
 from tables.shapes import ShapeTable, can_be_strided, shape_table
 
@@ -143,7 +143,7 @@ class Streams:
         keep &= self._is_taken(table)
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
-            keep &= busy + self.ending <= limits.cycles
+            keep &= busy + ending(self.dram) <= limits.cycles
             keep &= self._shortest_run * (table.first - 1) + table.long_cycles <= limits.cycles
         if limits.edge_cycles is not None:
             edge = np.minimum(table.end_cycles, table.returned_cycles) if t is Tensor.O else table.end_cycles
@@ -176,18 +176,14 @@ class Streams:
         if limits.activations is not None:
             most = limits.activations - sum(self.least_rows) + self.least_rows[t]
         if limits.cycles is not None:
-            least_columns = -(-self._needed_bytes(t) // self.dram.column_bytes)
-            left = limits.cycles - self.dram.tCCD * least_columns - self.ending
+            columns = least_columns(self.v.layer, self.v.arch, t)
+            left = limits.cycles - self.dram.tCCD * columns - ending(self.dram)
             most = min(
                 most,
                 (limits.cycles - int(last_run(1, self.dram))) // max(1, self._shortest_run) + 1,
                 left // max(1, self.v.arch.dram_activation_latency),
             )
         return most
-
-    def _needed_bytes(self, t: Tensor) -> int:
-        """Bytes of a tensor that every stream moves at least once."""
-        return needed_elements(self.v.shape, t) * self.v.layer.width_bytes[t]
 
     def _enclosing_boxes(self, t: Tensor, table: ShapeTable) -> None:
         """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows.
@@ -332,12 +328,6 @@ class Streams:
         """Cycles from one activation to the next at least."""
         return int(period(1, self.dram))
 
-    @property
-    def ending(self) -> int:
-        """Cycles by which a stream's last run differs from the others'."""
-        d = self.dram
-        return d.RL + d.burst - d.tRTP - d.tRP
-
     def _time(self, t: Tensor, is_box: Lit, per_pass: Int, long: Int, edge: Edge, block_pass: Pass | None) -> None:
         """Stream cycles from columns and activations (Eq. 33; every run costs at least tRC)."""
         b, d = self.b, self.dram
@@ -352,7 +342,7 @@ class Streams:
         most_cycles = d.tCCD * most + shortest * b.ends(activations)[1] + d.RL + d.burst + d.tRCD
         cycles = b.interval(0, max(most_cycles, 2 * b.ends(longer)[1]), f"cycles_{t.name}")
         latency = self.v.arch.dram_activation_latency
-        b.model.add(cycles >= d.tCCD * columns + latency * activations + self.ending)
+        b.model.add(cycles >= d.tCCD * columns + latency * activations + ending(self.dram))
         first_run = int(last_run(1, d)) - shortest
         b.model.add(cycles >= shortest * activations + first_run)
         b.imply([is_box], cycles >= shortest * activations + longer + first_run)
@@ -406,7 +396,17 @@ def has_known_boxes(layer: ConvWorkload, t: Tensor) -> bool:
 
 def least_rows(layer: ConvWorkload, arch: PIMArchitecture, t: Tensor) -> int:
     """Rows that the elements in use fill: no layout activates fewer."""
-    return math.ceil(needed_elements(to_shape(layer), t) * layer.width_bytes[t] / arch.row_bytes)
+    return math.ceil(_needed_bytes(layer, t) / arch.row_bytes)
+
+
+def least_columns(layer: ConvWorkload, arch: PIMArchitecture, t: Tensor) -> int:
+    """Columns that the elements in use fill: no stream has fewer."""
+    return -(-_needed_bytes(layer, t) // to_machine(arch).dram.column_bytes)
+
+
+def _needed_bytes(layer: ConvWorkload, t: Tensor) -> int:
+    """Bytes of a tensor that every stream moves at least once."""
+    return needed_elements(to_shape(layer), t) * layer.width_bytes[t]
 
 
 def build_tables(layer: ConvWorkload, arch: PIMArchitecture) -> list[ShapeTable]:

@@ -7,11 +7,14 @@ from fractions import Fraction
 
 from cpsat_pim.cost import rate
 from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
+from cpsat_pim.mapping import Stored
 from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.reuse import Reuse
-from cpsat_pim.model.traffic import Traffic
-from cpsat_pim.model.variables import MACS, Stored, Variables
+from cpsat_pim.model.traffic import Traffic, tile_width
+from cpsat_pim.model.variables import Variables
+from tables.dram import ending
+from tables.nest import MACS
 from tables.screen import Terms, access_terms, crossing_terms
 
 #: (parent, level) of the links inside DRAM's that move tiles.
@@ -104,7 +107,7 @@ class Latency:
         if pace is None or linked is False:
             return 0
         tile = self.array_tile[t] if level == 0 else self.traffic.tile[level, t]
-        width, most = self.traffic.tile_width(parent, t), self.most
+        width, most = tile_width(self.v.layer, parent, t), self.most
         size = tile * width
         if t is Tensor.O and way == _READ:
             most = max(most, math.ceil(self.b.ends(tile)[1] * width / pace))
@@ -212,7 +215,7 @@ class Latency:
         b.model.add(longest >= inner)
         for t, parent, paces in slow:
             size = b.product([self._step_set(t), inner], f"streamed_{t.name}_{parent}")
-            width, linked = self.traffic.tile_width(parent, t), v.linked(parent, MACS, t)
+            width, linked = tile_width(self.v.layer, parent, t), v.linked(parent, MACS, t)
             times: list[Int] = []
             for pace in paces:  # an output's reads and writes share its link
                 times.append(b.interval(0, self.most, f"stream_{t.name}_{parent}_{len(times)}"))
@@ -329,7 +332,7 @@ class Latency:
     def _late_misses(self, t: Tensor, where: list[Lit], columns_less_stay: Int, rows: Int | None) -> None:
         """What lateness adds; with the first scan's `rows` unknown, the first load stands for it."""
         b, miss = self.b, self.v.arch.dram_activation_latency
-        most = self.most - min(0, self.streams.ending)  # which is taken off again, below
+        most = self.most - min(0, ending(self.streams.dram))  # which is taken off again, below
         excess, hides = b.interval(0, miss, f"excess_{t.name}"), b.boolean(f"hides_{t.name}")
         b.imply([*where, hides], excess >= miss + columns_less_stay)  # the steps hide all columns, and some of a miss
         b.imply([*where, hides.negated()], excess >= miss)
@@ -339,7 +342,7 @@ class Latency:
         # A first load or last write-out may be shorter than its misses: no row is closed after it.
         edges = [self.start, self.end] if rows is not None else [self._outer_edge(t)]
         if rows is None or t is Tensor.O:  # outputs are late from their first write-out on
-            edges.append(min(0, self.streams.ending))
+            edges.append(min(0, ending(self.streams.dram)))
         self._at_least(self.steps, *self.waits, waited, *edges)
 
     def _row_buffer_terms(self, t: Tensor, stay_in_use: Int) -> None:
@@ -400,7 +403,7 @@ class Latency:
                 "fills" if consumer == Level.PE and t is not Tensor.O and not v.arch.multicast else f"moved{consumer}"
             )
             size, quantity = self.traffic.moved[t][name]
-            width = self.traffic.tile_width(Level.ROW_BUFFER, t)
+            width = tile_width(self.v.layer, Level.ROW_BUFFER, t)
             b.imply([linked], use * pace.numerator >= quantity * (size * width * pace.denominator))
         return use
 
@@ -438,7 +441,7 @@ class Latency:
         def terms(stored: Stored) -> Terms:
             return access_terms(t, stored, self.traffic.energies.sharing).get((level, way), {})
 
-        return self.traffic.at_least_terms(t, terms, self.traffic.tile_width(level, t), f"load_{level}_{way}_{t.name}")
+        return self.traffic.at_least_terms(t, terms, tile_width(self.v.layer, level, t), f"load_{level}_{way}_{t.name}")
 
     def _interconnect_term(self) -> None:
         """All elements that cross into or out of the array, over its bandwidth."""
@@ -452,7 +455,7 @@ class Latency:
             def terms(stored: Stored, t: Tensor = t) -> Terms:
                 return crossing_terms(t, stored, self.traffic.energies.sharing)
 
-            loads.append(self.traffic.at_least_terms(t, terms, self.traffic.tile_width(0, t), f"crossing_{t.name}"))
+            loads.append(self.traffic.at_least_terms(t, terms, tile_width(self.v.layer, 0, t), f"crossing_{t.name}"))
         busy = b.interval(0, self.most, "busy_interconnect")
         b.model.add(busy * numerator >= sum(loads) * denominator)
         self._at_least(self.start, busy, self.end)

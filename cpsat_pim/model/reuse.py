@@ -2,8 +2,9 @@
 
 from cpsat_pim.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit, is_one
-from cpsat_pim.model.variables import CLASSES, MACS, Variables
+from cpsat_pim.model.variables import CLASSES, Variables
 from tables.factors import divisors
+from tables.nest import MACS
 
 
 class Reuse:

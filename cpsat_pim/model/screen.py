@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import access_energies_fj, to_machine, to_shape
 from cpsat_pim.dims import Level, Tensor
-from cpsat_pim.model.dram import Limits, least_rows
+from cpsat_pim.model.dram import Limits, least_columns, least_rows
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
-from tables.dram import last_run
-from tables.screen import Energies, Sharing, least_energy, needed_elements, spatial_vectors
+from tables.dram import ending, last_run
+from tables.screen import Energies, Sharing, least_energy, spatial_vectors
 from tables.walk import ENDLESS, Room
 
 
@@ -60,9 +60,8 @@ class Screen:
     def _least_stream(self, t: Tensor) -> int:
         """Cycles that t's stream takes at least: every needed byte once, every row once."""
         dram = self.machine.dram
-        columns = -(-needed_elements(self.shape, t) * self.layer.width_bytes[t] // dram.column_bytes)
-        correction = dram.RL + dram.burst - dram.tRTP - dram.tRP
-        return columns * dram.tCCD + self.rows[t] * self.arch.dram_activation_latency + correction
+        columns, miss = least_columns(self.layer, self.arch, t), self.arch.dram_activation_latency
+        return columns * dram.tCCD + self.rows[t] * miss + ending(dram)
 
     def _bounds(self) -> None:
         """Objective bound per (vector, tensors in PEs); combinations that the machine does not offer are absent."""

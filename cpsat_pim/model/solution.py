@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import Mapping, Stored
 from cpsat_pim.model.builder import Int
 from cpsat_pim.model.orders import Inner, Least
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.residency import Outside
-from cpsat_pim.model.variables import CLASSES, Stored
+from cpsat_pim.model.variables import CLASSES
 
 
 class Solution:

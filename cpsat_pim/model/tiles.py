@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cpsat_pim.cost import access_energies_fj, rate
-from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.model.candidates import Candidates
-from cpsat_pim.model.dram import has_known_boxes, least_rows
+from cpsat_pim.model.dram import has_known_boxes, least_columns, least_rows
 from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.traffic import tile_width
 from tables.bounds import Goal
-from tables.dram import last_run
+from tables.dram import ending, last_run
 from tables.factors import divisors
 from tables.figures import BOX_COLUMNS, LAYER, NEVER, QUANTITIES, TileCosts
 from tables.nest import FILTER_OF, Ints, P, Q
@@ -235,9 +236,7 @@ class TileScreen:
         coefficients, is_offered, paces = self._figures()
         boxes, strides = self._boxes(counts)
         dram = screen.machine.dram
-        ending = dram.RL + dram.burst - dram.tRTP - dram.tRP
-        timings = (dram.tCCD, arch.dram_activation_latency, ending, int(last_run(1, dram)))
-        least_bytes = [needed_elements(screen.shape, t) * layer.width_bytes[t] for t in Tensor]
+        timings = (dram.tCCD, arch.dram_activation_latency, ending(dram), int(last_run(1, dram)))
         figures = {
             "bounds": bounds,
             "stride": layer.stride,
@@ -248,12 +247,10 @@ class TileScreen:
             "strides": strides,
             "dram": [*timings, screen.machine.pipeline_latency, dram.column_bytes],
             "least_rows": [least_rows(layer, arch, t) for t in Tensor],
-            "least_columns": [-(-n // dram.column_bytes) for n in least_bytes],
+            "least_columns": [least_columns(layer, arch, t) for t in Tensor],
             "activation_fj": screen.machine.activation_fj,
-            "capacity": [arch.usable_bytes(m) for m in (*ON_CHIP, Level.ROW_BUFFER)],
-            "widths": [
-                [*(self._width(m, t) for m in (*ON_CHIP, Level.ROW_BUFFER)), self._least_width(t)] for t in Tensor
-            ],
+            "capacity": [arch.usable_bytes(m) for m in BUFFERS],
+            "widths": [[*(tile_width(layer, m, t) for m in BUFFERS), self._least_width(t)] for t in Tensor],
             "needed": [needed_elements(screen.shape, t) for t in Tensor],
             "depth": bounds[[Dim.C, Dim.N, Dim.G]].prod(),
         }
@@ -265,9 +262,9 @@ class TileScreen:
 
     def _figures(self) -> tuple[Ints, np.ndarray, Ints]:
         """Energy and bytes on ports per quantity, tensor and levels that store it, which of these sets there are, and
-        the ports' paces (`TileCosts`).
+        the ports' paces (`tables.figures.LAYER`).
         """
-        arch, freedom = self.screen.arch, self.screen.freedom
+        layer, arch, freedom = self.screen.layer, self.screen.arch, self.screen.freedom
         sharing = Sharing(arch.multicast, arch.spatial_reduction)
         energies = Energies(access_energies_fj(arch), sharing)
         ports = list(self._ports()) if self.screen.objective.weights[0] else []
@@ -280,14 +277,16 @@ class TileScreen:
                 kept, at = (stored[0], stored[1], stored[2]), (int(t), int(stored[0]), 2 * stored[1] + stored[2])
                 is_offered[at] = True
                 figures = [(1, energy_terms(t, kept, energies))]
-                figures += [(self._width(level, t), terms(t, kept, sharing)) for level, terms, _ in ports]
+                figures += [(tile_width(layer, level, t), terms(t, kept, sharing)) for level, terms, _ in ports]
                 for f, (scale, found) in enumerate(figures):
                     for name, count in found.items():
                         coefficients[(f, *at)][QUANTITIES.index(name)] = scale * count
         return coefficients, is_offered, np.array([(1, 1, 1, 0), *(pace for *_, pace in ports)])
 
     def _ports(self) -> Iterator[tuple[Level, Callable[[int, Stored, Sharing], Terms], tuple[int, int, int, int]]]:
-        """What bytes pass on the chip: the level whose widths they have, their quantities, and `TileCosts.paces`."""
+        """What bytes pass on the chip: the level whose widths they have, their quantities, and `paces` of
+        `tables.figures.LAYER`.
+        """
         arch = self.screen.arch
         for level in ON_CHIP:
             memory = arch.hierarchy[level]
@@ -303,14 +302,10 @@ class TileScreen:
         if pace[0]:
             yield Level.PE, crossing_terms, (*pace, 1, 0)
 
-    def _width(self, level: int, t: int) -> int:
-        """Bytes per element at a level (`Traffic.tile_width`)."""
-        widths = self.screen.layer.width_bytes
-        return widths[3] if t == Tensor.O and level < Level.ROW_BUFFER else widths[t]
-
     def _least_width(self, t: Tensor) -> int:
         """Bytes per element in DRAM, of outputs whether or not they are partial sums."""
-        return min(self.screen.layer.width_bytes[t:] if t is Tensor.O else [self.screen.layer.width_bytes[t]])
+        layer = self.screen.layer
+        return min(layer.output_bytes, layer.psum_bytes) if t is Tensor.O else layer.width_bytes[t]
 
     def _boxes(self, counts: Ints) -> tuple[Ints, Ints]:
         """Columns of the shape tables per tensor, layout and box, and how far apart boxes are along each dim.

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 from cpsat_pim.cost import access_energies_fj, to_machine
 from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.mapping import Stored
 from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.reuse import Reuse
-from cpsat_pim.model.variables import MACS, Stored, Variables
+from cpsat_pim.model.variables import Variables
+from cpsat_pim.workload import ConvWorkload
 from tables.dram import block_counts
 from tables.factors import divisors
-from tables.nest import FILTER_OF
+from tables.nest import FILTER_OF, MACS
 from tables.nest import span as span_of
 from tables.screen import Energies, Sharing, Terms, array_tiles_span, energy_terms, input_tiles_span, step_points
 
@@ -72,11 +74,11 @@ class Traffic:
                 if stored is False:
                     continue
                 share = self.b.interval(0, capacity, f"used{level}_{t.name}")
-                width = self.tile_width(level, t)
+                width = tile_width(self.v.layer, level, t)
                 self.b.imply([stored], share >= self.tile[level, t] * width)
-                if t is Tensor.O and level is Level.ROW_BUFFER and self.v.layer.width_bytes[3] > width:
+                if t is Tensor.O and level is Level.ROW_BUFFER and self.v.layer.psum_bytes > width:
                     returns = self.b.at_least_two(self.reuse.factors[t][level], "blocks_return")
-                    self.b.imply([stored, returns], share >= self.tile[level, t] * self.v.layer.width_bytes[3])
+                    self.b.imply([stored, returns], share >= self.tile[level, t] * self.v.layer.psum_bytes)
                 used.append(share)
             if used:
                 self.b.model.add(sum(used) <= capacity)
@@ -104,11 +106,6 @@ class Traffic:
         """DRAM rows that W or O takes in blocks of a tile."""
         size, width = self.elements[t], self.v.layer.width_bytes[t]
         return block_counts(size // tile, tile * width, to_machine(self.v.arch).dram)[1]
-
-    def tile_width(self, level: int, t: int) -> int:
-        """Bytes per element at a level; at the row buffer an output counts at least its own width."""
-        widths = self.v.layer.width_bytes
-        return widths[3] if t == Tensor.O and level < Level.ROW_BUFFER else widths[t]
 
     def _moved_inputs(self) -> dict[str, Quantity]:
         v, b, reuse = self.v, self.b, self.reuse.factors[Tensor.I]
@@ -203,6 +200,11 @@ class Traffic:
             if found:
                 self.b.imply([literal], total >= sum(c * x for c, x in found))
         return total
+
+
+def tile_width(layer: ConvWorkload, level: int, t: int) -> int:
+    """Bytes per element at a level; at the row buffer an output counts at least its own width."""
+    return layer.psum_bytes if t == Tensor.O and level < Level.ROW_BUFFER else layer.width_bytes[t]
 
 
 def _pairs(inner: list[int], outer: list[int], bound: int) -> list[tuple[int, int]]:

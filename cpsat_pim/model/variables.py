@@ -9,20 +9,18 @@ from typing import Any
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_shape
-from cpsat_pim.dims import IRRELEVANT, ON_CHIP, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.dims import BUFFERS, IRRELEVANT, ON_CHIP, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.mapping import Stored
 from cpsat_pim.model.builder import Builder, Int, Lit
 from cpsat_pim.model.candidates import Extents
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.residency import Residency
 from cpsat_pim.workload import ConvWorkload
 from tables.factors import divisors
+from tables.screen import links
 
 #: The class of dims that do not move I, W, O; with G they partition the dims, so traffic depends on products per class.
 CLASSES = (IRRELEVANT[Tensor.I], IRRELEVANT[Tensor.W], IRRELEVANT[Tensor.O], (Dim.G,))
-INNER_LEVELS = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
-#: The MACs as a consumer: they hold nothing.
-MACS = -1
-Stored = tuple[bool, bool, bool]
 
 
 class Variables:
@@ -167,7 +165,7 @@ class Variables:
         """Eq. 6, 7: each tensor is stored at one set of levels that the machine allows."""
         self.is_stored_set: list[dict[Stored, Lit]] = []
         for t in Tensor:
-            choices = [self.freedom.storing_choices(m, t) for m in INNER_LEVELS]
+            choices = [self.freedom.storing_choices(m, t) for m in BUFFERS]
             if not self.aligned:
                 choices[Level.ROW_BUFFER] = tuple(c for c in choices[Level.ROW_BUFFER] if not c)
             sets = [(s[0], s[1], s[2]) for s in itertools.product(*choices)]
@@ -242,12 +240,6 @@ class Variables:
             self.class_tile[level][t][c] = self._class_product(c, self.tile[level][t], f"tile{name}")
             if level is Level.PE:
                 self.class_array_tile[t][c] = self._class_product(c, self.array_tile[t], f"array_tile_{t.name}")
-
-
-def links(stored: Stored) -> list[tuple[int, int]]:
-    """(parent, consumer) pairs of a stored set, outermost first."""
-    chain = [int(Level.DRAM), *(m for m in (2, 1, 0) if stored[m]), MACS]
-    return list(itertools.pairwise(chain))
 
 
 def outermost(stored: Stored) -> int:
