@@ -22,10 +22,13 @@ from tables.nest import (
     MACS,
     PE,
     ROW_BUFFER,
+    C,
+    G,
     I,
     Ints,
     K,
     LayerShape,
+    N,
     O,
     P,
     W,
@@ -216,7 +219,7 @@ def needed_elements(shape: LayerShape, t: int) -> int:
     outside = math.prod(shape.bounds[d] for d in range(8) if d not in IRRELEVANT[t])
     if t != I:
         return outside
-    rest = math.prod(shape.bounds[d] for d in (4, 6, 7))
+    rest = math.prod(shape.bounds[d] for d in (C, N, G))
     return rest * math.prod(
         step_points(shape, a, shape.bounds[a], shape.bounds[a], 1, shape.bounds[f], shape.bounds[f], 1)
         for a, f in FILTER_OF.items()
@@ -231,7 +234,7 @@ def least_quantities(shape: LayerShape, t: int, vectors: Ints) -> dict[str, Ints
     own = list(IRRELEVANT[t])
     ones = np.ones(len(vectors), np.int64)
     if t == I:
-        rest = int(bounds[[4, 6, 7]].prod())
+        rest = int(bounds[[C, N, G]].prod())
         least = needed_elements(shape, I)
         points = [
             _least_points_of(shape, a, np.column_stack([lanes[:, a], pes[:, a], lanes[:, f], pes[:, f]]))

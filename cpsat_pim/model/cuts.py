@@ -19,6 +19,7 @@ from cpsat_pim.model.program import Program
 from cpsat_pim.model.reuse import consumers_inside
 from cpsat_pim.model.scopes import Scopes
 from cpsat_pim.model.solution import Solution
+from cpsat_pim.model.variables import CLASSES
 from cpsat_pim.model.windows import WindowRows
 from tables.accesses import fetches
 from tables.dram import Dram
@@ -154,15 +155,16 @@ class Cuts:
     def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, scope: Scope) -> bool:
         """A box with loops inside is gone over once per irrelevant loop outside, free for the box itself or not."""
         v, consumer = self.program.v, self.nest.consumers(t)[0]
-        inside = range(max(consumer, int(Level.PE)) + 1, level)
+        levels_inside = range(max(consumer, int(Level.PE)) + 1, level)
         outside = range(level, len(Level))
         passes = math.prod(self.solution.value(v.class_temporal[m][t]) for m in outside)
-        has_loops = any(self.solution.value(v.class_temporal[m][c]) > 1 for m in inside for c in range(4) if c != t)
+        relevant = [c for c in range(len(CLASSES)) if c != t]
+        has_loops = any(self.solution.value(v.class_temporal[m][c]) > 1 for m in levels_inside for c in relevant)
         if not has_loops or first + again * (passes - 1) <= self.solution.activations[t]:
             return False
 
         def others(p: Program) -> list[Lit]:
-            looped = p.b.either([p.reuse.has_relevant[m, t] for m in inside], "looped")
+            looped = p.b.either([p.reuse.has_relevant[m, t] for m in levels_inside], "looped")
             return [p.b.negated(p.v.first_consumer(consumer, t)), p.b.negated(looped)]
 
         def demand(p: Program, known: Lit) -> None:

@@ -12,13 +12,17 @@ from cpsat_pim.model.builder import Int, Lit
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.reuse import Reuse
 from cpsat_pim.model.traffic import Traffic, tile_width
-from cpsat_pim.model.variables import Variables
+from cpsat_pim.model.variables import OUTSIDE_PE, Variables
 from tables.dram import ending
 from tables.nest import MACS
 from tables.screen import Terms, access_terms, crossing_terms
 
 #: (parent, level) of the links inside DRAM's that move tiles.
-_TILE_LINKS = ((2, 1), (2, 0), (1, 0))
+_TILE_LINKS = (
+    (Level.ROW_BUFFER, Level.GLOBAL_BUFFER),
+    (Level.ROW_BUFFER, Level.PE),
+    (Level.GLOBAL_BUFFER, Level.PE),
+)
 _READ, _WRITE = 0, 1
 
 
@@ -69,12 +73,12 @@ class Latency:
             for t in (Tensor.W, Tensor.O)
         )
         if not arch.multicast:
-            weight = b.product([weight, v.class_pes[1]], "arrayW_copies")
+            weight = b.product([weight, v.class_pes[Tensor.W]], "arrayW_copies")
         if not arch.spatial_reduction:
-            output = b.product([output, v.class_pes[2]], "arrayO_copies")
+            output = b.product([output, v.class_pes[Tensor.O]], "arrayO_copies")
         # I: moved0 (or fills) over the fetches of its array tiles.
         size, moved = traffic.moved[Tensor.I]["moved0" if arch.multicast else "fills"]
-        fetches = self._fetches(Tensor.I, v.array_tile[Tensor.I], self.reuse.factors[Tensor.I][0], "array")
+        fetches = self._fetches(Tensor.I, v.array_tile[Tensor.I], self.reuse.factors[Tensor.I][Level.PE], "array")
         tile = b.interval(1, max(1, size * b.ends(moved)[1]), "arrayI")
         b.equal_product(self._scaled(size, moved, "movedI"), [tile, fetches])
         self.array_tile = {Tensor.I: tile, Tensor.W: weight, Tensor.O: output}
@@ -106,7 +110,7 @@ class Latency:
         pace, linked = self._rate(parent, way), self.v.linked(parent, level, t)
         if pace is None or linked is False:
             return 0
-        tile = self.array_tile[t] if level == 0 else self.traffic.tile[level, t]
+        tile = self.array_tile[t] if level == Level.PE else self.traffic.tile[level, t]
         width, most = tile_width(self.v.layer, parent, t), self.most
         size = tile * width
         if t is Tensor.O and way == _READ:
@@ -203,12 +207,17 @@ class Latency:
     def _compute_cycles(self) -> Int:
         """Array steps, each as long as its PE loops or the operands streamed past the PEs."""
         v, b = self.v, self.b
-        slow = [(t, p, paces) for t in Tensor for p in (1, 2) if (paces := self._stream_paces(t, p))]
+        slow = [
+            (t, p, paces)
+            for t in Tensor
+            for p in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
+            if (paces := self._stream_paces(t, p))
+        ]
         if not slow:
             return self.steps
         inside, outside = self.reuse.array_step_loops()
         inner = b.product(inside, "inner_steps", most=v.layer.macs)
-        outer = [*outside, *(x for m in (1, 2, 3) for x in v.class_temporal[m])]
+        outer = [*outside, *(x for m in OUTSIDE_PE for x in v.class_temporal[m])]
         array_steps = b.product(outer, "array_steps", most=v.layer.macs)
         b.equal_product(self.steps, [inner, array_steps])
         longest = b.interval(1, self.most, "longest_step")
@@ -455,7 +464,9 @@ class Latency:
             def terms(stored: Stored, t: Tensor = t) -> Terms:
                 return crossing_terms(t, stored, self.traffic.energies.sharing)
 
-            loads.append(self.traffic.at_least_terms(t, terms, tile_width(self.v.layer, 0, t), f"crossing_{t.name}"))
+            loads.append(
+                self.traffic.at_least_terms(t, terms, tile_width(self.v.layer, Level.PE, t), f"crossing_{t.name}")
+            )
         busy = b.interval(0, self.most, "busy_interconnect")
         b.model.add(busy * numerator >= sum(loads) * denominator)
         self._at_least(self.start, busy, self.end)

@@ -9,7 +9,7 @@ from cpsat_pim.cost import to_machine
 from cpsat_pim.dataflow import STATIONARY
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Builder, Lit
-from cpsat_pim.model.candidates import Candidates
+from cpsat_pim.model.candidates import COST, IN_PE, INSIDE_PE, SPATIAL, VECTOR, Candidates
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.flow import Flow
 from cpsat_pim.model.latency import Latency
@@ -48,7 +48,7 @@ class Program:
         self.layer, self.arch, self.objective = screen.layer, screen.arch, screen.objective
         self.b = Builder()
         self._left_out: set[tuple[int, ...]] = set()
-        #: How many of the layer's lessons it was taught (`cuts.Lessons`).
+        #: How many of the layer's lessons it was taught (`lessons.Lessons`).
         self.lessons_known = 0
         found = (candidates or tiles.candidates(target)).within(within)
         known = found.extents()
@@ -108,8 +108,8 @@ class Program:
         if tiles is None:
             self._screened_vectors(vectors, bounds, in_pe)
         else:
-            floor = self.b.integer(tiles[:, -1].tolist(), "floor")
-            rows = np.column_stack([vectors[tiles[:, 0]], tiles[:, 1:]])
+            floor = self.b.integer(tiles[:, COST].tolist(), "floor")
+            rows = np.column_stack([vectors[tiles[:, VECTOR]], tiles[:, INSIDE_PE.start :]])
             flags = map(self.b.flag, in_pe)
             self.b.table([*self.v.pes, *self.v.lanes, *flags, *self.v.e0, *self.v.e1, floor], rows)
             self.b.model.add(self.cost >= floor)
@@ -124,10 +124,10 @@ class Program:
         if not len(vectors):
             self.b.clause([])
             return
-        spatial, row = np.unique(vectors[:, :16], axis=0, return_inverse=True)
-        sets = list(itertools.product((0, 1), repeat=3))
+        spatial, row = np.unique(vectors[:, SPATIAL], axis=0, return_inverse=True)
+        sets = list(itertools.product((0, 1), repeat=len(Tensor)))
         floors = np.full((len(spatial), len(sets)), self.b.ends(self.cost)[1] + 1)
-        floors[row.ravel(), vectors[:, 16:] @ [4, 2, 1]] = bounds
+        floors[row.ravel(), vectors[:, IN_PE] @ [4, 2, 1]] = bounds
         different, column = np.unique(np.column_stack([floors.min(axis=1), floors]), axis=1, return_inverse=True)
         names = ["floor"] * different.shape[1]
         found = self.b.lookup([*self.v.pes, *self.v.lanes], np.column_stack([spatial, different]), names)

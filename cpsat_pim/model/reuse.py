@@ -1,8 +1,8 @@
 """How often a tile comes: innermost classes, free loops, and what gathered loops sweep."""
 
-from cpsat_pim.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Int, Lit, is_one
-from cpsat_pim.model.variables import CLASSES, Variables
+from cpsat_pim.model.variables import CLASSES, GROUPS, OUTSIDE_PE, Variables
 from tables.factors import divisors
 from tables.nest import MACS
 
@@ -26,29 +26,27 @@ class Reuse:
     def _loops(self) -> None:
         """Which classes have loops."""
         b, v = self.b, self.v
-        self.has_loops = {
-            m: [b.at_least_two(v.class_temporal[m][c], f"loops_{m}_c{c}") for c in range(4)] for m in (1, 2, 3)
+        self.has_loops: dict[int, list[Lit]] = {
+            m: [b.at_least_two(v.class_temporal[m][c], f"loops_{m}_c{c}") for c in range(len(CLASSES))]
+            for m in OUTSIDE_PE
         }
 
     def _relevant_loops(self) -> None:
         """At which levels loops are relevant to which tensors."""
-        self.has_relevant = {
-            (m, t): self.b.either([self.has_loops[m][c] for c in range(4) if c != t], f"relevant_{m}_{t.name}")
-            for m in (1, 2, 3)
+        self.has_relevant: dict[tuple[int, int], Lit] = {
+            (m, t): self.b.either([x for c, x in enumerate(self.has_loops[m]) if c != t], f"relevant_{m}_{t.name}")
+            for m in OUTSIDE_PE
             for t in Tensor
         }
 
     def _factors(self, t: Tensor) -> dict[int, Int]:
         """Per consumer."""
         v, within = self.v, self.v.class_divisors[t]
-        factors = {
-            consumer: self.b.product(
-                [self._own_loops(t, consumer), *(self.multiplier(t, consumer, m) for m in range(consumer + 1, 4))],
-                f"X{consumer}_{t.name}",
-                within,
-            )
-            for consumer in range(3)
-        }
+        factors: dict[int, Int] = {}
+        for consumer in BUFFERS:
+            outside = range(consumer + 1, len(Level))
+            loops = [self._own_loops(t, consumer), *(self.multiplier(t, consumer, m) for m in outside)]
+            factors[consumer] = self.b.product(loops, f"X{consumer}_{t.name}", within)
         factors[MACS] = self.b.product([v.class_temporal[m][t] for m in Level], f"XM_{t.name}", within)
         return factors
 
@@ -57,10 +55,11 @@ class Reuse:
         for m, literals in self.v.innermost.items():
             if isinstance(literals[0], bool):
                 continue
-            for c in (1, 2):
+            first, *rest = Tensor
+            for c in rest:
                 self.b.clause([literals[c].negated(), self.has_loops[m][c]])
-            others = self.b.either(self.has_loops[m][1:3], f"others_{m}")
-            self.b.clause([literals[0].negated(), self.has_loops[m][0], self.b.negated(others)])
+            others = self.b.either([self.has_loops[m][c] for c in rest], f"others_{m}")
+            self.b.clause([literals[first].negated(), self.has_loops[m][first], self.b.negated(others)])
 
     def _parted_loops(self) -> None:
         """`parted[m][d]`: whether other loops lie between the loop of d and the innermost ones of its class.
@@ -193,7 +192,7 @@ class Reuse:
         inside, innermost = self.box(level)[d], self.v.innermost[level][c]
         if isinstance(innermost, bool) or is_one(self.v.temporal[level][d]):
             return inside
-        others = [self.parted[level].get(d, False), self.has_loops[level][3]]
+        others = [self.parted[level].get(d, False), self.has_loops[level][GROUPS]]
         is_swept = self.b.both([innermost, *map(self.b.negated, others)], f"swept_{level}_{d.name}")
         extent = self.b.integer({*self.b.values(inside), *self.b.values(around)}, f"swept_{level}_{d.name}")
         self.b.imply([is_swept], extent == around)

@@ -50,7 +50,7 @@ class Rules:
                 if is_open or not any(v.freedom.inside(Level(m), d) for d in CLASSES[c]):
                     continue
                 last = [self._is_last(Level(m), d) for d in CLASSES[c]]
-                none = [self.b.negated(self.reuse.has_loops[m][c])] if c == 0 else []
+                none = [self.b.negated(self.reuse.has_loops[m][c])] if c == Tensor.I else []
                 self.b.clause([literal.negated(), *last, *none])
 
     def _is_last(self, level: Level, d: Dim) -> Lit:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping, Stored
 from cpsat_pim.model.builder import Int
 from cpsat_pim.model.orders import Inner, Least
@@ -76,5 +76,5 @@ class Solution:
                 )
                 for m in Level
             ],
-            stored=[[self.stored[t][m] for t in Tensor] for m in range(3)],
+            stored=[[self.stored[t][m] for t in Tensor] for m in BUFFERS],
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from cpsat_pim.cost import access_energies_fj, rate
 from cpsat_pim.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
-from cpsat_pim.model.candidates import Candidates
+from cpsat_pim.model.candidates import COST, IN_PE, INSIDE_BUFFER, INSIDE_PE, LANES, PES, VECTOR, Candidates
 from cpsat_pim.model.dram import has_known_boxes, least_columns, least_rows
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.traffic import tile_width
@@ -120,7 +120,7 @@ class TileScreen:
         known = self._looks.known
         if known is None or known.target <= least or not len(known.tiles):
             return None
-        bounds = np.sort(known.tiles[:, -1])
+        bounds = np.sort(known.tiles[:, COST])
         last = int(np.searchsorted(bounds, least, "right")) + tiles
         return int(bounds[last]) if last < len(bounds) else known.target
 
@@ -129,15 +129,15 @@ class TileScreen:
         known = self._looks.known
         if known is None or not len(known.tiles):
             return None
-        least = np.partition(known.tiles[:, -1], min(_MOST_TRIED, len(known.tiles)) - 1)[:_MOST_TRIED].max()
-        some = known.tiles[known.tiles[:, -1] <= least][:_MOST_TRIED]
-        kept = np.isin(np.arange(len(known.vectors)), some[:, 0])
+        least = np.partition(known.tiles[:, COST], min(_MOST_TRIED, len(known.tiles)) - 1)[:_MOST_TRIED].max()
+        some = known.tiles[known.tiles[:, COST] <= least][:_MOST_TRIED]
+        kept = np.isin(np.arange(len(known.vectors)), some[:, VECTOR])
         return Candidates(known.vectors[kept], known.least[kept], self._told(known.vectors, kept, some))
 
     def _known(self, known: Looked, target: int) -> Candidates:
         """Of what was looked at, what can cost at most a target."""
         kept = known.least <= target
-        tiles = known.tiles[known.tiles[:, -1] <= target]
+        tiles = known.tiles[known.tiles[:, COST] <= target]
         return Candidates(known.vectors[kept], known.least[kept], self._told(known.vectors, kept, tiles))
 
     def least(self, target: int) -> int | None:
@@ -160,7 +160,7 @@ class TileScreen:
         points, kinds = self._positions(vectors)
         costs, outer = self._fixed._replace(points=points[0], arrays=points[1]), self.outer
         found, least = np.zeros((_MOST_KEPT, 18), np.int64), np.full(len(vectors), NEVER)
-        cycles = screen.least_latency(vectors, vectors[:, 16:18].max(axis=1) > 0)
+        cycles = screen.least_latency(vectors, vectors[:, IN_PE][:, [Tensor.I, Tensor.W]].max(axis=1) > 0)
         goal = Goal(*screen.objective.weights, weight * screen.layer.macs * screen.machine.mac_fj, target)
         is_aligned = screen.freedom.part.is_aligned
         number, looked, begin, last, at_a_time = 0, 0, 0, 0, 1
@@ -178,11 +178,11 @@ class TileScreen:
             at_a_time = min(2 * at_a_time, _AT_A_TIME) if more < _TILES_AT_A_TIME else max(1, at_a_time // 2)
             self.has_looked(more)
         tiles, least, reached = found[:number].copy(), np.maximum(values, least), goal.target
-        tiles[:, -1] = np.maximum(tiles[:, -1], values[tiles[:, 0]])
+        tiles[:, COST] = np.maximum(tiles[:, COST], values[tiles[:, VECTOR]])
         if looked > allowed or number > _MOST_KEPT:  # below what the next vectors cost at least all are known
             self._looks.too_many = len(vectors)
             reached = min(reached, int(values[last]) - 1)
-            tiles = tiles[tiles[:, -1] <= reached]
+            tiles = tiles[tiles[:, COST] <= reached]
             least[values > reached] = NEVER
         known = self._looks.known
         if known is None or known.target < reached:
@@ -198,11 +198,13 @@ class TileScreen:
             return None
         rows, place = [], np.cumsum(kept) - 1
         for tile in tiles.tolist():
-            vector, own, buffered = vectors[tile[0]].tolist(), tile[1:9], tile[9:17]
+            vector, own, buffered = vectors[tile[VECTOR]].tolist(), tile[INSIDE_PE], tile[INSIDE_BUFFER]
             inner = [[n] for n in own]
-            if not any(vector[16:]):
-                inner[4:] = [[own[d] * n for n in divisors(buffered[d] // (own[d] * vector[d]))] for d in range(4, 8)]
-            rows += [[place[tile[0]], *e0, *tile[9:]] for e0 in itertools.product(*inner)]
+            if not any(vector[IN_PE]):
+                inner[Dim.C :] = [
+                    [own[d] * n for n in divisors(buffered[d] // (own[d] * vector[d]))] for d in range(Dim.C, len(Dim))
+                ]
+            rows += [[place[tile[VECTOR]], *e0, *buffered, tile[COST]] for e0 in itertools.product(*inner)]
             if len(rows) > _MOST_TOLD:
                 return None
         return np.array(rows, np.int64).reshape(len(rows), 18)
@@ -271,8 +273,8 @@ class TileScreen:
         coefficients = np.zeros((1 + len(ports), 3, 2, 4, len(QUANTITIES)), np.int64)
         is_offered = np.zeros((3, 2, 4), np.bool_)
         for t in Tensor:
-            for stored in itertools.product(*(freedom.storing_choices(Level(m), t) for m in range(3))):
-                if stored[2] and not freedom.part.is_aligned:
+            for stored in itertools.product(*(freedom.storing_choices(m, t) for m in BUFFERS)):
+                if stored[Level.ROW_BUFFER] and not freedom.part.is_aligned:
                     continue
                 kept, at = (stored[0], stored[1], stored[2]), (int(t), int(stored[0]), 2 * stored[1] + stored[2])
                 is_offered[at] = True
@@ -329,7 +331,7 @@ class TileScreen:
 
     def _positions(self, vectors: Ints) -> tuple[Ints, Ints]:
         """Positions of I along both axes that steps use and array tiles cover: int[2, 2, kinds, n, n] and int[n, 4]."""
-        lanes, pes = vectors[:, 8:16], vectors[:, :8]
+        lanes, pes = vectors[:, LANES], vectors[:, PES]
         found, kinds = [], []
         for axis in (P, Q):
             columns = [x[:, d] for d in (axis, FILTER_OF[axis]) for x in (lanes, pes)]

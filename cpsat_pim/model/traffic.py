@@ -114,10 +114,10 @@ class Traffic:
         for level in self.levels[1:]:
             sums = [self.span_sum[level, Dim.P], self.span_sum[level, Dim.Q]]
             moved[f"moved{level}"] = (rest, b.product([b.product(sums, f"halo{level}"), reuse[level]], f"I{level}"))
-        boxes = b.product([self.span_sum[0, Dim.P], self.span_sum[0, Dim.Q]], "halo0")
-        moved["fills"] = (rest, b.product([boxes, reuse[0], v.pes[Dim.K]], "fills_I"))
+        boxes = b.product([self.span_sum[Level.PE, Dim.P], self.span_sum[Level.PE, Dim.Q]], "halo0")
+        moved["fills"] = (rest, b.product([boxes, reuse[Level.PE], v.pes[Dim.K]], "fills_I"))
         arrays = b.product([self._array_spans(a) for a in (Dim.P, Dim.Q)], "haloA")
-        moved["moved0"] = (rest, b.product([arrays, reuse[0]], "I0"))
+        moved["moved0"] = (rest, b.product([arrays, reuse[Level.PE]], "I0"))
         points = b.product([self._step_points(a) for a in (Dim.P, Dim.Q)], "points")
         moved["uses"] = (rest, b.product([points, reuse[MACS]], "uses_I"))
         return moved
@@ -167,7 +167,7 @@ class Traffic:
         v, reuse, size = self.v, self.reuse.factors[Tensor.W], self.elements[Tensor.W]
         moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
         within = v.class_divisors[Tensor.W]
-        copies = self.b.product([reuse[0], v.class_pes[Tensor.W]], "fills_W", within)
+        copies = self.b.product([reuse[Level.PE], v.class_pes[Tensor.W]], "fills_W", within)
         return moved | {"fills": (size, copies), "uses": (size, reuse[MACS])}
 
     def _moved_outputs(self) -> dict[str, Quantity]:
@@ -175,7 +175,7 @@ class Traffic:
         within, holders = v.class_divisors[Tensor.O], v.class_pes[Tensor.O]
         moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
         return moved | {
-            "held": (size, self.b.product([reuse[0], holders], "held", within)),
+            "held": (size, self.b.product([reuse[Level.PE], holders], "held", within)),
             "holders": (size, holders),
             "sums": (size, self.b.product([reuse[MACS], holders], "sums", within)),
             "uses": (size, reuse[MACS]),

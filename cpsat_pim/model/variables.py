@@ -21,6 +21,10 @@ from tables.screen import links
 
 #: The class of dims that do not move I, W, O; with G they partition the dims, so traffic depends on products per class.
 CLASSES = (IRRELEVANT[Tensor.I], IRRELEVANT[Tensor.W], IRRELEVANT[Tensor.O], (Dim.G,))
+#: The last of the classes.
+GROUPS = 3
+#: Levels of the loops outside the PEs.
+OUTSIDE_PE = (Level.GLOBAL_BUFFER, Level.ROW_BUFFER, Level.DRAM)
 
 
 class Variables:
@@ -154,9 +158,9 @@ class Variables:
         so orders sorted by class are enough for the least traffic.
         """
         self.innermost: dict[int, list[Lit]] = {}
-        for m in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER, Level.DRAM):
+        for m in OUTSIDE_PE:
             if m is Level.ROW_BUFFER and not self.row_buffer:
-                self.innermost[m] = [True] * 3
+                self.innermost[m] = [True] * len(Tensor)
                 continue
             self.innermost[m] = [self.b.boolean(f"innermost_{m}_{t.name}") for t in Tensor]
             self.b.model.add_exactly_one(self.innermost[m])
