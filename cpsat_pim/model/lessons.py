@@ -14,11 +14,11 @@ from tables.nest import MACS
 class Scope(NamedTuple):
     """The mappings that a lesson is about: in a program, those of which none of some literals holds.
 
-    `inside`: extents inside the outer loops, of dims of which all of these mappings have the same ones.
+    `extents`: those inside the outer loops, of dims of which all of these mappings have the same ones.
     """
 
     others: Callable[[Program], Iterable[Lit]]
-    inside: dict[Dim, int]
+    extents: dict[Dim, int]
 
     def but(self, others: Callable[[Program], Iterable[Lit]]) -> "Scope":
         """Without those of which one of some more literals holds."""
@@ -73,7 +73,7 @@ class Lesson(NamedTuple):
 
     def teach(self, program: Program) -> None:
         """Add it to a program that may have such mappings."""
-        if not program.may_have(self.scope.inside):
+        if not program.may_have(self.scope.extents):
             return
         b = program.b
         others = list(self.scope.others(program))

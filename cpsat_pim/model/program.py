@@ -88,11 +88,11 @@ class Program:
             self.b.clause([*others, dear])
             self.b.imply([dear], self.cost >= dearer_than + 1)
 
-    def may_have(self, inside: dict[Dim, int]) -> bool:
+    def may_have(self, extents: dict[Dim, int]) -> bool:
         """Whether there may be mappings with some dims' extents inside the outer loops."""
         if self.v.within is not None:
-            return all(self.v.within[d] == n for d, n in inside.items())
-        return len(inside) < len(Dim) or tuple(inside[d] for d in Dim) not in self._left_out
+            return all(self.v.within[d] == n for d, n in extents.items())
+        return len(extents) < len(Dim) or tuple(extents[d] for d in Dim) not in self._left_out
 
     def _some_tensor_row_aligned(self) -> None:
         """The other parts of the space have the rest."""
