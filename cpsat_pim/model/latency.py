@@ -2,13 +2,14 @@
 term).
 """
 
+import itertools
 import math
 from fractions import Fraction
 
 from cpsat_pim.cost import rate
 from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
 from cpsat_pim.mapping import Stored
-from cpsat_pim.model.builder import Int, Lit
+from cpsat_pim.model.builder import Int, Lit, is_one
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.reuse import Reuse
 from cpsat_pim.model.traffic import Traffic, tile_width
@@ -80,11 +81,8 @@ class Latency:
         size, moved = traffic.moved[Tensor.I]["moved0" if arch.multicast else "fills"]
         fetches = self._fetches(Tensor.I, v.array_tile[Tensor.I], self.reuse.factors[Tensor.I][Level.PE], "array")
         tile = b.interval(1, max(1, size * b.ends(moved)[1]), "arrayI")
-        b.equal_product(self._scaled(size, moved, "movedI"), [tile, fetches])
+        b.equal_product(b.product([size, moved], "movedI"), [tile, fetches])
         self.array_tile = {Tensor.I: tile, Tensor.W: weight, Tensor.O: output}
-
-    def _scaled(self, coefficient: int, x: Int, name: str) -> Int:
-        return self.b.product([coefficient, x], name)
 
     def _fetches(self, t: Tensor, extents: list[Int], reuse: Int, name: str) -> Int:
         """Fetches of all tiles of t with the given extents."""
@@ -191,15 +189,16 @@ class Latency:
             visits = self._fetches(Tensor.O, extents, reuse, f"exposed{level}")
             tiles = self._fetches(Tensor.O, extents, 1, f"tiles{level}")
             cost = self.b.interval(0, self.most, f"exposed_{parent}_{level}")
-            leaving = self._capped_product(visits, out, f"out_{parent}_{level}")
+            leaving = self._times(visits, out, f"out_{parent}_{level}")
             returns = self.b.interval(0, self.b.ends(visits)[1], f"returns_{parent}_{level}")
             self.b.model.add(returns == visits - tiles)
-            coming = self._capped_product(returns, back, f"back_cycles_{parent}_{level}")
+            coming = self._times(returns, back, f"back_cycles_{parent}_{level}")
             self.b.imply([comes_back], cost >= leaving + coming)
             found.append(cost)
         return found
 
-    def _capped_product(self, a: Int, b: Int, name: str) -> Int:
+    def _times(self, a: Int, b: Int, name: str) -> Int:
+        """A product; where one of both is a constant, not a variable of its own."""
         if isinstance(a, int) or isinstance(b, int):
             return a * b
         return self.b.product([a, b], name)
@@ -207,12 +206,8 @@ class Latency:
     def _compute_cycles(self) -> Int:
         """Array steps, each as long as its PE loops or the operands streamed past the PEs."""
         v, b = self.v, self.b
-        slow = [
-            (t, p, paces)
-            for t in Tensor
-            for p in (Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
-            if (paces := self._stream_paces(t, p))
-        ]
+        links = itertools.product(Tensor, (Level.GLOBAL_BUFFER, Level.ROW_BUFFER))
+        slow = [(t, parent, paces) for t, parent in links if (paces := self._stream_paces(t, parent))]
         if not slow:
             return self.steps
         inside, outside = self.reuse.array_step_loops()
@@ -250,7 +245,7 @@ class Latency:
         elif t is Tensor.I:
             size, uses = self.traffic.moved[Tensor.I]["uses"]
             result = b.interval(1, arch.pe_array.macs_per_cycle, "step_set_I")
-            b.equal_product(self._scaled(size, uses, "uses_scaled"), [result, self.steps])
+            b.equal_product(b.product([size, uses], "uses_scaled"), [result, self.steps])
         else:
             result = b.product([v.step[d] for d in RELEVANT[t]], f"step_set_{t.name}")
         self._step_sets[t] = result
@@ -430,19 +425,13 @@ class Latency:
         b = self.b
         busy = b.interval(0, self.most, f"busy_{level}_{way}")
         instances = self.v.used_pes if level == Level.PE else 1
-        work = (
-            busy
-            if isinstance(instances, int) and instances == 1
-            else b.product([busy, instances], f"work_{level}_{way}")
-        )
+        work = busy if is_one(instances) else b.product([busy, instances], f"work_{level}_{way}")
         loads = [self._load(level, way, t) for t in Tensor]
         for load in loads:
             b.model.add(work * pace.numerator >= load * pace.denominator)
         ports = self.v.arch.hierarchy[level].ports
         b.model.add(work * (pace.numerator * ports) >= sum(loads) * pace.denominator)
-        self._at_least(self.start, busy, self.end)
-        if level == Level.GLOBAL_BUFFER and not self.v.arch.hierarchy[Level.PE].double_buffered:
-            b.model.add(self.exposed_transfer >= busy)
+        self._transfer(busy, fills_pes=level == Level.GLOBAL_BUFFER)
 
     def _load(self, level: int, way: int, t: Tensor) -> Int:
         """Bytes of t that a level reads or writes, under whichever set of levels stores it."""
@@ -464,11 +453,14 @@ class Latency:
             def terms(stored: Stored, t: Tensor = t) -> Terms:
                 return crossing_terms(t, stored, self.traffic.energies.sharing)
 
-            loads.append(
-                self.traffic.at_least_terms(t, terms, tile_width(self.v.layer, Level.PE, t), f"crossing_{t.name}")
-            )
+            width = tile_width(self.v.layer, Level.PE, t)
+            loads.append(self.traffic.at_least_terms(t, terms, width, f"crossing_{t.name}"))
         busy = b.interval(0, self.most, "busy_interconnect")
         b.model.add(busy * numerator >= sum(loads) * denominator)
+        self._transfer(busy, fills_pes=True)
+
+    def _transfer(self, busy: Int, *, fills_pes: bool) -> None:
+        """A transfer lies between start and end; one that fills PEs of a single slot is never hidden."""
         self._at_least(self.start, busy, self.end)
-        if not self.v.arch.hierarchy[Level.PE].double_buffered:
-            b.model.add(self.exposed_transfer >= busy)
+        if fills_pes and not self.v.arch.hierarchy[Level.PE].double_buffered:
+            self.b.model.add(self.exposed_transfer >= busy)
