@@ -101,7 +101,7 @@ class Cuts:
             or not self._box(t, level, is_swept)
         ):
             return False
-        family = Family(t, level, is_swept, self.solution.value(self.program.streams.layout[t]))
+        family = Family(t, level, is_swept, self.solution.value(self.program.streams.scans[t].layout))
         if family not in self.lessons.families:
             self.lessons.families.add(family)
             self.lessons.add(family, self.program)
@@ -112,7 +112,7 @@ class Cuts:
 
         In the answer's layout: the layouts of the tile and of the boxes round it are one.
         """
-        layout = self.solution.value(self.program.streams.layout[t])
+        layout = self.solution.value(self.program.streams.scans[t].layout)
         table, box = self.program.tables[t], [self.solution.value(x) for x in self.program.reuse.box(level)]
         if is_swept:
             box = self._swept(level, box)
@@ -129,7 +129,7 @@ class Cuts:
             uneven, extents = p.v.residency.is_uneven(inner, t), p.reuse.extents(level, is_swept)
             other_box = [p.b.differs(extents[d], box[d]) for d in table.dims]
             is_outside = taken_outside(p, level, t, is_swept)
-            return [*is_outside, uneven, p.b.differs(p.streams.layout[t], layout), *other_box]
+            return [*is_outside, uneven, p.b.differs(p.streams.scans[t].layout, layout), *other_box]
 
         is_inside = level == Level.ROW_BUFFER and not is_swept
         scope = Scope(others, {Dim(d): box[d] for d in table.dims} if is_inside else {})
@@ -201,10 +201,11 @@ class Cuts:
     def _passes(self, t: Tensor) -> Passes | None:
         """The answer's passes over t's tiles, if orders of them can be gone through."""
         streams, value = self.program.streams, self.solution.value
-        is_regular = value(streams.is_box[t]) and not can_be_strided(self.program.v.shape, t)
+        scans = streams.scans[t]
+        is_regular = value(scans.is_box) and not can_be_strided(self.program.v.shape, t)
         if not streams.dram.is_open or not is_regular or self.nest.consumers(t)[0] == MACS:
             return None
-        extents = {d: value(x) for d, x in streams.extents[t].items()}
+        extents = {d: value(x) for d, x in scans.extents.items()}
         return Passes(t, tuple(extents.get(d, 1) for d in Dim), value(streams.passes[t]))
 
     def _stored(self, t: Tensor) -> tuple[LayerShape, Tensor, int, Dram, list[int]]:

@@ -8,6 +8,7 @@ closes what is left between them and the exact cost.
 
 import math
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from attrs import frozen
@@ -48,9 +49,26 @@ class Limits:
     edge_cycles: int | None = None
 
 
+class Scans(NamedTuple):
+    """A tensor's scans: the `extents` of each along the tensor's dims, whether they are boxes that the shape tables
+    describe, and then their layout.
+
+    `first_cycles`: of the first one; `columns` that each takes at least; `rows` that it opens and `longest_cycles` that
+    it adds at most.
+    """
+
+    extents: dict[int, Int]
+    is_box: Lit
+    layout: Int
+    first_cycles: Int
+    columns: Int
+    rows: Int
+    longest_cycles: Int
+
+
 class Streams:
-    """Per tensor `passes` over all tiles, `activations`, `columns`, `cycles`, `end_cycles` (of the first scan; of
-    outputs the last tile's).
+    """Per tensor `scans`, `passes` over all tiles, `activations`, `columns`, `cycles`, `end_cycles` (of the first scan;
+    of outputs the last tile's).
     """
 
     def __init__(
@@ -68,15 +86,7 @@ class Streams:
         self.columns: list[Int] = []
         self.cycles: list[Int] = []
         self.end_cycles: list[Int] = []
-        self.extents: list[dict[int, Int]] = []
-        #: Per tensor: whether the shape tables describe its scans, and then its layout and the first scan's cycles.
-        self.layout: list[Int] = []
-        self.is_box: list[Lit] = []
-        self.first_scan: list[Int] = []
-        #: Columns that a scan takes at least; rows that it opens and cycles that it adds at most.
-        self.scan_columns: list[Int] = []
-        self.scan_rows: list[Int] = []
-        self.longest_scan: list[Int] = []
+        self.scans: list[Scans] = []
         self.passes = [self._passes(t) for t in Tensor]
         self.least_rows = [least_rows(v.layer, v.arch, t) for t in Tensor]
         #: Row activations that no answer below the target exceeds.
@@ -100,18 +110,12 @@ class Streams:
         dims = table.dims
         is_box = self.b.negated(self.b.either(self._irregular(t), f"irregular_{t.name}"))
         extents = {d: self._extent(t, d) for d in dims}
-        self.extents.append(extents)
         keys, rows = self.b.keys(rows, list(extents.values()), is_box, f"shape_{t.name}")
         names = [f"{n}_{t.name}" for n in ("layout", "strided", *_COUNTED, *_TIMED)]
         layout, strided, *looked_up = self.b.lookup(keys, rows, names)
         counted, timed = looked_up[: len(_COUNTED)], looked_up[len(_COUNTED) :]
         per_pass, long, end, returned, scan, opened, longest = timed
-        self.layout.append(layout)
-        self.is_box.append(is_box)
-        self.first_scan.append(end)
-        self.scan_columns.append(scan)
-        self.scan_rows.append(opened)
-        self.longest_scan.append(longest)
+        self.scans.append(Scans(extents, is_box, layout, end, scan, opened, longest))
         if can_be_strided(self.v.shape, t):
             self._strided_scans(t, strided)
         self._count_activations(t, is_box, *counted)
@@ -208,7 +212,7 @@ class Streams:
             return
         keys, rows = b.keys(rows, [box[d] for d in dims], runs, f"box_{t.name}")
         boxed, least, again = b.lookup(keys, rows, [f"box_{n}_{t.name}" for n in ("layout", "acts", "again")])
-        b.imply([runs], boxed == self.layout[t])
+        b.imply([runs], boxed == self.scans[t].layout)
         b.imply([runs], self.activations[t] >= least)
         fetched = self.reuse.factors[t][level - 1]
         if is_swept and self.dram.banks > 1 and not is_zero(again) and not isinstance(fetched, int):

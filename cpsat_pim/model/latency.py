@@ -288,16 +288,16 @@ class Latency:
         `after` already.
         """
         b, streams = self.b, self.streams
-        rest = self.start + streams.cycles[t] - streams.first_scan[t] + after
+        rest = self.start + streams.cycles[t] - streams.scans[t].first_cycles + after
         is_ahead = b.boolean(f"ahead_{t.name}")
-        where = [held, streams.is_box[t]]
+        where = [held, streams.scans[t].is_box]
         b.imply([*where, is_ahead.negated()], self.cycles >= rest)
-        b.imply([*where, is_ahead], self.cycles >= rest + stay - streams.longest_scan[t])
+        b.imply([*where, is_ahead], self.cycles >= rest + stay - streams.scans[t].longest_cycles)
 
     def _stay(self, t: Tensor) -> Int:
         """Steps for which a tile from DRAM is in use."""
         b = self.b
-        extents = [self.streams.extents[t].get(d, 1) for d in Dim]
+        extents = [self.streams.scans[t].extents.get(d, 1) for d in Dim]
         self.fetches.append(self._fetches(t, extents, self.streams.passes[t], "dram"))
         stay = b.interval(1, b.ends(self.steps)[1], f"stay_{t.name}")
         b.equal_product(self.steps, [stay, self.fetches[t]])
@@ -326,11 +326,11 @@ class Latency:
         """
         v, b, streams = self.v, self.b, self.streams
         buffered = [v.first_consumer(Level.GLOBAL_BUFFER, t), v.first_consumer(Level.PE, t)]
-        held = [b.both([b.either(buffered, f"buffered_{t.name}"), streams.is_box[t]], f"late_{t.name}")]
+        held = [b.both([b.either(buffered, f"buffered_{t.name}"), streams.scans[t].is_box], f"late_{t.name}")]
         if t is Tensor.O:
             held.append(b.negated(streams.is_spilled))
-        columns = streams.scan_columns[t]
-        rows = streams.scan_rows[t] * (1 if t is Tensor.O else 2)  # the second tile may be loaded before the start
+        columns = streams.scans[t].columns
+        rows = streams.scans[t].rows * (1 if t is Tensor.O else 2)  # the second tile may be loaded before the start
         self._late_misses(t, held, streams.dram.tCCD * columns - stay, rows)
 
     def _late_misses(self, t: Tensor, where: list[Lit], columns_less_stay: Int, rows: Int | None) -> None:

@@ -40,7 +40,7 @@ class Family(NamedTuple):
         table, b = program.tables[self.t], program.b
         box = program.reuse.extents(self.level, self.is_swept)
         others = [*taken_outside(program, self.level, self.t, self.is_swept)]
-        others.append(b.differs(program.streams.layout[self.t], self.layout))
+        others.append(b.differs(program.streams.scans[self.t].layout, self.layout))
         too_many = table.boxed > program.streams.most_activations[self.t]
         for row in table.extents[(table.layout == self.layout) & (table.is_strided == 0) & too_many]:
             b.clause([*others, *(b.differs(box[d], e) for d, e in zip(table.dims, row.tolist(), strict=True))])
@@ -58,8 +58,9 @@ class Passes(NamedTuple):
         """The mappings of which t's stream is that."""
 
         def others(p: Program) -> list[Lit]:
-            other_tile = [p.b.differs(x, self.tile[d]) for d, x in p.streams.extents[self.t].items()]
-            other_scans = [p.b.negated(p.streams.is_box[self.t]), p.v.first_consumer(MACS, self.t)]
+            scans = p.streams.scans[self.t]
+            other_tile = [p.b.differs(x, self.tile[d]) for d, x in scans.extents.items()]
+            other_scans = [p.b.negated(scans.is_box), p.v.first_consumer(MACS, self.t)]
             return [*other_scans, *other_tile, p.b.differs(p.streams.passes[self.t], self.number)]
 
         return Scope(others, {})
