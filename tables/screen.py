@@ -14,7 +14,26 @@ from typing import NamedTuple
 import numpy as np
 
 from tables.factors import divisors
-from tables.nest import DRAM, FILTER_OF, IRRELEVANT, MACS, PE, I, Ints, K, LayerShape, O, P, W, span
+from tables.nest import (
+    DRAM,
+    FILTER_OF,
+    GLOBAL_BUFFER,
+    IRRELEVANT,
+    MACS,
+    PE,
+    ROW_BUFFER,
+    C,
+    G,
+    I,
+    Ints,
+    K,
+    LayerShape,
+    N,
+    O,
+    P,
+    W,
+    span,
+)
 
 Stored = tuple[bool, bool, bool]
 #: Coefficients of quantities.
@@ -54,12 +73,17 @@ def access_terms(t: int, stored: Stored, array: Sharing) -> dict[tuple[int, int]
     partial sums that PEs give up, `holders` the same for one visit, `sums` = additions in PEs, `one` = elements. As
     `tables.accesses`.
     """
-    chain = [DRAM, *(m for m in (2, 1, 0) if stored[m]), MACS]
     terms: dict[tuple[int, int], Terms] = defaultdict(lambda: defaultdict(int))
-    for parent, child in itertools.pairwise(chain):
+    for parent, child in links(stored):
         for level, way, quantity, count in link_terms(t, parent, child, array):
             terms[level, way][quantity] += count
     return {key: {q: c for q, c in found.items() if c} for key, found in terms.items()}
+
+
+def links(stored: Stored) -> list[tuple[int, int]]:
+    """Who takes a tensor from whom, as (parent, child), outermost first."""
+    chain = [DRAM, *(m for m in (ROW_BUFFER, GLOBAL_BUFFER, PE) if stored[m]), MACS]
+    return list(itertools.pairwise(chain))
 
 
 def link_terms(t: int, parent: int, child: int, array: Sharing) -> list[tuple[int, int, str, int]]:
@@ -195,7 +219,7 @@ def needed_elements(shape: LayerShape, t: int) -> int:
     outside = math.prod(shape.bounds[d] for d in range(8) if d not in IRRELEVANT[t])
     if t != I:
         return outside
-    rest = math.prod(shape.bounds[d] for d in (4, 6, 7))
+    rest = math.prod(shape.bounds[d] for d in (C, N, G))
     return rest * math.prod(
         step_points(shape, a, shape.bounds[a], shape.bounds[a], 1, shape.bounds[f], shape.bounds[f], 1)
         for a, f in FILTER_OF.items()
@@ -210,7 +234,7 @@ def least_quantities(shape: LayerShape, t: int, vectors: Ints) -> dict[str, Ints
     own = list(IRRELEVANT[t])
     ones = np.ones(len(vectors), np.int64)
     if t == I:
-        rest = int(bounds[[4, 6, 7]].prod())
+        rest = int(bounds[[C, N, G]].prod())
         least = needed_elements(shape, I)
         points = [
             _least_points_of(shape, a, np.column_stack([lanes[:, a], pes[:, a], lanes[:, f], pes[:, f]]))

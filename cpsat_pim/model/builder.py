@@ -248,6 +248,16 @@ class Builder:
         return (not literal) if isinstance(literal, bool) else literal.negated()
 
 
+def is_one(x: Int) -> bool:
+    """Whether it is the constant 1."""
+    return isinstance(x, int) and x == 1
+
+
+def is_zero(x: Int) -> bool:
+    """Whether it is the constant 0."""
+    return isinstance(x, int) and x == 0
+
+
 def _unique(rows: Ints) -> list[tuple[int, ...]]:
     """Rows without repetitions."""
     return sorted({tuple(row) for row in rows.tolist()})

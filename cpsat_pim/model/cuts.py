@@ -7,17 +7,19 @@ factors.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cpsat_pim.cost import to_machine
-from cpsat_pim.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Lit
 from cpsat_pim.model.dram import has_known_boxes
 from cpsat_pim.model.lessons import Family, Lesson, Lessons, Passes, Scope, taken_outside
 from cpsat_pim.model.orders import Answer, Completions, Order
 from cpsat_pim.model.program import Program
+from cpsat_pim.model.reuse import consumers_inside
+from cpsat_pim.model.scopes import Scopes
 from cpsat_pim.model.solution import Solution
-from cpsat_pim.model.variables import CLASSES, inside
+from cpsat_pim.model.variables import CLASSES
 from cpsat_pim.model.windows import WindowRows
 from tables.accesses import fetches
 from tables.dram import Dram
@@ -35,6 +37,7 @@ class Cuts:
     def __init__(self, solution: Solution, completions: Completions, lessons: Lessons) -> None:
         self.solution, self.completions, self.lessons = solution, completions, lessons
         self.program, self.draft, self.nest = solution.program, solution.draft, completions.nest
+        self.scopes = Scopes(solution, completions)
 
     def add(self) -> Answer | None:
         """Cut the answer off or count it right; the best over all its orders if there is one and they had to be
@@ -75,7 +78,7 @@ class Cuts:
         self.lessons.knows_windows = True
         lesson = WindowRows.of(self.program.layer, self.program.arch)
         self.lessons.add(lesson, self.program)
-        fetched = self.solution.value(self.program.streams.reuse[t])
+        fetched = self.solution.value(self.program.streams.passes[t])
         return lesson.least(self.draft.extents(Level.ROW_BUFFER)) * fetched > self.solution.activations[t]
 
     def _box_costs(self, t: Tensor) -> bool:
@@ -93,12 +96,12 @@ class Cuts:
         """One box; and with the first of its kind at once all those that open more rows than an answer can."""
         consumer = self.nest.consumers(t)[0]
         if (
-            consumer not in inside(level, is_swept)
-            or self._is_uneven(level - 1, t)
+            consumer not in consumers_inside(level, is_swept)
+            or self.scopes.is_uneven(level - 1, t)
             or not self._box(t, level, is_swept)
         ):
             return False
-        family = Family(t, level, is_swept, self.solution.value(self.program.streams.layout[t]))
+        family = Family(t, level, is_swept, self.solution.value(self.program.streams.scans[t].layout))
         if family not in self.lessons.families:
             self.lessons.families.add(family)
             self.lessons.add(family, self.program)
@@ -109,8 +112,8 @@ class Cuts:
 
         In the answer's layout: the layouts of the tile and of the boxes round it are one.
         """
-        layout = self.solution.value(self.program.streams.layout[t])
-        table, box = self.program.tables[t], [self.solution.value(x) for x in self.program.v.box(level)]
+        layout = self.solution.value(self.program.streams.scans[t].layout)
+        table, box = self.program.tables[t], [self.solution.value(x) for x in self.program.reuse.box(level)]
         if is_swept:
             box = self._swept(level, box)
         rows = (table.layout == layout) & (table.is_strided == 0)
@@ -119,14 +122,14 @@ class Cuts:
         if is_swept:  # it may come again with nothing relevant in between
             more = again
         inner = int(level) - 1
-        passes = self.solution.value(self.program.v.reuse[t][inner])
+        passes = self.solution.value(self.program.reuse.factors[t][inner])
 
         def others(p: Program) -> list[Lit]:
             # An uneven tile at the level within may come again before its loops have swept all of the box.
-            uneven, extents = p.v.residency.is_uneven(inner, t), p.v.extents(level, is_swept)
+            uneven, extents = p.v.residency.is_uneven(inner, t), p.reuse.extents(level, is_swept)
             other_box = [p.b.differs(extents[d], box[d]) for d in table.dims]
             is_outside = taken_outside(p, level, t, is_swept)
-            return [*is_outside, uneven, p.b.differs(p.streams.layout[t], layout), *other_box]
+            return [*is_outside, uneven, p.b.differs(p.streams.scans[t].layout, layout), *other_box]
 
         is_inside = level == Level.ROW_BUFFER and not is_swept
         scope = Scope(others, {Dim(d): box[d] for d in table.dims} if is_inside else {})
@@ -134,33 +137,34 @@ class Cuts:
             return self._learn(
                 scope,
                 lambda p, known: p.b.imply(
-                    [known], p.streams.activations[t] >= first + more * (p.v.reuse[t][inner] - 1)
+                    [known], p.streams.activations[t] >= first + more * (p.reuse.factors[t][inner] - 1)
                 ),
             )
         return not is_swept and self._repeated_box(t, level, first, again, scope)
 
     def _swept(self, level: Level, box: list[int]) -> list[int]:
-        """What the answer's gathered innermost loops make of a box (`Variables.swept`)."""
-        loops, v = self.draft.temporal[level], self.program.v
+        """What the answer's gathered innermost loops make of a box (`Reuse.swept`)."""
+        loops, reuse = self.draft.temporal[level], self.program.reuse
         if loops[Dim.G] > 1 or level not in self.solution.inner:
             return box
         return [
-            n * loops[d] if v.is_swept(d) and d in self.solution.inner[level].loops else n
+            n * loops[d] if reuse.is_swept(d) and d in self.solution.inner[level].loops else n
             for d, n in zip(Dim, box, strict=True)
         ]
 
     def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, scope: Scope) -> bool:
         """A box with loops inside is gone over once per irrelevant loop outside, free for the box itself or not."""
         v, consumer = self.program.v, self.nest.consumers(t)[0]
-        inside = range(max(consumer, int(Level.PE)) + 1, level)
+        levels_inside = range(max(consumer, int(Level.PE)) + 1, level)
         outside = range(level, len(Level))
         passes = math.prod(self.solution.value(v.class_temporal[m][t]) for m in outside)
-        has_loops = any(self.solution.value(v.class_temporal[m][c]) > 1 for m in inside for c in range(4) if c != t)
+        relevant = [c for c in range(len(CLASSES)) if c != t]
+        has_loops = any(self.solution.value(v.class_temporal[m][c]) > 1 for m in levels_inside for c in relevant)
         if not has_loops or first + again * (passes - 1) <= self.solution.activations[t]:
             return False
 
         def others(p: Program) -> list[Lit]:
-            looped = p.b.either([p.v.has_relevant[m, t] for m in inside], "looped")
+            looped = p.b.either([p.reuse.has_relevant[m, t] for m in levels_inside], "looped")
             return [p.b.negated(p.v.first_consumer(consumer, t)), p.b.negated(looped)]
 
         def demand(p: Program, known: Lit) -> None:
@@ -197,11 +201,12 @@ class Cuts:
     def _passes(self, t: Tensor) -> Passes | None:
         """The answer's passes over t's tiles, if orders of them can be gone through."""
         streams, value = self.program.streams, self.solution.value
-        is_regular = value(streams.is_box[t]) and not can_be_strided(self.program.v.shape, t)
+        scans = streams.scans[t]
+        is_regular = value(scans.is_box) and not can_be_strided(self.program.v.shape, t)
         if not streams.dram.is_open or not is_regular or self.nest.consumers(t)[0] == MACS:
             return None
-        extents = {d: value(x) for d, x in streams.extents[t].items()}
-        return Passes(t, tuple(extents.get(d, 1) for d in Dim), value(streams.reuse[t]))
+        extents = {d: value(x) for d, x in scans.extents.items()}
+        return Passes(t, tuple(extents.get(d, 1) for d in Dim), value(streams.passes[t]))
 
     def _stored(self, t: Tensor) -> tuple[LayerShape, Tensor, int, Dram, list[int]]:
         """How t lies in DRAM, as `tables.passes` takes it."""
@@ -239,35 +244,7 @@ class Cuts:
                 p.b.imply([known], p.streams.cycles[t] >= least.cycles)
                 p.b.imply([known], p.streams.end_cycles[t] >= least.edge_cycles)
 
-        return self._learn(self._same_stream(t, outside, is_gathered), demand)
-
-    def _same_stream(self, t: Tensor, levels: list[Level], is_gathered: bool) -> Scope:
-        """Where t's stream is the answer's for sure, by the loops of some levels.
-
-        With as many fetches it is the same stream whichever loops are free.
-        """
-        consumer = self.nest.consumers(t)[0]
-        free = self._free_loops(t) if levels == self.completions.levels_outside(t) else set[tuple[int, Dim]]()
-        if not free:
-            return self._same_loops(levels, [t], is_gathered)
-        known = self.solution.value(self.program.v.reuse[t][consumer])
-        same_loops = self._same_loops(levels, [t], is_gathered, free)
-        return same_loops.but(lambda p: [p.b.differs(p.v.reuse[t][consumer], known)])
-
-    def _free_loops(self, t: Tensor) -> set[tuple[int, Dim]]:
-        """Levels and dims of which loops cause no fetches of t, whatever their factors: they are irrelevant to it and
-        innermost, with nothing relevant between them and its first consumer.
-        """
-        consumer, free = self.nest.consumers(t)[0], set[tuple[int, Dim]]()
-        if consumer == MACS or self._is_uneven(consumer, t):
-            return free
-        for m in range(consumer + 1, len(Level)):
-            is_moved = any(self.draft.temporal[m][d] > 1 for d in RELEVANT[t])
-            if not is_moved or (m in self.solution.inner and self.solution.inner[m].t is t):
-                free |= {(m, d) for d in CLASSES[t]}
-            if is_moved:
-                break
-        return free
+        return self._learn(self.scopes.same_stream(t, outside, is_gathered), demand)
 
     def _late_tiles(self, t: Tensor) -> bool:
         """How late one tensor's tiles are, also for the same pace of the array."""
@@ -288,7 +265,7 @@ class Cuts:
             return False
         if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(counted[3:], least[3:], strict=True))):
             return False
-        scope = self._same_stream(t, seen, is_gathered).but(lambda p: [p.v.is_not_stored_at(t, stored)])
+        scope = self.scopes.same_stream(t, seen, is_gathered).but(lambda p: [p.v.is_not_stored_at(t, stored)])
 
         def demand(p: Program, known: Lit) -> None:
             # A slower array hides at most the cycles that it takes longer itself, and what its pace rounds down on all
@@ -318,7 +295,7 @@ class Cuts:
         if least is None or least <= sum(self.solution.activations):
             return False
         return self._learn(
-            self._same_loops(outside, list(Tensor), is_gathered),
+            self.scopes.same_loops(outside, list(Tensor), is_gathered),
             lambda p, known: p.b.imply([known], sum(p.streams.activations) >= least),
         )
 
@@ -337,12 +314,12 @@ class Cuts:
             if answer is None:  # nothing as good as what is known
                 self.bar(is_gathered=is_gathered)
             else:
-                self._learn(self._same_factors(is_gathered), _costs_at_least(answer.value))
+                self._learn(self.scopes.same_factors(is_gathered), _costs_at_least(answer.value))
         return found[0][1]
 
     def bar(self, *, is_gathered: bool = False) -> None:
         """Forbid the answer's factors with these stored sets and innermost classes, and with these loops gathered."""
-        self._learn(self._same_factors(is_gathered), lambda p, known: p.b.clause([p.b.negated(known)]))
+        self._learn(self.scopes.same_factors(is_gathered), lambda p, known: p.b.clause([p.b.negated(known)]))
 
     def _in_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """All orders, or an end to it: less than all of them prove nothing."""
@@ -350,67 +327,6 @@ class Cuts:
             if self.lessons.is_over():
                 raise OutOfTime
             yield order
-
-    def _same_factors(self, is_gathered: bool) -> Scope:
-        """The same factors, stored sets and innermost classes."""
-        stored = self.solution.stored
-        same_loops = self._same_loops(list(Level), [], is_gathered).but(self._other_pes())
-        return same_loops.but(lambda p: [p.v.is_not_stored_at(t, stored[t]) for t in Tensor])
-
-    def _other_pes(self) -> Callable[[Program], list[Lit]]:
-        pes = [self.solution.value(x) for x in self.program.v.pes]
-        return lambda p: [p.b.differs(x, n) for x, n in zip(p.v.pes, pes, strict=True)]
-
-    def _same_loops(
-        self,
-        levels: Sequence[Level],
-        tensors: Sequence[Tensor],
-        is_gathered: bool,
-        free: Collection[tuple[int, Dim]] = (),
-    ) -> Scope:
-        """Where the tensors' streams are the answer's; `free` loops of a level and dim may be others."""
-        temporal, pes = self.draft.temporal, self._other_pes()
-        inner = {m: inner for m, inner in self.solution.inner.items() if self._matters(m, levels)}
-        consumers = {t: self.nest.consumers(t)[0] for t in tensors}
-        # Of step sets, and of I's array tiles, it matters how PEs are spread.
-        spread = any(c == MACS or (c == Level.PE and t is Tensor.I) for t, c in consumers.items())
-        tiles = {(m, t) for m in ON_CHIP for t in Tensor if m in levels or consumers.get(t) == m}
-
-        def others(p: Program) -> list[Lit]:
-            bound = [(m, d) for m in levels for d in Dim if (m, d) not in free]
-            found = [p.b.differs(p.v.temporal[m][d], temporal[m][d]) for m, d in bound]
-            found += [literal for m, t in sorted(tiles) for literal in self._other_tile(p, m, t)]
-            found += [p.b.negated(p.v.innermost[m][t]) for m, (t, *_) in inner.items()]
-            if is_gathered:
-                found += [literal for m in inner for literal in self._other_gathered(p, m)]
-            found += [p.b.negated(p.v.first_consumer(c, t)) for t, c in consumers.items()]
-            return [*found, *(pes(p) if spread else ())]
-
-        outer = [m for m in Level if m >= Level.ROW_BUFFER]
-        is_inside = all(m in levels for m in outer)
-        known = [d for d in Dim if is_inside and not any((m, d) in free for m in outer)]
-        return Scope(others, {d: self.solution.within[d] for d in known})
-
-    def _other_gathered(self, p: Program, m: int) -> Iterator[Lit]:
-        """Literals of which one holds where other loops of a level's innermost class are gathered."""
-        t, loops, _ = self.solution.inner[m]
-        for d in CLASSES[t]:
-            if self.draft.temporal[m][d] > 1:
-                parted = p.v.parted[m].get(d, False)
-                yield parted if d in loops else p.b.negated(parted)
-
-    def _other_tile(self, p: Program, level: Level, t: Tensor) -> Iterator[Lit]:
-        """Literals of which one holds where other loops of a level lie outside t's tile."""
-        outside, literals = self.solution.outside[level][t], p.v.residency.outside[level][t]
-        return (p.b.negated(literals[d]) if d in outside else literals[d] for d in Dim)
-
-    def _is_uneven(self, level: int, t: Tensor) -> bool:
-        """Whether the answer's tile leaves loops of its level out."""
-        return level in ON_CHIP and bool(self.solution.outside[level][t])
-
-    def _matters(self, m: int, levels: Sequence[int]) -> bool:
-        """Whether the class that is innermost at a level tells orders apart: two classes have loops there."""
-        return m in levels and sum(any(d in dims for d in self.draft.order[m]) for dims in CLASSES) > 1
 
 
 def _costs_at_least(value: int) -> Callable[[Program, Lit], None]:

@@ -1,27 +1,29 @@
 """DRAM streams over the variables: columns, activations and cycles per tensor, looked up by tile shape and layout.
 
 Sequential tensors whose scans are boxes use the exact shape tables (`tables.shapes`): columns exactly, activations as
-`first + (X - 1) * more`, which holds for every order. For row-aligned blocks it uses what holds for any order of them:
-every block's columns, every row opened once. Both are bounds of the exact stream for all orders; `solve` closes what is
-left between them and the exact cost.
+`first + (X - 1) * more`, which holds for every order. For row-aligned blocks it uses what holds for any order of them
+(`blocks`): every block's columns, every row opened once. Both are bounds of the exact stream for all orders; `solve`
+closes what is left between them and the exact cost.
 """
 
 import math
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import to_machine, to_shape
-from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
-from cpsat_pim.model.builder import Int, Lit
+from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.model.blocks import Blocks, Edge, Pass
+from cpsat_pim.model.builder import Int, Lit, is_zero
+from cpsat_pim.model.reuse import Reuse, consumers_inside
 from cpsat_pim.model.traffic import Traffic
-from cpsat_pim.model.variables import MACS, Variables, inside
+from cpsat_pim.model.variables import Variables
 from cpsat_pim.workload import ConvWorkload
-from tables.dram import block_counts, last_run, period
-from tables.factors import divisors
-from tables.nest import Ints
+from tables.dram import ending, last_run, period
+from tables.nest import MACS, Ints
 from tables.screen import needed_elements
 from tables.shapes import ShapeTable, can_be_strided, shape_table
 
@@ -31,9 +33,6 @@ _TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest")
 #: Boxes of a tensor up to which a program looks their bounds up in tables: with one bank, and with several, of whose
 #: tiles little is known by themselves.
 _MOST_BOXES, _MOST_BOXES_IN_BANKS = 400, 1000
-
-#: Cycles of a stream's first scan, of outputs the last write-out's unless it was just read back, and if it was.
-Edge = tuple[Int, Int]
 
 CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MACS)
 
@@ -50,40 +49,60 @@ class Limits:
     edge_cycles: int | None = None
 
 
-class Streams:
-    """Per tensor `activations`, `columns`, `cycles`, `end_cycles` (first scan; of outputs the last tile), `reuse`."""
+class Scans(NamedTuple):
+    """A tensor's scans: the `extents` of each along the tensor's dims, whether they are boxes that the shape tables
+    describe, and then their layout.
 
-    def __init__(self, v: Variables, traffic: Traffic, tables: list[ShapeTable], limits: Limits, timed: bool) -> None:
-        self.v, self.b, self.traffic, self.timed = v, v.b, traffic, timed
+    `first_cycles`: of the first one; `columns` that each takes at least; `rows` that it opens and `longest_cycles` that
+    it adds at most.
+    """
+
+    extents: dict[int, Int]
+    is_box: Lit
+    layout: Int
+    first_cycles: Int
+    columns: Int
+    rows: Int
+    longest_cycles: Int
+
+
+class Streams:
+    """Per tensor `scans`, `passes` over all tiles, `activations`, `columns`, `cycles`, `end_cycles` (of the first scan;
+    of outputs the last tile's).
+    """
+
+    def __init__(
+        self,
+        v: Variables,
+        reuse: Reuse,
+        traffic: Traffic,
+        tables: list[ShapeTable],
+        limits: Limits,
+        timed: bool,
+    ) -> None:
+        self.v, self.b, self.reuse, self.traffic, self.timed = v, v.b, reuse, traffic, timed
         self.dram = to_machine(v.arch).dram
         self.activations: list[Int] = []
         self.columns: list[Int] = []
         self.cycles: list[Int] = []
         self.end_cycles: list[Int] = []
-        self.extents: list[dict[int, Int]] = []
-        #: Per tensor: whether the shape tables describe its scans, and then its layout and the first scan's cycles.
-        self.layout: list[Int] = []
-        self.is_box: list[Lit] = []
-        self.first_scan: list[Int] = []
-        #: Columns that a scan takes at least; rows that it opens and cycles that it adds at most.
-        self.scan_columns: list[Int] = []
-        self.scan_rows: list[Int] = []
-        self.longest_scan: list[Int] = []
-        self.reuse = [self._reuse(t) for t in Tensor]
+        self.scans: list[Scans] = []
+        self.passes = [self._passes(t) for t in Tensor]
         self.least_rows = [least_rows(v.layer, v.arch, t) for t in Tensor]
         #: Row activations that no answer below the target exceeds.
         self.most_activations = [self._most_activations(t, limits) for t in Tensor]
+        self.blocks = Blocks(v, reuse, traffic, self.passes, self.least_rows)
         self._regular_input_scans()
         for t in Tensor:
             self._stream(t, tables[t], limits)
 
-    def _reuse(self, t: Tensor) -> Int:
+    def _passes(self, t: Tensor) -> Int:
         """Fetches per tile into whoever takes t from DRAM."""
         chosen = self.b.integer(self.v.class_divisors[t], f"X_{t.name}")
         for consumer in CONSUMERS:
             first = self.v.first_consumer(consumer, t)
             if first is not False:
-                self.b.imply([first], chosen == self.v.reuse[t][consumer])
+                self.b.imply([first], chosen == self.reuse.factors[t][consumer])
         return chosen
 
     def _stream(self, t: Tensor, table: ShapeTable, limits: Limits) -> None:
@@ -91,25 +110,19 @@ class Streams:
         dims = table.dims
         is_box = self.b.negated(self.b.either(self._irregular(t), f"irregular_{t.name}"))
         extents = {d: self._extent(t, d) for d in dims}
-        self.extents.append(extents)
         keys, rows = self.b.keys(rows, list(extents.values()), is_box, f"shape_{t.name}")
         names = [f"{n}_{t.name}" for n in ("layout", "strided", *_COUNTED, *_TIMED)]
         layout, strided, *looked_up = self.b.lookup(keys, rows, names)
         counted, timed = looked_up[: len(_COUNTED)], looked_up[len(_COUNTED) :]
         per_pass, long, end, returned, scan, opened, longest = timed
-        self.layout.append(layout)
-        self.is_box.append(is_box)
-        self.first_scan.append(end)
-        self.scan_columns.append(scan)
-        self.scan_rows.append(opened)
-        self.longest_scan.append(longest)
+        self.scans.append(Scans(extents, is_box, layout, end, scan, opened, longest))
         if can_be_strided(self.v.shape, t):
             self._strided_scans(t, strided)
         self._count_activations(t, is_box, *counted)
-        self._enclosing_boxes(t, table, limits)
-        blocks = self._aligned_activations(t)
+        self._enclosing_boxes(t, table)
+        block_pass = self.blocks.open_rows(t, self.activations[t])
         if self.timed:
-            self._time(t, is_box, per_pass, long, (end, returned), blocks)
+            self._time(t, is_box, per_pass, long, (end, returned), block_pass)
 
     def _candidates(self, t: Tensor, table: ShapeTable, limits: Limits) -> np.ndarray:
         """Table rows that an answer below the target can use."""
@@ -134,7 +147,7 @@ class Streams:
         keep &= self._is_taken(table)
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
-            keep &= busy + self.ending <= limits.cycles
+            keep &= busy + ending(self.dram) <= limits.cycles
             keep &= self._shortest_run * (table.first - 1) + table.long_cycles <= limits.cycles
         if limits.edge_cycles is not None:
             edge = np.minimum(table.end_cycles, table.returned_cycles) if t is Tensor.O else table.end_cycles
@@ -167,8 +180,8 @@ class Streams:
         if limits.activations is not None:
             most = limits.activations - sum(self.least_rows) + self.least_rows[t]
         if limits.cycles is not None:
-            least_columns = -(-self._needed_bytes(t) // self.dram.column_bytes)
-            left = limits.cycles - self.dram.tCCD * least_columns - self.ending
+            columns = least_columns(self.v.layer, self.v.arch, t)
+            left = limits.cycles - self.dram.tCCD * columns - ending(self.dram)
             most = min(
                 most,
                 (limits.cycles - int(last_run(1, self.dram))) // max(1, self._shortest_run) + 1,
@@ -176,11 +189,7 @@ class Streams:
             )
         return most
 
-    def _needed_bytes(self, t: Tensor) -> int:
-        """Bytes of a tensor that every stream moves at least once."""
-        return needed_elements(self.v.shape, t) * self.v.layer.width_bytes[t]
-
-    def _enclosing_boxes(self, t: Tensor, table: ShapeTable, limits: Limits) -> None:
+    def _enclosing_boxes(self, t: Tensor, table: ShapeTable) -> None:
         """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows.
 
         Where that takes large tables, `cuts` demands it of the boxes that matter.
@@ -197,23 +206,25 @@ class Streams:
 
     def _enclosing_box(self, t: Tensor, level: Level, is_swept: bool, dims: tuple[int, ...], rows: Ints) -> None:
         """The rows of one box, and of going over it again."""
-        b, v, box = self.b, self.v, self.v.extents(level, is_swept)
-        runs = b.either([v.first_consumer(c, t) for c in inside(level, is_swept)], f"runs_inside_{t.name}")
+        b, v, box = self.b, self.v, self.reuse.extents(level, is_swept)
+        runs = b.either([v.first_consumer(c, t) for c in consumers_inside(level, is_swept)], f"runs_inside_{t.name}")
         if runs is False:
             return
         keys, rows = b.keys(rows, [box[d] for d in dims], runs, f"box_{t.name}")
         boxed, least, again = b.lookup(keys, rows, [f"box_{n}_{t.name}" for n in ("layout", "acts", "again")])
-        b.imply([runs], boxed == self.layout[t])
+        b.imply([runs], boxed == self.scans[t].layout)
         b.imply([runs], self.activations[t] >= least)
-        fetched = v.reuse[t][level - 1]
-        if is_swept and self.dram.banks > 1 and not _is_zero(again) and not isinstance(fetched, int):
+        fetched = self.reuse.factors[t][level - 1]
+        if is_swept and self.dram.banks > 1 and not is_zero(again) and not isinstance(fetched, int):
             even = b.negated(v.residency.is_uneven(level - 1, t))  # its loops have swept all of the box
             repeated = b.product([again, fetched], f"swept_again_{t.name}")
             b.imply([runs, even], self.activations[t] >= least + repeated - again)
         passes = b.product([v.class_temporal[m][t] for m in range(level, len(Level))], f"passes_{t.name}")
-        if not is_swept and level > Level.GLOBAL_BUFFER and not _is_zero(again) and not isinstance(passes, int):
+        if not is_swept and level > Level.GLOBAL_BUFFER and not is_zero(again) and not isinstance(passes, int):
             taken = b.either([v.first_consumer(c, t) for c in (MACS, Level.PE)], f"taken_inside_{t.name}")
-            looped = b.either([v.has_relevant[m, t] for m in range(Level.GLOBAL_BUFFER, level)], f"looped_{t.name}")
+            looped = b.either(
+                [self.reuse.has_relevant[m, t] for m in range(Level.GLOBAL_BUFFER, level)], f"looped_{t.name}"
+            )
             repeated = b.product([again, passes], f"box_repeated_{t.name}")
             b.imply([taken, looped], self.activations[t] >= least + repeated - again)
 
@@ -274,7 +285,7 @@ class Streams:
     @cached_property
     def is_returned(self) -> Lit:
         """Whether outputs come back from DRAM in a later fetch."""
-        return self.b.at_least_two(self.reuse[Tensor.O], "returned")
+        return self.b.at_least_two(self.passes[Tensor.O], "returned")
 
     @cached_property
     def is_spilled(self) -> Lit:
@@ -285,11 +296,11 @@ class Streams:
         return self.b.either([self.is_returned, self.v.first_consumer(MACS, Tensor.O)], "spilled_or_copied")
 
     def _count_activations(self, t: Tensor, is_box: Lit, first: Int, more: Int, ordered: Int, each: Int) -> None:
-        again = self.b.integer((x - 1 for x in self.b.values(self.reuse[t])), f"again_{t.name}")
+        again = self.b.integer((x - 1 for x in self.b.values(self.passes[t])), f"again_{t.name}")
         if not isinstance(again, int):
-            self.b.model.add(again == self.reuse[t] - 1)
+            self.b.model.add(again == self.passes[t] - 1)
         repeated = (
-            self.b.product([more, again], f"acts_again_{t.name}") if not _is_zero(more) and not _is_zero(again) else 0
+            self.b.product([more, again], f"acts_again_{t.name}") if not is_zero(more) and not is_zero(again) else 0
         )
         most = self.b.ends(ordered)[1] + (self.b.ends(repeated)[1] if not isinstance(repeated, int) else repeated)
         activations = self.b.interval(self.least_rows[t], max(most, self._most_columns), f"acts_{t.name}")
@@ -306,8 +317,8 @@ class Streams:
     def _drawn_steps(self, t: Tensor, is_box: Lit, each: Int, activations: Int) -> None:
         """Steps of the MACs scan all step sets as often as the irrelevant loops say, free or not."""
         drawn = self.v.first_consumer(MACS, t)
-        if drawn is not False and not _is_zero(each):
-            all_steps = self.b.product([each, self.reuse[t]], f"acts_steps_{t.name}")
+        if drawn is not False and not is_zero(each):
+            all_steps = self.b.product([each, self.passes[t]], f"acts_steps_{t.name}")
             self.b.imply([is_box, drawn], activations >= all_steps)
 
     @property
@@ -321,20 +332,12 @@ class Streams:
         """Cycles from one activation to the next at least."""
         return int(period(1, self.dram))
 
-    @property
-    def ending(self) -> int:
-        """Cycles by which a stream's last run differs from the others'."""
-        d = self.dram
-        return d.RL + d.burst - d.tRTP - d.tRP
-
-    def _time(
-        self, t: Tensor, is_box: Lit, per_pass: Int, long: Int, edge: Edge, blocks: tuple[Lit, Int, Edge] | None
-    ) -> None:
+    def _time(self, t: Tensor, is_box: Lit, per_pass: Int, long: Int, edge: Edge, block_pass: Pass | None) -> None:
         """Stream cycles from columns and activations (Eq. 33; every run costs at least tRC)."""
         b, d = self.b, self.dram
-        times = self.reuse[t] if t is not Tensor.O else self._scans_per_output()
+        times = self.passes[t] if t is not Tensor.O else self._scans_per_output()
         exact = b.product([per_pass, times], f"columns_exact_{t.name}")
-        longer = b.product([long, times], f"long_{t.name}") if not _is_zero(long) else 0
+        longer = b.product([long, times], f"long_{t.name}") if not is_zero(long) else 0
         most = max(b.ends(exact)[1], self._most_columns)
         columns = b.interval(1, most, f"columns_{t.name}")
         b.imply([is_box], columns >= exact)
@@ -343,7 +346,7 @@ class Streams:
         most_cycles = d.tCCD * most + shortest * b.ends(activations)[1] + d.RL + d.burst + d.tRCD
         cycles = b.interval(0, max(most_cycles, 2 * b.ends(longer)[1]), f"cycles_{t.name}")
         latency = self.v.arch.dram_activation_latency
-        b.model.add(cycles >= d.tCCD * columns + latency * activations + self.ending)
+        b.model.add(cycles >= d.tCCD * columns + latency * activations + ending(self.dram))
         first_run = int(last_run(1, d)) - shortest
         b.model.add(cycles >= shortest * activations + first_run)
         b.imply([is_box], cycles >= shortest * activations + longer + first_run)
@@ -351,50 +354,14 @@ class Streams:
         self._ends(t, is_box, ends, edge)
         b.model.add(ends >= (d.tCCD if t is Tensor.O else int(last_run(1, d))))
         if self.v.row_buffer and t is Tensor.I:
-            self._first_window(ends)
-        elif blocks is not None:
-            aligned, block_columns, block_edge = blocks
-            b.imply([aligned], columns >= b.product([block_columns, times], f"block_columns_all_{t.name}"))
-            self._ends(t, aligned, ends, block_edge)
+            self.blocks.first_window(ends)
+        elif block_pass is not None:
+            all_columns = b.product([block_pass.columns, times], f"block_columns_all_{t.name}")
+            b.imply([block_pass.where], columns >= all_columns)
+            self._ends(t, block_pass.where, ends, block_pass.edge)
         self.columns.append(columns)
         self.cycles.append(cycles)
         self.end_cycles.append(ends)
-
-    def _aligned_activations(self, t: Tensor) -> tuple[Lit, Int, Edge] | None:
-        """Rows that row-aligned blocks open; of W and O whether they are, columns of a pass and cycles of the edge."""
-        if not self.v.row_buffer:
-            return None
-        self._swept_blocks(t)
-        if t is not Tensor.I:
-            return self._whole_blocks(t)
-        self._large_windows()
-        return None
-
-    def _whole_blocks(self, t: Tensor) -> tuple[Lit, Int, Edge] | None:
-        """Row-aligned W and O are scanned block by block: columns and edges are known, each of their rows is opened.
-
-        With one bank and two blocks that cannot share a row, every pass over several blocks opens all of them again.
-        """
-        size, width, d = self.traffic.elements[t], self.v.layer.width_bytes[t], self.dram
-        aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
-        capacity = self.v.arch.usable_bytes(Level.ROW_BUFFER)
-        rows = []
-        for tile in divisors(size):
-            if tile * width <= capacity:
-                counted = block_counts(size // tile, tile * width, d)
-                is_reopened = tile < size and d.banks == 1 and 2 * tile * width > d.row_bytes
-                edge = self._block_edge(t, tile * width, size // tile)
-                rows.append((tile, *counted, counted[1] if is_reopened else 0, *edge))
-        if aligned is False or not rows or (t is Tensor.O and self.v.layer.psum_bytes != self.v.layer.output_bytes):
-            return None
-        key = self.b.integer((row[0] for row in rows), f"block_{t.name}")
-        self.b.imply([aligned], key == self.traffic.tile[int(Level.ROW_BUFFER), t])
-        names = [f"block_{name}_{t.name}" for name in ("columns", "rows", "again", "end", "returned")]
-        per_pass, opened, again, *ends = self.b.lookup([key], rows, names)
-        self.b.imply([aligned], self.activations[t] >= opened)
-        if not _is_zero(again):
-            self.b.imply([aligned], self.activations[t] >= self.b.product([again, self.reuse[t]], f"reopened_{t.name}"))
-        return aligned, per_pass, (ends[0], ends[1])
 
     def _ends(self, t: Tensor, where: Lit, ends: Int, edge: Edge) -> None:
         """The first scan's cycles, or the last write-out's."""
@@ -404,59 +371,11 @@ class Streams:
         self.b.imply([where, self.b.negated(self.is_spilled)], ends >= edge[0])
         self.b.imply([where, self.is_returned], ends >= edge[1])
 
-    def _block_edge(self, t: Tensor, size: int, blocks: int) -> tuple[int, int]:
-        """Cycles of the first block's scan; of outputs what the last one's adds at least, returned or not."""
-        d, miss = self.dram, self.v.arch.dram_activation_latency
-        columns, rows = -(-size // d.column_bytes), -(-size // d.row_bytes)
-        returned = d.tCCD * columns + miss * max(0, rows - d.banks)
-        if t is not Tensor.O or blocks == 1:
-            return int(last_run(1, d)) + d.tCCD * (columns - 1) + miss * (rows - 1), returned
-        if d.banks > 1:
-            return d.tCCD * columns, returned
-        return d.tCCD * columns + miss * (rows - 1 if 2 * size <= d.row_bytes else rows), returned
-
-    def _first_window(self, ends: Int) -> None:
-        """The first window of a row-aligned I takes all its columns."""
-        d, aligned = self.dram, self.v.first_consumer(Level.ROW_BUFFER, Tensor.I)
-        tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], self.v.layer.input_bytes
-        start = int(last_run(1, d)) - d.tCCD
-        self.b.imply([aligned], ends * d.column_bytes >= tile * (width * d.tCCD) + start * d.column_bytes)
-
-    def _large_windows(self) -> None:
-        """If no window of a row-aligned I fits a row, each pass over them opens all rows."""
-        v, b, d = self.v, self.b, self.dram
-        aligned = v.first_consumer(Level.ROW_BUFFER, Tensor.I)
-        tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], v.layer.input_bytes
-        overlaps = max(v.bounds[Dim.R], v.bounds[Dim.S]) > 1
-        shared = d.row_bytes // width if overlaps else d.row_bytes // (2 * width)
-        if d.banks == 1 and b.ends(tile)[1] > shared and not isinstance(tile, int):
-            is_large = b.boolean("windows_outgrow_rows")
-            b.model.add(tile <= shared).only_enforce_if(is_large.negated())
-            b.imply([aligned, is_large], self.activations[Tensor.I] >= self.least_rows[Tensor.I] * self.reuse[Tensor.I])
-
-    def _swept_blocks(self, t: Tensor) -> None:
-        """With one bank, each pass over what the gathered innermost loops sweep of row-aligned blocks opens all its
-        rows, if these are several: it begins at the lowest and ends at the highest (docs/model.md, section 8).
-        """
-        v, b, layer = self.v, self.b, self.v.layer
-        aligned = v.first_consumer(Level.ROW_BUFFER, t)
-        if aligned is False or self.dram.banks > 1 or (t is Tensor.O and layer.psum_bytes != layer.output_bytes):
-            return
-        extents = v.swept(Level.DRAM)  # of I at least as many positions as outputs
-        swept = b.product(
-            [extents[d] for d in RELEVANT[t] if t is not Tensor.I or d not in (Dim.R, Dim.S)], f"swept_{t.name}"
-        )
-        in_a_row = self.dram.row_bytes // layer.width_bytes[t]
-        if b.ends(swept)[1] > in_a_row:
-            is_spread = b.boolean(f"swept_rows_{t.name}")
-            b.imply([b.negated(is_spread)], swept <= in_a_row)
-            b.imply([aligned, is_spread], self.activations[t] >= self.least_rows[t] * self.reuse[t])
-
     def _scans_per_output(self) -> Int:
         """Write-outs and read-backs of an output tile."""
-        scans = self.b.integer((2 * x - 1 for x in self.b.values(self.reuse[Tensor.O])), "scans_O")
+        scans = self.b.integer((2 * x - 1 for x in self.b.values(self.passes[Tensor.O])), "scans_O")
         if not isinstance(scans, int):
-            self.b.model.add(scans == 2 * self.reuse[Tensor.O] - 1)
+            self.b.model.add(scans == 2 * self.passes[Tensor.O] - 1)
         return scans
 
     def _any_columns(self, t: Tensor, columns: Int) -> None:
@@ -481,11 +400,17 @@ def has_known_boxes(layer: ConvWorkload, t: Tensor) -> bool:
 
 def least_rows(layer: ConvWorkload, arch: PIMArchitecture, t: Tensor) -> int:
     """Rows that the elements in use fill: no layout activates fewer."""
-    return math.ceil(needed_elements(to_shape(layer), t) * layer.width_bytes[t] / arch.row_bytes)
+    return math.ceil(_needed_bytes(layer, t) / arch.row_bytes)
 
 
-def _is_zero(x: Int) -> bool:
-    return isinstance(x, int) and x == 0
+def least_columns(layer: ConvWorkload, arch: PIMArchitecture, t: Tensor) -> int:
+    """Columns that the elements in use fill: no stream has fewer."""
+    return -(-_needed_bytes(layer, t) // to_machine(arch).dram.column_bytes)
+
+
+def _needed_bytes(layer: ConvWorkload, t: Tensor) -> int:
+    """Bytes of a tensor that every stream moves at least once."""
+    return needed_elements(to_shape(layer), t) * layer.width_bytes[t]
 
 
 def build_tables(layer: ConvWorkload, arch: PIMArchitecture) -> list[ShapeTable]:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from cpsat_pim.dataflow import STATIONARY, Dataflow
 from cpsat_pim.dims import Level, Tensor
 from cpsat_pim.model.builder import Int, Lit
-from cpsat_pim.model.variables import CLASSES, Variables
+from cpsat_pim.model.candidates import IN_PE, PES
+from cpsat_pim.model.reuse import Reuse
+from cpsat_pim.model.variables import CLASSES, GROUPS, OUTSIDE_PE, Variables
 
-_OUTER = (Level.GLOBAL_BUFFER, Level.ROW_BUFFER, Level.DRAM)
-_GROUPS = 3
 #: Who wins a tie.
 _RANK = list(STATIONARY.values())
 
@@ -27,8 +27,10 @@ class Flow:
     `candidates`: rows of PEs per dim, lanes per dim and whether PEs store I, W, O; `in_pe`: the last as variables.
     """
 
-    def __init__(self, v: Variables, wanted: Dataflow, candidates: Iterable[Sequence[int]], in_pe: list[Int]) -> None:
-        self.v, self.b = v, v.b
+    def __init__(
+        self, v: Variables, reuse: Reuse, wanted: Dataflow, candidates: Iterable[Sequence[int]], in_pe: list[Int]
+    ) -> None:
+        self.v, self.b, self.reuse = v, v.b, reuse
         stays = STATIONARY[wanted]
         is_looped = [self._is_looped(t) for t in Tensor]
         has_tail = self.b.both([self.b.negated(is_looped[stays]), self._tail(stays, False)], "has_tail")
@@ -45,14 +47,14 @@ class Flow:
 
     def _rivals(self, candidates: Iterable[Sequence[int]], in_pe: list[Int]) -> list[Lit]:
         """Whether the class of which I, W or O stays competes with the wanted one."""
-        rows = {(*row[:8], *row[16:], *self._rivals_of(row)) for row in candidates}
-        found = [{row[11 + t] for row in rows} for t in Tensor]
+        rows = {(*row[PES], *row[IN_PE], *self._rivals_of(row)) for row in candidates}
+        found = [{row[t - len(Tensor)] for row in rows} for t in Tensor]
         rivals = [self.b.boolean(f"rival_{t.name}") if len(found[t]) > 1 else found[t] == {1} for t in Tensor]
         self.b.table([*self.v.pes, *in_pe, *(self.b.flag(rival) for rival in rivals)], sorted(rows))
         return rivals
 
     def _rivals_of(self, row: Sequence[int]) -> list[int]:
-        rivals = self.v.freedom.rivals(tuple(row[:8]), tuple(bool(flag) for flag in row[16:]))
+        rivals = self.v.freedom.rivals(tuple(row[PES]), tuple(bool(flag) for flag in row[IN_PE]))
         return [int(any(STATIONARY[flow] is t for flow in rivals)) for t in Tensor]
 
     def _is_looped(self, t: Tensor) -> Lit:
@@ -66,10 +68,10 @@ class Flow:
         """Whether the innermost loop outside the PEs is irrelevant to t; a group's loop may lie inside it, or surely
         none does.
         """
-        v, tails = self.v, []
-        for m in _OUTER:
-            groups = [self.b.negated(v.has_loops[m][_GROUPS])] if surely else []
-            tails.append(self.b.both([v.is_free(t, Level.PE, m), v.has_loops[m][t], *groups], "tail"))
+        reuse, tails = self.reuse, []
+        for m in OUTSIDE_PE:
+            groups = [self.b.negated(reuse.has_loops[m][GROUPS])] if surely else []
+            tails.append(self.b.both([reuse.is_free(t, Level.PE, m), reuse.has_loops[m][t], *groups], "tail"))
         return self.b.either(tails, f"tail_{t.name}")
 
     def _operands(self, t: Tensor, is_looped: Lit, classes: Iterable[int]) -> Int:

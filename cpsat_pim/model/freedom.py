@@ -21,6 +21,7 @@ from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.dataflow import Dataflow, possible_dataflows
 from cpsat_pim.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.model.candidates import LANES, PES
 from cpsat_pim.model.part import Part
 from cpsat_pim.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.workload import ConvWorkload
@@ -102,10 +103,10 @@ class Freedom:
         """Those of some spatial vectors (PEs per dim, lanes per dim) that are allowed."""
         lanes = self.constraints.spatial[Direction.INTERNAL]
         for d, fixed in enumerate(lanes):
-            vectors = vectors if fixed is None else vectors[vectors[:, 8 + d] == fixed]
+            vectors = vectors if fixed is None else vectors[vectors[:, LANES][:, d] == fixed]
         if self._splits is None:
             return vectors
-        keep = [tuple(row) in self._splits for row in vectors[:, :8].tolist()]
+        keep = [tuple(row) in self._splits for row in vectors[:, PES].tolist()]
         kept: Ints = vectors[np.array(keep, bool)]
         return kept
 
@@ -113,7 +114,7 @@ class Freedom:
         """Which of these vectors have a split that is allowed where PEs store these tensors."""
         if self.constraints.dataflow is None:
             return np.ones(len(vectors), bool)
-        return np.array([self.split(tuple(row), in_pe) is not None for row in vectors[:, :8].tolist()], bool)
+        return np.array([self.split(tuple(row), in_pe) is not None for row in vectors[:, PES].tolist()], bool)
 
     def affords(self, cycles: Ints, fj: Ints, activations: int) -> np.ndarray:
         """Which of these least costs are within the budget; no mapping has fewer activations."""

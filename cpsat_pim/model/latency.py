@@ -2,19 +2,28 @@
 term).
 """
 
+import itertools
 import math
 from fractions import Fraction
 
 from cpsat_pim.cost import rate
 from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
-from cpsat_pim.model.builder import Int, Lit
+from cpsat_pim.mapping import Stored
+from cpsat_pim.model.builder import Int, Lit, is_one
 from cpsat_pim.model.dram import Streams
-from cpsat_pim.model.traffic import Traffic
-from cpsat_pim.model.variables import MACS, Stored, Variables
+from cpsat_pim.model.reuse import Reuse
+from cpsat_pim.model.traffic import Traffic, tile_width
+from cpsat_pim.model.variables import OUTSIDE_PE, Variables
+from tables.dram import ending
+from tables.nest import MACS
 from tables.screen import Terms, access_terms, crossing_terms
 
 #: (parent, level) of the links inside DRAM's that move tiles.
-_TILE_LINKS = ((2, 1), (2, 0), (1, 0))
+_TILE_LINKS = (
+    (Level.ROW_BUFFER, Level.GLOBAL_BUFFER),
+    (Level.ROW_BUFFER, Level.PE),
+    (Level.GLOBAL_BUFFER, Level.PE),
+)
 _READ, _WRITE = 0, 1
 
 
@@ -25,8 +34,8 @@ class Latency:
     the order of the loops: nothing here bounds them but what `solve` learns from counting an answer exactly.
     """
 
-    def __init__(self, v: Variables, traffic: Traffic, streams: Streams, most: int) -> None:
-        self.v, self.b, self.traffic, self.streams = v, v.b, traffic, streams
+    def __init__(self, v: Variables, reuse: Reuse, traffic: Traffic, streams: Streams, most: int) -> None:
+        self.v, self.b, self.reuse, self.traffic, self.streams = v, v.b, reuse, traffic, streams
         self.most = most
         self._step_sets: dict[Tensor, Int] = {}
         #: Tiles that come from DRAM (or go there), over the layer.
@@ -65,18 +74,15 @@ class Latency:
             for t in (Tensor.W, Tensor.O)
         )
         if not arch.multicast:
-            weight = b.product([weight, v.class_pes[1]], "arrayW_copies")
+            weight = b.product([weight, v.class_pes[Tensor.W]], "arrayW_copies")
         if not arch.spatial_reduction:
-            output = b.product([output, v.class_pes[2]], "arrayO_copies")
+            output = b.product([output, v.class_pes[Tensor.O]], "arrayO_copies")
         # I: moved0 (or fills) over the fetches of its array tiles.
         size, moved = traffic.moved[Tensor.I]["moved0" if arch.multicast else "fills"]
-        fetches = self._fetches(Tensor.I, v.array_tile[Tensor.I], v.reuse[Tensor.I][0], "array")
+        fetches = self._fetches(Tensor.I, v.array_tile[Tensor.I], self.reuse.factors[Tensor.I][Level.PE], "array")
         tile = b.interval(1, max(1, size * b.ends(moved)[1]), "arrayI")
-        b.equal_product(self._scaled(size, moved, "movedI"), [tile, fetches])
+        b.equal_product(b.product([size, moved], "movedI"), [tile, fetches])
         self.array_tile = {Tensor.I: tile, Tensor.W: weight, Tensor.O: output}
-
-    def _scaled(self, coefficient: int, x: Int, name: str) -> Int:
-        return self.b.product([coefficient, x], name)
 
     def _fetches(self, t: Tensor, extents: list[Int], reuse: Int, name: str) -> Int:
         """Fetches of all tiles of t with the given extents."""
@@ -102,8 +108,8 @@ class Latency:
         pace, linked = self._rate(parent, way), self.v.linked(parent, level, t)
         if pace is None or linked is False:
             return 0
-        tile = self.array_tile[t] if level == 0 else self.traffic.tile[level, t]
-        width, most = self.traffic.tile_width(parent, t), self.most
+        tile = self.array_tile[t] if level == Level.PE else self.traffic.tile[level, t]
+        width, most = tile_width(self.v.layer, parent, t), self.most
         size = tile * width
         if t is Tensor.O and way == _READ:
             most = max(most, math.ceil(self.b.ends(tile)[1] * width / pace))
@@ -173,7 +179,7 @@ class Latency:
         """Inner links on which partial sums come back: old tile out, then new one in."""
         found = []
         for parent, level in _TILE_LINKS:
-            reuse, linked = self.v.reuse[Tensor.O].get(level, 1), self.v.linked(parent, level, Tensor.O)
+            reuse, linked = self.reuse.factors[Tensor.O].get(level, 1), self.v.linked(parent, level, Tensor.O)
             comes_back = self.b.both([self.b.at_least_two(reuse, f"back_{level}"), linked], f"back_{parent}_{level}")
             out = self._move_cycles(Tensor.O, parent, level, _WRITE)
             back = self._move_cycles(Tensor.O, parent, level, _READ)
@@ -183,15 +189,16 @@ class Latency:
             visits = self._fetches(Tensor.O, extents, reuse, f"exposed{level}")
             tiles = self._fetches(Tensor.O, extents, 1, f"tiles{level}")
             cost = self.b.interval(0, self.most, f"exposed_{parent}_{level}")
-            leaving = self._capped_product(visits, out, f"out_{parent}_{level}")
+            leaving = self._times(visits, out, f"out_{parent}_{level}")
             returns = self.b.interval(0, self.b.ends(visits)[1], f"returns_{parent}_{level}")
             self.b.model.add(returns == visits - tiles)
-            coming = self._capped_product(returns, back, f"back_cycles_{parent}_{level}")
+            coming = self._times(returns, back, f"back_cycles_{parent}_{level}")
             self.b.imply([comes_back], cost >= leaving + coming)
             found.append(cost)
         return found
 
-    def _capped_product(self, a: Int, b: Int, name: str) -> Int:
+    def _times(self, a: Int, b: Int, name: str) -> Int:
+        """A product; where one of both is a constant, not a variable of its own."""
         if isinstance(a, int) or isinstance(b, int):
             return a * b
         return self.b.product([a, b], name)
@@ -199,19 +206,20 @@ class Latency:
     def _compute_cycles(self) -> Int:
         """Array steps, each as long as its PE loops or the operands streamed past the PEs."""
         v, b = self.v, self.b
-        slow = [(t, p, paces) for t in Tensor for p in (1, 2) if (paces := self._stream_paces(t, p))]
+        links = itertools.product(Tensor, (Level.GLOBAL_BUFFER, Level.ROW_BUFFER))
+        slow = [(t, parent, paces) for t, parent in links if (paces := self._stream_paces(t, parent))]
         if not slow:
             return self.steps
-        inside, outside = v.array_step_loops()
+        inside, outside = self.reuse.array_step_loops()
         inner = b.product(inside, "inner_steps", most=v.layer.macs)
-        outer = [*outside, *(x for m in (1, 2, 3) for x in v.class_temporal[m])]
+        outer = [*outside, *(x for m in OUTSIDE_PE for x in v.class_temporal[m])]
         array_steps = b.product(outer, "array_steps", most=v.layer.macs)
         b.equal_product(self.steps, [inner, array_steps])
         longest = b.interval(1, self.most, "longest_step")
         b.model.add(longest >= inner)
         for t, parent, paces in slow:
             size = b.product([self._step_set(t), inner], f"streamed_{t.name}_{parent}")
-            width, linked = self.traffic.tile_width(parent, t), v.linked(parent, MACS, t)
+            width, linked = tile_width(self.v.layer, parent, t), v.linked(parent, MACS, t)
             times: list[Int] = []
             for pace in paces:  # an output's reads and writes share its link
                 times.append(b.interval(0, self.most, f"stream_{t.name}_{parent}_{len(times)}"))
@@ -237,7 +245,7 @@ class Latency:
         elif t is Tensor.I:
             size, uses = self.traffic.moved[Tensor.I]["uses"]
             result = b.interval(1, arch.pe_array.macs_per_cycle, "step_set_I")
-            b.equal_product(self._scaled(size, uses, "uses_scaled"), [result, self.steps])
+            b.equal_product(b.product([size, uses], "uses_scaled"), [result, self.steps])
         else:
             result = b.product([v.step[d] for d in RELEVANT[t]], f"step_set_{t.name}")
         self._step_sets[t] = result
@@ -280,17 +288,17 @@ class Latency:
         `after` already.
         """
         b, streams = self.b, self.streams
-        rest = self.start + streams.cycles[t] - streams.first_scan[t] + after
+        rest = self.start + streams.cycles[t] - streams.scans[t].first_cycles + after
         is_ahead = b.boolean(f"ahead_{t.name}")
-        where = [held, streams.is_box[t]]
+        where = [held, streams.scans[t].is_box]
         b.imply([*where, is_ahead.negated()], self.cycles >= rest)
-        b.imply([*where, is_ahead], self.cycles >= rest + stay - streams.longest_scan[t])
+        b.imply([*where, is_ahead], self.cycles >= rest + stay - streams.scans[t].longest_cycles)
 
     def _stay(self, t: Tensor) -> Int:
         """Steps for which a tile from DRAM is in use."""
         b = self.b
-        extents = [self.streams.extents[t].get(d, 1) for d in Dim]
-        self.fetches.append(self._fetches(t, extents, self.streams.reuse[t], "dram"))
+        extents = [self.streams.scans[t].extents.get(d, 1) for d in Dim]
+        self.fetches.append(self._fetches(t, extents, self.streams.passes[t], "dram"))
         stay = b.interval(1, b.ends(self.steps)[1], f"stay_{t.name}")
         b.equal_product(self.steps, [stay, self.fetches[t]])
         b.model.add(self.streams.columns[t] >= self.fetches[t])  # a column is never shared by two scans
@@ -318,17 +326,17 @@ class Latency:
         """
         v, b, streams = self.v, self.b, self.streams
         buffered = [v.first_consumer(Level.GLOBAL_BUFFER, t), v.first_consumer(Level.PE, t)]
-        held = [b.both([b.either(buffered, f"buffered_{t.name}"), streams.is_box[t]], f"late_{t.name}")]
+        held = [b.both([b.either(buffered, f"buffered_{t.name}"), streams.scans[t].is_box], f"late_{t.name}")]
         if t is Tensor.O:
             held.append(b.negated(streams.is_spilled))
-        columns = streams.scan_columns[t]
-        rows = streams.scan_rows[t] * (1 if t is Tensor.O else 2)  # the second tile may be loaded before the start
+        columns = streams.scans[t].columns
+        rows = streams.scans[t].rows * (1 if t is Tensor.O else 2)  # the second tile may be loaded before the start
         self._late_misses(t, held, streams.dram.tCCD * columns - stay, rows)
 
     def _late_misses(self, t: Tensor, where: list[Lit], columns_less_stay: Int, rows: Int | None) -> None:
         """What lateness adds; with the first scan's `rows` unknown, the first load stands for it."""
         b, miss = self.b, self.v.arch.dram_activation_latency
-        most = self.most - min(0, self.streams.ending)  # which is taken off again, below
+        most = self.most - min(0, ending(self.streams.dram))  # which is taken off again, below
         excess, hides = b.interval(0, miss, f"excess_{t.name}"), b.boolean(f"hides_{t.name}")
         b.imply([*where, hides], excess >= miss + columns_less_stay)  # the steps hide all columns, and some of a miss
         b.imply([*where, hides.negated()], excess >= miss)
@@ -338,7 +346,7 @@ class Latency:
         # A first load or last write-out may be shorter than its misses: no row is closed after it.
         edges = [self.start, self.end] if rows is not None else [self._outer_edge(t)]
         if rows is None or t is Tensor.O:  # outputs are late from their first write-out on
-            edges.append(min(0, self.streams.ending))
+            edges.append(min(0, ending(self.streams.dram)))
         self._at_least(self.steps, *self.waits, waited, *edges)
 
     def _row_buffer_terms(self, t: Tensor, stay_in_use: Int) -> None:
@@ -356,7 +364,7 @@ class Latency:
             where = [linked] if t is not Tensor.O else [linked, self.b.negated(self.streams.is_spilled)]
             exposed = [self.steps, *self.waits, stream, self._outer_edge(t)]
             if consumer != MACS:
-                stay, hidden = self._hidden(t, self._tile_extents(t, consumer), self.v.reuse[t][consumer])
+                stay, hidden = self._hidden(t, self._tile_extents(t, consumer), self.reuse.factors[t][consumer])
                 exposed.append(-hidden)
                 self._late_blocks(t, where, stay)
             self.b.imply(where, self.cycles >= sum(exposed))
@@ -376,7 +384,7 @@ class Latency:
         """Steps on a tile taken from the row buffer, and on the last such tiles of all its tiles."""
         b, steps = self.b, self.steps
         taken = self._fetches(t, extents, reuse, "taken")
-        loads = self._fetches(t, self.v.e2, self.v.reuse[t][Level.ROW_BUFFER], "loads")
+        loads = self._fetches(t, self.v.e2, self.reuse.factors[t][Level.ROW_BUFFER], "loads")
         stay = b.interval(1, b.ends(steps)[1], f"inner_stay_{t.name}")
         b.equal_product(steps, [stay, taken])
         return stay, b.product([stay, loads], f"hidden_{t.name}", most=b.ends(steps)[1])
@@ -399,7 +407,7 @@ class Latency:
                 "fills" if consumer == Level.PE and t is not Tensor.O and not v.arch.multicast else f"moved{consumer}"
             )
             size, quantity = self.traffic.moved[t][name]
-            width = self.traffic.tile_width(Level.ROW_BUFFER, t)
+            width = tile_width(self.v.layer, Level.ROW_BUFFER, t)
             b.imply([linked], use * pace.numerator >= quantity * (size * width * pace.denominator))
         return use
 
@@ -417,19 +425,13 @@ class Latency:
         b = self.b
         busy = b.interval(0, self.most, f"busy_{level}_{way}")
         instances = self.v.used_pes if level == Level.PE else 1
-        work = (
-            busy
-            if isinstance(instances, int) and instances == 1
-            else b.product([busy, instances], f"work_{level}_{way}")
-        )
+        work = busy if is_one(instances) else b.product([busy, instances], f"work_{level}_{way}")
         loads = [self._load(level, way, t) for t in Tensor]
         for load in loads:
             b.model.add(work * pace.numerator >= load * pace.denominator)
         ports = self.v.arch.hierarchy[level].ports
         b.model.add(work * (pace.numerator * ports) >= sum(loads) * pace.denominator)
-        self._at_least(self.start, busy, self.end)
-        if level == Level.GLOBAL_BUFFER and not self.v.arch.hierarchy[Level.PE].double_buffered:
-            b.model.add(self.exposed_transfer >= busy)
+        self._transfer(busy, fills_pes=level == Level.GLOBAL_BUFFER)
 
     def _load(self, level: int, way: int, t: Tensor) -> Int:
         """Bytes of t that a level reads or writes, under whichever set of levels stores it."""
@@ -437,7 +439,7 @@ class Latency:
         def terms(stored: Stored) -> Terms:
             return access_terms(t, stored, self.traffic.energies.sharing).get((level, way), {})
 
-        return self.traffic.at_least_terms(t, terms, self.traffic.tile_width(level, t), f"load_{level}_{way}_{t.name}")
+        return self.traffic.at_least_terms(t, terms, tile_width(self.v.layer, level, t), f"load_{level}_{way}_{t.name}")
 
     def _interconnect_term(self) -> None:
         """All elements that cross into or out of the array, over its bandwidth."""
@@ -451,9 +453,14 @@ class Latency:
             def terms(stored: Stored, t: Tensor = t) -> Terms:
                 return crossing_terms(t, stored, self.traffic.energies.sharing)
 
-            loads.append(self.traffic.at_least_terms(t, terms, self.traffic.tile_width(0, t), f"crossing_{t.name}"))
+            width = tile_width(self.v.layer, Level.PE, t)
+            loads.append(self.traffic.at_least_terms(t, terms, width, f"crossing_{t.name}"))
         busy = b.interval(0, self.most, "busy_interconnect")
         b.model.add(busy * numerator >= sum(loads) * denominator)
+        self._transfer(busy, fills_pes=True)
+
+    def _transfer(self, busy: Int, *, fills_pes: bool) -> None:
+        """A transfer lies between start and end; one that fills PEs of a single slot is never hidden."""
         self._at_least(self.start, busy, self.end)
-        if not self.v.arch.hierarchy[Level.PE].double_buffered:
-            b.model.add(self.exposed_transfer >= busy)
+        if fills_pes and not self.v.arch.hierarchy[Level.PE].double_buffered:
+            self.b.model.add(self.exposed_transfer >= busy)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Lit
 from cpsat_pim.model.program import Program
-from cpsat_pim.model.variables import inside
+from cpsat_pim.model.reuse import consumers_inside
 from cpsat_pim.model.windows import WindowRows
 from tables.nest import MACS
 
@@ -14,11 +14,11 @@ from tables.nest import MACS
 class Scope(NamedTuple):
     """The mappings that a lesson is about: in a program, those of which none of some literals holds.
 
-    `inside`: extents inside the outer loops, of dims of which all of these mappings have the same ones.
+    `extents`: those inside the outer loops, of dims of which all of these mappings have the same ones.
     """
 
     others: Callable[[Program], Iterable[Lit]]
-    inside: dict[Dim, int]
+    extents: dict[Dim, int]
 
     def but(self, others: Callable[[Program], Iterable[Lit]]) -> "Scope":
         """Without those of which one of some more literals holds."""
@@ -38,9 +38,9 @@ class Family(NamedTuple):
     def teach(self, program: Program) -> None:
         """Forbid them in a program."""
         table, b = program.tables[self.t], program.b
-        box = program.v.extents(self.level, self.is_swept)
+        box = program.reuse.extents(self.level, self.is_swept)
         others = [*taken_outside(program, self.level, self.t, self.is_swept)]
-        others.append(b.differs(program.streams.layout[self.t], self.layout))
+        others.append(b.differs(program.streams.scans[self.t].layout, self.layout))
         too_many = table.boxed > program.streams.most_activations[self.t]
         for row in table.extents[(table.layout == self.layout) & (table.is_strided == 0) & too_many]:
             b.clause([*others, *(b.differs(box[d], e) for d, e in zip(table.dims, row.tolist(), strict=True))])
@@ -58,9 +58,10 @@ class Passes(NamedTuple):
         """The mappings of which t's stream is that."""
 
         def others(p: Program) -> list[Lit]:
-            other_tile = [p.b.differs(x, self.tile[d]) for d, x in p.streams.extents[self.t].items()]
-            other_scans = [p.b.negated(p.streams.is_box[self.t]), p.v.first_consumer(MACS, self.t)]
-            return [*other_scans, *other_tile, p.b.differs(p.streams.reuse[self.t], self.number)]
+            scans = p.streams.scans[self.t]
+            other_tile = [p.b.differs(x, self.tile[d]) for d, x in scans.extents.items()]
+            other_scans = [p.b.negated(scans.is_box), p.v.first_consumer(MACS, self.t)]
+            return [*other_scans, *other_tile, p.b.differs(p.streams.passes[self.t], self.number)]
 
         return Scope(others, {})
 
@@ -73,7 +74,7 @@ class Lesson(NamedTuple):
 
     def teach(self, program: Program) -> None:
         """Add it to a program that may have such mappings."""
-        if not program.may_have(self.scope.inside):
+        if not program.may_have(self.scope.extents):
             return
         b = program.b
         others = list(self.scope.others(program))
@@ -111,6 +112,6 @@ class Lessons:
 
 
 def taken_outside(p: Program, level: Level, t: Tensor, is_swept: bool) -> list[Lit]:
-    """Literals of which one holds unless t's scans lie inside a level's loops (`inside`)."""
-    taken = [p.v.first_consumer(c, t) for c in inside(level, is_swept)]
+    """Literals of which one holds unless t's scans lie inside a level's loops (`consumers_inside`)."""
+    taken = [p.v.first_consumer(c, t) for c in consumers_inside(level, is_swept)]
     return [p.b.negated(p.b.either(taken, f"taken_inside_{level}_{t}"))]

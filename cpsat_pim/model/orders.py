@@ -170,8 +170,8 @@ class Completions:
 
     def _has_room(self, order: Order) -> bool:
         """The row buffer has room for a block of outputs also where they come and go as partial sums (Eq. 17)."""
-        level, widths = Level.ROW_BUFFER, self.layer.width_bytes
-        if not self.draft.stored[level][Tensor.O] or widths[3] == widths[Tensor.O]:
+        level = Level.ROW_BUFFER
+        if not self.draft.stored[level][Tensor.O] or self.layer.psum_bytes == self.layer.output_bytes:
             return True
         nest = self.nest_in(order)
         used = sum(nest.box(t, level) * nest.width(t, level) for t in Tensor if self.draft.stored[level][t])

@@ -9,11 +9,13 @@ from cpsat_pim.cost import to_machine
 from cpsat_pim.dataflow import STATIONARY
 from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.model.builder import Builder, Lit
-from cpsat_pim.model.candidates import Candidates
+from cpsat_pim.model.candidates import COST, IN_PE, INSIDE_PE, SPATIAL, VECTOR, Candidates
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.flow import Flow
 from cpsat_pim.model.latency import Latency
 from cpsat_pim.model.part import Part
+from cpsat_pim.model.reuse import Reuse
+from cpsat_pim.model.rules import Rules
 from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.model.traffic import Traffic
 from cpsat_pim.model.variables import Variables
@@ -46,18 +48,22 @@ class Program:
         self.layer, self.arch, self.objective = screen.layer, screen.arch, screen.objective
         self.b = Builder()
         self._left_out: set[tuple[int, ...]] = set()
-        #: How many of the layer's lessons it was taught (`cuts.Lessons`).
+        #: How many of the layer's lessons it was taught (`lessons.Lessons`).
         self.lessons_known = 0
         found = (candidates or tiles.candidates(target)).within(within)
         known = found.extents()
         #: Whether few tiles are left.
         self.is_small = found.tiles is not None and len(found.tiles) <= _FEW_TILES
         self.v = Variables(self.b, self.layer, self.arch, screen.freedom, known, any_split=any_split, within=within)
-        self.traffic = Traffic(self.v)
+        self.reuse = Reuse(self.v)
+        Rules(self.v, self.reuse)
+        self.traffic = Traffic(self.v, self.reuse)
         timed, _ = screen.freedom.sees(self.objective)
-        self.streams = Streams(self.v, self.traffic, self.tables, screen.limits(target), timed)
+        self.streams = Streams(self.v, self.reuse, self.traffic, self.tables, screen.limits(target), timed)
         most_cycles = screen.most_cycles(target)
-        self.latency = None if most_cycles is None else Latency(self.v, self.traffic, self.streams, most_cycles)
+        self.latency = None
+        if most_cycles is not None:
+            self.latency = Latency(self.v, self.reuse, self.traffic, self.streams, most_cycles)
         if self.part.is_aligned:
             self._some_tensor_row_aligned()
         #: A variable of its own, so that what is known of it (the target, a floor, a proven bound) meets in its domain:
@@ -82,11 +88,11 @@ class Program:
             self.b.clause([*others, dear])
             self.b.imply([dear], self.cost >= dearer_than + 1)
 
-    def may_have(self, inside: dict[Dim, int]) -> bool:
+    def may_have(self, extents: dict[Dim, int]) -> bool:
         """Whether there may be mappings with some dims' extents inside the outer loops."""
         if self.v.within is not None:
-            return all(self.v.within[d] == n for d, n in inside.items())
-        return len(inside) < len(Dim) or tuple(inside[d] for d in Dim) not in self._left_out
+            return all(self.v.within[d] == n for d, n in extents.items())
+        return len(extents) < len(Dim) or tuple(extents[d] for d in Dim) not in self._left_out
 
     def _some_tensor_row_aligned(self) -> None:
         """The other parts of the space have the rest."""
@@ -102,14 +108,14 @@ class Program:
         if tiles is None:
             self._screened_vectors(vectors, bounds, in_pe)
         else:
-            floor = self.b.integer(tiles[:, -1].tolist(), "floor")
-            rows = np.column_stack([vectors[tiles[:, 0]], tiles[:, 1:]])
+            floor = self.b.integer(tiles[:, COST].tolist(), "floor")
+            rows = np.column_stack([vectors[tiles[:, VECTOR]], tiles[:, INSIDE_PE.start :]])
             flags = map(self.b.flag, in_pe)
             self.b.table([*self.v.pes, *self.v.lanes, *flags, *self.v.e0, *self.v.e1, floor], rows)
             self.b.model.add(self.cost >= floor)
         wanted = self.screen.freedom.constraints.dataflow
         if wanted in STATIONARY:
-            Flow(self.v, wanted, vectors.tolist(), list(map(self.b.flag, in_pe)))
+            Flow(self.v, self.reuse, wanted, vectors.tolist(), list(map(self.b.flag, in_pe)))
 
     def _screened_vectors(self, vectors: Ints, bounds: Ints, in_pe: list[Lit]) -> None:
         """A row for each spatial mapping, with the floors of all sets of tensors in the PEs: one for each of both would
@@ -118,10 +124,10 @@ class Program:
         if not len(vectors):
             self.b.clause([])
             return
-        spatial, row = np.unique(vectors[:, :16], axis=0, return_inverse=True)
-        sets = list(itertools.product((0, 1), repeat=3))
+        spatial, row = np.unique(vectors[:, SPATIAL], axis=0, return_inverse=True)
+        sets = list(itertools.product((0, 1), repeat=len(Tensor)))
         floors = np.full((len(spatial), len(sets)), self.b.ends(self.cost)[1] + 1)
-        floors[row.ravel(), vectors[:, 16:] @ [4, 2, 1]] = bounds
+        floors[row.ravel(), vectors[:, IN_PE] @ [4, 2, 1]] = bounds
         different, column = np.unique(np.column_stack([floors.min(axis=1), floors]), axis=1, return_inverse=True)
         names = ["floor"] * different.shape[1]
         found = self.b.lookup([*self.v.pes, *self.v.lanes], np.column_stack([spatial, different]), names)

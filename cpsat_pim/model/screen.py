@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cost import access_energies_fj, to_machine, to_shape
-from cpsat_pim.dims import Level, Tensor
-from cpsat_pim.model.dram import Limits, least_rows
+from cpsat_pim.dims import BUFFERS, Level, Tensor
+from cpsat_pim.model.candidates import SPATIAL
+from cpsat_pim.model.dram import Limits, least_columns, least_rows
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
-from tables.dram import last_run
-from tables.screen import Energies, Sharing, least_energy, needed_elements, spatial_vectors
+from tables.dram import ending, last_run
+from tables.screen import Energies, Sharing, least_energy, spatial_vectors
 from tables.walk import ENDLESS, Room
 
 
@@ -49,10 +50,10 @@ class Screen:
         self.energy: list[dict[tuple[bool, bool], NDArray[np.int64]]] = []
         for t in Tensor:
             found: dict[tuple[bool, bool], NDArray[np.int64]] = {}
-            for stored in itertools.product(*(self.freedom.storing_choices(Level(m), t) for m in range(3))):
-                if stored[2] and not self.freedom.part.is_aligned:
+            for stored in itertools.product(*(self.freedom.storing_choices(m, t) for m in BUFFERS)):
+                if stored[Level.ROW_BUFFER] and not self.freedom.part.is_aligned:
                     continue
-                key = (stored[0], stored[2])
+                key = (stored[Level.PE], stored[Level.ROW_BUFFER])
                 value = least_energy(self.shape, t, (stored[0], stored[1], stored[2]), energies, self.vectors)
                 found[key] = value if key not in found else np.minimum(found[key], value)
             self.energy.append(found)
@@ -60,16 +61,15 @@ class Screen:
     def _least_stream(self, t: Tensor) -> int:
         """Cycles that t's stream takes at least: every needed byte once, every row once."""
         dram = self.machine.dram
-        columns = -(-needed_elements(self.shape, t) * self.layer.width_bytes[t] // dram.column_bytes)
-        correction = dram.RL + dram.burst - dram.tRTP - dram.tRP
-        return columns * dram.tCCD + self.rows[t] * self.arch.dram_activation_latency + correction
+        columns, miss = least_columns(self.layer, self.arch, t), self.arch.dram_activation_latency
+        return columns * dram.tCCD + self.rows[t] * miss + ending(dram)
 
     def _bounds(self) -> None:
         """Objective bound per (vector, tensors in PEs); combinations that the machine does not offer are absent."""
         cycle_weight, fj_weight = self.objective.weights
         self.least_steps = int(self._steps(self.vectors).min(initial=self.layer.macs))
         rows, bounds = [], []
-        for in_pe in itertools.product((False, True), repeat=3):
+        for in_pe in itertools.product((False, True), repeat=len(Tensor)):
             best = self._least_access_energy(in_pe)
             if best is None:
                 continue
@@ -86,7 +86,7 @@ class Screen:
 
     def _steps(self, vectors: NDArray[np.int64]) -> NDArray[np.int64]:
         """Eq. 34."""
-        steps: NDArray[np.int64] = self.layer.macs // vectors[:, :16].prod(axis=1)
+        steps: NDArray[np.int64] = self.layer.macs // vectors[:, SPATIAL].prod(axis=1)
         return steps
 
     def least_latency(self, vectors: NDArray[np.int64], waits: bool | NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -98,7 +98,7 @@ class Screen:
     def _least_access_energy(self, in_pe: tuple[bool, ...]) -> NDArray[np.int64] | None:
         """Sum over tensors; in the row-buffer part at least one tensor is row-aligned."""
         best = None
-        for aligned in itertools.product((False, True), repeat=3):
+        for aligned in itertools.product((False, True), repeat=len(Tensor)):
             if any(aligned) != self.freedom.part.is_aligned:
                 continue
             parts = [self.energy[t].get((in_pe[t], aligned[t])) for t in Tensor]
@@ -127,7 +127,7 @@ class Screen:
         limits = self.limits(target)
         cycles = ENDLESS.cycles if limits.cycles is None else limits.cycles
         if limits.activations is None:
-            return [Room(ENDLESS.activations, cycles)] * 3
+            return [Room(ENDLESS.activations, cycles)] * len(Tensor)
         return [Room(limits.activations - sum(self.rows) + own, cycles) for own in self.rows]
 
     def _most_activations(self, target: int) -> int | None:
@@ -154,5 +154,5 @@ class Screen:
         return self.fixed_fj + min((int(v.min()) for v in self._energy_sums() if len(v)), default=0)
 
     def _energy_sums(self) -> list[NDArray[np.int64]]:
-        sums = (self._least_access_energy(in_pe) for in_pe in itertools.product((False, True), repeat=3))
+        sums = (self._least_access_energy(in_pe) for in_pe in itertools.product((False, True), repeat=len(Tensor)))
         return [s for s in sums if s is not None]

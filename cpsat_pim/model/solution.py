@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.mapping import Mapping, Stored
 from cpsat_pim.model.builder import Int
 from cpsat_pim.model.orders import Inner, Least
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.residency import Outside
-from cpsat_pim.model.variables import CLASSES, Stored
+from cpsat_pim.model.variables import CLASSES
 
 
 class Solution:
@@ -54,10 +54,11 @@ class Solution:
 
     def _inner(self, level: int) -> Inner:
         """The innermost class of a level, and its loops that are gathered there."""
-        v = self.program.v
+        v, reuse = self.program.v, self.program.reuse
         t = next(t for t in Tensor if self.value(v.innermost[level][t]))
         loops = [d for d in CLASSES[t] if self.value(v.temporal[level][d]) > 1]
-        return Inner(t, tuple(d for d in loops if not self.value(v.parted[level].get(d, 0))), v.tells_parted(level))
+        gathered = tuple(d for d in loops if not self.value(reuse.parted[level].get(d, 0)))
+        return Inner(t, gathered, reuse.tells_parted(level))
 
     def _draft(self) -> Mapping:
         """Gathered loops of the innermost class last; those outside of most tiles first."""
@@ -76,5 +77,5 @@ class Solution:
                 )
                 for m in Level
             ],
-            stored=[[self.stored[t][m] for t in Tensor] for m in range(3)],
+            stored=[[self.stored[t][m] for t in Tensor] for m in BUFFERS],
         )

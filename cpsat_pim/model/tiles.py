@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cpsat_pim.cost import access_energies_fj, rate
-from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
-from cpsat_pim.model.candidates import Candidates
-from cpsat_pim.model.dram import has_known_boxes, least_rows
+from cpsat_pim.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.model.candidates import COST, IN_PE, INSIDE_BUFFER, INSIDE_PE, LANES, PES, VECTOR, Candidates
+from cpsat_pim.model.dram import has_known_boxes, least_columns, least_rows
 from cpsat_pim.model.screen import Screen
+from cpsat_pim.model.traffic import tile_width
 from tables.bounds import Goal
-from tables.dram import last_run
+from tables.dram import ending, last_run
 from tables.factors import divisors
 from tables.figures import BOX_COLUMNS, LAYER, NEVER, QUANTITIES, TileCosts
 from tables.nest import FILTER_OF, Ints, P, Q
@@ -119,7 +120,7 @@ class TileScreen:
         known = self._looks.known
         if known is None or known.target <= least or not len(known.tiles):
             return None
-        bounds = np.sort(known.tiles[:, -1])
+        bounds = np.sort(known.tiles[:, COST])
         last = int(np.searchsorted(bounds, least, "right")) + tiles
         return int(bounds[last]) if last < len(bounds) else known.target
 
@@ -128,15 +129,15 @@ class TileScreen:
         known = self._looks.known
         if known is None or not len(known.tiles):
             return None
-        least = np.partition(known.tiles[:, -1], min(_MOST_TRIED, len(known.tiles)) - 1)[:_MOST_TRIED].max()
-        some = known.tiles[known.tiles[:, -1] <= least][:_MOST_TRIED]
-        kept = np.isin(np.arange(len(known.vectors)), some[:, 0])
+        least = np.partition(known.tiles[:, COST], min(_MOST_TRIED, len(known.tiles)) - 1)[:_MOST_TRIED].max()
+        some = known.tiles[known.tiles[:, COST] <= least][:_MOST_TRIED]
+        kept = np.isin(np.arange(len(known.vectors)), some[:, VECTOR])
         return Candidates(known.vectors[kept], known.least[kept], self._told(known.vectors, kept, some))
 
     def _known(self, known: Looked, target: int) -> Candidates:
         """Of what was looked at, what can cost at most a target."""
         kept = known.least <= target
-        tiles = known.tiles[known.tiles[:, -1] <= target]
+        tiles = known.tiles[known.tiles[:, COST] <= target]
         return Candidates(known.vectors[kept], known.least[kept], self._told(known.vectors, kept, tiles))
 
     def least(self, target: int) -> int | None:
@@ -159,7 +160,7 @@ class TileScreen:
         points, kinds = self._positions(vectors)
         costs, outer = self._fixed._replace(points=points[0], arrays=points[1]), self.outer
         found, least = np.zeros((_MOST_KEPT, 18), np.int64), np.full(len(vectors), NEVER)
-        cycles = screen.least_latency(vectors, vectors[:, 16:18].max(axis=1) > 0)
+        cycles = screen.least_latency(vectors, vectors[:, IN_PE][:, [Tensor.I, Tensor.W]].max(axis=1) > 0)
         goal = Goal(*screen.objective.weights, weight * screen.layer.macs * screen.machine.mac_fj, target)
         is_aligned = screen.freedom.part.is_aligned
         number, looked, begin, last, at_a_time = 0, 0, 0, 0, 1
@@ -177,11 +178,11 @@ class TileScreen:
             at_a_time = min(2 * at_a_time, _AT_A_TIME) if more < _TILES_AT_A_TIME else max(1, at_a_time // 2)
             self.has_looked(more)
         tiles, least, reached = found[:number].copy(), np.maximum(values, least), goal.target
-        tiles[:, -1] = np.maximum(tiles[:, -1], values[tiles[:, 0]])
+        tiles[:, COST] = np.maximum(tiles[:, COST], values[tiles[:, VECTOR]])
         if looked > allowed or number > _MOST_KEPT:  # below what the next vectors cost at least all are known
             self._looks.too_many = len(vectors)
             reached = min(reached, int(values[last]) - 1)
-            tiles = tiles[tiles[:, -1] <= reached]
+            tiles = tiles[tiles[:, COST] <= reached]
             least[values > reached] = NEVER
         known = self._looks.known
         if known is None or known.target < reached:
@@ -197,11 +198,13 @@ class TileScreen:
             return None
         rows, place = [], np.cumsum(kept) - 1
         for tile in tiles.tolist():
-            vector, own, buffered = vectors[tile[0]].tolist(), tile[1:9], tile[9:17]
+            vector, own, buffered = vectors[tile[VECTOR]].tolist(), tile[INSIDE_PE], tile[INSIDE_BUFFER]
             inner = [[n] for n in own]
-            if not any(vector[16:]):
-                inner[4:] = [[own[d] * n for n in divisors(buffered[d] // (own[d] * vector[d]))] for d in range(4, 8)]
-            rows += [[place[tile[0]], *e0, *tile[9:]] for e0 in itertools.product(*inner)]
+            if not any(vector[IN_PE]):
+                inner[Dim.C :] = [
+                    [own[d] * n for n in divisors(buffered[d] // (own[d] * vector[d]))] for d in range(Dim.C, len(Dim))
+                ]
+            rows += [[place[tile[VECTOR]], *e0, *buffered, tile[COST]] for e0 in itertools.product(*inner)]
             if len(rows) > _MOST_TOLD:
                 return None
         return np.array(rows, np.int64).reshape(len(rows), 18)
@@ -235,9 +238,7 @@ class TileScreen:
         coefficients, is_offered, paces = self._figures()
         boxes, strides = self._boxes(counts)
         dram = screen.machine.dram
-        ending = dram.RL + dram.burst - dram.tRTP - dram.tRP
-        timings = (dram.tCCD, arch.dram_activation_latency, ending, int(last_run(1, dram)))
-        least_bytes = [needed_elements(screen.shape, t) * layer.width_bytes[t] for t in Tensor]
+        timings = (dram.tCCD, arch.dram_activation_latency, ending(dram), int(last_run(1, dram)))
         figures = {
             "bounds": bounds,
             "stride": layer.stride,
@@ -248,12 +249,10 @@ class TileScreen:
             "strides": strides,
             "dram": [*timings, screen.machine.pipeline_latency, dram.column_bytes],
             "least_rows": [least_rows(layer, arch, t) for t in Tensor],
-            "least_columns": [-(-n // dram.column_bytes) for n in least_bytes],
+            "least_columns": [least_columns(layer, arch, t) for t in Tensor],
             "activation_fj": screen.machine.activation_fj,
-            "capacity": [arch.usable_bytes(m) for m in (*ON_CHIP, Level.ROW_BUFFER)],
-            "widths": [
-                [*(self._width(m, t) for m in (*ON_CHIP, Level.ROW_BUFFER)), self._least_width(t)] for t in Tensor
-            ],
+            "capacity": [arch.usable_bytes(m) for m in BUFFERS],
+            "widths": [[*(tile_width(layer, m, t) for m in BUFFERS), self._least_width(t)] for t in Tensor],
             "needed": [needed_elements(screen.shape, t) for t in Tensor],
             "depth": bounds[[Dim.C, Dim.N, Dim.G]].prod(),
         }
@@ -265,29 +264,31 @@ class TileScreen:
 
     def _figures(self) -> tuple[Ints, np.ndarray, Ints]:
         """Energy and bytes on ports per quantity, tensor and levels that store it, which of these sets there are, and
-        the ports' paces (`TileCosts`).
+        the ports' paces (`tables.figures.LAYER`).
         """
-        arch, freedom = self.screen.arch, self.screen.freedom
+        layer, arch, freedom = self.screen.layer, self.screen.arch, self.screen.freedom
         sharing = Sharing(arch.multicast, arch.spatial_reduction)
         energies = Energies(access_energies_fj(arch), sharing)
         ports = list(self._ports()) if self.screen.objective.weights[0] else []
         coefficients = np.zeros((1 + len(ports), 3, 2, 4, len(QUANTITIES)), np.int64)
         is_offered = np.zeros((3, 2, 4), np.bool_)
         for t in Tensor:
-            for stored in itertools.product(*(freedom.storing_choices(Level(m), t) for m in range(3))):
-                if stored[2] and not freedom.part.is_aligned:
+            for stored in itertools.product(*(freedom.storing_choices(m, t) for m in BUFFERS)):
+                if stored[Level.ROW_BUFFER] and not freedom.part.is_aligned:
                     continue
                 kept, at = (stored[0], stored[1], stored[2]), (int(t), int(stored[0]), 2 * stored[1] + stored[2])
                 is_offered[at] = True
                 figures = [(1, energy_terms(t, kept, energies))]
-                figures += [(self._width(level, t), terms(t, kept, sharing)) for level, terms, _ in ports]
+                figures += [(tile_width(layer, level, t), terms(t, kept, sharing)) for level, terms, _ in ports]
                 for f, (scale, found) in enumerate(figures):
                     for name, count in found.items():
                         coefficients[(f, *at)][QUANTITIES.index(name)] = scale * count
         return coefficients, is_offered, np.array([(1, 1, 1, 0), *(pace for *_, pace in ports)])
 
     def _ports(self) -> Iterator[tuple[Level, Callable[[int, Stored, Sharing], Terms], tuple[int, int, int, int]]]:
-        """What bytes pass on the chip: the level whose widths they have, their quantities, and `TileCosts.paces`."""
+        """What bytes pass on the chip: the level whose widths they have, their quantities, and `paces` of
+        `tables.figures.LAYER`.
+        """
         arch = self.screen.arch
         for level in ON_CHIP:
             memory = arch.hierarchy[level]
@@ -303,14 +304,10 @@ class TileScreen:
         if pace[0]:
             yield Level.PE, crossing_terms, (*pace, 1, 0)
 
-    def _width(self, level: int, t: int) -> int:
-        """Bytes per element at a level (`Traffic.tile_width`)."""
-        widths = self.screen.layer.width_bytes
-        return widths[3] if t == Tensor.O and level < Level.ROW_BUFFER else widths[t]
-
     def _least_width(self, t: Tensor) -> int:
         """Bytes per element in DRAM, of outputs whether or not they are partial sums."""
-        return min(self.screen.layer.width_bytes[t:] if t is Tensor.O else [self.screen.layer.width_bytes[t]])
+        layer = self.screen.layer
+        return min(layer.output_bytes, layer.psum_bytes) if t is Tensor.O else layer.width_bytes[t]
 
     def _boxes(self, counts: Ints) -> tuple[Ints, Ints]:
         """Columns of the shape tables per tensor, layout and box, and how far apart boxes are along each dim.
@@ -334,7 +331,7 @@ class TileScreen:
 
     def _positions(self, vectors: Ints) -> tuple[Ints, Ints]:
         """Positions of I along both axes that steps use and array tiles cover: int[2, 2, kinds, n, n] and int[n, 4]."""
-        lanes, pes = vectors[:, 8:16], vectors[:, :8]
+        lanes, pes = vectors[:, LANES], vectors[:, PES]
         found, kinds = [], []
         for axis in (P, Q):
             columns = [x[:, d] for d in (axis, FILTER_OF[axis]) for x in (lanes, pes)]

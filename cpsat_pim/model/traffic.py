@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 from cpsat_pim.cost import access_energies_fj, to_machine
 from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.mapping import Stored
 from cpsat_pim.model.builder import Int, Lit
-from cpsat_pim.model.variables import MACS, Stored, Variables
+from cpsat_pim.model.reuse import Reuse
+from cpsat_pim.model.variables import Variables
+from cpsat_pim.workload import ConvWorkload
 from tables.dram import block_counts
 from tables.factors import divisors
-from tables.nest import FILTER_OF
+from tables.nest import FILTER_OF, MACS
 from tables.nest import span as span_of
 from tables.screen import Energies, Sharing, Terms, array_tiles_span, energy_terms, input_tiles_span, step_points
 
@@ -21,8 +24,8 @@ Quantity = tuple[int, Int]
 class Traffic:
     """`tile[m][t]` elements, `moved[t][name]` quantities (see `tables.screen.energy_terms`), `energy[t]` in fJ."""
 
-    def __init__(self, v: Variables) -> None:
-        self.v, self.b = v, v.b
+    def __init__(self, v: Variables, reuse: Reuse) -> None:
+        self.v, self.b, self.reuse = v, v.b, reuse
         self.energies = Energies(access_energies_fj(v.arch), Sharing(v.arch.multicast, v.arch.spatial_reduction))
         self.elements = [v.layer.elements(t) for t in Tensor]
         self.levels = [Level.PE, Level.GLOBAL_BUFFER] + ([Level.ROW_BUFFER] if v.row_buffer else [])
@@ -71,11 +74,11 @@ class Traffic:
                 if stored is False:
                     continue
                 share = self.b.interval(0, capacity, f"used{level}_{t.name}")
-                width = self.tile_width(level, t)
+                width = tile_width(self.v.layer, level, t)
                 self.b.imply([stored], share >= self.tile[level, t] * width)
-                if t is Tensor.O and level is Level.ROW_BUFFER and self.v.layer.width_bytes[3] > width:
-                    returns = self.b.at_least_two(self.v.reuse[t][level], "blocks_return")
-                    self.b.imply([stored, returns], share >= self.tile[level, t] * self.v.layer.width_bytes[3])
+                if t is Tensor.O and level is Level.ROW_BUFFER and self.v.layer.psum_bytes > width:
+                    returns = self.b.at_least_two(self.reuse.factors[t][level], "blocks_return")
+                    self.b.imply([stored, returns], share >= self.tile[level, t] * self.v.layer.psum_bytes)
                 used.append(share)
             if used:
                 self.b.model.add(sum(used) <= capacity)
@@ -104,22 +107,17 @@ class Traffic:
         size, width = self.elements[t], self.v.layer.width_bytes[t]
         return block_counts(size // tile, tile * width, to_machine(self.v.arch).dram)[1]
 
-    def tile_width(self, level: int, t: int) -> int:
-        """Bytes per element at a level; at the row buffer an output counts at least its own width."""
-        widths = self.v.layer.width_bytes
-        return widths[3] if t == Tensor.O and level < Level.ROW_BUFFER else widths[t]
-
     def _moved_inputs(self) -> dict[str, Quantity]:
-        v, b, reuse = self.v, self.b, self.v.reuse[Tensor.I]
+        v, b, reuse = self.v, self.b, self.reuse.factors[Tensor.I]
         rest = math.prod(v.bounds[d] for d in (Dim.C, Dim.N, Dim.G))
         moved: dict[str, Quantity] = {}
         for level in self.levels[1:]:
             sums = [self.span_sum[level, Dim.P], self.span_sum[level, Dim.Q]]
             moved[f"moved{level}"] = (rest, b.product([b.product(sums, f"halo{level}"), reuse[level]], f"I{level}"))
-        boxes = b.product([self.span_sum[0, Dim.P], self.span_sum[0, Dim.Q]], "halo0")
-        moved["fills"] = (rest, b.product([boxes, reuse[0], v.pes[Dim.K]], "fills_I"))
+        boxes = b.product([self.span_sum[Level.PE, Dim.P], self.span_sum[Level.PE, Dim.Q]], "halo0")
+        moved["fills"] = (rest, b.product([boxes, reuse[Level.PE], v.pes[Dim.K]], "fills_I"))
         arrays = b.product([self._array_spans(a) for a in (Dim.P, Dim.Q)], "haloA")
-        moved["moved0"] = (rest, b.product([arrays, reuse[0]], "I0"))
+        moved["moved0"] = (rest, b.product([arrays, reuse[Level.PE]], "I0"))
         points = b.product([self._step_points(a) for a in (Dim.P, Dim.Q)], "points")
         moved["uses"] = (rest, b.product([points, reuse[MACS]], "uses_I"))
         return moved
@@ -166,18 +164,18 @@ class Traffic:
         ]
 
     def _moved_weights(self) -> dict[str, Quantity]:
-        v, reuse, size = self.v, self.v.reuse[Tensor.W], self.elements[Tensor.W]
+        v, reuse, size = self.v, self.reuse.factors[Tensor.W], self.elements[Tensor.W]
         moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
         within = v.class_divisors[Tensor.W]
-        copies = self.b.product([reuse[0], v.class_pes[Tensor.W]], "fills_W", within)
+        copies = self.b.product([reuse[Level.PE], v.class_pes[Tensor.W]], "fills_W", within)
         return moved | {"fills": (size, copies), "uses": (size, reuse[MACS])}
 
     def _moved_outputs(self) -> dict[str, Quantity]:
-        v, reuse, size = self.v, self.v.reuse[Tensor.O], self.elements[Tensor.O]
+        v, reuse, size = self.v, self.reuse.factors[Tensor.O], self.elements[Tensor.O]
         within, holders = v.class_divisors[Tensor.O], v.class_pes[Tensor.O]
         moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
         return moved | {
-            "held": (size, self.b.product([reuse[0], holders], "held", within)),
+            "held": (size, self.b.product([reuse[Level.PE], holders], "held", within)),
             "holders": (size, holders),
             "sums": (size, self.b.product([reuse[MACS], holders], "sums", within)),
             "uses": (size, reuse[MACS]),
@@ -202,6 +200,11 @@ class Traffic:
             if found:
                 self.b.imply([literal], total >= sum(c * x for c, x in found))
         return total
+
+
+def tile_width(layer: ConvWorkload, level: int, t: int) -> int:
+    """Bytes per element at a level; at the row buffer an output counts at least its own width."""
+    return layer.psum_bytes if t == Tensor.O and level < Level.ROW_BUFFER else layer.width_bytes[t]
 
 
 def _pairs(inner: list[int], outer: list[int], bound: int) -> list[tuple[int, int]]:

@@ -41,10 +41,10 @@ class WindowRows(NamedTuple):
         keys, rows = b.keys(rows, [v.e2[d] for d in _DIMS], aligned, "window")
         found = b.lookup(keys, rows, ["window_rows", "window_rows_in_channels"])
         others = [b.at_least_two(v.temporal[Level.DRAM][d], f"looped_{d.name}") for d in (Dim.R, Dim.S, Dim.G)]
-        others.append(v.parted[Level.DRAM].get(Dim.C, False))
+        others.append(program.reuse.parted[Level.DRAM].get(Dim.C, False))
         in_channels = b.both([v.innermost[Level.DRAM][Tensor.O], *map(b.negated, others)], "channels_innermost")
         for where, least in zip(([aligned], [aligned, in_channels]), found, strict=True):
-            fetched = b.product([least, streams.reuse[Tensor.I]], "window_rows_fetched")
+            fetched = b.product([least, streams.passes[Tensor.I]], "window_rows_fetched")
             b.imply(where, streams.activations[Tensor.I] >= fetched)
 
     def least(self, extents: Sequence[int]) -> int:

@@ -27,7 +27,7 @@ def test_literals_are_read_as_the_mapping_has_them(part: Part) -> None:
     assert solutions
     for solution in solutions:
         for t in (Tensor.I, Tensor.W):
-            is_box = program.streams.is_box[t]
+            is_box = program.streams.scans[t].is_box
             is_aligned = solution.stored[t][Level.ROW_BUFFER]
             assert bool(solution.value(is_box)) is not is_aligned
             assert bool(solution.value(program.b.negated(is_box))) is is_aligned
