@@ -66,8 +66,7 @@ def named_layers(network: "Network", arguments: argparse.Namespace) -> "Network"
     """The layers that `--layers` names, or all."""
     if arguments.layers is None:
         return network
-    names = [name.strip() for name in arguments.layers.split(",")]
-    return given(lambda: network.only(names))
+    return given(lambda: network.only(arguments.layers))
 
 
 def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
