@@ -40,7 +40,7 @@ def import_model(arguments: argparse.Namespace) -> int:
 
 
 def read_given_network(arguments: argparse.Namespace) -> "Network":
-    """`arguments.network`: by name, from a file, of a model, or of one layer by its shape."""
+    """The network that is given: by name, from a file, of a model, or of one layer by its shape."""
     from cpsat_pim.importers import is_model
     from cpsat_pim.workload.network import is_shape, read_network, shape_network
 
