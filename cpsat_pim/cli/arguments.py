@@ -45,6 +45,12 @@ def add_arch(parser: argparse.ArgumentParser, default: str | None = None) -> Non
     parser.add_argument("--arch", metavar="NAME|FILE", default=default, help=text)
 
 
+def add_constraints(parser: argparse.ArgumentParser) -> None:
+    """What mappings are to keep."""
+    text = "only mappings that keep these (docs/files.md)"
+    parser.add_argument("--constraints", metavar="FILE.yaml", help=text)
+
+
 def add_layers(parser: argparse.ArgumentParser) -> None:
     """Which layers of a network."""
     parser.add_argument("--layers", metavar="A,B", type=names, help="only the layers of these names")
@@ -62,6 +68,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     text = "what to do about a model's operators that cannot be mapped (%(default)s)"
     add("--bind", metavar="NAME=N", type=binding, action="append", default=[], help="size of an open dim of a model")
     add("--unsupported", choices=("error", "skip"), default="error", help=text)
+
+
+def add_network(parser: argparse.ArgumentParser, metavar: str) -> None:
+    """The layers to map."""
+    text = "a name (see `networks`), a .yaml file, a model that `import` takes, or a shape: R=3,S=3,P=56"
+    parser.add_argument("network", metavar=metavar, help=text)
 
 
 def add_objective(parser: argparse.ArgumentParser, default: str | None = None) -> None:

@@ -11,6 +11,7 @@ from cpsat_pim.cli.arguments import (
     add_command,
     add_layers,
     add_model_options,
+    add_network,
     add_objective,
     add_seed,
     add_time_limit,
@@ -60,8 +61,7 @@ _samples = checked(int, lambda n: 1 <= n <= 10**7, "must be an integer from 1 to
 def add_commands(commands: Any) -> None:
     """The commands' words."""
     parser = add_command(commands, "baselines", "map layers with heuristics and searches", run_baselines)
-    text = "a name (see `networks`), a .yaml file, a model that `import` takes, or a shape: R=3,S=3,P=56"
-    parser.add_argument("network", metavar="NETWORK|FILE|SHAPE", help=text)
+    add_network(parser, metavar="NETWORK|FILE|SHAPE")
     _add_options(parser)
     text = "measure this program"
     bench = commands.add_parser("bench", help=text, description=text.capitalize() + ".", allow_abbrev=False)

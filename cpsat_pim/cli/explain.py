@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cpsat_pim.cli.arguments import (
     add_arch,
     add_command,
+    add_constraints,
     add_layers,
     add_model_options,
     add_objective,
@@ -63,7 +64,7 @@ def add_commands(commands: Any) -> None:
     add_model_options(parser)
     add_layers(parser)
     add_arch(parser)
-    add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
+    add_constraints(parser)
     add("--max-cycles", metavar="N", type=_cycles, help="only mappings of at most so many predicted cycles")
     add("--max-energy", metavar="E", type=_energy, help="only mappings of at most so much energy: 1.5uJ")
     add_objective(parser)

@@ -11,8 +11,10 @@ from cpsat_pim.cli.arguments import (
     NO_LIMIT,
     add_arch,
     add_command,
+    add_constraints,
     add_layers,
     add_model_options,
+    add_network,
     add_objective,
     add_seed,
     add_time_limit,
@@ -64,8 +66,7 @@ def add_commands(commands: Any) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    text = "a name (see `networks`), a .yaml file, a model that `import` takes, or a shape: R=3,S=3,P=56"
-    add("network", metavar="NETWORK|..", help=text)
+    add_network(parser, metavar="NETWORK|..")
     add_model_options(parser)
     add_layers(parser)
     add("--start-from", metavar="FILE", help="mappings to start from: .yaml, or results as .json")
@@ -87,7 +88,7 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_arch(parser, default="default")
-    add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
+    add_constraints(parser)
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, to X%% more MACs at most (0)")
     add_objective(parser, default="energy")
     add_time_limit(parser, "seconds per layer")
