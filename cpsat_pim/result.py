@@ -252,7 +252,7 @@ class SolvedLayer:
 
     @property
     def loop_bounds(self) -> dict[int, dict[str, dict[int, int]]]:
-        """[m][H, W, Internal or temporal][dim] = factor (listing 5)."""
+        """[m][H, W, INTERNAL or temporal][dim] = factor (listing 5)."""
         mapping = self._answer(self.mapping)
         bounds = {int(m): {"temporal": {int(d): mapping.temporal[m][d] for d in Dim}} for m in Level}
         for s in Direction:

@@ -79,17 +79,17 @@ def verify(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, predict
     if problems:
         raise Disagreement(layer, arch, mapping, problems, predicted, None)
     recosted = predict(layer, arch, mapping).figures
-    problems = _differences(predicted, recosted, "recosted")
+    problems = differences(predicted, recosted, "recosted")
     if predicted.latency_cycles != recosted.latency_cycles:
         problems.append(f"latency_cycles: predicted {predicted.latency_cycles}, recosted {recosted.latency_cycles}")
     simulated = simulate(layer, arch, mapping)
-    problems += _differences(predicted, simulated, "simulated")
+    problems += differences(predicted, simulated, "simulated")
     if problems:
         raise Disagreement(layer, arch, mapping, problems, predicted, simulated)
     return simulated
 
 
-def _differences(predicted: Figures, other: Figures, how: str) -> list[str]:
+def differences(predicted: Figures, other: Figures, how: str) -> list[str]:
     """A line for each exact figure that differs."""
     ours, theirs = predicted.to_dict(), other.to_dict()
     return [f"{key}: predicted {ours[key]}, {how} {theirs[key]}" for key in predicted.differences(other)]

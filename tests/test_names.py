@@ -1,4 +1,4 @@
-"""What the pages name is there: modules, classes and functions, options, scripts and other files."""
+"""What pages and docstrings name is there: modules, classes and functions, options, scripts and other files."""
 
 import ast
 import importlib
@@ -29,13 +29,18 @@ def modules() -> tuple[str, ...]:
 
 
 @cache
+def source(module: str) -> str:
+    """The text of a module."""
+    file = ROOT / module.replace(".", "/")
+    return (file / "__init__.py" if file.is_dir() else file.with_suffix(".py")).read_text()
+
+
+@cache
 def defined() -> dict[str, set[str]]:
     """Names that the modules define at their top or in a class, with the modules."""
     found: dict[str, set[str]] = {}
     for module in modules():
-        file = ROOT / module.replace(".", "/")
-        text = (file / "__init__.py" if file.is_dir() else file.with_suffix(".py")).read_text()
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(ast.parse(source(module))):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 found.setdefault(node.name, set()).add(module)
     return found
@@ -55,7 +60,8 @@ def leads_somewhere(start: Any, names: list[str]) -> bool:
 def starts(first: str) -> Iterator[Any]:
     """What the first part of a dotted name may mean: a package, a part of the main one, a class of any."""
     yield from (importlib.import_module(name) for name in (first, f"cpsat_pim.{first}") if name in modules())
-    yield from (getattr(importlib.import_module(module), first) for module in defined().get(first, ()))
+    found = [importlib.import_module(module) for module in sorted(defined().get(first, ()))]
+    yield from (getattr(module, first) for module in found if hasattr(module, first))  # else it is a method there
 
 
 def is_there(name: str) -> bool:
@@ -67,6 +73,45 @@ def is_there(name: str) -> bool:
     return any(leads_somewhere(start, rest) for start in starts(first)) or any(
         leads_somewhere(start, rest[1:]) for start in within
     )
+
+
+def beside(module: str, first: str) -> list[str]:
+    """The modules that the first part of a dotted name means within a module: beside it, below it or above."""
+    parts = module.split(".")
+    places = (".".join([*parts[:n], first]) for n in range(len(parts), 0, -1))
+    return [place for place in places if place in modules()]
+
+
+def named_in(module: str) -> set[str]:
+    """Dotted names in the docstrings and comments of a module that begin with a package, a class of one or a module
+    beside it; others may be of any library, or of a file.
+    """
+    nodes = (node.value for node in ast.walk(ast.parse(source(module))) if isinstance(node, ast.Expr))
+    strings = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    codes = re.findall(r"`([^`\n]+)`", "\n".join([*strings, *re.findall(r"#.*", source(module))]))
+    dotted = {code for code in codes if re.fullmatch(r"\w+(\.\w+)+", code)}
+    firsts = {name: name.split(".")[0] for name in dotted}
+    return {
+        name
+        for name, first in firsts.items()
+        if first in PACKAGES or (first[0].isupper() and first in defined()) or beside(module, first)
+    }
+
+
+def is_there_for(module: str, name: str) -> bool:
+    """Whether a dotted name is that of something, seen from a module."""
+    first, *rest = name.split(".")
+    near = (importlib.import_module(place) for place in beside(module, first))
+    return is_there(name) or any(leads_somewhere(start, rest) for start in near)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_code_that_code_names_is_there(package: str) -> None:
+    """In docstrings and comments."""
+    own = [module for module in modules() if module.split(".")[0] == package]
+    named = [(module, name) for module in own for name in sorted(named_in(module))]
+    assert [f"{module}: {name}" for module, name in named if not is_there_for(module, name)] == []
+    assert len(named) > 10
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -3,8 +3,11 @@
 import attrs
 import pytest
 
+from cpsat_pim.check import check_mapping
 from cpsat_pim.cost import predict
+from cpsat_pim.dims import Dim
 from cpsat_pim.result import NetworkLayer, Objective, SharedChoice, SolvedLayer, SolvedNetwork, Status
+from cpsat_pim.verify import simulate
 from tests.report.results import ARCH, LAYER, MAPPING, solved_layer
 
 BLEND = Objective.named("blended", 1, "0.3")
@@ -17,6 +20,16 @@ def blended(status: Status, cycles: int, energy_fj: int, short: int) -> SolvedLa
     prediction = attrs.evolve(solved.prediction, figures=figures)
     bound = BLEND.reported(BLEND.value(cycles, energy_fj) - short)
     return attrs.evolve(solved, prediction=prediction, bound=bound)
+
+
+def factors(**named: int) -> list[int]:
+    """Of all dims, 1 where nothing is named."""
+    return [named.get(d.name, 1) for d in Dim]
+
+
+def numbered(**named: int) -> dict[int, int]:
+    """The same by the dims' numbers."""
+    return dict(enumerate(factors(**named)))
 
 
 def network(*layers: SolvedLayer) -> SolvedNetwork:
@@ -61,6 +74,33 @@ def test_sums_are_exact() -> None:
     total = network(blended(Status.OPTIMAL, 0, 3, 0), blended(Status.OPTIMAL, 0, 5, 0))
     assert total.objective_value == total.bound == pytest.approx(8 * 0.3e-5, rel=1e-16)
     assert network().gap is None
+
+
+def test_listing_5_tells_factors_orders_and_bypass_by_numbers() -> None:
+    """K = 8 is 2 columns of PEs x 4 in the global buffer, there outside of P = 2; C = 6 is 3 x 2 lanes: 24 cycles."""
+    mapping = attrs.evolve(
+        MAPPING,
+        temporal=[factors(C=3), factors(P=2, K=4), factors(), factors()],
+        spatial=[factors(P=2), factors(K=2), factors(C=2)],
+        order=[[Dim.C], [Dim.K, Dim.P], [], []],
+    )
+    assert check_mapping(LAYER, ARCH, mapping) == []
+    solved = solved_layer(mapping=mapping, prediction=predict(LAYER, ARCH, mapping))
+    assert solved.loop_bounds == {
+        0: {"temporal": numbered(C=3), "H": numbered(P=2), "W": numbered(K=2), "INTERNAL": numbered(C=2)},
+        1: {"temporal": numbered(P=2, K=4)},
+        2: {"temporal": numbered()},
+        3: {"temporal": numbered()},
+    }
+    assert solved.permutation == {0: {0: Dim.C}, 1: {0: Dim.P, 1: Dim.K}, 2: {}, 3: {}}
+    assert solved.bypass == {
+        0: {"I": False, "W": True, "O": True},
+        1: {"I": True, "W": False, "O": False},
+        2: {"I": False, "W": False, "O": False},
+    }
+    simulated = simulate(LAYER, ARCH, mapping).to_dict()
+    assert solved.metrics["compute_cycles"] == 24
+    assert solved.metrics | {"latency_cycles": None} == simulated | {"latency_cycles": None}
 
 
 def test_tile_info_lists_the_tiles_that_levels_hold() -> None:

@@ -97,7 +97,7 @@ def _place_tensors(nest: Nest, geometry: Geometry, placement: Placement, device:
     layouts = np.zeros(3, LAYOUT)
     for tensor, (coordinates, counts) in enumerate(tiles):
         extent = tensor_extent(geometry, tensor)
-        block = _block_extent(nest, placement, tensor, counts) if nest.stored[ROW_BUFFER, tensor] else extent
+        block = _block_extent(placement, tensor, counts) if nest.stored[ROW_BUFFER, tensor] else extent
         order = AXIS_ORDER[tensor, placement.order[tensor]]
         set_layout(layouts[tensor], order, extent, block, widths[tensor], device.row_bytes)
         set_tile(layouts[tensor], offsets[tensor], order, coordinates, counts)
@@ -112,7 +112,7 @@ def _scanned_kind(nest: Nest, tensor: int) -> int:
     return int(levels[-1]) or ARRAY
 
 
-def _block_extent(nest: Nest, placement: Placement, tensor: int, tile: Ints) -> Ints:
+def _block_extent(placement: Placement, tensor: int, tile: Ints) -> Ints:
     """Return int64[5]: a block of a row-aligned tensor, its tile at the row buffer but for I's height and width."""
     block = tile.copy()
     if tensor == INPUT:

@@ -47,13 +47,12 @@ class Timeline(NamedTuple):
     """When everything happens, in cycles, without the constant pipeline latency.
 
     `events` int64[n, 7] by start; `dropped` more lay between the first and the last of them. Moves that take no time
-    are no events. `end_cycle`: the last end. `maps` int64[tensor, order, row]: row activations, `order_width` of them
-    and `row_width` rows a bin; `rows`: one more than the last row opened. `activations` int64[tensor].
+    are no events. `maps` int64[tensor, order, row]: row activations, `order_width` of them and `row_width` rows a bin;
+    `rows`: one more than the last row opened. `activations` int64[tensor].
     """
 
     events: Ints
     dropped: int
-    end_cycle: int
     activations: Ints
     maps: Ints
     order_width: Ints
@@ -70,7 +69,7 @@ def record_timeline(nest: Nest, placement: Placement, device: Device, limit: int
     end_cycle, busy = record_pipeline(start_pipeline(prepared), log), transfer_cycles(prepared)
     if busy > end_cycle:
         log_event(log, LIMIT, -1, 0, 0, 0, 0, busy)
-    return _timeline(log, max(end_cycle, busy))
+    return _timeline(log)
 
 
 def _new_log(limit: int) -> Log:
@@ -80,14 +79,13 @@ def _new_log(limit: int) -> Log:
     return Log(counter, np.zeros((max(limit, 2), 7), np.int64), np.zeros((3, BINS, BINS), np.int64))
 
 
-def _timeline(log: Log, end_cycle: int) -> Timeline:
+def _timeline(log: Log) -> Timeline:
     """Return what the log holds, its events in order of start."""
     counter = log.counter
     kept = log.events[: int(counter.events)]
     return Timeline(
         events=kept[np.argsort(kept[:, START], kind="stable")],
         dropped=max(0, int(counter.events) - log.events.shape[0]),
-        end_cycle=int(end_cycle),
         activations=counter.activations.copy(),
         maps=log.maps,
         order_width=counter.order_width.copy(),

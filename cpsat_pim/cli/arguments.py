@@ -1,6 +1,7 @@
 """Words to arguments: the parser, the types of its arguments, and arguments that several commands have."""
 
 import argparse
+import math
 import os
 import re
 from collections.abc import Callable
@@ -10,6 +11,9 @@ from cpsat_pim.cli.output import PROGRAM, InputError
 
 EPILOG = """exit codes: 0 every layer has a mapping, proven optimal or with its gap; 1 some layer has none, or a job
 of a sweep failed; 2 bad input; 3 prediction and simulation disagree; 130 interrupted"""
+
+#: What is meant where nothing is said: seconds of a solve, and of several together.
+TIME_LIMIT, NO_LIMIT = 60.0, math.inf
 
 _T = TypeVar("_T")
 
@@ -35,6 +39,23 @@ def add_command(commands: Any, name: str, text: str, command: Callable[[argparse
 # --- Arguments of several commands -----------------------------------------------------------------------------------
 
 
+def add_arch(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """The machine; without a default it can be told whether it was asked for."""
+    text = "a name (see `archs`) or a .yaml file (default)"
+    parser.add_argument("--arch", metavar="NAME|FILE", default=default, help=text)
+
+
+def add_constraints(parser: argparse.ArgumentParser) -> None:
+    """What mappings are to keep."""
+    text = "only mappings that keep these (docs/files.md)"
+    parser.add_argument("--constraints", metavar="FILE.yaml", help=text)
+
+
+def add_layers(parser: argparse.ArgumentParser) -> None:
+    """Which layers of a network."""
+    parser.add_argument("--layers", metavar="A,B", type=names, help="only the layers of these names")
+
+
 def add_mapped_file(parser: argparse.ArgumentParser) -> None:
     """The mappings to work on."""
     parser.add_argument("file", metavar="FILE", help="results of `--json`, a mapping file (.yaml), or a reproducer")
@@ -49,6 +70,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add("--unsupported", choices=("error", "skip"), default="error", help=text)
 
 
+def add_network(parser: argparse.ArgumentParser, metavar: str) -> None:
+    """The layers to map."""
+    text = "a name (see `networks`), a .yaml file, a model that `import` takes, or a shape: R=3,S=3,P=56"
+    parser.add_argument("network", metavar=metavar, help=text)
+
+
 def add_objective(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     """What is to be least; without a default it can be told whether it was asked for."""
     add = parser.add_argument
@@ -56,6 +83,21 @@ def add_objective(parser: argparse.ArgumentParser, default: str | None = None) -
     add("--objective", choices=kinds, default=default, help="what is least (energy)")
     add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
+
+
+def add_seed(parser: argparse.ArgumentParser, of: str = "of the solver", metavar: str = "N") -> None:
+    """Where random choices begin."""
+    parser.add_argument("--seed", metavar=metavar, type=seed, default=0, help=f"{of} (%(default)s)")
+
+
+def add_time_limit(parser: argparse.ArgumentParser, per: str, default: float | None = TIME_LIMIT) -> None:
+    """How long one solve may take; without a default it can be told whether it was asked for."""
+    parser.add_argument("--time-limit", metavar="S", type=seconds, default=default, help=f"{per} ({TIME_LIMIT:g})")
+
+
+def add_total_time(parser: argparse.ArgumentParser, per: str) -> None:
+    """How long several solves may take together."""
+    parser.add_argument("--total-time", metavar="S", type=seconds, default=NO_LIMIT, help=f"{per} (no limit)")
 
 
 def add_timeline(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +134,11 @@ share = checked(
 )
 row_bits = checked(int, lambda n: 0 <= n <= 40, "must be an integer from 0 to 40")
 gap = checked(int, lambda n: 0 <= n < 2**20, "must be an integer from 0 to 1048575")
+
+
+def names(text: str) -> list[str]:
+    """`conv1, conv2`."""
+    return [name.strip() for name in text.split(",")]
 
 
 def binding(text: str) -> tuple[str, int]:

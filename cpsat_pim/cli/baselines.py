@@ -5,7 +5,21 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import add_command, add_model_options, add_objective, checked, cpus, jobs, seconds, seed
+from cpsat_pim.cli.arguments import (
+    TIME_LIMIT,
+    add_arch,
+    add_command,
+    add_layers,
+    add_model_options,
+    add_network,
+    add_objective,
+    add_seed,
+    add_time_limit,
+    checked,
+    cpus,
+    jobs,
+    names,
+)
 from cpsat_pim.cli.models import read_given_layers, refuse_bindings
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
@@ -16,12 +30,12 @@ from cpsat_pim.cli.output import (
     check_names,
     check_outputs,
     given,
-    listed,
     note,
+    note_unmapped,
     reader_may_leave,
     write_files,
 )
-from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement
+from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement, told_death
 
 if TYPE_CHECKING:
     from cpsat_pim.baselines.problem import Problem
@@ -32,7 +46,14 @@ if TYPE_CHECKING:
     from cpsat_pim.workload.network import Network
 
 #: What a file of results has already, and what is meant where there is no file.
-_SOLVING = {"arch": "default", "objective": "energy", "alpha": None, "beta": None, "time_limit": 60.0, "jobs": cpus()}
+_SOLVING = {
+    "arch": "default",
+    "objective": "energy",
+    "alpha": None,
+    "beta": None,
+    "time_limit": TIME_LIMIT,
+    "jobs": cpus(),
+}
 
 _samples = checked(int, lambda n: 1 <= n <= 10**7, "must be an integer from 1 to 10000000")
 
@@ -40,8 +61,7 @@ _samples = checked(int, lambda n: 1 <= n <= 10**7, "must be an integer from 1 to
 def add_commands(commands: Any) -> None:
     """The commands' words."""
     parser = add_command(commands, "baselines", "map layers with heuristics and searches", run_baselines)
-    text = "a name (see `networks`), a .yaml file, a model that `import` takes, or a shape: R=3,S=3,P=56"
-    parser.add_argument("network", metavar="NETWORK|FILE|SHAPE", help=text)
+    add_network(parser, metavar="NETWORK|FILE|SHAPE")
     _add_options(parser)
     text = "measure this program"
     bench = commands.add_parser("bench", help=text, description=text.capitalize() + ".", allow_abbrev=False)
@@ -50,19 +70,19 @@ def add_commands(commands: Any) -> None:
     text = "results of `run --json`; or what `baselines` takes, to be solved first"
     parser.add_argument("network", metavar="RESULT.json|NETWORK|..", help=text)
     _add_options(parser)
-    parser.add_argument("--time-limit", metavar="S", type=seconds, help="seconds per layer (60)")
+    add_time_limit(parser, "seconds per layer", default=None)
     parser.add_argument("--jobs", metavar="N", type=jobs, help="layers solved at a time (one per CPU)")
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_model_options(parser)
-    add("--layers", metavar="A,B", help="only the layers of these names")
-    add("--arch", metavar="NAME|FILE", help="a name (see `archs`) or a .yaml file (default)")
+    add_layers(parser)
+    add_arch(parser)
     add_objective(parser)
-    add("--only", metavar="A,B", help="only the baselines of these names")
+    add("--only", metavar="A,B", type=names, help="only the baselines of these names")
     add("--samples", metavar="N", type=_samples, default=1000, help="mappings that a search looks at (%(default)s)")
-    add("--seed", metavar="N", type=seed, default=0, help="of what is drawn (%(default)s)")
+    add_seed(parser, "of what is drawn")
     add("--json", metavar="FILE", help="write the mappings and figures to a file, too (docs/baselines.md)")
 
 
@@ -122,8 +142,7 @@ def _verdict(found: "list[Judged]") -> int:
     if any(judged.refuting for judged in found):
         return DISAGREEMENT
     unmapped = [judged.problem.layer.name for judged in found if not all(o.best for o in judged.outcomes)]
-    if unmapped:
-        note(f"no mapping for {listed(unmapped)}")
+    note_unmapped(unmapped)
     return NO_MAPPING if unmapped else OK
 
 
@@ -135,7 +154,7 @@ def _given_names(arguments: argparse.Namespace) -> list[str]:
     from cpsat_pim.baselines.catalogue import BASELINES
     from cpsat_pim.reading import hint
 
-    names = [*BASELINES] if arguments.only is None else [name.strip() for name in arguments.only.split(",")]
+    names = [*BASELINES] if arguments.only is None else arguments.only
     for name in names:
         if name not in BASELINES:
             raise InputError(f"--only: no baseline is named {name!r}{hint(name, BASELINES)}")
@@ -182,7 +201,7 @@ def _given_references(arguments: argparse.Namespace) -> "list[Reference]":
     references = given(lambda: read_references(arguments.network))
     wanted = [reference.problem.layer.name for reference in references]
     if arguments.layers is not None:
-        known, wanted = wanted, [name.strip() for name in arguments.layers.split(",")]
+        known, wanted = wanted, arguments.layers
         check_names(wanted, known, arguments.network)
     if not wanted:
         raise InputError(f"{arguments.network}: holds no mapping")
@@ -202,4 +221,4 @@ def _solve(arguments: argparse.Namespace) -> "SolvedNetwork":
             limits = {"time_limit": arguments.time_limit, "jobs": arguments.jobs}
             return solve_network(network, arch, objective, report=report, **limits)
     except WorkersDied as death:
-        raise InputError(f"{death}; if memory is short, try fewer --jobs") from death
+        raise told_death(death) from death

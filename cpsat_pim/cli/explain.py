@@ -8,14 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cpsat_pim.cli.arguments import add_command, add_model_options, add_objective, checked, seconds, seed
-from cpsat_pim.cli.models import read_given_layers, refuse_bindings
+from cpsat_pim.cli.arguments import (
+    add_arch,
+    add_command,
+    add_constraints,
+    add_layers,
+    add_model_options,
+    add_objective,
+    add_seed,
+    add_time_limit,
+    checked,
+    names,
+)
+from cpsat_pim.cli.models import named_layers, read_given_layers, refuse_bindings
 from cpsat_pim.cli.output import (
-    INTERRUPTED,
-    NO_MAPPING,
-    OK,
     InputError,
     check_outputs,
+    end_of_solving,
     given,
     note,
     reader_may_leave,
@@ -53,15 +62,16 @@ def add_commands(commands: Any) -> None:
     text = "a shape as of `map`, a network as of `run`, or mappings as of `simulate`, which are explained as they are"
     add("network", metavar="SHAPE|NETWORK|FILE", help=text)
     add_model_options(parser)
-    add("--layers", metavar="A,B", help="only the layers of these names")
-    add("--arch", metavar="NAME|FILE", help="a name (see `archs`) or a .yaml file (default)")
-    add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
+    add_layers(parser)
+    add_arch(parser)
+    add_constraints(parser)
     add("--max-cycles", metavar="N", type=_cycles, help="only mappings of at most so many predicted cycles")
     add("--max-energy", metavar="E", type=_energy, help="only mappings of at most so much energy: 1.5uJ")
     add_objective(parser)
-    add("--upgrades", metavar="A,B", help="solve again with twice of one thing each: all, or some (docs/explain.md)")
-    add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per solve (60)")
-    add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
+    text = "solve again with twice of one thing each: all, or some (docs/explain.md)"
+    add("--upgrades", metavar="A,B", type=names, help=text)
+    add_time_limit(parser, "seconds per solve")
+    add_seed(parser)
     add("--json", metavar="FILE", help="write all this to a file, too (docs/explain.md)")
 
 
@@ -134,11 +144,8 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
     counts = {entry["name"]: entry["count"] for entry in result.get("layers", ())}
     nodes = [NetworkNode(name=c.layer.name, count=counts.get(c.layer.name, 1), workload=c.layer) for c in cases]
     network = given(lambda: Network(name=result.get("network", file), layers=nodes))
-    if arguments.layers is not None:
-        names = [name.strip() for name in arguments.layers.split(",")]
-        network = given(lambda: network.only(names))
     return _Given(
-        network=network,
+        network=named_layers(network, arguments),
         arch=cases[0].arch,
         objective=_objective(arguments, result.get("objective")),
         mappings={case.layer.name: case.mapping for case in cases},
@@ -179,15 +186,14 @@ def _read_asked(what: _Given, arguments: argparse.Namespace) -> "Asked":
     return asked
 
 
-def _read_upgrades(arch: "PIMArchitecture", names: str | None) -> "list[Upgrade]":
+def _read_upgrades(arch: "PIMArchitecture", wanted: list[str] | None) -> "list[Upgrade]":
     """All steps, those of some names, or none."""
     from cpsat_pim.explain import upgrades_of
     from cpsat_pim.reading import hint
 
     there = {upgrade.path: upgrade for upgrade in upgrades_of(arch)}
-    if names is None or names == "all":
-        return [] if names is None else [*there.values()]
-    wanted = [name.strip() for name in names.split(",")]
+    if wanted is None or wanted == ["all"]:
+        return [] if wanted is None else [*there.values()]
     for name in wanted:
         if name not in there:
             raise InputError(f"--upgrades: {arch.name} has no step {name!r}{hint(name, there)}")
@@ -221,7 +227,4 @@ def _verdict(network: "Network", layers: "Layers", interrupted: bool) -> int:
     unmapped = [node.name for node, explained in layers if explained.solved.mapping is None]
     if unmapped:
         note(f"no mapping for {', '.join(unmapped)}")
-    if interrupted:
-        note(f"interrupted, {len(network.layers) - len(layers)} of {len(network.layers)} layers not begun")
-        return INTERRUPTED
-    return NO_MAPPING if unmapped else OK
+    return end_of_solving(network.layers, layers, unmapped, interrupted=interrupted)

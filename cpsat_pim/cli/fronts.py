@@ -1,20 +1,25 @@
 """`pareto`: the fronts of layers in latency and energy, and perhaps row activations."""
 
 import argparse
-import math
 import sys
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import add_command, add_model_options, seconds, seed, share
+from cpsat_pim.cli.arguments import (
+    add_arch,
+    add_command,
+    add_layers,
+    add_model_options,
+    add_seed,
+    add_time_limit,
+    add_total_time,
+    share,
+)
 from cpsat_pim.cli.models import read_given_layers
 from cpsat_pim.cli.output import (
-    INTERRUPTED,
-    NO_MAPPING,
-    OK,
     check_outputs,
-    listed,
-    note,
+    end_of_solving,
+    note_unmapped,
     reader_may_leave,
     write_files,
 )
@@ -33,13 +38,13 @@ def add_commands(commands: Any) -> None:
     text = "a shape as of `map`, or a network as of `run`"
     add("network", metavar="SHAPE|NETWORK", help=text)
     add_model_options(parser)
-    add("--layers", metavar="A,B", help="only the layers of these names")
-    add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
+    add_layers(parser)
+    add_arch(parser, default="default")
     add("--step", metavar="X%", type=share, default=0, help="each point needs X%% less energy than the last one (0)")
     add("--activations", action="store_true", help="trade row activations, too: the front in all three")
-    add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per solve (60)")
-    add("--total-time", metavar="S", type=seconds, default=math.inf, help="seconds per layer (no limit)")
-    add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
+    add_time_limit(parser, "seconds per solve")
+    add_total_time(parser, "seconds per layer")
+    add_seed(parser)
     add("--json", metavar="FILE", help="write the fronts to a file, too (docs/json.md)")
     add("--mapping", metavar="FILE.yaml", help="write the points' mappings to a file that `simulate` reads")
     add("--html", metavar="FILE", help="draw the fronts on an HTML page, too (docs/report.md)")
@@ -95,11 +100,5 @@ def _verdict(network: "Network", fronts: "NetworkFronts") -> int:
     """The exit code; on stderr a line for what is missing."""
     unmapped = [layer.node.name for layer in fronts.layers if not layer.points]
     unproven = [layer.node.name for layer in fronts.layers if layer.points and not layer.front.is_complete]
-    if unmapped:
-        note(f"no mapping for {listed(unmapped)}")
-    if fronts.interrupted:
-        note(f"interrupted, {len(network.layers) - len(fronts.layers)} of {len(network.layers)} layers not begun")
-        return INTERRUPTED
-    if unproven:
-        note(f"time ran out before a proof for {listed(unproven)}")
-    return NO_MAPPING if unmapped else OK
+    note_unmapped(unmapped)
+    return end_of_solving(network.layers, fronts.layers, unmapped, unproven, interrupted=fronts.interrupted)

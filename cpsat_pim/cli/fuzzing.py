@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import add_command, checked, seed
+from cpsat_pim.cli.arguments import add_command, add_seed, checked
 from cpsat_pim.cli.output import DISAGREEMENT, INTERRUPTED, OK, PROGRAM, check_outputs, given, note, written
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
     parser = add_command(commands, "fuzz", text, fuzz)
     add = parser.add_argument
     add("--minutes", metavar="M", type=_minutes, default=1.0, help="how long (%(default)s)")
-    add("--seed", metavar="S", type=seed, default=0, help="of what is drawn (%(default)s)")
+    add_seed(parser, "of what is drawn", metavar="S")
     add("-o", "--output", metavar="FILE", default="fuzz.json", help="where a disagreement goes (%(default)s)")
     add("--replay", metavar="FILE", help="make the comparison of such a file again, and nothing else")
 

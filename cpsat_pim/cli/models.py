@@ -40,7 +40,7 @@ def import_model(arguments: argparse.Namespace) -> int:
 
 
 def read_given_network(arguments: argparse.Namespace) -> "Network":
-    """`arguments.network`: by name, from a file, of a model, or of one layer by its shape."""
+    """The network that is given: by name, from a file, of a model, or of one layer by its shape."""
     from cpsat_pim.importers import is_model
     from cpsat_pim.workload.network import is_shape, read_network, shape_network
 
@@ -66,8 +66,7 @@ def named_layers(network: "Network", arguments: argparse.Namespace) -> "Network"
     """The layers that `--layers` names, or all."""
     if arguments.layers is None:
         return network
-    names = [name.strip() for name in arguments.layers.split(",")]
-    return given(lambda: network.only(names))
+    return given(lambda: network.only(arguments.layers))
 
 
 def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
@@ -11,6 +11,9 @@ PROGRAM = "cpsat_pim"
 
 #: Exit codes.
 OK, NO_MAPPING, BAD_INPUT, DISAGREEMENT, INTERRUPTED = 0, 1, 2, 3, 130
+
+#: So many names are enough for a line.
+_NAMES_LISTED = 12
 
 _T = TypeVar("_T")
 
@@ -36,10 +39,10 @@ def check_names(names: list[str], known: list[str], place: str) -> None:
             raise InputError(f"{place}: no layer is named {name!r}{hint(name, known)}")
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
+def listed(names: Sequence[str]) -> str:
     """Names for a line of text; of very many the first ones."""
-    left = len(names) - most
-    return ", ".join(names) if left <= 1 else f"{', '.join(names[:most])} and {left} more"
+    left = len(names) - _NAMES_LISTED
+    return ", ".join(names) if left <= 1 else f"{', '.join(names[:_NAMES_LISTED])} and {left} more"
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------
@@ -83,6 +86,24 @@ def write_files(*wanted: tuple[str | None, Callable[[str], object]]) -> None:
 def note(text: str) -> None:
     """A message on stderr."""
     print(f"{PROGRAM}: {text}", file=sys.stderr)
+
+
+def note_unmapped(names: Sequence[str]) -> None:
+    """Say on stderr which layers have no mapping, if any."""
+    if names:
+        note(f"no mapping for {listed(names)}")
+
+
+def end_of_solving(
+    wanted: Sized, begun: Sized, unmapped: Sized, unproven: Sequence[str] = (), *, interrupted: bool
+) -> int:
+    """The exit code of layers; on stderr how many were not begun, or which are not proven."""
+    if interrupted:
+        note(f"interrupted, {len(wanted) - len(begun)} of {len(wanted)} layers not begun")
+        return INTERRUPTED
+    if unproven:
+        note(f"time ran out before a proof for {listed(unproven)}")
+    return NO_MAPPING if unmapped else OK
 
 
 def print_mistakes(text: str) -> None:

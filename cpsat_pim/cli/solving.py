@@ -2,37 +2,41 @@
 
 import argparse
 import itertools
-import math
 import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import (
+    NO_LIMIT,
+    add_arch,
     add_command,
+    add_constraints,
+    add_layers,
     add_model_options,
+    add_network,
     add_objective,
+    add_seed,
+    add_time_limit,
     add_timeline,
+    add_total_time,
     checked,
     cpus,
     jobs,
-    seconds,
-    seed,
+    names,
     share,
 )
 from cpsat_pim.cli.models import named_layers, read_given_network
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
-    INTERRUPTED,
-    NO_MAPPING,
-    OK,
     PROGRAM,
     InputError,
     check_names,
     check_outputs,
+    end_of_solving,
     given,
-    listed,
     note,
+    note_unmapped,
     reader_may_leave,
     write_files,
 )
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from cpsat_pim.constraints import NetworkConstraints
     from cpsat_pim.mapping import Mapping
     from cpsat_pim.result import NetworkLayer, Objective, SharedChoice, SolvedNetwork
+    from cpsat_pim.run import WorkersDied
     from cpsat_pim.verify import Disagreement
     from cpsat_pim.workload.network import Network
 
@@ -50,11 +55,7 @@ if TYPE_CHECKING:
 
 
 _SHARES = ("bypass", "layout")
-_shares = checked(
-    lambda text: [name.strip() for name in text.split(",")],
-    lambda names: all(name in _SHARES for name in names),
-    "must be of bypass, layout",
-)
+_shares = checked(names, lambda wanted: all(name in _SHARES for name in wanted), "must be of bypass, layout")
 
 
 def add_commands(commands: Any) -> None:
@@ -65,13 +66,12 @@ def add_commands(commands: Any) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    text = "a name (see `networks`), a .yaml file, a model that `import` takes, or a shape: R=3,S=3,P=56"
-    add("network", metavar="NETWORK|..", help=text)
+    add_network(parser, metavar="NETWORK|..")
     add_model_options(parser)
-    add("--layers", metavar="A,B", help="only the layers of these names")
+    add_layers(parser)
     add("--start-from", metavar="FILE", help="mappings to start from: .yaml, or results as .json")
     add("--share", metavar="A,B", type=_shares, help="what all layers have in common: bypass, layout (docs/shared.md)")
-    add("--total-time", metavar="S", type=seconds, help="--share: seconds for all layers together (no limit)")
+    add_total_time(parser, "--share: seconds for all layers together")
     _add_solve_options(parser)
     add("--nest", action="store_true", help="print the loop nest of every mapping, too")
     parser.set_defaults(timeline=None)
@@ -82,18 +82,18 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shape", metavar="SHAPE", help=text)
     _add_solve_options(parser)
     add_timeline(parser)
-    parser.set_defaults(nest=True, share=None, total_time=None)
+    parser.set_defaults(nest=True, share=None, total_time=NO_LIMIT)
 
 
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--arch", metavar="NAME|FILE", default="default", help="a name (see `archs`) or a .yaml file (%(default)s)")
-    add("--constraints", metavar="FILE.yaml", help="only mappings that keep these (docs/files.md)")
+    add_arch(parser, default="default")
+    add_constraints(parser)
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, to X%% more MACs at most (0)")
     add_objective(parser, default="energy")
-    add("--time-limit", metavar="S", type=seconds, default=60.0, help="seconds per layer (60)")
+    add_time_limit(parser, "seconds per layer")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
-    add("--seed", metavar="N", type=seed, default=0, help="of the solver (%(default)s)")
+    add_seed(parser)
     add("--json", metavar="FILE", help="write the results to a file, too (docs/json.md)")
     add("--mapping", metavar="FILE.yaml", help="write the mappings to a file that can be edited and fed back")
     add("--html", metavar="FILE", help="draw the results as one HTML page, too (docs/report.md)")
@@ -125,7 +125,7 @@ def _solve_and_report(
     from cpsat_pim.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
-    if arguments.total_time is not None and arguments.share is None:
+    if arguments.total_time != NO_LIMIT and arguments.share is None:
         raise InputError("--total-time is for --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
         raise InputError("--padding is neither for --share nor for --objective edp")
@@ -168,7 +168,7 @@ def _solve(
             )
     except WorkersDied as death:
         _write_solved(death.solved, arguments)
-        raise InputError(f"{death}; if memory is short, try fewer --jobs") from death
+        raise told_death(death) from death
 
 
 def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
@@ -178,7 +178,7 @@ def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
 
     if arguments.share is None:
         return partial(solve_network, padding=arguments.padding)
-    return partial(solve_shared, share=arguments.share, total_time=arguments.total_time or math.inf)
+    return partial(solve_shared, share=arguments.share, total_time=arguments.total_time)
 
 
 # --- What was given --------------------------------------------------------------------------------------------------
@@ -306,15 +306,8 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
     if solved.shared and solved.shared.status is not Status.OPTIMAL and not solved.interrupted:
         unproven = []
         note(_shared_verdict(solved.shared))
-    others = [name for name in unmapped if name not in ruled_out]
-    if others:
-        note(f"no mapping for {listed(others)}")
-    if solved.interrupted:
-        note(f"interrupted, {len(network.layers) - len(solved.layers)} of {len(network.layers)} layers not begun")
-        return INTERRUPTED
-    if unproven:
-        note(f"time ran out before a proof for {listed(unproven)}")
-    return NO_MAPPING if unmapped else OK
+    note_unmapped([name for name in unmapped if name not in ruled_out])
+    return end_of_solving(network.layers, solved.layers, unmapped, unproven, interrupted=solved.interrupted)
 
 
 def _shared_verdict(shared: "SharedChoice") -> str:
@@ -337,6 +330,11 @@ def _is_ruled_out(node: "NetworkLayer") -> bool:
     reasons = check_constraints_fit(solved.workload, solved.constraints)
     note(": ".join([f"{node.name}: no mapping keeps the constraints", *(["; ".join(reasons)] if reasons else [])]))
     return True
+
+
+def told_death(death: "WorkersDied") -> InputError:
+    """What to tell of worker processes that were killed."""
+    return InputError(f"{death}; if memory is short, try fewer --jobs")
 
 
 def report_disagreement(disagreement: "Disagreement") -> int:

@@ -70,12 +70,12 @@ def _shard(text: str) -> "Shard":
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _add_status(parser: argparse.ArgumentParser) -> None:
+def _add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE|PLAN.yaml", help="a store, or the plan whose store is meant")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("store", metavar="STORE|PLAN.yaml", help="a store, or the plan whose store is meant")
+    _add_store(parser)
     parser.add_argument(
         "to", metavar="FILE.csv|FILE.parquet|DIRECTORY/", nargs="?", default="-", help="to stdout as CSV if absent"
     )
@@ -261,7 +261,7 @@ def _store_to_read(named: str) -> "Store":
 
 _COMMANDS = {
     "run": ("solve what is open of a plan (`sweep PLAN` is short for it)", run_plan, _add_run),
-    "status": ("tell what is done, open and failed in a store", print_status, _add_status),
+    "status": ("tell what is done, open and failed in a store", print_status, _add_store),
     "export": ("write a store's results as CSV, Parquet or results files", export_store, _add_export),
     "merge": ("take the results of other stores into one", merge_stores, _add_merge),
 }

@@ -38,12 +38,11 @@ class Share:
 
 @frozen(kw_only=True)
 class Fill:
-    """What a level stores: bytes of each tensor, of those that a tile may use, and of the `whole` level."""
+    """What a level stores: bytes of each tensor, of those that a tile may use."""
 
     level: Level
     used: dict[Tensor, int]
     usable_bytes: int
-    whole_bytes: int
 
     @property
     def used_bytes(self) -> int:
@@ -129,5 +128,4 @@ def _macs(layer: ConvWorkload, arch: PIMArchitecture) -> Share:
 def _fills(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Iterator[Fill]:
     """Level by level; what waits in the other half of a double buffer is not counted."""
     for level, used in zip(Level, used_bytes(layer, arch, mapping), strict=True):
-        whole = arch.hierarchy[level].capacity_bytes
-        yield Fill(level=level, used=used, usable_bytes=arch.usable_bytes(level), whole_bytes=whole)
+        yield Fill(level=level, used=used, usable_bytes=arch.usable_bytes(level))

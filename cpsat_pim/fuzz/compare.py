@@ -16,7 +16,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, solve_layer
 from cpsat_pim.result import Objective, SolvedLayer, Status
 from cpsat_pim.validate import as_tuple
-from cpsat_pim.verify import Disagreement, simulate, verify
+from cpsat_pim.verify import Disagreement, differences, simulate, verify
 from cpsat_pim.workload import ConvWorkload
 
 _T = TypeVar("_T")
@@ -69,8 +69,7 @@ def compare_trace(case: Case, options: Options) -> Finding | None:
         return None
     predicted = predict(case.layer, case.arch, case.mapping).figures
     simulated = simulate(case.layer, case.arch, case.mapping)
-    ours, theirs = predicted.to_dict(), simulated.to_dict()
-    lines = [f"{key}: predicted {ours[key]}, simulated {theirs[key]}" for key in predicted.differences(simulated)]
+    lines = differences(predicted, simulated, "simulated")
     return Finding(lines=lines, witness=case.mapping) if lines else None
 
 
