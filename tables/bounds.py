@@ -104,7 +104,7 @@ def least_inside(x: Record, layer: Record, goal: Goal) -> int:
             else:
                 cycles = max(cycles, _port_cycles(layer.paces[f], load, x.pes) + column + pipeline)
         if not goal.fj_weight or energy <= (goal.target - goal.fixed) // goal.fj_weight:
-            least = min(least, goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy)
+            least = min(least, _objective(goal, cycles, energy))
     return least
 
 
@@ -180,7 +180,7 @@ def possible_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, go
                     one = min(one, x.value[t, ALL_FREE, k, f])
             load += one
         cycles = max(cycles, _port_cycles(layer.paces[f], load, x.pes) + column + pipeline)
-    if goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy > goal.target:
+    if _objective(goal, cycles, energy) > goal.target:
         return 0
     for stored in range(8 if is_aligned else 0, 64 if is_aligned else 8):
         used, used_aligned, is_possible, energy, cycles = 0, 0, True, 0, x.cycles
@@ -196,7 +196,7 @@ def possible_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, go
         fj, busy = refetch[stored, place], streams[stored, place]
         if fj <= spare_fj - energy and goal.cycle_weight * busy <= goal.target:
             cycles = max(cycles, int(busy) + pipeline)
-            if goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * (energy + int(fj)) <= goal.target:
+            if _objective(goal, cycles, energy + int(fj)) <= goal.target:
                 x.sets[number] = stored
                 number += 1
     return number
@@ -230,11 +230,11 @@ def least_together(x: Record, layer: Record, boxes: Ints, outer: Outer, goal: Go
                 energy += x.value[t, freed[t], kept[t], ENERGY]
                 cycles = max(cycles, x.stream[t, freed[t], kept[t]] + pipeline)
             most = min(goal.target, cheapest)
-            if energy > spare_fj or goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy > most:
+            if energy > spare_fj or _objective(goal, cycles, energy) > most:
                 continue
             if goal.cycle_weight:
                 cycles = max(cycles, _busy(x, layer, boxes, steps) + pipeline)
-            value = goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy
+            value = _objective(goal, cycles, energy)
             if is_aligned and x.is_known and not x.cut and value < cheapest:
                 value = _beyond(x, layer, outer, goal, stored >> 3, other, energy, cycles)
             cheapest = min(cheapest, value)
@@ -295,8 +295,14 @@ def _beyond(x: Record, layer: Record, outer: Outer, goal: Goal, aligned: int, ot
             busy = max(busy, min(taken[0] + miss * rows, taken[1] + miss * rows1))
         if fj <= spare_fj - energy and goal.cycle_weight * busy <= goal.target:
             most = max(cycles, int(busy) + pipeline)
-            least = min(least, goal.fixed + goal.cycle_weight * most + goal.fj_weight * (energy + int(fj)))
+            least = min(least, _objective(goal, most, energy + int(fj)))
     return least
+
+
+@njit
+def _objective(goal: Goal, cycles: int, energy: int) -> int:
+    """Of a mapping that takes so many cycles and so much energy for traffic."""
+    return goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy
 
 
 @njit
