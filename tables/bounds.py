@@ -121,7 +121,7 @@ def weigh(x: Record, layer: Record, boxes: Ints, free: int) -> None:
         visits = (1 if free & 2 else x.inner[t]) * (1 if free & 1 and not has_relevant else x.outer[t])
         for k in range(4):
             if not x.can_keep[t, k]:
-                x.value[t, free, k, ENERGY] = _NOT_OFFERED
+                x.value[t, free, k] = _NOT_OFFERED
                 continue
             for f in range(layer.figures):
                 passes = layer.coefficients[f, t, in_pe, k, MOVED1] * x.moved[t] * fetches
@@ -158,30 +158,10 @@ def possible_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, go
     """How many sets of tensors both buffers may store at most at the target, with all loops free: the first of `sets`,
     which tell what the global buffer stores (bit t), and the row buffer (bit 3 + t). Modifies x.
     """
-    column, _, _, _, pipeline, _ = layer.dram
-    place, number = x.place, 0
-    spare_fj = _spare_fj(x, goal)
-    energy, cycles = 0, x.cycles  # wherever each tensor's figures are least
-    for t in range(3):
-        one = _NOT_OFFERED
-        for k in range(4):
-            one = min(one, x.value[t, ALL_FREE, k, ENERGY])
-        energy += one
-    if energy > min(spare_fj, _NOT_OFFERED - 1) or refetch[0, place] > spare_fj - energy:
+    place, number, spare_fj = x.place, 0, _spare_fj(x, goal)
+    if _is_hopeless(x, layer, streams[0, place], refetch[0, place], goal, spare_fj):
         return 0
-    energy += int(refetch[0, place])
-    cycles = max(cycles, int(streams[0, place]) + pipeline)
-    for f in range(1, layer.figures if goal.cycle_weight else 1):
-        load = 0
-        for t in range(3):
-            one = _NOT_OFFERED
-            for k in range(4):
-                if x.can_keep[t, k]:
-                    one = min(one, x.value[t, ALL_FREE, k, f])
-            load += one
-        cycles = max(cycles, _port_cycles(layer.paces[f], load, x.pes) + column + pipeline)
-    if _objective(goal, cycles, energy) > goal.target:
-        return 0
+    pipeline = layer.dram[4]
     for stored in range(8 if is_aligned else 0, 64 if is_aligned else 8):
         used, used_aligned, is_possible, energy, cycles = 0, 0, True, 0, x.cycles
         for t in range(3):
@@ -200,6 +180,19 @@ def possible_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, go
                 x.sets[number] = stored
                 number += 1
     return number
+
+
+@njit
+def _is_hopeless(x: Record, layer: Record, streams: float, refetch: float, goal: Goal, spare_fj: int) -> bool:
+    """Whether all costs more than the target, wherever each of a tensor's figures is least."""
+    energy = _least_figure(x, ENERGY)
+    if energy > min(spare_fj, _NOT_OFFERED - 1) or refetch > spare_fj - energy:
+        return True
+    column, _, _, _, pipeline, _ = layer.dram
+    cycles = max(x.cycles, int(streams) + pipeline)
+    for f in range(1, layer.figures if goal.cycle_weight else 1):
+        cycles = max(cycles, _port_cycles(layer.paces[f], _least_figure(x, f), x.pes) + column + pipeline)
+    return bool(_objective(goal, cycles, energy + int(refetch)) > goal.target)
 
 
 @njit
@@ -303,6 +296,18 @@ def _beyond(x: Record, layer: Record, outer: Outer, goal: Goal, aligned: int, ot
 def _objective(goal: Goal, cycles: int, energy: int) -> int:
     """Of a mapping that takes so many cycles and so much energy for traffic."""
     return goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy
+
+
+@njit
+def _least_figure(x: Record, f: int) -> int:
+    """The sum of a figure over all tensors, with all loops free, each stored where it is least."""
+    total = 0
+    for t in range(3):
+        one = _NOT_OFFERED
+        for k in range(4):
+            one = min(one, x.value[t, ALL_FREE, k, f])
+        total += one
+    return total
 
 
 @njit
