@@ -157,8 +157,9 @@ def _count(costs: TileCosts, dram: Dram, windows: Ints, aligned_fj: Ints, outer:
     """
     scans, layer = np.zeros(1, SCANS), costs.layer[0]
     for i in range(outer.cycles.shape[2]):
-        x = scans[0]
-        x.aligned_fj[:], x.buffered_fj[:] = aligned_fj, outer.buffered_fj
+        x = scans[0]  # here, for numba frees an array after its last use
+        for t in range(3):  # to copy an array at once would take a second to compile
+            x.aligned_fj[t], x.buffered_fj[t] = aligned_fj[t], outer.buffered_fj[t]
         x.least_cycles[:], x.least_fj[:], x.least_rows[:], x.again[:] = _NEVER, _NEVER, _NEVER, _NEVER
         _set_extents(x, costs, outer.strides, i)
         window = windows[i - i // outer.strides[K] % layer.counts[K] * outer.strides[K]]
@@ -337,7 +338,6 @@ def _count_streams(costs: TileCosts, outer: Outer) -> None:
     scans, layer = np.zeros(1, SCANS), costs.layer[0]
     for i in range(outer.streams.shape[1]):
         x = scans[0]
-        x.buffered_fj[:] = outer.buffered_fj
         _set_extents(x, costs, outer.strides, i)
         _set_boxes(x, layer, costs.places, costs.boxes)
         for aligned in range(1, 8):
@@ -369,7 +369,7 @@ def _set_least(x: Record, outer: Outer, aligned: int, i: int) -> None:
         x.least_cycles[case, aligned] = outer.cycles[case, aligned, i]
         x.least_fj[case, aligned] = outer.fj[case, aligned, i]
     for t in range(3):
-        x.again[aligned, t] = outer.again[aligned, t, i]
+        x.buffered_fj[t], x.again[aligned, t] = outer.buffered_fj[t], outer.again[aligned, t, i]
         for case in range(CASES):
             for layout in range(2):
                 x.least_rows[case, aligned, t, layout] = outer.rows[case, aligned, t, layout, i]
