@@ -104,7 +104,7 @@ def least_inside(x: Record, layer: Record, goal: Goal) -> int:
             else:
                 cycles = max(cycles, _port_cycles(layer.paces[f], load, x.pes) + column + pipeline)
         if not goal.fj_weight or energy <= (goal.target - goal.fixed) // goal.fj_weight:
-            least = min(least, goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy)
+            least = min(least, _objective(goal, cycles, energy))
     return least
 
 
@@ -121,7 +121,7 @@ def weigh(x: Record, layer: Record, boxes: Ints, free: int) -> None:
         visits = (1 if free & 2 else x.inner[t]) * (1 if free & 1 and not has_relevant else x.outer[t])
         for k in range(4):
             if not x.can_keep[t, k]:
-                x.value[t, free, k, ENERGY] = _NOT_OFFERED
+                x.value[t, free, k] = _NOT_OFFERED
                 continue
             for f in range(layer.figures):
                 passes = layer.coefficients[f, t, in_pe, k, MOVED1] * x.moved[t] * fetches
@@ -158,30 +158,10 @@ def possible_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, go
     """How many sets of tensors both buffers may store at most at the target, with all loops free: the first of `sets`,
     which tell what the global buffer stores (bit t), and the row buffer (bit 3 + t). Modifies x.
     """
-    column, _, _, _, pipeline, _ = layer.dram
-    place, number = x.place, 0
-    spare_fj = _spare_fj(x, goal)
-    energy, cycles = 0, x.cycles  # wherever each tensor's figures are least
-    for t in range(3):
-        one = _NOT_OFFERED
-        for k in range(4):
-            one = min(one, x.value[t, ALL_FREE, k, ENERGY])
-        energy += one
-    if energy > min(spare_fj, _NOT_OFFERED - 1) or refetch[0, place] > spare_fj - energy:
+    place, number, spare_fj = x.place, 0, _spare_fj(x, goal)
+    if _is_hopeless(x, layer, streams[0, place], refetch[0, place], goal, spare_fj):
         return 0
-    energy += int(refetch[0, place])
-    cycles = max(cycles, int(streams[0, place]) + pipeline)
-    for f in range(1, layer.figures if goal.cycle_weight else 1):
-        load = 0
-        for t in range(3):
-            one = _NOT_OFFERED
-            for k in range(4):
-                if x.can_keep[t, k]:
-                    one = min(one, x.value[t, ALL_FREE, k, f])
-            load += one
-        cycles = max(cycles, _port_cycles(layer.paces[f], load, x.pes) + column + pipeline)
-    if goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy > goal.target:
-        return 0
+    pipeline = layer.dram[4]
     for stored in range(8 if is_aligned else 0, 64 if is_aligned else 8):
         used, used_aligned, is_possible, energy, cycles = 0, 0, True, 0, x.cycles
         for t in range(3):
@@ -196,10 +176,23 @@ def possible_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, go
         fj, busy = refetch[stored, place], streams[stored, place]
         if fj <= spare_fj - energy and goal.cycle_weight * busy <= goal.target:
             cycles = max(cycles, int(busy) + pipeline)
-            if goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * (energy + int(fj)) <= goal.target:
+            if _objective(goal, cycles, energy + int(fj)) <= goal.target:
                 x.sets[number] = stored
                 number += 1
     return number
+
+
+@njit
+def _is_hopeless(x: Record, layer: Record, streams: float, refetch: float, goal: Goal, spare_fj: int) -> bool:
+    """Whether all costs more than the target, wherever each of a tensor's figures is least."""
+    energy = _least_figure(x, ENERGY)
+    if energy > min(spare_fj, _NOT_OFFERED - 1) or refetch > spare_fj - energy:
+        return True
+    column, _, _, _, pipeline, _ = layer.dram
+    cycles = max(x.cycles, int(streams) + pipeline)
+    for f in range(1, layer.figures if goal.cycle_weight else 1):
+        cycles = max(cycles, _port_cycles(layer.paces[f], _least_figure(x, f), x.pes) + column + pipeline)
+    return bool(_objective(goal, cycles, energy + int(refetch)) > goal.target)
 
 
 @njit
@@ -230,11 +223,11 @@ def least_together(x: Record, layer: Record, boxes: Ints, outer: Outer, goal: Go
                 energy += x.value[t, freed[t], kept[t], ENERGY]
                 cycles = max(cycles, x.stream[t, freed[t], kept[t]] + pipeline)
             most = min(goal.target, cheapest)
-            if energy > spare_fj or goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy > most:
+            if energy > spare_fj or _objective(goal, cycles, energy) > most:
                 continue
             if goal.cycle_weight:
                 cycles = max(cycles, _busy(x, layer, boxes, steps) + pipeline)
-            value = goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy
+            value = _objective(goal, cycles, energy)
             if is_aligned and x.is_known and not x.cut and value < cheapest:
                 value = _beyond(x, layer, outer, goal, stored >> 3, other, energy, cycles)
             cheapest = min(cheapest, value)
@@ -295,8 +288,26 @@ def _beyond(x: Record, layer: Record, outer: Outer, goal: Goal, aligned: int, ot
             busy = max(busy, min(taken[0] + miss * rows, taken[1] + miss * rows1))
         if fj <= spare_fj - energy and goal.cycle_weight * busy <= goal.target:
             most = max(cycles, int(busy) + pipeline)
-            least = min(least, goal.fixed + goal.cycle_weight * most + goal.fj_weight * (energy + int(fj)))
+            least = min(least, _objective(goal, most, energy + int(fj)))
     return least
+
+
+@njit
+def _objective(goal: Goal, cycles: int, energy: int) -> int:
+    """Of a mapping that takes so many cycles and so much energy for traffic."""
+    return goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy
+
+
+@njit
+def _least_figure(x: Record, f: int) -> int:
+    """The sum of a figure over all tensors, with all loops free, each stored where it is least."""
+    total = 0
+    for t in range(3):
+        one = _NOT_OFFERED
+        for k in range(4):
+            one = min(one, x.value[t, ALL_FREE, k, f])
+        total += one
+    return total
 
 
 @njit

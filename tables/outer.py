@@ -47,6 +47,21 @@ _AXES = np.array([[[axes.index(d) if d in axes else -1 for d in range(8)] for ax
 
 Floats = NDArray[np.float32]
 
+#: Extents inside the DRAM's loops, and what scans of them take. A record, as `tables.bounds.LOOK`.
+SCANS = np.dtype([
+    # Of the layer, per tensor, fJ of fetching all of it to the row buffer, and to the global buffer.
+    ("aligned_fj", np.int64, 3), ("buffered_fj", np.int64, 3),
+    # The extents and the loops outside them, per dim; these per class, too; elements of each tensor's tile.
+    ("e", np.int64, 8), ("loops", np.int64, 8), ("fetches", np.int64, 4), ("size", np.int64, 3),
+    # With some innermost loops, which are `free` for one tensor. Per tensor, if it is row-aligned: cycles of its
+    # stream, fJ on top of being fetched once. If it is not, without and with `APART`: rows per layout, and cycles.
+    ("free", np.int64), ("cycles", np.int64, 3), ("extra_fj", np.float64, 3), ("other_rows", np.int64, (2, 3, 2)),
+    ("other_cycles", np.int64, (2, 3)),
+    # What `Outer` has of the extents, and the box of each tensor.
+    ("least_cycles", np.float32, (CASES, 8)), ("least_fj", np.float32, (CASES, 8)),
+    ("least_rows", np.float32, (CASES, 8, 3, 2)), ("again", np.float32, (8, 3)), ("boxes", np.int64, (3, 2 * LAYOUT)),
+])  # fmt: skip
+
 
 class Outer(NamedTuple):
     """Least figures of tiles, of which `strides` int[8] tells where they are found.
@@ -140,57 +155,116 @@ def _count(costs: TileCosts, dram: Dram, windows: Ints, aligned_fj: Ints, outer:
     """The figures of given extents inside the DRAM's loops, the least over the dims of the innermost one; `windows`
     int[n, 2]: rows that a pass over them opens, per extents without K. Modifies what outer holds, but for the last.
     """
-    layer, e, loops, size = costs.layer[0], np.ones(8, np.int64), np.ones(8, np.int64), np.ones(3, np.int64)
-    fetches, stream, extra = np.ones(4, np.int64), np.zeros(3, np.int64), np.zeros(3)
-    rows, longer = np.zeros((2, 3, 2), np.int64), np.zeros((2, 3), np.int64)  # of others, without and with `APART`
+    scans, layer = np.zeros(1, SCANS), costs.layer[0]
     for i in range(outer.cycles.shape[2]):
-        fetches[:] = 1
-        for d in range(8):
-            e[d] = costs.divisors[d, i // outer.strides[d] % layer.counts[d]]
-            loops[d] = layer.bounds[d] // e[d]
-            fetches[CLASS_OF[d]] *= loops[d]
-        for t in range(3):
-            size[t] = elements_of(t, e, layer)
+        x = scans[0]  # here, for numba frees an array after its last use
+        for t in range(3):  # to copy an array at once would take a second to compile
+            x.aligned_fj[t], x.buffered_fj[t] = aligned_fj[t], outer.buffered_fj[t]
+        x.least_cycles[:], x.least_fj[:], x.least_rows[:], x.again[:] = _NEVER, _NEVER, _NEVER, _NEVER
+        _set_extents(x, costs, outer.strides, i)
         window = windows[i - i // outer.strides[K] % layer.counts[K] * outer.strides[K]]
-        has_loops = loops.max() > 1
+        has_loops = x.loops.max() > 1
         for innermost in range(8):
-            if loops[innermost] == 1 and (has_loops or innermost):
-                continue
-            free = CLASS_OF[innermost] if has_loops else 3
-            for t in range(3):
-                taken = 1 if free == t else fetches[t]
-                found, columns, blocks = aligned_stream(layer, dram, t, e, loops, innermost, size[t], taken, window)
-                stream[t] = _cycles(layer, dram, columns, found)
-                more = blocks * size[t] * taken / layer.needed[t] - 1
-                extra[t] = aligned_fj[t] * more + layer.activation_fj * (found - layer.least_rows[t])
-                for apart in range(2):
-                    taken = 1 if free == t and not apart else fetches[t]
-                    _sweep(costs, t, e, innermost if has_loops else -1, taken, rows[apart, t])
-                    scans = taken if t != O else 2 * taken - 1
-                    longer[apart, t] = _cycles(layer, dram, scans * layer.least_columns[t], rows[apart, t].min())
-            for aligned in range(1, 8):
-                used = 0
-                for t in range(3):
-                    used += (aligned >> t & 1) * size[t] * layer.widths[t, 2]
-                if used > layer.capacity[2]:
-                    continue
-                for case in range(CASES):
-                    apart = int(case == APART)
-                    if not apart and has_loops and case != free:
-                        continue
-                    cycles, fj = 0, 0.0
-                    for t in range(3):
-                        if aligned >> t & 1:
-                            cycles, fj = max(cycles, stream[t]), fj + extra[t]
-                            continue
-                        cycles = max(cycles, longer[apart, t])
-                        for layout in range(2):
-                            _lower(outer.rows[case, aligned, t, layout], i, rows[apart, t, layout])
-                    _lower(outer.cycles[case, aligned], i, cycles)
-                    _lower(outer.fj[case, aligned], i, fj)
-                    for t in range(3 * apart):
-                        once_more = 0 if aligned >> t & 1 else outer.buffered_fj[t] * float(fetches[t] - 1)
-                        _lower(outer.again[aligned, t], i, fj + once_more)
+            if x.loops[innermost] > 1 or not (has_loops or innermost):
+                x.free = CLASS_OF[innermost] if has_loops else APART
+                _set_aligned(x, layer, dram, innermost, window)
+                _set_others(x, layer, dram, costs.places, costs.boxes, innermost if has_loops else -1)
+                _lower_sets(x, layer, has_loops)
+        _put_least(x, layer, outer, i)
+
+
+@njit
+def _set_extents(x: Record, costs: TileCosts, strides: Ints, i: int) -> None:
+    """Take the i-th extents. Modifies x."""
+    layer, x.fetches[:] = costs.layer[0], 1
+    for d in range(8):
+        x.e[d] = costs.divisors[d, i // strides[d] % layer.counts[d]]
+        x.loops[d] = layer.bounds[d] // x.e[d]
+        x.fetches[CLASS_OF[d]] *= x.loops[d]
+    for t in range(3):
+        x.size[t] = elements_of(t, x.e, layer)
+
+
+@njit
+def _set_aligned(x: Record, layer: Record, dram: Dram, innermost: int, window: Ints) -> None:
+    """What each tensor takes if it is row-aligned. Modifies x."""
+    for t in range(3):
+        fetches = 1 if x.free == t else x.fetches[t]
+        rows, columns, blocks = aligned_stream(layer, dram, t, x.e, x.loops, innermost, x.size[t], fetches, window)
+        x.cycles[t] = _cycles(layer, dram, columns, rows)
+        more = blocks * x.size[t] * fetches / layer.needed[t] - 1
+        x.extra_fj[t] = x.aligned_fj[t] * more + layer.activation_fj * (rows - layer.least_rows[t])
+
+
+@njit
+def _set_others(x: Record, layer: Record, dram: Dram, places: Ints, boxes: Ints, innermost: int) -> None:
+    """What each tensor takes if it is not row-aligned: what the innermost loop (-1 if there is none) sweeps is gone
+    over again by the irrelevant loops that are not free. Modifies x.
+    """
+    for t in range(3):
+        at = 0
+        for d in range(8):
+            at += places[d, layer.bounds[d] if d == innermost else x.e[d]] * layer.strides[t, d]
+        for apart in range(2):
+            fetches, rows = 1 if x.free == t and not apart else x.fetches[t], x.other_rows[apart, t]
+            for layout in range(2):
+                box = boxes[t, at, layout * LAYOUT : (layout + 1) * LAYOUT]
+                rows[layout] = max(layer.least_rows[t], box[BOXED] + (fetches - 1) * box[AGAIN])
+            scans = fetches if t != O else 2 * fetches - 1
+            x.other_cycles[apart, t] = _cycles(layer, dram, scans * layer.least_columns[t], min(rows[0], rows[1]))
+
+
+@njit
+def _lower_sets(x: Record, layer: Record, has_loops: bool) -> None:
+    """Take the figures of each case and set of row-aligned tensors that fits, where they are less. Modifies x."""
+    for aligned in range(1, 8):
+        if _fits(x, layer, 2, aligned):
+            for case in range(CASES):
+                if case in (x.free, APART) or not has_loops:
+                    _lower_set(x, case, aligned)
+
+
+@njit
+def _lower_set(x: Record, case: int, aligned: int) -> None:
+    """Take the figures of a case and a set of row-aligned tensors, where they are less. Modifies x."""
+    cycles, fj, apart = 0, 0.0, int(case == APART)
+    for t in range(3):
+        if aligned >> t & 1:
+            cycles, fj = max(cycles, x.cycles[t]), fj + x.extra_fj[t]
+            continue
+        cycles = max(cycles, x.other_cycles[apart, t])
+        for layout in range(2):
+            _lower(x.least_rows[case, aligned, t], layout, x.other_rows[apart, t, layout])
+    _lower(x.least_cycles[case], aligned, cycles)
+    _lower(x.least_fj[case], aligned, fj)
+    for t in range(3 * apart):
+        once_more = 0 if aligned >> t & 1 else x.buffered_fj[t] * float(x.fetches[t] - 1)
+        _lower(x.again[aligned], t, fj + once_more)
+
+
+@njit
+def _put_least(x: Record, layer: Record, outer: Outer, i: int) -> None:
+    """Modifies the i-th figures of outer."""
+    for aligned in range(1, 8):
+        if not _fits(x, layer, 2, aligned):
+            continue
+        for case in range(CASES):
+            outer.cycles[case, aligned, i] = x.least_cycles[case, aligned]
+            outer.fj[case, aligned, i] = x.least_fj[case, aligned]
+        for t in range(3):
+            outer.again[aligned, t, i] = x.again[aligned, t]
+            for case in range(CASES):
+                for layout in range(2):
+                    outer.rows[case, aligned, t, layout, i] = x.least_rows[case, aligned, t, layout]
+
+
+@njit
+def _fits(x: Record, layer: Record, level: int, stored: int) -> bool:
+    """Whether a level holds a tile of each tensor of a set (bit t)."""
+    used = 0
+    for t in range(3):
+        used += (stored >> t & 1) * x.size[t] * layer.widths[t, level]
+    return bool(used <= layer.capacity[level])
 
 
 @njit
@@ -204,19 +278,6 @@ def _cycles(layer: Record, dram: Dram, columns: int, rows: int) -> int:
     """Of a stream of so many columns and rows, at least (`cpsat_pim.model.dram`, `Streams._time`)."""
     column, miss, ending = layer.dram[0], layer.dram[1], layer.dram[2]
     return int(max(column * columns + miss * rows + ending, period(1, dram) * (rows - 1) + last_run(1, dram)))
-
-
-@njit
-def _sweep(costs: TileCosts, t: int, e: Ints, innermost: int, passes: int, rows: Ints) -> None:
-    """Rows per layout of a tensor that is not row-aligned: what the innermost loop sweeps is gone over so many times.
-    Modifies rows.
-    """
-    layer, at = costs.layer[0], 0
-    for d in range(8):
-        at += costs.places[d, layer.bounds[d] if d == innermost else e[d]] * layer.strides[t, d]
-    for layout in range(2):
-        box = costs.boxes[t, at, layout * LAYOUT : (layout + 1) * LAYOUT]
-        rows[layout] = max(layer.least_rows[t], box[BOXED] + (passes - 1) * box[AGAIN])
 
 
 @njit
@@ -274,44 +335,86 @@ def _block_rows(dram: Dram, t: int, loops: Ints, innermost: int, size: int, fetc
 @njit
 def _count_streams(costs: TileCosts, outer: Outer) -> None:
     """What the streams of each tile take together, the least over all loops outside. Modifies `streams`, `refetch`."""
-    layer = costs.layer[0]
-    column, miss, ending = layer.dram[0], layer.dram[1], layer.dram[2]
-    e, loops, size, box = np.ones(8, np.int64), np.ones(4, np.int64), np.ones(3, np.int64), np.zeros(3, np.int64)
+    scans, layer = np.zeros(1, SCANS), costs.layer[0]
     for i in range(outer.streams.shape[1]):
-        loops[:], box[:] = 1, 0
+        x = scans[0]
+        _set_extents(x, costs, outer.strides, i)
+        _set_boxes(x, layer, costs.places, costs.boxes)
+        for aligned in range(1, 8):
+            if _fits(x, layer, 2, aligned):
+                _set_least(x, outer, aligned, i)
+                for buffered in range(8):
+                    if _fits(x, layer, 1, buffered):
+                        stored = 8 * aligned + buffered
+                        cycles, fj = _least_together(x, layer, aligned, buffered)
+                        _lower(outer.streams[stored], i, cycles)
+                        _lower(outer.refetch[stored], i, fj)
+
+
+@njit
+def _set_boxes(x: Record, layer: Record, places: Ints, boxes: Ints) -> None:
+    """Take the boxes of the extents. Modifies x."""
+    for t in range(3):
+        at = 0
         for d in range(8):
-            at = i // outer.strides[d] % layer.counts[d]
-            e[d] = costs.divisors[d, at]
-            loops[CLASS_OF[d]] *= layer.bounds[d] // e[d]
-            for t in range(3):
-                box[t] += at * layer.strides[t, d]
-        for t in range(3):
-            size[t] = elements_of(t, e, layer)
-        for stored in range(8, 64):
-            aligned, used, used_aligned = stored >> 3, 0, 0
-            for t in range(3):
-                used += (stored >> t & 1) * size[t] * layer.widths[t, 1]
-                used_aligned += (aligned >> t & 1) * size[t] * layer.widths[t, 2]
-            if used > layer.capacity[1] or used_aligned > layer.capacity[2]:
-                continue
-            for other in range(3):
-                for case in (other, APART):
-                    cycles, fj = outer.cycles[case, aligned, i], outer.fj[case, aligned, i]
-                    if case == APART and (stored >> other & 1) and not (aligned >> other & 1):
-                        fj = outer.again[aligned, other, i]
-                    for t in range(3):
-                        if aligned >> t & 1:
-                            continue
-                        times, stream = 1 if t == other else loops[t], np.inf
-                        scans = times if t != O else 2 * times - 1
-                        for layout in range(2):
-                            columns, rows = scans * layer.least_columns[t], outer.rows[case, aligned, t, layout, i]
-                            if stored >> t & 1:
-                                of = costs.boxes[t, box[t], layout * LAYOUT : (layout + 1) * LAYOUT]
-                                rows = max(rows, of[FIRST] + (times - 1) * of[MORE])
-                                columns = max(columns, scans * of[COLUMNS])
-                            stream = min(stream, column * columns + miss * rows + ending)
-                        cycles = max(cycles, stream)
-                        fj += (stored >> t & 1) * outer.buffered_fj[t] * float(times - 1)
-                    _lower(outer.streams[stored], i, cycles)
-                    _lower(outer.refetch[stored], i, fj)
+            at += places[d, x.e[d]] * layer.strides[t, d]
+        for column in range(2 * LAYOUT):
+            x.boxes[t, column] = boxes[t, at, column]
+
+
+@njit
+def _set_least(x: Record, outer: Outer, aligned: int, i: int) -> None:
+    """Take the i-th figures of a set of row-aligned tensors. Modifies x."""
+    for case in range(CASES):
+        x.least_cycles[case, aligned] = outer.cycles[case, aligned, i]
+        x.least_fj[case, aligned] = outer.fj[case, aligned, i]
+    for t in range(3):
+        x.buffered_fj[t], x.again[aligned, t] = outer.buffered_fj[t], outer.again[aligned, t, i]
+        for case in range(CASES):
+            for layout in range(2):
+                x.least_rows[case, aligned, t, layout] = outer.rows[case, aligned, t, layout, i]
+
+
+@njit
+def _least_together(x: Record, layer: Record, aligned: int, buffered: int) -> tuple[float, float]:
+    """Cycles of all streams and fJ of fetching again at least, whichever irrelevant loops are free."""
+    least_cycles, least_fj = np.inf, np.inf
+    for other in range(3):
+        for case in (other, APART):
+            cycles, fj = _together(x, layer, aligned, buffered, other, case)
+            least_cycles, least_fj = min(least_cycles, cycles), min(least_fj, fj)
+    return least_cycles, least_fj
+
+
+@njit
+def _together(x: Record, layer: Record, aligned: int, buffered: int, other: int, case: int) -> tuple[float, float]:
+    """Cycles of the longest stream and fJ of fetching again, where the irrelevant loops of the `other` tensor may be
+    free.
+    """
+    cycles, fj = x.least_cycles[case, aligned], x.least_fj[case, aligned]
+    if case == APART and buffered >> other & 1 and not aligned >> other & 1:
+        fj = x.again[aligned, other]
+    for t in range(3):
+        if not aligned >> t & 1:
+            is_buffered, times = buffered >> t & 1, 1 if t == other else x.fetches[t]
+            cycles = max(cycles, min(
+                _stream_at_least(x, layer, t, 0, x.least_rows[case, aligned, t, 0], times, is_buffered),
+                _stream_at_least(x, layer, t, 1, x.least_rows[case, aligned, t, 1], times, is_buffered),
+            ))  # fmt: skip
+            fj += is_buffered * x.buffered_fj[t] * float(times - 1)
+    return cycles, fj
+
+
+@njit
+def _stream_at_least(x: Record, layer: Record, t: int, layout: int, rows: float, times: int,
+                     is_buffered: int) -> float:  # fmt: skip
+    """Cycles of a tensor that is not row-aligned, in one layout, where it opens at least so many rows and is scanned so
+    many times: tile by tile, if the global buffer stores it.
+    """
+    scans = times if t != O else 2 * times - 1
+    columns = scans * layer.least_columns[t]
+    if is_buffered:
+        box = x.boxes[t, layout * LAYOUT : (layout + 1) * LAYOUT]
+        rows = max(rows, box[FIRST] + (times - 1) * box[MORE])
+        columns = max(columns, scans * box[COLUMNS])
+    return float(layer.dram[0] * columns + layer.dram[1] * rows + layer.dram[2])
