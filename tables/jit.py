@@ -28,6 +28,6 @@ def drop_stale_cache(package: Path, kept: Path) -> None:
 def njit(function: F) -> F:
     """Compile without the interpreter, cached on disk: compiling takes longer than most layers' tables."""
     compiled = numba.njit(cache=True)(function)
-    if kept := compiled.stats.cache_path:
+    if compiled is not function and (kept := compiled.stats.cache_path):  # numba may be told to compile nothing
         drop_stale_cache(Path(__file__).parent, Path(kept))
     return cast(F, compiled)

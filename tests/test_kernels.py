@@ -26,6 +26,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     taken: list[str] = []
     for step in STEPS:
         monkeypatch.setattr(cpsat_pim.kernels, step, lambda step=step: taken.append(step))
+    monkeypatch.setattr(multiprocessing.current_process(), "name", "MainProcess")
     compile_kernels.cache_clear()
     yield taken
     compile_kernels.cache_clear()

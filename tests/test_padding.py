@@ -213,10 +213,10 @@ def test_equal_layers_share_a_padded_answer(constraints: Constraints, turns: lis
 
 
 def test_padded_layers_that_cannot_be_counted_are_refused() -> None:
-    """Left out unseen, one of them might be better than what is then called optimal: 13 MACs of a fourteenth of 2^62 fJ
+    """Left out unseen, one of them might be better than what is then called optimal: 13 MACs of a fourteenth of 2^58 fJ
     can be counted, 14 cannot.
     """
-    unit = attrs.evolve(ARCH.pe_array.compute_unit, mac_energy=2**62 / 14 / FJ_PER_NJ)
+    unit = attrs.evolve(ARCH.pe_array.compute_unit, mac_energy=2**58 / 14 / FJ_PER_NJ)
     costly = attrs.evolve(ARCH, pe_array=attrs.evolve(ARCH.pe_array, compute_unit=unit))
     check_countable(ConvWorkload(C=13), costly, ENERGY)
     with pytest.raises(ValueError, match="which cannot be counted"):

@@ -37,7 +37,7 @@ def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Res
     `parallel` (a walk is a sequence). The undecorated function stays at `.py_func`.
     """
     compiled = numba.njit(cache=True)(function)
-    if kept := compiled.stats.cache_path:
+    if compiled is not function and (kept := compiled.stats.cache_path):  # numba may be told to compile nothing
         drop_stale_cache(Path(__file__).parent, Path(kept))
     return cast(Callable[_Arguments, _Result], compiled)
 
