@@ -50,7 +50,7 @@ def with_dram(toy: PIMArchitecture, **figures: object) -> PIMArchitecture:
 
 
 CASES = {
-    "product, bypass free": (ConvWorkload(C=4, K=2), machine("IWO", "IWO", "")),
+    "product, bypass free": (ConvWorkload(C=2, K=2), machine("IWO", "IWO", "")),
     "product, weights in the row buffer": (ConvWorkload(C=4, K=4), machine("O", "IWO!", "W")),
     "closed pages, two rows of outputs": (ConvWorkload(P=2, C=2, K=2), machine("O", "I", "", page_policy="closed")),
     "convolution": (ConvWorkload(R=2, P=3, K=2), machine("O!", "IW", "I")),
