@@ -10,6 +10,7 @@ tiles inside their outer loops, a program of these alone settles them all.
 import math
 from collections.abc import Iterator, Sequence
 
+import attrs
 from ortools.sat.python import cp_model
 
 from cpsat_pim.model.builder import HIGHEST
@@ -295,10 +296,12 @@ class Climb:
 
     def _is_empty(self) -> bool:
         """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell. One that turns up
-        is kept.
+        is kept. Activations cost nothing here unless a budget counts them: how often rows are opened has no limit.
         """
         search, energy = self.search, Objective.named("energy")
-        screen = Screen(search.layer, search.arch, energy, self.freedom)
+        is_limited = self.freedom.budget.fj is not None
+        arch = search.arch if is_limited else attrs.evolve(search.arch, activation_energy=0.0)
+        screen = Screen(search.layer, arch, energy, self.freedom)
         candidates = Candidates(*screen.candidates(_NO_LIMIT), None)
         program = Program(TileScreen(screen, search.tables), _NO_LIMIT, candidates=candidates)
         lessons = Lessons(lambda: search.is_over)
