@@ -345,4 +345,5 @@ def solve_edp(layer: ConvWorkload, arch: PIMArchitecture, options: Options, repo
         solve_seconds=solves.seconds,
         solver_info=solves.statistics | {"solves": solves.count},
         constraints=options.constraints,
+        budget=options.budget,
     )

@@ -1,4 +1,4 @@
-"""Ctrl-C: a wish to stop here, and nothing at all to worker processes, which it reaches as well."""
+"""Ctrl-C: a wish to stop here, and nothing at all to worker processes, which it reaches as well; likewise `kill`."""
 
 import signal
 import threading
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any, Protocol
+
+#: What asks to stop.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop(Protocol):
@@ -20,20 +23,24 @@ class Stop(Protocol):
 
 @contextmanager
 def interrupt_stops(stop: Stop) -> Iterator[None]:
-    """Turn the first Ctrl-C into a stop; the second is the usual KeyboardInterrupt. In the main thread only."""
+    """Turn the first Ctrl-C, or SIGTERM, into a stop; the second is as usual. In the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def on_interrupt(number: int, frame: Any) -> None:
         stop.set()
-        signal.signal(signal.SIGINT, before)
+        as_before()
 
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    def as_before() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    before = {number: signal.signal(number, on_interrupt) for number in _SIGNALS}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        as_before()
 
 
 @contextmanager

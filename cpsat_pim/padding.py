@@ -145,6 +145,7 @@ class _PaddedSearch:
             arch=self.arch,
             objective=self.objective,
             constraints=self.options.constraints,
+            budget=self.options.budget,
             **found,
         )
 

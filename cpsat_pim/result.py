@@ -6,7 +6,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any, TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints
@@ -125,6 +125,10 @@ class Budget:
     fj: int | None = None
     activations: int | None = None
 
+    def to_dict(self) -> dict[str, int]:
+        """Plain data: the limits that there are."""
+        return {name: most for name, most in asdict(self).items() if most is not None}
+
     def allows(self, latency_cycles: int, energy_fj: int, activations: int) -> bool:
         """Whether a cost is within it."""
         costs = ((latency_cycles, self.cycles), (energy_fj, self.fj), (activations, self.activations))
@@ -144,9 +148,9 @@ class SolvedLayer:
     """One layer's answer. `objective_value` and `bound` are in the objective's reported unit; no mapping, no value.
 
     `simulated` is what the trace simulator counted for this very mapping, `progress` what was known while solving; the
-    status is of the mappings that keep the `constraints`, of the layer and all that it may be padded to with the share
-    `padding` of MACs more: `workload` is what the mapping is of. The properties named as in listing 5-7 give the seeds'
-    view.
+    status is of the mappings that keep the `constraints` and the `budget`, of the layer and all that it may be padded
+    to with the share `padding` of MACs more: `workload` is what the mapping is of. The properties named as in listing
+    5-7 give the seeds' view.
     """
 
     workload: ConvWorkload
@@ -161,6 +165,7 @@ class SolvedLayer:
     solver_info: dict[str, Any] = field(factory=dict)
     progress: tuple[Known, ...] = ()
     constraints: Constraints = FREE
+    budget: Budget = NO_LIMIT
     padding: float = 0.0
 
     @classmethod

@@ -263,7 +263,8 @@ def _run_in_workers(tasks: list[Task], jobs: int, report: Report, stop: threadin
         futures: dict[Future[SolvedLayer | None], str] = {}
         try:
             with interrupts_held_back():
-                futures |= {pool.submit(_work, task): task.key for task in tasks}
+                for task in tasks:
+                    futures[pool.submit(_work, task)] = task.key
             _await(futures, progress, report, stop, workers_stop)
         except BrokenProcessPool:
             pass  # what was answered before is kept
@@ -271,8 +272,9 @@ def _run_in_workers(tasks: list[Task], jobs: int, report: Report, stop: threadin
             workers_stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    killed = {key: None for future, key in futures.items() if future.exception()}
-    done = {key: future.result() for future, key in futures.items() if key not in killed}
+    answered = {key: future for future, key in futures.items() if not future.exception()}
+    killed = {task.key: None for task in tasks if task.key not in answered}
+    done = {key: future.result() for key, future in answered.items()}
     return killed | {key: solved for key, solved in done.items() if solved}
 
 

@@ -168,17 +168,18 @@ def test_stop_keeps_what_is_done() -> None:
     assert solved.layers[0].solved.mapping is not None
 
 
-def test_interrupt_is_a_stop_and_afterwards_itself_again() -> None:
-    """Ctrl-C while a layer is being solved."""
-    before, stop = signal.getsignal(signal.SIGINT), threading.Event()
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_is_a_stop_and_afterwards_itself_again(number: signal.Signals) -> None:
+    """Ctrl-C, or `kill`, while a layer is being solved."""
+    before, stop = signal.getsignal(number), threading.Event()
 
     def interrupt_once(progress: object) -> None:
         if not stop.is_set():
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     solved = solve_network(SMALL, ARCH, ENERGY, stop=stop, report=interrupt_once)
     assert ([n.name for n in solved.layers], solved.interrupted) == (["b"], True)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
 
 
 def test_interrupt_while_workers_start_is_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,16 +262,20 @@ def test_own_constraints_are_kept(solved: SolvedNetwork) -> None:
     assert {n.solved.mapping and n.solved.mapping.layout[1] for n in found.layers} == {other.layout[1]}
 
 
-def test_layers_that_cannot_agree_are_infeasible() -> None:
-    """By their own constraints: none has a mapping, and that is proven."""
+def test_layers_that_cannot_agree_have_no_shared_choice() -> None:
+    """By their own constraints, and that is proven; not that they have no mapping, but of one that has none."""
     ways = {name: Constraints(layout=[i, None, None]) for i, name in enumerate("ab")}
     found = solve_shared(
         SMALL, ARCH, ENERGY, share=["layout"], names=["a", "b"], constraints=NetworkConstraints(layers=ways)
     )
     assert found.shared is not None
     assert (found.shared.status, found.shared.choice, found.shared.bound) == (Status.INFEASIBLE, None, None)
-    assert [n.solved.status for n in found.layers] == [Status.INFEASIBLE] * 2
+    assert [n.solved.status for n in found.layers] == [Status.UNKNOWN] * 2
     assert [n.solved.constraints for n in found.layers] == [ways["a"], ways["b"]]
+    none = attrs.evolve(ways["b"], temporal=[[7] * 8, *[[None] * 8] * 3])
+    whole = NetworkConstraints(layers=ways | {"b": none})
+    found = solve_shared(SMALL, ARCH, ENERGY, share=["layout"], names=["a", "b"], constraints=whole)
+    assert {n.name: n.solved.status for n in found.layers}.get("b", Status.INFEASIBLE) is Status.INFEASIBLE
 
 
 def test_interrupt_keeps_what_is_known() -> None:

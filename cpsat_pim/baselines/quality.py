@@ -17,9 +17,12 @@ from cpsat_pim.baselines.catalogue import RANDOM, Outcome, run_baseline
 from cpsat_pim.baselines.problem import Problem
 from cpsat_pim.baselines.references import Reference
 from cpsat_pim.baselines.search import Effort, draw_mappings
+from cpsat_pim.mapping import Mapping
 
-#: Samples that the exponent is taken from.
-_KEPT = 16
+#: Samples that the exponent is taken from, at least; and a distance within which all are kept.
+_KEPT, _NEAR = 16, 0.1
+#: A power of e from which on a number of samples is none that anybody can tell.
+_TOO_MANY = 300.0
 
 
 @frozen(kw_only=True)
@@ -37,6 +40,8 @@ class Sampling:
     def exponent(self) -> float | None:
         """With n samples the distance falls as n to the power of -1 over this; None where nothing can be said."""
         last = self.distances[-1]
+        if math.isinf(last):
+            return None
         logs = [math.log(last / distance) for distance in self.distances[:-1] if distance > 0]
         return len(logs) / sum(logs) if logs and sum(logs) > 0 else None
 
@@ -45,12 +50,15 @@ class Sampling:
         return self.distances[0] <= distance
 
     def samples_within(self, distance: float) -> float | None:
-        """Samples of which one, typically, is within a distance of the reference; extrapolated unless `has_seen`."""
+        """Samples of which one, typically, is within a distance of the reference; extrapolated unless `has_seen`. None
+        if that cannot be told.
+        """
         if self.has_seen(distance):
             return self.samples / sum(found <= distance for found in self.distances)
-        if self.exponent is None:
+        power = None if self.exponent is None else self.exponent * math.log(self.distances[-1] / distance)
+        if power is None or power > _TOO_MANY:
             return None
-        return float(self.samples / len(self.distances) * (self.distances[-1] / distance) ** self.exponent)
+        return self.samples / len(self.distances) * math.exp(power)
 
     def seconds_for(self, samples: float) -> float:
         """What so many samples cost in time."""
@@ -58,7 +66,11 @@ class Sampling:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"samples": self.samples, "seconds": round(self.seconds, 3), "distances": list(self.distances)}
+        return {
+            "samples": self.samples,
+            "seconds": round(self.seconds, 3),
+            "distances": [d if math.isfinite(d) else None for d in self.distances],
+        }
 
 
 @frozen(kw_only=True)
@@ -101,6 +113,14 @@ def sample(reference: Reference, effort: Effort) -> Sampling | None:
     seconds = time.monotonic() - started
     if not least:
         return None
-    kept = reference.problem.cheapest(mappings, min(_KEPT, effort.samples))
-    distances = [max(0.0, reference.ratio(scored.value) - 1) for scored in kept]
-    return Sampling(samples=effort.samples, seconds=seconds, distances=tuple(distances))
+    return Sampling(samples=effort.samples, seconds=seconds, distances=_distances(reference, mappings))
+
+
+def _distances(reference: Reference, mappings: Sequence[Mapping]) -> tuple[float, ...]:
+    """The least distances in order: all that are near, and some more."""
+    count, distances = _KEPT, tuple[float, ...]()
+    while not distances or (len(distances) == count // 2 and distances[-1] <= _NEAR):
+        kept = reference.problem.cheapest(mappings, count)
+        distances = tuple(max(0.0, reference.ratio(scored.value) - 1) for scored in kept)
+        count *= 2
+    return distances

@@ -79,7 +79,10 @@ def distinct(layers: Iterable[ConvWorkload]) -> list[ConvWorkload]:
 
 
 def _reference(at: str, entry: Entry, arch: PIMArchitecture, objective: Objective) -> Reference:
-    """A layer of a file, recosted: its bound says nothing if this version counts otherwise."""
+    """A layer of a file, recosted: its bound says nothing if this version counts otherwise, or of all mappings."""
+    for key in ("constraints", "budget"):
+        if entry.get(key):
+            raise ValueError(f"{at}: {key}: must be absent: the baselines keep none")
     for mistake in check_mapping(entry["layer"], arch, entry["mapping"]):
         raise ValueError(f"{at}: {mistake}")
     problem = Problem(layer=entry["layer"], arch=arch, objective=objective)

@@ -22,6 +22,9 @@ def _columns_hold_elements(layer: ConvWorkload, arch: PIMArchitecture) -> Iterat
     widest, column = max(layer.width_bytes), arch.dram_timings.column_bytes
     if widest > column:
         yield f"DramTimings.co_w: a column of {column} B is narrower than an element of {widest} B"
+        return
+    for width in sorted({width for width in layer.width_bytes if column % width}):
+        yield f"DramTimings.co_w: a column of {column} B does not hold whole elements of {width} B"
 
 
 def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:

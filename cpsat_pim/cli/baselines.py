@@ -22,6 +22,7 @@ from cpsat_pim.cli.arguments import (
 )
 from cpsat_pim.cli.models import read_given_layers, refuse_bindings
 from cpsat_pim.cli.output import (
+    BAD_INPUT,
     DISAGREEMENT,
     INTERRUPTED,
     NO_MAPPING,
@@ -103,10 +104,11 @@ def bench_quality(arguments: argparse.Namespace) -> int:
     names, effort = _given_names(arguments), _given_effort(arguments)
     check_outputs(arguments.json)
     try:
-        references = _given_references(arguments)
+        references, code = _given_references(arguments)
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
-    return _judge(((reference.problem, reference) for reference in references), names, effort, arguments.json)
+    found = ((reference.problem, reference) for reference in references)
+    return max(code, _judge(found, names, effort, arguments.json))
 
 
 def _judge(
@@ -188,12 +190,15 @@ def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
     return (Problem(layer=layer, arch=arch, objective=objective) for layer in layers)
 
 
-def _given_references(arguments: argparse.Namespace) -> "list[Reference]":
-    """The solved layers of a file, or of a network that is solved now."""
+def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], int]":
+    """The solved layers of a file, or of a network that is solved now, and the exit code for what is missing."""
     from cpsat_pim.baselines.references import read_references, solved_references
 
     if not arguments.network.endswith(".json"):
-        return list(solved_references(_solve(arguments)))
+        solved, code = _solve(arguments)
+        unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
+        note_unmapped(unmapped)
+        return list(solved_references(solved)), max(code, NO_MAPPING if unmapped else OK)
     for name in _SOLVING:
         if getattr(arguments, name) is not None:
             raise InputError(f"--{name.replace('_', '-')}: {arguments.network} says it already")
@@ -205,11 +210,11 @@ def _given_references(arguments: argparse.Namespace) -> "list[Reference]":
         check_names(wanted, known, arguments.network)
     if not wanted:
         raise InputError(f"{arguments.network}: holds no mapping")
-    return [reference for reference in references if reference.problem.layer.name in wanted]
+    return [reference for reference in references if reference.problem.layer.name in wanted], OK
 
 
-def _solve(arguments: argparse.Namespace) -> "SolvedNetwork":
-    """The network that is given, solved."""
+def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
+    """The network that is given, solved, as far as no worker process was killed; then the exit code is not 0."""
     from cpsat_pim.report.progress import LiveProgress
     from cpsat_pim.run import WorkersDied, solve_network
 
@@ -219,6 +224,7 @@ def _solve(arguments: argparse.Namespace) -> "SolvedNetwork":
     try:
         with LiveProgress(objective.kind, len(network.layers)) as report:
             limits = {"time_limit": arguments.time_limit, "jobs": arguments.jobs}
-            return solve_network(network, arch, objective, report=report, **limits)
+            return solve_network(network, arch, objective, report=report, **limits), OK
     except WorkersDied as death:
-        raise told_death(death) from death
+        note(str(told_death(death)))
+        return death.solved, BAD_INPUT

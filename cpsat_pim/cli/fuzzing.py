@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_seed, checked
@@ -44,7 +45,8 @@ def fuzz(arguments: argparse.Namespace) -> int:
     print(f"seed {arguments.seed}", flush=True)
     tell, stop = _Teller(), threading.Event()
     with _tables_of_its_own(), interrupt_stops(stop):
-        discovery = run_campaign(arguments.seed, 60 * arguments.minutes, stop, tell.hear)
+        keep = partial(_write, path=arguments.output)
+        discovery = run_campaign(arguments.seed, 60 * arguments.minutes, stop, tell.hear, keep)
     tell.tell()
     if discovery is not None:
         return _report(discovery, arguments.output)
@@ -93,14 +95,18 @@ def _tables_of_its_own() -> Iterator[None]:
 
 def _report(discovery: "Discovery", path: str) -> int:
     """Tell and write what was found."""
-    from cpsat_pim.fuzz.reproducer import write_discovery
-
     note(f"round {discovery.round}, {discovery.comparison}: a disagreement")
     for line in discovery.finding.lines:
         note(f"  {line}")
-    written(path, lambda path: write_discovery(discovery, path))
+    _write(discovery, path)
     note(f"this is a bug, please report it with {path} (see `{PROGRAM} fuzz --replay {path}`)")
     return DISAGREEMENT
+
+
+def _write(discovery: "Discovery", path: str) -> None:
+    from cpsat_pim.fuzz.reproducer import write_discovery
+
+    written(path, lambda path: write_discovery(discovery, path))
 
 
 def _replay(path: str) -> int:

@@ -76,6 +76,7 @@ class Asked:
             "arch": self.arch,
             "objective": self.objective,
             "constraints": problem.constraints,
+            "budget": problem.budget,
         }
 
     def oracle(self, problem: Problem) -> Oracle:
@@ -128,8 +129,7 @@ def _solved(problem: Problem, asked: Asked) -> SolvedLayer:
 
 def _given(problem: Problem, asked: Asked, mapping: LayerMapping) -> SolvedLayer:
     """A mapping that nobody claims to be the best."""
-    for line in violations(problem, mapping):
-        raise ValueError(f"{problem.layer.name} on {asked.arch.name}: {line}")
+    _check_given(problem, asked, mapping)
     prediction = predict(problem.layer, asked.arch, mapping)
     return SolvedLayer(
         status=Status.FEASIBLE,
@@ -138,6 +138,11 @@ def _given(problem: Problem, asked: Asked, mapping: LayerMapping) -> SolvedLayer
         simulated=verify(problem.layer, asked.arch, mapping, prediction),
         **asked.of(problem),
     )
+
+
+def _check_given(problem: Problem, asked: Asked, mapping: LayerMapping) -> None:
+    for line in violations(problem, mapping):
+        raise ValueError(f"{problem.layer.name} on {asked.arch.name}: {line}")
 
 
 def _gains(problem: Problem, asked: Asked, solved: SolvedLayer) -> tuple[SolvedLayer, tuple[Gain, ...]]:
@@ -166,6 +171,9 @@ def explain_network(
     """
     constraints, mappings = constraints or NetworkConstraints(), mappings or {}
     known: dict[tuple[str, LayerMapping | None], Explained] = {}
+    for node in network.layers:
+        if mapping := mappings.get(node.name):
+            _check_given(asked.problem(node.workload, constraints.of(node.name)), asked, mapping)
     with interrupt_stops(asked.stop):
         for node in network.layers:
             mapping = mappings.get(node.name)

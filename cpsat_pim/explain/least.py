@@ -7,18 +7,20 @@ better than those of one element. That does not hold, and the answer is left ope
 
 - all loops of a dim are fixed, so that what is left of it goes to PEs and lanes, one way or another;
 - only the width of partial sums in DRAM is too much, which another order or larger tiles may save;
-- an element does not divide a row; or a dataflow class is wanted, which these mappings do not have.
+- only the DRAM is too small for what blocks of several elements leave empty of rows, which larger ones may fill;
+- a dataflow class is wanted, which these mappings do not have.
 """
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from attrs import evolve, frozen
 
+from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.check import REDUCTIONS, check_fits, check_mapping, used_bytes
 from cpsat_pim.constraints import Constraints, check_constraints, check_constraints_fit
-from cpsat_pim.dims import BUFFERS, ON_CHIP, Dim, Direction, Level, Tensor
+from cpsat_pim.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Direction, Level, Tensor
 from cpsat_pim.explain.limits import Problem
 from cpsat_pim.mapping import Mapping, Stored
 from cpsat_pim.validate import LIMIT
@@ -59,7 +61,7 @@ def judge_least(problem: Problem) -> Verdict:
     draft = _draft(problem.layer, problem.constraints)
     if draft is None:
         return Verdict(feasible=False, reasons=("the fixed factors of a dim leave no room for the rest of its bound",))
-    is_open = not draft.is_least or not _rows_hold_elements(problem) or _may_leave_loops_out(problem)
+    is_open = not draft.is_least or _may_leave_loops_out(problem)
     reasons = _misplaced(problem, draft)
     if reasons and draft.is_least:
         return Verdict(feasible=False, reasons=tuple(reasons))
@@ -69,7 +71,7 @@ def judge_least(problem: Problem) -> Verdict:
         unkept = check_constraints(mapping, problem.constraints)
         if not broken and not unkept:
             return Verdict(feasible=True, mapping=mapping)
-        is_open |= not broken or _is_healed_by_kept_sums(problem, mapping)
+        is_open |= not broken or _may_be_healed(problem, mapping)
         reasons = min(reasons, broken or reasons, key=len)
     return Verdict(feasible=None) if is_open else Verdict(feasible=False, reasons=tuple(dict.fromkeys(reasons)))
 
@@ -80,26 +82,26 @@ def _unmapped(problem: Problem) -> list[str]:
     return check_constraints_fit(problem.layer, problem.constraints) or width
 
 
-def _rows_hold_elements(problem: Problem) -> bool:
-    """Whether a row has room for as many elements as its bytes."""
-    return all(problem.arch.row_bytes % width == 0 for width in problem.layer.width_bytes)
-
-
 def _may_leave_loops_out(problem: Problem) -> bool:
     """Whether tiles can be smaller than the loops that are fixed at their level."""
     fixed = (n for m in ON_CHIP for n in problem.constraints.temporal[m])
     return problem.arch.uneven_residency and any(n is not None and n > 1 for n in fixed)
 
 
-def _is_healed_by_kept_sums(problem: Problem, mapping: Mapping) -> bool:
+def _may_be_healed(problem: Problem, mapping: Mapping) -> bool:
     """Whether all would be well, or that cannot be told, if outputs were as narrow as in DRAM everywhere, though not
-    where they are partial sums in any case.
+    where they are partial sums in any case, and if blocks of several elements left nothing empty of their rows.
     """
-    layer = problem.layer
+    layer, arch = problem.layer, problem.arch
     narrow = evolve(layer, psum_bytes=layer.output_bytes)
-    used = used_bytes(layer, problem.arch, mapping)
-    fits_chip = all(sum(used[m].values()) <= problem.arch.usable_bytes(m) for m in (Level.PE, Level.GLOBAL_BUFFER))
-    return fits_chip and not check_mapping(narrow, problem.arch, mapping)
+    used = used_bytes(layer, arch, mapping)
+    fits_chip = all(sum(used[m].values()) <= arch.usable_bytes(m) for m in (Level.PE, Level.GLOBAL_BUFFER))
+    packed = sum(layer.elements(t) * layer.width_bytes[t] for t in Tensor)
+    if not fits_chip or packed > arch.usable_bytes(Level.DRAM):
+        return False
+    extents, aligned = mapping.extents(Level.ROW_BUFFER), mapping.stored[Level.ROW_BUFFER]
+    has_blocks = any(aligned[t] and any(extents[d] > 1 for d in RELEVANT[t]) for t in Tensor)
+    return not check_mapping(narrow, _roomy(arch, [Level.DRAM]) if has_blocks else arch, mapping)
 
 
 # --- The mappings ----------------------------------------------------------------------------------------------------
@@ -139,12 +141,18 @@ def _mapping(problem: Problem, draft: _Draft, stored: Sequence[Stored]) -> Mappi
 
 def _misplaced(problem: Problem, draft: _Draft) -> list[str]:
     """What is wrong even where every level has room for everything: PEs and lanes."""
-    levels = [
-        evolve(level, entries=(LIMIT - 1) // level.word_bytes, stores=(True, True, True), bypass_defined=False)
-        for level in problem.arch.hierarchy
-    ]
-    roomy = evolve(problem.arch, hierarchy=tuple(levels))
-    return check_mapping(problem.layer, roomy, _mapping(problem, draft, _EVERYTHING))
+    roomy = _roomy(problem.arch, list(Level))
+    levels = tuple(evolve(level, stores=(True, True, True), bypass_defined=False) for level in roomy.hierarchy)
+    return check_mapping(problem.layer, evolve(roomy, hierarchy=levels), _mapping(problem, draft, _EVERYTHING))
+
+
+def _roomy(arch: PIMArchitecture, levels: Collection[Level]) -> PIMArchitecture:
+    """The machine with more room in some levels than anything takes."""
+    hierarchy = (
+        evolve(memory, entries=(LIMIT - 1) // memory.word_bytes) if level in levels else memory
+        for level, memory in zip(Level, arch.hierarchy, strict=True)
+    )
+    return evolve(arch, hierarchy=tuple(hierarchy))
 
 
 def _mappings(problem: Problem, draft: _Draft) -> Iterator[Mapping]:

@@ -127,13 +127,15 @@ def _number(path: str, value: int, lifted: int) -> Limit:
 
 
 def _capacities(problem: Problem) -> Iterator[Limit]:
-    """Buffers that do not hold whole tensors, and those of which a half is being filled."""
+    """Buffers that do not hold whole tensors, and those of which a half is being filled; to lift that makes room, and
+    the machine slower, so where cycles are limited it is taken as it is.
+    """
     for level in Level:
         memory = problem.arch.hierarchy[level]
         most = _most_bytes(problem, level)
         if problem.arch.usable_bytes(level) < most:
             yield _number(f"hierarchy.{level.name}.entries", memory.entries, -(-2 * most // memory.word_bytes))
-            if level in ON_CHIP and memory.double_buffered:
+            if level in ON_CHIP and memory.double_buffered and problem.budget.cycles is None:
                 yield _of_machine(f"hierarchy.{level.name}.double_buffered", True, False)
 
 
@@ -212,18 +214,19 @@ def _least_factor(n: int) -> int:
 
 def _columns(problem: Problem) -> Iterator[Limit]:
     """An element is never spread over columns; rows are made of whole ones."""
-    widest, bits, row = max(problem.layer.width_bytes), problem.arch.dram_timings.co_w, problem.arch.row_bytes
-    if bits < 8 * widest:
-        name = "dram_timings.co_w"
+    bits, row = problem.arch.dram_timings.co_w, problem.arch.row_bytes
+    whole = 8 * math.lcm(*problem.layer.width_bytes)
+    if bits % whole:
+        name, enough = "dram_timings.co_w", -(-bits // whole) * whole
         yield Limit(
             name=name,
             of="machine",
             value=bits,
-            lifted=8 * widest,
+            lifted=enough,
             change=lambda case, new: case.changed(
                 {name: new, "hierarchy.ROW_BUFFER.row_buffer_size": -(-row // (new // 8)) * (new // 8)}
             ),
-            values=range(bits + 8, 8 * widest + 1, 8),
+            values=range(enough, enough + 1),
         )
 
 

@@ -56,7 +56,7 @@ Report = Callable[[Counter[str], int], None]
 
 @frozen(kw_only=True)
 class Discovery:
-    """A disagreement, shrunk, and the round that first showed it."""
+    """A disagreement, and the round that first showed it."""
 
     comparison: str
     round: int
@@ -64,8 +64,12 @@ class Discovery:
     finding: Finding
 
 
-def run_campaign(seed: int, seconds: float, stop: Stop, report: Report) -> Discovery | None:
-    """Compare until something is found; None if time is over or a stop is asked for before."""
+def run_campaign(
+    seed: int, seconds: float, stop: Stop, report: Report, keep: Callable[[Discovery], None] = lambda found: None
+) -> Discovery | None:
+    """Compare until something is found; None if time is over or a stop is asked for before. `keep` is told of it before
+    it is shrunk, which takes some time.
+    """
     deadline, counts = time.monotonic() + seconds, Counter[str]()
     options = Options(time_limit=_SOLVE_SECONDS, stop=stop)  # type: ignore[arg-type]
     number = 0
@@ -74,6 +78,7 @@ def run_campaign(seed: int, seconds: float, stop: Stop, report: Report) -> Disco
             counts[name] += 1
             if finding is not None:
                 report(counts, number)
+                keep(Discovery(comparison=name, round=number, case=case, finding=finding))
                 return _shrunk(name, number, case, finding, options)
             if stop.is_set():
                 break

@@ -106,11 +106,14 @@ class Drawer:
         )
 
     def _timings(self, column_bytes: int) -> DramTimings:
-        """Any, but opening a row takes no less time than a column after another."""
-        cycles = {name: self.below(21) for name in ("RL", "WL", "tRP", "tRAS", "tRC", "tRTP")}
+        """Any, but to open another row takes no less time than the next column; sometimes no more either."""
+        cycles = {name: self.below(21) for name in ("RL", "WL", "tRCDRD", "tRP", "tRAS", "tRC", "tRTP")}
         some = {name: 1 + self.below(8) for name in ("tCCD_L", "BL")}
-        opening = some["tCCD_L"] + self.below(21)
-        return DramTimings(tRCDRD=opening, **cycles, **some, co_w=8 * column_bytes)
+        if self.chance(10):
+            cycles |= {"tRCDRD": 0, "tRP": 0, "tRTP": 0}
+        cycles["tRTP"] += max(0, some["tCCD_L"] - cycles["tRCDRD"] - cycles["tRP"] - cycles["tRTP"])
+        cycles["RL"] += max(0, some["tCCD_L"] - cycles["tRCDRD"] - cycles["RL"] - some["BL"] // 2)
+        return DramTimings(**cycles, **some, co_w=8 * column_bytes)
 
     def _level(self, m: int, column_bytes: int, forced: int) -> MemoryLevel:
         """PE, global buffer or row buffer: some stored sets forced, some forbidden, some free."""

@@ -58,6 +58,6 @@ def read_case(path: str | Path) -> tuple[str, Case]:
     mapping = build_mapping(f"{path}: mapping", data["mapping"]) if data.get("mapping") else None
     objective = read_plain(f"{path}: objective", data.get("objective", Objective.named("energy").to_dict()), OBJECTIVE)
     pinned = data.get("pinned", [])
-    if not isinstance(pinned, list) or not set(pinned) <= set(PINS):
+    if not isinstance(pinned, list) or not all(name in PINS for name in pinned):
         raise ValueError(f"{path}: pinned: must be a list of {', '.join(PINS)} (got {pinned})")
     return name, Case(layer=layer, arch=arch, objective=objective, mapping=mapping, pinned=pinned)

@@ -27,7 +27,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.model = cp_model.CpModel()
-        self._values: dict[int, list[int]] = {}
+        self._values: dict[int, Sequence[int]] = {}
         self._ranges: set[int] = set()
         self._flags: dict[int, Any] = {}
         self._differs: dict[tuple[int, int], Any] = {}
@@ -64,8 +64,8 @@ class Builder:
             self.model.add(self._flags[literal.index] == literal)
         return self._flags[literal.index]
 
-    def values(self, x: Int) -> list[int]:
-        """Values of a variable (its ends, for a range) or the constant itself."""
+    def values(self, x: Int) -> Sequence[int]:
+        """Values of a variable in order, or the constant itself."""
         return [x] if isinstance(x, int) else self._values[x.index]
 
     def ends(self, x: Int) -> tuple[int, int]:
@@ -113,7 +113,7 @@ class Builder:
     def _ranged(self, low: int, high: int, name: str) -> Int:
         high = min(high, HIGHEST)
         variable = self.model.new_int_var(low, high, name)
-        self._values[variable.index] = [low, high]
+        self._values[variable.index] = range(low, high + 1)
         self._ranges.add(variable.index)
         return variable
 

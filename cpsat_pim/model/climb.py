@@ -123,7 +123,7 @@ class Climb:
             return
         self.program = None
         reply = self.search.solve(program, until, math.inf if self._is_hard else _MOST_WORK)
-        if self._is_hard and reply.work < _LITTLE_WORK:
+        if self._is_hard and reply.work < _LITTLE_WORK and reply.status == cp_model.INFEASIBLE:
             self.tiles_at_once *= 2
         elif reply.work > _MUCH_WORK:
             self.tiles_at_once = max(1, self.tiles_at_once // 2)
@@ -292,7 +292,7 @@ class Climb:
     def _teach(self, program: Program) -> None:
         """Add what was learnt of how loops are split; a program for all ways to split them does not tell."""
         if not program.v.any_split:
-            self.search.lessons.teach(program)
+            self.search.lessons_of(self.freedom).teach(program)
 
     def _is_empty(self) -> bool:
         """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell. One that turns up

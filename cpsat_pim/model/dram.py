@@ -182,11 +182,9 @@ class Streams:
         if limits.cycles is not None:
             columns = least_columns(self.v.layer, self.v.arch, t)
             left = limits.cycles - self.dram.tCCD * columns - ending(self.dram)
-            most = min(
-                most,
-                (limits.cycles - int(last_run(1, self.dram))) // max(1, self._shortest_run) + 1,
-                left // max(1, self.v.arch.dram_activation_latency),
-            )
+            most = min(most, (limits.cycles - int(last_run(1, self.dram))) // max(1, self._shortest_run) + 1)
+            if miss := self.v.arch.dram_activation_latency:
+                most = min(most, left // miss)
         return most
 
     def _enclosing_boxes(self, t: Tensor, table: ShapeTable) -> None:

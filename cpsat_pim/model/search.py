@@ -17,6 +17,7 @@ from cpsat_pim.cost import predict
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model.cpsat import Reply, ask
 from cpsat_pim.model.cuts import Cuts, OutOfTime, TooManyOrders
+from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.lessons import Lessons
 from cpsat_pim.model.orders import Answer, Completions, Counted, Order
 from cpsat_pim.model.program import Program
@@ -83,7 +84,8 @@ class Search:
         self.counted: Counted = {}
         #: By whether tensors are row-aligned, and constraints.
         self.looks: defaultdict[tuple[bool, Constraints], Looks] = defaultdict(Looks)
-        self.lessons = Lessons(lambda: self.is_over)
+        #: By the orders that constraints leave to a part.
+        self._lessons: defaultdict[Order, Lessons] = defaultdict(lambda: Lessons(lambda: self.is_over))
         #: Extents inside outer loops that are not split, of answers that were counted too low.
         self.counted_low: list[tuple[int, ...]] = []
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
@@ -159,6 +161,12 @@ class Search:
             self.ceiling,
         )
 
+    def lessons_of(self, freedom: Freedom) -> Lessons:
+        """What a part can be taught. What is the least over the orders that constraints leave may be less in a part
+        whose outer loops go by another level's name, and so by other constraints.
+        """
+        return self._lessons[freedom.constraints.order]
+
     def rooms(self, target: int | None) -> list[Room]:
         """What each tensor's stream can take in a mapping that costs at most a target, whatever the part: lessons and
         counted streams are for all parts.
@@ -183,10 +191,11 @@ class Search:
         """
         self.statistics["corrections"] += 1
         program.b.model.add(program.cost >= proven)
-        cuts = Cuts(solutions[0], completions, self.lessons)
+        lessons = self.lessons_of(program.screen.freedom)
+        cuts = Cuts(solutions[0], completions, lessons)
         try:
             for solution in solutions[1:]:
-                Cuts(solution, self.completions(solution), self.lessons).add_cheap_streams()
+                Cuts(solution, self.completions(solution), lessons).add_cheap_streams()
             self.keep(cuts.add())
         except OutOfTime:
             pass

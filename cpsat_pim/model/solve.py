@@ -57,6 +57,7 @@ def solve_layer(
         solve_seconds=search.seconds,
         solver_info=search.statistics,
         constraints=search.options.constraints,
+        budget=search.options.budget,
     )
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cpsat_pim.cost import access_energies_fj, to_machine
 from cpsat_pim.dims import Dim, Level, Tensor
@@ -207,5 +207,5 @@ def tile_width(layer: ConvWorkload, level: int, t: int) -> int:
     return layer.psum_bytes if t == Tensor.O and level < Level.ROW_BUFFER else layer.width_bytes[t]
 
 
-def _pairs(inner: list[int], outer: list[int], bound: int) -> list[tuple[int, int]]:
+def _pairs(inner: Sequence[int], outer: Sequence[int], bound: int) -> list[tuple[int, int]]:
     return [(x, y) for x in inner for y in outer if bound % (x * y) == 0]

@@ -130,17 +130,25 @@ def _conclusions(conflict: Conflict) -> Iterator[str]:
 
 
 def _print_bounds(console: Console, name: str, bounds: Bounds, explained: Explained) -> None:
-    solved, most = explained.solved, bounds.shares[0]
+    solved = explained.solved
     status = "as given" if solved.bound is None else f"{solved.status.value}, gap {format_gap(solved.gap)}"
-    largest = " ".join([most.place, *([most.tensor.name] if most.tensor is not None else [])])
     print_plain(
         console,
         f"{name}: {bounds.latency_cycles:,} cycles, bound by {bounds.critical}; "
-        f"{format_energy(bounds.energy_fj)}, {most.fj / bounds.energy_fj:.1%} of it {largest} ({status})",
+        f"{format_energy(bounds.energy_fj)}{_largest(bounds)} ({status})",
     )
     console.print(_resources(bounds))
     console.print(_shares(bounds))
     console.print(_fills(bounds, explained))
+
+
+def _largest(bounds: Bounds) -> str:
+    """What takes most energy, if anything takes any."""
+    if not bounds.shares:
+        return ""
+    most = bounds.shares[0]
+    place = " ".join([most.place, *([most.tensor.name] if most.tensor is not None else [])])
+    return f", {most.fj / bounds.energy_fj:.1%} of it {place}"
 
 
 def _resources(bounds: Bounds) -> Table:

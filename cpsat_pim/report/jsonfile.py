@@ -88,7 +88,11 @@ def layer_entry(node: NetworkLayer) -> Entry:
 
 def _asked(solved: SolvedLayer) -> Entry:
     """What its status and bound are of, unless that is all mappings of the layer as it is."""
-    asked = {"constraints": solved.constraints.to_dict(), "padding": solved.padding}
+    asked = {
+        "constraints": solved.constraints.to_dict(),
+        "budget": solved.budget.to_dict(),
+        "padding": solved.padding,
+    }
     return {key: value for key, value in asked.items() if value}
 
 

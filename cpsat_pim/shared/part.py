@@ -82,9 +82,10 @@ class Part:
             **self._asked(self.constraints(choice) or self.own),
         )
 
-    def unanswered(self, status: Status) -> SolvedLayer:
-        """No mapping, after all the time that was spent."""
-        return SolvedLayer(status=status, **self._asked(self.own))
+    def unanswered(self) -> SolvedLayer:
+        """No mapping, after all the time that was spent; whether there is none at all, even with choices of its own."""
+        has_none = self.floor((None,) * len(self.decisions)) is None
+        return SolvedLayer(status=Status.INFEASIBLE if has_none else Status.UNKNOWN, **self._asked(self.own))
 
     def _asked(self, constraints: Constraints) -> dict[str, Any]:
         """The fields of an answer that say what it is of, and how long it took."""

@@ -131,7 +131,7 @@ class SharedSearch:
         Raises:
             Disagreement: the mapping is illegal, or some exact figure was predicted wrongly.
         """
-        return part.unanswered(self.status) if self.choice is None else part.answer(self.choice)
+        return part.unanswered() if self.choice is None else part.answer(self.choice)
 
     # Sums
 

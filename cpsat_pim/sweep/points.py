@@ -73,6 +73,8 @@ class PointBuilder:
         weights = values.get("alpha", 1), values.get("beta", 1)
         objective = _tried(where, lambda: Objective.named(values.get("objective", "energy"), *weights))
         options = JobOptions(**{key: values[key] for key in fields_dict(JobOptions) if key in values})
+        if options.padding and objective.is_product:
+            raise _Mistaken([(draft["padding"].path, "must be 0 for edp")])
         return Point(
             settings=settings,
             network=self._network(draft),

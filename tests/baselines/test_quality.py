@@ -4,10 +4,11 @@ import json
 import math
 from pathlib import Path
 
+import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.baselines.quality import Sampling, judge
+from cpsat_pim.baselines.quality import Sampling, judge, sample
 from cpsat_pim.baselines.references import distinct, read_references, solved_references
 from cpsat_pim.baselines.search import Effort
 from cpsat_pim.cli import main
@@ -122,3 +123,35 @@ def test_samples_that_are_all_alike_tell_nothing() -> None:
     found = sampling([0.5, 0.5, 0.5])
     assert found.exponent is None
     assert found.samples_within(0.1) is None
+
+
+@pytest.mark.parametrize(
+    "distances", [[0.5] * 15 + [0.50001], [0.5] * 15 + [math.inf]], ids=["nearly alike", "endless"]
+)
+def test_samples_that_tell_of_no_end_are_told_so(distances: list[float]) -> None:
+    """A curve that falls so slowly that nobody can count to its end, and costs beside which the least is nothing."""
+    found = sampling(distances)
+    assert found.samples_within(0.1) is None
+    assert None in found.to_dict()["distances"] or math.isfinite(distances[-1])
+
+
+def test_all_samples_that_are_near_are_counted(solved: SolvedNetwork) -> None:
+    """Of a layer with few mappings most may be near: more than are needed to follow a curve."""
+    (fresh,) = solved_references(solved)
+    dear = attrs.evolve(fresh, best=attrs.evolve(fresh.best, value=100 * fresh.best.value))
+    found = sample(dear, Effort(samples=100))
+    assert found is not None
+    assert len(found.distances) > 16
+    assert len(found.distances) == 100 or found.distances[-1] > 0.1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("constraints", {"temporal": {"DRAM": {"C": 4}}}), ("budget", {"cycles": 9000})]
+)
+def test_optimum_of_some_mappings_is_refused(results: Path, key: str, value: object) -> None:
+    """A baseline keeps nothing, so it may be better."""
+    document = json.loads(results.read_text())
+    document["layers"][0][key] = value
+    results.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=f"small: {key}: must be absent: the baselines keep none"):
+        read_references(results)

@@ -61,6 +61,8 @@ def test_columns_hold_whole_elements() -> None:
     assert check_fits(layer, PIMArchitecture(dram_timings={"co_w": 32})) == []
     (problem,) = check_fits(layer, PIMArchitecture(dram_timings={"co_w": 16}))
     assert problem == "DramTimings.co_w: a column of 2 B is narrower than an element of 4 B"
+    (problem,) = check_fits(ConvWorkload(C=4, psum_bytes=5), PIMArchitecture())
+    assert problem == "DramTimings.co_w: a column of 32 B does not hold whole elements of 5 B"
 
 
 @pytest.mark.parametrize(

@@ -170,3 +170,42 @@ def test_mapping_that_breaks_a_limit_is_refused(
         capsys.readouterr()
         assert main(["explain", str(results), *option]) == 2
         assert one_error_line(capsys)
+
+
+def test_machine_that_takes_no_energy_is_explained(
+    tmp_path: Path, chip: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing has a share of nothing."""
+    costs = "access_cost: 0, write_cost: 0"
+    levels = ", ".join(f"{level}: {{{costs}}}" for level in ("PE", "GLOBAL_BUFFER", "ROW_BUFFER", "DRAM"))
+    free = tmp_path / "free.yaml"
+    free.write_text(
+        f"version: 1\nextends: {chip}\nactivation_energy: 0\nhierarchy: {{{levels}}}\n"
+        "pe_array: {compute_unit: {mac_energy: 0}}\n"
+    )
+    assert main(["explain", SHAPE, "--arch", str(free), "--objective", "latency"]) == 0
+    assert "; 0.000 nJ (OPTIMAL, gap 0)" in capsys.readouterr().out
+
+
+def test_budget_is_written(chip: str, tmp_path: Path) -> None:
+    """Status and bound are of mappings within it."""
+    data = tmp_path / "e.json"
+    budget = ["--max-cycles", "100000", "--max-energy", "1mJ"]
+    assert main(["explain", SHAPE, "--arch", chip, *budget, "--json", str(data)]) == 0
+    (layer,) = read_json(data)["layers"]
+    assert layer["budget"] == {"cycles": 100000, "fj": 10**12}
+
+
+def test_mappings_are_checked_before_anything_is_solved(
+    chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the last layer, too."""
+    network = tmp_path / "two.yaml"
+    network.write_text("version: 1\nlayers:\n- {name: a, C: 2, K: 4}\n- {name: b, C: 64, K: 64}\n")
+    data = tmp_path / "r.json"
+    assert main(["run", str(network), "--arch", chip, "--json", str(data)]) == 0
+    cycles = [layer["predicted"]["latency_cycles"] for layer in read_json(data)["layers"]]
+    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", lambda *_: pytest.fail("solved"))
+    assert cycles[0] < cycles[1]
+    assert main(["explain", str(data), "--upgrades", "all", "--max-cycles", str(cycles[0])]) == 2
+    assert "b on " in capsys.readouterr().err

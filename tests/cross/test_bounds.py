@@ -406,4 +406,36 @@ def test_lessons_hold_for_mappings_like_those_they_were_learnt_from(
     rng = random.Random(f"{name} {machine}")
     for draft in rng.choices(drafts, k=3 * DRAWN if drafts else 0):
         mapping = neighbour(layer, arch, draft, rng)
-        assert contains(layer, arch, objective, search.tables, mapping, lessons=search.lessons)
+        assert contains(layer, arch, objective, search.tables, mapping, lessons=search.lessons_of(Freedom(layer, arch)))
+
+
+def test_rows_that_cost_no_time_may_be_opened_often() -> None:
+    """Tiles of 32 x 32 of a matrix in rows of 16 KiB open two rows each, 2048 in all, with nothing to pay for it: the
+    mapping takes hardly more cycles than its columns.
+    """
+    arch = PIMArchitecture().without_row_activation()
+    pes, buffer, rows, dram = arch.hierarchy
+    arch = attrs.evolve(
+        arch,
+        hierarchy=(
+            attrs.evolve(pes, stores=(False,) * 3, bypass_defined=True),
+            attrs.evolve(buffer, entries=2**21, bypass_defined=True),
+            attrs.evolve(rows, row_buffer_size=2**14, stores=(False,) * 3, bypass_defined=True),
+            dram,
+        ),
+        pe_array=PEArray(array_shape=PhyDim2(h=32, w=32)),
+    )
+    layer, none = ConvWorkload(C=1024, K=1024), (1,) * 8
+    outside, over_h, over_w = list(none), list(none), list(none)
+    outside[Dim.C] = outside[Dim.K] = over_h[Dim.K] = over_w[Dim.C] = 32
+    mapping = Mapping(
+        temporal=(none, none, none, outside),
+        spatial=(over_h, over_w, none),
+        order=((), (), (), (Dim.K, Dim.C)),
+        stored=((False,) * 3, (True,) * 3, (False,) * 3),
+    )
+    figures, latency = predict(layer, arch, mapping).figures, Objective.named("latency")
+    assert figures.row_activations[Tensor.W] == 2048
+    tiles = TileScreen(Screen(layer, arch, latency, Freedom(layer, arch, part=Part.MERGED)), build_tables(layer, arch))
+    for spare in (0, 127):
+        assert has(Program(tiles, figures.latency_cycles + spare), mapping)

@@ -17,6 +17,9 @@ from cpsat_pim.fuzz.enumeration import every_mapping
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, solve_layer
 from cpsat_pim.model.dram import build_tables
+from cpsat_pim.model.freedom import Freedom
+from cpsat_pim.model.part import Part
+from cpsat_pim.model.search import Search
 from cpsat_pim.result import Objective, Status
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_bounds import LAYERS, contains, draw_mapping
@@ -148,6 +151,20 @@ def test_block_of_partial_sums_has_to_fit_the_row_buffer(outer: tuple[Dim, ...],
     solved = solve_layer(layer, arch, ENERGY, Options(time_limit=60, constraints=constraints))
     assert solved.status is status
     assert solved.mapping is None or check_mapping(layer, arch, solved.mapping) == []
+
+
+def test_lessons_are_of_parts_with_the_same_orders() -> None:
+    """A part whose outer loops go by the row buffer's name has none of the orders that the DRAM's must have: what is
+    the least over those may not be taught of it.
+    """
+    layer = ConvWorkload(P=4, C=4, K=4)
+    ordered = Constraints(order=[(), (), (), (Dim.K, Dim.C, Dim.P)])
+    for constraints, is_shared in ((ordered, False), (Constraints(), True)):
+        search = Search(layer, machine("", "IWO!", "W"), ENERGY, Options(constraints=constraints))
+        merged, aligned = (
+            search.lessons_of(Freedom(layer, search.arch, constraints, part)) for part in (Part.MERGED, Part.ALIGNED)
+        )
+        assert (merged is aligned) == is_shared
 
 
 # --- Larger layers ---------------------------------------------------------------------------------------------------

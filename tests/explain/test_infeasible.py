@@ -61,6 +61,14 @@ def check_shown(oracle: Oracle, conflict: Conflict) -> None:
         assert violations(problem, member.without) == []
 
 
+def test_budget_of_cycles_leaves_double_buffers_as_they_are() -> None:
+    """To fill a buffer as a whole would make room and take longer: that is no way to lift a limit of time."""
+    arch = arch_with(PE__entries=5, PE__bypass_defined=True)
+    limits = {limit.name for limit in oracle_of(arch).limits}
+    in_time = {limit.name for limit in oracle_of(arch, budget=Budget(cycles=10**6)).limits}
+    assert limits - in_time == {f"hierarchy.{level}.double_buffered" for level in ("PE",)}
+
+
 # --- Conflicts by hand -----------------------------------------------------------------------------------------------
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import attrs
 import pytest
 
-from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch import PEArray, PhyDim2, PIMArchitecture
 from cpsat_pim.constraints import Constraints, check_constraints
-from cpsat_pim.dims import Dim, Level
+from cpsat_pim.dims import Dim, Direction, Level
 from cpsat_pim.explain.least import judge_least
 from cpsat_pim.explain.limits import Problem
 from cpsat_pim.explain.oracle import violations
@@ -101,3 +101,22 @@ def test_reasons_are_those_of_the_validator() -> None:
     verdict = judge_least(Problem(layer=ConvWorkload(C=8, K=8), arch=PIMArchitecture(hierarchy=tuple(levels))))
     text = "PELocalBuffer: the tiles take I 1 + W 1 + O 1 = 3 B, there are 2 B (half of 5 B: double buffered)"
     assert verdict.reasons == (text,)
+
+
+@pytest.mark.parametrize(("dram", "verdict"), [(52, None), (48, False)])
+def test_blocks_that_may_fill_rows_leave_it_open(dram: int, verdict: bool | None) -> None:
+    """24 B of W take 32 in blocks of 3 B, of which a row of 8 B holds two; in blocks of 24 B, 24. I and O take 25."""
+    toy = machine("IWO", "IWO", "W")
+    levels = [*toy.hierarchy[:2], attrs.evolve(toy.hierarchy[2], row_buffer_size=8, entries=64)]
+    arch = attrs.evolve(
+        toy,
+        hierarchy=(*levels, attrs.evolve(toy.hierarchy[3], entries=dram)),
+        pe_array=PEArray(array_shape=PhyDim2(h=3, w=1)),
+    )
+    spatial = [[None] * 8 for _ in range(3)]
+    spatial[Direction.H][Dim.K] = 3  # type: ignore[call-overload]
+    stored = [[None] * 3, [None] * 3, [None, True, None]]
+    problem = Problem(layer=ConvWorkload(K=24), arch=arch, constraints=Constraints(spatial=spatial, stored=stored))
+    options = Options(time_limit=10, constraints=problem.constraints)
+    assert judge_least(problem).feasible is verdict
+    assert (solve_layer(problem.layer, arch, Objective.named("energy"), options).mapping is None) == (verdict is False)

@@ -183,6 +183,19 @@ def test_planted_fault_is_found_shrunk_and_replayed(
     assert "all exact figures are equal" in capsys.readouterr().out
 
 
+def test_fault_is_written_before_it_is_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has no patience has a file all the same."""
+
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    path = tmp_path / "found.json"
+    monkeypatch.setattr(cpsat_pim.fuzz.compare, "predict", wrong_from_three)
+    monkeypatch.setattr(cpsat_pim.fuzz.campaign, "shrink", interrupted)
+    assert main(["fuzz", "--minutes", "1", "--seed", "3", "-o", str(path)]) == 130
+    assert read_case(path)[0] == "trace"
+
+
 def test_file_of_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It says nothing of a comparison: prediction and simulation are compared."""
     from cpsat_pim.verify import Disagreement, write_reproducer
@@ -245,6 +258,18 @@ def test_file_that_is_none_is_refused(
     path.write_text(json.dumps(data))
     assert main(["fuzz", "--replay", str(path)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_is_pinned_must_be_parts_of_a_mapping(tmp_path: Path) -> None:
+    """Named, each by a word."""
+    case = Case(layer=ConvWorkload(C=2), arch=PLAIN, objective=ENERGY)
+    path = tmp_path / "f.json"
+    write_discovery(
+        Discovery(comparison="answer", round=0, case=case, finding=Finding(lines=("x",), witness=None)), path
+    )
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"pinned": [["order"]]}))
+    with pytest.raises(ValueError, match="pinned: must be a list of "):
+        read_case(path)
 
 
 @pytest.mark.parametrize(

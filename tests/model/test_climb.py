@@ -6,6 +6,7 @@ import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.model.cpsat import Reply
+from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.search import Options, Search
 from cpsat_pim.model.solve import climb_parts
@@ -18,10 +19,10 @@ def test_programs_know_all_lessons_when_they_are_solved(monkeypatch: pytest.Monk
 
     def seen(search: Search, program: Program, until: float, work: float = math.inf) -> Reply:
         if not program.v.any_split:  # else it does not tell what lessons speak of
-            assert program.lessons_known == len(search.lessons.learnt)
+            assert program.lessons_known == len(search.lessons_of(program.screen.freedom).learnt)
         return solve(search, program, until, work)
 
     monkeypatch.setattr(Search, "solve", seen)
     search = Search(layer, PIMArchitecture(), Objective.named("latency"), Options(time_limit=60))
     climb_parts(search)
-    assert search.lessons.learnt
+    assert search.lessons_of(Freedom(layer, search.arch)).learnt

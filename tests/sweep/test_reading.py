@@ -201,6 +201,7 @@ list:
 - {layers: "conv1,conv9"}
 - {objective: blended, alpha: 0, beta: 0}
 - arch.hierarchy.PE.entrees: 3
+- {objective: edp, padding: 0.1}
 """
     starts = [
         '6:28: grid.arch.page_policy[1]: page_policy: must be one of open, closed (got "shut")',
@@ -208,6 +209,7 @@ list:
         "9:12: list[0].layers: alexnet: no layer is named 'conv9'; did you mean",
         "10:3: list[1]: objective: alpha and beta must be at least 0 and not both 0",
         "11:30: list[2].arch.hierarchy.PE.entrees: hierarchy[0].entrees: unknown key; did you mean 'entries'?",
+        "12:29: list[3].padding: must be 0 for edp",
     ]
     assert_starts(problems(write_plan(text=text)), starts)
 

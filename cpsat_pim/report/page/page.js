@@ -83,7 +83,7 @@ function cards(result) {
     card("Row activations", compact(own.activations), against("activations") ?? "of all tensors"),
     card("Array at work", own.latency ? percent(own.full / own.latency) : "–", "of its peak, over the whole run"),
     card("MACs", compact(result.totals.macs), plural(result.totals.layers, "layer")),
-    card("Proven optimal", `${exact(proven)} of ${exact(result.totals.layers)}`, worst ? `worst gap ${proof(worst)}` : "no gap"));
+    card("Proven optimal", `${exact(proven)} of ${exact(result.totals.layers)}`, worst ? `worst gap ${proof(worst)}` : proven === result.totals.layers ? "no gap" : "no gap known"));
 }
 
 // --- All layers ---
