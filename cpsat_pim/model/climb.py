@@ -44,8 +44,8 @@ _MOST_WORK = 6.0
 #: Of split loops first all is refuted that is better than the best known mapping by one part of so many, so that little
 #: is open if the time is up.
 _ALMOST = 256
-#: By how many more tiles a target of a hard layer rises at first; after a solve of little work by twice as many, after
-#: one of much by half of them, and then a program with a lower target takes its place.
+#: By how many more tiles a target of a hard layer rises at first; once what is below one is refuted, the last time by
+#: little work, by twice as many; after a solve of much by half of them, and then a lower target takes its place.
 _TILES_AT_ONCE, _LITTLE_WORK, _MUCH_WORK = 1000, 1.0, 3.0
 #: Work that looking at a tile is.
 _LOOK = 1e-6
