@@ -74,8 +74,17 @@ class Placed(NamedTuple):
     stream: StreamCounts
 
 
+class Places(NamedTuple):
+    """The layouts and blocks that can be the best under an order, and the fewest activations of all that have room: one
+    that is worse at this pace of the array may open fewer rows and be better at another.
+    """
+
+    best: list[Placed]
+    activations: int | None
+
+
 #: Layouts and blocks by what a tensor sees of a mapping.
-Counted = dict[tuple[object, ...], list[Placed]]
+Counted = dict[tuple[object, ...], Places]
 
 
 class Least(NamedTuple):
@@ -117,7 +126,8 @@ class Completions:
         self.sees_cycles, self.sees_energy = freedom.sees(objective)
         self.machine = to_machine(arch)
         self.nest = to_nest(self.layer, draft, arch.spatial_reduction)
-        largest = _MOST_GROWN * max(self.layer.width_bytes) * sum(self.layer.elements(t) for t in Tensor)
+        elements = sum(self.layer.elements(t) for t in Tensor)
+        largest = _MOST_GROWN * max(self.layer.width_bytes) * elements + len(Tensor) * arch.row_bytes
         #: Whether tensors may outgrow the DRAM with what row-aligned blocks leave empty.
         self.is_dram_tight = arch.hierarchy[Level.DRAM].capacity_bytes < largest
         self._tempos: dict[Order, Tempo] = {}
@@ -179,16 +189,18 @@ class Completions:
 
     def least(self, t: Tensor, orders: Iterable[Order]) -> Least:
         """The least of each figure of t's stream over some orders; if none has room for it, more than that."""
-        streams = [placed.stream for order in orders for placed in self._placed(t, order)]
+        places = [self._placed(t, order) for order in orders]
+        streams = [placed.stream for found in places for placed in found.best]
         if not streams:
             activations, cycles = (
                 n + 1 if n < no_limit else 0 for n, no_limit in zip(self.rooms[t], ENDLESS, strict=True)
             )
             return Least(activations, cycles, 0, 0, 0)
+        fewest = min(found.activations for found in places if found.activations is not None)
         if not self.sees_cycles:
-            return Least(min(s.activations for s in streams), 0, 0, 0, 0)
+            return Least(fewest, 0, 0, 0, 0)
         return Least(
-            min(s.activations for s in streams),
+            fewest,
             min(s.cycles for s in streams),
             min(s.last_cycles if t is Tensor.O else s.first_cycles for s in streams),
             min(s.late_cycles - s.second_cycles for s in streams),
@@ -197,7 +209,7 @@ class Completions:
 
     def least_activations(self, orders: Iterable[Order]) -> int | None:
         """The fewest row activations of all tensors together that one order allows; None if none does."""
-        placed = ([self._placed(t, order) for t in Tensor] for order in orders)
+        placed = ([self._placed(t, order).best for t in Tensor] for order in orders)
         sums = (sum(min(p.stream.activations for p in of) for of in choices) for choices in placed if all(choices))
         return min(sums, default=None)
 
@@ -208,7 +220,7 @@ class Completions:
         ordered = self.nest_in(order)
         fetched = [ordered.reuse(t, m) for t in Tensor for m in ordered.consumers(t)]
         uneven = [(outside, order[m]) for m, outside in enumerate(ordered.outside) if any(outside)]
-        for i, w, o in itertools.product(*(self._placed(t, order) for t in Tensor)):
+        for i, w, o in itertools.product(*(self._placed(t, order).best for t in Tensor)):
             seen = (*fetched, *uneven, i, w, o)
             if seen in counted:
                 continue
@@ -216,7 +228,7 @@ class Completions:
             nest = ordered._replace(layout=(i.layout, w.layout, o.layout), block_h=i.block_h, block_w=i.block_w)
             yield nest, cost_with(nest, self.machine, (i.stream, w.stream, o.stream))
 
-    def _placed(self, t: Tensor, order: Order) -> list[Placed]:
+    def _placed(self, t: Tensor, order: Order) -> Places:
         """Layouts and blocks of t under an order for which there is room, but those that another is at least as good
         as in every figure.
         """
@@ -224,7 +236,9 @@ class Completions:
         seen = stream_key(nest, t, tempo)
         if seen not in self._counted:
             choices = [self._place(nest, t, tempo, *choice) for choice in self.choices(t)]
-            self._counted[seen] = self._undominated([p for p in choices if self.rooms[t].holds(p.stream)])
+            fitting = [p for p in choices if self.rooms[t].holds(p.stream)]
+            fewest = min((p.stream.activations for p in fitting), default=None)
+            self._counted[seen] = Places(self._undominated(fitting), fewest)
         return self._counted[seen]
 
     def tempo(self, order: Order) -> Tempo:

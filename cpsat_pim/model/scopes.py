@@ -25,7 +25,8 @@ class Scopes:
         With as many fetches it is the same stream whichever loops are free.
         """
         consumer = self.nest.consumers(t)[0]
-        free = self._free_loops(t) if levels == self.completions.levels_outside(t) else set[tuple[int, Dim]]()
+        is_whole = levels == self.completions.levels_outside(t)
+        free = self._free_loops(t, is_gathered) if is_whole else set[tuple[int, Dim]]()
         if not free:
             return self.same_loops(levels, [t], is_gathered)
         known = self.solution.value(self.program.reuse.factors[t][consumer])
@@ -68,17 +69,21 @@ class Scopes:
         same_loops = self.same_loops(list(Level), [], is_gathered).but(self._other_pes())
         return same_loops.but(lambda p: [p.v.is_not_stored_at(t, stored[t]) for t in Tensor])
 
-    def _free_loops(self, t: Tensor) -> set[tuple[int, Dim]]:
+    def _free_loops(self, t: Tensor, is_gathered: bool) -> set[tuple[int, Dim]]:
         """Levels and dims of which loops cause no fetches of t, whatever their factors: they are irrelevant to it and
-        innermost, with nothing relevant between them and its first consumer.
+        innermost, with nothing relevant between them and its first consumer. Of those that are gathered, only these:
+        two loops that are parted can bring tiles back in an order in which one cannot.
         """
         consumer, free = self.nest.consumers(t)[0], set[tuple[int, Dim]]()
         if consumer == MACS or self.is_uneven(consumer, t):
             return free
         for m in range(consumer + 1, len(Level)):
             is_moved = any(self.draft.temporal[m][d] > 1 for d in RELEVANT[t])
-            if not is_moved or (m in self.solution.inner and self.solution.inner[m].t is t):
+            inner = self.solution.inner.get(m)
+            if not is_moved:
                 free |= {(m, d) for d in CLASSES[t]}
+            elif inner and inner.t is t:
+                free |= {(m, d) for d in (inner.loops if is_gathered and inner.is_told else CLASSES[t])}
             if is_moved:
                 break
         return free

@@ -7,6 +7,7 @@ must contain it; if some bound, filter or screen is too high, it is infeasible.
 import itertools
 import random
 import threading
+from fractions import Fraction
 from unittest.mock import patch
 
 import attrs
@@ -439,3 +440,34 @@ def test_rows_that_cost_no_time_may_be_opened_often() -> None:
     tiles = TileScreen(Screen(layer, arch, latency, Freedom(layer, arch, part=Part.MERGED)), build_tables(layer, arch))
     for spare in (0, 127):
         assert has(Program(tiles, figures.latency_cycles + spare), mapping)
+
+
+def test_outputs_that_return_round_groups_end_in_an_open_row() -> None:
+    """C outside G brings both tiles of outputs back, each a row: the last write-out finds its row open, where G outside
+    C, with fewer fetches, opens it. PEs that take 3072 cycles for their operands hide everything else.
+    """
+    base = PIMArchitecture(pe_array=PEArray(array_shape=PhyDim2(h=64, w=1)))
+    pes, buffer, rows, dram = base.hierarchy
+    arch = attrs.evolve(
+        base,
+        hierarchy=(
+            attrs.evolve(pes, bypass_defined=True, read_bandwidth_limit=Fraction(1, 256), ports=4),
+            attrs.evolve(buffer, bypass_defined=True, read_bandwidth_limit=None, write_bandwidth_limit=None),
+            attrs.evolve(rows, row_buffer_size=64, stores=(False,) * 3),
+            dram,
+        ),
+    )
+    layer, none = ConvWorkload(C=3, G=128, input_bytes=2), (1,) * 8
+    outside, over_h = list(none), list(none)
+    outside[Dim.C], outside[Dim.G], over_h[Dim.G] = 3, 2, 64
+    values = []
+    for order in ((Dim.C, Dim.G), (Dim.G, Dim.C)):
+        mapping = Mapping(
+            temporal=(none, none, none, outside),
+            spatial=(over_h, none, none),
+            order=((), (), (), order),
+            stored=((True,) * 3, (True,) * 3, (False,) * 3),
+        )
+        assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
+        values.append(predict(layer, arch, mapping).figures.latency_cycles)
+    assert values[0] < values[1]

@@ -15,6 +15,7 @@ from cpsat_pim.model.orders import Completions, input_blocks
 from cpsat_pim.model.part import Part
 from cpsat_pim.result import Objective
 from tables.cost import exact_cost
+from tables.stream import dram_stream
 from tables.walk import ENDLESS
 from tests.cross.test_bounds import arranged
 
@@ -61,3 +62,30 @@ def test_best_completion_costs_the_least_of_all(kind: str, machine: str) -> None
         assert answer.value == least
         figures = predict(LAYER, arch, answer.mapping).figures
         assert answer.value == objective.value(figures.latency_cycles, figures.energy_fj)
+
+
+def test_fewest_activations_are_those_of_any_layout() -> None:
+    """One that is slower at a draft's pace may open fewer rows, and be the better one at another: tiles of 8 K of a
+    matrix are one column each with K innermost, and go over its two rows four times; else they are eight, in one row.
+    """
+    layer, none = ConvWorkload(C=16, K=32, N=16), [1] * 8
+    timings = {"tRCDRD": 14, "tRP": 14, "tRTP": 6, "tRC": 47, "tRAS": 33, "tCCD_L": 1, "co_w": 64}
+    levels = list(PIMArchitecture().hierarchy)
+    levels[Level.ROW_BUFFER] = attrs.evolve(levels[Level.ROW_BUFFER], row_buffer_size=256)
+    arch = PIMArchitecture(hierarchy=tuple(levels), dram_timings=timings)
+    inside, outside = list(none), list(none)
+    inside[Dim.K], inside[Dim.N], outside[Dim.K], outside[Dim.C] = 8, 16, 4, 16
+    mapping = Mapping(
+        temporal=(none, inside, none, outside),
+        spatial=[none] * 3,
+        order=((), (Dim.K, Dim.N), (), (Dim.K, Dim.C)),
+        stored=((False,) * 3, (True,) * 3, (False,) * 3),
+    )
+    tiles = ((frozenset[Dim](),) * 3,) * 2
+    freedom, latency = Freedom(layer, arch, part=Part.MERGED), Objective.named("latency")
+    found = Completions(freedom, latency, mapping, tiles, {}, {}, lambda _: [ENDLESS] * 3, None)
+    tempo, dram = found.tempo(mapping.order), found.machine.dram
+    nests = [found.nest_in(mapping.order)._replace(layout=(layout,) * 3) for layout in (0, 1)]
+    counts = [dram_stream(nest, Tensor.W, dram, tempo, ENDLESS).activations for nest in nests]
+    assert (min(counts), max(counts)) == (2, 8)
+    assert found.least(Tensor.W, [mapping.order]).activations == 2
