@@ -379,7 +379,6 @@ class Streams:
             return
         self.b.imply([where, self.b.negated(self.is_spilled), self.b.negated(self._may_return)], ends >= edge[0])
         self.b.imply([where, self.is_returned], ends >= edge[1])
-        self.b.imply([where, self._may_return], ends >= edge[1])
 
     def _scans_per_output(self) -> Int:
         """Write-outs and read-backs of an output tile."""

@@ -471,3 +471,21 @@ def test_outputs_that_return_round_groups_end_in_an_open_row() -> None:
         assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
         values.append(predict(layer, arch, mapping).figures.latency_cycles)
     assert values[0] < values[1]
+
+
+def test_outputs_that_stay_while_groups_change_are_written_once() -> None:
+    """With G outside C none comes back, and the last write-out is what it is, neither less nor more."""
+    layer = ConvWorkload(R=3, S=3, P=13, Q=13, C=192, K=192, G=2)
+    rows = [{"P": 13, "K": 2}, {"R": 3, "S": 3, "C": 2}, {}, {"C": 24, "K": 6, "G": 2}]
+    mapping = Mapping(
+        temporal=[[row.get(d.name, 1) for d in Dim] for row in rows],
+        spatial=[
+            [{"K": 16}.get(d.name, 1) for d in Dim],
+            [{"Q": 13}.get(d.name, 1) for d in Dim],
+            [1, 1, 1, 1, 4, 1, 1, 1],
+        ],
+        order=((Dim.P, Dim.K), (Dim.R, Dim.S, Dim.C), (), (Dim.G, Dim.K, Dim.C)),
+        stored=((False, False, True), (True, True, False), (False, True, False)),
+    )
+    arch = PIMArchitecture()
+    assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
