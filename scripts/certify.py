@@ -3,6 +3,7 @@
     python scripts/certify.py                            # all of it: hours; the same command goes on where it was
     python scripts/certify.py --sample 100 --seed 1      # 100 layers drawn at random; 200 include them
     python scripts/certify.py --summary                  # what is there by now
+    python scripts/certify.py --against OLD.sqlite       # and whether results of another version say otherwise
 
 A layer is one of a network on a machine for an objective; equal ones of several networks are solved once. Each starts
 cold: its tables are built anew, which is part of its time. Results are in a store (docs/sweep.md).
@@ -37,10 +38,16 @@ from cpsat_pim.sweep.store import Store, StoreError
 PLAN = Path(__file__).parent / "certificate" / "plan.yaml"
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 ROWS = """
-SELECT results.*, abs(1.0 * results.simulated_cycles / results.latency_cycles - 1) AS off,
+SELECT results.*, jobs.arch AS machine, abs(1.0 * results.simulated_cycles / results.latency_cycles - 1) AS off,
     json_extract(answer, '$.peak_mib') AS peak
 FROM results JOIN jobs USING (key) WHERE plan = ? ORDER BY network, results.objective, results.arch, key
 """
+KNOWN = """
+SELECT shape, arch AS machine, json_extract(objective, '$.kind') AS objective, objective_value, bound
+FROM jobs WHERE state = 'done'
+"""
+#: Bounds of blends are rounded.
+ROUNDING = 1e-12
 HEADER = (
     f"{'network':14}{'objective':11}{'machine':14}{'layers':>7}{'proven':>8}{'gap %':>8}"
     f"{'median s':>10}{'p95 s':>8}{'max s':>8}{'MiB':>7}{'off %':>8}"
@@ -57,8 +64,12 @@ def main() -> int:
     with Store(arguments.store, readonly=arguments.summary) as store:
         if not arguments.summary:
             stopped = not has_solved(plan, store, arguments.jobs)
-        print_summary(store.rows(ROWS, plan.name))
+        rows = store.rows(ROWS, plan.name)
+        print_summary(rows)
         failed = bool(store.query("SELECT 1 FROM results WHERE plan = ? AND state = 'failed'", plan.name))
+    if arguments.against:
+        with Store(arguments.against, readonly=True) as other:
+            failed |= has_contradictions(different(rows), other.rows(KNOWN))
     return 130 if stopped else int(failed)
 
 
@@ -71,6 +82,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=cpus(), help="layers solved at a time, each on one CPU")
     parser.add_argument("--sample", type=int, help="so many layers, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--against", metavar="STORE", help="compare with these results")
     parser.add_argument("--summary", action="store_true", help="solve nothing")
     return parser.parse_args()
 
@@ -156,6 +168,34 @@ def print_summary(rows: list[Row]) -> None:
     print_unproven(different(rows))
     print_line(f"{'all':39}", different(rows))
     print_whole(different(rows))
+
+
+def has_contradictions(rows: list[Row], others: list[Row]) -> bool:
+    """Whether somebody has found a mapping that costs less than what somebody else has proven to be the least; a line
+    for each layer.
+    """
+    known: dict[tuple[str, ...], list[Row]] = {}
+    for other in others:
+        known.setdefault(same(other), []).append(other)
+    pairs = [(row, other) for row in rows if row["state"] == "done" for other in known.get(same(row), ())]
+    wrong = [(row, other) for row, other in pairs if is_refuted(row, other) or is_refuted(other, row)]
+    for row, other in wrong:
+        where = f"{row['network']} {row['layer']}, {row['objective']}, {row['arch']}"
+        print(f"{where}: {row['objective_value']} (bound {row['bound']})", end=" ")
+        print(f"against {other['objective_value']} (bound {other['bound']})")
+    print(f"{len(pairs)} results compared, {len(wrong)} contradict each other")
+    return bool(wrong)
+
+
+def same(row: Row) -> tuple[str, ...]:
+    """What a result is of."""
+    return (row["shape"], row["machine"], row["objective"])
+
+
+def is_refuted(row: Row, other: Row) -> bool:
+    """Whether a bound is above a cost."""
+    bound, cost = row["bound"], other["objective_value"]
+    return bound is not None and cost is not None and cost < bound - abs(bound) * ROUNDING
 
 
 def print_unproven(rows: list[Row]) -> None:

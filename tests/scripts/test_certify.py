@@ -61,3 +61,20 @@ def test_summary_counts_each_layer_once(certify: ModuleType, capsys: pytest.Capt
     assert lines[-5].split() == ["one", "energy", "default", "layer", "b", "FEASIBLE", "gap", "0.400", "%"]
     assert lines[-3].split() == ["all", "3", "1", "0.400", "2.0", "3.0", "3.0", "200", "1.000"]
     assert lines[-2] == "proven 1 of 2 solved layers (50.00 %); 1 failed, 0 open"
+
+
+def test_mapping_below_a_bound_of_another_version_is_told(
+    certify: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever has the bound; one that is only higher says nothing."""
+
+    def result(shape: str, cost: float | None, bound: float | None) -> dict[str, Any]:
+        return row(shape, "one", shape=shape, machine="m", objective_value=cost, bound=bound)
+
+    here = [result("a", 10, 10), result("b", 7, 6), result("c", 5.0, 5.0), result("d", None, 4)]
+    others = [result("a", 9, 8), result("b", 9, 8), result("c", 5.0, 5.000000000000001), result("e", 1, 1)]
+    assert certify.has_contradictions(here, others)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:-1]] == [f"one layer {x}, energy, default" for x in "ab"]
+    assert lines[-1] == "3 results compared, 2 contradict each other"
+    assert not certify.has_contradictions(here, others[2:])
