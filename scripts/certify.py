@@ -1,6 +1,6 @@
 """Solve every layer of every network, for every objective, on four machines, and print how much of it is proven.
 
-    python scripts/certify.py                            # all of it: hours; the same command goes on where it was
+    python scripts/certify.py                            # all of it: two hours of a core; goes on where it was
     python scripts/certify.py --sample 100 --seed 1      # 100 layers drawn at random; 200 include them
     python scripts/certify.py --summary                  # what is there by now
     python scripts/certify.py --against OLD.sqlite       # and whether results of another version say otherwise
@@ -43,7 +43,7 @@ SELECT results.*, jobs.arch AS machine, abs(1.0 * results.simulated_cycles / res
 FROM results JOIN jobs USING (key) WHERE plan = ? ORDER BY network, results.objective, results.arch, key
 """
 KNOWN = """
-SELECT shape, arch AS machine, json_extract(objective, '$.kind') AS objective, objective_value, bound
+SELECT shape, arch AS machine, json_extract(objective, '$.kind') AS objective, status, objective_value, bound
 FROM jobs WHERE state = 'done'
 """
 #: Bounds of blends are rounded.
@@ -181,8 +181,7 @@ def has_contradictions(rows: list[Row], others: list[Row]) -> bool:
     wrong = [(row, other) for row, other in pairs if is_refuted(row, other) or is_refuted(other, row)]
     for row, other in wrong:
         where = f"{row['network']} {row['layer']}, {row['objective']}, {row['arch']}"
-        print(f"{where}: {row['objective_value']} (bound {row['bound']})", end=" ")
-        print(f"against {other['objective_value']} (bound {other['bound']})")
+        print(f"{where}: {answer(row)} against {answer(other)}")
     print(f"{len(pairs)} results compared, {len(wrong)} contradict each other")
     return bool(wrong)
 
@@ -192,10 +191,17 @@ def same(row: Row) -> tuple[str, ...]:
     return (row["shape"], row["machine"], row["objective"])
 
 
+def answer(row: Row) -> str:
+    """What was found and what is proven."""
+    return f"{row['status']} {row['objective_value']} (bound {row['bound']})"
+
+
 def is_refuted(row: Row, other: Row) -> bool:
-    """Whether a bound is above a cost."""
+    """Whether a mapping of another result costs less than a bound, or there was to be none."""
     bound, cost = row["bound"], other["objective_value"]
-    return bound is not None and cost is not None and cost < bound - abs(bound) * ROUNDING
+    if cost is None or row["status"] == Status.INFEASIBLE:
+        return cost is not None
+    return bound is not None and cost < bound - abs(bound) * ROUNDING
 
 
 def print_unproven(rows: list[Row]) -> None:

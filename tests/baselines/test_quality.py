@@ -1,16 +1,19 @@
 """Distances from proven optima: what is read, what is refused, and how the cost of random search is extrapolated."""
 
+import io
 import json
 import math
 from pathlib import Path
 
 import attrs
 import pytest
+from rich.console import Console
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.baselines.quality import Sampling, judge, sample
+from cpsat_pim.baselines.quality import Judged, Sampling, judge, sample
 from cpsat_pim.baselines.references import distinct, read_references, solved_references
 from cpsat_pim.baselines.search import Effort
+from cpsat_pim.baselines.text import print_summary
 from cpsat_pim.cli import main
 from cpsat_pim.report.jsonfile import to_document
 from cpsat_pim.result import Objective, SolvedNetwork, Status
@@ -125,14 +128,25 @@ def test_samples_that_are_all_alike_tell_nothing() -> None:
     assert found.samples_within(0.1) is None
 
 
-@pytest.mark.parametrize(
-    "distances", [[0.5] * 15 + [0.50001], [0.5] * 15 + [math.inf]], ids=["nearly alike", "endless"]
-)
-def test_samples_that_tell_of_no_end_are_told_so(distances: list[float]) -> None:
+@pytest.mark.parametrize(("last", "written"), [(0.50001, 0.50001), (math.inf, None)], ids=["nearly alike", "endless"])
+def test_samples_that_tell_of_no_end_are_told_so(last: float, written: float | None) -> None:
     """A curve that falls so slowly that nobody can count to its end, and costs beside which the least is nothing."""
-    found = sampling(distances)
+    found = sampling([0.5] * 15 + [last])
     assert found.samples_within(0.1) is None
-    assert None in found.to_dict()["distances"] or math.isfinite(distances[-1])
+    assert found.to_dict()["distances"] == [0.5] * 15 + [written]
+
+
+def test_summary_says_how_many_are_proven(solved: SolvedNetwork) -> None:
+    """Ratios to what is not the optimum for sure are not called that."""
+    (fresh,) = solved_references(solved)
+    ends = []
+    for references in ([fresh], [fresh, attrs.evolve(fresh, status=Status.FEASIBLE)]):
+        written = io.StringIO()
+        found = [Judged(problem=each.problem, outcomes=(), reference=each) for each in references]
+        print_summary(Console(file=written, width=200), found)
+        ends.append(written.getvalue().strip().splitlines()[-1])
+    assert ends[1] == "1 of 2 optima are proven; the others are the best mappings known"
+    assert "proven" not in ends[0]
 
 
 def test_all_samples_that_are_near_are_counted(solved: SolvedNetwork) -> None:

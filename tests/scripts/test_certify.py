@@ -68,13 +68,15 @@ def test_mapping_below_a_bound_of_another_version_is_told(
 ) -> None:
     """Whoever has the bound; one that is only higher says nothing."""
 
-    def result(shape: str, cost: float | None, bound: float | None) -> dict[str, Any]:
-        return row(shape, "one", shape=shape, machine="m", objective_value=cost, bound=bound)
+    def result(shape: str, cost: float | None, bound: float | None, status: str = "FEASIBLE") -> dict[str, Any]:
+        return row(shape, "one", shape=shape, machine="m", status=status, objective_value=cost, bound=bound)
 
-    here = [result("a", 10, 10), result("b", 7, 6), result("c", 5.0, 5.0), result("d", None, 4)]
-    others = [result("a", 9, 8), result("b", 9, 8), result("c", 5.0, 5.000000000000001), result("e", 1, 1)]
+    here = [result("a", 10, 10), result("b", 7, 6), result("n", None, None, "INFEASIBLE"), result("c", 5.0, 5.0)]
+    here += [result("d", None, 4, "UNKNOWN"), result("m", None, None, "INFEASIBLE")]
+    others = [result("a", 9, 8), result("b", 9, 8), result("n", 3, 1), result("c", 5.0, 5.000000000000001)]
+    others += [result("d", None, 3, "UNKNOWN"), result("m", None, None, "INFEASIBLE"), result("e", 1, 1)]
     assert certify.has_contradictions(here, others)
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines[:-1]] == [f"one layer {x}, energy, default" for x in "ab"]
-    assert lines[-1] == "3 results compared, 2 contradict each other"
-    assert not certify.has_contradictions(here, others[2:])
+    assert [line.split(":")[0] for line in lines[:-1]] == [f"one layer {x}, energy, default" for x in "abn"]
+    assert lines[-1] == "6 results compared, 3 contradict each other"
+    assert not certify.has_contradictions(here, others[3:])
