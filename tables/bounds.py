@@ -34,7 +34,7 @@ from tables.outer import APART, Floats, Outer
 
 #: Irrelevant loops that are free at both levels.
 ALL_FREE = 3
-#: A least energy where there is none.
+#: No figure that is to be the least is above it: that of what a tensor cannot be kept in.
 _NOT_OFFERED = 2**58
 
 
@@ -184,9 +184,12 @@ def possible_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, go
 
 @njit
 def _is_hopeless(x: Record, layer: Record, streams: float, refetch: float, goal: Goal, spare_fj: int) -> bool:
-    """Whether all costs more than the target, wherever each of a tensor's figures is least."""
+    """Whether a tensor fits nowhere or all costs more than the target, wherever each of a tensor's figures is least."""
+    for t in range(3):
+        if not x.can_keep[t].any():
+            return True
     energy = _least_figure(x, ENERGY)
-    if energy > min(spare_fj, _NOT_OFFERED - 1) or refetch > spare_fj - energy:
+    if energy > spare_fj or refetch > spare_fj - energy:
         return True
     column, _, _, _, pipeline, _ = layer.dram
     cycles = max(x.cycles, int(streams) + pipeline)

@@ -144,13 +144,10 @@ class Cuts:
 
     def _swept(self, level: Level, box: list[int]) -> list[int]:
         """What the answer's gathered innermost loops make of a box (`Reuse.swept`)."""
-        loops, reuse = self.draft.temporal[level], self.program.reuse
-        if loops[Dim.G] > 1 or level not in self.solution.inner:
+        if level not in self.solution.inner:
             return box
-        return [
-            n * loops[d] if reuse.is_swept(d) and d in self.solution.inner[level].loops else n
-            for d, n in zip(Dim, box, strict=True)
-        ]
+        loops, gathered = self.draft.temporal[level], self.solution.inner[level].loops
+        return [n * loops[d] if d in gathered else n for d, n in zip(Dim, box, strict=True)]
 
     def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, scope: Scope) -> bool:
         """A box with loops inside is gone over once per irrelevant loop outside, free for the box itself or not."""

@@ -20,7 +20,7 @@ from cpsat_pim.model.blocks import Blocks, Edge, Pass
 from cpsat_pim.model.builder import Int, Lit, is_zero
 from cpsat_pim.model.reuse import Reuse, consumers_inside
 from cpsat_pim.model.traffic import Traffic
-from cpsat_pim.model.variables import GROUPS, Variables
+from cpsat_pim.model.variables import Variables
 from cpsat_pim.workload import ConvWorkload
 from tables.dram import ending, last_run, period
 from tables.nest import MACS, Ints
@@ -286,17 +286,6 @@ class Streams:
         return self.b.at_least_two(self.passes[Tensor.O], "returned")
 
     @cached_property
-    def _may_return(self) -> Lit:
-        """Whether groups may lie inside loops that are counted as free of outputs: these come back then, and find their
-        row open at the end.
-        """
-        mixed = [
-            self.b.both([loops[Tensor.O], loops[GROUPS]], f"groups_inside_{m}")
-            for m, loops in self.reuse.has_loops.items()
-        ]
-        return self.b.either(mixed, "may_return")
-
-    @cached_property
     def is_spilled(self) -> Lit:
         """Whether partial sums may come back from DRAM."""
         if self.v.arch.spatial_reduction:
@@ -377,7 +366,7 @@ class Streams:
         if t is not Tensor.O:
             self.b.imply([where], ends >= edge[0])
             return
-        self.b.imply([where, self.b.negated(self.is_spilled), self.b.negated(self._may_return)], ends >= edge[0])
+        self.b.imply([where, self.b.negated(self.is_spilled)], ends >= edge[0])
         self.b.imply([where, self.is_returned], ends >= edge[1])
 
     def _scans_per_output(self) -> Int:

@@ -7,7 +7,7 @@ first consumer, so it is counted once for all orders that look the same to it.
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -311,6 +311,13 @@ class Completions:
         parts = [part for block in self._blocks(level) for part in self.freedom.parted(level, block, inner)]
         return self._joined(level, parts)
 
+    def can_gather(self, level: Level, dims: Collection[Dim]) -> bool:
+        """Whether an order has all of a level's loops of some dims innermost."""
+        parts = [self.freedom.parted(level, block, dims) for block in self._blocks(level)]
+        is_held = any(d in dims for outside, _ in parts for d in outside)
+        is_inside = [d in dims for outside, inside in parts for d in (*outside, *inside)]
+        return not is_held and is_inside == sorted(is_inside)
+
     def _blocks(self, level: Level) -> list[list[Dim]]:
         """A level's loops by how many tiles they lie outside of, outermost first: each set comes before the rest."""
         loops = self.draft.order[level]
@@ -341,7 +348,7 @@ class Completions:
     def _with_inner(self, level: Level, is_gathered: bool) -> list[tuple[Dim, ...]]:
         """All orders of a level whose innermost loops are those of the draft."""
         orders, inner = self._all_orders(level), self.inner.get(level)
-        if inner is None or not set(inner.loops) & set(orders[0]):
+        if inner is None or not set(IRRELEVANT[inner.t]) & set(orders[0]):
             return orders
         orders = [order for order in orders if inner.opens(order)] or orders
         return [order for order in orders if inner.gathers(order)] or orders if is_gathered else orders

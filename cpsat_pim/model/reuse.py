@@ -62,29 +62,30 @@ class Reuse:
             self.b.clause([literals[first].negated(), self.has_loops[m][first], self.b.negated(others)])
 
     def _parted_loops(self) -> None:
-        """`parted[m][d]`: whether other loops lie between the loop of d and the innermost ones of its class.
+        """`parted[m][d]`: whether loops that are not of its class lie inside the loop of d, of the innermost class.
 
-        It is not free then. Groups are of no class, so what lies between is not told where there are any.
+        It is not free then.
         """
         self.parted: dict[int, dict[Dim, Lit]] = {m: {} for m in self.v.innermost}
         for m, literals in self.v.innermost.items():
             for c in Tensor:
                 dims = [d for d in CLASSES[c] if not is_one(self.v.temporal[m][d])]
-                if len(dims) > 1 and self.tells_parted(m) and not isinstance(literals[c], bool):
+                can_be_parted = len(dims) > 1 or not is_one(self.v.temporal[m][Dim.G])
+                if can_be_parted and self.tells_parted(m) and not isinstance(literals[c], bool):
                     self._parted_class(m, c, dims)
 
     def tells_parted(self, level: int) -> bool:
         """Whether there are literals of which loops of a level are parted from the innermost ones."""
-        return self.v.bounds[Dim.G] == 1 and not self.v.is_of_both(level)
+        return not self.v.is_of_both(level)
 
     def _parted_class(self, m: int, c: Tensor, dims: list[Dim]) -> None:
-        """Of an innermost class, loops with others inside; at least one is innermost."""
+        """Of an innermost class, loops with others inside; at least one is innermost, but for a loop of groups."""
         b, parted = self.b, {d: self.b.boolean(f"parted_{m}_{d.name}") for d in dims}
         inside = {d: b.both([self.v.has_loop(m, d), parted[d].negated()], f"inside_{m}_{d.name}") for d in dims}
         for d, literal in parted.items():
             for needed in (self.v.innermost[m][c], self.v.has_loop(m, d), self.has_relevant[m, c]):
                 b.clause([literal.negated(), needed])
-            b.clause([literal.negated(), *(x for e, x in inside.items() if e is not d)])
+            b.clause([literal.negated(), self.has_loops[m][GROUPS], *(x for e, x in inside.items() if e is not d)])
         self.parted[m] |= parted
 
     def _own_loops(self, t: Tensor, level: int) -> Int:
@@ -171,7 +172,7 @@ class Reuse:
     def swept(self, level: Level) -> list[Int]:
         """Extents of what the gathered innermost loops of a level sweep before any other loop of it moves, made once.
 
-        As `box` with `any_split`, and where groups have a loop, which may be the innermost one.
+        As `box` with `any_split`.
         """
         if self.v.is_of_both(level):
             return self.box(level)
@@ -181,22 +182,16 @@ class Reuse:
             ]
             self._swept_cache[level] = list(self.box(level))
             for c in Tensor:
-                for d in filter(self.is_swept, CLASSES[c]):
+                for d in CLASSES[c]:
                     self._swept_cache[level][d] = self._sweep(level, c, d, around[d])
         return self._swept_cache[level]
-
-    def is_swept(self, d: Dim) -> bool:
-        """Whether it is known if a loop of a dim is gathered innermost with those of its class."""
-        return self.v.bounds[Dim.G] == 1 or any(
-            d in dims and sum(self.v.bounds[e] > 1 for e in dims) == 1 for dims in CLASSES
-        )
 
     def _sweep(self, level: Level, c: Tensor, d: Dim, around: Int) -> Int:
         inside, innermost = self.box(level)[d], self.v.innermost[level][c]
         if isinstance(innermost, bool) or is_one(self.v.temporal[level][d]):
             return inside
-        others = [self.parted[level].get(d, False), self.has_loops[level][GROUPS]]
-        is_swept = self.b.both([innermost, *map(self.b.negated, others)], f"swept_{level}_{d.name}")
+        is_parted = self.parted[level].get(d, False)
+        is_swept = self.b.both([innermost, self.b.negated(is_parted)], f"swept_{level}_{d.name}")
         extent = self.b.integer({*self.b.values(inside), *self.b.values(around)}, f"swept_{level}_{d.name}")
         self.b.imply([is_swept], extent == around)
         self.b.imply([self.b.negated(is_swept)], extent == inside)

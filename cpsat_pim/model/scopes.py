@@ -71,11 +71,12 @@ class Scopes:
 
     def _free_loops(self, t: Tensor, is_gathered: bool) -> set[tuple[int, Dim]]:
         """Levels and dims of which loops cause no fetches of t, whatever their factors: they are irrelevant to it and
-        innermost, with nothing relevant between them and its first consumer. Of those that are gathered, only these:
+        innermost, with nothing relevant between them and its first consumer. What holds for all orders holds for them
+        where one of these gathers all: its stream is part of every other one. Of those that are gathered, only these:
         two loops that are parted can bring tiles back in an order in which one cannot.
         """
         consumer, free = self.nest.consumers(t)[0], set[tuple[int, Dim]]()
-        if consumer == MACS or self.is_uneven(consumer, t):
+        if consumer == MACS or self.is_uneven(consumer, t) or (t is Tensor.O and self._partial_sums_are_wider()):
             return free
         for m in range(consumer + 1, len(Level)):
             is_moved = any(self.draft.temporal[m][d] > 1 for d in RELEVANT[t])
@@ -83,10 +84,17 @@ class Scopes:
             if not is_moved:
                 free |= {(m, d) for d in CLASSES[t]}
             elif inner and inner.t is t:
-                free |= {(m, d) for d in (inner.loops if is_gathered and inner.is_told else CLASSES[t])}
+                if is_gathered and inner.is_told:
+                    free |= {(m, d) for d in inner.loops}
+                elif self.completions.can_gather(Level(m), CLASSES[t]):
+                    free |= {(m, d) for d in CLASSES[t]}
             if is_moved:
                 break
         return free
+
+    def _partial_sums_are_wider(self) -> bool:
+        """Whether a stream of outputs that come back lies in DRAM otherwise than one of those that do not."""
+        return self.program.layer.psum_bytes != self.program.layer.output_bytes
 
     def _matters(self, m: int, levels: Sequence[int]) -> bool:
         """Whether the class that is innermost at a level tells orders apart: two classes have loops there."""

@@ -18,14 +18,13 @@ from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.check import check_mapping
 from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.cost import predict, to_machine, to_nest
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options
 from cpsat_pim.model.builder import Builder, Int
 from cpsat_pim.model.candidates import Candidates
 from cpsat_pim.model.climb import Climb
 from cpsat_pim.model.cpsat import ask
-from cpsat_pim.model.cuts import Cuts
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.lessons import Lessons
@@ -34,7 +33,6 @@ from cpsat_pim.model.part import Part
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.search import Search
-from cpsat_pim.model.solve import climb_parts
 from cpsat_pim.model.tiles import TileScreen
 from cpsat_pim.model.variables import CLASSES, Variables
 from cpsat_pim.model.windows import WindowRows
@@ -111,7 +109,7 @@ def arranged(layer: ConvWorkload, mapping: Mapping, rng: random.Random) -> Mappi
 
 
 def fix(b: Builder, v: Variables, mapping: Mapping) -> None:
-    """Leave the program no choice but this mapping's factors, stored sets and innermost classes."""
+    """Leave the program no choice but this mapping's factors, stored sets, innermost classes and uneven tiles."""
 
     def equal(x: Int, value: int) -> None:
         if isinstance(x, int):
@@ -130,6 +128,8 @@ def fix(b: Builder, v: Variables, mapping: Mapping) -> None:
         inner = [c for c in range(3) if mapping.order[m] and mapping.order[m][-1] in CLASSES[c]]
         if inner and not isinstance(literals[0], bool):
             b.model.add(literals[inner[0]] == 1)
+    for m, t, d in itertools.product(ON_CHIP, Tensor, Dim):
+        equal(b.flag(v.residency.outside[m][t][d]), int(d in mapping.order[m][: mapping.outside[m][t]]))
 
 
 def contains(
@@ -251,35 +251,3 @@ def test_there_is_room_for_the_streams_of_every_mapping(name: str, machine: str,
             assert rooms[t].holds(dram_stream(nest, t, dram))
         for climb in climbs:
             assert all(np.greater_equal(rooms, climb.screen.rooms(value)).ravel())
-
-
-def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng: random.Random) -> Mapping:
-    """A legal mapping much like another: some factors moved to another level, other orders, layouts and blocks."""
-    while True:
-        temporal = [list(row) for row in mapping.temporal]
-        for _ in range(rng.randrange(3)):
-            (one, other), d = rng.sample(list(Level), 2), rng.choice(list(Dim))
-            factor = rng.choice(divisors(temporal[one][d]))
-            temporal[one][d] //= factor
-            temporal[other][d] *= factor
-        beside = arranged(layer, attrs.evolve(mapping, temporal=temporal), rng)
-        if part_of(beside) and not check_mapping(layer, arch, beside):
-            return beside
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", ["matrix", "strided 1x1"])
-def test_lessons_hold_for_mappings_like_those_they_were_learnt_from(
-    name: str, machine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A program that knows all that a search has learnt still holds whatever costs as little as its target."""
-    layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("latency")
-    search = Search(layer, arch, objective, Options(time_limit=2))
-    drafts: list[Mapping] = []
-    learn = Cuts.add_streams
-    monkeypatch.setattr(Cuts, "add_streams", lambda cuts, which: drafts.append(cuts.draft) or learn(cuts, which))  # type: ignore[func-returns-value]
-    climb_parts(search)
-    rng = random.Random(f"{name} {machine}")
-    for draft in rng.choices(drafts, k=3 * DRAWN if drafts else 0):
-        mapping = neighbour(layer, arch, draft, rng)
-        assert contains(layer, arch, objective, search.tables, mapping, lessons=search.lessons_of(Freedom(layer, arch)))

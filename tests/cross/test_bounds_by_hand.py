@@ -1,7 +1,5 @@
 """Single mappings, worked out by hand, that some bound was once above: each must be in a program of its exact cost."""
 
-from fractions import Fraction
-
 import attrs
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
@@ -174,52 +172,3 @@ def test_rows_that_cost_no_time_may_be_opened_often() -> None:
     tiles = TileScreen(Screen(layer, arch, latency, Freedom(layer, arch, part=Part.MERGED)), build_tables(layer, arch))
     for spare in (0, 127):
         assert has(Program(tiles, figures.latency_cycles + spare), mapping)
-
-
-def test_outputs_that_return_round_groups_end_in_an_open_row() -> None:
-    """C outside G brings both tiles of outputs back, each a row: the last write-out finds its row open, where G outside
-    C, with fewer fetches, opens it. PEs that take 3072 cycles for their operands hide everything else.
-    """
-    base = PIMArchitecture(pe_array=PEArray(array_shape=PhyDim2(h=64, w=1)))
-    pes, buffer, rows, dram = base.hierarchy
-    arch = attrs.evolve(
-        base,
-        hierarchy=(
-            attrs.evolve(pes, bypass_defined=True, read_bandwidth_limit=Fraction(1, 256), ports=4),
-            attrs.evolve(buffer, bypass_defined=True, read_bandwidth_limit=None, write_bandwidth_limit=None),
-            attrs.evolve(rows, row_buffer_size=64, stores=(False,) * 3),
-            dram,
-        ),
-    )
-    layer, none = ConvWorkload(C=3, G=128, input_bytes=2), (1,) * 8
-    outside, over_h = list(none), list(none)
-    outside[Dim.C], outside[Dim.G], over_h[Dim.G] = 3, 2, 64
-    values = []
-    for order in ((Dim.C, Dim.G), (Dim.G, Dim.C)):
-        mapping = Mapping(
-            temporal=(none, none, none, outside),
-            spatial=(over_h, none, none),
-            order=((), (), (), order),
-            stored=((True,) * 3, (True,) * 3, (False,) * 3),
-        )
-        assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
-        values.append(predict(layer, arch, mapping).figures.latency_cycles)
-    assert values[0] < values[1]
-
-
-def test_outputs_that_stay_while_groups_change_are_written_once() -> None:
-    """With G outside C none comes back, and the last write-out is what it is, neither less nor more."""
-    layer = ConvWorkload(R=3, S=3, P=13, Q=13, C=192, K=192, G=2)
-    rows = [{"P": 13, "K": 2}, {"R": 3, "S": 3, "C": 2}, {}, {"C": 24, "K": 6, "G": 2}]
-    mapping = Mapping(
-        temporal=[[row.get(d.name, 1) for d in Dim] for row in rows],
-        spatial=[
-            [{"K": 16}.get(d.name, 1) for d in Dim],
-            [{"Q": 13}.get(d.name, 1) for d in Dim],
-            [1, 1, 1, 1, 4, 1, 1, 1],
-        ],
-        order=((Dim.P, Dim.K), (Dim.R, Dim.S, Dim.C), (), (Dim.G, Dim.K, Dim.C)),
-        stored=((False, False, True), (True, True, False), (False, True, False)),
-    )
-    arch = PIMArchitecture()
-    assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)

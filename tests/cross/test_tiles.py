@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.arch.memory import MemoryLevel
+from cpsat_pim.arch.pe_array import PEArray, PhyDim2
 from cpsat_pim.constraints import Constraints
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import Dim, Level
 from cpsat_pim.fuzz.enumeration import every_mapping
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.model import solve_layer
 from cpsat_pim.model.dram import build_tables
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.screen import Screen
 from cpsat_pim.model.tiles import Looks, TileScreen
-from cpsat_pim.result import Objective
+from cpsat_pim.result import Objective, Status
 from tables.figures import CLASS_OF, NEVER
 from tables.outer import APART, CASES
 from tests.cross.test_bounds import MACHINES, draw_mapping
@@ -192,3 +195,26 @@ def test_what_the_loops_of_the_dram_cost_is_no_more_than_that_of_larger_extents(
 def divisors_of(layer: ConvWorkload) -> list[list[int]]:
     """The divisors of each bound."""
     return [[n for n in range(1, bound + 1) if bound % n == 0] for bound in layer.bounds]
+
+
+def test_rows_so_dear_that_few_can_be_paid_leave_tiles() -> None:
+    """240 rows of 3 J: each of 64 steps opens one of each tensor, but for 16 partial sums that are not read before. A
+    bound of 192 is more than 2^58 fJ, the mapping still less than 2^60.
+    """
+    none = MemoryLevel(name="none", entries=64, stores=(False,) * 3, bypass_defined=True, row_buffer_size=16)
+    arch = PIMArchitecture(
+        hierarchy=(none, none, none, MemoryLevel(name="DRAM", entries=2**20, double_buffered=False)),
+        pe_array=PEArray(array_shape=PhyDim2(h=1, w=1)),
+        page_policy="closed",
+        dram_timings={"co_w": 32},
+        activation_energy=3e9,
+    )
+    layer = ConvWorkload(P=4, C=4, K=4)
+    for objective in (Objective.named("energy"), Objective.named("latency")):
+        solved = solve_layer(layer, arch, objective)
+        assert solved.mapping
+        assert solved.status is Status.OPTIMAL
+        assert 240 * 3 * 10**15 <= solved.predicted.energy_fj < 241 * 3 * 10**15
+        value = solved.objective_value
+        assert value is not None
+        assert bound_of(layer, arch, objective, solved.mapping, value) <= value
