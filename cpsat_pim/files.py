@@ -18,7 +18,7 @@ def check_writable(path: str | Path) -> None:
         ValueError: a file cannot be written there.
     """
     try:
-        if _is_special(path):
+        if is_special(path):
             os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
             return
         if Path(path).is_dir():
@@ -32,7 +32,7 @@ def check_writable(path: str | Path) -> None:
 
 def is_same_file(path: str | Path, other: str | Path) -> bool:
     """Whether what is written to one replaces what was written to the other."""
-    return _target(path) == _target(other) and not _is_special(path)
+    return _target(path) == _target(other) and not is_special(path)
 
 
 @contextlib.contextmanager
@@ -53,7 +53,7 @@ def replacing_bytes(path: str | Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: it cannot be written.
     """
-    if _is_special(path):
+    if is_special(path):
         with open(path, "wb") as file:
             yield file
         return
@@ -95,7 +95,7 @@ def file_stem(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 
 
-def _is_special(path: str | Path) -> bool:
+def is_special(path: str | Path) -> bool:
     """A pipe or device, such as /dev/stdout: written to, not replaced."""
     try:
         mode = os.stat(path).st_mode

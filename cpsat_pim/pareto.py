@@ -369,10 +369,12 @@ def network_fronts(
     total_time: float = math.inf,
     seed: int = 0,
     stop: threading.Event | None = None,
+    keep: Callable[[NetworkFronts], None] | None = None,
 ) -> NetworkFronts:
     """The front of each layer, equal ones found once.
 
-    `time_limit` seconds a solve, `total_time` a layer. `stop`, or Ctrl-C, ends it with what was found.
+    `time_limit` seconds a solve, `total_time` a layer. `stop`, or Ctrl-C, ends it with what was found. `keep` is given
+    the fronts so far whenever there is another one, as if it had ended there.
 
     Raises:
         ValueError: `step` is not from 0 to below 1, or another number is out of range.
@@ -380,6 +382,18 @@ def network_fronts(
     """
     started, stop = time.monotonic(), stop or threading.Event()
     found: dict[str, Front] = {}
+
+    def fronts_so_far(interrupted: bool) -> NetworkFronts:
+        nodes = (node for node in network.layers if node.workload.shape_key in found)
+        return NetworkFronts(
+            network=network.name,
+            arch=arch,
+            layers=tuple(LayerFront(node=node, front=found[node.workload.shape_key]) for node in nodes),
+            seconds=time.monotonic() - started,
+            interrupted=interrupted,
+            with_activations=with_activations,
+        )
+
     with interrupt_stops(stop):
         for layer in (node.workload for node in network.layers):
             if layer.shape_key not in found and not stop.is_set():
@@ -387,12 +401,6 @@ def network_fronts(
                 found[layer.shape_key] = front(
                     solve, step=step, with_activations=with_activations, is_over=solve.is_over
                 )
-    nodes = (node for node in network.layers if node.workload.shape_key in found)
-    return NetworkFronts(
-        network=network.name,
-        arch=arch,
-        layers=tuple(LayerFront(node=node, front=found[node.workload.shape_key]) for node in nodes),
-        seconds=time.monotonic() - started,
-        interrupted=stop.is_set(),
-        with_activations=with_activations,
-    )
+                if keep:
+                    keep(fronts_so_far(interrupted=True))
+    return fronts_so_far(stop.is_set())

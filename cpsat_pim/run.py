@@ -96,12 +96,14 @@ def solve_network(
     starts: dict[str, Mapping] | None = None,
     constraints: Constraints | NetworkConstraints = FREE,
     padding: float = 0.0,
+    keep: Callable[[SolvedNetwork], None] | None = None,
 ) -> SolvedNetwork:
     """Every layer of a network (or those named), equal ones solved once, longest first, `jobs` at a time.
 
     `starts` are legal mappings of some layers, by name, to start from; mappings keep the `constraints`. Awkward bounds
     may be padded with at most the share `padding` of MACs more: see `SolvedLayer`.
     `stop`, or Ctrl-C, ends the solves that are running with the best they have; layers not begun are then absent.
+    `keep` is given what is solved so far whenever there is more, as if it had ended there.
 
     Raises:
         ValueError: no layer has one of the names, a number is out of range, or a mapping to start from breaks a
@@ -119,16 +121,24 @@ def solve_network(
     asked = _Asked(arch, objective, limits.time_limit, limits.seed, starts or {}, whole, padding)
     tasks = asked.tasks(nodes)
     stop = stop or threading.Event()
-    answers = run_tasks(tasks, jobs, report, stop)
+
+    def solved_with(answers: Answers, interrupted: bool) -> SolvedNetwork:
+        return SolvedNetwork(
+            network=network.name,
+            arch=arch,
+            objective=objective,
+            layers=tuple(as_layer(node, answer) for node in nodes if (answer := answers.get(asked.key(node)))),
+            seconds=time.monotonic() - started,
+            interrupted=interrupted,
+        )
+
+    def keep_part(answers: Answers) -> None:
+        if keep and len(answers) < len(tasks):
+            keep(solved_with(answers, interrupted=True))
+
+    answers = run_tasks(tasks, jobs, report, stop, keep_part)
     lost = [node.name for node in nodes if answers.get(asked.key(node), ...) is None]
-    solved = SolvedNetwork(
-        network=network.name,
-        arch=arch,
-        objective=objective,
-        layers=tuple(as_layer(node, answer) for node in nodes if (answer := answers.get(asked.key(node)))),
-        seconds=time.monotonic() - started,
-        interrupted=stop.is_set() or bool(lost),
-    )
+    solved = solved_with(answers, stop.is_set() or bool(lost))
     if lost:
         raise WorkersDied(solved, lost)
     return solved
@@ -161,16 +171,24 @@ class Task:
 
 #: Answers by the keys of tasks, None where the worker was killed; tasks not begun are absent.
 Answers = dict[str, SolvedLayer | None]
+#: Told all answers so far whenever there are more.
+Keep = Callable[[Answers], None]
 
 
-def run_tasks(tasks: list[Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
+def keep_nothing(answers: Answers) -> None:
+    """Leave answers to the end."""
+
+
+def run_tasks(
+    tasks: list[Task], jobs: int, report: Report, stop: threading.Event, keep: Keep = keep_nothing
+) -> Answers:
     """All tasks in their order, `jobs` at a time; a stop, or Ctrl-C, ends those that are running with what they have.
 
     Raises:
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
     """
     run = _run_here if jobs == 1 or len(tasks) == 1 else _run_in_workers
-    return run(tasks, min(jobs, len(tasks)), report, stop)
+    return run(tasks, min(jobs, len(tasks)), report, stop, keep)
 
 
 @attrs.frozen
@@ -220,7 +238,7 @@ def as_layer(node: NetworkNode, solved: SolvedLayer) -> NetworkLayer:
 # --- In this process -------------------------------------------------------------------------------------------------
 
 
-def _run_here(tasks: list[Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
+def _run_here(tasks: list[Task], jobs: int, report: Report, stop: threading.Event, keep: Keep) -> Answers:
     """One task after another."""
     solved: Answers = {}
     with interrupt_stops(stop):
@@ -228,10 +246,15 @@ def _run_here(tasks: list[Task], jobs: int, report: Report, stop: threading.Even
             if stop.is_set():
                 break
             solved[task.key] = task.run(stop, report)
+            keep(solved)
     return solved
 
 
 # --- In workers ------------------------------------------------------------------------------------------------------
+
+
+#: The tasks' keys.
+_Futures = dict[Future[SolvedLayer | None], str]
 
 
 class _Worker:
@@ -252,7 +275,7 @@ def _work(task: Task) -> SolvedLayer | None:
     return None if _Worker.stop.is_set() else task.run(_Worker.stop, _Worker.progress.put)
 
 
-def _run_in_workers(tasks: list[Task], jobs: int, report: Report, stop: threading.Event) -> Answers:
+def _run_in_workers(tasks: list[Task], jobs: int, report: Report, stop: threading.Event, keep: Keep) -> Answers:
     """All tasks at once, `jobs` processes taking one after another."""
     context = multiprocessing.get_context("spawn")
     workers_stop, progress = context.Event(), context.Queue()
@@ -260,28 +283,30 @@ def _run_in_workers(tasks: list[Task], jobs: int, report: Report, stop: threadin
         interrupt_stops(stop),
         ProcessPoolExecutor(jobs, context, initializer=_start_worker, initargs=(workers_stop, progress)) as pool,
     ):
-        futures: dict[Future[SolvedLayer | None], str] = {}
+        futures: _Futures = {}
         try:
             with interrupts_held_back():
                 for task in tasks:
                     futures[pool.submit(_work, task)] = task.key
-            _await(futures, progress, report, stop, workers_stop)
+            _await(futures, progress, report, stop, workers_stop, keep)
         except BrokenProcessPool:
             pass  # what was answered before is kept
         except BaseException:
             workers_stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    answered = {key: future for future, key in futures.items() if not future.exception()}
-    killed = {task.key: None for task in tasks if task.key not in answered}
-    done = {key: future.result() for key, future in answered.items()}
-    return killed | {key: solved for key, solved in done.items() if solved}
+    answered = [key for future, key in futures.items() if not future.exception()]
+    return {task.key: None for task in tasks if task.key not in answered} | _answers(futures)
 
 
-def _await(
-    futures: dict[Future[SolvedLayer | None], str], progress: Any, report: Report, stop: Stop, workers_stop: Any
-) -> None:
-    """Wait until all futures are done, passing progress on one way and the stop the other way.
+def _answers(futures: _Futures) -> Answers:
+    """What futures that have ended have brought."""
+    ended = {key: future.result() for future, key in futures.items() if future.done() and not future.exception()}
+    return {key: solved for key, solved in ended.items() if solved}
+
+
+def _await(futures: _Futures, progress: Any, report: Report, stop: Stop, workers_stop: Any, keep: Keep) -> None:
+    """Wait until all futures are done, passing progress on one way and the stop the other way, and answers to `keep`.
 
     Raises:
         Exception: what the first task that failed raised.
@@ -292,6 +317,8 @@ def _await(
         _pass_on(progress, report)
         for future in done:
             future.result()
+        if done:
+            keep(_answers(futures))
         if stop.is_set():
             workers_stop.set()
     _pass_on(progress, report)

@@ -17,6 +17,7 @@ from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints
 from cpsat_pim.model import Options, Progress
 from cpsat_pim.result import Objective, SolvedNetwork, Status
 from cpsat_pim.run import (
+    Answers,
     WorkersDied,
     _run_in_workers,
     ignore_progress,
@@ -201,7 +202,21 @@ def test_interrupt_while_workers_start_is_a_stop(monkeypatch: pytest.MonkeyPatch
 def test_answers_from_before_a_worker_s_death_are_kept() -> None:
     """One worker, killed by its second task: the first one's answer is there, the others have none."""
     tasks: list[Any] = [Task("a"), Task("b", is_deadly=True), Task("c")]
-    assert _run_in_workers(tasks, 1, ignore_progress, threading.Event()) == {"a": "a", "b": None, "c": None}
+    kept: list[Answers] = []
+    answers = _run_in_workers(tasks, 1, ignore_progress, threading.Event(), kept.append)
+    assert answers == {"a": "a", "b": None, "c": None}
+    assert kept == [{"a": "a"}]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_is_solved_is_kept_before_the_rest_is(jobs: int) -> None:
+    """With one worker b comes first; as if the run had ended there."""
+    kept: list[SolvedNetwork] = []
+    whole = solve_network(SMALL, ARCH, ENERGY, jobs=jobs, keep=kept.append)
+    assert [[n.name for n in part.layers] for part in kept] in ([["b"]], [["a", "c"]])[:jobs]
+    for part in kept:
+        assert part.interrupted
+        assert facts(part) == [known for known in facts(whole) if known[0] in {n.name for n in part.layers}]
 
 
 def test_death_of_a_worker_is_told_with_what_was_solved(monkeypatch: pytest.MonkeyPatch) -> None:

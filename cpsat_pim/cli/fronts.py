@@ -19,6 +19,7 @@ from cpsat_pim.cli.models import read_given_layers
 from cpsat_pim.cli.output import (
     check_outputs,
     end_of_solving,
+    keeper,
     note_unmapped,
     reader_may_leave,
     write_files,
@@ -53,6 +54,7 @@ def add_commands(commands: Any) -> None:
 def find_fronts(arguments: argparse.Namespace) -> int:
     """`pareto`: check all that was given, find, report, and say how it went."""
     from cpsat_pim.pareto import AXES, network_fronts
+    from cpsat_pim.report.fronts import fronts_document
     from cpsat_pim.verify import Disagreement
 
     network, arch = read_given_layers(arguments), given_arch(arguments.arch)
@@ -61,8 +63,9 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     check_outputs(arguments.json, arguments.mapping, arguments.html)
     check_page(arguments.html)
     asked = {name: getattr(arguments, name) for name in ("time_limit", "total_time", "seed")}
+    asked |= {"with_activations": arguments.activations, "keep": keeper(arguments.json, fronts_document)}
     try:
-        fronts = network_fronts(network, arch, step=step, with_activations=arguments.activations, **asked)
+        fronts = network_fronts(network, arch, step=step, **asked)
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_fronts(fronts, arguments)

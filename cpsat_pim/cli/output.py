@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -78,6 +78,22 @@ def write_files(*wanted: tuple[str | None, Callable[[str], object]]) -> None:
                 mistakes.append(str(error))
     if mistakes:
         raise InputError("\n".join(mistakes))
+
+
+def keeper(path: str | None, document: Callable[[_T], object]) -> Callable[[_T], None] | None:
+    """Writes what is finished to a JSON file while the rest goes on, so that a kill loses none of it; what is read from
+    a pipe comes at the end. If it cannot be written the end tells.
+    """
+    from cpsat_pim.files import is_special, write_json
+
+    if path is None or is_special(path):
+        return None
+
+    def keep(finished: _T) -> None:
+        with suppress(OSError):
+            write_json(document(finished), path)
+
+    return keep
 
 
 # --- Messages --------------------------------------------------------------------------------------------------------

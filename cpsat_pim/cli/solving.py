@@ -35,6 +35,7 @@ from cpsat_pim.cli.output import (
     check_outputs,
     end_of_solving,
     given,
+    keeper,
     note,
     note_unmapped,
     reader_may_leave,
@@ -173,11 +174,12 @@ def _solve(
 
 def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
     """How layers are solved: by themselves, or with a choice that they share."""
+    from cpsat_pim.report.jsonfile import to_document
     from cpsat_pim.run import solve_network
     from cpsat_pim.shared import solve_shared
 
     if arguments.share is None:
-        return partial(solve_network, padding=arguments.padding)
+        return partial(solve_network, padding=arguments.padding, keep=keeper(arguments.json, to_document))
     return partial(solve_shared, share=arguments.share, total_time=arguments.total_time)
 
 

@@ -2,7 +2,10 @@
 
 import re
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -393,3 +396,20 @@ def test_death_of_a_worker_loses_no_answer(
     assert err == f"cpsat_pim: error: {message}\n"
     assert "first" in out
     assert [layer["name"] for layer in read_json(path)["layers"]] == ["first"]
+
+
+@pytest.mark.parametrize("command", [["run", "--jobs", "1"], ["pareto"]])
+def test_a_killed_run_loses_nothing_that_was_finished(command: list[str], tmp_path: Path) -> None:
+    """SIGKILL as soon as a layer is in the JSON: the file is whole and says that there are more."""
+    network, path = tmp_path / "many.yaml", tmp_path / "many.json"
+    layers = [f"{{name: l{k}, P: 4, C: 4, K: {k}}}" for k in range(2, 14)]
+    network.write_text(f"version: 1\nlayers: [{', '.join(layers)}]\n")
+    arguments = [*command, str(network), "--json", str(path)]
+    with subprocess.Popen([sys.executable, "-m", "cpsat_pim", *arguments], stdout=subprocess.DEVNULL) as process:
+        while not path.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.kill()
+    data = read_json(path)
+    assert data["totals"]["interrupted"] is True
+    assert 1 <= len(data["layers"]) < len(layers)
+    assert all(layer["status"] == "OPTIMAL" for layer in data["layers"])
