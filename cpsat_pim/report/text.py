@@ -267,9 +267,8 @@ def _price(shared: SharedChoice) -> str:
     solves = f"({shared.solves} solves)"
     if not shared.free or shared.objective_value is None:
         return solves
-    return (
-        f"It is {shared.objective_value / shared.free - 1:.2%} above that of layers with choices of their own {solves}."
-    )
+    more = shared.objective_value / shared.free - 1
+    return f"It is {more:.2%} above the least known one of layers with choices of their own {solves}."
 
 
 def _objective_text(network: SolvedNetwork) -> str:
