@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def replacing_bytes(path: str | Path) -> Iterator[BinaryIO]:
         OSError: it cannot be written.
     """
     if is_special(path):
-        with open(path, "wb") as file:
+        with open(path, "ab") as file:  # behind what is there
             yield file
         return
     target = _target(path)
@@ -96,12 +97,22 @@ def file_stem(name: str) -> str:
 
 
 def is_special(path: str | Path) -> bool:
-    """A pipe or device, such as /dev/stdout: written to, not replaced."""
+    """A pipe, a device, or what is open already, such as /dev/stdout: written to, not replaced."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
         return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+    return _is_open_already(path) or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _is_open_already(path: str | Path) -> bool:
+    """Whether a path leads to a file by its descriptor."""
+    link = Path(os.path.abspath(path))
+    while link.is_symlink():
+        if re.fullmatch(r"/proc/\d+/fd|/dev/fd", os.path.realpath(link.parent)):
+            return True
+        link = link.parent / os.readlink(link)
+    return False
 
 
 def _target(path: str | Path) -> Path:

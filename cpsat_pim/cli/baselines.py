@@ -30,6 +30,7 @@ from cpsat_pim.cli.output import (
     InputError,
     check_names,
     check_outputs,
+    end_of_solving,
     given,
     note,
     note_unmapped,
@@ -214,7 +215,7 @@ def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], 
 
 
 def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
-    """The network that is given, solved, as far as no worker process was killed; then the exit code is not 0."""
+    """The network that is given, solved, as far as nothing was stopped or killed; then the exit code is not 0."""
     from cpsat_pim.report.progress import LiveProgress
     from cpsat_pim.run import WorkersDied, solve_network
 
@@ -224,7 +225,8 @@ def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
     try:
         with LiveProgress(objective.kind, len(network.layers)) as report:
             limits = {"time_limit": arguments.time_limit, "jobs": arguments.jobs}
-            return solve_network(network, arch, objective, report=report, **limits), OK
+            solved = solve_network(network, arch, objective, report=report, **limits)
     except WorkersDied as death:
         note(str(told_death(death)))
         return death.solved, BAD_INPUT
+    return solved, end_of_solving(network.layers, solved.layers, [], interrupted=solved.interrupted)

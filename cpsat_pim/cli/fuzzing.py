@@ -7,12 +7,23 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_seed, checked
-from cpsat_pim.cli.output import DISAGREEMENT, INTERRUPTED, OK, PROGRAM, check_outputs, given, note, written
+from cpsat_pim.cli.output import (
+    DISAGREEMENT,
+    INTERRUPTED,
+    OK,
+    PROGRAM,
+    InputError,
+    check_outputs,
+    given,
+    note,
+    print_mistakes,
+    written,
+)
 
 if TYPE_CHECKING:
     from cpsat_pim.fuzz.campaign import Discovery
@@ -45,7 +56,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
     print(f"seed {arguments.seed}", flush=True)
     tell, stop = _Teller(), threading.Event()
     with _tables_of_its_own(), interrupt_stops(stop):
-        keep = partial(_write, path=arguments.output)
+        keep = partial(_keep, path=arguments.output)
         discovery = run_campaign(arguments.seed, 60 * arguments.minutes, stop, tell.hear, keep)
     tell.tell()
     if discovery is not None:
@@ -98,9 +109,20 @@ def _report(discovery: "Discovery", path: str) -> int:
     note(f"round {discovery.round}, {discovery.comparison}: a disagreement")
     for line in discovery.finding.lines:
         note(f"  {line}")
-    _write(discovery, path)
+    try:
+        _write(discovery, path)
+    except InputError as error:
+        print_mistakes(str(error))
+        path = os.path.join(tempfile.mkdtemp(prefix="cpsat_pim-"), os.path.basename(path))
+        _write(discovery, path)
     note(f"this is a bug, please report it with {path} (see `{PROGRAM} fuzz --replay {path}`)")
     return DISAGREEMENT
+
+
+def _keep(discovery: "Discovery", path: str) -> None:
+    """Write it as it is found, if that can be; the end tells."""
+    with suppress(InputError):
+        _write(discovery, path)
 
 
 def _write(discovery: "Discovery", path: str) -> None:

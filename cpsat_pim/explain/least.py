@@ -61,7 +61,7 @@ def judge_least(problem: Problem) -> Verdict:
     draft = _draft(problem.layer, problem.constraints)
     if draft is None:
         return Verdict(feasible=False, reasons=("the fixed factors of a dim leave no room for the rest of its bound",))
-    is_open = not draft.is_least or _may_leave_loops_out(problem)
+    is_open = not draft.is_least or _may_leave_loops_out(problem, draft)
     reasons = _misplaced(problem, draft)
     if reasons and draft.is_least:
         return Verdict(feasible=False, reasons=tuple(reasons))
@@ -82,10 +82,9 @@ def _unmapped(problem: Problem) -> list[str]:
     return check_constraints_fit(problem.layer, problem.constraints) or width
 
 
-def _may_leave_loops_out(problem: Problem) -> bool:
-    """Whether tiles can be smaller than the loops that are fixed at their level."""
-    fixed = (n for m in ON_CHIP for n in problem.constraints.temporal[m])
-    return problem.arch.uneven_residency and any(n is not None and n > 1 for n in fixed)
+def _may_leave_loops_out(problem: Problem, draft: _Draft) -> bool:
+    """Whether tiles can be smaller than the loops of their level."""
+    return problem.arch.uneven_residency and any(n > 1 for m in ON_CHIP for n in draft.temporal[m])
 
 
 def _may_be_healed(problem: Problem, mapping: Mapping) -> bool:

@@ -198,18 +198,13 @@ def _most_places(problem: Problem, direction: Direction) -> int:
     """
     places = math.prod(n or 1 for n in problem.constraints.spatial[direction])
     places *= math.prod(_homeless(problem, dim) for dim in Dim)
-    return places * (max(map(_least_factor, problem.layer.bounds)) if problem.constraints.dataflow else 1)
+    return places * (max(problem.layer.bounds) if problem.constraints.dataflow else 1)
 
 
 def _homeless(problem: Problem, dim: Dim) -> int:
     """What is left of a dim when all its loops are fixed."""
     loops = [row[dim] for row in problem.constraints.temporal]
     return max(1, problem.layer.bounds[dim] // math.prod(n or 1 for n in loops)) if all(loops) else 1
-
-
-def _least_factor(n: int) -> int:
-    """The smallest divisor above 1, if any."""
-    return next((d for d in range(2, math.isqrt(n) + 1) if n % d == 0), n)
 
 
 def _columns(problem: Problem) -> Iterator[Limit]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from cpsat_pim.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.model.builder import Lit
 from cpsat_pim.model.lessons import Scope
-from cpsat_pim.model.orders import Completions
+from cpsat_pim.model.orders import Completions, Inner
 from cpsat_pim.model.program import Program
 from cpsat_pim.model.solution import Solution
 from cpsat_pim.model.variables import CLASSES
@@ -71,12 +71,12 @@ class Scopes:
 
     def _free_loops(self, t: Tensor, is_gathered: bool) -> set[tuple[int, Dim]]:
         """Levels and dims of which loops cause no fetches of t, whatever their factors: they are irrelevant to it and
-        innermost, with nothing relevant between them and its first consumer. What holds for all orders holds for them
-        where one of these gathers all: its stream is part of every other one. Of those that are gathered, only these:
-        two loops that are parted can bring tiles back in an order in which one cannot.
+        innermost, with nothing relevant between them and its first consumer. With as many fetches, then, none of the
+        loops there may be is parted either where none of the answer's is. Of those that are gathered beside parted
+        ones, only these: two loops that are parted can bring tiles back in an order in which one cannot.
         """
         consumer, free = self.nest.consumers(t)[0], set[tuple[int, Dim]]()
-        if consumer == MACS or self.is_uneven(consumer, t) or (t is Tensor.O and self._partial_sums_are_wider()):
+        if consumer == MACS or self.is_uneven(consumer, t):
             return free
         for m in range(consumer + 1, len(Level)):
             is_moved = any(self.draft.temporal[m][d] > 1 for d in RELEVANT[t])
@@ -86,15 +86,16 @@ class Scopes:
             elif inner and inner.t is t:
                 if is_gathered and inner.is_told:
                     free |= {(m, d) for d in inner.loops}
-                elif self.completions.can_gather(Level(m), CLASSES[t]):
+                elif self._gathers_all(Level(m), inner):
                     free |= {(m, d) for d in CLASSES[t]}
             if is_moved:
                 break
         return free
 
-    def _partial_sums_are_wider(self) -> bool:
-        """Whether a stream of outputs that come back lies in DRAM otherwise than one of those that do not."""
-        return self.program.layer.psum_bytes != self.program.layer.output_bytes
+    def _gathers_all(self, level: Level, inner: Inner) -> bool:
+        """Whether no loop of a level's innermost class is parted in the answer, nor has to be."""
+        looped = {d for d in CLASSES[inner.t] if self.draft.temporal[level][d] > 1}
+        return looped == set(inner.loops) and self.completions.can_gather(level, CLASSES[inner.t])
 
     def _matters(self, m: int, levels: Sequence[int]) -> bool:
         """Whether the class that is innermost at a level tells orders apart: two classes have loops there."""

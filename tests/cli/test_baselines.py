@@ -1,6 +1,8 @@
 """`baselines` and `bench quality` as a user runs them."""
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 import cpsat_pim.baselines.quality
 from cpsat_pim.baselines.catalogue import BASELINES
 from cpsat_pim.cli import main
+from cpsat_pim.report.progress import LiveProgress
 
 SHAPE = "P=2,Q=2,C=4,K=8"
 FEW = ("--samples", "20")
@@ -84,6 +87,26 @@ def test_interrupt_keeps_what_was_found(
     assert main(["baselines", str(network), "--only", "ws", "--json", str(path)]) == 130
     assert [layer["name"] for layer in json.loads(path.read_text())] == ["a"]
     assert len(rows(capsys.readouterr().out, "ws")) == 1
+
+
+def test_quality_that_was_stopped_while_solving_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was solved by then is held against; the other layer was not begun."""
+    network = tmp_path / "net.yaml"
+    network.write_text("version: 1\nlayers:\n- {name: a, C: 4, K: 8}\n- {name: b, C: 4}\n")
+    sent: list[int] = []
+
+    def interrupt_once(self: LiveProgress, progress: Any) -> None:
+        if not sent:
+            sent.append(os.getpid())
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(LiveProgress, "report", interrupt_once)
+    assert main(["bench", "quality", str(network), "--only", "ws", "--jobs", "1"]) == 130
+    out, err = capsys.readouterr()
+    assert "interrupted, 1 of 2 layers not begun" in err
+    assert len(rows(out, "ws")) >= 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`run` and `map` as a user runs them: results, nests, mappings to start from, interruption."""
 
+import json
 import re
 import signal
 import subprocess
@@ -413,3 +414,16 @@ def test_a_killed_run_loses_nothing_that_was_finished(command: list[str], tmp_pa
     assert data["totals"]["interrupted"] is True
     assert 1 <= len(data["layers"]) < len(layers)
     assert all(layer["status"] == "OPTIMAL" for layer in data["layers"])
+
+
+def test_json_goes_behind_the_table_where_both_are_redirected_to_a_file(tmp_path: Path) -> None:
+    """Nothing is written before all is known, and nothing beside the file."""
+    network, path = tmp_path / "two.yaml", tmp_path / "out"
+    network.write_text("version: 1\nlayers: [{name: a, P: 4, C: 4}, {name: b, C: 4, K: 4}]\n")
+    command = [sys.executable, "-m", "cpsat_pim", "run", str(network), "--json", "/dev/stdout", "--jobs", "1"]
+    with path.open("w") as out:
+        subprocess.run(command, stdout=out, check=True)
+    table, brace, document = path.read_text().partition("{")
+    assert "OPTIMAL" in table
+    assert json.loads(brace + document)["totals"]["interrupted"] is False
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "two.yaml"]

@@ -5,12 +5,14 @@ that knows all lessons.
 import itertools
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from fractions import Fraction
 
 import attrs
 import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.arch.pe_array import PEArray, PhyDim2
 from cpsat_pim.check import check_mapping
 from cpsat_pim.constraints import Constraints
 from cpsat_pim.cost import predict
@@ -31,7 +33,7 @@ from cpsat_pim.model.variables import CLASSES
 from cpsat_pim.result import Objective
 from tables.factors import divisors
 from tests.cross.test_bounds import DRAWN, LAYERS, MACHINES, arranged, contains, fix, hold_streams, part_of
-from tests.cross.test_groups import nest
+from tests.cross.test_groups import nest, rows, slow_pes
 from tests.cross.test_solver_against_enumeration import machine
 
 
@@ -43,8 +45,8 @@ def parted(order: Sequence[Dim]) -> set[Dim]:
     return {d for d in order if d in of_class} - gathered
 
 
-def true_program(search: Search, mapping: Mapping) -> Program:
-    """A program of all that costs as little as a mapping, left no choice but what is true of it."""
+def true_program(search: Search, mapping: Mapping, apart: Collection[Dim] = ()) -> Program:
+    """A program of all that costs as little as a mapping, left no choice but what is true of it, or loops `apart`."""
     figures, part = predict(search.layer, search.arch, mapping).figures, part_of(mapping)
     assert part is not None
     freedom = Freedom(search.layer, search.arch, search.options.constraints, part)
@@ -53,7 +55,7 @@ def true_program(search: Search, mapping: Mapping) -> Program:
     fix(program.b, program.v, mapping)
     for m, literals in program.reuse.parted.items():
         for d, is_parted in literals.items():
-            program.b.model.add(is_parted == int(d in parted(mapping.order[m])))
+            program.b.model.add(is_parted == int(d in (apart or parted(mapping.order[m]))))
     return program
 
 
@@ -62,9 +64,9 @@ def answers(program: Program) -> list[Solution]:
     return ask(program, 60, 0, {}, threading.Event(), first=True).solutions
 
 
-def learn_from(search: Search, mapping: Mapping) -> None:
-    """What a search learns of all streams, if this mapping is what a program answers."""
-    program = true_program(search, mapping)
+def learn_from(search: Search, mapping: Mapping, apart: Collection[Dim] = ()) -> None:
+    """What a search learns of all streams, if this mapping is what a program answers, with some loops `apart`."""
+    program = true_program(search, mapping, apart)
     solution = answers(program)[0]
     lessons = search.lessons_of(program.screen.freedom)
     Cuts(solution, search.completions(solution), lessons).add_streams(list(Tensor))
@@ -157,3 +159,33 @@ def test_loops_that_an_uneven_tile_holds_outside_are_no_other_ones() -> None:
     search.tables = build_tables(layer, arch)
     learn_from(search, once)
     assert leaves(search, twice)
+
+
+def test_tiles_are_as_late_only_if_loops_are_parted_alike() -> None:
+    """K and P round G fetch W's tiles 64 times, as P round K and Q does; but where Q brings a tile back at once its
+    hits hide behind the row that is still to be closed: 336 cycles late, of G round K and P alone 420.
+    """
+    layer = ConvWorkload(P=2, Q=4, K=4, G=8, weight_bytes=32)
+    arch = rows(128, column_bits=256)
+    arch = attrs.evolve(
+        arch, dram_timings=attrs.evolve(arch.dram_timings, tRC=80), pe_array=PEArray(array_shape=PhyDim2(h=1, w=1))
+    )
+    search = Search(layer, arch, Objective.named("latency"), Options())
+    search.tables = build_tables(layer, arch)
+    learn_from(search, nest(("Q4", "", "", "K4 P2 G8"), ("IWO", "", "")))
+    assert leaves(search, nest(("Q2", "", "", "G8 P2 K4 Q2"), ("IWO", "", "")))
+
+
+def test_an_answer_that_no_order_allows_tells_nothing_of_others() -> None:
+    """G is to be outside C, so C is never parted, whatever a program says: nothing comes back, and the last write-out
+    opens its row. Where R is parted, outputs come back, and it finds its row open.
+    """
+    layer = ConvWorkload(R=2, C=2, G=8, input_bytes=4, output_bytes=2, psum_bytes=2)
+    arch = attrs.evolve(rows(8), pe_array=PEArray(array_shape=PhyDim2(h=4, w=1)))
+    arch = slow_pes(arch, read_bandwidth_limit=Fraction(1, 256))
+    none: list[int | None] = [None] * 8
+    constraints = Constraints(temporal=[none, [1] * 8, [1] * 8, none], order=[[], [], [], [Dim.G, Dim.C]])
+    search = Search(layer, arch, Objective.named("latency"), Options(constraints=constraints))
+    search.tables = build_tables(layer, arch)
+    learn_from(search, nest(("R2", "", "", "G2 C2"), ("IWO", "IWO", ""), h="G4"), apart=[Dim.C])
+    assert leaves(search, nest(("C2", "", "", "R2 G2"), ("IWO", "IWO", ""), h="G4"))

@@ -4,6 +4,7 @@ import itertools
 import threading
 from typing import Any
 
+import attrs
 import pytest
 
 from cpsat_pim.arch import ComputeUnit, PEArray, PhyDim2, PIMArchitecture
@@ -213,6 +214,17 @@ def test_budget_is_compared_with_the_least_of_the_space() -> None:
     assert names(conflict) == ["budget.fj"]
     (member,) = conflict.members
     assert (member.is_way_out, member.threshold) == (True, Threshold(least=least, most=least))
+
+
+def test_array_may_be_too_small_for_what_a_dataflow_has_left_to_spread() -> None:
+    """With K 2 in the DRAM its other 3 have to be spread, over an array of 2 x 2."""
+    arch = machine("IWO", "IWO", "")
+    arch = attrs.evolve(arch, pe_array=attrs.evolve(arch.pe_array, array_shape=PhyDim2(h=2, w=2)))
+    kept = attrs.evolve(fixed("temporal", Level.DRAM, Dim.K, 2), dataflow=Dataflow.ROW)
+    oracle = oracle_of(arch, ConvWorkload(R=2, K=6), kept, time_limit=20)
+    conflict = find_conflict(oracle)
+    assert any(name.startswith("pe_array.array_shape") for name in names(conflict))
+    check_shown(oracle, conflict)
 
 
 def test_dataflow_without_its_dims_is_a_conflict() -> None:

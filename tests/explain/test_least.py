@@ -103,6 +103,20 @@ def test_reasons_are_those_of_the_validator() -> None:
     assert verdict.reasons == (text,)
 
 
+def test_loops_that_uneven_tiles_may_leave_out_leave_it_open() -> None:
+    """K 64 has to be at the global buffer, whose 8 B hold one element each of W and O if its loop lies outside them."""
+    levels = list(PIMArchitecture().hierarchy)
+    levels[Level.GLOBAL_BUFFER] = attrs.evolve(levels[Level.GLOBAL_BUFFER], entries=16, bypass_defined=True)
+    arch = PIMArchitecture(hierarchy=tuple(levels), uneven_residency=True)
+    none, of_k = [None] * 8, [1 if d is Dim.K else None for d in Dim]
+    problem = Problem(
+        layer=ConvWorkload(C=4, K=64), arch=arch, constraints=Constraints(temporal=[none, none, of_k, of_k])
+    )
+    assert judge_least(problem).feasible is None
+    even = attrs.evolve(problem, arch=attrs.evolve(arch, uneven_residency=False))
+    assert judge_least(even).feasible is False
+
+
 @pytest.mark.parametrize(("dram", "verdict"), [(52, None), (48, False)])
 def test_blocks_that_may_fill_rows_leave_it_open(dram: int, verdict: bool | None) -> None:
     """24 B of W take 32 in blocks of 3 B, of which a row of 8 B holds two; in blocks of 24 B, 24. I and O take 25."""

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import tempfile
 import threading
 from collections import Counter
 from pathlib import Path
@@ -194,6 +195,28 @@ def test_fault_is_written_before_it_is_shrunk(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(cpsat_pim.fuzz.campaign, "shrink", interrupted)
     assert main(["fuzz", "--minutes", "1", "--seed", "3", "-o", str(path)]) == 130
     assert read_case(path)[0] == "trace"
+
+
+def test_fault_that_cannot_be_written_is_told_and_written_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The directory is gone by then."""
+    path = tmp_path / "there" / "found.json"
+    path.parent.mkdir()
+
+    def wrong(*arguments: Any) -> Any:
+        if path.parent.exists():
+            path.parent.rmdir()
+        return wrong_from_three(*arguments)
+
+    monkeypatch.setattr(cpsat_pim.fuzz.compare, "predict", wrong)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert main(["fuzz", "--minutes", "1", "--seed", "3", "-o", str(path)]) == 3
+    err = capsys.readouterr().err
+    assert "a disagreement" in err
+    assert f"{path}: cannot be written" in err
+    (elsewhere,) = tmp_path.glob("*/found.json")
+    assert read_case(elsewhere)[0] == "trace"
 
 
 def test_file_of_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
