@@ -41,6 +41,8 @@ def main() -> None:
                 time_limit=args.time_limit,
                 jobs=args.jobs,
             )
+            if solved.interrupted:
+                raise SystemExit(130)
             print_section(kind, solved, time.monotonic() - started)
 
 
@@ -55,10 +57,11 @@ def print_section(kind: str, solved: SolvedNetwork, total: float) -> None:
         if error is not None:
             errors.append(error)
     optimal = sum(n.solved.status is Status.OPTIMAL for n in unique)
-    worst = 100 * max(n.solved.gap or 0 for n in unique)
-    print(f"optimal {optimal} of {len(unique)} unique layers; worst gap {worst:.4f} %")
+    gaps = [n.solved.gap for n in unique if n.solved.gap is not None]
+    unknown = f" where there is one, none for {len(unique) - len(gaps)}" if len(gaps) < len(unique) else ""
+    print(f"optimal {optimal} of {len(unique)} unique layers; worst gap {100 * max(gaps, default=0):.4f} %{unknown}")
     seconds = [n.solved.solve_seconds for n in unique]
-    p95 = statistics.quantiles(seconds, n=20, method="inclusive")[-1]
+    p95 = statistics.quantiles(seconds, n=20, method="inclusive")[-1] if seconds[1:] else seconds[0]
     print(f"seconds a layer: {statistics.median(seconds):.1f} (median), {p95:.1f} (p95), {max(seconds):.1f} (worst)")
     if errors:
         print(f"simulated latency off by {statistics.median(errors):.3f} % (median), {max(errors):.3f} % (worst)")
