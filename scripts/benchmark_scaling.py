@@ -124,13 +124,15 @@ def solve_cold(layer: ConvWorkload, arch: PIMArchitecture, kind: str, time_limit
 
 
 def write_rows(path: Path, rows: Iterator[Row]) -> None:
-    """A CSV file, row by row."""
-    with path.open("w", newline="") as file:
+    """A CSV file, row by row; one that is there is replaced at the end."""
+    part = path.with_suffix(".part")
+    with part.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         for row in rows:
             writer.writerow(row)
             file.flush()
+    part.replace(path)
 
 
 # --- Drawing ---------------------------------------------------------------------------------------------------------

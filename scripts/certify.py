@@ -37,15 +37,14 @@ from cpsat_pim.sweep.store import Store, StoreError
 
 PLAN = Path(__file__).parent / "certificate" / "plan.yaml"
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
-ROWS = """
+#: All that a result is of but for layer and machine.
+ASKED = "json_array(jobs.objective, json_extract(options, '$.padding'), json_extract(answer, '$.constraints')) AS asked"
+ROWS = f"""
 SELECT results.*, jobs.arch AS machine, abs(1.0 * results.simulated_cycles / results.latency_cycles - 1) AS off,
-    json_extract(answer, '$.peak_mib') AS peak
+    json_extract(answer, '$.peak_mib') AS peak, {ASKED}
 FROM results JOIN jobs USING (key) WHERE plan = ? ORDER BY network, results.objective, results.arch, key
 """
-KNOWN = """
-SELECT shape, arch AS machine, json_extract(objective, '$.kind') AS objective, status, objective_value, bound
-FROM jobs WHERE state = 'done'
-"""
+KNOWN = f"SELECT shape, arch AS machine, {ASKED}, status, objective_value, bound FROM jobs WHERE state = 'done'"
 #: Bounds of blends are rounded.
 ROUNDING = 1e-12
 HEADER = (
@@ -188,7 +187,7 @@ def has_contradictions(rows: list[Row], others: list[Row]) -> bool:
 
 def same(row: Row) -> tuple[str, ...]:
     """What a result is of."""
-    return (row["shape"], row["machine"], row["objective"])
+    return (row["shape"], row["machine"], row["asked"])
 
 
 def answer(row: Row) -> str:

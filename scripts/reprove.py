@@ -89,7 +89,7 @@ def answers(python: str, tasks: list[Task], parameters: dict[str, Any]) -> list[
     told = subprocess.run(
         [python, __file__, "--answer"],
         input=asked,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -1,7 +1,7 @@
 """What baselines are held against: solved layers, fresh from the solver or from a file of results."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from cpsat_pim.baselines.problem import Problem, Scored
 from cpsat_pim.check import check_mapping
 from cpsat_pim.reading import read_json
 from cpsat_pim.report.jsonfile import Entry, build_result
-from cpsat_pim.result import Objective, SolvedNetwork, Status
+from cpsat_pim.result import Objective, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -42,18 +42,12 @@ class Reference:
         return {"status": self.status.value, "objective": cost, "bound": self.bound}
 
 
-def solved_references(network: SolvedNetwork) -> Iterator[Reference]:
-    """The different layers that have a mapping."""
-    solved = [node.solved for node in network.layers if node.solved.mapping]
-    for layer in distinct(answer.workload for answer in solved):
-        answer = next(answer for answer in solved if answer.workload == layer)
-        assert answer.mapping is not None
-        problem = Problem(layer=layer, arch=network.arch, objective=network.objective)
-        best = problem.score(answer.mapping)
-        yield Reference(problem=problem, status=answer.status, best=best, bound=answer.bound)
+def solved_references(network: SolvedNetwork) -> dict[str, Reference | None]:
+    """The layers by name, None for one without a mapping."""
+    return {node.name: _solved_reference(node.solved) for node in network.layers}
 
 
-def read_references(path: str | Path) -> list[Reference]:
+def read_references(path: str | Path) -> dict[str, Reference | None]:
     """The same from a file that `--json` wrote.
 
     Raises:
@@ -64,10 +58,16 @@ def read_references(path: str | Path) -> list[Reference]:
     entries = [plain | entry for plain, entry in zip(data["layers"], result["layers"], strict=True)]
     for entry in entries:
         entry["layer"] = evolve(entry["shape"], name=entry["name"])
-    mapped = [entry for entry in entries if entry["mapping"] is not None]
-    wanted = distinct(entry["layer"] for entry in mapped)
     machine = (result["arch"], result["objective"])
-    return [_reference(f"{path}: {e['name']}", e, *machine) for e in mapped if e["layer"] in wanted]
+    return {e["name"]: e["mapping"] and _reference(f"{path}: {e['name']}", e, *machine) for e in entries}
+
+
+def different(references: Iterable[Reference]) -> list[Reference]:
+    """Those whose layers are not equal to an earlier one's but for the name."""
+    first: dict[str, Reference] = {}
+    for reference in references:
+        first.setdefault(reference.problem.layer.shape_key, reference)
+    return list(first.values())
 
 
 def distinct(layers: Iterable[ConvWorkload]) -> list[ConvWorkload]:
@@ -76,6 +76,14 @@ def distinct(layers: Iterable[ConvWorkload]) -> list[ConvWorkload]:
     for layer in layers:
         first.setdefault(layer.shape_key, layer)
     return list(first.values())
+
+
+def _solved_reference(solved: SolvedLayer) -> Reference | None:
+    """A layer that was solved just now."""
+    if solved.mapping is None:
+        return None
+    problem = Problem(layer=solved.workload, arch=solved.arch, objective=solved.objective)
+    return Reference(problem=problem, status=solved.status, best=problem.score(solved.mapping), bound=solved.bound)
 
 
 def _reference(at: str, entry: Entry, arch: PIMArchitecture, objective: Objective) -> Reference:

@@ -66,14 +66,17 @@ def _remarks(judged: Judged) -> Iterator[str]:
     """What a table has no place for."""
     reference, sampling = judged.reference, judged.sampling
     if reference and reference.status is not Status.OPTIMAL:
-        bound = None if reference.bound is None else _cost(judged.problem.objective, reference.bound)
-        yield f"not proven to be the optimum: it may be as low as {bound}"
+        yield f"not proven to be the optimum: {_least(judged.problem.objective, reference.bound)}"
     if sampling:
         whole, each = format_seconds(sampling.seconds), format_seconds(sampling.seconds_for(1))
         yield f"{RANDOM}: {sampling.samples:,} samples in {whole}, {each} each"
         yield from (f"  within {target:.0%}: {_cost_of_sampling(sampling, target)}" for target in _TARGETS)
     if reference:
         yield ""
+
+
+def _least(objective: Objective, bound: int | float | None) -> str:
+    return "no bound is known" if bound is None else f"it may be as low as {_cost(objective, bound)}"
 
 
 def format_seconds(seconds: float) -> str:

@@ -157,7 +157,7 @@ def _given_names(arguments: argparse.Namespace) -> list[str]:
     from cpsat_pim.baselines.catalogue import BASELINES
     from cpsat_pim.reading import hint
 
-    names = [*BASELINES] if arguments.only is None else arguments.only
+    names = [*dict.fromkeys(BASELINES if arguments.only is None else arguments.only)]
     for name in names:
         if name not in BASELINES:
             raise InputError(f"--only: no baseline is named {name!r}{hint(name, BASELINES)}")
@@ -192,26 +192,35 @@ def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
 
 
 def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], int]":
-    """The solved layers of a file, or of a network that is solved now, and the exit code for what is missing."""
-    from cpsat_pim.baselines.references import read_references, solved_references
+    """The different solved layers of a file, or of a network that is solved now; the exit code for what is missing."""
+    from cpsat_pim.baselines.references import different, solved_references
 
-    if not arguments.network.endswith(".json"):
+    if arguments.network.endswith(".json"):
+        references, code = _read_references(arguments), OK
+    else:
         solved, code = _solve(arguments)
-        unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
-        note_unmapped(unmapped)
-        return list(solved_references(solved)), max(code, NO_MAPPING if unmapped else OK)
+        references = solved_references(solved)
+    unmapped = [name for name, reference in references.items() if reference is None]
+    note_unmapped(unmapped)
+    mapped = different(reference for reference in references.values() if reference is not None)
+    return mapped, max(code, NO_MAPPING if unmapped else OK)
+
+
+def _read_references(arguments: argparse.Namespace) -> "dict[str, Reference | None]":
+    """The layers of a file, or those of `--layers`."""
+    from cpsat_pim.baselines.references import read_references
+
+    file = arguments.network
     for name in _SOLVING:
         if getattr(arguments, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')}: {arguments.network} says it already")
+            raise InputError(f"--{name.replace('_', '-')}: {file} says it already")
     refuse_bindings(arguments)
-    references = given(lambda: read_references(arguments.network))
-    wanted = [reference.problem.layer.name for reference in references]
-    if arguments.layers is not None:
-        known, wanted = wanted, arguments.layers
-        check_names(wanted, known, arguments.network)
-    if not wanted:
-        raise InputError(f"{arguments.network}: holds no mapping")
-    return [reference for reference in references if reference.problem.layer.name in wanted], OK
+    references = given(lambda: read_references(file))
+    wanted = [*references] if arguments.layers is None else arguments.layers
+    check_names(wanted, [*references], file)
+    if not any(references[name] for name in wanted):
+        raise InputError(f"{file}: holds no mapping")
+    return {name: references[name] for name in wanted}
 
 
 def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":

@@ -121,7 +121,7 @@ class Gain:
     @property
     def least(self) -> float | None:
         """The share of the optimum that is saved at least, below 0 if it may be a loss; None if nothing is known."""
-        if self.is_unchanged:
+        if self.is_unchanged or self._is_nothing:
             return 0.0
         floor = 0.0 if self.upgrade.is_larger else None
         if self.after is None or not self.before.bound:
@@ -132,9 +132,14 @@ class Gain:
     @property
     def most(self) -> float | None:
         """The share that is saved at most; None if nothing is known."""
-        if self.is_unchanged:
+        if self.is_unchanged or self._is_nothing:
             return 0.0
         return 1 - self.after.bound / self.before.value if self.after and self.before.value else None
+
+    @property
+    def _is_nothing(self) -> bool:
+        """Whether it costs nothing before and after."""
+        return self.after is not None and self.before.value == self.after.value == 0
 
     @property
     def is_proven(self) -> bool:

@@ -70,6 +70,23 @@ def test_quality_reads_what_run_wrote(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "--objective: " in capsys.readouterr().err
 
 
+def test_layers_of_a_file_go_by_their_own_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is equal to another may be asked for alone; one without a mapping is told; a name twice counts once."""
+    network, path = tmp_path / "net.yaml", tmp_path / "r.json"
+    network.write_text("version: 1\nlayers:\n- {name: a, C: 4}\n- {name: b, C: 4}\n- {name: c, C: 2}\n")
+    assert main(["run", str(network), "--jobs", "1", "--json", str(path)]) == 0
+    assert main(["bench", "quality", str(path), "--layers", "b", "--only", "ws,ws"]) == 0
+    out = capsys.readouterr().out
+    assert "b" in [line.strip() for line in out.splitlines()]
+    assert len(rows(out, "ws")) == 2  # the layer's, and the summary's
+    document = json.loads(path.read_text())
+    nothing = dict.fromkeys(("mapping", "objective", "bound", "gap", "predicted", "simulated"))
+    document["layers"][2] |= nothing | {"status": "INFEASIBLE"}
+    path.write_text(json.dumps(document))
+    assert main(["bench", "quality", str(path), "--only", "ws"]) == 1
+    assert "no mapping for c" in capsys.readouterr().err
+
+
 def test_interrupt_keeps_what_was_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,14 @@ def test_claims_are_as_wide_as_the_bounds() -> None:
     assert sum_gains([(1, gain), (1, unknown)]).after is None
 
 
+def test_nothing_stays_nothing() -> None:
+    """On a machine whose energies are all zero no step saves any; where the next one's are not, no share is told."""
+    nothing = Known(bound=0, value=0)
+    gain = Gain(upgrade=OTHER, before=nothing, after=nothing)
+    assert (gain.least, gain.most, gain.is_proven) == (0, 0, True)
+    assert attrs.evolve(gain, after=Known(bound=1, value=1)).most is None
+
+
 def test_what_is_found_elsewhere_is_known_here() -> None:
     """The solver only ever proves and improves on the last machine: its mapping is legal on all, its bound is one for
     the smaller machine.

@@ -66,15 +66,19 @@ def test_summary_counts_each_layer_once(certify: ModuleType, capsys: pytest.Capt
 def test_mapping_below_a_bound_of_another_version_is_told(
     certify: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever has the bound; one that is only higher says nothing."""
+    """Whoever has the bound; one that is only higher says nothing, nor does one of another blend."""
 
-    def result(shape: str, cost: float | None, bound: float | None, status: str = "FEASIBLE") -> dict[str, Any]:
-        return row(shape, "one", shape=shape, machine="m", status=status, objective_value=cost, bound=bound)
+    def result(
+        shape: str, cost: float | None, bound: float | None, status: str = "FEASIBLE", asked: str = "energy"
+    ) -> dict[str, Any]:
+        told = {"status": status, "objective_value": cost, "bound": bound}
+        return row(shape, "one", shape=shape, machine="m", asked=asked, **told)
 
     here = [result("a", 10, 10), result("b", 7, 6), result("n", None, None, "INFEASIBLE"), result("c", 5.0, 5.0)]
     here += [result("d", None, 4, "UNKNOWN"), result("m", None, None, "INFEASIBLE")]
     others = [result("a", 9, 8), result("b", 9, 8), result("n", 3, 1), result("c", 5.0, 5.000000000000001)]
     others += [result("d", None, 3, "UNKNOWN"), result("m", None, None, "INFEASIBLE"), result("e", 1, 1)]
+    others += [result("a", 1, 1, asked="a blend")]
     assert certify.has_contradictions(here, others)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines[:-1]] == [f"one layer {x}, energy, default" for x in "abn"]
