@@ -1,6 +1,7 @@
 """`run` and `map` as a user runs them: results, nests, mappings to start from, interruption."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -427,3 +428,15 @@ def test_json_goes_behind_the_table_where_both_are_redirected_to_a_file(tmp_path
     assert "OPTIMAL" in table
     assert json.loads(brace + document)["totals"]["interrupted"] is False
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "two.yaml"]
+
+
+def test_reader_of_a_pipe_gets_the_results(tmp_path: Path) -> None:
+    """One that waits for them from the beginning and reads to the end of what the first writer writes."""
+    network, pipe = tmp_path / "two.yaml", tmp_path / "pipe"
+    network.write_text("version: 1\nlayers: [{name: a, P: 4, C: 4}, {name: b, C: 4, K: 4}]\n")
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "cpsat_pim", "run", str(network), "--json", str(pipe), "--jobs", "1"]
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        subprocess.run(command, check=True, capture_output=True, timeout=100)
+        read, _ = reader.communicate(timeout=10)
+    assert json.loads(read)["totals"]["interrupted"] is False
