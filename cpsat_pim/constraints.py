@@ -237,25 +237,34 @@ _LAYER = Record(fields=_PARTS, check=_mode_mistakes)
 
 def _build_constraints(values: Values) -> Constraints:
     """The constraints that a file's values are."""
-    temporal, spatial, layout = (values.get(key, {}) for key in ("temporal", "spatial", "layout"))
-    modes = {t: entry.get("mode") for t, entry in layout.items() if isinstance(entry, dict)}
-    aligned = {t: mode == MODES[1] for t, mode in modes.items() if mode}
-    stored = _laid_over({Level.ROW_BUFFER: aligned}, values.get("stored", {}))
+    temporal, spatial, stored, layout = (values.get(key, {}) for key in ("temporal", "spatial", "stored", "layout"))
     return Constraints(
         temporal=[[temporal.get(m, {}).get(d) for d in Dim] for m in Level],
         spatial=[[spatial.get(s, {}).get(d) for d in Dim] for s in Direction],
         order=[[Dim[letter] for letter in values.get("order", {}).get(m, "")] for m in Level],
         stored=[[stored.get(m, {}).get(t) for t in Tensor] for m in BUFFERS],
-        layout=tuple(axis_order(t, layout.get(t)) for t in Tensor),
+        layout=tuple(layout.get(t) for t in Tensor),
         dataflow=values.get("dataflow"),
     )
 
 
 def _build_all(layers: dict[str, Values] | None = None, **values: Any) -> NetworkConstraints:
+    everywhere = _parted(values)
     return NetworkConstraints(
-        everywhere=_build_constraints(values),
-        layers={name: _build_constraints(_laid_over(values, own)) for name, own in (layers or {}).items()},
+        everywhere=_build_constraints(everywhere),
+        layers={name: _build_constraints(_laid_over(everywhere, _parted(own))) for name, own in (layers or {}).items()},
     )
+
+
+def _parted(values: Values) -> Values:
+    """With each layout parted into what it says of the row buffer and its axis order: one may be laid over another
+    without the other.
+    """
+    layout = values.get("layout", {})
+    modes = {t: entry.get("mode") for t, entry in layout.items() if isinstance(entry, dict)}
+    aligned = {t: mode == MODES[1] for t, mode in modes.items() if mode}
+    orders = {t: order for t, entry in layout.items() if (order := axis_order(t, entry)) is not None}
+    return {**values, "layout": orders, "stored": _laid_over({Level.ROW_BUFFER: aligned}, values.get("stored", {}))}
 
 
 def _laid_over(base: Values, over: Any) -> Any:

@@ -148,8 +148,8 @@ class _Found:
 
     @property
     def bound(self) -> int:
-        """Nothing within the budget has less of the objective, nor less than one cycle or femtojoule."""
-        return max(1, int(self.solved.bound or 0))
+        """Nothing within the budget has less of the objective."""
+        return int(self.solved.bound or 0)
 
 
 class _Points:
@@ -170,13 +170,15 @@ class _Points:
         """The point of least energy."""
         return self._least(_ENERGY, _LATENCY, NO_LIMIT)
 
-    def front(self, end: _Found, is_complete: bool) -> Front:
+    def front(self, end: _Found, step: Fraction, is_complete: bool) -> Front:
         """The points that no other one dominates."""
         points = tuple(self._undominated())
+        is_complete = is_complete and all(point.status is Status.OPTIMAL for point in points)
+        least = None if is_complete and not step else end.solved.least_cost
         return Front(
             points=points,
-            is_complete=is_complete and all(point.status is Status.OPTIMAL for point in points),
-            least_energy=end.point.solved if end.point else end.solved,
+            is_complete=is_complete,
+            least_energy=_with_best(end.solved, points, least),
             solves=self._solves,
         )
 
@@ -249,6 +251,15 @@ class _Points:
         return min(fitting, key=value).mapping if fitting else None
 
 
+def _with_best(end: SolvedLayer, points: tuple[Point, ...], least: int | None) -> SolvedLayer:
+    """The answer to least energy with the mapping of the best point, as none needs less than `least` fJ, or than it."""
+    if not points:
+        return end
+    best = min(points, key=lambda point: (point.fj, point.cycles)).solved
+    answer = evolve(end, mapping=best.mapping, prediction=best.prediction, simulated=best.simulated)
+    return answer.bounded(least)
+
+
 # --- The front -------------------------------------------------------------------------------------------------------
 
 
@@ -273,7 +284,7 @@ def front(
     end = points.thriftiest()
     traded = ("fj", "activations") if with_activations else ("fj",)
     is_complete = end.is_empty or (end.point is not None and _Climb(points, end.bound, step, traded).run())
-    return points.front(end, is_complete)
+    return points.front(end, step, is_complete)
 
 
 class _Climb:

@@ -11,9 +11,9 @@ from tests.report.results import solved_layer
 
 Cost = tuple[int, ...]
 
-costs = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 10**6)), min_size=1, max_size=40)
-#: With row activations: of each figure so few values that costs often agree in one or two.
-costs_of_three = st.lists(st.tuples(*[st.integers(1, 9)] * 3), min_size=1, max_size=40)
+costs = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 10**6)), min_size=1, max_size=40)
+#: With row activations: of each figure so few values that costs often agree in one or two. Energies may be 0.
+costs_of_three = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 8), st.integers(1, 9)), min_size=1, max_size=40)
 unlucky = st.dictionaries(st.integers(0, 30), st.sampled_from([Status.FEASIBLE, Status.UNKNOWN]), min_size=1)
 SOLVED = solved_layer()
 

@@ -15,7 +15,7 @@ from cpsat_pim.constraints import (
     read_constraints,
 )
 from cpsat_pim.dataflow import Dataflow, classify_dataflow
-from cpsat_pim.dims import Dim
+from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from tests.conftest import FileWriter
@@ -197,6 +197,22 @@ layers:
     assert (conv1.spatial[0], conv1.dataflow) == (tuple(fixed(C=3)), Dataflow.OUTPUT)
     assert (conv1.temporal, conv1.stored) == (everywhere.temporal, everywhere.stored)
     assert read.of("fc").stored[2] == (None, False, False)
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "own", "is_aligned", "order"),
+    [
+        ("stored: {ROW_BUFFER: {W: true}}", "layout: {W: {mode: sequential}}", False, None),
+        ("layout: {W: {mode: sequential}}", "stored: {ROW_BUFFER: {W: true}}", True, None),
+        ("layout: {W: {mode: row_aligned}}", "layout: {W: SRCGK}", True, 1),
+        ("layout: {W: SRCGK}", "layout: {W: {mode: row_aligned}}", True, 1),
+        ("layout: {W: {mode: row_aligned, order: SRCGK}}", "layout: {W: GKCSR}", True, 0),
+    ],
+)
+def test_layouts_of_a_layer_are_laid_over_those_of_all(write, everywhere, own, is_aligned, order):
+    """Mode and axis order each for itself; the mode is what the row buffer stores, by either name."""
+    read = read_constraints(write(f"version: 1\n{everywhere}\nlayers: {{fc: {{{own}}}}}\n")).of("fc")
+    assert (read.stored[2][Tensor.W], read.layout[Tensor.W]) == (is_aligned, order)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
@@ -80,15 +80,22 @@ def test_times_that_are_none_are_refused(changes: dict[str, Any], message: str) 
 
 
 @given(costs, unlucky)
+@example([(1, 1), (2, 0)], {0: Status.FEASIBLE})
+@example([(3, 10), (3, 6)], {0: Status.FEASIBLE})
 @settings(max_examples=300)
 def test_front_claims_no_more_than_was_proven(space: list[Cost], unlucky: dict[int, Status]) -> None:
-    """With solves that run out of time: what is called proven is undominated, and complete is complete."""
+    """With solves that run out of time: what is called proven is undominated, and complete is complete; the least
+    energy is that of the last point, and proven if the front is.
+    """
     found = front(Finite(space, unlucky))
     exact = undominated(space)
     assert {(p.cycles, p.fj) for p in found.points if p.status is Status.OPTIMAL} <= set(exact)
     assert costs_of(found) == undominated(costs_of(found))
+    if found.points:
+        assert found.least_energy.predicted.energy_fj == found.points[-1].fj
     if found.is_complete:
         assert costs_of(found) == exact
+        assert found.least_energy.status is Status.OPTIMAL
 
 
 @given(costs, st.integers(1, 9))
@@ -105,6 +112,7 @@ def test_front_ends_with_the_time(space: list[Cost], calls: int) -> None:
 
 
 @given(costs_of_three)
+@example([(1, 1, 1), (2, 0, 3), (3, 0, 2)])
 @settings(max_examples=300)
 def test_front_of_three_is_all_that_nothing_dominates(space: list[Cost]) -> None:
     """Every point proven."""
