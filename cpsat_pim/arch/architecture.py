@@ -191,8 +191,12 @@ class PIMArchitecture:
         return (False, True) if memory.stores[tensor] else (False,)
 
     def without_row_activation(self) -> "PIMArchitecture":
-        """The same machine on which activations take no time and no energy (`enable_row_activation=False`)."""
-        timings = attrs.evolve(self.dram_timings, tRCDRD=0, tRP=0, tRAS=0, tRC=0, tRTP=self.dram_timings.tCCD_L)
+        """The same machine on which activations take no time and no energy (`enable_row_activation=False`); data come
+        no earlier than the next column, as on any machine.
+        """
+        old = self.dram_timings
+        read_latency = max(old.RL, old.tCCD_L - old.burst_cycles)
+        timings = attrs.evolve(old, tRCDRD=0, tRP=0, tRAS=0, tRC=0, tRTP=old.tCCD_L, RL=read_latency)
         return attrs.evolve(self, dram_timings=timings, activation_energy=0.0)
 
     def to_dict(self) -> dict[str, Any]:

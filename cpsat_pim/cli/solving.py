@@ -258,7 +258,8 @@ def check_layers_fit(
     for node in network.layers:
         for problem in check_fits(node.workload, arch):
             raise InputError(f"{node.name} on {arch.name}: {problem}")
-        for objective, layer in itertools.product(objectives, padded_layers(node.workload, padding)):
+        padded = given(partial(padded_layers, node.workload, padding))
+        for objective, layer in itertools.product(objectives, padded):
             given(partial(check_countable, layer, arch, objective))
 
 

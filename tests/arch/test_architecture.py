@@ -263,9 +263,10 @@ def test_lane_dims_follow_the_unit(unit, dims):
     assert ComputeUnit(**unit).lane_dims == dims
 
 
-def test_machine_without_activations_has_runs_of_back_to_back_columns():
+@pytest.mark.parametrize("timings", [{}, {"RL": 1, "BL": 2, "tCCD_L": 4}])
+def test_machine_without_activations_has_runs_of_back_to_back_columns(timings):
     """n columns cost n * tCCD: period(n) of model.md section 5 with the zeroed timings."""
-    arch = PIMArchitecture().without_row_activation()
+    arch = PIMArchitecture(dram_timings=timings).without_row_activation()
     t = arch.dram_timings
     for n in (1, 2, 7):
         period = max(t.tRC, max(t.tRAS, t.tRCDRD + (n - 1) * t.tCCD_L + t.tRTP) + t.tRP)

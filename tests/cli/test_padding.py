@@ -149,3 +149,14 @@ def test_a_plan_with_a_share_that_is_none_is_one_line(
     assert out == ""
     assert err.count("\n") == 1
     assert "list[0].padding: must be a number from 0 to below 1" in err
+
+
+def test_layers_too_large_to_be_padded_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """4194301 is a prime; 2^22 partial sums of 2^40 B are 2^62 B."""
+    network = tmp_path / "net.yaml"
+    network.write_text("version: 1\nbytes: {psum: 1099511627776}\nlayers: [{name: a, K: 4194301}]\n")
+    chip = tmp_path / "chip.yaml"
+    terabytes = "dram_timings: {co_w: 1 TiB}\nhierarchy: {ROW_BUFFER: {row_buffer_size: 1 TiB}}\n"
+    chip.write_text(f"version: 1\nextends: default\n{terabytes}")
+    assert main(["run", str(network), "--arch", str(chip), "--padding", "1%"]) == 2
+    assert one_error_line(capsys)
