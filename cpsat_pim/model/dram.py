@@ -117,7 +117,7 @@ class Streams:
         per_pass, long, end, returned, scan, opened, longest = timed
         self.scans.append(Scans(extents, is_box, layout, end, scan, opened, longest))
         if can_be_strided(self.v.shape, t):
-            self._strided_scans(t, strided)
+            self._strided_scans(t, is_box, strided)
         self._count_activations(t, is_box, *counted)
         self._enclosing_boxes(t, table)
         block_pass = self.blocks.open_rows(t, self.activations[t])
@@ -251,13 +251,15 @@ class Streams:
         held = self.v.tile[Level.PE][Tensor.I]
         return self.b.either([self.b.at_least_two(held[d], f"{d.name}_wide") for d in (Dim.P, Dim.Q)], "wide")
 
-    def _strided_scans(self, t: Tensor, strided: Int) -> None:
-        """MACs, and PEs of one output each, take single positions; everything else takes spans."""
+    def _strided_scans(self, t: Tensor, is_box: Lit, strided: Int) -> None:
+        """MACs, and PEs of one output each, take single positions; everything else takes spans, but for the row buffer,
+        which takes blocks.
+        """
         v, b = self.v, self.b
         from_pe = b.both([v.first_consumer(Level.PE, t), b.negated(self._is_wide())], "single_positions")
         takes_points = b.either([v.first_consumer(MACS, t), from_pe], "takes_points")
         b.imply([takes_points], strided == 1)
-        b.imply([b.negated(takes_points)], strided == 0)
+        b.imply([is_box, b.negated(takes_points)], strided == 0)
 
     def _extent(self, t: Tensor, d: int) -> Int:
         """Extent along d of what one scan brings in."""

@@ -172,3 +172,29 @@ def test_rows_that_cost_no_time_may_be_opened_often() -> None:
     tiles = TileScreen(Screen(layer, arch, latency, Freedom(layer, arch, part=Part.MERGED)), build_tables(layer, arch))
     for spare in (0, 127):
         assert has(Program(tiles, figures.latency_cycles + spare), mapping)
+
+
+def test_blocks_of_input_need_no_scan_of_spans() -> None:
+    """Blocks of 16 x 1 x 32, each a row of 512 B, take 64 columns and 4 rows; single positions would take 64 and 7 at
+    least, spans, which bring in the rows of I between two positions, 112 and 7: 661 cycles. A program of all that takes
+    fewer holds the blocks, for which no spans are wanted.
+    """
+    closed = PIMArchitecture(page_policy="closed")
+    pes, buffer, rows, dram = closed.hierarchy
+    unlimited = {"read_bandwidth_limit": None, "write_bandwidth_limit": None}
+    buffer, rows = attrs.evolve(buffer, **unlimited), attrs.evolve(rows, row_buffer_size=512, **unlimited)
+    arch = attrs.evolve(closed, hierarchy=(pes, buffer, rows, dram))
+    layer, none = ConvWorkload(P=4, Q=16, C=32, stride=(2, 1)), (1,) * 8
+    mapping = Mapping(
+        temporal=([1, 1, 1, 1, 2, 1, 1, 1], none, none, [1, 1, 4, 1, 1, 1, 1, 1]),
+        spatial=([1, 1, 1, 16, 1, 1, 1, 1], [1, 1, 1, 1, 16, 1, 1, 1], none),
+        order=((Dim.C,), (), (), (Dim.P,)),
+        stored=((True,) * 3, (False,) * 3, (True, False, False)),
+        block_h=16,
+        block_w=1,
+    )
+    figures, latency = predict(layer, arch, mapping).figures, Objective.named("latency")
+    assert figures.latency_cycles < 480
+    tiles = TileScreen(Screen(layer, arch, latency, Freedom(layer, arch, part=Part.ALIGNED)), build_tables(layer, arch))
+    for target in (figures.latency_cycles, 480, 600, 700):
+        assert has(Program(tiles, target), mapping)
