@@ -2,10 +2,12 @@
 are enough to count with.
 """
 
+import math
+
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, check_constraints_fit
 from cpsat_pim.cost import access_energies_fj, to_machine
-from cpsat_pim.dims import Tensor
+from cpsat_pim.dims import Dim, Tensor
 from cpsat_pim.model.builder import HIGHEST
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.part import Part
@@ -73,12 +75,23 @@ def heaviest_cycle(layer: ConvWorkload, arch: PIMArchitecture) -> int:
 
 
 def _most_counted(layer: ConvWorkload, arch: PIMArchitecture) -> tuple[int, int]:
-    """No bound of the screen is above so many cycles and femtojoules: one MAC at a time, each element in a row of its
-    own, and for each MAC an access to each tensor at each level either way.
+    """No bound of the screen is above so many cycles and femtojoules, nor is the energy of any mapping, but for rows
+    that are opened again: one MAC at a time, each element in a row of its own, and for each MAC and tensor an access at
+    each level either way; two of partial sums, which a level exchanges with its neighbours on both sides.
     """
     machine, elements = to_machine(arch), sum(layer.elements(t) for t in Tensor)
     dram = machine.dram
     edges = dram.RL + dram.burst + int(last_run(1, dram)) + machine.pipeline_latency
     cycles = layer.macs + (elements + 1) * (dram.tCCD + arch.dram_activation_latency) + edges
-    accesses_fj = len(Tensor) * sum(map(sum, access_energies_fj(arch)))
+    accesses_fj = (_most_inputs(layer) + 1 + 2) * sum(map(sum, access_energies_fj(arch)))
     return cycles, layer.macs * (machine.mac_fj + accesses_fj) + elements * machine.activation_fj
+
+
+def _most_inputs(layer: ConvWorkload) -> int:
+    """Elements of I for each MAC of a tile: of p x r ones at most (p - 1) stride + (r - 1) dilation + 1 lie along an
+    axis, no more than p r times the larger of the two.
+    """
+    sides = zip((Dim.P, Dim.Q), (Dim.R, Dim.S), layer.stride, layer.dilation, strict=True)
+    return math.prod(
+        max(stride, dilation) if layer.bounds[p] * layer.bounds[r] > 1 else 1 for p, r, stride, dilation in sides
+    )

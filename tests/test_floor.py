@@ -5,18 +5,24 @@ from fractions import Fraction
 
 import attrs
 import pytest
+from hypothesis import assume, given, settings
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.pe_array import ComputeUnit
+from cpsat_pim.cost import predict, to_machine
+from cpsat_pim.dims import Dim
 from cpsat_pim.floor import FJ_WEIGHT, check_countable, heaviest_cycle
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.model import Options
 from cpsat_pim.model.freedom import Freedom
 from cpsat_pim.model.part import Part
 from cpsat_pim.model.screen import Screen
-from cpsat_pim.result import Objective
+from cpsat_pim.result import Objective, Status
 from cpsat_pim.run import solve_and_verify
 from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.validate import LIMIT
 from cpsat_pim.workload import ConvWorkload
+from tests.cross.cases import Case, cases
 from tests.cross.test_solver_against_enumeration import CASES, UNEVEN
 
 ARCH = PIMArchitecture()
@@ -65,3 +71,50 @@ def test_a_cycle_of_a_product_weighs_what_can_be_counted() -> None:
         weight = heaviest_cycle(layer, ARCH)
         assert weight == 1 or weight * layer.macs < LIMIT // 4
         assert weight == 1 or not check_countable(layer, ARCH, sum_of(weight, FJ_WEIGHT))
+
+
+@settings(max_examples=200)
+@given(cases(uneven=True))
+def test_no_mapping_takes_more_energy_than_was_checked(case: Case) -> None:
+    """But for rows that are opened again: beyond that energy a layer is said to have no mapping at all."""
+    figures, machine = predict(case.layer, case.arch, case.mapping).figures, to_machine(case.arch)
+    spent = figures.energy_fj - machine.activation_fj * sum(figures.row_activations)
+    assume(spent > 0)
+    accesses_alone = attrs.evolve(case.arch, activation_energy=0.0)
+    with pytest.raises(ValueError, match="cannot be counted"):
+        check_countable(case.layer, accesses_alone, sum_of(0, -(-(2**60) // spent)))
+
+
+def test_inputs_that_come_again_with_their_gaps_are_counted() -> None:
+    """Two outputs a thousand apart are a tile of 1001 x 1001 of I, which every k and c may bring again: 3e7 times 1e6
+    elements of 15.9 pJ are more than 2^58 fJ, where a thousandth of that had been thought to be enough.
+    """
+    layer = ConvWorkload(P=2, Q=2, C=100, K=300_000, stride=(1000, 1000))
+    with pytest.raises(ValueError, match="reach 2\\^58"):
+        check_countable(layer, ARCH, Objective.named("latency"))
+
+
+def test_what_programs_cannot_add_up_stays_open() -> None:
+    """All of 768 bytes cross to the array, at 2000 cycles each: more than 2^60 with this weight. A mapping that moves I
+    twice is there to begin with; one that does not is better, whatever is found.
+    """
+    slow = attrs.evolve(ARCH, pe_array=attrs.evolve(ARCH.pe_array, interconnect_bandwidth=5e-4))
+    layer, none = ConvWorkload(P=16, C=16, K=16), (1,) * 8
+
+    def spread(side: int, again: int) -> Mapping:
+        return Mapping(
+            temporal=([1, 1, 1, 1, 16, 1, 1, 1], [1, 1, again, 1, 1, again, 1, 1], none, none),
+            spatial=([1, 1, side, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, side, 1, 1], none),
+            order=((Dim.C,), (Dim.K, Dim.P) if again > 1 else (), (), ()),
+            stored=((True,) * 3, (False,) * 3, (False,) * 3),
+        )
+
+    twice, once = (predict(layer, slow, mapping).figures for mapping in (spread(8, 2), spread(16, 1)))
+    objective = sum_of(10**12, 1)
+    better = objective.value(once.latency_cycles, once.energy_fj)
+    assert 2**60 < better < objective.value(twice.latency_cycles, twice.energy_fj)
+    for start in (None, spread(8, 2)):
+        solved = solve_and_verify(layer, slow, objective, Options(time_limit=20, start=start))
+        assert solved.least_cost is not None
+        assert solved.least_cost <= better
+        assert solved.status is Status.FEASIBLE

@@ -54,7 +54,7 @@ _FAR = 0.5
 #: Targets of which any answer will do.
 _FIRST_STEPS = tuple(step for step in _STEPS if step >= 3)
 _FIRST_TILES = (0.3, 1.0)
-#: An energy (fJ) that no layer reaches (`floor.check_countable`).
+#: An energy (fJ) that no layer reaches but for rows that are opened again (`floor.check_countable`).
 _NO_LIMIT = 2**58
 #: Answers without how loops are split after which programs have to tell; and of how many at a time it is looked up.
 _SPLIT_ANSWERS, _SPLIT_POOL = 3, 4
@@ -97,7 +97,7 @@ class Climb:
 
     @property
     def is_open(self) -> bool:
-        """Whether the part may hold something better than the best known mapping."""
+        """Whether programs may find something in the part that is better than the best known mapping."""
         ceiling = self.search.ceiling
         return self.least is not None and (ceiling is None or self.least <= ceiling)
 
@@ -109,8 +109,9 @@ class Climb:
     @property
     def bound(self) -> int | None:
         """Nothing in the part that beats the best known mapping costs less; None if nothing does."""
-        known = [least for least in (self.least if self.is_open else None, self.barred) if least is not None]
-        return min(known, default=None)
+        to_beat = self.search.to_beat
+        known = [least for least in (self.least, self.barred) if least is not None]
+        return min((least for least in known if to_beat is None or least < to_beat), default=None)
 
     def step(self, until: float) -> None:
         """One solve and what its answers teach, or some more of answers that are settled together; ends after so many
@@ -244,7 +245,7 @@ class Climb:
             target = max(_above(least, _LITTLE), least + (ceiling - least) // _MOST_LITTLE)
             self.tiles.look_up_to(min(ceiling, target))
             target = self.tiles.target_beyond(least, self.tiles_at_once) or target
-        return target if target is None or ceiling is None else min(ceiling, target)
+        return None if target is None else min(HIGHEST if ceiling is None else ceiling, target)
 
     def _next_program(self) -> Program | None:
         """What is to be solved; None if the part is closed or exhausted, or has raised its bound without a solve."""
@@ -299,7 +300,7 @@ class Climb:
         is kept. Activations cost nothing here unless a budget counts them: how often rows are opened has no limit.
         """
         search, energy = self.search, Objective.named("energy")
-        is_limited = self.freedom.budget.fj is not None
+        is_limited = self.freedom.budget.fj is not None and self.freedom.budget.fj <= _NO_LIMIT
         arch = search.arch if is_limited else attrs.evolve(search.arch, activation_energy=0.0)
         screen = Screen(search.layer, arch, energy, self.freedom)
         candidates = Candidates(*screen.candidates(_NO_LIMIT), None)

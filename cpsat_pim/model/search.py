@@ -15,6 +15,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, check_constraints
 from cpsat_pim.cost import predict
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.model.builder import HIGHEST
 from cpsat_pim.model.cpsat import Reply, ask
 from cpsat_pim.model.cuts import Cuts, OutOfTime, TooManyOrders
 from cpsat_pim.model.freedom import Freedom
@@ -101,10 +102,14 @@ class Search:
         return self.options.stop.is_set() or self.seconds >= self.options.time_limit
 
     @property
+    def to_beat(self) -> int | None:
+        """What costs as much is not better than what is known; None if nothing is."""
+        return self.best.value if self.best else self.options.beat
+
+    @property
     def ceiling(self) -> int | None:
-        """What costs more is not better than what is known; None if nothing is."""
-        known = self.best.value if self.best else self.options.beat
-        return None if known is None else known - 1
+        """The most that programs are asked for: no more than they can add up, even if what is to beat costs more."""
+        return None if self.to_beat is None else min(self.to_beat - 1, HIGHEST)
 
     def begin_with(self, start: Mapping) -> None:
         """The mapping to beat.
@@ -122,7 +127,7 @@ class Search:
 
     def keep(self, answer: Answer | None) -> None:
         """Keep a mapping if it is the best so far."""
-        if answer is not None and (self.ceiling is None or answer.value <= self.ceiling):
+        if answer is not None and (self.to_beat is None or answer.value < self.to_beat):
             self.best = answer
 
     def solve(self, program: Program, until: float, work: float = math.inf) -> Reply:
@@ -158,7 +163,7 @@ class Search:
             solution.inner,
             self.counted,
             self.rooms,
-            self.ceiling,
+            None if self.to_beat is None else self.to_beat - 1,
         )
 
     def lessons_of(self, freedom: Freedom) -> Lessons:
@@ -171,7 +176,7 @@ class Search:
         """What each tensor's stream can take in a mapping that costs at most a target, whatever the part: lessons and
         counted streams are for all parts.
         """
-        if target is None:
+        if target is None or target > HIGHEST:
             return [ENDLESS] * 3
         of_parts = np.array([screen.rooms(target) for screen in self.screens])
         return [Room(*room) for room in of_parts.max(axis=0).tolist()]
