@@ -24,7 +24,6 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-import yaml
 from attrs import evolve, fields_dict, frozen
 
 from cpsat_pim.arch import PIMArchitecture
@@ -46,6 +45,7 @@ from cpsat_pim.reading import (
     read_plain,
     record_of,
     table_of,
+    to_yaml,
 )
 from cpsat_pim.validate import Rule, one_of, positive, text
 from cpsat_pim.workload import ConvWorkload
@@ -276,8 +276,7 @@ def format_mapping_file(arch: PIMArchitecture, mapped: Iterable[tuple[ConvWorklo
             for layer, mapping in mapped
         ],
     }
-    dumped: str = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
-    return dumped
+    return to_yaml(data, default_flow_style=None, width=120)
 
 
 def _is_preset(arch: PIMArchitecture) -> bool:

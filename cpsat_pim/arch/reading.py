@@ -22,12 +22,18 @@ from cpsat_pim.reading import Shelf, read_plain, record_of
 
 DEFAULT = "default"
 
+
+def _defaults() -> dict[str, Any]:
+    return PIMArchitecture().to_dict()
+
+
 ARCHS = Shelf(
     kind="architecture",
     record=record_of(PIMArchitecture),
     package="cpsat_pim.arch",
     folder="presets",
-    builtin={DEFAULT: lambda: PIMArchitecture().to_dict()},
+    builtin={DEFAULT: _defaults},
+    defaults=_defaults,
     item_names=LEVEL_NAMES,
 )
 
@@ -37,18 +43,21 @@ def arch_names() -> tuple[str, ...]:
     return ARCHS.names()
 
 
-def read_arch(name_or_path: str | Path, directory: Path | None = None) -> PIMArchitecture:
-    """A machine by its name, or from a file that ends in .yaml or .yml, relative to a directory.
+def read_arch(
+    name_or_path: str | Path, directory: Path | None = None, changes: Mapping[str, Any] | None = None
+) -> PIMArchitecture:
+    """A machine by its name, or from a file that ends in .yaml or .yml, relative to a directory; with other values at
+    paths such as `hierarchy.GLOBAL_BUFFER.entries`, as a file has it that extends it: times follow the clock.
 
     Raises:
         ValueError: no such name, an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
     """
-    arch: PIMArchitecture = ARCHS.read(name_or_path, directory)
+    arch: PIMArchitecture = ARCHS.read(name_or_path, directory, changes)
     return arch
 
 
 def change_arch(arch: PIMArchitecture, changes: Mapping[str, Any]) -> PIMArchitecture:
-    """The machine with other values at paths such as `hierarchy.GLOBAL_BUFFER.entries`, with units if need be.
+    """The machine with other values at such paths, with units if need be; its own times are in cycles by now.
 
     Raises:
         ValueError: mistakes in them; a line each, `<path.to.field>: ...`.

@@ -21,7 +21,7 @@ from cpsat_pim.reading.fields import (
     table_of,
 )
 from cpsat_pim.reading.json_file import read_json
-from cpsat_pim.reading.nodes import FileMistakes, hint
+from cpsat_pim.reading.nodes import FileMistakes, hint, to_yaml
 from cpsat_pim.reading.shelf import SUFFIXES, VERSION, Shelf
 
 __all__ = [
@@ -46,4 +46,5 @@ __all__ = [
     "read_plain",
     "record_of",
     "table_of",
+    "to_yaml",
 ]

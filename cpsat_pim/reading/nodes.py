@@ -140,13 +140,16 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def _followed(node: yaml.Node, complain: Complain) -> yaml.Node:
-    """The same node with `<<: *base` replaced by what the base holds and the node does not."""
+    """The same node with `<<: *base` replaced by what the base holds and the node does not, and without keys that are
+    no words.
+    """
     if isinstance(node, yaml.SequenceNode):
         items = [_followed(item, complain) for item in node.value]
         return yaml.SequenceNode(node.tag, items, node.start_mark, node.end_mark)
     if not isinstance(node, yaml.MappingNode):
         return node
-    pairs = [(key, _followed(value, complain)) for key, value in node.value if not _is_merge(key)]
+    words = [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode) and not _is_merge(key)]
+    pairs = [(key, _followed(value, complain)) for key, value in words]
     for base in (base for key, value in node.value if _is_merge(key) for base in _bases(value, complain)):
         names = {key.value for key, _ in pairs}
         pairs += [pair for pair in base.value if pair[0].value not in names]
@@ -189,6 +192,30 @@ def from_plain(file: str, data: Any) -> yaml.Node:
     text = data if isinstance(data, str) else json.dumps(data, default=str)
     text = text if style else _NOT_FINITE.get(text, text)
     return yaml.ScalarNode("tag:yaml.org,2002:str", text, mark, mark, style)
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
+    """Quotes text that would be read as something else."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, None if _is_plain_text(text) else "'")
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _is_plain_text(text: str) -> bool:
+    """Whether text without quotes is read as this text."""
+    try:
+        return bool(plain(yaml.ScalarNode("tag:yaml.org,2002:str", text)) == text)
+    except ValueError:
+        return False
+
+
+def to_yaml(data: Any, **style: Any) -> str:
+    """Plain data as YAML that is read as what it was; `style` is PyYAML's."""
+    return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, **style))
 
 
 def to_plain(node: yaml.Node) -> Any:

@@ -31,8 +31,9 @@ def _nested(path: str, value: Any) -> Any:
 class Shelf:
     """What is called `kind` (`architecture`): its files in a folder of a package, and how any such file is read.
 
-    `builtin` are names that have no file, and their data. `item_names`: see `nodes.laid_over`. A file that does not
-    give a `name` is called by its stem, where the record has one.
+    `builtin` are names that have no file, and their data; `defaults` is what a file leaves out, for changes to be made
+    to. `item_names`: see `nodes.laid_over`. A file that does not give a `name` is called by its stem, where the record
+    has one.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Shelf:
     package: str | None = None
     folder: str = ""
     builtin: Mapping[str, Callable[[], dict[str, Any]]] = field(factory=dict)
+    defaults: Callable[[], dict[str, Any]] = dict
     item_names: tuple[str, ...] = ()
 
     def names(self) -> tuple[str, ...]:
@@ -49,15 +51,22 @@ class Shelf:
         entries = [entry.name for entry in files(self.package).joinpath(self.folder).iterdir()]
         return (*self.builtin, *sorted(name.removesuffix(".yaml") for name in entries if name.endswith(".yaml")))
 
-    def read(self, name_or_path: str | Path, directory: Path | None = None) -> Any:
-        """What a name or a file stands for; a file's name ends in .yaml or .yml.
+    def read(
+        self, name_or_path: str | Path, directory: Path | None = None, changes: Mapping[str, Any] | None = None
+    ) -> Any:
+        """What a name or a file stands for, with other values at some paths, as a file would have it that extends it; a
+        file's name ends in .yaml or .yml.
 
         Raises:
             ValueError: there is no such name.
-            FileMistakes: all that is wrong with the file.
+            FileMistakes: all that is wrong with the file or the changes.
         """
         reader = Reader()
-        return reader.read(self._root(str(name_or_path), directory, (), reader), self.file_record)
+        root = self._root(str(name_or_path), directory, (), reader)
+        if changes:
+            complete = laid_over(from_plain("", self.defaults()), root, self.item_names, reader.complain)
+            root = self._with(changes, complete, reader)
+        return reader.read(root, self.file_record)
 
     def changed(self, data: Mapping[str, Any], changes: Mapping[str, Any]) -> Any:
         """What plain data stand for, with other values at some paths, as a file would have it that extends them.
@@ -66,10 +75,12 @@ class Shelf:
             FileMistakes: all that is wrong with it, `<path>: ...`.
         """
         reader = Reader()
-        root = from_plain("", data)
+        return reader.read(self._with(changes, from_plain("", data), reader), self.record)
+
+    def _with(self, changes: Mapping[str, Any], root: yaml.Node, reader: Reader) -> yaml.Node:
         for path, value in changes.items():
             root = laid_over(root, from_plain("", _nested(path, value)), self.item_names, reader.complain)
-        return reader.read(root, self.record)
+        return root
 
     @cached_property
     def file_record(self) -> Record:

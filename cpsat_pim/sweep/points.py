@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from attrs import fields_dict, frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.arch.reading import DEFAULT, change_arch, read_arch
+from cpsat_pim.arch.reading import DEFAULT, read_arch
 from cpsat_pim.constraints import NetworkConstraints
 from cpsat_pim.reading import Mistake
 from cpsat_pim.result import Objective
@@ -26,10 +27,11 @@ class Given:
 
 @frozen
 class Named:
-    """What a name or a file stands for, and how the plan gives it."""
+    """What a name or a file stands for, how the plan gives it, and from where files are found."""
 
     given: str
     value: Any
+    directory: Path | None = None
 
 
 #: Some settings of a point by their keys.
@@ -56,7 +58,7 @@ class PointBuilder:
 
     def __init__(self, base: Draft) -> None:
         self.mistakes: dict[Mistake, None] = {}
-        self._base, self._default = base, read_arch(DEFAULT)
+        self._base, self._default = base, Named(DEFAULT, read_arch(DEFAULT))
         self._machines: dict[Any, PIMArchitecture | _Mistaken] = {}
 
     def build(self, where: str, own: Draft) -> Iterator[Point]:
@@ -104,7 +106,7 @@ class PointBuilder:
 
     def _arch(self, where: str, draft: Draft) -> PIMArchitecture:
         """The machine with the fields that have other values."""
-        base = draft["arch"].value.value if "arch" in draft else self._default
+        base = draft["arch"].value if "arch" in draft else self._default
         changes = {key.removeprefix("arch."): given for key, given in draft.items() if key.startswith("arch.")}
         key = (base, *((path, given.value) for path, given in changes.items()))
         if key not in self._machines:
@@ -115,23 +117,23 @@ class PointBuilder:
         return arch
 
 
-def _changed(where: str, base: PIMArchitecture, changes: Draft) -> "PIMArchitecture | _Mistaken":
+def _changed(where: str, base: Named, changes: Draft) -> "PIMArchitecture | _Mistaken":
     """The machine with its changes; if they are wrong, each that is wrong alone is told, else what is."""
     if not changes:
-        return base
+        return cast(PIMArchitecture, base.value)
     told = ", ".join(f"{path}={_told(given.value)}" for path, given in changes.items())
     values = {path: given.value for path, given in changes.items()}
     try:
-        return change_arch(base, values | {"name": f"{base.name} ({told})"})
+        return read_arch(base.given, base.directory, values | {"name": f"{base.value.name} ({told})"})
     except ValueError as error:
         alone = [mistake for path, given in changes.items() for mistake in _mistakes_of(base, path, given)]
         return _Mistaken(alone or [(where, line) for line in str(error).splitlines()])
 
 
-def _mistakes_of(base: PIMArchitecture, path: str, given: Given) -> tuple[Mistake, ...]:
+def _mistakes_of(base: Named, path: str, given: Given) -> tuple[Mistake, ...]:
     """What is wrong with one change of a machine."""
     try:
-        _tried(given.path, lambda: change_arch(base, {path: given.value}))
+        _tried(given.path, lambda: read_arch(base.given, base.directory, {path: given.value}))
     except _Mistaken as error:
         return error.mistakes
     return ()

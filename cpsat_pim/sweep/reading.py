@@ -88,7 +88,7 @@ class _Reference:
             reader.known[key] = self._looked_up(given, key[-1])
         found = reader.known[key]
         if not isinstance(found, ValueError):
-            return Named(given, found)
+            return Named(given, found, key[-1])
         for line in str(found).splitlines():
             reader.complain(node, path, line)
         return WRONG

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
 from attrs import evolve, field, frozen
 
 from cpsat_pim.dims import Dim, Tensor
@@ -35,6 +34,7 @@ from cpsat_pim.reading import (
     hint,
     read_plain,
     record_of,
+    to_yaml,
 )
 from cpsat_pim.validate import Rule, as_tuple, boolean, is_a, positive, text
 from cpsat_pim.workload.layer import ConvWorkload
@@ -151,8 +151,7 @@ def _entry(node: NetworkNode) -> dict[str, Any]:
 
 def _flow(value: object) -> str:
     """A value in YAML's form of one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=sys.maxsize)
-    return str(text).removesuffix("...\n").strip()
+    return to_yaml(value, default_flow_style=True, width=sys.maxsize).removesuffix("...\n").strip()
 
 
 def _printable(text: str) -> str:

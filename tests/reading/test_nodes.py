@@ -7,7 +7,18 @@ from pathlib import Path
 import pytest
 
 from cpsat_pim.reading.fields import Reader, Value
-from cpsat_pim.reading.nodes import MAX_BYTES, MAX_SHOWN, FileMistakes, compose, file_text, from_plain, plain, shown
+from cpsat_pim.reading.nodes import (
+    MAX_BYTES,
+    MAX_SHOWN,
+    FileMistakes,
+    compose,
+    file_text,
+    from_plain,
+    plain,
+    shown,
+    to_plain,
+    to_yaml,
+)
 from cpsat_pim.workload.network import read_network
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -124,6 +135,23 @@ def test_keys_and_tags_are_checked_everywhere():
         "f:3:4: has the tag tag:yaml.org,2002:python/object/apply:os.system, which means nothing here",
         "f:4:4: has the tag !f, which means nothing here",
     ]
+
+
+def test_keys_that_are_no_words_are_left_out():
+    """Beside a merge, in what is extended and wherever a table is read: nobody asks for them after that."""
+    text = "base: &b {x: 1}\nd: {[a, b]: 1, {c: d}: 2, <<: *b}\n"
+    told: list[str] = []
+    root = compose("f", text, lambda node, path, problem: told.append(problem))
+    assert to_plain(root) == {"base": {"x": 1}, "d": {"x": 1}}
+    assert told == ["a key must be a word"] * 2
+
+
+@pytest.mark.parametrize("text", ["0.0.0", "1e5", "1.5", "007", "true", "yes", "~", "", "a: b", "2024-01-01", "-", "x"])
+def test_text_is_written_as_text(text):
+    """Whatever it looks like: a layer's name is one when it is read back."""
+    for style in (True, None):
+        root = compose("f", to_yaml({"name": text, text: 1}, default_flow_style=style), Reader().complain)
+        assert to_plain(root) == {"name": text, text: 1}
 
 
 def test_of_very_many_mistakes_the_first_are_told(tmp_path: Path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cli.program import build_parser
 from cpsat_pim.sweep.plan import Plan
 from cpsat_pim.sweep.reading import MAX_POINTS, read_plan
@@ -98,6 +99,18 @@ def test_fields_of_the_machine_take_other_values(write_plan: WritePlan) -> None:
     assert (point.arch.hierarchy[1].entries, point.arch.multicast) == (1024, False)
     assert point.arch.name == "default (hierarchy.GLOBAL_BUFFER.entries=1 KiB, multicast=false)"
     assert (point.arch.hierarchy[0], point.arch.dram_timings) == (plain.arch.hierarchy[0], plain.arch.dram_timings)
+
+
+def test_times_follow_the_clock_as_in_a_file(write_plan: WritePlan, tmp_path: Path) -> None:
+    """Another clock, another number of cycles in 14 ns; what the machine's file leaves out can be changed, too."""
+    (tmp_path / "fast.yaml").write_text("version: 1\nextends: hbm-pim\nclock: 1000 MHz\n")
+    (tmp_path / "bare.yaml").write_text("version: 1\n")
+    machines = ("hbm-pim, arch.clock: 1000 MHz", "fast.yaml", "hbm-pim", "bare.yaml, arch.pe_array.array_shape.h: 3")
+    text = 'base: {network: "K=1"}\nlist:\n' + "".join(f"- {{arch: {machine}}}\n" for machine in machines)
+    changed, fast, slow, bare = (point.arch for point in read_plan(write_plan(text=text)).points)
+    assert changed.dram_timings == fast.dram_timings
+    assert changed.dram_timings.tRCDRD > slow.dram_timings.tRCDRD
+    assert (bare.pe_array.array_shape.h, bare.pe_array.array_shape.w) == (3, PIMArchitecture().pe_array.array_shape.w)
 
 
 def test_files_are_found_from_where_the_plan_is(write_plan: WritePlan, tmp_path: Path) -> None:

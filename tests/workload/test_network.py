@@ -281,7 +281,7 @@ def test_written_network_is_read_as_itself(write, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["1", "true", "~", "a: b", "#x", "ä", "- x", "'", '"', "x\u2028y", "\x07", "[a]", "a" * 300]
+    "name", ["1", "0.0.0", "1e5", "true", "~", "a: b", "#x", "ä", "- x", "'", '"', "x\u2028y", "\x07", "[a]", "a" * 300]
 )
 def test_written_names_are_read_as_they_were(write, name):
     """Numbers, YAML's words and its signs are quoted; a comment is kept to a line of printable characters."""
