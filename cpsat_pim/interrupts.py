@@ -1,5 +1,7 @@
 """Ctrl-C: a wish to stop here, and nothing at all to worker processes, which it reaches as well; likewise `kill`."""
 
+import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -44,6 +46,19 @@ def interrupt_stops(stop: Stop) -> Iterator[None]:
 
 
 @contextmanager
+def termination_interrupts() -> Iterator[None]:
+    """SIGTERM ends the program as Ctrl-C does: with what it has. In the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def interrupts_held_back() -> Iterator[None]:
     """A process that starts meanwhile is deaf to Ctrl-C from its first moment; here it is heard afterwards."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
@@ -57,6 +72,16 @@ def interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def ignore_interrupts() -> None:
-    """In a worker: Ctrl-C reaches the whole process group, and the parent sees to its workers."""
+def work_for_parent() -> None:
+    """In a worker: Ctrl-C reaches the whole process group, and the parent sees to its workers; one that was killed
+    leaves nothing behind that solves on for nobody.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent:
+        parent.join()
+        os._exit(1)

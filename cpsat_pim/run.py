@@ -18,7 +18,7 @@ import attrs
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints, check_constraints
-from cpsat_pim.interrupts import Stop, ignore_interrupts, interrupt_stops, interrupts_held_back
+from cpsat_pim.interrupts import Stop, interrupt_stops, interrupts_held_back, work_for_parent
 from cpsat_pim.kernels import compile_kernels
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.model import Options, Progress
@@ -265,7 +265,7 @@ class _Worker:
 
 
 def _start_worker(stop: Any, progress: Any) -> None:
-    ignore_interrupts()
+    work_for_parent()
     progress.cancel_join_thread()  # a worker that ends must not wait for a parent that has stopped listening
     _Worker.stop, _Worker.progress = stop, progress
 

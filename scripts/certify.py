@@ -25,7 +25,7 @@ from typing import Any
 import attrs
 from peak_memory import peak_mib, reset_peak
 
-from cpsat_pim.cli.arguments import cpus
+from cpsat_pim.cli.arguments import checked, cpus, jobs
 from cpsat_pim.result import Status
 from cpsat_pim.sweep.engine.local import run_locally
 from cpsat_pim.sweep.job import Job, arch_key, solve_job
@@ -45,6 +45,7 @@ SELECT results.*, jobs.arch AS machine, abs(1.0 * results.simulated_cycles / res
 FROM results JOIN jobs USING (key) WHERE plan = ? ORDER BY network, results.objective, results.arch, key
 """
 KNOWN = f"SELECT shape, arch AS machine, {ASKED}, status, objective_value, bound FROM jobs WHERE state = 'done'"
+_layers = checked(int, lambda n: n >= 1, "must be a positive integer")
 #: Bounds of blends are rounded.
 ROUNDING = 1e-12
 HEADER = (
@@ -78,8 +79,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("plan", nargs="?", default=PLAN, help="another plan than the certificate's")
     parser.add_argument("--store", default="certificate.sqlite", help="where the results are kept")
     parser.add_argument("--time-limit", type=float, help="seconds a layer (the plan's)")
-    parser.add_argument("--jobs", type=int, default=cpus(), help="layers solved at a time, each on one CPU")
-    parser.add_argument("--sample", type=int, help="so many layers, drawn at random")
+    parser.add_argument("--jobs", type=jobs, default=cpus(), help="layers solved at a time, each on one CPU")
+    parser.add_argument("--sample", type=_layers, help="so many layers, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--against", metavar="STORE", help="compare with these results")
     parser.add_argument("--summary", action="store_true", help="solve nothing")

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from attrs import evolve
 
-from cpsat_pim.export.dramtrace import DEFAULT_GAP, AddressMap, write_trace
+from cpsat_pim.cli.arguments import row_bits
+from cpsat_pim.export.dramtrace import DEFAULT_GAP, DEFAULT_ROW_BITS, AddressMap, write_trace
 from cpsat_pim.report.jsonfile import MappedLayer, read_mapped_layers
 from cpsat_pim.verify import simulate
 
@@ -58,11 +59,11 @@ def configuration(addresses: AddressMap) -> str:
     )
 
 
-def counted(case: MappedLayer, program: str, directory: Path) -> tuple[int, int]:
+def counted(case: MappedLayer, program: str, directory: Path, bits: int) -> tuple[int, int]:
     """Column accesses and row activations that DRAMsim3 counts."""
     trace, config = directory / "trace", directory / "dram.ini"
     with trace.open("w", encoding="ascii") as file:
-        addresses = write_trace(case.layer, case.arch, case.mapping, "dramsim3", file)
+        addresses = write_trace(case.layer, case.arch, case.mapping, "dramsim3", file, row_bits=bits)
     config.write_text(configuration(addresses), encoding="ascii")
     with trace.open("rb") as lines:
         cycles = DEFAULT_GAP * (sum(1 for _ in lines) + 10)
@@ -79,20 +80,26 @@ def main() -> int:
     parser.add_argument("file")
     parser.add_argument("--program", default="dramsim3main")
     parser.add_argument("--layers", default="")
+    parser.add_argument("--row-bits", type=row_bits, default=DEFAULT_ROW_BITS, help="bits of an address for the row")
     arguments = parser.parse_args()
-    wanted = {*arguments.layers.split(",")} - {""}
+    cases = {case.layer.name: case for case in read_mapped_layers(arguments.file)}
+    wanted = [name for name in arguments.layers.split(",") if name] or [*cases]
+    if unknown := [name for name in wanted if name not in cases]:
+        raise ValueError(f"{arguments.file}: has no mapping of {', '.join(unknown)}")
     differs = False
-    for case in read_mapped_layers(arguments.file):
-        if not wanted or case.layer.name in wanted:
-            figures = simulate(case.layer, evolve(case.arch, page_policy="open"), case.mapping)
-            ours = (sum(figures.column_accesses), sum(figures.row_activations))
-            with tempfile.TemporaryDirectory() as directory:
-                theirs = counted(case, arguments.program, Path(directory))
-            says = "equal" if theirs == ours else f"DIFFERENT: simulated {ours[0]:,} and {ours[1]:,}"
-            print(f"{case.layer.name}: {theirs[0]:,} columns, {theirs[1]:,} activations: {says}", flush=True)
-            differs |= theirs != ours
+    for case in map(cases.__getitem__, wanted):
+        figures = simulate(case.layer, evolve(case.arch, page_policy="open"), case.mapping)
+        ours = (sum(figures.column_accesses), sum(figures.row_activations))
+        with tempfile.TemporaryDirectory() as directory:
+            theirs = counted(case, arguments.program, Path(directory), arguments.row_bits)
+        says = "equal" if theirs == ours else f"DIFFERENT: simulated {ours[0]:,} and {ours[1]:,}"
+        print(f"{case.layer.name}: {theirs[0]:,} columns, {theirs[1]:,} activations: {says}", flush=True)
+        differs |= theirs != ours
     return int(differs)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (ValueError, OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"check_with_dramsim3: {error}")

@@ -1,5 +1,7 @@
 """The PE array and its compute units (listing 3)."""
 
+from typing import Any
+
 from attrs import field, frozen
 
 from cpsat_pim.dims import IRRELEVANT, Dim, Tensor
@@ -33,12 +35,17 @@ class PhyDim2:
     w: int = field(validator=positive)
 
 
+def _to_dim(value: Any) -> Any:
+    """A dim's number, if it is given by its letter."""
+    return int(Dim[value]) if isinstance(value, str) and value in Dim.__members__ else value
+
+
 @frozen(kw_only=True)
 class ComputeUnit:
     """What one PE computes with (listing 3).
 
     `num_macs` lanes do one MAC a cycle each; `mac_energy` is nJ a MAC; `reduction_latency` (cycles) is paid once per
-    layer. `internal_dim`, if given, is the only dim that may be spread over the lanes.
+    layer. `internal_dim`, if given (by its letter or number), is the only dim that may be spread over the lanes.
 
     Raises:
         ValueError: unknown type, a scalar with several lanes, or a figure out of range.
@@ -48,7 +55,7 @@ class ComputeUnit:
     num_macs: int = field(default=1, validator=positive)
     mac_energy: float = field(default=0.56e-3, validator=not_negative_real, metadata=measured_in("nJ"))
     reduction_latency: int = field(default=0, validator=not_negative, metadata=measured_in("cycle"))
-    internal_dim: int | None = None
+    internal_dim: int | None = field(default=None, converter=_to_dim)
 
     def __attrs_post_init__(self) -> None:
         if self.unit_type == "scalar" and self.num_macs != 1:

@@ -109,7 +109,8 @@ def bench_quality(arguments: argparse.Namespace) -> int:
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     found = ((reference.problem, reference) for reference in references)
-    return max(code, _judge(found, names, effort, arguments.json))
+    verdict = _judge(found, names, effort, arguments.json)
+    return verdict if verdict == DISAGREEMENT else max(code, verdict)
 
 
 def _judge(
@@ -134,7 +135,8 @@ def _judge(
         with reader_may_leave():
             print_summary(console, found)
     write_files((json, lambda path: write_json([judged.to_dict() for judged in found], path)))
-    return max(_verdict(found), INTERRUPTED if is_interrupted else OK)
+    verdict = _verdict(found)
+    return INTERRUPTED if is_interrupted and verdict != DISAGREEMENT else verdict
 
 
 def _verdict(found: "list[Judged]") -> int:

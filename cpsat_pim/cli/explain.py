@@ -129,7 +129,11 @@ def _read_unmapped(arguments: argparse.Namespace) -> _Given:
 
 
 def _read_mapped(arguments: argparse.Namespace) -> _Given:
-    """Mapped layers of a file, which gives the machine, and its objective if it is one of results."""
+    """Mapped layers of a file, which gives the machine, and its objective if it is one of results; of these also layers
+    without a mapping, for which one is looked for.
+    """
+    from attrs import evolve
+
     from cpsat_pim.report.jsonfile import read_mapped_layers
     from cpsat_pim.workload.network import Network, NetworkNode
 
@@ -138,15 +142,18 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
         raise InputError(f"--arch: {file} says it already")
     refuse_bindings(arguments)
     cases = given(lambda: read_mapped_layers(file))
-    if not cases:
-        raise InputError(f"{file}: holds no mapping")
     result = _read_result(file)
-    counts = {entry["name"]: entry["count"] for entry in result.get("layers", ())}
-    nodes = [NetworkNode(name=c.layer.name, count=counts.get(c.layer.name, 1), workload=c.layer) for c in cases]
+    entries = result.get("layers") or [{"name": c.layer.name, "count": 1, "shape": c.layer} for c in cases]
+    if not entries:
+        raise InputError(f"{file}: holds no mapping")
+    nodes = [
+        NetworkNode(name=entry["name"], count=entry["count"], workload=evolve(entry["shape"], name=entry["name"]))
+        for entry in entries
+    ]
     network = given(lambda: Network(name=result.get("network", file), layers=nodes))
     return _Given(
         network=named_layers(network, arguments),
-        arch=cases[0].arch,
+        arch=result["arch"] if result else cases[0].arch,
         objective=_objective(arguments, result.get("objective")),
         mappings={case.layer.name: case.mapping for case in cases},
     )

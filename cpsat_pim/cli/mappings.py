@@ -86,10 +86,11 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     from cpsat_pim.verify import simulate
 
     name = case.layer.name
-    for problem in check_mapping(case.layer, case.arch, case.mapping):
+    if problems := check_mapping(case.layer, case.arch, case.mapping):
         if not case.is_reproducer:
-            raise InputError(f"{file}: {name}: {problem}")
-        note(f"{name}: the mapping is illegal: {problem}")
+            raise InputError("\n".join(f"{file}: {name}: {problem}" for problem in problems))
+        for problem in problems:
+            note(f"{name}: the mapping is illegal: {problem}")
         return DISAGREEMENT
     predicted = given(lambda: predict(case.layer, case.arch, case.mapping)).figures
     simulated = simulate(case.layer, case.arch, case.mapping)
@@ -193,9 +194,13 @@ def _read_legal(arguments: argparse.Namespace) -> list["MappedLayer"]:
     from cpsat_pim.check import check_mapping
 
     cases = _read_mapped(arguments)
-    for case in cases:
-        for problem in check_mapping(case.layer, case.arch, case.mapping):
-            raise InputError(f"{arguments.file}: {case.layer.name}: {problem}")
+    problems = [
+        f"{arguments.file}: {case.layer.name}: {line}"
+        for case in cases
+        for line in check_mapping(case.layer, case.arch, case.mapping)
+    ]
+    if problems:
+        raise InputError("\n".join(problems))
     return cases
 
 

@@ -16,13 +16,14 @@ from cpsat_pim.cli.output import (
     print_mistakes,
     reader_may_leave,
 )
+from cpsat_pim.interrupts import termination_interrupts
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; the exit code."""
     prepare_streams()
     try:
-        with reader_may_leave():
+        with reader_may_leave(), termination_interrupts():
             return _run(sys.argv[1:] if argv is None else argv)
     except OSError as error:
         print_mistakes(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))

@@ -166,7 +166,7 @@ def _verdict(tally: "Tally") -> int:
     """The exit code."""
     if tally.wrong:
         return DISAGREEMENT
-    return NO_MAPPING if tally.failed or tally.unmapped else OK
+    return NO_MAPPING if tally.failed or tally.unmapped or tally.open else OK
 
 
 # --- status, export, merge -------------------------------------------------------------------------------------------
@@ -241,22 +241,28 @@ def merge_stores(arguments: argparse.Namespace) -> int:
     """`merge`."""
     from cpsat_pim.sweep.store import Store
 
-    for other in arguments.others:
+    into, *others = map(_store_of, (arguments.store, *arguments.others))
+    for other in others:
         Store(other, readonly=True).close()  # before anything is made or changed
-    with Store(arguments.store) as store:
-        for other in arguments.others:
+    with Store(into) as store:
+        for other in others:
             store.merge(other)
-            print(f"{other}: merged into {arguments.store}")
+            print(f"{other}: merged into {into}")
     return OK
 
 
 def _store_to_read(named: str) -> "Store":
-    """A store, or that of a plan."""
-    from cpsat_pim.reading import SUFFIXES
     from cpsat_pim.sweep.store import Store
 
+    return Store(_store_of(named), readonly=True)
+
+
+def _store_of(named: str) -> Path:
+    """A store, or that of a plan."""
+    from cpsat_pim.reading import SUFFIXES
+
     path = Path(named)
-    return Store(path.with_suffix(".sqlite") if named.endswith(SUFFIXES) else path, readonly=True)
+    return path.with_suffix(".sqlite") if named.endswith(SUFFIXES) else path
 
 
 _COMMANDS = {

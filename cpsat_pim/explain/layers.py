@@ -141,8 +141,8 @@ def _given(problem: Problem, asked: Asked, mapping: LayerMapping) -> SolvedLayer
 
 
 def _check_given(problem: Problem, asked: Asked, mapping: LayerMapping) -> None:
-    for line in violations(problem, mapping):
-        raise ValueError(f"{problem.layer.name} on {asked.arch.name}: {line}")
+    if lines := violations(problem, mapping):
+        raise ValueError("\n".join(f"{problem.layer.name} on {asked.arch.name}: {line}" for line in lines))
 
 
 def _gains(problem: Problem, asked: Asked, solved: SolvedLayer) -> tuple[SolvedLayer, tuple[Gain, ...]]:

@@ -8,6 +8,7 @@ import attrs
 from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.check import check_mapping
 from cpsat_pim.constraints import FREE, Constraints
 from cpsat_pim.cost import predict
 from cpsat_pim.dims import ON_CHIP, Dim
@@ -64,9 +65,11 @@ class Finding:
 
 
 def compare_trace(case: Case, options: Options) -> Finding | None:
-    """Tables against simulation: every exact figure of a mapping."""
+    """A mapping against the validator, and tables against simulation: every exact figure."""
     if case.mapping is None:
         return None
+    if broken := check_mapping(case.layer, case.arch, case.mapping):
+        return Finding(lines=broken, witness=case.mapping)
     predicted = predict(case.layer, case.arch, case.mapping).figures
     simulated = simulate(case.layer, case.arch, case.mapping)
     lines = differences(predicted, simulated, "simulated")

@@ -79,7 +79,10 @@ def _read(path: str) -> onnx.ModelProto:
         raise ValueError("is not an ONNX file, or is truncated") from error
     if not model.graph.node or not model.opset_import:
         raise ValueError("is not an ONNX file, or is truncated: it has no graph or no operator set")
-    return inliner.inline_local_functions(model) if model.functions else model
+    try:
+        return inliner.inline_local_functions(model) if model.functions else model
+    except Exception as error:  # whatever ONNX's own code says of functions that call themselves or make no sense
+        raise ValueError(f"its functions cannot be expanded: {' '.join(str(error).split())}") from error
 
 
 def _in_order(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

@@ -128,7 +128,7 @@ def _complaining(problem: str) -> Iterator[None]:
     try:
         with redirect_stdout(sys.stderr):
             yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module without a main guard may end the program
         reason = next(iter(str(error).strip().splitlines()), "")
         raise ValueError(f"{problem}: {type(error).__name__}: {reason}") from error
 
@@ -288,7 +288,12 @@ class _Trace:
         return tuple(self._size(size) for size in node.meta["val"].shape)
 
     def _size(self, size: Any) -> int:
-        return size if isinstance(size, int) else int(size.node.expr.subs(self._bound))
+        if isinstance(size, int):
+            return size
+        known = size.node.expr.subs(self._bound)
+        if not known.is_Integer:
+            raise ValueError(f"a size depends on the data ({known})")
+        return int(known)
 
     def _symbols(self, program: torch.export.ExportedProgram) -> dict[Any, list[str]]:
         """The open dims of what is fed, each with its names: `tensor.axis` and its symbol."""

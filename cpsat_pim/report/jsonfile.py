@@ -21,6 +21,7 @@ from cpsat_pim.reading import (
     Listing,
     Mistake,
     Record,
+    Table,
     Value,
     read_json,
     read_plain,
@@ -158,7 +159,10 @@ _POINT = _needed(x=_REAL, y=_REAL) | {key: Field(kind=Value(or_none(text))) for 
 _POINTS = Listing(Record(fields=_POINT | {"z": Field(kind=_REAL)}))
 _FRONT = _needed(name=Value(text), x=Value(text), y=Value(text), points=_POINTS) | {"z": Field(kind=Value(text))}
 
-_SHARED = _needed(choice=_or_null(Data()), status=Value(one_of(*Status)), gap=Value(_REAL_OR_NULL))
+_CHOICE = Record(
+    fields={"stored": Field(kind=Table(Table(Value(boolean)))), "layout": Field(kind=Table(Value(text)))}, is_open=True
+)
+_SHARED = _needed(choice=_or_null(_CHOICE), status=Value(one_of(*Status)), gap=Value(_REAL_OR_NULL))
 
 #: An objective as `Objective.to_dict` gives it.
 OBJECTIVE = Record(fields=_needed(kind=_KIND, alpha=_REAL, beta=_REAL), build=Objective)

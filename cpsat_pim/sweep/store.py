@@ -134,15 +134,28 @@ class Store:
         """Take over the plans of another store, and what it knows of jobs that are not done here.
 
         Raises:
-            StoreError: the other one is no store, or one of them fails.
+            StoreError: the other one is no store, or has a plan of the same name with other points, or one of them
+                fails.
         """
-        Store(other, readonly=True).close()
+        with Store(other, readonly=True) as source:
+            ours, others = self._plans(), source._plans()
+        for plan in ours.keys() & others.keys():
+            if ours[plan] != others[plan]:
+                raise StoreError(f"{other}: its plan {plan!r} has other points or layers than that of {self.path}")
         columns = [row[1] for row in self.query("PRAGMA table_info(jobs)")]
         theirs = ", ".join("NULL" if column == "sweep" else column for column in columns)
         with self._database.attached(Path(other)), self._database.transaction() as database:
             for table in ("architectures", "points", "uses"):
                 database.execute(f"INSERT OR REPLACE INTO {table} SELECT * FROM other.{table}")
             database.execute(f"INSERT OR REPLACE INTO jobs SELECT {theirs} FROM other.jobs AS their {_NEWS}")
+
+    def _plans(self) -> dict[str, set[tuple[Any, ...]]]:
+        """Of each plan its points and the layers of each."""
+        found: dict[str, set[tuple[Any, ...]]] = {}
+        for columns, table in (("network, arch, settings", "points"), ("position, layer, count", "uses")):
+            for plan, *rest in self.query(f"SELECT plan, '{table}', point, {columns} FROM {table}"):
+                found.setdefault(plan, set()).add(tuple(rest))
+        return found
 
     def _give_back(self) -> None:
         if self._sweep is not None:

@@ -43,7 +43,7 @@ CASES = [
     (ComputeUnit, {"unit_type": "simd"}, "num_macs", NOT_POSITIVE),
     (ComputeUnit, {}, "mac_energy", [*NOT_REAL, None]),
     (ComputeUnit, {}, "reduction_latency", NOT_COUNT),
-    (ComputeUnit, {"unit_type": "simd"}, "internal_dim", [8, -1, 2.0, True, "C"]),
+    (ComputeUnit, {"unit_type": "simd"}, "internal_dim", [8, -1, 2.0, True, "c", "X"]),
     (PEArray, {}, "array_shape", [None, (2, 2), 4]),
     (PEArray, {"array_shape": SHAPE}, "compute_unit", [None, "simd"]),
     (PEArray, {"array_shape": SHAPE}, "interconnect_bandwidth", NOT_LIMIT),
@@ -256,6 +256,7 @@ def test_storing_choices_follow_mask_and_bypass(stores, is_defined, choices):
         ({"unit_type": "simd"}, tuple(Dim)),
         ({"unit_type": "reduction_tree"}, (Dim.R, Dim.S, Dim.C)),
         ({"unit_type": "tensor_core", "internal_dim": 5}, (Dim.K,)),
+        ({"unit_type": "tensor_core", "internal_dim": "K"}, (Dim.K,)),
     ],
 )
 def test_lane_dims_follow_the_unit(unit, dims):

@@ -126,6 +126,26 @@ def test_quality_that_was_stopped_while_solving_says_so(
     assert len(rows(out, "ws")) >= 1
 
 
+def test_termination_is_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SIGTERM while the second layer is mapped: what was found is written, and another handler is there again after."""
+    network, path = tmp_path / "net.yaml", tmp_path / "b.json"
+    network.write_text("version: 1\nlayers:\n- {name: a, C: 4, K: 8}\n- {name: b, C: 4}\n")
+    judge = cpsat_pim.baselines.quality.judge
+
+    def terminated(problem: Any, *others: Any) -> Any:
+        if problem.layer.name == "b":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return judge(problem, *others)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(cpsat_pim.baselines.quality, "judge", terminated)
+    assert main(["baselines", str(network), "--only", "ws", "--json", str(path)]) == 130
+    assert [layer["name"] for layer in json.loads(path.read_text())] == ["a"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [

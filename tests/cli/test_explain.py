@@ -196,6 +196,20 @@ def test_budget_is_written(chip: str, tmp_path: Path) -> None:
     assert layer["budget"] == {"cycles": 100000, "fj": 10**12}
 
 
+def test_layers_of_a_file_without_a_mapping_are_explained(
+    tiny: str, pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All, or those named: why there is none, exit code 1."""
+    data = tmp_path / "r.json"
+    assert main(["explain", pair, "--arch", tiny, "--json", str(data)]) == 1
+    capsys.readouterr()
+    assert main(["explain", str(data)]) == 1
+    out, err = capsys.readouterr()
+    assert all(f"{name}: proven to have no mapping" in out for name in ("first", "second", "twin"))
+    assert err == "cpsat_pim: no mapping for first, second, twin\n"
+    assert main(["explain", str(data), "--layers", "second"]) == 1
+
+
 def test_mappings_are_checked_before_anything_is_solved(
     chip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

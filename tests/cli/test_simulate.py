@@ -37,6 +37,21 @@ def test_simulate_refuses_an_illegal_mapping(mapped: Path, capsys: pytest.Captur
     assert one_error_line(capsys)
 
 
+def test_each_rule_that_a_mapping_breaks_is_a_line(
+    mapped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two dims whose factors do not multiply to their bounds, whichever command reads them."""
+    data = read_json(mapped)
+    data["layers"][0]["shape"] |= {"K": 80, "C": 50}
+    mapped.write_text(json.dumps(data))
+    for command in (["simulate"], ["explain"], ["export", "--format", "timeloop", "-o", str(tmp_path / "t")]):
+        assert main([command[0], str(mapped), *command[1:]]) == 2
+        err = capsys.readouterr().err
+        assert [line.startswith("cpsat_pim: error: ") for line in err.splitlines()] == [True, True]
+        assert "C" in err.splitlines()[0] + err.splitlines()[1]
+        assert "K" in err.splitlines()[0] + err.splitlines()[1]
+
+
 @pytest.mark.parametrize(
     "change",
     [

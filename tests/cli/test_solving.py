@@ -440,3 +440,35 @@ def test_reader_of_a_pipe_gets_the_results(tmp_path: Path) -> None:
         subprocess.run(command, check=True, capture_output=True, timeout=100)
         read, _ = reader.communicate(timeout=10)
     assert json.loads(read)["totals"]["interrupted"] is False
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
+def test_a_killed_run_leaves_no_workers(tmp_path: Path) -> None:
+    """SIGKILL while two of them solve for a minute."""
+    network = tmp_path / "hard.yaml"
+    layers = [f"{{name: l{k}, R: 3, S: 3, P: 56, Q: 56, C: 64, K: {k}}}" for k in (60, 64)]
+    network.write_text(f"version: 1\nlayers: [{', '.join(layers)}]\n")
+    command = [sys.executable, "-m", "cpsat_pim", "run", str(network), "--jobs", "2", "--objective", "latency"]
+
+    def family(parent: int) -> set[int]:
+        found = [path for path in Path("/proc").iterdir() if path.name.isdecimal()]
+        return {int(path.name) for path in found if parent_of(path) == parent}
+
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while len(workers := family(process.pid)) < 3 and process.poll() is None:  # two, and who tracks resources
+            time.sleep(0.05)
+        time.sleep(1)
+        process.kill()
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(workers) == 3
+    assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+
+
+def parent_of(process: Path) -> int | None:
+    """The process that has started another one, if that lives."""
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None

@@ -220,7 +220,7 @@ def test_fault_that_cannot_be_written_is_told_and_written_elsewhere(
 
 
 def test_file_of_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says nothing of a comparison: prediction and simulation are compared."""
+    """It says nothing of a comparison: prediction and simulation are compared, and whether the mapping is legal."""
     from cpsat_pim.verify import Disagreement, write_reproducer
 
     case = Case(layer=ConvWorkload(C=2), arch=PLAIN, objective=ENERGY)
@@ -230,6 +230,9 @@ def test_file_of_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path = write_reproducer(Disagreement(case.layer, case.arch, solved.mapping, ["x"], figures, None), tmp_path)
     assert main(["fuzz", "--replay", str(path)]) == 0
     assert capsys.readouterr().out == "trace: no disagreement\n"
+    illegal = attrs.evolve(case.layer, C=4)
+    path = write_reproducer(Disagreement(illegal, case.arch, solved.mapping, ["x"], figures, None), tmp_path)
+    assert main(["fuzz", "--replay", str(path)]) == 3
 
 
 # --- How it ends -----------------------------------------------------------------------------------------------------

@@ -190,6 +190,7 @@ def test_operator_that_cannot_be_mapped_is_named_or_skipped():
         ("nothing", {}, "must return a torch.nn.Module and a tuple of its inputs"),
         ("failing", {}, r"failed: KeyError: 'first\nsecond'"),
         ("not_callable", {}, "is not a function"),
+        ("ending", {}, "failed: SystemExit: usage: train"),
         ("absent", {}, "cannot be imported: AttributeError: module 'torch_models' has no attribute 'absent'"),
         ("bert", {}, "--bind must give the function's arguments: missing a required argument: 'length'"),
         (
@@ -202,6 +203,11 @@ def test_operator_that_cannot_be_mapped_is_named_or_skipped():
 def test_mistake_in_a_function_is_one_line(function, bind, message):
     """What the user's code raises is named; nothing is logged beside it."""
     assert complaint(f"{MODELS}:{function}", **bind) == message
+
+
+def test_sizes_that_depend_on_the_data_are_one_line():
+    """Of what is chosen by a mask."""
+    assert "a size depends on the data (u0)" in complaint(f"{MODELS}:masked")
 
 
 def test_module_that_cannot_be_exported_is_one_line(capfd):

@@ -1,5 +1,7 @@
 """Modules that the tests import as a user's would be, with the functions that return them."""
 
+import sys
+
 import torch
 from torch import nn
 
@@ -140,6 +142,30 @@ def nothing() -> int:
 def failing() -> None:
     """An error of the user's own, of two lines."""
     raise KeyError("first\nsecond")
+
+
+def ending() -> None:
+    """What a script does that is imported and given no arguments."""
+    sys.exit("usage: train")
+
+
+class Masked(nn.Module):
+    """As many rows as are positive."""
+
+    def __init__(self) -> None:
+        """Of four features."""
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """What is chosen, mapped."""
+        rows: torch.Tensor = self.fc(x[x[:, 0] > 0])
+        return rows
+
+
+def masked() -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """A module with sizes that depend on the data."""
+    return Masked(), (torch.randn(3, 4),)
 
 
 class Branching(nn.Module):

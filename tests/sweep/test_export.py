@@ -166,6 +166,21 @@ def test_shards_solved_apart_merge_into_the_whole(write_plan: WritePlan, tmp_pat
             assert set(store.query("SELECT key, answer FROM jobs WHERE state = 'done'")) <= set(whole)
 
 
+def test_stores_of_different_plans_of_one_name_do_not_mix(
+    write_plan: WritePlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two layers and of one: the line names the plan, and nothing has changed."""
+    stores = [tmp_path / "a.sqlite", tmp_path / "b.sqlite"]
+    for store, channels in zip(stores, ((2, 3), (2,)), strict=True):
+        assert main(["sweep", str(write_plan(*channels)), "--store", str(store), "--jobs", "1"]) == 0
+    capsys.readouterr()
+    assert main(["sweep", "merge", *map(str, stores)]) == 2
+    told = f"cpsat_pim: error: {stores[1]}: its plan 'plan' has other points or layers than that of {stores[0]}\n"
+    assert capsys.readouterr().err == told
+    with Store(stores[0], readonly=True) as store:
+        assert store.query("SELECT count(*) FROM uses") == [(2,)]
+
+
 def test_a_merge_does_not_undo_what_is_done(write_plan: WritePlan, tmp_path: Path) -> None:
     """A store that failed where this one has an answer, and one that never began."""
     path = write_plan(work.RAISING, 2)

@@ -9,7 +9,7 @@ import pytest
 from cpsat_pim.cli import main
 from cpsat_pim.sweep.engine import EngineError, on_slurm
 from cpsat_pim.sweep.engine.on_slurm import Journal, run_on_slurm
-from cpsat_pim.sweep.job import Job, Outcome
+from cpsat_pim.sweep.job import Job, Outcome, failed
 from cpsat_pim.sweep.reading import read_plan
 from cpsat_pim.sweep.run import Summary, run_sweep
 from cpsat_pim.sweep.store import Store
@@ -98,6 +98,36 @@ def test_parameters_that_submitit_does_not_know_are_one_line(write_plan: WritePl
         run_sweep(read_plan(plan), store, engine)
     with Store(plan.with_suffix(".sqlite")) as store:
         assert len(store.open_keys([read_plan(plan).uses()[0].job.key])) == 1
+
+
+def test_where_there_is_no_slurm_nothing_runs_here_instead(
+    write_plan: WritePlan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line says how to ask for that."""
+    pytest.importorskip("submitit", reason="needs the extra slurm")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["sweep", str(write_plan(2)), "--engine", "slurm"]) == 2
+    assert "--slurm cluster=local runs its tasks here" in capsys.readouterr().err
+
+
+def test_a_submission_that_is_refused_is_one_line(write_plan: WritePlan, tmp_path: Path) -> None:
+    """As by Slurm, of a partition that is not there: here by a folder that is a file."""
+    pytest.importorskip("submitit", reason="needs the extra slurm")
+    plan, file = write_plan(2), tmp_path / "file"
+    file.write_text("")
+    engine = partial(run_on_slurm, workers=1, folder=file / "s", parameters={"cluster": "local"})
+    with Store(plan.with_suffix(".sqlite")) as store, pytest.raises(EngineError, match="submitit: "):
+        run_sweep(read_plan(plan), store, engine)
+
+
+def test_failures_in_journals_that_were_left_are_tried_again(write_plan: WritePlan) -> None:
+    """They were told when they were read first, and are no answer to who asks for another try."""
+    plan = write_plan(2)
+    (job,) = (use.job for use in read_plan(plan).uses())
+    (plan.parent / "slurm").mkdir()
+    left = failed(job, ValueError("then"))
+    (plan.parent / "slurm" / "left.jsonl").write_text(left.to_line() + "\n")
+    assert sweep(plan, work.quick).after.done == 1
 
 
 def test_without_submitit_there_is_one_line(

@@ -8,14 +8,13 @@ One that has grown is replaced: of what solves and compiled kernels took, a proc
 import multiprocessing
 import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from cpsat_pim.interrupts import ignore_interrupts, interrupts_held_back
+from cpsat_pim.interrupts import interrupts_held_back, work_for_parent
 from cpsat_pim.sweep.job import Job, Outcome, Work, attempt, died, solve_job
 
 #: How often a job is tried while its workers die.
@@ -131,8 +130,7 @@ class _Pool:
 
 def _serve(pipe: Connection, work: Work) -> None:
     """Answer jobs until there are no more."""
-    ignore_interrupts()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    work_for_parent()
     with suppress(EOFError):
         while True:
             pipe.send((attempt(work, pipe.recv()), _held_mib()))
@@ -148,11 +146,3 @@ def _held_mib() -> float:
     except OSError:
         return 0.0
     return int(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def _end_with_parent() -> None:
-    """A sweep that was killed leaves nothing behind that solves on for nobody."""
-    parent = multiprocessing.parent_process()
-    if parent:
-        parent.join()
-        os._exit(1)

@@ -36,6 +36,8 @@ def _connect(ray: Any, workers: int) -> None:
         ray.init(log_to_driver=False, logging_level="error", **there)
     except ConnectionError as error:
         raise EngineError(f"RAY_ADDRESS: no Ray cluster answers there: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # one of another version is a RuntimeError, and there may be others
+        raise EngineError(f"Ray does not start: {' '.join(str(error).split())}") from error
 
 
 def _run(ray: Any, jobs: Iterator[Job], work: Work) -> Iterator[Outcome]:

@@ -6,6 +6,7 @@ killed finds there, when it is run again, what its tasks have finished meanwhile
 """
 
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -28,18 +29,19 @@ def run_on_slurm(
 
     Raises:
         MissingExtra: submitit is not installed.
-        EngineError: it does not take the parameters.
+        EngineError: there is no Slurm, or it does not take the parameters or the tasks.
     """
     submitit = import_extra("submitit", "slurm")
     folder = folder.absolute()
-    for journal in sorted(folder.glob("*.jsonl")):
-        yield from Journal(journal).news()
+    for journal in sorted(folder.glob("*.jsonl")):  # what has failed there is open again, or was told
+        yield from (outcome for outcome in Journal(journal).news() if outcome.failure is None)
     left = {job.key: job for job in jobs}
     # Which of its jobs a task died of is not known: each is tried again by itself, so that only that one fails.
-    for shares in (_shares, _singles):
-        if left:
+    for dealt in (_shares, _singles):
+        shares = dealt(list(left.values()), workers)
+        for i in range(0, len(shares), workers):
             submit = _submitter(submitit, folder, parameters)
-            for outcome in _run(submit, shares(list(left.values()), workers), folder, work):
+            for outcome in _run(submit, shares[i : i + workers], folder, work):
                 if left.pop(outcome.key, None):
                     yield outcome
     for job in left.values():
@@ -84,12 +86,18 @@ def _singles(jobs: list[Job], tasks: int) -> list[list[Job]]:
 def _submitter(submitit: Any, folder: Path, parameters: dict[str, Any]) -> Callable[..., list[Any]]:
     """What submits an array."""
     given = {"name": "cpsat_pim", "cpus_per_task": 1} | parameters
-    try:
-        executor = submitit.AutoExecutor(folder=folder, cluster=given.pop("cluster", None))
-        executor.update_parameters(**given)
-    except Exception as error:  # submitit raises whatever its plugins do
-        raise EngineError(f"submitit: {' '.join(str(error).split())}") from error
-    submit: Callable[..., list[Any]] = executor.map_array
+    cluster = given.pop("cluster", None)
+    if cluster is None and shutil.which("srun") is None:  # submitit would run all tasks here without a word
+        raise EngineError("there is no Slurm here (no srun on the path); --slurm cluster=local runs its tasks here")
+
+    def submit(*arguments: Any) -> list[Any]:
+        try:
+            executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+            executor.update_parameters(**given)
+            return list(executor.map_array(*arguments))
+        except Exception as error:  # submitit raises whatever its plugins and Slurm do
+            raise EngineError(f"submitit: {' '.join(str(error).split())}") from error
+
     return submit
 
 
