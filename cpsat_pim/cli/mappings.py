@@ -9,6 +9,7 @@ from cpsat_pim.cli.output import (
     DISAGREEMENT,
     OK,
     InputError,
+    check_kept,
     check_names,
     check_outputs,
     given,
@@ -62,6 +63,7 @@ def simulate_file(arguments: argparse.Namespace) -> int:
     if arguments.constraints is not None:
         _note_violations(cases, arguments.constraints)
     check_outputs(arguments.timeline)
+    check_kept(arguments.timeline, arguments.file, arguments.constraints)
     code = max([_simulate(case, arguments.file) for case in cases])
     write_files((arguments.timeline, timeline_writer(cases)))
     return code
@@ -115,6 +117,7 @@ def write_dram_trace(arguments: argparse.Namespace) -> int:
     """`trace`: the column accesses of one mapping, and what a simulator should count."""
     case = _only_case(_read_legal(arguments), arguments.file)
     check_outputs(arguments.output)
+    check_kept(arguments.output, arguments.file)
     addresses = written(arguments.output, lambda path: _write_trace(case, path, arguments))
     print(f"addresses: {addresses}")
     _print_expected(case)

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_model_options
-from cpsat_pim.cli.output import OK, InputError, given, note, written
+from cpsat_pim.cli.output import OK, InputError, check_kept, given, note, written
 
 if TYPE_CHECKING:
     from cpsat_pim.importers import ImportedNetwork
@@ -27,6 +27,7 @@ def import_model(arguments: argparse.Namespace) -> int:
     from cpsat_pim.report.text import open_console, print_networks
     from cpsat_pim.workload.network import format_network
 
+    check_kept(arguments.output, arguments.model)
     imported = _import(arguments.model, arguments)
     binding = "".join(f", {name}={size}" for name, size in arguments.bind)
     left_out = [f"Left out: {line}" for line in imported.summary]

@@ -59,6 +59,14 @@ def check_outputs(*paths: str | None) -> None:
             raise InputError(f"{path}: is asked for twice, of which one would replace the other")
 
 
+def check_kept(output: str | None, *sources: str | None) -> None:
+    """What is written does not take the place of what it is made from."""
+    from cpsat_pim.files import is_same_file
+
+    if output is not None and any(source is not None and is_same_file(output, source) for source in sources):
+        raise InputError(f"{output}: is read, so it cannot be what is written")
+
+
 def written(path: str, write: Callable[[str], _T]) -> _T:
     """What a writer of a file returns."""
     try:

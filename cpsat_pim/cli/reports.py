@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command
-from cpsat_pim.cli.output import OK, check_outputs, given, written
+from cpsat_pim.cli.output import OK, check_kept, check_outputs, given, written
 
 if TYPE_CHECKING:
     from cpsat_pim.verify import MappedLayer
@@ -26,6 +26,7 @@ def report_results(arguments: argparse.Namespace) -> int:
     from cpsat_pim.reading import read_json
 
     check_page(arguments.output)
+    check_kept(arguments.output, arguments.result, arguments.other)
     paths = [path for path in (arguments.result, arguments.other) if path is not None]
     documents = [(path, given(partial(read_json, path))) for path in paths]
     written(arguments.output, page_writer(documents))

@@ -37,6 +37,23 @@ def test_simulate_refuses_an_illegal_mapping(mapped: Path, capsys: pytest.Captur
     assert one_error_line(capsys)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["simulate", "FILE", "--timeline", "FILE"],
+        ["trace", "FILE", "--format", "ramulator2", "-o", "FILE"],
+        ["report", "FILE", "-o", "FILE"],
+        ["import", "FILE.onnx", "-o", "FILE.onnx"],
+    ],
+)
+def test_what_is_read_is_not_written_over(mapped: Path, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip of the pen costs no results."""
+    before = mapped.read_text()
+    assert main([word.replace("FILE", str(mapped)) for word in command]) == 2
+    assert one_error_line(capsys)
+    assert mapped.read_text() == before
+
+
 def test_each_rule_that_a_mapping_breaks_is_a_line(
     mapped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
