@@ -1,9 +1,9 @@
 """What baselines are held against: solved layers, fresh from the solver or from a file of results."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
@@ -14,6 +14,8 @@ from cpsat_pim.reading import read_json
 from cpsat_pim.report.jsonfile import Entry, build_result
 from cpsat_pim.result import Objective, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.workload import ConvWorkload
+
+T = TypeVar("T")
 
 
 @frozen(kw_only=True)
@@ -62,19 +64,11 @@ def read_references(path: str | Path) -> dict[str, Reference | None]:
     return {e["name"]: e["mapping"] and _reference(f"{path}: {e['name']}", e, *machine) for e in entries}
 
 
-def different(references: Iterable[Reference]) -> list[Reference]:
+def distinct(nodes: Iterable[T], layer_of: Callable[[T], ConvWorkload]) -> list[T]:
     """Those whose layers are not equal to an earlier one's but for the name."""
-    first: dict[str, Reference] = {}
-    for reference in references:
-        first.setdefault(reference.problem.layer.shape_key, reference)
-    return list(first.values())
-
-
-def distinct(layers: Iterable[ConvWorkload]) -> list[ConvWorkload]:
-    """The layers without those that are equal to an earlier one but for the name."""
-    first: dict[str, ConvWorkload] = {}
-    for layer in layers:
-        first.setdefault(layer.shape_key, layer)
+    first: dict[str, T] = {}
+    for node in nodes:
+        first.setdefault(layer_of(node).shape_key, node)
     return list(first.values())
 
 

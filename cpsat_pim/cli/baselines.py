@@ -189,13 +189,13 @@ def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
     check_layers_fit(network, arch, objective)
     check_outputs(arguments.json)
-    layers = distinct(node.workload for node in network.layers)
-    return (Problem(layer=layer, arch=arch, objective=objective) for layer in layers)
+    nodes = distinct(network.layers, lambda node: node.workload)
+    return (Problem(layer=node.workload, arch=arch, objective=objective) for node in nodes)
 
 
 def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], int]":
     """The different solved layers of a file, or of a network that is solved now; the exit code for what is missing."""
-    from cpsat_pim.baselines.references import different, solved_references
+    from cpsat_pim.baselines.references import distinct, solved_references
 
     if arguments.network.endswith(".json"):
         references, code = _read_references(arguments), OK
@@ -204,7 +204,8 @@ def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], 
         references = solved_references(solved)
     unmapped = [name for name, reference in references.items() if reference is None]
     note_unmapped(unmapped)
-    mapped = different(reference for reference in references.values() if reference is not None)
+    found = (reference for reference in references.values() if reference is not None)
+    mapped = distinct(found, lambda reference: reference.problem.layer)
     return mapped, max(code, NO_MAPPING if unmapped else OK)
 
 

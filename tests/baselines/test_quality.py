@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.baselines.quality import Judged, Sampling, judge, sample
-from cpsat_pim.baselines.references import Reference, different, distinct, read_references, solved_references
+from cpsat_pim.baselines.references import Reference, distinct, read_references, solved_references
 from cpsat_pim.baselines.search import Effort
 from cpsat_pim.baselines.text import print_summary
 from cpsat_pim.cli import main
@@ -49,7 +49,7 @@ def results(solved: SolvedNetwork, tmp_path: Path) -> Path:
 
 def only(references: dict[str, Reference | None]) -> Reference:
     """The reference of layers that are all equal."""
-    (reference,) = different(each for each in references.values() if each)
+    (reference,) = distinct((each for each in references.values() if each), lambda each: each.problem.layer)
     return reference
 
 
@@ -59,7 +59,7 @@ def test_file_says_what_the_solver_said(solved: SolvedNetwork, results: Path) ->
     assert (read.status, read.best, read.bound) == (fresh.status, fresh.best, fresh.bound)
     assert read.status is Status.OPTIMAL
     assert read.best.value == solved.layers[0].solved.objective_value
-    assert [layer.name for layer in distinct(node.workload for node in NETWORK.layers)] == ["small"]
+    assert [node.name for node in distinct(NETWORK.layers, lambda node: node.workload)] == ["small"]
 
 
 @pytest.mark.parametrize(
