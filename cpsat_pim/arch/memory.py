@@ -31,9 +31,9 @@ class MemoryLevel:
     hold; with `bypass_defined` it holds exactly those, otherwise the mapper decides. Bandwidths are bytes per cycle and
     instance, one of `ports` equal ports a tensor at a time; None is no limit. `latency` (cycles) is paid once, when the
     pipeline fills. `double_buffered` halves the usable capacity and overlaps filling with use (levels 0 and 1 only).
-    `blocksize` (bytes) is the width of one access, for the reader's information: accesses are counted in elements.
-    At the row buffer `row_buffer_size` is the DRAM row (bytes); at the DRAM `num_banks` is the banks that each tensor
-    has.
+    `blocksize` (bytes), the width of one access, and `instances` are for the reader's information: accesses are counted
+    in elements. At the row buffer `row_buffer_size` is the DRAM row (bytes); at the DRAM `num_banks` is the banks that
+    each tensor has, and bandwidths and ports have no effect: its timings say what it gives.
 
     Raises:
         ValueError: a figure is out of range; the message names the field.
