@@ -2,29 +2,21 @@
 term).
 """
 
-import itertools
-import math
 from fractions import Fraction
 
 from cpsat_pim.cost import rate
-from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
+from cpsat_pim.dims import Dim, Level, Tensor
 from cpsat_pim.mapping import Stored
 from cpsat_pim.model.builder import Int, Lit, is_one
+from cpsat_pim.model.compute import Compute
 from cpsat_pim.model.dram import Streams
 from cpsat_pim.model.reuse import Reuse
 from cpsat_pim.model.traffic import Traffic, tile_width
-from cpsat_pim.model.variables import OUTSIDE_PE, Variables
+from cpsat_pim.model.variables import Variables
+from tables.accesses import READ, WRITE
 from tables.dram import ending
 from tables.nest import MACS
 from tables.screen import Terms, access_terms, crossing_terms
-
-#: (parent, level) of the links inside DRAM's that move tiles.
-_TILE_LINKS = (
-    (Level.ROW_BUFFER, Level.GLOBAL_BUFFER),
-    (Level.ROW_BUFFER, Level.PE),
-    (Level.GLOBAL_BUFFER, Level.PE),
-)
-_READ, _WRITE = 0, 1
 
 
 class Latency:
@@ -37,12 +29,11 @@ class Latency:
     def __init__(self, v: Variables, reuse: Reuse, traffic: Traffic, streams: Streams, most: int) -> None:
         self.v, self.b, self.reuse, self.traffic, self.streams = v, v.b, reuse, traffic, streams
         self.most = most
-        self._step_sets: dict[Tensor, Int] = {}
         #: Tiles that come from DRAM (or go there), over the layer.
         self.fetches: list[Int] = []
         self.cycles = self.b.interval(1, most, "latency")
-        self._steps()
-        self._array_tiles()
+        self.compute = Compute(v, reuse, traffic, most)
+        self.steps = self.compute.steps
         self._start_and_end()
         self._compute_term()
         self._stream_terms()
@@ -51,84 +42,6 @@ class Latency:
     def _at_least(self, *parts: Int) -> None:
         self.b.model.add(self.cycles >= sum(parts))
 
-    def _rate(self, level: int, way: int) -> Fraction | None:
-        memory = self.v.arch.hierarchy[level]
-        numerator, denominator = rate((memory.read_bandwidth_limit, memory.write_bandwidth_limit)[way])
-        return Fraction(numerator, denominator) if numerator else None
-
-    def _steps(self) -> None:
-        """Eq. 34: MACs over the MACs of a step."""
-        v = self.v
-        parallel = self.b.product([v.used_pes, *v.class_lanes], "parallel", most=v.arch.pe_array.macs_per_cycle)
-        macs = v.layer.macs
-        per_step = [p for p in self.b.values(parallel) if macs % p == 0] or [1]
-        self.steps = self.b.integer((macs // p for p in per_step), "steps")
-        self.b.equal_product(macs, [self.steps, parallel])
-
-    def _array_tiles(self) -> None:
-        """Elements of an array tile as its link moves it; I's union is at least the span of one PE."""
-        v, b, traffic = self.v, self.b, self.traffic
-        arch = v.arch
-        weight, output = (
-            b.product([x for c, x in enumerate(v.class_array_tile[t]) if c != t], f"array{t.name}")
-            for t in (Tensor.W, Tensor.O)
-        )
-        if not arch.multicast:
-            weight = b.product([weight, v.class_pes[Tensor.W]], "arrayW_copies")
-        if not arch.spatial_reduction:
-            output = b.product([output, v.class_pes[Tensor.O]], "arrayO_copies")
-        # I: moved0 (or fills) over the fetches of its array tiles.
-        size, moved = traffic.moved[Tensor.I]["moved0" if arch.multicast else "fills"]
-        fetches = self._fetches(Tensor.I, v.array_tile[Tensor.I], self.reuse.factors[Tensor.I][Level.PE], "array")
-        tile = b.interval(1, max(1, size * b.ends(moved)[1]), "arrayI")
-        b.equal_product(b.product([size, moved], "movedI"), [tile, fetches])
-        self.array_tile = {Tensor.I: tile, Tensor.W: weight, Tensor.O: output}
-
-    def _fetches(self, t: Tensor, extents: list[Int], reuse: Int, name: str) -> Int:
-        """Fetches of all tiles of t with the given extents."""
-        v, b = self.v, self.b
-        counts = []
-        for d in RELEVANT[t]:
-            if isinstance(extents[d], int):
-                counts.append(v.bounds[d] // extents[d])
-                continue
-            rows = [(e, v.bounds[d] // e) for e in b.values(extents[d])]
-            counts += b.lookup([extents[d]], rows, [f"tiles_{name}_{t.name}_{d.name}"])
-        return b.product([*counts, reuse], f"fetches_{name}_{t.name}", most=v.layer.macs)
-
-    def _tile_extents(self, t: Tensor, level: int) -> list[Int]:
-        """Extents of what a level, or the array, takes of t at a time."""
-        return self.v.array_tile[t] if level == Level.PE else self.v.tile[level][t]
-
-    def _move_cycles(self, t: Tensor, parent: int, level: int, way: int) -> Int:
-        """Cycles of one tile over an inner link, if it is in use (0 where its parent has no limit).
-
-        Partial sums may never be read, so that reading them may take more than there is.
-        """
-        pace, linked = self._rate(parent, way), self.v.linked(parent, level, t)
-        if pace is None or linked is False:
-            return 0
-        tile = self.array_tile[t] if level == Level.PE else self.traffic.tile[level, t]
-        width, most = tile_width(self.v.layer, parent, t), self.most
-        size = tile * width
-        if t is Tensor.O and way == _READ:
-            most = max(most, math.ceil(self.b.ends(tile)[1] * width / pace))
-        cycles = self.b.interval(1, most, f"move_{parent}_{level}_{t.name}_{way}")
-        self.b.imply([linked], cycles * pace.numerator >= size * pace.denominator)
-        return cycles
-
-    def _inner_moves(self, t: Tensor, way: int) -> Int:
-        """Cycles of one tile through all inner links in use."""
-        total: list[Int] = []
-        for parent, level in _TILE_LINKS:
-            cycles = self._move_cycles(t, parent, level, way)
-            if isinstance(cycles, int):
-                continue
-            used = self.b.interval(0, self.most, f"moved_{parent}_{level}_{t.name}_{way}")
-            self.b.imply([self.v.linked(parent, level, t)], used >= cycles)
-            total.append(used)
-        return sum(total) if total else 0
-
     def _start_and_end(self) -> None:
         """Before the first step: the first tiles of I and W. After the last: O's last tile."""
         ends, heads = self.streams.end_cycles, []
@@ -136,7 +49,7 @@ class Latency:
         for t in (Tensor.I, Tensor.W):
             heads.append(self.b.interval(0, self.most, f"head_{t.name}"))
             held = self.b.negated(self.v.first_consumer(MACS, t))
-            self.moves_in.append(self._inner_moves(t, _READ))
+            self.moves_in.append(self.compute.inner_moves(t, READ))
             self.b.imply([held], heads[-1] >= ends[t] + self.moves_in[-1])
         self.start = self.b.interval(0, self.most, "start")
         if self.v.arch.shared_data_bus:
@@ -145,11 +58,11 @@ class Latency:
             for head in heads:
                 self.b.model.add(self.start >= head)
         self.end = self.b.interval(0, self.most, "end")
-        self.b.model.add(self.end >= ends[Tensor.O] + self._inner_moves(Tensor.O, _WRITE))
+        self.b.model.add(self.end >= ends[Tensor.O] + self.compute.inner_moves(Tensor.O, WRITE))
 
     def _compute_term(self) -> None:
         """First tiles, steps (or slower operand streams), exposed partial sums, late tiles, last drain."""
-        working = [self._compute_cycles(), *self._exposed()]
+        working = [self.compute.work(), *self.compute.exposed()]
         self.array = self.steps
         if len(working) > 1 or working[0] is not self.steps:
             self.array = self.b.interval(1, self.most, "array")
@@ -174,82 +87,6 @@ class Latency:
         difference = self.streams.cycles[Tensor.O] - self.streams.end_cycles[Tensor.O]
         self.b.imply([spilled], stream >= difference)
         return stream
-
-    def _exposed(self) -> list[Int]:
-        """Inner links on which partial sums come back: old tile out, then new one in."""
-        found = []
-        for parent, level in _TILE_LINKS:
-            reuse, linked = self.reuse.factors[Tensor.O].get(level, 1), self.v.linked(parent, level, Tensor.O)
-            comes_back = self.b.both([self.b.at_least_two(reuse, f"back_{level}"), linked], f"back_{parent}_{level}")
-            out = self._move_cycles(Tensor.O, parent, level, _WRITE)
-            back = self._move_cycles(Tensor.O, parent, level, _READ)
-            if comes_back is False or (isinstance(out, int) and isinstance(back, int)):
-                continue
-            extents = self._tile_extents(Tensor.O, level)
-            visits = self._fetches(Tensor.O, extents, reuse, f"exposed{level}")
-            tiles = self._fetches(Tensor.O, extents, 1, f"tiles{level}")
-            cost = self.b.interval(0, self.most, f"exposed_{parent}_{level}")
-            leaving = self._times(visits, out, f"out_{parent}_{level}")
-            returns = self.b.interval(0, self.b.ends(visits)[1], f"returns_{parent}_{level}")
-            self.b.model.add(returns == visits - tiles)
-            coming = self._times(returns, back, f"back_cycles_{parent}_{level}")
-            self.b.imply([comes_back], cost >= leaving + coming)
-            found.append(cost)
-        return found
-
-    def _times(self, a: Int, b: Int, name: str) -> Int:
-        """A product; where one of both is a constant, not a variable of its own."""
-        if isinstance(a, int) or isinstance(b, int):
-            return a * b
-        return self.b.product([a, b], name)
-
-    def _compute_cycles(self) -> Int:
-        """Array steps, each as long as its PE loops or the operands streamed past the PEs."""
-        v, b = self.v, self.b
-        links = itertools.product(Tensor, (Level.GLOBAL_BUFFER, Level.ROW_BUFFER))
-        slow = [(t, parent, paces) for t, parent in links if (paces := self._stream_paces(t, parent))]
-        if not slow:
-            return self.steps
-        inside, outside = self.reuse.array_step_loops()
-        inner = b.product(inside, "inner_steps", most=v.layer.macs)
-        outer = [*outside, *(x for m in OUTSIDE_PE for x in v.class_temporal[m])]
-        array_steps = b.product(outer, "array_steps", most=v.layer.macs)
-        b.equal_product(self.steps, [inner, array_steps])
-        longest = b.interval(1, self.most, "longest_step")
-        b.model.add(longest >= inner)
-        for t, parent, paces in slow:
-            size = b.product([self._step_set(t), inner], f"streamed_{t.name}_{parent}")
-            width, linked = tile_width(self.v.layer, parent, t), v.linked(parent, MACS, t)
-            times: list[Int] = []
-            for pace in paces:  # an output's reads and writes share its link
-                times.append(b.interval(0, self.most, f"stream_{t.name}_{parent}_{len(times)}"))
-                b.imply([linked], times[-1] * pace.numerator >= size * (width * pace.denominator))
-            b.imply([linked], longest >= sum(times))
-        return b.product([array_steps, longest], "compute", most=self.most)
-
-    def _stream_paces(self, t: Tensor, parent: int) -> list[Fraction]:
-        if self.v.linked(parent, MACS, t) is False:
-            return []
-        ways = (_READ, _WRITE) if t is Tensor.O else (_READ,)
-        return [pace for way in ways if (pace := self._rate(parent, way)) is not None]
-
-    def _step_set(self, t: Tensor) -> Int:
-        """Elements that a step draws from beyond the PEs."""
-        if t in self._step_sets:
-            return self._step_sets[t]
-        v, b, arch = self.v, self.b, self.v.arch
-        shared = arch.spatial_reduction if t is Tensor.O else arch.multicast
-        parallel = b.product([*v.class_pes, *v.class_lanes], f"parallel_{t.name}", most=arch.pe_array.macs_per_cycle)
-        if not shared:
-            result = parallel
-        elif t is Tensor.I:
-            size, uses = self.traffic.moved[Tensor.I]["uses"]
-            result = b.interval(1, arch.pe_array.macs_per_cycle, "step_set_I")
-            b.equal_product(b.product([size, uses], "uses_scaled"), [result, self.steps])
-        else:
-            result = b.product([v.step[d] for d in RELEVANT[t]], f"step_set_{t.name}")
-        self._step_sets[t] = result
-        return result
 
     def _stream_terms(self) -> None:
         """DRAM streams: I's and W's are followed by the array's work on their last tile, O's comes after that on its
@@ -298,7 +135,7 @@ class Latency:
         """Steps for which a tile from DRAM is in use."""
         b = self.b
         extents = [self.streams.scans[t].extents.get(d, 1) for d in Dim]
-        self.fetches.append(self._fetches(t, extents, self.streams.passes[t], "dram"))
+        self.fetches.append(self.compute.fetches(t, extents, self.streams.passes[t], "dram"))
         stay = b.interval(1, b.ends(self.steps)[1], f"stay_{t.name}")
         b.equal_product(self.steps, [stay, self.fetches[t]])
         b.model.add(self.streams.columns[t] >= self.fetches[t])  # a column is never shared by two scans
@@ -355,8 +192,8 @@ class Latency:
         if aligned is False:
             return
         stream = self.streams.cycles[t]
-        outer = self.start if t is Tensor.O else self.end
-        self.b.imply([aligned], self.cycles >= stream + self._row_buffer_use(t) + stay_in_use + outer)
+        use = self._row_buffer_use(t)
+        self.b.imply([aligned], self.cycles >= stream + use + stay_in_use + self._outer_edge(t))
         for consumer in (Level.GLOBAL_BUFFER, Level.PE, MACS):
             linked = self.v.linked(Level.ROW_BUFFER, consumer, t)
             if linked is False:
@@ -364,7 +201,7 @@ class Latency:
             where = [linked] if t is not Tensor.O else [linked, self.b.negated(self.streams.is_spilled)]
             exposed = [self.steps, *self.waits, stream, self._outer_edge(t)]
             if consumer != MACS:
-                stay, hidden = self._hidden(t, self._tile_extents(t, consumer), self.reuse.factors[t][consumer])
+                stay, hidden = self._hidden(t, self.compute.tile_extents(t, consumer), self.reuse.factors[t][consumer])
                 exposed.append(-hidden)
                 self._late_blocks(t, where, stay)
             self.b.imply(where, self.cycles >= sum(exposed))
@@ -383,8 +220,8 @@ class Latency:
     def _hidden(self, t: Tensor, extents: list[Int], reuse: Int) -> tuple[Int, Int]:
         """Steps on a tile taken from the row buffer, and on the last such tiles of all its tiles."""
         b, steps = self.b, self.steps
-        taken = self._fetches(t, extents, reuse, "taken")
-        loads = self._fetches(t, self.v.e2, self.reuse.factors[t][Level.ROW_BUFFER], "loads")
+        taken = self.compute.fetches(t, extents, reuse, "taken")
+        loads = self.compute.fetches(t, self.v.e2, self.reuse.factors[t][Level.ROW_BUFFER], "loads")
         stay = b.interval(1, b.ends(steps)[1], f"inner_stay_{t.name}")
         b.equal_product(steps, [stay, taken])
         return stay, b.product([stay, loads], f"hidden_{t.name}", most=b.ends(steps)[1])
@@ -397,8 +234,8 @@ class Latency:
             return 0
         use = b.interval(0, self.most, f"row_buffer_use_{t.name}")
         b.imply([v.linked(Level.ROW_BUFFER, MACS, t)], use >= self.steps)
-        way = _WRITE if t is Tensor.O else _READ
-        pace = self._rate(Level.ROW_BUFFER, way)
+        way = WRITE if t is Tensor.O else READ
+        pace = self.compute.pace(Level.ROW_BUFFER, way)
         for consumer in (Level.GLOBAL_BUFFER, Level.PE):
             linked = v.linked(Level.ROW_BUFFER, consumer, t)
             if pace is None or linked is False:
@@ -414,8 +251,8 @@ class Latency:
     def _transfer_terms(self) -> None:
         """Eq. 38: each level's ports and the interconnect."""
         for level in self.traffic.levels:
-            for way in (_READ, _WRITE):
-                pace = self._rate(level, way)
+            for way in (READ, WRITE):
+                pace = self.compute.pace(level, way)
                 if pace is not None:
                     self._level_term(level, way, pace)
         self._interconnect_term()
