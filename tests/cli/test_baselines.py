@@ -87,23 +87,28 @@ def test_layers_of_a_file_go_by_their_own_names(tmp_path: Path, capsys: pytest.C
     assert "no mapping for c" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_keeps_what_was_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C while the second layer is mapped: the first is printed and written, exit code 130."""
+    """Ctrl-C, or SIGTERM, while the second layer is mapped: the first is printed and written, exit code 130; the signal
+    means what it did before.
+    """
     network, path = tmp_path / "net.yaml", tmp_path / "b.json"
     network.write_text("version: 1\nlayers:\n- {name: a, C: 4, K: 8}\n- {name: b, C: 4}\n")
     judge = cpsat_pim.baselines.quality.judge
 
     def interrupted(problem: Any, *others: Any) -> Any:
         if problem.layer.name == "b":
-            raise KeyboardInterrupt
+            signal.raise_signal(number)
         return judge(problem, *others)
 
+    before = signal.getsignal(number)
     monkeypatch.setattr(cpsat_pim.baselines.quality, "judge", interrupted)
     assert main(["baselines", str(network), "--only", "ws", "--json", str(path)]) == 130
     assert [layer["name"] for layer in json.loads(path.read_text())] == ["a"]
     assert len(rows(capsys.readouterr().out, "ws")) == 1
+    assert signal.getsignal(number) is before
 
 
 def test_quality_that_was_stopped_while_solving_says_so(
@@ -124,26 +129,6 @@ def test_quality_that_was_stopped_while_solving_says_so(
     out, err = capsys.readouterr()
     assert "interrupted, 1 of 2 layers not begun" in err
     assert len(rows(out, "ws")) >= 1
-
-
-def test_termination_is_an_interrupt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """SIGTERM while the second layer is mapped: what was found is written, and another handler is there again after."""
-    network, path = tmp_path / "net.yaml", tmp_path / "b.json"
-    network.write_text("version: 1\nlayers:\n- {name: a, C: 4, K: 8}\n- {name: b, C: 4}\n")
-    judge = cpsat_pim.baselines.quality.judge
-
-    def terminated(problem: Any, *others: Any) -> Any:
-        if problem.layer.name == "b":
-            os.kill(os.getpid(), signal.SIGTERM)
-        return judge(problem, *others)
-
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(cpsat_pim.baselines.quality, "judge", terminated)
-    assert main(["baselines", str(network), "--only", "ws", "--json", str(path)]) == 130
-    assert [layer["name"] for layer in json.loads(path.read_text())] == ["a"]
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(
