@@ -10,6 +10,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,11 @@ def run_on_slurm(
     for journal in sorted(folder.glob("*.jsonl")):  # what has failed there is open again, or was told
         yield from (outcome for outcome in Journal(journal).news() if outcome.failure is None)
     left = {job.key: job for job in jobs}
+    submit = partial(_submit, submitit, folder, parameters)
     # Which of its jobs a task died of is not known: each is tried again by itself, so that only that one fails.
     for dealt in (_shares, _singles):
         shares = dealt(list(left.values()), workers)
         for i in range(0, len(shares), workers):
-            submit = _submitter(submitit, folder, parameters)
             for outcome in _run(submit, shares[i : i + workers], folder, work):
                 if left.pop(outcome.key, None):
                     yield outcome
@@ -83,22 +84,18 @@ def _singles(jobs: list[Job], tasks: int) -> list[list[Job]]:
     return [[job] for job in jobs]
 
 
-def _submitter(submitit: Any, folder: Path, parameters: dict[str, Any]) -> Callable[..., list[Any]]:
-    """What submits an array."""
+def _submit(submitit: Any, folder: Path, parameters: dict[str, Any], *arguments: Any) -> list[Any]:
+    """The tasks of an array, one for each item of the arguments."""
     given = {"name": "cpsat_pim", "cpus_per_task": 1} | parameters
     cluster = given.pop("cluster", None)
     if cluster is None and shutil.which("srun") is None:  # submitit would run all tasks here without a word
         raise EngineError("there is no Slurm here (no srun on the path); --slurm cluster=local runs its tasks here")
-
-    def submit(*arguments: Any) -> list[Any]:
-        try:
-            executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
-            executor.update_parameters(**given)
-            return list(executor.map_array(*arguments))
-        except Exception as error:  # submitit raises whatever its plugins and Slurm do
-            raise EngineError(f"submitit: {' '.join(str(error).split())}") from error
-
-    return submit
+    try:
+        executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+        executor.update_parameters(**given)
+        return list(executor.map_array(*arguments))
+    except Exception as error:  # submitit raises whatever its plugins and Slurm do
+        raise EngineError(f"submitit: {' '.join(str(error).split())}") from error
 
 
 def _run(submit: Callable[..., list[Any]], shares: list[list[Job]], folder: Path, work: Work) -> Iterator[Outcome]:
