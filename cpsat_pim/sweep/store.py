@@ -150,11 +150,10 @@ class Store:
             database.execute(f"INSERT OR REPLACE INTO jobs SELECT {theirs} FROM other.jobs AS their {_NEWS}")
 
     def _plans(self) -> dict[str, set[tuple[Any, ...]]]:
-        """Of each plan its points and the layers of each."""
+        """Of each plan the layers, and what is asked of each, whatever program has solved it."""
         found: dict[str, set[tuple[Any, ...]]] = {}
-        for columns, table in (("network, arch, settings", "points"), ("position, layer, count", "uses")):
-            for plan, *rest in self.query(f"SELECT plan, '{table}', point, {columns} FROM {table}"):
-                found.setdefault(plan, set()).add(tuple(rest))
+        for plan, *rest in self.query(_ASKED):
+            found.setdefault(plan, set()).add(tuple(rest))
         return found
 
     def _give_back(self) -> None:
@@ -214,6 +213,11 @@ class Store:
         return sweep is not None and (sweep == self._sweep or self._locks.is_locked(sweep))
 
 
+#: What the layers of plans are, but for the versions of this program and of the solver.
+_ASKED = """
+SELECT plan, point, position, network, settings, layer, count, shape, jobs.arch, objective, options
+FROM uses JOIN points USING (plan, point) JOIN jobs ON jobs.key = uses.job
+"""
 #: Of another store's jobs: those that are not known here, or have been decided there and not done here.
 _NEWS = (
     "WHERE NOT EXISTS (SELECT 1 FROM main.jobs AS our WHERE our.key = their.key"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -169,14 +170,17 @@ def test_shards_solved_apart_merge_into_the_whole(write_plan: WritePlan, tmp_pat
 def test_stores_of_different_plans_of_one_name_do_not_mix(
     write_plan: WritePlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of two layers and of one: the line names the plan, and nothing has changed."""
-    stores = [tmp_path / "a.sqlite", tmp_path / "b.sqlite"]
-    for store, channels in zip(stores, ((2, 3), (2,)), strict=True):
-        assert main(["sweep", str(write_plan(*channels)), "--store", str(store), "--jobs", "1"]) == 0
+    """Of two layers and of one, or of a network whose layer was edited: the line names the plan, nothing has changed."""
+    network, stores = tmp_path / "n.yaml", [tmp_path / "a.sqlite", tmp_path / "b.sqlite", tmp_path / "c.sqlite"]
+    for store, layers in zip(stores, ("{name: a, K: 2}, {name: b}", "{name: a, K: 2}", "{name: a, K: 3}"), strict=True):
+        network.write_text(f"version: 1\nlayers: [{layers}]\n")
+        plan = write_plan(text="list: [{network: n.yaml}]\n")
+        assert main(["sweep", str(plan), "--store", str(store), "--jobs", "1"]) == 0
     capsys.readouterr()
-    assert main(["sweep", "merge", *map(str, stores)]) == 2
-    told = f"cpsat_pim: error: {stores[1]}: its plan 'plan' has other points or layers than that of {stores[0]}\n"
-    assert capsys.readouterr().err == told
+    for into, other in itertools.permutations(stores, 2):
+        assert main(["sweep", "merge", str(into), str(other)]) == 2
+        told = f"cpsat_pim: error: {other}: its plan 'plan' has other points or layers than that of {into}\n"
+        assert capsys.readouterr().err == told
     with Store(stores[0], readonly=True) as store:
         assert store.query("SELECT count(*) FROM uses") == [(2,)]
 
