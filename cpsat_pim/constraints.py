@@ -249,15 +249,18 @@ def _build_constraints(values: Values) -> Constraints:
 
 
 def _build_all(layers: dict[str, Values] | None = None, **values: Any) -> NetworkConstraints:
-    everywhere = _parted(values)
+    everywhere = _with_modes_as_stored(values)
     return NetworkConstraints(
         everywhere=_build_constraints(everywhere),
-        layers={name: _build_constraints(_laid_over(everywhere, _parted(own))) for name, own in (layers or {}).items()},
+        layers={
+            name: _build_constraints(_laid_over(everywhere, _with_modes_as_stored(own)))
+            for name, own in (layers or {}).items()
+        },
     )
 
 
-def _parted(values: Values) -> Values:
-    """With each layout parted into what it says of the row buffer and its axis order: one may be laid over another
+def _with_modes_as_stored(values: Values) -> Values:
+    """With the modes of layouts among what the row buffer stores, and of layouts the axis orders: each may be laid over
     without the other.
     """
     layout = values.get("layout", {})

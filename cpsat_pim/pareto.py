@@ -178,7 +178,7 @@ class _Points:
         return Front(
             points=points,
             is_complete=is_complete,
-            least_energy=_with_best(end.solved, points, least),
+            least_energy=_with_best(end.point.solved if end.point else end.solved, points, least),
             solves=self._solves,
         )
 

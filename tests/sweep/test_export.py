@@ -170,7 +170,7 @@ def test_shards_solved_apart_merge_into_the_whole(write_plan: WritePlan, tmp_pat
 def test_stores_of_different_plans_of_one_name_do_not_mix(
     write_plan: WritePlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of two layers and of one, or of a network whose layer was edited: the line names the plan, nothing has changed."""
+    """Of two layers and of one, of a network whose layer was edited: the line names the plan, nothing has changed."""
     network, stores = tmp_path / "n.yaml", [tmp_path / "a.sqlite", tmp_path / "b.sqlite", tmp_path / "c.sqlite"]
     for store, layers in zip(stores, ("{name: a, K: 2}, {name: b}", "{name: a, K: 2}", "{name: a, K: 3}"), strict=True):
         network.write_text(f"version: 1\nlayers: [{layers}]\n")
