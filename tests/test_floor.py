@@ -85,6 +85,29 @@ def test_no_mapping_takes_more_energy_than_was_checked(case: Case) -> None:
         check_countable(case.layer, accesses_alone, sum_of(0, -(-(2**60) // spent)))
 
 
+def test_partial_sums_that_come_and_go_are_counted_twice() -> None:
+    """Groups innermost, channels outside: each of 512 MACs has a new tile of all three in the PE. I and W are written
+    and read there once a MAC, sums read twice and written twice, but for the first of each of 8 outputs, which neither
+    come back nor are read.
+    """
+    pes, *others = (attrs.evolve(level, access_cost=0.0, write_cost=None) for level in ARCH.hierarchy)
+    unit = attrs.evolve(ARCH.pe_array.compute_unit, mac_energy=0.0)
+    array = attrs.evolve(ARCH.pe_array, compute_unit=unit)
+    pes = attrs.evolve(pes, access_cost=1 / FJ_PER_NJ)
+    arch = attrs.evolve(ARCH, hierarchy=(pes, *others), activation_energy=0.0, pe_array=array)
+    layer, none = ConvWorkload(C=64, G=8), (1,) * 8
+    mapping = Mapping(
+        temporal=(none, none, none, (1, 1, 1, 1, 64, 1, 1, 8)),
+        spatial=(none,) * 3,
+        order=((), (), (), (Dim.C, Dim.G)),
+        stored=((True,) * 3, (False,) * 3, (False,) * 3),
+    )
+    spent = predict(layer, arch, mapping).figures.energy_fj
+    assert spent == 2 * 512 + 2 * 512 + 4 * 512 - 2 * 8
+    with pytest.raises(ValueError, match="cannot be counted"):
+        check_countable(layer, arch, sum_of(0, 2**60 // spent + 1))
+
+
 def test_inputs_that_come_again_with_their_gaps_are_counted() -> None:
     """Two outputs a thousand apart are a tile of 1001 x 1001 of I, which every k and c may bring again: 3e7 times 1e6
     elements of 15.9 pJ are more than 2^58 fJ, where a thousandth of that had been thought to be enough.

@@ -17,7 +17,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.check import check_mapping
 from cpsat_pim.constraints import FREE, Constraints, NetworkConstraints, check_constraints
 from cpsat_pim.dims import Level, Tensor
-from cpsat_pim.report.jsonfile import to_document
+from cpsat_pim.report.jsonfile import build_result, to_document
 from cpsat_pim.report.view import build_view
 from cpsat_pim.result import Objective, SolvedNetwork, Status
 from cpsat_pim.run import solve_network
@@ -250,6 +250,9 @@ def test_documents_and_pages_tell_the_choice(solved: SolvedNetwork) -> None:
     assert set(shared["choice"]) == {"stored", "layout"}
     assert re.match(r"Shared by all layers: PE stores .*, I N\w+, .*: proven\.", build_view(document, "x")["shared"])
     assert "shared" not in to_document(attrs.evolve(solved, shared=None))
+    for choice in ({"stored": 5}, {"stored": {"PE": {"I": 1}}}, {"layout": {"I": 1}}):
+        with pytest.raises(ValueError, match=r"r\.json: shared\.choice\."):
+            build_result("r.json", document | {"shared": document["shared"] | {"choice": choice}})
 
 
 def test_own_constraints_are_kept(solved: SolvedNetwork) -> None:

@@ -20,6 +20,15 @@ def test_local_functions_are_expanded(save):
     assert network.layers[1].after == (network.layers[0].name,)
 
 
+def test_function_that_calls_itself_is_one_line(save):
+    """It has no end."""
+    domains = [helper.make_opsetid("", 20), helper.make_opsetid("custom", 1)]
+    body = [helper.make_node("Endless", ["a"], ["b"], domain="custom")]
+    function = helper.make_function("custom", "Endless", ["a"], ["b"], body, domains)
+    file = save([node("Endless", "x", "y", domain="custom")], [value("x", 3)], functions=[function])
+    assert complaint(file).startswith("its functions cannot be expanded: ")
+
+
 def test_weights_that_only_have_a_type_are_enough(save):
     """A file from which the weights were stripped gives their shapes among its value infos."""
     nodes = [node("Conv", "x w", "conv")]

@@ -23,6 +23,15 @@ from cpsat_pim.workload.network import network_names
 from tests.sweep import work
 from tests.sweep.conftest import WritePlan
 
+#: A sweep that takes a job and holds it until it is killed.
+HOLD = """
+import sys
+from cpsat_pim.sweep.store import Store
+with Store(sys.argv[1]) as store:
+    store.begin_sweep()
+    print(store.take(sys.argv[2]), flush=True)
+    input()
+"""
 PLANS = sorted((Path(__file__).parents[2] / "scripts" / "sweeps").glob("*.yaml"))
 
 
@@ -136,6 +145,25 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert main(["sweep", *(str(plan) if word == "PLAN" else word for word in arguments)]) == 2
     error_line(capsys)
     assert [path.name for path in plan.parent.iterdir()] == ["plan.yaml"]
+
+
+def test_a_job_that_another_sweep_solves_leaves_the_plan_open(
+    write_plan: WritePlan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other one is done; a line for what is not, and exit code 1: not every layer has a mapping."""
+    path, store = write_plan(2, 3), write_plan(2, 3).with_suffix(".sqlite")
+    plan = read_plan(path)
+    with Store(store) as written:
+        written.register(plan, plan.uses())
+    command = [sys.executable, "-c", HOLD, str(store), plan.uses()[0].job.key]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"True\n"
+        assert main(["sweep", str(path), "--jobs", "1"]) == 1
+        other.kill()
+    out, err = capsys.readouterr()
+    assert "1 done, 0 failed, 1 open" in out
+    assert f"1 are being solved by another sweep on {store}" in err
 
 
 def test_a_plan_s_mistakes_are_a_line_each(write_plan: WritePlan, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,6 +39,17 @@ def test_ray_answers_the_same_jobs(write_plan: WritePlan) -> None:
     assert sorted(work.calls().values()) == [1, 1, 1, 1, 1, 2]
 
 
+@pytest.mark.usefixtures("_ray")
+def test_ray_that_does_not_start_is_one_line(
+    write_plan: WritePlan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever it raises: of an address of a kind that it does not know, a RuntimeError, as of another version."""
+    monkeypatch.setenv("RAY_ADDRESS", "nonsense://x")
+    assert main(["sweep", str(write_plan(2)), "--engine", "ray"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("cpsat_pim: error: Ray does not start: Module: nonsense does not exist.")
+
+
 def test_without_ray_there_is_one_line(
     write_plan: WritePlan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

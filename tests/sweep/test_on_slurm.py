@@ -3,6 +3,7 @@
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,10 +54,23 @@ def kill_the_task(job: Job) -> dict[str, object]:
     return work.quick(job)
 
 
-def test_a_task_that_dies_costs_only_the_job_that_killed_it(write_plan: WritePlan) -> None:
-    """One task has all jobs and dies with the longest, first one; then each is a task of its own."""
+def test_a_task_that_dies_costs_only_the_job_that_killed_it(
+    write_plan: WritePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One task has all jobs and dies with the longest, first one; then each is a task of its own, no more at a time
+    than there may be.
+    """
+    sizes: list[int] = []
+    submit = on_slurm._submit
+
+    def noted(submitit: Any, folder: Path, parameters: dict[str, Any], do: Any, works: list[Any], *others: Any) -> Any:
+        sizes.append(len(works))
+        return submit(submitit, folder, parameters, do, works, *others)
+
+    monkeypatch.setattr(on_slurm, "_submit", noted)
     plan = write_plan(2, 3, work.DEADLY)
     summary = sweep(plan, kill_the_task, tasks=1)
+    assert sizes == [1] * 4
     assert (summary.after.done, summary.after.failed) == (2, 1)
     with Store(plan.with_suffix(".sqlite"), readonly=True) as store:
         ((failure, reason),) = store.query("SELECT failure, reason FROM results WHERE state = 'failed'")
