@@ -15,9 +15,9 @@ from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.cli.arguments import cpus
 from cpsat_pim.cli.program import build_parser
 from cpsat_pim.cli.sweeps import spelled_out
-from cpsat_pim.constraints import read_constraints
-from cpsat_pim.mapping_file import read_mapping_file
-from cpsat_pim.sweep.reading import read_plan
+from cpsat_pim.mapping.constraints import read_constraints
+from cpsat_pim.mapping.mapping_file import read_mapping_file
+from cpsat_pim.study.sweep.reading import read_plan
 from cpsat_pim.workload.network import read_network
 
 ROOT = Path(__file__).parents[1]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cpsat_pim.arch.architecture import LEVEL_NAMES, PIMArchitecture
-from cpsat_pim.reading import Shelf, read_plain, record_of
+from cpsat_pim.base.reading import Shelf, read_plain, record_of
 
 DEFAULT = "default"
 

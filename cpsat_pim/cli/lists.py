@@ -41,7 +41,7 @@ def print_schema(arguments: argparse.Namespace) -> int:
     """`schema`."""
     import json
 
-    from cpsat_pim.schema import schema_of
+    from cpsat_pim.cli.schema import schema_of
 
     print(json.dumps(schema_of(arguments.kind), indent=1))
     return OK

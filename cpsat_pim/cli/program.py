@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from cpsat_pim.base.interrupts import termination_interrupts
 from cpsat_pim.cli import baselines, explain, fronts, fuzzing, lists, mappings, models, reports, solving, sweeps
 from cpsat_pim.cli.arguments import EPILOG, Parser
 from cpsat_pim.cli.output import (
@@ -16,7 +17,6 @@ from cpsat_pim.cli.output import (
     print_mistakes,
     reader_may_leave,
 )
-from cpsat_pim.interrupts import termination_interrupts
 
 
 def main(argv: list[str] | None = None) -> int:

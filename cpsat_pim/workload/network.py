@@ -20,8 +20,8 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from cpsat_pim.dims import Dim, Tensor
-from cpsat_pim.reading import (
+from cpsat_pim.base.dims import Dim, Tensor
+from cpsat_pim.base.reading import (
     SUFFIXES,
     VERSION,
     Field,
@@ -36,7 +36,7 @@ from cpsat_pim.reading import (
     record_of,
     to_yaml,
 )
-from cpsat_pim.validate import Rule, as_tuple, boolean, is_a, positive, text
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, positive, text
 from cpsat_pim.workload.layer import ConvWorkload
 
 INPUT = "input"

@@ -11,8 +11,8 @@ import pytest
 
 from cpsat_pim.cli import main
 from cpsat_pim.cli.output import listed
-from cpsat_pim.mapping_file import MAPPINGS
-from cpsat_pim.schema import SHELVES
+from cpsat_pim.cli.schema import SHELVES
+from cpsat_pim.mapping.mapping_file import MAPPINGS
 from cpsat_pim.workload.network import parse_shape
 from tests.cli.commands import TINY, map_tiny, read_json, run_python, run_shell
 

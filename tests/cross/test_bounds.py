@@ -15,31 +15,31 @@ import pytest
 from ortools.sat.python import cp_model
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
-from cpsat_pim.check import check_mapping
-from cpsat_pim.constraints import FREE, Constraints
-from cpsat_pim.cost import predict, to_machine, to_nest
-from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.base.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict, to_machine, to_nest
+from cpsat_pim.mapper.bounds.spatial_bounds import Screen
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import TileScreen
+from cpsat_pim.mapper.model.builder import Builder, Int
+from cpsat_pim.mapper.model.master import Program
+from cpsat_pim.mapper.model.variables import CLASSES, Variables
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search.completion import input_blocks
+from cpsat_pim.mapper.search.cut_pool import Lessons
+from cpsat_pim.mapper.search.solver import ask
+from cpsat_pim.mapper.search.state import Search
+from cpsat_pim.mapper.search.subspace_search import Climb
+from cpsat_pim.mapper.search.window_cut import WindowRows
+from cpsat_pim.mapper.space.candidates import Candidates
+from cpsat_pim.mapper.space.restriction import Freedom
+from cpsat_pim.mapper.space.subspace import Part
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options
-from cpsat_pim.model.builder import Builder, Int
-from cpsat_pim.model.candidates import Candidates
-from cpsat_pim.model.climb import Climb
-from cpsat_pim.model.cpsat import ask
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.lessons import Lessons
-from cpsat_pim.model.orders import input_blocks
-from cpsat_pim.model.part import Part
-from cpsat_pim.model.program import Program
-from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.search import Search
-from cpsat_pim.model.tiles import TileScreen
-from cpsat_pim.model.variables import CLASSES, Variables
-from cpsat_pim.model.windows import WindowRows
-from cpsat_pim.result import Objective
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import FREE, Constraints
+from tables.bounds.shapes import ShapeTable
+from tables.counts.stream import dram_stream
 from tables.factors import divisors
-from tables.shapes import ShapeTable
-from tables.stream import dram_stream
 from tests.cross.test_solver_against_enumeration import with_dram
 
 LAYERS = {
@@ -148,7 +148,7 @@ def contains(
     assert part is not None
     screen = Screen(layer, arch, objective, Freedom(layer, arch, constraints, part))
     tiles = TileScreen(screen, tables)
-    with patch("cpsat_pim.model.tiles._MOST_AT_TARGET", 50_000):  # most of these mappings cost many times the optimum
+    with patch("cpsat_pim.mapper.bounds.tile_bounds._MOST_AT_TARGET", 50_000):  # most of these mappings cost many times the optimum
         program = Program(tiles, value)
     if lessons is not None:
         lessons.teach(program)

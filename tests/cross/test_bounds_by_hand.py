@@ -4,17 +4,17 @@ import attrs
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.arch.pe_array import PEArray, PhyDim2
-from cpsat_pim.check import check_mapping
-from cpsat_pim.cost import predict, to_machine
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict, to_machine
+from cpsat_pim.mapper.bounds.spatial_bounds import Screen
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import TileScreen
+from cpsat_pim.mapper.model.master import Program
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.space.restriction import Freedom
+from cpsat_pim.mapper.space.subspace import Part
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.part import Part
-from cpsat_pim.model.program import Program
-from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.tiles import TileScreen
-from cpsat_pim.result import Objective
+from cpsat_pim.mapping.check import check_mapping
 from tests.cross.test_bounds import contains, has
 from tests.cross.test_solver_against_enumeration import with_dram
 

@@ -13,24 +13,24 @@ import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.arch.pe_array import PEArray, PhyDim2
-from cpsat_pim.check import check_mapping
-from cpsat_pim.constraints import Constraints
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.bounds.spatial_bounds import Screen
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import TileScreen
+from cpsat_pim.mapper.model.master import Program
+from cpsat_pim.mapper.model.variables import CLASSES
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search.cuts import Cuts
+from cpsat_pim.mapper.search.solution import Solution
+from cpsat_pim.mapper.search.solve import climb_parts
+from cpsat_pim.mapper.search.solver import ask
+from cpsat_pim.mapper.search.state import Search
+from cpsat_pim.mapper.space.restriction import Freedom
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options
-from cpsat_pim.model.cpsat import ask
-from cpsat_pim.model.cuts import Cuts
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.program import Program
-from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.search import Search
-from cpsat_pim.model.solution import Solution
-from cpsat_pim.model.solve import climb_parts
-from cpsat_pim.model.tiles import TileScreen
-from cpsat_pim.model.variables import CLASSES
-from cpsat_pim.result import Objective
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import Constraints
 from tables.factors import divisors
 from tests.cross.test_bounds import DRAWN, LAYERS, MACHINES, arranged, contains, fix, hold_streams, part_of
 from tests.cross.test_groups import nest, rows, slow_pes

@@ -7,16 +7,16 @@ import attrs
 import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.base.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search.completion import Completions, input_blocks
+from cpsat_pim.mapper.space.restriction import Freedom
+from cpsat_pim.mapper.space.subspace import Part
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.orders import Completions, input_blocks
-from cpsat_pim.model.part import Part
-from cpsat_pim.result import Objective
-from tables.cost import exact_cost
-from tables.stream import dram_stream
-from tables.walk import ENDLESS
+from tables.counts.cost import exact_cost
+from tables.counts.stream import dram_stream
+from tables.counts.walk import ENDLESS
 from tests.cross.test_bounds import arranged
 
 LAYER = ConvWorkload(R=2, P=4, C=4, K=4)

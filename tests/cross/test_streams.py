@@ -3,13 +3,13 @@
 import pytest
 
 from cpsat_pim import ConvWorkload
-from cpsat_pim.cost import to_machine, to_nest
-from cpsat_pim.dims import Tensor
-from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.base.dims import Tensor
+from cpsat_pim.evaluate.cost import to_machine, to_nest
 from cpsat_pim.mapping import Mapping
-from tables.cost import tempo_of
-from tables.stream import dram_stream, stream_key
-from tables.walk import StreamCounts
+from cpsat_pim.study.fuzz.enumeration import every_mapping
+from tables.counts.cost import tempo_of
+from tables.counts.stream import dram_stream, stream_key
+from tables.counts.walk import StreamCounts
 from tests.cross.test_solver_against_enumeration import CASES, UNEVEN, uneven
 
 MORE = {

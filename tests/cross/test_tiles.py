@@ -10,19 +10,19 @@ import pytest
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.arch.memory import MemoryLevel
 from cpsat_pim.arch.pe_array import PEArray, PhyDim2
-from cpsat_pim.constraints import Constraints
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import Dim, Level
-from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.base.dims import Dim, Level
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.bounds.spatial_bounds import Screen
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import Looks, TileScreen
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.space.restriction import Freedom
+from cpsat_pim.mapper.space.subspace import Part
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.part import Part
-from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.tiles import Looks, TileScreen
-from cpsat_pim.result import Objective
-from tables.figures import CLASS_OF, NEVER
-from tables.outer import APART, CASES
+from cpsat_pim.mapping.constraints import Constraints
+from cpsat_pim.study.fuzz.enumeration import every_mapping
+from tables.bounds.figures import CLASS_OF, NEVER
+from tables.bounds.outer_loops import APART, CASES
 from tests.cross.test_bounds import MACHINES, draw_mapping
 from tests.cross.test_groups import nest
 from tests.cross.test_solver_against_enumeration import machine, with_dram
@@ -149,7 +149,7 @@ def test_too_many_tiles_are_known_as_far_as_they_were_looked_at(part: Part, monk
     assert whole.screen.least is not None
     far = whole.screen.least * 11 // 10
     assert (every := whole.candidates(far).tiles) is not None
-    monkeypatch.setattr("cpsat_pim.model.tiles._MOST_THOROUGH", 1000)
+    monkeypatch.setattr("cpsat_pim.mapper.bounds.tile_bounds._MOST_THOROUGH", 1000)
     assert some.candidates(far).tiles is None
     reached = some.target_beyond(whole.screen.least, NEVER)
     assert reached is not None
@@ -162,7 +162,7 @@ def test_too_many_tiles_are_known_as_far_as_they_were_looked_at(part: Part, monk
 
 def test_too_many_tiles_are_looked_at_once_by_parts_that_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one learns from the first one that they are."""
-    monkeypatch.setattr("cpsat_pim.model.tiles._MOST_AT_TARGET", 1000)
+    monkeypatch.setattr("cpsat_pim.mapper.bounds.tile_bounds._MOST_AT_TARGET", 1000)
     layer, arch, looks = LAYERS["3x3"], MACHINES["default"], Looks()
     seen: list[list[int]] = [[], []]
     for counts, part in zip(seen, (Part.MERGED, Part.SPLIT), strict=True):

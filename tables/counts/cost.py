@@ -1,0 +1,262 @@
+"""The exact cost of one mapped layer.
+
+Accesses, DRAM streams, energy (Eq. 41-43) and predicted latency (Eq. 33-40, DLS Eq. 1).
+"""
+
+import itertools
+import math
+from typing import NamedTuple
+
+from tables.counts.accesses import READ, WRITE, accesses, fetches
+from tables.counts.stream import Tempo, dram_stream
+from tables.counts.walk import StreamCounts
+from tables.dram import Dram
+from tables.nest import (
+    AXES,
+    DRAM,
+    GLOBAL_BUFFER,
+    IRRELEVANT,
+    MACS,
+    PE,
+    ROW_BUFFER,
+    I,
+    Ints,
+    Nest,
+    O,
+    W,
+    axis_set,
+)
+
+#: Bytes per cycle as (numerator, denominator); numerator 0 is no limit.
+Rate = tuple[int, int]
+
+
+#: The DRAM streams of I, W, O.
+Streams = tuple[StreamCounts, StreamCounts, StreamCounts]
+
+
+class Machine(NamedTuple):
+    """What the cost depends on besides the mapping: energies in fJ, times in cycles, rates in bytes per cycle.
+
+    access_fj[level][direction]; bandwidth[level][direction] for PE, global buffer, row buffer; ports per level;
+    double_buffered for PE and global buffer.
+    """
+
+    dram: Dram
+    access_fj: tuple[tuple[int, int], ...]
+    activation_fj: int
+    mac_fj: int
+    multicast: bool
+    spatial_reduction: bool
+    bandwidth: tuple[tuple[Rate, Rate], ...]
+    ports: tuple[int, ...]
+    interconnect: Rate
+    double_buffered: tuple[bool, bool]
+    is_bus_shared: bool
+    pipeline_latency: int
+
+
+class Cost(NamedTuple):
+    """Predicted figures; every one but latency_cycles equals the simulated one."""
+
+    accesses: Ints
+    streams: Streams
+    compute_cycles: int
+    dram_cycles: int
+    energy_fj: int
+    latency_cycles: int
+    latency_terms: dict[str, int]
+
+
+def exact_cost(nest: Nest, machine: Machine) -> Cost:
+    """Cost of one mapped layer on a machine."""
+    tempo = tempo_of(nest, machine)
+    i, w, o = (dram_stream(nest, t, machine.dram, tempo) for t in (I, W, O))
+    return cost_with(nest, machine, (i, w, o))
+
+
+def cost_with(nest: Nest, machine: Machine, streams: Streams) -> Cost:
+    """Cost of one mapped layer whose DRAM streams are known."""
+    counts = accesses(nest, machine.multicast, machine.spatial_reduction)
+    macs = math.prod(nest.extent(DRAM, d) for d in range(8))
+    energy = macs * machine.mac_fj + sum(s.activations for s in streams) * machine.activation_fj
+    energy += sum(
+        int(counts[m, t, way]) * machine.access_fj[m][way] for m in range(4) for t in (I, W, O) for way in (READ, WRITE)
+    )
+    cycles = [s.cycles for s in streams]
+    dram_cycles = sum(cycles) if machine.is_bus_shared else max(cycles)
+    terms = latency_terms(nest, machine, counts, streams)
+    latency = max(terms.values()) + machine.pipeline_latency
+    return Cost(counts, streams, nest.steps(), dram_cycles, energy, latency, terms)
+
+
+def cycles_for(count_bytes: int, rate: Rate) -> int:
+    """Cycles to move bytes at a rate, rounded up."""
+    return -(-count_bytes * rate[1] // rate[0]) if rate[0] else 0
+
+
+def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) -> dict[str, int]:
+    """What could end last, each with the start and the end that it cannot overlap; the latency is the largest.
+
+    The array starts when the first tiles of I and W are there and works step by step. Where a tensor's tiles come
+    later than it asks for them, it waits: streams of which every tile is late run side by side, so the latest of them
+    counts; single late tiles of different tensors seldom meet, so those add up. Partial sums that come back are
+    exposed on their link: the old tile must be out before the new one comes in, and only then can it be used. At the
+    end O's last tile goes out.
+    """
+    head = {t: _first_cycles(nest, machine, t, streams[t]) for t in (I, W)}
+    start = sum(head.values()) if machine.is_bus_shared else max(head.values())
+    end = streams[O].last_cycles + _inner_tile_cycles(nest, machine, O, WRITE)
+    compute = _compute_cycles(nest, machine) + _waits(nest, machine, streams[O])
+    moves = transfers(nest, machine, counts)
+    if not machine.double_buffered[PE]:
+        compute += max(moves["global_buffer"], moves["interconnect"])
+    single = sum(s.late_cycles - s.steady_cycles for s in streams)
+    terms = {"compute": start + compute + single + end}
+    for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
+        ahead = start - head[t] if t != O and not machine.is_bus_shared else 0  # its second tile is loaded meanwhile
+        terms[name] = start + compute + streams[t].late_cycles - min(ahead, streams[t].second_cycles) + end
+        if nest.stored[ROW_BUFFER][t]:
+            alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t) + _residence(nest, t)
+            terms[name] = max(terms[name], alone + (start if t == O else end))
+    if machine.is_bus_shared:
+        terms["dram_bus"] = sum(s.cycles for s in streams) + min(_residence(nest, t) for t in (I, W))
+    return terms | {name: start + busy + end for name, busy in moves.items()}
+
+
+def _first_cycles(nest: Nest, machine: Machine, t: int, stream: StreamCounts) -> int:
+    """Cycles until the first tile is at the PEs; what the MACs draw from DRAM they wait for in their step."""
+    if nest.consumers(t)[0] == MACS:
+        return 0
+    return stream.first_cycles + _inner_tile_cycles(nest, machine, t, READ)
+
+
+def _waits(nest: Nest, machine: Machine, outputs: StreamCounts) -> int:
+    """Cycles for which the array waits for partial sums that come back."""
+    spilled = nest.spilled() and nest.consumers(O)[0] != MACS
+    return _exposed_partial_sums(nest, machine) + (outputs.cycles - outputs.last_cycles if spilled else 0)
+
+
+def _residence(nest: Nest, t: int) -> int:
+    """Steps for which a tile from DRAM is in use."""
+    return nest.steps() // fetches(nest, t, nest.consumers(t)[0])
+
+
+def transfers(nest: Nest, machine: Machine, counts: Ints) -> dict[str, int]:
+    """Busy cycles of each level's ports and of the interconnect (Eq. 38)."""
+    busy = {}
+    for level, name in ((PE, "pe"), (GLOBAL_BUFFER, "global_buffer"), (ROW_BUFFER, "row_buffer")):
+        instances = math.prod(nest.array(d) for d in range(8)) if level == PE else 1
+        busy[name] = 0
+        for way in (READ, WRITE):
+            rate = machine.bandwidth[level][way]
+            load = [int(counts[level, t, way]) * nest.width(t, level) for t in (I, W, O)]
+            per_port = (rate[0] * instances, rate[1])
+            shared = (rate[0] * instances * machine.ports[level], rate[1])
+            busy[name] = max(busy[name], cycles_for(max(load), per_port), cycles_for(sum(load), shared))
+    busy["interconnect"] = cycles_for(_array_bytes(nest, counts), machine.interconnect)
+    return busy
+
+
+def _array_bytes(nest: Nest, counts: Ints) -> int:
+    """Bytes between the array and the levels outside it."""
+    total = 0
+    for t in (I, W, O):
+        chain = [DRAM, *nest.consumers(t)]
+        parent = chain[chain.index(PE) - 1] if nest.stored[PE][t] else chain[-2]
+        reads, writes = _link_elements(nest, counts, t, parent)
+        total += (reads + writes) * nest.width(t, PE)
+    return total
+
+
+def _link_elements(nest: Nest, counts: Ints, t: int, parent: int) -> tuple[int, int]:
+    """Elements read and written at the parent on its inner side."""
+    outer_reads = outer_writes = 0
+    if parent != DRAM:  # take off what the parent exchanges with its own parent: whole tiles
+        times = nest.reuse(t, parent)
+        tiles = fetches(nest, t, parent) // times
+        box = nest.box(t, parent)
+        outer_writes = tiles * box * (times - 1 if t == O else times)
+        outer_reads = tiles * box * times if t == O else 0
+    return int(counts[parent, t, READ]) - outer_reads, int(counts[parent, t, WRITE]) - outer_writes
+
+
+def _inner_links(nest: Nest, t: int) -> list[tuple[int, int]]:
+    """(parent, level) of the links inside DRAM's that move tiles."""
+    chain = [m for m in nest.consumers(t) if m != MACS]
+    return list(itertools.pairwise(chain))
+
+
+def _tile_cycles(nest: Nest, machine: Machine, t: int, parent: int, level: int, way: int) -> int:
+    """Cycles of one tile's move over a link (an array tile at the PEs)."""
+    if level == PE:
+        elements = math.prod(axis_set(nest, t, PE, a).size for a in AXES[t][0])
+        holders = math.prod(nest.array(d) for d in IRRELEVANT[t])
+        if t == O:
+            elements *= 1 if machine.spatial_reduction else holders
+        elif not machine.multicast:
+            elements = math.prod(nest.array(d) for d in range(8)) * nest.box(t, PE)
+    else:
+        elements = nest.box(t, level)
+    return cycles_for(elements * nest.width(t, parent), machine.bandwidth[parent][way])
+
+
+def _inner_tile_cycles(nest: Nest, machine: Machine, t: int, way: int) -> int:
+    """Cycles that one tile needs through all links inside DRAM's."""
+    return sum(_tile_cycles(nest, machine, t, parent, level, way) for parent, level in _inner_links(nest, t))
+
+
+def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
+    """Cycles for which a tile in the row buffer is in use: it has one slot, so t's DRAM stream waits for them."""
+    if not nest.stored[ROW_BUFFER][t]:
+        return 0
+    consumer = nest.consumers(t)[1]
+    if consumer == MACS:
+        return _compute_cycles(nest, machine)
+    tiles = fetches(nest, t, consumer)
+    moved = tiles * _tile_cycles(nest, machine, t, ROW_BUFFER, consumer, WRITE if t == O else READ)
+    if t == O:
+        returns = tiles - tiles // nest.reuse(O, consumer)
+        moved += returns * _tile_cycles(nest, machine, t, ROW_BUFFER, consumer, READ)
+    return moved
+
+
+def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
+    """Cycles of the inner links on which partial sums come back."""
+    total = 0
+    for parent, level in _inner_links(nest, O):
+        times = nest.reuse(O, level)
+        if times > 1:
+            tiles = fetches(nest, O, level) // times
+            out = _tile_cycles(nest, machine, O, parent, level, WRITE)
+            back = _tile_cycles(nest, machine, O, parent, level, READ)
+            total += tiles * (times * out + (times - 1) * back)
+    return total
+
+
+def _compute_cycles(nest: Nest, machine: Machine) -> int:
+    """Cycles of all array steps."""
+    return _step_cycles(nest, machine) * (nest.steps() // nest.array_step())
+
+
+def tempo_of(nest: Nest, machine: Machine) -> Tempo:
+    """The array's own tempo: its steps, and the partial sums that it waits for."""
+    cycles = _compute_cycles(nest, machine) + _exposed_partial_sums(nest, machine)
+    return Tempo(cycles, (*machine.double_buffered, False))
+
+
+def _step_cycles(nest: Nest, machine: Machine) -> int:
+    """Cycles of an array step: its PE loops, or the operands streamed past the PEs from an inner level."""
+    steps = longest = nest.array_step()
+    for t in (I, W, O):
+        parent = nest.consumers(t)[-2] if len(nest.consumers(t)) > 1 else DRAM
+        if nest.stored[PE][t] or parent == DRAM:
+            continue
+        step = math.prod(axis_set(nest, t, MACS, a).size for a in AXES[t][0])
+        used = math.prod(nest.array(d) * nest.lanes(d) for d in range(8))
+        if not (machine.spatial_reduction if t == O else machine.multicast):
+            step = used
+        per_array_step = step * steps * nest.width(t, parent)
+        ways = (READ, WRITE) if t == O else (READ,)
+        longest = max(longest, sum(cycles_for(per_array_step, machine.bandwidth[parent][way]) for way in ways))
+    return longest
