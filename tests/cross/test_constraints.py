@@ -13,9 +13,9 @@ from cpsat_pim.evaluate.cost import Figures, predict
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import Options, solve_layer
-from cpsat_pim.mapper.search.state import Search
-from cpsat_pim.mapper.space.restriction import Freedom
-from cpsat_pim.mapper.space.subspace import Part
+from cpsat_pim.mapper.search.state import SearchState
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints, check_constraints
@@ -160,9 +160,10 @@ def test_lessons_are_of_parts_with_the_same_orders() -> None:
     layer = ConvWorkload(P=4, C=4, K=4)
     ordered = Constraints(order=[(), (), (), (Dim.K, Dim.C, Dim.P)])
     for constraints, is_shared in ((ordered, False), (Constraints(), True)):
-        search = Search(layer, machine("", "IWO!", "W"), ENERGY, Options(constraints=constraints))
+        state = SearchState(layer, machine("", "IWO!", "W"), ENERGY, Options(constraints=constraints))
         merged, aligned = (
-            search.lessons_of(Freedom(layer, search.arch, constraints, part)) for part in (Part.MERGED, Part.ALIGNED)
+            state.cut_pool_of(Restriction(layer, state.arch, constraints, subspace))
+            for subspace in (Subspace.MERGED, Subspace.ALIGNED)
         )
         assert (merged is aligned) == is_shared
 

@@ -47,8 +47,8 @@ def test_a_new_source_voids_kernels_wherever_they_are_kept(
         environment["NUMBA_CACHE_DIR"] = str(tmp_path / "elsewhere")
 
     def kept_after(use: str) -> int:
-        program = f"import numpy, {module}; {use}"
-        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True)
+        master = f"import numpy, {module}; {use}"
+        subprocess.run([sys.executable, "-c", master], cwd=tmp_path, env=environment, check=True)
         return len(list(tmp_path.rglob("*.nbi")))
 
     assert [kept_after(f"{module}.{call}"), kept_after("")] == [1, 1]

@@ -1,10 +1,10 @@
 """A lower bound on the cost of all mappings of a layer, known before it is solved."""
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.mapper.bounds.spatial_bounds import Screen
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective
-from cpsat_pim.mapper.space.restriction import Freedom
-from cpsat_pim.mapper.space.subspace import Part
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.constraints import FREE, Constraints, check_constraints_fit
 from cpsat_pim.workload import ConvWorkload
 
@@ -27,8 +27,11 @@ def least_cost(
         )
         return None if latency is None or energy is None else latency * energy
     least = []
-    for part in (Part.MERGED, Part.ALIGNED):  # split loops cost at least what merged ones do, as far as this can tell
-        freedom = Freedom(layer, arch, constraints, part, budget)
-        if not freedom.is_empty:
-            least.append(Screen(layer, arch, objective, freedom).least)
+    for subspace in (
+        Subspace.MERGED,
+        Subspace.ALIGNED,
+    ):  # split loops cost at least what merged ones do, as far as this can tell
+        restriction = Restriction(layer, arch, constraints, subspace, budget)
+        if not restriction.is_empty:
+            least.append(SpatialBounds(layer, arch, objective, restriction).least)
     return min((cost for cost in least if cost is not None), default=None)

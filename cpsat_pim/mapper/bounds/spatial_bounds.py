@@ -12,14 +12,14 @@ from cpsat_pim.evaluate.cost import access_energies_fj, to_machine, to_shape
 from cpsat_pim.mapper.bounds.stream_bounds import Limits, least_columns, least_rows
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.space.candidates import SPATIAL
-from cpsat_pim.mapper.space.restriction import Freedom
+from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.spatial import Energies, Sharing, least_energy, spatial_vectors
 from tables.counts.walk import ENDLESS, Room
 from tables.dram import ending, last_run
 
 
-class Screen:
+class SpatialBounds:
     """`least`: the smallest objective that any mapping of this part of the space could have.
 
     One entry per spatial vector (PEs and lanes per dim) and set of tensors stored in the PEs.
@@ -30,12 +30,12 @@ class Screen:
         layer: ConvWorkload,
         arch: PIMArchitecture,
         objective: Objective,
-        freedom: Freedom,
+        restriction: Restriction,
     ) -> None:
-        self.layer, self.arch, self.objective, self.freedom = layer, arch, objective, freedom
+        self.layer, self.arch, self.objective, self.restriction = layer, arch, objective, restriction
         self.machine = to_machine(arch)
         self.shape = to_shape(layer)
-        self.vectors = self.freedom.vectors(spatial_vectors(self.shape, self.freedom.array))
+        self.vectors = self.restriction.vectors(spatial_vectors(self.shape, self.restriction.array))
         self.rows = [least_rows(layer, arch, t) for t in Tensor]
         self.fixed_fj = layer.macs * self.machine.mac_fj + self.machine.activation_fj * sum(self.rows)
         self._least_energies()
@@ -50,8 +50,8 @@ class Screen:
         self.energy: list[dict[tuple[bool, bool], NDArray[np.int64]]] = []
         for t in Tensor:
             found: dict[tuple[bool, bool], NDArray[np.int64]] = {}
-            for stored in itertools.product(*(self.freedom.storing_choices(m, t) for m in BUFFERS)):
-                if stored[Level.ROW_BUFFER] and not self.freedom.part.is_aligned:
+            for stored in itertools.product(*(self.restriction.storing_choices(m, t) for m in BUFFERS)):
+                if stored[Level.ROW_BUFFER] and not self.restriction.subspace.is_aligned:
                     continue
                 key = (stored[Level.PE], stored[Level.ROW_BUFFER])
                 value = least_energy(self.shape, t, (stored[0], stored[1], stored[2]), energies, self.vectors)
@@ -73,10 +73,10 @@ class Screen:
             best = self._least_access_energy(in_pe)
             if best is None:
                 continue
-            allowed = self.freedom.allows(self.vectors, in_pe)
+            allowed = self.restriction.allows(self.vectors, in_pe)
             cycles = self.least_latency(self.vectors, in_pe[Tensor.I] or in_pe[Tensor.W])
             energy = best + self.fixed_fj
-            allowed &= self.freedom.affords(cycles, energy, sum(self.rows))
+            allowed &= self.restriction.affords(cycles, energy, sum(self.rows))
             flags = np.tile(np.array(in_pe, np.int64), (len(self.vectors), 1))
             rows.append(np.column_stack([self.vectors, flags])[allowed])
             bounds.append((cycle_weight * cycles + fj_weight * energy)[allowed])
@@ -99,10 +99,10 @@ class Screen:
         """Sum over tensors; in the row-buffer part at least one tensor is row-aligned."""
         best = None
         for aligned in itertools.product((False, True), repeat=len(Tensor)):
-            if any(aligned) != self.freedom.part.is_aligned:
+            if any(aligned) != self.restriction.subspace.is_aligned:
                 continue
             parts = [self.energy[t].get((in_pe[t], aligned[t])) for t in Tensor]
-            if any(part is None for part in parts):
+            if any(subspace is None for subspace in parts):
                 continue
             total = parts[0] + parts[1] + parts[2]  # type: ignore[operator]
             best = total if best is None else np.minimum(best, total)
@@ -134,16 +134,16 @@ class Screen:
         """Row activations of all tensors that a mapping below the target can have."""
         fj_weight, each = self.objective.weights[1], self.machine.activation_fj
         spare = [(target - (self.least or 0)) // (fj_weight * each)] if fj_weight * each else []
-        if self.freedom.budget.fj is not None and each:
-            spare.append((self.freedom.budget.fj - self._least_fj) // each)
-        if self.freedom.budget.activations is not None:
-            spare.append(self.freedom.budget.activations - sum(self.rows))
+        if self.restriction.budget.fj is not None and each:
+            spare.append((self.restriction.budget.fj - self._least_fj) // each)
+        if self.restriction.budget.activations is not None:
+            spare.append(self.restriction.budget.activations - sum(self.rows))
         return sum(self.rows) + max(0, min(spare)) if spare else None
 
     def most_cycles(self, target: int) -> int | None:
         """Latency (without the pipeline's constant) that a mapping below the target can have; None if any."""
         cycle_weight, fj_weight = self.objective.weights
-        most = [] if self.freedom.budget.cycles is None else [self.freedom.budget.cycles]
+        most = [] if self.restriction.budget.cycles is None else [self.restriction.budget.cycles]
         if cycle_weight:
             most.append((target - fj_weight * self._least_fj) // cycle_weight)
         return max(1, min(most) - self.machine.pipeline_latency) if most else None

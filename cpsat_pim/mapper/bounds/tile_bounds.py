@@ -10,7 +10,7 @@ import numpy as np
 
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import access_energies_fj, rate, tile_width
-from cpsat_pim.mapper.bounds.spatial_bounds import Screen
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import has_known_boxes, least_columns, least_rows
 from cpsat_pim.mapper.space.candidates import COST, IN_PE, INSIDE_BUFFER, INSIDE_PE, LANES, PES, VECTOR, Candidates
 from tables.bounds.figures import BOX_COLUMNS, LAYER, NEVER, QUANTITIES, TileCosts
@@ -69,22 +69,22 @@ class Looks:
         self.too_many: float = math.inf
 
 
-class TileScreen:
+class TileBounds:
     """What a screen leaves, with tiles. `looks`: what was found before; `has_looked` is told how many tiles, and sets
     of them, were looked at.
     """
 
     def __init__(
         self,
-        screen: Screen,
+        spatial_bounds: SpatialBounds,
         tables: list[ShapeTable],
         looks: Looks | None = None,
         has_looked: Callable[[int], None] = lambda tiles: None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.screen, self.tables, self.has_looked, self.is_over = screen, tables, has_looked, is_over
+        self.spatial_bounds, self.tables, self.has_looked, self.is_over = spatial_bounds, tables, has_looked, is_over
         #: Whether tiles are looked at. Where nothing but time counts that is worth its time for hard layers only.
-        self.is_on = screen.objective.weights[1] > 0
+        self.is_on = spatial_bounds.objective.weights[1] > 0
         #: Whether it is worth its time to count rows of windows, too.
         self.is_thorough = False
         self._outer: Outer | None = None
@@ -94,7 +94,7 @@ class TileScreen:
     def look_closer(self) -> None:
         """Look at tiles whatever the objective, and as closely as can be."""
         self.is_on = self.is_thorough = True
-        if self.screen.freedom.part.is_aligned:
+        if self.spatial_bounds.restriction.subspace.is_aligned:
             self._outer = None
             self._looks.known = None
 
@@ -102,7 +102,7 @@ class TileScreen:
         """What can cost at most a target."""
         known = self._looks.known
         if known is None or known.target < target:
-            vectors, values = self.screen.candidates(target)
+            vectors, values = self.spatial_bounds.candidates(target)
             known = self.look(target, vectors, values)
             if known is None:
                 return Candidates(vectors, values, None)
@@ -112,7 +112,7 @@ class TileScreen:
         """Look at all tiles up to a target, or as far as that is worth its time."""
         known = self._looks.known
         if known is None or known.target < target:
-            self.look(target, *self.screen.candidates(target))
+            self.look(target, *self.spatial_bounds.candidates(target))
 
     def target_beyond(self, least: int, tiles: int) -> int | None:
         """A target above a bound for which tiles are known: for so many of them more."""
@@ -143,7 +143,7 @@ class TileScreen:
         """The least that any tiles cost, if at most a target, else above it; None if that takes too long to tell."""
         known = self._looks.known
         if known is None or (known.target < target and not len(known.tiles)):
-            self.look(target, *self.screen.candidates(target), margin=_MARGIN)
+            self.look(target, *self.spatial_bounds.candidates(target), margin=_MARGIN)
             known = self._looks.known
         return None if known is None else int(known.least.min(initial=known.target + 1))
 
@@ -153,15 +153,19 @@ class TileScreen:
         """
         cheapest_first = np.argsort(values, kind="stable")
         vectors, values = vectors[cheapest_first], values[cheapest_first]
-        screen, weight = self.screen, self.screen.objective.weights[1]
-        if not self.is_on or screen.arch.uneven_residency or not 0 < len(vectors) < self._looks.too_many / 2:
+        spatial_bounds, weight = self.spatial_bounds, self.spatial_bounds.objective.weights[1]
+        if not self.is_on or spatial_bounds.arch.uneven_residency or not 0 < len(vectors) < self._looks.too_many / 2:
             return None
         points, kinds = self._positions(vectors)
         costs, outer = self._fixed._replace(points=points[0], arrays=points[1]), self.outer
         found, least = np.zeros((_MOST_KEPT, 18), np.int64), np.full(len(vectors), NEVER)
-        cycles = screen.least_latency(vectors, vectors[:, IN_PE][:, [Tensor.I, Tensor.W]].max(axis=1) > 0)
-        goal = Goal(*screen.objective.weights, weight * screen.layer.macs * screen.machine.mac_fj, target)
-        is_aligned = screen.freedom.part.is_aligned
+        cycles = spatial_bounds.least_latency(vectors, vectors[:, IN_PE][:, [Tensor.I, Tensor.W]].max(axis=1) > 0)
+        goal = Goal(
+            *spatial_bounds.objective.weights,
+            weight * spatial_bounds.layer.macs * spatial_bounds.machine.mac_fj,
+            target,
+        )
+        is_aligned = spatial_bounds.restriction.subspace.is_aligned
         number, looked, begin, last, at_a_time = 0, 0, 0, 0, 1
         allowed = _MOST_THOROUGH if self.is_thorough else self.most_looked if margin else _MOST_AT_TARGET
         while begin < len(vectors) and looked <= allowed and number <= _MOST_KEPT:
@@ -214,20 +218,20 @@ class TileScreen:
     def outer(self) -> Outer:
         """What the DRAM's loops cost at least where tensors are row-aligned."""
         if self._outer is None:
-            screen, costs = self.screen, self._fixed
-            if not screen.freedom.part.is_aligned or costs.layer["counts"].prod() > _MOST_BLOCKS:
+            spatial_bounds, costs = self.spatial_bounds, self._fixed
+            if not spatial_bounds.restriction.subspace.is_aligned or costs.layer["counts"].prod() > _MOST_BLOCKS:
                 return no_bounds()
             windows = np.zeros((0, 9), np.int64)
             if self.is_thorough:
-                width, capacity = screen.layer.input_bytes, int(costs.layer["capacity"][0, Level.ROW_BUFFER])
-                windows = window_rows(screen.shape, width, screen.machine.dram, capacity)
-            self._outer = outer_bounds(costs, screen.machine.dram, windows)
+                width, capacity = spatial_bounds.layer.input_bytes, int(costs.layer["capacity"][0, Level.ROW_BUFFER])
+                windows = window_rows(spatial_bounds.shape, width, spatial_bounds.machine.dram, capacity)
+            self._outer = outer_bounds(costs, spatial_bounds.machine.dram, windows)
         return self._outer
 
     @cached_property
     def _fixed(self) -> TileCosts:
         """All but what depends on the vectors."""
-        screen, layer, arch = self.screen, self.screen.layer, self.screen.arch
+        spatial_bounds, layer, arch = self.spatial_bounds, self.spatial_bounds.layer, self.spatial_bounds.arch
         bounds, nothing = np.array(layer.bounds), np.zeros((2, 0, 0, 0), np.int64)
         choices = [divisors(n) for n in layer.bounds]
         counts = np.array([len(found) for found in choices])
@@ -236,7 +240,7 @@ class TileScreen:
             table[d, : len(found)], places[d, found] = found, range(len(found))
         coefficients, is_offered, paces = self._figures()
         boxes, strides = self._boxes(counts)
-        dram = screen.machine.dram
+        dram = spatial_bounds.machine.dram
         timings = (dram.tCCD, arch.dram_activation_latency, ending(dram), int(last_run(1, dram)))
         figures = {
             "bounds": bounds,
@@ -246,13 +250,13 @@ class TileScreen:
             "figures": len(paces),
             "is_offered": is_offered,
             "strides": strides,
-            "dram": [*timings, screen.machine.pipeline_latency, dram.column_bytes],
+            "dram": [*timings, spatial_bounds.machine.pipeline_latency, dram.column_bytes],
             "least_rows": [least_rows(layer, arch, t) for t in Tensor],
             "least_columns": [least_columns(layer, arch, t) for t in Tensor],
-            "activation_fj": screen.machine.activation_fj,
+            "activation_fj": spatial_bounds.machine.activation_fj,
             "capacity": [arch.usable_bytes(m) for m in BUFFERS],
             "widths": [[*(tile_width(layer, m, t) for m in BUFFERS), self._least_width(t)] for t in Tensor],
-            "needed": [needed_elements(screen.shape, t) for t in Tensor],
+            "needed": [needed_elements(spatial_bounds.shape, t) for t in Tensor],
             "depth": bounds[[Dim.C, Dim.N, Dim.G]].prod(),
         }
         record = np.zeros(1, LAYER)
@@ -265,15 +269,15 @@ class TileScreen:
         """Energy and bytes on ports per quantity, tensor and levels that store it, which of these sets there are, and
         the ports' paces (`tables.bounds.figures.LAYER`).
         """
-        layer, arch, freedom = self.screen.layer, self.screen.arch, self.screen.freedom
+        layer, arch, restriction = self.spatial_bounds.layer, self.spatial_bounds.arch, self.spatial_bounds.restriction
         sharing = Sharing(arch.multicast, arch.spatial_reduction)
         energies = Energies(access_energies_fj(arch), sharing)
-        ports = list(self._ports()) if self.screen.objective.weights[0] else []
+        ports = list(self._ports()) if self.spatial_bounds.objective.weights[0] else []
         coefficients = np.zeros((1 + len(ports), 3, 2, 4, len(QUANTITIES)), np.int64)
         is_offered = np.zeros((3, 2, 4), np.bool_)
         for t in Tensor:
-            for stored in itertools.product(*(freedom.storing_choices(m, t) for m in BUFFERS)):
-                if stored[Level.ROW_BUFFER] and not freedom.part.is_aligned:
+            for stored in itertools.product(*(restriction.storing_choices(m, t) for m in BUFFERS)):
+                if stored[Level.ROW_BUFFER] and not restriction.subspace.is_aligned:
                     continue
                 kept, at = (stored[0], stored[1], stored[2]), (int(t), int(stored[0]), 2 * stored[1] + stored[2])
                 is_offered[at] = True
@@ -288,7 +292,7 @@ class TileScreen:
         """What bytes pass on the chip: the level whose widths they have, their quantities, and `paces` of
         `tables.bounds.figures.LAYER`.
         """
-        arch = self.screen.arch
+        arch = self.spatial_bounds.arch
         for level in ON_CHIP:
             memory = arch.hierarchy[level]
             for way, limit in enumerate((memory.read_bandwidth_limit, memory.write_bandwidth_limit)):
@@ -305,7 +309,7 @@ class TileScreen:
 
     def _least_width(self, t: Tensor) -> int:
         """Bytes per element in DRAM, of outputs whether or not they are partial sums."""
-        layer = self.screen.layer
+        layer = self.spatial_bounds.layer
         return min(layer.output_bytes, layer.psum_bytes) if t is Tensor.O else layer.width_bytes[t]
 
     def _boxes(self, counts: Ints) -> tuple[Ints, Ints]:
@@ -313,7 +317,7 @@ class TileScreen:
 
         Of outputs that may come back in another width nothing is known.
         """
-        layer = self.screen.layer
+        layer = self.spatial_bounds.layer
         found = np.zeros((3, max(len(table.extents) for table in self.tables), 2, len(BOX_COLUMNS)), np.int64)
         strides = np.zeros((3, 8), np.int64)
         for t, table in zip(Tensor, self.tables, strict=True):
@@ -347,7 +351,7 @@ class TileScreen:
 
     def _positions_of(self, axis: int, lanes_p: int, pes_p: int, lanes_r: int, pes_r: int) -> Ints:
         """The same of an axis for one kind of vector: int[2, n, n]."""
-        shape, n = self.screen.shape, self._fixed.divisors.shape[1]
+        shape, n = self.spatial_bounds.shape, self._fixed.divisors.shape[1]
         filters = FILTER_OF[axis]
         found = np.zeros((2, n, n), np.int64)
         for i, p in enumerate(divisors(shape.bounds[axis])):

@@ -54,7 +54,7 @@ class Flow:
         return rivals
 
     def _rivals_of(self, row: Sequence[int]) -> list[int]:
-        rivals = self.v.freedom.rivals(tuple(row[PES]), tuple(bool(flag) for flag in row[IN_PE]))
+        rivals = self.v.restriction.rivals(tuple(row[PES]), tuple(bool(flag) for flag in row[IN_PE]))
         return [int(any(STATIONARY[flow] is t for flow in rivals)) for t in Tensor]
 
     def _is_looped(self, t: Tensor) -> Lit:

@@ -7,7 +7,7 @@ import numpy as np
 
 from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine
-from cpsat_pim.mapper.bounds.tile_bounds import TileScreen
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.model.builder import Builder, Lit
 from cpsat_pim.mapper.model.dataflow_class import Flow
 from cpsat_pim.mapper.model.latency import Latency
@@ -17,7 +17,7 @@ from cpsat_pim.mapper.model.streams import Streams
 from cpsat_pim.mapper.model.traffic import Traffic
 from cpsat_pim.mapper.model.variables import Variables
 from cpsat_pim.mapper.space.candidates import COST, IN_PE, INSIDE_PE, SPATIAL, VECTOR, Candidates
-from cpsat_pim.mapper.space.subspace import Part
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.dataflow import STATIONARY
 from tables.nest import Ints
 
@@ -25,7 +25,7 @@ from tables.nest import Ints
 _FEW_TILES = 500
 
 
-class Program:
+class MasterProblem:
     """The mappings of a layer, in the part of the space that `tiles` is of, whose (lower bound of the) objective is at
     most `target`, cheapest first.
 
@@ -36,35 +36,37 @@ class Program:
 
     def __init__(
         self,
-        tiles: TileScreen,
+        tiles: TileBounds,
         target: int,
         *,
         any_split: bool = False,
         within: Sequence[int] | None = None,
         candidates: Candidates | None = None,
     ) -> None:
-        self.screen, self.tables, self.target = tiles.screen, tiles.tables, target
-        screen = tiles.screen
-        self.layer, self.arch, self.objective = screen.layer, screen.arch, screen.objective
+        self.spatial_bounds, self.tables, self.target = tiles.spatial_bounds, tiles.tables, target
+        spatial_bounds = tiles.spatial_bounds
+        self.layer, self.arch, self.objective = spatial_bounds.layer, spatial_bounds.arch, spatial_bounds.objective
         self.b = Builder()
         self._left_out: set[tuple[int, ...]] = set()
         #: How many of the layer's lessons it was taught (`lessons.Lessons`).
-        self.lessons_known = 0
+        self.cuts_known = 0
         found = (candidates or tiles.candidates(target)).within(within)
         known = found.extents()
         #: Whether few tiles are left.
         self.is_small = found.tiles is not None and len(found.tiles) <= _FEW_TILES
-        self.v = Variables(self.b, self.layer, self.arch, screen.freedom, known, any_split=any_split, within=within)
+        self.v = Variables(
+            self.b, self.layer, self.arch, spatial_bounds.restriction, known, any_split=any_split, within=within
+        )
         self.reuse = Reuse(self.v)
         Rules(self.v, self.reuse)
         self.traffic = Traffic(self.v, self.reuse)
-        timed, _ = screen.freedom.sees(self.objective)
-        self.streams = Streams(self.v, self.reuse, self.traffic, self.tables, screen.limits(target), timed)
-        most_cycles = screen.most_cycles(target)
+        timed, _ = spatial_bounds.restriction.sees(self.objective)
+        self.streams = Streams(self.v, self.reuse, self.traffic, self.tables, spatial_bounds.limits(target), timed)
+        most_cycles = spatial_bounds.most_cycles(target)
         self.latency = None
         if most_cycles is not None:
             self.latency = Latency(self.v, self.reuse, self.traffic, self.streams, most_cycles)
-        if self.part.is_aligned:
+        if self.subspace.is_aligned:
             self._some_tensor_row_aligned()
         #: A variable of its own, so that what is known of it (the target, a floor, a proven bound) meets in its domain:
         #: of two rows over the same terms CP-SAT does not see that they contradict each other.
@@ -73,9 +75,9 @@ class Program:
         self._objective()
 
     @property
-    def part(self) -> Part:
+    def subspace(self) -> Subspace:
         """Of the space."""
-        return self.screen.freedom.part
+        return self.spatial_bounds.restriction.subspace
 
     def leave_out(self, within: Sequence[int], dearer_than: int) -> None:
         """All mappings with some extents inside the outer loops cost more than that: forbid them if it is enough."""
@@ -113,7 +115,7 @@ class Program:
             flags = map(self.b.flag, in_pe)
             self.b.table([*self.v.pes, *self.v.lanes, *flags, *self.v.e0, *self.v.e1, floor], rows)
             self.b.model.add(self.cost >= floor)
-        wanted = self.screen.freedom.constraints.dataflow
+        wanted = self.spatial_bounds.restriction.constraints.dataflow
         if wanted in STATIONARY:
             Flow(self.v, self.reuse, wanted, vectors.tolist(), list(map(self.b.flag, in_pe)))
 
@@ -147,9 +149,9 @@ class Program:
         if self.latency is not None:
             # Not +=: of weight 1 the expression is the energy itself, which has a budget of its own.
             expression = expression + cycle_weight * (self.latency.cycles + machine.pipeline_latency)
-        if (most := self.screen.freedom.budget.fj) is not None:
+        if (most := self.spatial_bounds.restriction.budget.fj) is not None:
             self.b.model.add(energy <= most)
-        if (most := self.screen.freedom.budget.activations) is not None:
+        if (most := self.spatial_bounds.restriction.budget.activations) is not None:
             self.b.model.add(sum(self.streams.activations) <= most)
         self.b.model.add(self.cost >= expression)
         self.b.model.minimize(self.cost)

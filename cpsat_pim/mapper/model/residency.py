@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import IRRELEVANT, ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.mapper.model.builder import Builder, Lit
-from cpsat_pim.mapper.space.restriction import Freedom
+from cpsat_pim.mapper.space.restriction import Restriction
 
 #: Per on-chip level and tensor, the loops outside the tile.
 Outside = tuple[tuple[frozenset[Dim], ...], ...]
@@ -20,8 +20,8 @@ Outside = tuple[tuple[frozenset[Dim], ...], ...]
 class Residency:
     """`outside[m][t][d]`: whether the loop of d at level m lies outside t's tile there; False where tiles are even."""
 
-    def __init__(self, b: Builder, bounds: tuple[int, ...], arch: PIMArchitecture, freedom: Freedom) -> None:
-        self.b, self.freedom = b, freedom
+    def __init__(self, b: Builder, bounds: tuple[int, ...], arch: PIMArchitecture, restriction: Restriction) -> None:
+        self.b, self.restriction = b, restriction
         self.dims = [d for d in Dim if bounds[d] > 1] if arch.uneven_residency else []
         self.outside: list[list[list[Lit]]] = [[[False] * len(Dim) for _ in Tensor] for _ in ON_CHIP]
         self._is_uneven: dict[tuple[int, int], Lit] = {}
@@ -56,7 +56,7 @@ class Residency:
         """A loop round one that lies outside does so, too."""
         outside = self.outside[level][t]
         for d in self.dims:
-            for e in self.freedom.inside(level, d):
+            for e in self.restriction.inside(level, d):
                 self.b.clause([self.b.negated(outside[e]), self.b.negated(has_loop[d]), outside[d]])
 
     def _are_nested(self, one: list[Lit], other: list[Lit]) -> None:

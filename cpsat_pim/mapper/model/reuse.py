@@ -66,7 +66,7 @@ class Reuse:
 
         It is not free then.
         """
-        self.parted: dict[int, dict[Dim, Lit]] = {m: {} for m in self.v.innermost}
+        self.interleaved: dict[int, dict[Dim, Lit]] = {m: {} for m in self.v.innermost}
         for m, literals in self.v.innermost.items():
             for c in Tensor:
                 dims = [d for d in CLASSES[c] if not is_one(self.v.temporal[m][d])]
@@ -80,13 +80,13 @@ class Reuse:
 
     def _parted_class(self, m: int, c: Tensor, dims: list[Dim]) -> None:
         """Of an innermost class, loops with others inside; at least one is innermost, but for a loop of groups."""
-        b, parted = self.b, {d: self.b.boolean(f"parted_{m}_{d.name}") for d in dims}
-        inside = {d: b.both([self.v.has_loop(m, d), parted[d].negated()], f"inside_{m}_{d.name}") for d in dims}
-        for d, literal in parted.items():
+        b, interleaved = self.b, {d: self.b.boolean(f"parted_{m}_{d.name}") for d in dims}
+        inside = {d: b.both([self.v.has_loop(m, d), interleaved[d].negated()], f"inside_{m}_{d.name}") for d in dims}
+        for d, literal in interleaved.items():
             for needed in (self.v.innermost[m][c], self.v.has_loop(m, d), self.has_relevant[m, c]):
                 b.clause([literal.negated(), needed])
             b.clause([literal.negated(), self.has_loops[m][GROUPS], *(x for e, x in inside.items() if e is not d)])
-        self.parted[m] |= parted
+        self.interleaved[m] |= interleaved
 
     def _own_loops(self, t: Tensor, level: int) -> Int:
         """t's irrelevant loops at the level of its tile, but outside it: a relevant one lies inside them."""
@@ -126,9 +126,9 @@ class Reuse:
 
     def _held_outside(self, level: int, d: Dim, t: Tensor) -> list[Lit]:
         """Loops that have to lie inside that of d, and are relevant to t."""
-        inside = [self.v.has_loop(level, e) for e in self.v.freedom.inside(Level(level), d) if e in RELEVANT[t]]
+        inside = [self.v.has_loop(level, e) for e in self.v.restriction.inside(Level(level), d) if e in RELEVANT[t]]
         inside += self.v.residency.holding(level, d, t, [self.v.has_loop(level, e) for e in Dim])
-        inside.append(self.parted[level].get(d, False))
+        inside.append(self.interleaved[level].get(d, False))
         return [literal for literal in inside if literal is not False]
 
     def _divisor_if(self, is_free: Lit, loops: Int, name: str) -> Int:
@@ -190,7 +190,7 @@ class Reuse:
         inside, innermost = self.box(level)[d], self.v.innermost[level][c]
         if isinstance(innermost, bool) or is_one(self.v.temporal[level][d]):
             return inside
-        is_parted = self.parted[level].get(d, False)
+        is_parted = self.interleaved[level].get(d, False)
         is_swept = self.b.both([innermost, self.b.negated(is_parted)], f"swept_{level}_{d.name}")
         extent = self.b.integer({*self.b.values(inside), *self.b.values(around)}, f"swept_{level}_{d.name}")
         self.b.imply([is_swept], extent == around)

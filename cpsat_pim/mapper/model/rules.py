@@ -4,7 +4,7 @@ from cpsat_pim.base.dims import RELEVANT, Dim, Level, Tensor
 from cpsat_pim.mapper.model.builder import Lit, is_one
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.variables import CLASSES, Variables
-from cpsat_pim.mapper.space.subspace import Part
+from cpsat_pim.mapper.space.subspace import Subspace
 
 
 class Rules:
@@ -47,7 +47,7 @@ class Rules:
         for m, literals in v.innermost.items():
             for c, literal in enumerate(literals):
                 is_open = v.is_of_both(m) or isinstance(literal, bool)
-                if is_open or not any(v.freedom.inside(Level(m), d) for d in CLASSES[c]):
+                if is_open or not any(v.restriction.inside(Level(m), d) for d in CLASSES[c]):
                     continue
                 last = [self._is_last(Level(m), d) for d in CLASSES[c]]
                 none = [self.b.negated(self.reuse.has_loops[m][c])] if c == Tensor.I else []
@@ -55,22 +55,24 @@ class Rules:
 
     def _is_last(self, level: Level, d: Dim) -> Lit:
         """Whether a dim has a loop at a level, and none that has to lie inside it."""
-        inside = [self.b.negated(self.v.has_loop(level, e)) for e in self.v.freedom.inside(level, d) if e is not Dim.G]
+        inside = [
+            self.b.negated(self.v.has_loop(level, e)) for e in self.v.restriction.inside(level, d) if e is not Dim.G
+        ]
         return self.b.both([self.v.has_loop(level, d), *inside], f"last_{level}_{d.name}")
 
     def _row_buffer_loops(self) -> None:
         """Where the row buffer stores nothing its outermost loop may as well be the DRAM's innermost, so one that may
         not is there: of a dim that constraints name, or one that the DRAM loops over, too.
         """
-        v, freedom = self.v, self.v.freedom
+        v, restriction = self.v, self.v.restriction
         if v.aligned or not v.row_buffer:
             return
         loops = {d: v.has_loop(Level.ROW_BUFFER, d) for d in Dim}
         twice = [self.b.both([loops[d], v.has_loop(Level.DRAM, d)], f"twice_{d.name}") for d in Dim]
-        if freedom.part is Part.SPLIT:
+        if restriction.subspace is Subspace.SPLIT:
             self.b.clause(twice)
             return
-        stays = [loops[d] for d in Dim if freedom.is_told_apart(d)]
+        stays = [loops[d] for d in Dim if restriction.is_told_apart(d)]
         for d in Dim:
-            if not freedom.is_told_apart(d):
+            if not restriction.is_told_apart(d):
                 self.b.clause([self.b.negated(loops[d]), *stays, *twice])

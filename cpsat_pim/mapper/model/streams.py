@@ -128,7 +128,7 @@ class Streams:
         ]
         if not self.timed:
             columns[-len(_TIMED) :] = [np.zeros_like(table.first)] * len(_TIMED)
-        keep = self._within(t, table.first, limits) & np.isin(table.layout, self.v.freedom.layouts(t))
+        keep = self._within(t, table.first, limits) & np.isin(table.layout, self.v.restriction.layouts(t))
         keep &= self._is_taken(table)
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency

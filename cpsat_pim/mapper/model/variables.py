@@ -13,7 +13,7 @@ from cpsat_pim.evaluate.cost import to_shape
 from cpsat_pim.mapper.model.builder import Builder, Int, Lit
 from cpsat_pim.mapper.model.residency import Residency
 from cpsat_pim.mapper.space.candidates import Extents
-from cpsat_pim.mapper.space.restriction import Freedom
+from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Stored
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.spatial import links
@@ -44,18 +44,18 @@ class Variables:
         b: Builder,
         layer: ConvWorkload,
         arch: PIMArchitecture,
-        freedom: Freedom,
+        restriction: Restriction,
         known: Extents,
         *,
         any_split: bool,
         within: Sequence[int] | None,
     ) -> None:
-        self.b, self.layer, self.arch, self.freedom = b, layer, arch, freedom
+        self.b, self.layer, self.arch, self.restriction = b, layer, arch, restriction
         self.known, self.any_split, self.within = known, any_split, within
         #: Extents that nothing inside the outer loops exceeds, and whose divisors all of them are.
         self.most_inside = layer.bounds if within is None else within
-        self.aligned = freedom.part.is_aligned
-        self.row_buffer = (self.aligned or freedom.tells_loops_apart) and not any_split
+        self.aligned = restriction.subspace.is_aligned
+        self.row_buffer = (self.aligned or restriction.tells_loops_apart) and not any_split
         self.shape = to_shape(layer)
         self.bounds = layer.bounds
         self._set_cache: dict[str, Lit] = {}
@@ -82,12 +82,12 @@ class Variables:
         inside, outside = divisors(self.most_inside[d]), divisors(n // given)
         lanes = array.compute_unit.num_macs if d in array.compute_unit.lane_dims else 1
         pes = array.array_shape.h * array.array_shape.w
-        self.lanes[d] = self._known("lanes", d, self.freedom.lanes(d, (v for v in inside if v <= lanes)))
+        self.lanes[d] = self._known("lanes", d, self.restriction.lanes(d, (v for v in inside if v <= lanes)))
         for m in Level:
             factors = inside if m in ON_CHIP else outside
             if m is Level.ROW_BUFFER and not self.row_buffer:
                 factors = (1,)
-            allowed = factors if self.is_of_both(m) else self.freedom.temporal(m, d, factors)
+            allowed = factors if self.is_of_both(m) else self.restriction.temporal(m, d, factors)
             self.temporal[m][d] = b.integer(allowed, f"T{m}_{d.name}")
         self.pes[d] = self._known("pes", d, (v for v in inside if v <= pes))
         self.e0[d], self.eA[d], self.step[d] = (self._known(name, d, inside) for name in ("e0", "eA", "step"))
@@ -169,7 +169,7 @@ class Variables:
         """Eq. 6, 7: each tensor is stored at one set of levels that the machine allows."""
         self.is_stored_set: list[dict[Stored, Lit]] = []
         for t in Tensor:
-            choices = [self.freedom.storing_choices(m, t) for m in BUFFERS]
+            choices = [self.restriction.storing_choices(m, t) for m in BUFFERS]
             if not self.aligned:
                 choices[Level.ROW_BUFFER] = tuple(c for c in choices[Level.ROW_BUFFER] if not c)
             sets = [(s[0], s[1], s[2]) for s in itertools.product(*choices)]
@@ -213,7 +213,7 @@ class Variables:
 
         `tile[m][t]` per dim, `class_tile[m][t]` per class; `array_tile[t]`, `class_array_tile[t]`: all PEs'.
         """
-        self.residency = Residency(self.b, self.bounds, self.arch, self.freedom)
+        self.residency = Residency(self.b, self.bounds, self.arch, self.restriction)
         whole = [(self.e0, self.class_e0), (self.e1, self.class_e1), (self.e2, self.class_e2)]
         self.tile: list[list[list[Int]]] = [[list(extents) for _ in Tensor] for extents, _ in whole]
         self.class_tile: list[list[list[Int]]] = [[list(classes) for _ in Tensor] for _, classes in whole]

@@ -16,7 +16,7 @@ from cpsat_pim.base.dims import IRRELEVANT, ON_CHIP, RELEVANT, Dim, Level, Tenso
 from cpsat_pim.evaluate.cost import Prediction, to_machine, to_nest, to_prediction
 from cpsat_pim.mapper.model.residency import Outside
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.space.restriction import Freedom
+from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.mapping.dataflow import classify_dataflow
@@ -57,7 +57,7 @@ class Inner(NamedTuple):
         return not self.is_told or set(run) == set(self.loops)
 
 
-class Answer(NamedTuple):
+class Completion(NamedTuple):
     """A complete mapping, its exact figures, and its objective in the solver's integers."""
 
     mapping: Mapping
@@ -111,7 +111,7 @@ class Completions:
 
     def __init__(
         self,
-        freedom: Freedom,
+        restriction: Restriction,
         objective: Objective,
         draft: Mapping,
         outside: Outside,
@@ -120,10 +120,10 @@ class Completions:
         rooms_below: Callable[[int | None], Sequence[Room]],
         ceiling: int | None,
     ) -> None:
-        self.freedom, self.objective, self.draft = freedom, objective, draft
+        self.restriction, self.objective, self.draft = restriction, objective, draft
         self.outside, self.inner = outside, inner
-        self.layer, arch = freedom.layer, freedom.arch
-        self.sees_cycles, self.sees_energy = freedom.sees(objective)
+        self.layer, arch = restriction.layer, restriction.arch
+        self.sees_cycles, self.sees_energy = restriction.sees(objective)
         self.machine = to_machine(arch)
         self.nest = to_nest(self.layer, draft, arch.spatial_reduction)
         elements = sum(self.layer.elements(t) for t in Tensor)
@@ -136,7 +136,7 @@ class Completions:
 
     # --- Counting ----------------------------------------------------------------------------------------------------
 
-    def best(self, orders: Iterable[Order], good_enough: int = 0) -> Answer | None:
+    def best(self, orders: Iterable[Order], good_enough: int = 0) -> Completion | None:
         """The cheapest completion over some orders; the first whose objective is at most `good_enough`.
 
         None if none of them makes a mapping that is allowed, within the budget.
@@ -151,7 +151,7 @@ class Completions:
                     self._lower_ceiling(value)
             if best is not None and best[0] <= good_enough:
                 break
-        return Answer(self._mapping(best[1]), to_prediction(best[2]), best[0]) if best is not None else None
+        return Completion(self._mapping(best[1]), to_prediction(best[2]), best[0]) if best is not None else None
 
     def _lower_ceiling(self, value: int) -> None:
         """What costs more than a known mapping need not be counted."""
@@ -161,11 +161,11 @@ class Completions:
     def _is_affordable(self, nest: Nest, cost: Cost) -> bool:
         """Whether a mapping keeps the budget, and its tensors, laid out like that, fit the DRAM together."""
         activations = sum(stream.activations for stream in cost.streams)
-        if not self.freedom.budget.allows(cost.latency_cycles, cost.energy_fj, activations):
+        if not self.restriction.budget.allows(cost.latency_cycles, cost.energy_fj, activations):
             return False
         if not self.is_dram_tight:
             return True
-        arch = self.freedom.arch
+        arch = self.restriction.arch
         used = used_bytes(self.layer, arch, self._mapping(nest))[Level.DRAM]
         return sum(used.values()) <= arch.hierarchy[Level.DRAM].capacity_bytes
 
@@ -175,7 +175,7 @@ class Completions:
 
     def _is_of_class(self, order: Order) -> bool:
         """The dataflow class is that which is asked for, if any is."""
-        wanted = self.freedom.constraints.dataflow
+        wanted = self.restriction.constraints.dataflow
         return wanted is None or classify_dataflow(self._ordered(order)) is wanted
 
     def _has_room(self, order: Order) -> bool:
@@ -185,7 +185,7 @@ class Completions:
             return True
         nest = self.nest_in(order)
         used = sum(nest.box(t, level) * nest.width(t, level) for t in Tensor if self.draft.stored[level][t])
-        return used <= self.freedom.arch.usable_bytes(level)
+        return used <= self.restriction.arch.usable_bytes(level)
 
     def least(self, t: Tensor, orders: Iterable[Order]) -> Least:
         """The least of each figure of t's stream over some orders; if none has room for it, more than that."""
@@ -252,7 +252,7 @@ class Completions:
         blocks = [(0, 0)]
         if t is Tensor.I and self.draft.stored[Level.ROW_BUFFER][Tensor.I]:
             blocks = input_blocks(self.layer, self.draft)
-        return [(layout, *block) for layout in self.freedom.layouts(t) for block in blocks]
+        return [(layout, *block) for layout in self.restriction.layouts(t) for block in blocks]
 
     def _place(self, nest: Nest, t: Tensor, tempo: Tempo, layout: int, block_h: int, block_w: int) -> Placed:
         layouts = [layout if u is t else 0 for u in Tensor]
@@ -278,7 +278,7 @@ class Completions:
         mapping = attrs.evolve(
             self._ordered(nest.order), layout=nest.layout, block_h=nest.block_h, block_w=nest.block_w
         )
-        return self.freedom.complete(mapping)
+        return self.restriction.complete(mapping)
 
     def _ordered(self, order: tuple[tuple[int, ...], ...]) -> Mapping:
         return attrs.evolve(self.draft, order=order, outside=self.nest_in(order).outside[: len(ON_CHIP)])
@@ -304,16 +304,18 @@ class Completions:
 
     def _sorted_level(self, level: Level) -> list[tuple[Dim, ...]]:
         loops = self.draft.order[level]
-        is_classed = self.freedom.constraints.dataflow is not None
+        is_classed = self.restriction.constraints.dataflow is not None
         if not loops or (level < min(self.levels_outside(t)[0] for t in Tensor) and not is_classed):
             return [loops]
         inner = self.inner[level].loops if level in self.inner else ()
-        parts = [part for block in self._blocks(level) for part in self.freedom.parted(level, block, inner)]
+        parts = [
+            subspace for block in self._blocks(level) for subspace in self.restriction.interleaved(level, block, inner)
+        ]
         return self._joined(level, parts)
 
     def can_gather(self, level: Level, dims: Collection[Dim]) -> bool:
         """Whether an order has all of a level's loops of some dims innermost."""
-        parts = [self.freedom.parted(level, block, dims) for block in self._blocks(level)]
+        parts = [self.restriction.interleaved(level, block, dims) for block in self._blocks(level)]
         is_held = any(d in dims for outside, _ in parts for d in outside)
         is_inside = [d in dims for outside, inside in parts for d in (*outside, *inside)]
         return not is_held and is_inside == sorted(is_inside)
@@ -328,37 +330,37 @@ class Completions:
 
     def _joined(self, level: Level, parts: Sequence[Sequence[Dim]]) -> list[tuple[Dim, ...]]:
         """All orders of a level in which some sets of loops follow each other."""
-        orders = itertools.product(*(list(self.freedom.orders(level, part)) for part in parts))
+        orders = itertools.product(*(list(self.restriction.orders(level, subspace)) for subspace in parts))
         return [tuple(itertools.chain(*order)) for order in orders]
 
     def _all_orders(self, level: Level) -> list[tuple[Dim, ...]]:
         return self._joined(level, self._blocks(level))
 
-    def orders(self, levels: Sequence[Level], is_gathered: bool = False) -> list[Order] | None:
+    def orders(self, levels: Sequence[Level], is_contiguous: bool = False) -> list[Order] | None:
         """All orders of some levels that have the same class innermost, with `is_gathered` also the same loops of it
         gathered there, the others as drafted; None if too many.
         """
         loops = self.draft.order
-        counts = [self.freedom.count_orders(m, block) for m in levels for block in self._blocks(m)]
+        counts = [self.restriction.count_orders(m, block) for m in levels for block in self._blocks(m)]
         if math.prod(counts) > _MOST_COUNTED:
             return None
-        choices = [self._with_inner(m, is_gathered) if m in levels else [loops[m]] for m in Level]
+        choices = [self._with_inner(m, is_contiguous) if m in levels else [loops[m]] for m in Level]
         return list(itertools.product(*choices))
 
-    def _with_inner(self, level: Level, is_gathered: bool) -> list[tuple[Dim, ...]]:
+    def _with_inner(self, level: Level, is_contiguous: bool) -> list[tuple[Dim, ...]]:
         """All orders of a level whose innermost loops are those of the draft."""
         orders, inner = self._all_orders(level), self.inner.get(level)
         if inner is None or not set(IRRELEVANT[inner.t]) & set(orders[0]):
             return orders
         orders = [order for order in orders if inner.opens(order)] or orders
-        return [order for order in orders if inner.gathers(order)] or orders if is_gathered else orders
+        return [order for order in orders if inner.gathers(order)] or orders if is_contiguous else orders
 
     @property
     def levels_ordered(self) -> list[Level]:
         """Levels whose order can matter: that of the PEs' loops does where their tiles leave some out, where the MACs
         draw from the DRAM, and to a dataflow class.
         """
-        is_classed = self.freedom.constraints.dataflow is not None
+        is_classed = self.restriction.constraints.dataflow is not None
         matters = is_classed or any(self.outside[Level.PE]) or any(self._consumer(t) == MACS for t in Tensor)
         return [m for m in Level if m > Level.PE or matters]
 

@@ -5,22 +5,22 @@ from typing import NamedTuple
 
 from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.mapper.model.builder import Lit
-from cpsat_pim.mapper.model.master import Program
+from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.reuse import consumers_inside
 from cpsat_pim.mapper.search.window_cut import WindowRows
 from tables.nest import MACS
 
 
-class Scope(NamedTuple):
+class Validity(NamedTuple):
     """The mappings that a lesson is about: in a program, those of which none of some literals holds.
 
     `extents`: those inside the outer loops, of dims of which all of these mappings have the same ones.
     """
 
-    others: Callable[[Program], Iterable[Lit]]
+    others: Callable[[MasterProblem], Iterable[Lit]]
     extents: dict[Dim, int]
 
-    def but(self, others: Callable[[Program], Iterable[Lit]]) -> "Scope":
+    def but(self, others: Callable[[MasterProblem], Iterable[Lit]]) -> "Validity":
         """Without those of which one of some more literals holds."""
         return self._replace(others=lambda p: [*self.others(p), *others(p)])
 
@@ -35,13 +35,13 @@ class Family(NamedTuple):
     is_swept: bool
     layout: int
 
-    def teach(self, program: Program) -> None:
+    def add_to(self, master: MasterProblem) -> None:
         """Forbid them in a program."""
-        table, b = program.tables[self.t], program.b
-        box = program.reuse.extents(self.level, self.is_swept)
-        others = [*taken_outside(program, self.level, self.t, self.is_swept)]
-        others.append(b.differs(program.streams.scans[self.t].layout, self.layout))
-        too_many = table.boxed > program.streams.most_activations[self.t]
+        table, b = master.tables[self.t], master.b
+        box = master.reuse.extents(self.level, self.is_swept)
+        others = [*taken_outside(master, self.level, self.t, self.is_swept)]
+        others.append(b.differs(master.streams.scans[self.t].layout, self.layout))
+        too_many = table.boxed > master.streams.most_activations[self.t]
         for row in table.extents[(table.layout == self.layout) & (table.is_strided == 0) & too_many]:
             b.clause([*others, *(b.differs(box[d], e) for d, e in zip(table.dims, row.tolist(), strict=True))])
 
@@ -54,43 +54,43 @@ class Passes(NamedTuple):
     number: int
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> Validity:
         """The mappings of which t's stream is that."""
 
-        def others(p: Program) -> list[Lit]:
+        def others(p: MasterProblem) -> list[Lit]:
             scans = p.streams.scans[self.t]
             other_tile = [p.b.differs(x, self.tile[d]) for d, x in scans.extents.items()]
             other_scans = [p.b.negated(scans.is_box), p.v.first_consumer(MACS, self.t)]
             return [*other_scans, *other_tile, p.b.differs(p.streams.passes[self.t], self.number)]
 
-        return Scope(others, {})
+        return Validity(others, {})
 
 
-class Lesson(NamedTuple):
+class Cut(NamedTuple):
     """A constraint that holds in every program of a layer: what is demanded of some mappings."""
 
-    scope: Scope
-    demand: Callable[[Program, Lit], None]
+    scope: Validity
+    demand: Callable[[MasterProblem, Lit], None]
 
-    def teach(self, program: Program) -> None:
+    def add_to(self, master: MasterProblem) -> None:
         """Add it to a program that may have such mappings."""
-        if not program.may_have(self.scope.extents):
+        if not master.may_have(self.scope.extents):
             return
-        b = program.b
-        others = list(self.scope.others(program))
+        b = master.b
+        others = list(self.scope.others(master))
         if any(x is True for x in others):
             return
         known = b.boolean("learnt")
         b.clause([*others, known])
-        self.demand(program, known)
+        self.demand(master, known)
 
 
-class Lessons:
+class CutPool:
     """What later programs of the layer have to know, too; learning ends when `is_over` says so."""
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self.is_over = is_over
-        self.learnt: list[Lesson | Family | WindowRows] = []
+        self.cuts: list[Cut | Family | WindowRows] = []
         #: Those of which all boxes are known that open too many rows.
         self.families: set[Family] = set()
         #: Whether windows over row-aligned inputs are among them.
@@ -99,19 +99,19 @@ class Lessons:
         self.rows_known: set[Passes] = set()
         self.cycles_known: set[Passes] = set()
 
-    def add(self, lesson: Lesson | Family | WindowRows, program: Program) -> None:
+    def add(self, lesson: Cut | Family | WindowRows, master: MasterProblem) -> None:
         """Keep a lesson and teach it to the program that it comes from."""
-        self.learnt.append(lesson)
-        self.teach(program)
+        self.cuts.append(lesson)
+        self.add_to(master)
 
-    def teach(self, program: Program) -> None:
+    def add_to(self, master: MasterProblem) -> None:
         """Add all to a program that it does not know."""
-        for lesson in self.learnt[program.lessons_known :]:
-            lesson.teach(program)
-        program.lessons_known = len(self.learnt)
+        for lesson in self.cuts[master.cuts_known :]:
+            lesson.add_to(master)
+        master.cuts_known = len(self.cuts)
 
 
-def taken_outside(p: Program, level: Level, t: Tensor, is_swept: bool) -> list[Lit]:
+def taken_outside(p: MasterProblem, level: Level, t: Tensor, is_swept: bool) -> list[Lit]:
     """Literals of which one holds unless t's scans lie inside a level's loops (`consumers_inside`)."""
     taken = [p.v.first_consumer(c, t) for c in consumers_inside(level, is_swept)]
     return [p.b.negated(p.b.either(taken, f"taken_inside_{level}_{t}"))]

@@ -13,13 +13,13 @@ from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine
 from cpsat_pim.mapper.bounds.stream_bounds import has_known_boxes
 from cpsat_pim.mapper.model.builder import Lit
-from cpsat_pim.mapper.model.master import Program
+from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.reuse import consumers_inside
 from cpsat_pim.mapper.model.variables import CLASSES
-from cpsat_pim.mapper.search.completion import Answer, Completions, Order
-from cpsat_pim.mapper.search.cut_pool import Family, Lesson, Lessons, Passes, Scope, taken_outside
+from cpsat_pim.mapper.search.completion import Completion, Completions, Order
+from cpsat_pim.mapper.search.cut_pool import Cut, CutPool, Family, Passes, Validity, taken_outside
 from cpsat_pim.mapper.search.solution import Solution
-from cpsat_pim.mapper.search.validity import Scopes
+from cpsat_pim.mapper.search.validity import Validities
 from cpsat_pim.mapper.search.window_cut import WindowRows
 from tables.bounds.passes import least_activations, least_cycles
 from tables.bounds.shapes import can_be_strided
@@ -31,15 +31,15 @@ from tables.nest import MACS, LayerShape
 _FEW_SCANS = 100_000
 
 
-class Cuts:
+class CutGenerator:
     """Corrects a program for one answer of it, and remembers what it did."""
 
-    def __init__(self, solution: Solution, completions: Completions, lessons: Lessons) -> None:
-        self.solution, self.completions, self.lessons = solution, completions, lessons
-        self.program, self.draft, self.nest = solution.program, solution.draft, completions.nest
-        self.scopes = Scopes(solution, completions)
+    def __init__(self, solution: Solution, completions: Completions, cut_pool: CutPool) -> None:
+        self.solution, self.completions, self.cut_pool = solution, completions, cut_pool
+        self.master, self.draft, self.nest = solution.master, solution.draft, completions.nest
+        self.scopes = Validities(solution, completions)
 
-    def add(self) -> Answer | None:
+    def add(self) -> Completion | None:
         """Cut the answer off or count it right; the best over all its orders if there is one and they had to be
         counted one by one.
 
@@ -66,19 +66,19 @@ class Cuts:
         rules = (self._window_rows, self._box_costs, self._passes_rows, self._pass_cycles, self._stream_costs)
         return any([rule(t) for rule in (*rules, self._late_tiles) for t in tensors])  # noqa: C419 - each cut saves a solve
 
-    def _learn(self, scope: Scope, demand: Callable[[Program, Lit], None]) -> bool:
+    def _learn(self, scope: Validity, demand: Callable[[MasterProblem, Lit], None]) -> bool:
         """Teach the program and keep the lesson."""
-        self.lessons.add(Lesson(scope, demand), self.program)
+        self.cut_pool.add(Cut(scope, demand), self.master)
         return True
 
     def _window_rows(self, t: Tensor) -> bool:
         """Windows over a row-aligned input: all of them at once, when the first ones are met."""
-        if t is not Tensor.I or self.nest.consumers(t)[0] != Level.ROW_BUFFER or self.lessons.knows_windows:
+        if t is not Tensor.I or self.nest.consumers(t)[0] != Level.ROW_BUFFER or self.cut_pool.knows_windows:
             return False
-        self.lessons.knows_windows = True
-        lesson = WindowRows.of(self.program.layer, self.program.arch)
-        self.lessons.add(lesson, self.program)
-        fetched = self.solution.value(self.program.streams.passes[t])
+        self.cut_pool.knows_windows = True
+        lesson = WindowRows.of(self.master.layer, self.master.arch)
+        self.cut_pool.add(lesson, self.master)
+        fetched = self.solution.value(self.master.streams.passes[t])
         return lesson.least(self.draft.extents(Level.ROW_BUFFER)) * fetched > self.solution.activations[t]
 
     def _box_costs(self, t: Tensor) -> bool:
@@ -87,9 +87,9 @@ class Cuts:
         The same holds for what a level's gathered innermost loops sweep before any other loop of the level moves. The
         bounds are those of `tables.bounds.shapes` (module docstring), for all mappings with these boxes and consumers inside.
         """
-        if not has_known_boxes(self.program.layer, t):
+        if not has_known_boxes(self.master.layer, t):
             return False
-        levels = [Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.program.v.row_buffer else []), Level.DRAM]
+        levels = [Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.master.v.row_buffer else []), Level.DRAM]
         return any([self._box_cost(t, level, is_swept) for level in levels for is_swept in (False, True)])  # noqa: C419
 
     def _box_cost(self, t: Tensor, level: Level, is_swept: bool) -> bool:
@@ -101,10 +101,10 @@ class Cuts:
             or not self._box(t, level, is_swept)
         ):
             return False
-        family = Family(t, level, is_swept, self.solution.value(self.program.streams.scans[t].layout))
-        if family not in self.lessons.families:
-            self.lessons.families.add(family)
-            self.lessons.add(family, self.program)
+        family = Family(t, level, is_swept, self.solution.value(self.master.streams.scans[t].layout))
+        if family not in self.cut_pool.families:
+            self.cut_pool.families.add(family)
+            self.cut_pool.add(family, self.master)
         return True
 
     def _box(self, t: Tensor, level: Level, is_swept: bool) -> bool:
@@ -112,8 +112,8 @@ class Cuts:
 
         In the answer's layout: the layouts of the tile and of the boxes round it are one.
         """
-        layout = self.solution.value(self.program.streams.scans[t].layout)
-        table, box = self.program.tables[t], [self.solution.value(x) for x in self.program.reuse.box(level)]
+        layout = self.solution.value(self.master.streams.scans[t].layout)
+        table, box = self.master.tables[t], [self.solution.value(x) for x in self.master.reuse.box(level)]
         if is_swept:
             box = self._swept(level, box)
         rows = (table.layout == layout) & (table.is_strided == 0)
@@ -122,9 +122,9 @@ class Cuts:
         if is_swept:  # it may come again with nothing relevant in between
             more = again
         inner = int(level) - 1
-        passes = self.solution.value(self.program.reuse.factors[t][inner])
+        passes = self.solution.value(self.master.reuse.factors[t][inner])
 
-        def others(p: Program) -> list[Lit]:
+        def others(p: MasterProblem) -> list[Lit]:
             # An uneven tile at the level within may come again before its loops have swept all of the box.
             uneven, extents = p.v.residency.is_uneven(inner, t), p.reuse.extents(level, is_swept)
             other_box = [p.b.differs(extents[d], box[d]) for d in table.dims]
@@ -132,7 +132,7 @@ class Cuts:
             return [*is_outside, uneven, p.b.differs(p.streams.scans[t].layout, layout), *other_box]
 
         is_inside = level == Level.ROW_BUFFER and not is_swept
-        scope = Scope(others, {Dim(d): box[d] for d in table.dims} if is_inside else {})
+        scope = Validity(others, {Dim(d): box[d] for d in table.dims} if is_inside else {})
         if first + more * (passes - 1) > self.solution.activations[t]:
             return self._learn(
                 scope,
@@ -146,12 +146,12 @@ class Cuts:
         """What the answer's gathered innermost loops make of a box (`Reuse.swept`)."""
         if level not in self.solution.inner:
             return box
-        loops, gathered = self.draft.temporal[level], self.solution.inner[level].loops
-        return [n * loops[d] if d in gathered else n for d, n in zip(Dim, box, strict=True)]
+        loops, contiguous = self.draft.temporal[level], self.solution.inner[level].loops
+        return [n * loops[d] if d in contiguous else n for d, n in zip(Dim, box, strict=True)]
 
-    def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, scope: Scope) -> bool:
+    def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, scope: Validity) -> bool:
         """A box with loops inside is gone over once per irrelevant loop outside, free for the box itself or not."""
-        v, consumer = self.program.v, self.nest.consumers(t)[0]
+        v, consumer = self.master.v, self.nest.consumers(t)[0]
         levels_inside = range(max(consumer, int(Level.PE)) + 1, level)
         outside = range(level, len(Level))
         passes = math.prod(self.solution.value(v.class_temporal[m][t]) for m in outside)
@@ -160,11 +160,11 @@ class Cuts:
         if not has_loops or first + again * (passes - 1) <= self.solution.activations[t]:
             return False
 
-        def others(p: Program) -> list[Lit]:
+        def others(p: MasterProblem) -> list[Lit]:
             looped = p.b.either([p.reuse.has_relevant[m, t] for m in levels_inside], "looped")
             return [p.b.negated(p.v.first_consumer(consumer, t)), p.b.negated(looped)]
 
-        def demand(p: Program, known: Lit) -> None:
+        def demand(p: MasterProblem, known: Lit) -> None:
             passes = p.b.product([p.v.class_temporal[m][t] for m in outside], "passes", p.v.class_divisors[t])
             p.b.imply([known], p.streams.activations[t] >= first + again * (passes - 1))
 
@@ -175,9 +175,9 @@ class Cuts:
         often (`tables.bounds.passes`).
         """
         passes = self._passes(t)
-        if passes is None or passes in self.lessons.rows_known:
+        if passes is None or passes in self.cut_pool.rows_known:
             return False
-        self.lessons.rows_known.add(passes)
+        self.cut_pool.rows_known.add(passes)
         least = least_activations(*self._stored(t), passes.tile, passes.number) or 0
         if least <= self.solution.activations[t]:
             return False
@@ -186,10 +186,10 @@ class Cuts:
     def _pass_cycles(self, t: Tensor) -> bool:
         """The same of cycles, where each tile is fetched once."""
         passes = self._passes(t)
-        if passes is None or passes.number > 1 or passes in self.lessons.cycles_known or not self._is_slower(t):
+        if passes is None or passes.number > 1 or passes in self.cut_pool.cycles_known or not self._is_slower(t):
             return False
-        self.lessons.cycles_known.add(passes)
-        room, is_over = self.completions.rooms[t], self.lessons.is_over
+        self.cut_pool.cycles_known.add(passes)
+        room, is_over = self.completions.rooms[t], self.cut_pool.is_over
         least = least_cycles(*self._stored(t), passes.tile, room, is_over) or 0
         if least <= self.solution.least(t).cycles:
             return False
@@ -197,9 +197,9 @@ class Cuts:
 
     def _passes(self, t: Tensor) -> Passes | None:
         """The answer's passes over t's tiles, if orders of them can be gone through."""
-        streams, value = self.program.streams, self.solution.value
+        streams, value = self.master.streams, self.solution.value
         scans = streams.scans[t]
-        is_regular = value(scans.is_box) and not can_be_strided(self.program.v.shape, t)
+        is_regular = value(scans.is_box) and not can_be_strided(self.master.v.shape, t)
         if not streams.dram.is_open or not is_regular or self.nest.consumers(t)[0] == MACS:
             return None
         extents = {d: value(x) for d, x in scans.extents.items()}
@@ -207,14 +207,14 @@ class Cuts:
 
     def _stored(self, t: Tensor) -> tuple[LayerShape, Tensor, int, Dram, list[int]]:
         """How t lies in DRAM, as `tables.bounds.passes` takes it."""
-        program = self.program
-        layouts = program.screen.freedom.layouts(t)
-        return program.v.shape, t, program.layer.width_bytes[t], program.streams.dram, layouts
+        master = self.master
+        layouts = master.spatial_bounds.restriction.layouts(t)
+        return master.v.shape, t, master.layer.width_bytes[t], master.streams.dram, layouts
 
     def _is_slower(self, t: Tensor) -> bool:
         """Whether t's stream takes longer in the drafted order than was counted."""
         drafted = self.completions.least(t, [self.draft.order])
-        return self.program.latency is not None and drafted.cycles > self.solution.least(t).cycles
+        return self.master.latency is not None and drafted.cycles > self.solution.least(t).cycles
 
     def _stream_costs(self, t: Tensor) -> bool:
         """One tensor's stream, for all mappings with the same loops outside its first consumer."""
@@ -223,48 +223,48 @@ class Cuts:
 
     def _orders(self, levels: list[Level]) -> Iterator[tuple[bool, list[Order]]]:
         """All orders of some levels with the same classes innermost, and those that gather the same loops of them."""
-        orders, gathered = self.completions.orders(levels), self.completions.orders(levels, is_gathered=True)
+        orders, contiguous = self.completions.orders(levels), self.completions.orders(levels, is_contiguous=True)
         if orders is not None:
             yield False, orders
-        if gathered is not None and gathered != orders:
-            yield True, gathered
+        if contiguous is not None and contiguous != orders:
+            yield True, contiguous
 
-    def _stream(self, t: Tensor, outside: list[Level], is_gathered: bool, orders: list[Order]) -> bool:
+    def _stream(self, t: Tensor, outside: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
         """One tensor's stream in these orders."""
         counted, least = self.solution.least(t), self.completions.least(t, self._in_time(orders))
         if all(known >= true for known, true in zip(counted[:3], least[:3], strict=True)):
             return False
 
-        def demand(p: Program, known: Lit) -> None:
+        def demand(p: MasterProblem, known: Lit) -> None:
             p.b.imply([known], p.streams.activations[t] >= least.activations)
             if p.latency is not None:
                 p.b.imply([known], p.streams.cycles[t] >= least.cycles)
                 p.b.imply([known], p.streams.end_cycles[t] >= least.edge_cycles)
 
-        return self._learn(self.scopes.same_stream(t, outside, is_gathered), demand)
+        return self._learn(self.scopes.same_stream(t, outside, is_contiguous), demand)
 
     def _late_tiles(self, t: Tensor) -> bool:
         """How late one tensor's tiles are, also for the same pace of the array."""
-        if self.program.latency is None:
+        if self.master.latency is None:
             return False
         seen = self.completions.levels_seen(t)
         return any([self._lateness(t, seen, *orders) for orders in self._orders(seen)])  # noqa: C419 - all of them
 
-    def _lateness(self, t: Tensor, seen: list[Level], is_gathered: bool, orders: list[Order]) -> bool:
+    def _lateness(self, t: Tensor, seen: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
         """One tensor's late tiles in these orders."""
         counted, least = self.solution.least(t), self.completions.least(t, self._in_time(orders))
         # Of the orders, those count under which the array itself takes least; it can take longer under others.
         compute = min(self.completions.tempo(order).array_cycles for order in orders)
         shared_out = self.completions.least_paced(t, orders)
-        assert self.program.latency is not None
-        stored, longer = self.solution.stored[t], self.solution.value(self.program.latency.array) - compute
+        assert self.master.latency is not None
+        stored, longer = self.solution.stored[t], self.solution.value(self.master.latency.array) - compute
         if longer > 0 and counted.late_cycles + longer + compute >= least.late_cycles + shared_out:
             return False
         if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(counted[3:], least[3:], strict=True))):
             return False
-        scope = self.scopes.same_stream(t, seen, is_gathered).but(lambda p: [p.v.is_not_stored_at(t, stored)])
+        scope = self.scopes.same_stream(t, seen, is_contiguous).but(lambda p: [p.v.is_not_stored_at(t, stored)])
 
-        def demand(p: Program, known: Lit) -> None:
+        def demand(p: MasterProblem, known: Lit) -> None:
             # A slower array hides at most the cycles that it takes longer itself, and what its pace rounds down on all
             # tiles together; a faster one hides less.
             assert p.latency is not None
@@ -281,22 +281,22 @@ class Cuts:
 
     def _joint_activations(self) -> bool:
         """All tensors' activations together, for all mappings with the same loops outside their first consumers."""
-        if not self.completions.sees_energy or not to_machine(self.program.arch).activation_fj:
+        if not self.completions.sees_energy or not to_machine(self.master.arch).activation_fj:
             return False
         outside = max((self.completions.levels_outside(t) for t in Tensor), key=len)
         return any([self._joint(outside, *orders) for orders in self._orders(outside)])  # noqa: C419 - all of them
 
-    def _joint(self, outside: list[Level], is_gathered: bool, orders: list[Order]) -> bool:
+    def _joint(self, outside: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
         """All tensors' activations in these orders."""
         least = self.completions.least_activations(self._in_time(orders))
         if least is None or least <= sum(self.solution.activations):
             return False
         return self._learn(
-            self.scopes.same_loops(outside, list(Tensor), is_gathered),
+            self.scopes.same_loops(outside, list(Tensor), is_contiguous),
             lambda p, known: p.b.imply([known], sum(p.streams.activations) >= least),
         )
 
-    def whole_cost(self) -> Answer | None:
+    def whole_cost(self) -> Completion | None:
         """The whole objective, for all mappings with these factors, stored sets and innermost classes; if none of them
         is allowed, they are barred.
 
@@ -304,29 +304,29 @@ class Cuts:
             TooManyOrders, OutOfTime: see `add`.
         """
         orders = self._orders(self.completions.levels_ordered)
-        found = [(is_gathered, self.completions.best(self._in_time(of))) for is_gathered, of in orders]
+        found = [(is_contiguous, self.completions.best(self._in_time(of))) for is_contiguous, of in orders]
         if not found or found[0][0]:
             raise TooManyOrders
-        for is_gathered, answer in found:
+        for is_contiguous, answer in found:
             if answer is None:  # nothing as good as what is known
-                self.bar(is_gathered=is_gathered)
+                self.bar(is_contiguous=is_contiguous)
             else:
-                self._learn(self.scopes.same_factors(is_gathered), _costs_at_least(answer.value))
+                self._learn(self.scopes.same_factors(is_contiguous), _costs_at_least(answer.value))
         return found[0][1]
 
-    def bar(self, *, is_gathered: bool = False) -> None:
+    def bar(self, *, is_contiguous: bool = False) -> None:
         """Forbid the answer's factors with these stored sets and innermost classes, and with these loops gathered."""
-        self._learn(self.scopes.same_factors(is_gathered), lambda p, known: p.b.clause([p.b.negated(known)]))
+        self._learn(self.scopes.same_factors(is_contiguous), lambda p, known: p.b.clause([p.b.negated(known)]))
 
     def _in_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """All orders, or an end to it: less than all of them prove nothing."""
         for order in orders:
-            if self.lessons.is_over():
+            if self.cut_pool.is_over():
                 raise OutOfTime
             yield order
 
 
-def _costs_at_least(value: int) -> Callable[[Program, Lit], None]:
+def _costs_at_least(value: int) -> Callable[[MasterProblem, Lit], None]:
     """Demand of a program's objective."""
     return lambda p, known: p.b.imply([known], p.cost >= value)
 

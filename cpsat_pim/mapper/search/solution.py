@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapper.model.builder import Int
-from cpsat_pim.mapper.model.master import Program
+from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.residency import Outside
 from cpsat_pim.mapper.model.variables import CLASSES
 from cpsat_pim.mapper.search.completion import Inner, Least
@@ -17,9 +17,9 @@ class Solution:
     `values`: of all its variables.
     """
 
-    def __init__(self, program: Program, values: Sequence[int]) -> None:
-        self.program, self.values = program, values
-        v = program.v
+    def __init__(self, master: MasterProblem, values: Sequence[int]) -> None:
+        self.master, self.values = master, values
+        v = master.v
         self.inner = {m: self._inner(m) for m, literals in v.innermost.items() if not isinstance(literals[0], bool)}
         self.stored: list[Stored] = [
             next(s for s, literal in v.is_stored_set[t].items() if self.value(literal)) for t in Tensor
@@ -30,7 +30,7 @@ class Solution:
         self.draft = self._draft()
         #: Extents inside the outer loops.
         self.within = tuple(self.value(x) for x in v.e1)
-        self.activations = [self.value(x) for x in program.streams.activations]
+        self.activations = [self.value(x) for x in master.streams.activations]
 
     def value(self, x: Int) -> int:
         """A variable's value, or a literal's."""
@@ -41,38 +41,38 @@ class Solution:
 
     def least(self, t: Tensor) -> Least:
         """The figures that t's stream was counted with."""
-        program = self.program
-        if program.latency is None:
+        master = self.master
+        if master.latency is None:
             return Least(self.activations[t], 0, 0, 0, 0)
         timed = (
-            program.streams.cycles[t],
-            program.streams.end_cycles[t],
-            program.latency.late[t],
-            program.latency.single[t],
+            master.streams.cycles[t],
+            master.streams.end_cycles[t],
+            master.latency.late[t],
+            master.latency.single[t],
         )
         return Least(self.activations[t], *(self.value(x) for x in timed))
 
     def _inner(self, level: int) -> Inner:
         """The innermost class of a level, and its loops that are gathered there."""
-        v, reuse = self.program.v, self.program.reuse
+        v, reuse = self.master.v, self.master.reuse
         t = next(t for t in Tensor if self.value(v.innermost[level][t]))
         loops = [d for d in CLASSES[t] if self.value(v.temporal[level][d]) > 1]
-        gathered = tuple(d for d in loops if not self.value(reuse.parted[level].get(d, 0)))
-        return Inner(t, gathered, reuse.tells_parted(level))
+        contiguous = tuple(d for d in loops if not self.value(reuse.interleaved[level].get(d, 0)))
+        return Inner(t, contiguous, reuse.tells_parted(level))
 
     def _draft(self) -> Mapping:
         """Gathered loops of the innermost class last; those outside of most tiles first."""
-        v, freedom = self.program.v, self.program.screen.freedom
+        v, restriction = self.master.v, self.master.spatial_bounds.restriction
         inner = {m: inner.loops for m, inner in self.inner.items()}
         temporal = [[self.value(v.temporal[m][d]) for d in Dim] for m in Level]
-        split = freedom.split(tuple(self.value(n) for n in v.pes), tuple(s[Level.PE] for s in self.stored))
+        split = restriction.split(tuple(self.value(n) for n in v.pes), tuple(s[Level.PE] for s in self.stored))
         assert split is not None  # the program holds no others
         return Mapping(
             temporal=temporal,
             spatial=[*split, [self.value(n) for n in v.lanes]],
             order=[
                 sorted(
-                    freedom.sorted(m, [d for d in Dim if temporal[m][d] > 1], inner.get(m, ())),
+                    restriction.sorted(m, [d for d in Dim if temporal[m][d] > 1], inner.get(m, ())),
                     key=lambda d: -sum(d in outside for outside in self.outside[m]) if m in ON_CHIP else 0,
                 )
                 for m in Level

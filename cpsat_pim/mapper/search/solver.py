@@ -9,7 +9,7 @@ from ortools.sat.cp_model_pb2 import CpSolverResponse
 from ortools.sat.python import cp_model
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
-from cpsat_pim.mapper.model.master import Program
+from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.search.solution import Solution
 
 #: Answers of a program that are looked at, best ones first.
@@ -30,7 +30,7 @@ _TURNS: tuple[dict[str, Any], ...] = (
 _HALF_CONFLICTS = 20
 
 
-class Reply(NamedTuple):
+class SolveResult(NamedTuple):
     """CP-SAT's status; nothing in the program costs less than `bound` (None where it has no answer); the best answer
     and others met on the way to it; and what it took: `work` is CP-SAT's deterministic time.
     """
@@ -69,8 +69,8 @@ class _Way(NamedTuple):
         return {**_TURNS[self.turn % self.turns], **halving, "max_number_of_conflicts": self.conflicts}
 
 
-def ask(
-    program: Program,
+def solve_master(
+    master: MasterProblem,
     seconds: float,
     seed: int,
     parameters: dict[str, Any],
@@ -78,14 +78,14 @@ def ask(
     *,
     first: bool,
     work: float = math.inf,
-) -> Reply:
+) -> SolveResult:
     """Solve a program until `stop` is set, or the time or CP-SAT's work is up; `first`: any answer will do.
     `parameters` of CP-SAT take the place of ours.
 
     Raises:
         RuntimeError: CP-SAT does not take the program.
     """
-    started, replies, way = time.monotonic(), list[Reply](), _Way(len(_TURNS) - (not program.is_small))
+    started, replies, way = time.monotonic(), list[SolveResult](), _Way(len(_TURNS) - (not master.is_small))
     while True:
         done = sum(reply.work for reply in replies)
         most = min(work - done, done) if way.is_linear else work - done
@@ -94,7 +94,7 @@ def ask(
         solver.parameters.MergeFrom(SatParameters(**way.parameters))
         solver.parameters.MergeFrom(SatParameters(**parameters))
         creep = None if way.halves_gap or way.is_linear else _Creep()
-        reply = _solve(solver, program, creep, stop)
+        reply = _solve(solver, master, creep, stop)
         replies.append(reply)
         is_cut_short = reply.conflicts >= way.conflicts or most < work - done
         if creep is not None and creep.is_met:
@@ -105,7 +105,7 @@ def ask(
             way = way._replace(turn=way.turn + 1)
 
 
-def _together(replies: list[Reply]) -> Reply:
+def _together(replies: list[SolveResult]) -> SolveResult:
     """What several searches of one program found and took: the last one's answer, if it has any or has ended."""
     best = next((r for r in reversed(replies) if r.solutions or r.status in _ENDED), replies[-1])
     return best._replace(
@@ -138,14 +138,16 @@ class _Creep(cp_model.CpSolverSolutionCallback):
             self.stop_search()
 
 
-def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None, stop: threading.Event) -> Reply:
+def _solve(
+    solver: cp_model.CpSolver, master: MasterProblem, callback: _Creep | None, stop: threading.Event
+) -> SolveResult:
     """Solve in a thread of its own, so that an interrupt reaches `stop` at once."""
     done = threading.Event()
     outcome: list[Any] = []
 
     def work() -> None:
         try:
-            outcome.append(solver.solve(program.b.model, callback))
+            outcome.append(solver.solve(master.b.model, callback))
         finally:
             done.set()
 
@@ -156,10 +158,10 @@ def _solve(solver: cp_model.CpSolver, program: Program, callback: _Creep | None,
             solver.stop_search()
     thread.join()
     if not outcome or outcome[0] == cp_model.MODEL_INVALID:
-        raise RuntimeError(f"{program.layer.name}: the solver rejected the model")
-    bound, solutions = _answers(program, solver.response_proto, outcome[0])
+        raise RuntimeError(f"{master.layer.name}: the solver rejected the model")
+    bound, solutions = _answers(master, solver.response_proto, outcome[0])
     work_done = solver.response_proto.deterministic_time
-    return Reply(outcome[0], bound, solutions, solver.num_conflicts, solver.num_branches, work_done)
+    return SolveResult(outcome[0], bound, solutions, solver.num_conflicts, solver.num_branches, work_done)
 
 
 def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParameters:
@@ -183,11 +185,11 @@ def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParam
     )
 
 
-def _answers(program: Program, response: CpSolverResponse, status: int) -> tuple[int | None, list[Solution]]:
+def _answers(master: MasterProblem, response: CpSolverResponse, status: int) -> tuple[int | None, list[Solution]]:
     """What is proven of the program's cost, and its answers, the best one first."""
     if status in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
         return None, []
     others = [s.values for s in response.additional_solutions if list(s.values) != list(response.solution)]
     # An integer, where the other bound is a double, which is rounded past 2^53.
     bound = response.inner_objective_lower_bound
-    return bound, [Solution(program, values) for values in (response.solution, *others)]
+    return bound, [Solution(master, values) for values in (response.solution, *others)]

@@ -15,16 +15,16 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.validate import is_a, or_none, seconds_or_none, seed_number
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.bounds.countable import HIGHEST
-from cpsat_pim.mapper.bounds.spatial_bounds import Screen
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.tile_bounds import Looks
-from cpsat_pim.mapper.model.master import Program
+from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective
-from cpsat_pim.mapper.search.completion import Answer, Completions, Counted, Order
-from cpsat_pim.mapper.search.cut_pool import Lessons
-from cpsat_pim.mapper.search.cuts import Cuts, OutOfTime, TooManyOrders
+from cpsat_pim.mapper.search.completion import Completion, Completions, Counted, Order
+from cpsat_pim.mapper.search.cut_pool import CutPool
+from cpsat_pim.mapper.search.cuts import CutGenerator, OutOfTime, TooManyOrders
 from cpsat_pim.mapper.search.solution import Solution
-from cpsat_pim.mapper.search.solver import Reply, ask
-from cpsat_pim.mapper.space.restriction import Freedom
+from cpsat_pim.mapper.search.solver import SolveResult, solve_master
+from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints, check_constraints
 from cpsat_pim.workload import ConvWorkload
@@ -66,7 +66,7 @@ class Options:
     parameters: dict[str, Any] = field(factory=dict, validator=_of_the_solver)
 
 
-class Search:
+class SearchState:
     """The best mapping of a layer so far, what was learnt, time and statistics."""
 
     def __init__(
@@ -78,15 +78,15 @@ class Search:
     ) -> None:
         self.layer, self.arch, self.objective, self.options = layer, arch, objective, options
         self.started = time.monotonic()
-        self.best: Answer | None = None
+        self.best: Completion | None = None
         self.tables: list[ShapeTable] = []
         #: Of all parts of the space.
-        self.screens: list[Screen] = []
+        self.spatial_bounds_of: list[SpatialBounds] = []
         self.counted: Counted = {}
         #: By whether tensors are row-aligned, and constraints.
         self.looks: defaultdict[tuple[bool, Constraints], Looks] = defaultdict(Looks)
         #: By the orders that constraints leave to a part.
-        self._lessons: defaultdict[Order, Lessons] = defaultdict(lambda: Lessons(lambda: self.is_over))
+        self._lessons: defaultdict[Order, CutPool] = defaultdict(lambda: CutPool(lambda: self.is_over))
         #: Extents inside outer loops that are not split, of answers that were counted too low.
         self.counted_low: list[tuple[int, ...]] = []
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
@@ -123,24 +123,24 @@ class Search:
         figures = (prediction := predict(self.layer, self.arch, start)).figures
         if not self.options.budget.covers(figures):
             raise ValueError(f"{self.layer.name}: the mapping to start from costs more than may be spent")
-        self.keep(Answer(start, prediction, self.objective.value(figures.latency_cycles, figures.energy_fj)))
+        self.keep(Completion(start, prediction, self.objective.value(figures.latency_cycles, figures.energy_fj)))
 
-    def keep(self, answer: Answer | None) -> None:
+    def keep(self, answer: Completion | None) -> None:
         """Keep a mapping if it is the best so far."""
         if answer is not None and (self.to_beat is None or answer.value < self.to_beat):
             self.best = answer
 
-    def solve(self, program: Program, until: float, work: float = math.inf) -> Reply:
+    def solve(self, master: MasterProblem, until: float, work: float = math.inf) -> SolveResult:
         """One solve that ends after so many seconds of the search, or so much of CP-SAT's work."""
-        return self._ask(program, max(0.1, until - self.seconds), first=False, work=work)
+        return self._ask(master, max(0.1, until - self.seconds), first=False, work=work)
 
-    def solve_for_any(self, program: Program) -> Reply:
+    def solve_for_any(self, master: MasterProblem) -> SolveResult:
         """Any answer of a program, if there soon is one."""
-        return self._ask(program, _FIRST_SECONDS, first=True)
+        return self._ask(master, _FIRST_SECONDS, first=True)
 
-    def _ask(self, program: Program, seconds: float, *, first: bool, work: float = math.inf) -> Reply:
+    def _ask(self, master: MasterProblem, seconds: float, *, first: bool, work: float = math.inf) -> SolveResult:
         options = self.options
-        reply = ask(program, seconds, options.seed, options.parameters, options.stop, first=first, work=work)
+        reply = solve_master(master, seconds, options.seed, options.parameters, options.stop, first=first, work=work)
         self.statistics["programs"] += 1
         self.statistics["conflicts"] += reply.conflicts
         self.statistics["branches"] += reply.branches
@@ -156,7 +156,7 @@ class Search:
     def completions(self, solution: Solution) -> Completions:
         """All mappings of a draft that may be better than the best."""
         return Completions(
-            solution.program.screen.freedom,
+            solution.master.spatial_bounds.restriction,
             self.objective,
             solution.draft,
             solution.outside,
@@ -166,11 +166,11 @@ class Search:
             None if self.to_beat is None else self.to_beat - 1,
         )
 
-    def lessons_of(self, freedom: Freedom) -> Lessons:
+    def cut_pool_of(self, restriction: Restriction) -> CutPool:
         """What a part can be taught. What is the least over the orders that constraints leave may be less in a part
         whose outer loops go by another level's name, and so by other constraints.
         """
-        return self._lessons[freedom.constraints.order]
+        return self._lessons[restriction.constraints.order]
 
     def rooms(self, target: int | None) -> list[Room]:
         """What each tensor's stream can take in a mapping that costs at most a target, whatever the part: lessons and
@@ -178,7 +178,7 @@ class Search:
         """
         if target is None or target > HIGHEST:
             return [ENDLESS] * 3
-        of_parts = np.array([screen.rooms(target) for screen in self.screens])
+        of_parts = np.array([spatial_bounds.rooms(target) for spatial_bounds in self.spatial_bounds_of])
         return [Room(*room) for room in of_parts.max(axis=0).tolist()]
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
@@ -188,19 +188,19 @@ class Search:
             if self.is_over:
                 return
 
-    def correct(self, program: Program, solutions: list[Solution], completions: Completions, proven: int) -> None:
+    def correct(self, master: MasterProblem, solutions: list[Solution], completions: Completions, proven: int) -> None:
         """Teach the program what its answers cost, and that nothing in it costs less than was proven.
 
         Raises:
             TooManyOrders: the answer was barred, but may cost as little as was proven.
         """
         self.statistics["corrections"] += 1
-        program.b.model.add(program.cost >= proven)
-        lessons = self.lessons_of(program.screen.freedom)
-        cuts = Cuts(solutions[0], completions, lessons)
+        master.b.model.add(master.cost >= proven)
+        cut_pool = self.cut_pool_of(master.spatial_bounds.restriction)
+        cuts = CutGenerator(solutions[0], completions, cut_pool)
         try:
             for solution in solutions[1:]:
-                Cuts(solution, self.completions(solution), lessons).add_cheap_streams()
+                CutGenerator(solution, self.completions(solution), cut_pool).add_cheap_streams()
             self.keep(cuts.add())
         except OutOfTime:
             pass

@@ -14,18 +14,18 @@ import attrs
 from ortools.sat.python import cp_model
 
 from cpsat_pim.mapper.bounds.countable import HIGHEST
-from cpsat_pim.mapper.bounds.spatial_bounds import Screen
-from cpsat_pim.mapper.bounds.tile_bounds import TileScreen
-from cpsat_pim.mapper.model.master import Program
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
+from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search.completion import Completions
-from cpsat_pim.mapper.search.cut_pool import Lessons
-from cpsat_pim.mapper.search.cuts import Cuts, OutOfTime, TooManyOrders
+from cpsat_pim.mapper.search.cut_pool import CutPool
+from cpsat_pim.mapper.search.cuts import CutGenerator, OutOfTime, TooManyOrders
 from cpsat_pim.mapper.search.solution import Solution
-from cpsat_pim.mapper.search.state import Search
+from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.space.candidates import Candidates
-from cpsat_pim.mapper.space.restriction import Freedom
-from cpsat_pim.mapper.space.subspace import Part
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
 
 #: Targets above the lower bound, as fractions of it.
 _STEPS = (0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0)
@@ -60,29 +60,29 @@ _NO_LIMIT = 2**58
 _SPLIT_ANSWERS, _SPLIT_POOL = 3, 4
 
 
-class InvalidProgram(RuntimeError):
+class InvalidMaster(RuntimeError):
     """CP-SAT does not take a program."""
 
 
-class Climb:
+class SubspaceSearch:
     """One part of the space, from its lower bound up to its optimum or to what cannot beat the best known mapping.
 
     Nothing in the part costs less than `least`, None if there is nothing at all; mappings that are barred without a
     complete count cost at least `barred`.
     """
 
-    def __init__(self, search: Search, freedom: Freedom) -> None:
-        self.search, self.freedom, self.part = search, freedom, freedom.part
-        self.screen = Screen(search.layer, search.arch, search.objective, freedom)
-        search.screens.append(self.screen)
-        looks = search.looks[self.part.is_aligned, freedom.constraints]
-        self.tiles = TileScreen(self.screen, search.tables, looks, self._has_looked, lambda: search.is_over)
-        self.least = self.screen.least
+    def __init__(self, state: SearchState, restriction: Restriction) -> None:
+        self.state, self.restriction, self.subspace = state, restriction, restriction.subspace
+        self.spatial_bounds = SpatialBounds(state.layer, state.arch, state.objective, restriction)
+        state.spatial_bounds_of.append(self.spatial_bounds)
+        looks = state.looks[self.subspace.is_aligned, restriction.constraints]
+        self.tiles = TileBounds(self.spatial_bounds, state.tables, looks, self._has_looked, lambda: state.is_over)
+        self.least = self.spatial_bounds.least
         self.barred: int | None = None
         self.targets = self._targets()
         #: Targets up to which tiles are still to be looked at for a better bound.
-        self.screens = self._screens()
-        self.program: Program | None = None
+        self.spatial_bounds_of = self._screens()
+        self.master: MasterProblem | None = None
         #: Whether there is no target left, and no mapping to beat.
         self.is_exhausted = False
         #: Extents inside the outer loops of answers; and those of which each mapping costs more than a target.
@@ -98,18 +98,18 @@ class Climb:
     @property
     def is_open(self) -> bool:
         """Whether programs may find something in the part that is better than the best known mapping."""
-        ceiling = self.search.ceiling
+        ceiling = self.state.ceiling
         return self.least is not None and (ceiling is None or self.least <= ceiling)
 
     @property
     def is_ready(self) -> bool:
         """Whether there is something to be solved."""
-        return self.is_open and not (self.is_exhausted and self.search.ceiling is None)
+        return self.is_open and not (self.is_exhausted and self.state.ceiling is None)
 
     @property
     def bound(self) -> int | None:
         """Nothing in the part that beats the best known mapping costs less; None if nothing does."""
-        to_beat = self.search.to_beat
+        to_beat = self.state.to_beat
         known = [least for least in (self.least, self.barred) if least is not None]
         return min((least for least in known if to_beat is None or least < to_beat), default=None)
 
@@ -117,52 +117,52 @@ class Climb:
         """One solve and what its answers teach, or some more of answers that are settled together; ends after so many
         seconds of the search.
         """
-        if self.part is Part.SPLIT and self._almost is None:
+        if self.subspace is Subspace.SPLIT and self._almost is None:
             self._settle_merged(until)
-        program = self._next_program()
-        if program is None:
+        master = self._next_program()
+        if master is None:
             return
-        self.program = None
-        reply = self.search.solve(program, until, math.inf if self._is_hard else _MOST_WORK)
+        self.master = None
+        reply = self.state.solve(master, until, math.inf if self._is_hard else _MOST_WORK)
         if self._is_hard and reply.work < _LITTLE_WORK and reply.status == cp_model.INFEASIBLE:
             self.tiles_at_once *= 2
         elif reply.work > _MUCH_WORK:
             self.tiles_at_once = max(1, self.tiles_at_once // 2)
         if reply.status == cp_model.INFEASIBLE:
-            self._raise_to(program.target + 1)
+            self._raise_to(master.target + 1)
             return
         if reply.bound is not None:
             self._raise_to(reply.bound)
         if reply.status == cp_model.OPTIMAL:
-            is_open = self._learn(program, reply.solutions, until)
-            self.program = program if is_open and reply.work <= _MUCH_WORK else None
-        elif reply.solutions and not program.v.any_split:
-            self.search.consider(reply.solutions[0], 0)
+            is_open = self._learn(master, reply.solutions, until)
+            self.master = master if is_open and reply.work <= _MUCH_WORK else None
+        elif reply.solutions and not master.v.any_split:
+            self.state.consider(reply.solutions[0], 0)
 
-    def _learn(self, program: Program, solutions: list[Solution], until: float) -> bool:
+    def _learn(self, master: MasterProblem, solutions: list[Solution], until: float) -> bool:
         """Correct a program for its proven answers; whether it is to be solved again."""
-        if program.v.any_split:  # all that the answers say is which outer loops there are
-            if not all(self._leave_out(program, solution, until) for solution in solutions[:_SPLIT_POOL]):
+        if master.v.any_split:  # all that the answers say is which outer loops there are
+            if not all(self._leave_out(master, solution, until) for solution in solutions[:_SPLIT_POOL]):
                 return False
             self.split_answers += 1
             return self.split_answers < _SPLIT_ANSWERS
         proven = self.least or 0
-        completions = self.search.consider(solutions[0], proven)
+        completions = self.state.consider(solutions[0], proven)
         if not self.is_open:
             return False
         if solutions[0].within not in self.answered:
             self.answered.add(solutions[0].within)
-            if self.part is Part.MERGED:
-                self.search.counted_low.append(solutions[0].within)
-            self._correct(program, solutions, completions, proven)
+            if self.subspace is Subspace.MERGED:
+                self.state.counted_low.append(solutions[0].within)
+            self._correct(master, solutions, completions, proven)
             return True
-        program.b.model.add(program.cost >= proven)
-        return self._leave_out(program, solutions[0], until)
+        master.b.model.add(master.cost >= proven)
+        return self._leave_out(master, solutions[0], until)
 
-    def _correct(self, program: Program, solutions: list[Solution], completions: Completions, proven: int) -> None:
+    def _correct(self, master: MasterProblem, solutions: list[Solution], completions: Completions, proven: int) -> None:
         """Teach a program what its answers cost; one whose orders are too many is barred."""
         try:
-            self.search.correct(program, solutions, completions, proven)
+            self.state.correct(master, solutions, completions, proven)
         except TooManyOrders:
             self.barred = proven if self.barred is None else min(self.barred, proven)
 
@@ -175,7 +175,7 @@ class Climb:
         """
         base = self.least or 0
         for step in _TILE_STEPS:
-            ceiling = self.search.ceiling
+            ceiling = self.state.ceiling
             target = _above(base, step) if ceiling is None else min(_above(base, step), ceiling)
             if self.least is None or self.least > target:
                 continue
@@ -196,28 +196,28 @@ class Climb:
                 is_left_out = False
                 continue
             yield _above(base, step)
-            now = self.search.statistics["work"]
+            now = self.state.statistics["work"]
             is_left_out, work = now - work < _NEXT_TO_NO_WORK, now
 
     def _has_looked(self, tiles: int) -> None:
-        self.search.statistics["work"] += _LOOK * tiles
+        self.state.statistics["work"] += _LOOK * tiles
 
     @property
     def _outlook(self) -> int | None:
         """A target for which tiles may be looked at once for all: of a hard layer, what is known to be enough."""
-        ceiling = self.search.ceiling
-        if ceiling is None or not self._is_hard or self.part is not Part.ALIGNED:
+        ceiling = self.state.ceiling
+        if ceiling is None or not self._is_hard or self.subspace is not Subspace.ALIGNED:
             return None
         return min(ceiling, _above(self.least or 0, _FAR))
 
     @property
     def _is_hard(self) -> bool:
-        return bool(self.search.statistics["work"] > _HARD_WORK)
+        return bool(self.state.statistics["work"] > _HARD_WORK)
 
     @property
     def _almost(self) -> int | None:
         """Almost what is known to be enough; None if that is not known, or if less than that is refuted."""
-        ceiling = self.search.ceiling
+        ceiling = self.state.ceiling
         almost = None if ceiling is None else ceiling - ceiling // _ALMOST
         return None if almost is None or (self.least or 0) > almost else almost
 
@@ -225,10 +225,10 @@ class Climb:
         """The next one: what is known to be enough, once that is near; of a hard layer little by little, for the lower
         its target, the less a program leaves open.
         """
-        ceiling, least = self.search.ceiling, self.least or 0
-        if self.part is Part.SPLIT and self._almost is not None:
+        ceiling, least = self.state.ceiling, self.least or 0
+        if self.subspace is Subspace.SPLIT and self._almost is not None:
             return self._almost
-        if self._is_hard and self.part is not Part.SPLIT and (target := self._next_little()) is not None:
+        if self._is_hard and self.subspace is not Subspace.SPLIT and (target := self._next_little()) is not None:
             return target
         for target in self.targets:
             if ceiling is not None and target >= ceiling * _NEAR:
@@ -239,7 +239,7 @@ class Climb:
 
     def _next_little(self) -> int | None:
         """A target for so many more tiles, if they can be known, else one that is a little higher."""
-        ceiling, least = self.search.ceiling, self.least or 0
+        ceiling, least = self.state.ceiling, self.least or 0
         target = self.tiles.target_beyond(least, self.tiles_at_once)
         if target is None and ceiling is not None:
             target = max(_above(least, _LITTLE), least + (ceiling - least) // _MOST_LITTLE)
@@ -247,25 +247,25 @@ class Climb:
             target = self.tiles.target_beyond(least, self.tiles_at_once) or target
         return None if target is None else min(HIGHEST if ceiling is None else ceiling, target)
 
-    def _next_program(self) -> Program | None:
+    def _next_program(self) -> MasterProblem | None:
         """What is to be solved; None if the part is closed or exhausted, or has raised its bound without a solve."""
         if self._is_hard and not self.tiles.is_thorough:
             self.tiles.look_closer()
-            self.screens, self.program = self._screens(), None
-        program, ceiling = self.program, self.search.ceiling
-        if program is not None and (ceiling is None or program.target <= ceiling):
-            self._teach(program)  # what other parts have learnt meanwhile
-            return program
-        if program is None and self.tiles.is_on and next(self.screens, None) is not None:
+            self.spatial_bounds_of, self.master = self._screens(), None
+        master, ceiling = self.master, self.state.ceiling
+        if master is not None and (ceiling is None or master.target <= ceiling):
+            self._add_cuts(master)  # what other parts have learnt meanwhile
+            return master
+        if master is None and self.tiles.is_on and next(self.spatial_bounds_of, None) is not None:
             return None  # it may be another part's turn
-        if self._is_hard and not self.was_tried and self.part is not Part.SPLIT:
+        if self._is_hard and not self.was_tried and self.subspace is not Subspace.SPLIT:
             self.was_tried = True
             self._try_cheapest()
-            ceiling = self.search.ceiling
+            ceiling = self.state.ceiling
         if not self.has_looked_ahead and self._outlook is not None:
             self.has_looked_ahead = True
             self.tiles.look_up_to(self._outlook)
-        target = ceiling if program is not None else self._target()
+        target = ceiling if master is not None else self._target()
         if not self.is_open:
             return None
         if target is not None:
@@ -277,43 +277,43 @@ class Climb:
 
     def _program(
         self, target: int, within: Sequence[int] | None = None, candidates: Candidates | None = None
-    ) -> Program:
+    ) -> MasterProblem:
         """A program that knows what earlier ones have learnt."""
-        any_split = self.part is Part.SPLIT and within is None and self.split_answers < _SPLIT_ANSWERS
-        program = Program(self.tiles, target, any_split=any_split, within=within, candidates=candidates)
+        any_split = self.subspace is Subspace.SPLIT and within is None and self.split_answers < _SPLIT_ANSWERS
+        master = MasterProblem(self.tiles, target, any_split=any_split, within=within, candidates=candidates)
         for extents, dearer_than in self.dear.items() if within is None else ():
-            program.leave_out(extents, dearer_than)
-        self._teach(program)
-        program.b.model.add(program.cost >= (self.least or 0))
-        problem = program.b.model.validate()
+            master.leave_out(extents, dearer_than)
+        self._add_cuts(master)
+        master.b.model.add(master.cost >= (self.least or 0))
+        problem = master.b.model.validate()
         if problem:
-            raise InvalidProgram(f"{self.search.layer.name}: the model is invalid: {problem}")
-        return program
+            raise InvalidMaster(f"{self.state.layer.name}: the model is invalid: {problem}")
+        return master
 
-    def _teach(self, program: Program) -> None:
+    def _add_cuts(self, master: MasterProblem) -> None:
         """Add what was learnt of how loops are split; a program for all ways to split them does not tell."""
-        if not program.v.any_split:
-            self.search.lessons_of(self.freedom).teach(program)
+        if not master.v.any_split:
+            self.state.cut_pool_of(self.restriction).add_to(master)
 
     def _is_empty(self) -> bool:
         """Whether the part has no mapping at all, whatever it costs: the targets alone cannot tell. One that turns up
         is kept. Activations cost nothing here unless a budget counts them: how often rows are opened has no limit.
         """
-        search, energy = self.search, Objective.named("energy")
-        is_limited = self.freedom.budget.fj is not None and self.freedom.budget.fj <= _NO_LIMIT
-        arch = search.arch if is_limited else attrs.evolve(search.arch, activation_energy=0.0)
-        screen = Screen(search.layer, arch, energy, self.freedom)
-        candidates = Candidates(*screen.candidates(_NO_LIMIT), None)
-        program = Program(TileScreen(screen, search.tables), _NO_LIMIT, candidates=candidates)
-        lessons = Lessons(lambda: search.is_over)
+        state, energy = self.state, Objective.named("energy")
+        is_limited = self.restriction.budget.fj is not None and self.restriction.budget.fj <= _NO_LIMIT
+        arch = state.arch if is_limited else attrs.evolve(state.arch, activation_energy=0.0)
+        spatial_bounds = SpatialBounds(state.layer, arch, energy, self.restriction)
+        candidates = Candidates(*spatial_bounds.candidates(_NO_LIMIT), None)
+        master = MasterProblem(TileBounds(spatial_bounds, state.tables), _NO_LIMIT, candidates=candidates)
+        cut_pool = CutPool(lambda: state.is_over)
         try:
-            while search.best is None:
-                reply = search.solve_for_any(program)
+            while state.best is None:
+                reply = state.solve_for_any(master)
                 if not reply.solutions:
                     return reply.status == cp_model.INFEASIBLE
-                completions = search.consider(reply.solutions[0], 0)
-                if search.best is None:
-                    search.keep(Cuts(reply.solutions[0], completions, lessons).whole_cost())
+                completions = state.consider(reply.solutions[0], 0)
+                if state.best is None:
+                    state.keep(CutGenerator(reply.solutions[0], completions, cut_pool).whole_cost())
         except (OutOfTime, TooManyOrders):
             pass  # the last draft may still have one
         return False
@@ -322,61 +322,61 @@ class Climb:
         """The first mapping found: with the cheapest tiles that are known, or below the lowest target that gives one
         soon; none once the search has taken so many seconds.
         """
-        assert self.screen.least is not None
+        assert self.spatial_bounds.least is not None
         if self._try_cheapest(until):
             return
         for step in _FIRST_STEPS:
-            target = _above(self.screen.least, step)
-            candidates = Candidates(*self.screen.candidates(target), None)
-            if self.search.seconds >= until or self._try(target, candidates):
+            target = _above(self.spatial_bounds.least, step)
+            candidates = Candidates(*self.spatial_bounds.candidates(target), None)
+            if self.state.seconds >= until or self._try(target, candidates):
                 return
 
     def _try_cheapest(self, until: float = math.inf) -> bool:
         """Look for a mapping with some of the cheapest tiles that are known, and tell whether there soon was one."""
-        cheapest, ceiling = self.tiles.cheapest(), self.search.ceiling
+        cheapest, ceiling = self.tiles.cheapest(), self.state.ceiling
         steps = _FIRST_TILES if cheapest is not None else ()
         targets = [_above(self.least or 0, step) for step in steps]
         if ceiling is not None:
             targets = [target for target in targets if target < ceiling] or [ceiling] * bool(steps)
-        return any(self._try(target, cheapest) for target in targets if self.search.seconds < until)
+        return any(self._try(target, cheapest) for target in targets if self.state.seconds < until)
 
     def _try(self, target: int, candidates: Candidates | None) -> bool:
         """Look for a mapping of some candidates that costs at most a target, and tell whether there soon was one."""
         try:
-            program = self._program(target, candidates=candidates)
-        except InvalidProgram:
+            master = self._program(target, candidates=candidates)
+        except InvalidMaster:
             return False  # the target is more than CP-SAT can add up
-        solutions = self.search.solve_for_any(program).solutions
+        solutions = self.state.solve_for_any(master).solutions
         if solutions:
-            self.search.consider(solutions[0], 0)
+            self.state.consider(solutions[0], 0)
         return bool(solutions)
 
     def _settle_merged(self, until: float) -> None:
         """Look at the outer loops first that cost most to settle while they were not split, unless they are dear."""
-        for within in self.search.counted_low:
-            ceiling = self.search.ceiling
+        for within in self.state.counted_low:
+            ceiling = self.state.ceiling
             if ceiling is not None and self.dear.get(within, 0) < ceiling:
                 self._settle(within, ceiling, until)
 
-    def _leave_out(self, program: Program, solution: Solution, until: float) -> bool:
+    def _leave_out(self, master: MasterProblem, solution: Solution, until: float) -> bool:
         """Look at all mappings with the same extents inside their outer loops, and leave them out of a program; False
         if that took too long. A program of so few is soon solved, the sooner the nearer its target: of split loops,
         which are searched last, that is what is known, else what may matter now.
         """
-        ceiling = self.search.ceiling
-        target = program.target if ceiling is None else min(program.target, ceiling)
-        if self.part is not Part.SPLIT:
+        ceiling = self.state.ceiling
+        target = master.target if ceiling is None else min(master.target, ceiling)
+        if self.subspace is not Subspace.SPLIT:
             target = min(target, _above(self.least or 0, _SETTLED))
         is_settled = self._settle(solution.within, target, until)
         if is_settled:
-            program.leave_out(solution.within, self.dear[solution.within])
+            master.leave_out(solution.within, self.dear[solution.within])
         return is_settled
 
     def _settle(self, within: tuple[int, ...], target: int, until: float) -> bool:
         """Look at all mappings with these extents inside their outer loops, and remember if they are dear."""
         is_dear = self._is_dear(within, target, until)
         if is_dear:
-            ceiling = self.search.ceiling
+            ceiling = self.state.ceiling
             self.dear[within] = target if ceiling is None else min(target, ceiling)
         return is_dear
 
@@ -384,18 +384,18 @@ class Climb:
         """Whether no mapping with these extents inside its outer loops costs at most a target, or less than the best
         once that is less; False, too, if it is not known in time. Those that turn up are kept.
         """
-        search = self.search
+        state = self.state
         few = self._program(target, within=within)
-        while not (search.is_over or search.seconds >= until):
-            if search.ceiling is not None and search.ceiling < few.target:
-                few = self._program(search.ceiling, within=within)
-            status, bound, solutions = search.solve(few, until)[:3]
+        while not (state.is_over or state.seconds >= until):
+            if state.ceiling is not None and state.ceiling < few.target:
+                few = self._program(state.ceiling, within=within)
+            status, bound, solutions = state.solve(few, until)[:3]
             if status == cp_model.INFEASIBLE:
                 return True
             if bound is None or status != cp_model.OPTIMAL:
                 break
-            completions = search.consider(solutions[0], bound)
-            if search.ceiling is not None and bound > search.ceiling:
+            completions = state.consider(solutions[0], bound)
+            if state.ceiling is not None and bound > state.ceiling:
                 return True
             self._correct(few, solutions, completions, bound)
         return False

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine, to_shape
-from cpsat_pim.mapper.model.master import Program
+from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.windows import window_rows
 from tables.nest import Ints
@@ -28,9 +28,9 @@ class WindowRows(NamedTuple):
         capacity = arch.usable_bytes(Level.ROW_BUFFER)
         return cls(window_rows(to_shape(layer), layer.input_bytes, to_machine(arch).dram, capacity))
 
-    def teach(self, program: Program) -> None:
+    def add_to(self, master: MasterProblem) -> None:
         """Demand them of a program, as often as windows are fetched again."""
-        b, v, streams = program.b, program.v, program.streams
+        b, v, streams = master.b, master.v, master.streams
         aligned = v.first_consumer(Level.ROW_BUFFER, Tensor.I)
         rows = self.rows[self.rows[:, -2] <= streams.most_activations[Tensor.I]]
         if aligned is False or not len(self.rows):
@@ -41,7 +41,7 @@ class WindowRows(NamedTuple):
         keys, rows = b.keys(rows, [v.e2[d] for d in _DIMS], aligned, "window")
         found = b.lookup(keys, rows, ["window_rows", "window_rows_in_channels"])
         others = [b.at_least_two(v.temporal[Level.DRAM][d], f"looped_{d.name}") for d in (Dim.R, Dim.S, Dim.G)]
-        others.append(program.reuse.parted[Level.DRAM].get(Dim.C, False))
+        others.append(master.reuse.interleaved[Level.DRAM].get(Dim.C, False))
         in_channels = b.both([v.innermost[Level.DRAM][Tensor.O], *map(b.negated, others)], "channels_innermost")
         for where, least in zip(([aligned], [aligned, in_channels]), found, strict=True):
             fetched = b.product([least, streams.passes[Tensor.I]], "window_rows_fetched")

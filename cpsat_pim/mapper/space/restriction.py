@@ -20,7 +20,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.mapper.space.candidates import LANES, PES
-from cpsat_pim.mapper.space.subspace import Part
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.mapping.dataflow import Dataflow, possible_dataflows
@@ -37,7 +37,7 @@ Split = tuple[Vector, Vector]
 _T = TypeVar("_T")
 
 
-class Freedom:
+class Restriction:
     """The choices that constraints leave to a layer's mappings on a machine.
 
     `part`: of which part of the space. In the merged one, one of the two outer levels has all loops, unless constraints
@@ -50,10 +50,10 @@ class Freedom:
         layer: ConvWorkload,
         arch: PIMArchitecture,
         constraints: Constraints = FREE,
-        part: Part = Part.ALIGNED,
+        subspace: Subspace = Subspace.ALIGNED,
         budget: Budget = NO_LIMIT,
     ) -> None:
-        self.layer, self.arch, self.constraints, self.budget, self.part = layer, arch, constraints, budget, part
+        self.layer, self.arch, self.constraints, self.budget, self.subspace = layer, arch, constraints, budget, subspace
         self._merge_outer_loops()
         shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
         self.array = Array(shape.h, shape.w, unit.num_macs, unit.lane_dims, arch.pe_array.exclusive_spatial)
@@ -83,13 +83,13 @@ class Freedom:
         or the merged part has these already.
         """
         choices = [self.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
-        if self.part is Part.ALIGNED:
+        if self.subspace is Subspace.ALIGNED:
             return not any(True in c for c in choices)
-        return not all(False in c for c in choices) or (self.part is Part.SPLIT and not self._can_be_split())
+        return not all(False in c for c in choices) or (self.subspace is Subspace.SPLIT and not self._can_be_split())
 
     def _can_be_split(self) -> bool:
         """Whether a dim can have two loops outside the global buffer, with one of another dim between them."""
-        merged = Freedom(self.layer, self.arch, self.constraints, Part.MERGED, self.budget)
+        merged = Restriction(self.layer, self.arch, self.constraints, Subspace.MERGED, self.budget)
         composite = any(len(divisors(n)) > 2 for n in self.layer.bounds)
         return composite and sum(n > 1 for n in self.layer.bounds) > 1 and not merged.tells_loops_apart
 
@@ -189,7 +189,9 @@ class Freedom:
         named = sum(d in loops for d in self.constraints.order[level])
         return math.factorial(len(loops)) // math.factorial(named)
 
-    def parted(self, level: Level, loops: Sequence[Dim], innermost: Collection[Dim]) -> tuple[list[Dim], list[Dim]]:
+    def interleaved(
+        self, level: Level, loops: Sequence[Dim], innermost: Collection[Dim]
+    ) -> tuple[list[Dim], list[Dim]]:
         """A level's other loops, and those of a class of dims that can lie inside all others."""
 
         def is_held(d: Dim) -> bool:
@@ -200,7 +202,7 @@ class Freedom:
 
     def sorted(self, level: Level, loops: Sequence[Dim], innermost: Collection[Dim]) -> tuple[Dim, ...]:
         """An order that keeps as many loops of a class of dims innermost as can be."""
-        outside, inside = self.parted(level, loops, innermost)
+        outside, inside = self.interleaved(level, loops, innermost)
         return (*next(self.orders(level, outside)), *next(self.orders(level, inside)))
 
     # --- The two outer levels ----------------------------------------------------------------------------------------
@@ -208,10 +210,10 @@ class Freedom:
     def _merge_outer_loops(self) -> None:
         """Choose the level of the outer loops."""
         inner, outer = Level.ROW_BUFFER, Level.DRAM
-        is_merged = self.part is Part.MERGED
+        is_merged = self.subspace is Subspace.MERGED
         in_dram = is_merged and self._has_all_loops(outer, inner)
         self._is_lowered = is_merged and not in_dram and self._has_all_loops(inner, outer)
-        self.tells_loops_apart = not (self.part is Part.ALIGNED or in_dram or self._is_lowered)
+        self.tells_loops_apart = not (self.subspace is Subspace.ALIGNED or in_dram or self._is_lowered)
         if self._is_lowered:
             temporal, order = list(self.constraints.temporal), list(self.constraints.order)
             temporal[outer], temporal[inner] = temporal[inner], (None,) * len(Dim)

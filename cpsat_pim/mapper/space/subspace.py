@@ -3,7 +3,7 @@
 from enum import Enum
 
 
-class Part(Enum):
+class Subspace(Enum):
     """Of no tensor row-aligned, or of at least one.
 
     Without a row-aligned tensor a loop of the row buffer is as good as one of the DRAM, so one loop per dim outside the
@@ -18,4 +18,4 @@ class Part(Enum):
     @property
     def is_aligned(self) -> bool:
         """Whether some tensor is row-aligned."""
-        return self is Part.ALIGNED
+        return self is Subspace.ALIGNED

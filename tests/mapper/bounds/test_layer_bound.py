@@ -14,12 +14,12 @@ from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.evaluate.cost import predict, to_machine
 from cpsat_pim.mapper.bounds.countable import FJ_WEIGHT, check_countable, heaviest_cycle
-from cpsat_pim.mapper.bounds.spatial_bounds import Screen
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import Options
-from cpsat_pim.mapper.space.restriction import Freedom
-from cpsat_pim.mapper.space.subspace import Part
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.cases import Case, cases
@@ -41,8 +41,12 @@ def test_what_is_counted_is_refused_where_a_bound_would_not_fit(case: str, kind:
     layer, arch = (CASES | UNEVEN)[case]
     worst = max(
         int(bounds.max(initial=0))
-        for part in Part
-        for _, bounds in [Screen(layer, arch, Objective.named(kind), Freedom(layer, arch, part=part)).candidates(LIMIT)]
+        for subspace in Subspace
+        for _, bounds in [
+            SpatialBounds(layer, arch, Objective.named(kind), Restriction(layer, arch, subspace=subspace)).candidates(
+                LIMIT
+            )
+        ]
     )
     weight = LIMIT // worst + 1
     with pytest.raises(ValueError, match="which cannot be counted"):

@@ -55,7 +55,14 @@ def test_every_other_worker_begins_at_the_end(
 
 def test_what_is_predicted_and_simulated_for_the_compiler_is_legal() -> None:
     """So all kernels run through."""
-    assert check_mapping(cpsat_pim.mapper.network.compile._LAYER, cpsat_pim.mapper.network.compile._ARCH, cpsat_pim.mapper.network.compile._MAPPING) == []
+    assert (
+        check_mapping(
+            cpsat_pim.mapper.network.compile._LAYER,
+            cpsat_pim.mapper.network.compile._ARCH,
+            cpsat_pim.mapper.network.compile._MAPPING,
+        )
+        == []
+    )
 
 
 def test_no_kernel_is_left_to_be_compiled_while_the_clock_runs(tmp_path: Path) -> None:

@@ -145,7 +145,9 @@ def test_out_of_time_the_bound_is_the_least_of_all(monkeypatch: pytest.MonkeyPat
     first = [found(14, Status.FEASIBLE, 500_000, 120_000), found(15, Status.UNKNOWN, None, 210_000)]
     later = [found(14, Status.UNKNOWN, None, 130_000), found(15, Status.UNKNOWN, None, 210_000)]
     asked = answers(monkeypatch, {13: 900_000, 14: 100_000, 15: 200_000, 16: 899_000}, *first, *later * 9)
-    monkeypatch.setattr(cpsat_pim.mapper.objectives.padding.time, "monotonic", lambda: sum(options.time_limit for options in asked))
+    monkeypatch.setattr(
+        cpsat_pim.mapper.objectives.padding.time, "monotonic", lambda: sum(options.time_limit for options in asked)
+    )
     seen: list[Progress] = []
     solved = solve(report=seen.append)
     assert (solved.status, solved.cost, solved.bound) == (Status.FEASIBLE, 500_000, 130_000)

@@ -101,6 +101,11 @@ def test_a_job_keeps_its_constraints() -> None:
 def test_a_version_is_the_code_that_finds_and_writes_answers() -> None:
     """What solves, counts, simulates or writes down makes another version by a change; what only shows makes none."""
     names = {name for name, _ in _sources()}
-    assert {"tables/counts/cost.py", "tracesim/bank.py", "cpsat_pim/mapper/search/solve.py", "cpsat_pim/evaluate/verify.py"} <= names
+    assert {
+        "tables/counts/cost.py",
+        "tracesim/bank.py",
+        "cpsat_pim/mapper/search/solve.py",
+        "cpsat_pim/evaluate/verify.py",
+    } <= names
     assert {"cpsat_pim/report/jsonfile.py", "cpsat_pim/study/sweep/job.py"} <= names
     assert not names & {"cpsat_pim/report/html.py", "cpsat_pim/cli/sweeps.py", "cpsat_pim/study/sweep/store.py"}

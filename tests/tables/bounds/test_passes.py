@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import stream, walk
 from tables.bounds.passes import least_activations, least_cycles
+from tables.counts import stream, walk
 from tables.counts.accesses import fetches
 from tables.counts.stream import dram_stream
 from tables.counts.walk import ENDLESS, NEVER, Room
