@@ -15,7 +15,7 @@ from cpsat_pim.mapper.space.candidates import SPATIAL
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.spatial import Energies, Sharing, least_energy, spatial_vectors
-from tables.counts.walk import ENDLESS, Room
+from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit
 from tables.dram import ending, last_run
 
 
@@ -122,13 +122,13 @@ class SpatialBounds:
             edge_cycles=None if cycles is None else cycles - self.least_steps,
         )
 
-    def rooms(self, target: int) -> list[Room]:
+    def rooms(self, target: int) -> list[StreamLimit]:
         """What each tensor's stream can take in a mapping below the target."""
         limits = self.limits(target)
-        cycles = ENDLESS.cycles if limits.cycles is None else limits.cycles
+        cycles = NO_STREAM_LIMIT.cycles if limits.cycles is None else limits.cycles
         if limits.activations is None:
-            return [Room(ENDLESS.activations, cycles)] * len(Tensor)
-        return [Room(limits.activations - sum(self.rows) + own, cycles) for own in self.rows]
+            return [StreamLimit(NO_STREAM_LIMIT.activations, cycles)] * len(Tensor)
+        return [StreamLimit(limits.activations - sum(self.rows) + own, cycles) for own in self.rows]
 
     def _most_activations(self, target: int) -> int | None:
         """Row activations of all tensors that a mapping below the target can have."""

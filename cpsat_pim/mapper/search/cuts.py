@@ -118,7 +118,10 @@ class CutGenerator:
             box = self._swept(level, box)
         rows = (table.layout == layout) & (table.is_strided == 0)
         rows &= (table.extents == [box[d] for d in table.dims]).all(axis=1)
-        first, more, again = (int(column[rows][0]) for column in (table.boxed, table.boxed_more, table.again))
+        first, more, again = (
+            int(column[rows][0])
+            for column in (table.box_activations, table.box_repeat_activations, table.swept_repeat_activations)
+        )
         if is_swept:  # it may come again with nothing relevant in between
             more = again
         inner = int(level) - 1
@@ -258,7 +261,7 @@ class CutGenerator:
         shared_out = self.completions.least_paced(t, orders)
         assert self.master.latency is not None
         stored, longer = self.solution.stored[t], self.solution.value(self.master.latency.array) - compute
-        if longer > 0 and counted.late_cycles + longer + compute >= least.late_cycles + shared_out:
+        if longer > 0 and counted.stall_cycles + longer + compute >= least.stall_cycles + shared_out:
             return False
         if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(counted[3:], least[3:], strict=True))):
             return False
@@ -271,8 +274,8 @@ class CutGenerator:
             b, array, late = p.b, p.latency.array, p.latency.late[t]
             slower = b.boolean("slower")
             b.imply([slower], array >= compute + 1)
-            b.imply([known, b.negated(slower)], late >= least.late_cycles)
-            b.imply([known, slower], late + array >= least.late_cycles + shared_out)
+            b.imply([known, b.negated(slower)], late >= least.stall_cycles)
+            b.imply([known, slower], late + array >= least.stall_cycles + shared_out)
             paced = b.boolean("paced")
             b.clause([b.negated(known), b.differs(array, compute), paced])
             b.imply([paced], p.latency.single[t] >= least.single_cycles)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tables.bounds.figures import CLASS_OF, LAYER
+from tables.bounds.layer import CLASS_OF, LAYER
 from tables.bounds.outer_loops import aligned_stream
 from tables.dram import Dram
 from tables.nest import AXES, O, W
