@@ -43,12 +43,12 @@ Record = Any
 #: its own. `strides`: where a tensor's box is found. `dram` cycles: of a column, of a row miss, what a stream's end
 #: adds, of a first scan at least, and the pipeline's latency; then bytes of a column. `capacity`: bytes of the three
 #: levels; `widths` in bytes per element there, and at least in DRAM; `needed` elements, I's in `depth` of C, N and G;
-#: `least_rows` and `least_columns` of streams.
+#: `min_rows` and `min_columns` of streams.
 LAYER = np.dtype([
     ("bounds", np.int64, 8), ("stride", np.int64, 2), ("dilation", np.int64, 2), ("counts", np.int64, 8),
     ("resources", np.int64), ("coefficients", np.int64, (RESOURCES, 3, 2, 4, len(QUANTITIES))),
     ("is_offered", np.int64, (3, 2, 4)), ("rates", np.int64, (RESOURCES, 4)), ("strides", np.int64, (3, 8)),
-    ("dram", np.int64, 6), ("least_rows", np.int64, 3), ("least_columns", np.int64, 3), ("activation_fj", np.int64),
+    ("dram", np.int64, 6), ("min_rows", np.int64, 3), ("min_columns", np.int64, 3), ("activation_fj", np.int64),
     ("capacity", np.int64, 3), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3), ("depth", np.int64),
 ])  # fmt: skip
 

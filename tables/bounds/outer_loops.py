@@ -193,7 +193,7 @@ def _set_aligned(x: Record, layer: Record, dram: Dram, innermost: int, window: I
         rows, columns, blocks = aligned_stream(layer, dram, t, x.e, x.loops, innermost, x.size[t], fetches, window)
         x.cycles[t] = _cycles(layer, dram, columns, rows)
         more = blocks * x.size[t] * fetches / layer.needed[t] - 1
-        x.extra_fj[t] = x.aligned_fj[t] * more + layer.activation_fj * (rows - layer.least_rows[t])
+        x.extra_fj[t] = x.aligned_fj[t] * more + layer.activation_fj * (rows - layer.min_rows[t])
 
 
 @njit
@@ -209,9 +209,9 @@ def _set_others(x: Record, layer: Record, dram: Dram, places: Ints, boxes: Ints,
             fetches, rows = 1 if x.free == t and not apart else x.fetches[t], x.other_rows[apart, t]
             for layout in range(2):
                 box = boxes[t, at, layout * LAYOUT : (layout + 1) * LAYOUT]
-                rows[layout] = max(layer.least_rows[t], box[BOX] + (fetches - 1) * box[SWEPT_REPEAT])
+                rows[layout] = max(layer.min_rows[t], box[BOX] + (fetches - 1) * box[SWEPT_REPEAT])
             scans = fetches if t != O else 2 * fetches - 1
-            x.other_cycles[apart, t] = _cycles(layer, dram, scans * layer.least_columns[t], min(rows[0], rows[1]))
+            x.other_cycles[apart, t] = _cycles(layer, dram, scans * layer.min_columns[t], min(rows[0], rows[1]))
 
 
 @njit
@@ -276,8 +276,8 @@ def _lower(figures: Floats, i: int, value: float) -> None:
 @njit
 def _cycles(layer: Record, dram: Dram, columns: int, rows: int) -> int:
     """Of a stream of so many columns and rows, at least (`cpsat_pim.mapper.model.streams`, `Streams._time`)."""
-    column, miss, ending = layer.dram[0], layer.dram[1], layer.dram[2]
-    return int(max(column * columns + miss * rows + ending, period(1, dram) * (rows - 1) + last_run(1, dram)))
+    column, miss, excess = layer.dram[0], layer.dram[1], layer.dram[2]
+    return int(max(column * columns + miss * rows + excess, period(1, dram) * (rows - 1) + last_run(1, dram)))
 
 
 @njit
@@ -288,7 +288,7 @@ def aligned_stream(layer: Record, dram: Dram, t: int, e: Ints, loops: Ints, inne
 
     `e`, `loops` int[8]: extents inside the DRAM's loops, and these; `window`: rows that a pass over windows opens.
     """
-    blocks, number, least = 1, size * layer.widths[t, 3], layer.least_rows[t]
+    blocks, number, least = 1, size * layer.widths[t, 3], layer.min_rows[t]
     for d in range(8):
         blocks *= loops[d] if CLASS_OF[d] != t else 1
     scans = blocks * (fetches if t != O else 2 * fetches - 1)
@@ -301,7 +301,7 @@ def aligned_stream(layer: Record, dram: Dram, t: int, e: Ints, loops: Ints, inne
         overlaps = max(layer.bounds[R], layer.bounds[S]) > 1
         is_large = number > (dram.row_bytes if overlaps else dram.row_bytes // 2)
         if is_large or outputs * layer.widths[t, 3] > dram.row_bytes:
-            least = max(least, layer.least_rows[t] * fetches)
+            least = max(least, layer.min_rows[t] * fetches)
     elif dram.banks == 1 and layer.widths[t, 2] == layer.widths[t, 3]:
         least = max(least, _block_rows(dram, t, loops, innermost, number, fetches, least))
     return least, columns, blocks
@@ -412,7 +412,7 @@ def _stream_at_least(x: Record, layer: Record, t: int, layout: int, rows: float,
     many times: tile by tile, if the global buffer stores it.
     """
     scans = times if t != O else 2 * times - 1
-    columns = scans * layer.least_columns[t]
+    columns = scans * layer.min_columns[t]
     if is_buffered:
         box = x.boxes[t, layout * LAYOUT : (layout + 1) * LAYOUT]
         rows = max(rows, box[FIRST] + (times - 1) * box[REPEAT])

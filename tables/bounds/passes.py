@@ -39,7 +39,7 @@ class Loop(NamedTuple):
     trips: int
 
 
-def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
+def min_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
                       passes: int) -> int | None:  # fmt: skip
     """The least row activations of so many passes over all tiles of t, in any order of any split of the loops outside
     them and any of the layouts, which no mapping goes below; None if that is too much to count.
@@ -53,7 +53,7 @@ def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts
     return min(_least(shape, t, width, dram, layout, tile, sequences, trips) for layout in layouts)
 
 
-def least_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
+def min_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
                  room: StreamLimit, is_over: Callable[[], bool] = lambda: False) -> int | None:  # fmt: skip
     """The least cycles of one pass over all tiles of t (outputs are written alone), in any order of any split of the
     loops outside them and any of the layouts; one more than there is room for if it is more, None if it is too much to

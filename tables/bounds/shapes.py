@@ -92,12 +92,12 @@ class ShapeTable(NamedTuple):
     box_repeat_activations: Ints
     ordered_activations: Ints
     columns: Ints
-    least_columns: Ints
+    min_scan_columns: Ints
     long_run_cycles: Ints
     end_cycles: Ints
     rewrite_cycles: Ints
-    most_rows: Ints
-    most_cycles: Ints
+    max_scan_rows: Ints
+    max_scan_cycles: Ints
 
 
 @cache

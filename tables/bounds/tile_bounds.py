@@ -89,7 +89,7 @@ def least_inside(x: Record, layer: Record, goal: TrialObjective) -> int:
     """
     least, (column, _, _, _, pipeline, _) = INFINITE_COST, layer.dram
     for free in range(3):
-        energy, cycles = layer.activation_fj * layer.least_rows.sum(), x.cycles
+        energy, cycles = layer.activation_fj * layer.min_rows.sum(), x.cycles
         for f in range(layer.resources):
             load = 0
             for t in range(3):
@@ -127,7 +127,7 @@ def weigh(x: Record, layer: Record, boxes: Ints, free: int) -> None:
                 passes = layer.coefficients[f, t, in_pe, k, MOVED1] * x.moved[t] * fetches
                 x.value[t, free, k, f] = x.once[f, t, k] + x.visit[f, t, k] * visits + passes
             is_box, b, times = not k & 1, x.box[t], fetches
-            columns = layer.least_columns[t]
+            columns = layer.min_columns[t]
             if (k == 2 and x.cut) or (not k and in_pe and not x.is_known):
                 is_box, moved, times = False, x.moved[t] if k else layer.needed[t], fetches if k else visits
                 scans = times if t != O else 2 * times - 1
@@ -135,7 +135,7 @@ def weigh(x: Record, layer: Record, boxes: Ints, free: int) -> None:
             elif not k:
                 b, times = x.pe_box[t], visits if in_pe else x.loops[t]
             for layout in range(2):
-                rows, taken = layer.least_rows[t], columns
+                rows, taken = layer.min_rows[t], columns
                 if is_box:
                     box = boxes[t, b, layout * LAYOUT : (layout + 1) * LAYOUT]
                     rows = max(rows, box[FIRST] + (times - 1) * (box[REPEAT] if k or in_pe else 0))

@@ -31,7 +31,7 @@ from tables.bounds.spatial import (
 from tables.bounds.tile_bounds import TrialObjective
 from tables.bounds.tiles import enumerate_tiles
 from tables.bounds.windows import window_rows
-from tables.dram import ending, last_run
+from tables.dram import last_run, last_run_excess
 from tables.factors import divisors
 from tables.nest import FILTER_OF, Ints, P, Q
 
@@ -241,7 +241,7 @@ class TileBounds:
         coefficients, is_offered, paces = self._figures()
         boxes, strides = self._boxes(counts)
         dram = spatial_bounds.machine.dram
-        timings = (dram.tCCD, arch.dram_activation_latency, ending(dram), int(last_run(1, dram)))
+        timings = (dram.tCCD, arch.dram_activation_latency, last_run_excess(dram), int(last_run(1, dram)))
         figures = {
             "bounds": bounds,
             "stride": layer.stride,
@@ -251,8 +251,8 @@ class TileBounds:
             "is_offered": is_offered,
             "strides": strides,
             "dram": [*timings, spatial_bounds.machine.pipeline_latency, dram.column_bytes],
-            "least_rows": [least_rows(layer, arch, t) for t in Tensor],
-            "least_columns": [least_columns(layer, arch, t) for t in Tensor],
+            "min_rows": [least_rows(layer, arch, t) for t in Tensor],
+            "min_columns": [least_columns(layer, arch, t) for t in Tensor],
             "activation_fj": spatial_bounds.machine.activation_fj,
             "capacity": [arch.usable_bytes(m) for m in BUFFERS],
             "widths": [[*(tile_width(layer, m, t) for m in BUFFERS), self._least_width(t)] for t in Tensor],

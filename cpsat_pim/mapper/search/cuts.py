@@ -21,7 +21,7 @@ from cpsat_pim.mapper.search.cut_pool import Cut, CutPool, Family, Passes, Valid
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.validity import Validities
 from cpsat_pim.mapper.search.window_cut import WindowRows
-from tables.bounds.passes import least_activations, least_cycles
+from tables.bounds.passes import min_activations, min_cycles
 from tables.bounds.shapes import can_be_strided
 from tables.counts.accesses import fetches
 from tables.dram import Dram
@@ -181,7 +181,7 @@ class CutGenerator:
         if passes is None or passes in self.cut_pool.rows_known:
             return False
         self.cut_pool.rows_known.add(passes)
-        least = least_activations(*self._stored(t), passes.tile, passes.number) or 0
+        least = min_activations(*self._stored(t), passes.tile, passes.number) or 0
         if least <= self.solution.activations[t]:
             return False
         return self._learn(passes.scope, lambda p, known: p.b.imply([known], p.streams.activations[t] >= least))
@@ -193,7 +193,7 @@ class CutGenerator:
             return False
         self.cut_pool.cycles_known.add(passes)
         room, is_over = self.completions.rooms[t], self.cut_pool.is_over
-        least = least_cycles(*self._stored(t), passes.tile, room, is_over) or 0
+        least = min_cycles(*self._stored(t), passes.tile, room, is_over) or 0
         if least <= self.solution.least(t).cycles:
             return False
         return self._learn(passes.scope, lambda p, known: p.b.imply([known], p.streams.cycles[t] >= least))

@@ -39,7 +39,7 @@ def opened(t: int, loops: tuple[int, ...], order: tuple[int, ...], layout: int, 
 def layer_of(block: int, filled: int) -> np.ndarray:
     """A layer with elements of so many bytes, one in each block, that fill so many rows."""
     layer = np.zeros(1, LAYER)
-    layer["widths"], layer["least_rows"] = block, filled
+    layer["widths"], layer["min_rows"] = block, filled
     return layer
 
 

@@ -207,7 +207,7 @@ def test_scans_of_several_segments_take_as_few_columns_as_they_can() -> None:
     layer, dram = ConvWorkload(P=80, C=12), DRAM._replace(column_bytes=4, row_bytes=48)
     table = build_shape_table(to_shape(layer), Tensor.I, 1, dram)
     row = row_of(table, [4, 3], 1)
-    assert (table.columns[row], table.least_columns[row]) == (20 * 24, 4)
+    assert (table.columns[row], table.min_scan_columns[row]) == (20 * 24, 4)
 
 
 @settings(max_examples=150)
@@ -226,4 +226,4 @@ def test_no_scan_takes_less_than_the_least_columns(
         for c in range(0, layer.C, tile_c)
     ]
     extents = [e for e, bound in ((tile_c, layer.C), (tile_k, layer.K)) if bound > 1]
-    assert table.least_columns[row_of(table, extents, layout)] == min(map(len, taken))
+    assert table.min_scan_columns[row_of(table, extents, layout)] == min(map(len, taken))
