@@ -161,10 +161,8 @@ def _segments(size: int, unit: int, dram: Dram, longer: Ints) -> Ints:
 def _joined(one: Ints, other: Ints, distance: int, unit: int, dram: Dram, longer: Ints) -> Ints:
     """Return what two parts take together. The other begins `distance` bytes after the first one, behind its end."""
     found, banks, low, high, number = one.copy(), dram.banks, PER_BANK, PER_BANK + dram.banks, PER_BANK + 2 * dram.banks
-    shift, j = (
-        distance // dram.row_bytes,
-        distance % dram.row_bytes // unit,
-    )  # rows to the other part, and its base address
+    shift = distance // dram.row_bytes  # rows from the first part to the other one
+    j = distance % dram.row_bytes // unit  # the other part's base address
     for i in range(len(one)):
         found[i, ROWS] += other[j, ROWS]
         found[i, TOUCHED] += other[j, TOUCHED]

@@ -118,7 +118,7 @@ def stream_key(nest: Nest, t: int, timing: ArrayTiming) -> tuple[object, ...]:
 def dram_stream(
     nest: Nest, t: int, dram: Dram, timing: ArrayTiming = ANY_TIMING, limit: StreamLimit = NO_STREAM_LIMIT
 ) -> StreamCounts:
-    """Return the exact counts of t's DRAM stream under a mapping; beyond the limit they only tell that it is exceeded."""
+    """Return the exact counts of t's DRAM stream under a mapping; beyond the limit only that it is exceeded."""
     consumer = nest.consumers(t)[0]
     axes = AXES[t][nest.layout[t]]
     width = nest.width(t, DRAM)

@@ -24,8 +24,9 @@ class Tile(NamedTuple):
     """What one scan reads.
 
     `segments` int[n, 2]: first byte, counted from the tile's base, and bytes. `block_bytes`: of a block of a
-    row-aligned tensor. Of a window, per axis N G C H W: `window` and `block` int[5], their elements, and `strides` int[5], how much
-    the block number grows from one block to the next. `channels_last`: the layout is NHWGC. `width`: bytes an element.
+    row-aligned tensor. Of a window, per axis N G C H W: `window` and `block` int[5], their elements, and `strides`
+    int[5], how much the block number grows from one block to the next. `channels_last`: the layout is NHWGC. `width`:
+    bytes of an element.
     """
 
     mode: int
