@@ -34,13 +34,13 @@ def last_run(n: int, dram: Dram) -> int:
     return dram.tRCD + (n - 1) * dram.tCCD + dram.RL + dram.burst if n > 0 else 0
 
 
-def ending(dram: Dram) -> int:
+def last_run_excess(dram: Dram) -> int:
     """Cycles by which a stream's last run differs from the others: none is closed after it."""
     return dram.RL + dram.burst - dram.tRTP - dram.tRP
 
 
 @njit
-def place(block: int, block_bytes: int, dram: Dram) -> int:
+def block_address(block: int, block_bytes: int, dram: Dram) -> int:
     """First byte of a row-aligned block (Eq. 52-56; departs from 54: blocks that fit a row never straddle one)."""
     if block_bytes <= dram.row_bytes:
         per_row = dram.row_bytes // block_bytes

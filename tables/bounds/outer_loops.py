@@ -8,7 +8,7 @@ over all extents that are multiples of its own.
 
 The loops of the row buffer are either of one class, that of the DRAM's innermost loop, or there are none: then the
 irrelevant loops of that class may be free at both levels (`CASES` 0 to 2). Or else the DRAM's are free for no tensor
-that is not row-aligned (`APART`; docs/model.md, section 8).
+that is not row-aligned (`NONE_FREE`; docs/model.md, section 8).
 """
 
 import math
@@ -17,18 +17,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tables.bounds.figures import (
-    AGAIN,
-    BOXED,
+from tables.bounds.layer import (
+    BOX,
     CLASS_OF,
     COLUMNS,
     ENERGY,
     FIRST,
+    INFINITE_COST,
     LAYOUT,
-    MORE,
     MOVED1,
     MOVED2,
-    NEVER,
+    REPEAT,
+    SWEPT_REPEAT,
     Record,
     TileCosts,
     elements_of,
@@ -39,7 +39,7 @@ from tables.nest import AXES, C, G, I, Ints, K, N, O, P, Q, R, S
 
 #: Cases of loops outside the global buffer (module docstring).
 CASES = 4
-APART = 3
+NONE_FREE = 3
 #: Of bounds in single precision, so much is sure; and what is more than any of them.
 _SURE, _NEVER = 1 - 1e-6, 3e38
 #: Per tensor, layout and dim the place among the layout's axes, outermost first; -1 of no axis.
@@ -54,21 +54,21 @@ SCANS = np.dtype([
     # The extents and the loops outside them, per dim; these per class, too; elements of each tensor's tile.
     ("e", np.int64, 8), ("loops", np.int64, 8), ("fetches", np.int64, 4), ("size", np.int64, 3),
     # With some innermost loops, which are `free` for one tensor. Per tensor, if it is row-aligned: cycles of its
-    # stream, fJ on top of being fetched once. If it is not, without and with `APART`: rows per layout, and cycles.
+    # stream, fJ on top of being fetched once. If it is not, without and with `NONE_FREE`: rows per layout, and cycles.
     ("free", np.int64), ("cycles", np.int64, 3), ("extra_fj", np.float64, 3), ("other_rows", np.int64, (2, 3, 2)),
     ("other_cycles", np.int64, (2, 3)),
-    # What `Outer` has of the extents, and the box of each tensor.
+    # What `DramLoopBounds` has of the extents, and the box of each tensor.
     ("least_cycles", np.float32, (CASES, 8)), ("least_fj", np.float32, (CASES, 8)),
     ("least_rows", np.float32, (CASES, 8, 3, 2)), ("again", np.float32, (8, 3)), ("boxes", np.int64, (3, 2 * LAYOUT)),
 ])  # fmt: skip
 
 
-class Outer(NamedTuple):
+class DramLoopBounds(NamedTuple):
     """Least figures of tiles, of which `strides` int[8] tells where they are found.
 
     Per case, set of row-aligned tensors (bit t) and tile, float32[4, 8, n]: `cycles` of the longest stream, `fj` that
     row-aligned tensors take on top of being fetched once and opening the rows that they fill, `rows` [4, 8, 3, 2, n] of
-    tensors that are not row-aligned, per layout. `again` [8, 3, n]: `fj` of `APART`, with what it takes to bring
+    tensors that are not row-aligned, per layout. `again` [8, 3, n]: `fj` of `NONE_FREE`, with what it takes to bring
     another tensor to the global buffer as often as the DRAM's loops say, at `buffered_fj` [3] for all of it.
 
     `streams` cycles and `refetch` fJ float32[64, n]: what the streams of a tile, or of a larger one, take at least
@@ -86,12 +86,12 @@ class Outer(NamedTuple):
     strides: Ints
 
 
-def no_bounds() -> Outer:
+def no_dram_loop_bounds() -> DramLoopBounds:
     """Bounds that any tile meets."""
     return _filled(1, 0, np.zeros(3, np.int64), np.zeros(8, np.int64))
 
 
-def outer_bounds(costs: TileCosts, dram: Dram, windows: Ints) -> Outer:
+def dram_loop_bounds(costs: TileCosts, dram: Dram, windows: Ints) -> DramLoopBounds:
     """The least figures of all tiles of a layer; `windows` int[n, 9]: what is known of windows (`tables.bounds.windows`)."""
     layer = costs.layer[0]
     sizes = layer["counts"].tolist()
@@ -105,7 +105,7 @@ def outer_bounds(costs: TileCosts, dram: Dram, windows: Ints) -> Outer:
     rows[(costs.places[dims, windows[:, :-2]] * strides[dims]).sum(axis=1)] = windows[:, -2:]
     _count(costs, dram, rows, aligned_fj, outer)
     for case in range(CASES):
-        along = np.array([d for d in range(8) if case == APART or CLASS_OF[d] == case])
+        along = np.array([d for d in range(8) if case == NONE_FREE or CLASS_OF[d] == case])
         for figures in (outer.cycles, outer.fj, outer.rows):
             _bring_down(figures[case].reshape(-1, n), along, costs, strides)
     _bring_down(outer.again.reshape(-1, n), np.arange(8), costs, strides)
@@ -116,13 +116,13 @@ def outer_bounds(costs: TileCosts, dram: Dram, windows: Ints) -> Outer:
     return outer
 
 
-def _filled(n: int, value: float, buffered_fj: Ints, strides: Ints) -> Outer:
+def _filled(n: int, value: float, buffered_fj: Ints, strides: Ints) -> DramLoopBounds:
     """One value for all of n tiles."""
 
     def full(*shape: int) -> Floats:
         return np.full((*shape, n), value, np.float32)
 
-    return Outer(
+    return DramLoopBounds(
         full(CASES, 8), full(CASES, 8), full(CASES, 8, 3, 2), full(8, 3), buffered_fj, full(64), full(64), strides
     )
 
@@ -131,7 +131,7 @@ def _least_coefficient(layer: np.void, t: int, kept: slice, quantity: int) -> in
     """Energy of a tensor's quantity in the stored sets that are offered; 0 if none is."""
     offered = layer["is_offered"][t, :, kept]
     found = layer["coefficients"][ENERGY, t, :, kept, quantity][offered > 0]
-    return int(found.min(initial=NEVER)) if len(found) else 0
+    return int(found.min(initial=INFINITE_COST)) if len(found) else 0
 
 
 @njit
@@ -151,7 +151,7 @@ def _bring_down(figures: Floats, dims: Ints, costs: TileCosts, strides: Ints) ->
 
 
 @njit
-def _count(costs: TileCosts, dram: Dram, windows: Ints, aligned_fj: Ints, outer: Outer) -> None:
+def _count(costs: TileCosts, dram: Dram, windows: Ints, aligned_fj: Ints, outer: DramLoopBounds) -> None:
     """The figures of given extents inside the DRAM's loops, the least over the dims of the innermost one; `windows`
     int[n, 2]: rows that a pass over them opens, per extents without K. Modifies what outer holds, but for the last.
     """
@@ -166,7 +166,7 @@ def _count(costs: TileCosts, dram: Dram, windows: Ints, aligned_fj: Ints, outer:
         has_loops = x.loops.max() > 1
         for innermost in range(8):
             if x.loops[innermost] > 1 or not (has_loops or innermost):
-                x.free = CLASS_OF[innermost] if has_loops else APART
+                x.free = CLASS_OF[innermost] if has_loops else NONE_FREE
                 _set_aligned(x, layer, dram, innermost, window)
                 _set_others(x, layer, dram, costs.places, costs.boxes, innermost if has_loops else -1)
                 _lower_sets(x, layer, has_loops)
@@ -193,7 +193,7 @@ def _set_aligned(x: Record, layer: Record, dram: Dram, innermost: int, window: I
         rows, columns, blocks = aligned_stream(layer, dram, t, x.e, x.loops, innermost, x.size[t], fetches, window)
         x.cycles[t] = _cycles(layer, dram, columns, rows)
         more = blocks * x.size[t] * fetches / layer.needed[t] - 1
-        x.extra_fj[t] = x.aligned_fj[t] * more + layer.activation_fj * (rows - layer.least_rows[t])
+        x.extra_fj[t] = x.aligned_fj[t] * more + layer.activation_fj * (rows - layer.min_rows[t])
 
 
 @njit
@@ -209,9 +209,9 @@ def _set_others(x: Record, layer: Record, dram: Dram, places: Ints, boxes: Ints,
             fetches, rows = 1 if x.free == t and not apart else x.fetches[t], x.other_rows[apart, t]
             for layout in range(2):
                 box = boxes[t, at, layout * LAYOUT : (layout + 1) * LAYOUT]
-                rows[layout] = max(layer.least_rows[t], box[BOXED] + (fetches - 1) * box[AGAIN])
+                rows[layout] = max(layer.min_rows[t], box[BOX] + (fetches - 1) * box[SWEPT_REPEAT])
             scans = fetches if t != O else 2 * fetches - 1
-            x.other_cycles[apart, t] = _cycles(layer, dram, scans * layer.least_columns[t], min(rows[0], rows[1]))
+            x.other_cycles[apart, t] = _cycles(layer, dram, scans * layer.min_columns[t], min(rows[0], rows[1]))
 
 
 @njit
@@ -220,14 +220,14 @@ def _lower_sets(x: Record, layer: Record, has_loops: bool) -> None:
     for aligned in range(1, 8):
         if _fits(x, layer, 2, aligned):
             for case in range(CASES):
-                if case in (x.free, APART) or not has_loops:
+                if case in (x.free, NONE_FREE) or not has_loops:
                     _lower_set(x, case, aligned)
 
 
 @njit
 def _lower_set(x: Record, case: int, aligned: int) -> None:
     """Take the figures of a case and a set of row-aligned tensors, where they are less. Modifies x."""
-    cycles, fj, apart = 0, 0.0, int(case == APART)
+    cycles, fj, apart = 0, 0.0, int(case == NONE_FREE)
     for t in range(3):
         if aligned >> t & 1:
             cycles, fj = max(cycles, x.cycles[t]), fj + x.extra_fj[t]
@@ -243,7 +243,7 @@ def _lower_set(x: Record, case: int, aligned: int) -> None:
 
 
 @njit
-def _put_least(x: Record, layer: Record, outer: Outer, i: int) -> None:
+def _put_least(x: Record, layer: Record, outer: DramLoopBounds, i: int) -> None:
     """Modifies the i-th figures of outer."""
     for aligned in range(1, 8):
         if not _fits(x, layer, 2, aligned):
@@ -276,8 +276,8 @@ def _lower(figures: Floats, i: int, value: float) -> None:
 @njit
 def _cycles(layer: Record, dram: Dram, columns: int, rows: int) -> int:
     """Of a stream of so many columns and rows, at least (`cpsat_pim.mapper.model.streams`, `Streams._time`)."""
-    column, miss, ending = layer.dram[0], layer.dram[1], layer.dram[2]
-    return int(max(column * columns + miss * rows + ending, period(1, dram) * (rows - 1) + last_run(1, dram)))
+    column, miss, excess = layer.dram[0], layer.dram[1], layer.dram[2]
+    return int(max(column * columns + miss * rows + excess, period(1, dram) * (rows - 1) + last_run(1, dram)))
 
 
 @njit
@@ -288,7 +288,7 @@ def aligned_stream(layer: Record, dram: Dram, t: int, e: Ints, loops: Ints, inne
 
     `e`, `loops` int[8]: extents inside the DRAM's loops, and these; `window`: rows that a pass over windows opens.
     """
-    blocks, number, least = 1, size * layer.widths[t, 3], layer.least_rows[t]
+    blocks, number, least = 1, size * layer.widths[t, 3], layer.min_rows[t]
     for d in range(8):
         blocks *= loops[d] if CLASS_OF[d] != t else 1
     scans = blocks * (fetches if t != O else 2 * fetches - 1)
@@ -301,7 +301,7 @@ def aligned_stream(layer: Record, dram: Dram, t: int, e: Ints, loops: Ints, inne
         overlaps = max(layer.bounds[R], layer.bounds[S]) > 1
         is_large = number > (dram.row_bytes if overlaps else dram.row_bytes // 2)
         if is_large or outputs * layer.widths[t, 3] > dram.row_bytes:
-            least = max(least, layer.least_rows[t] * fetches)
+            least = max(least, layer.min_rows[t] * fetches)
     elif dram.banks == 1 and layer.widths[t, 2] == layer.widths[t, 3]:
         least = max(least, _block_rows(dram, t, loops, innermost, number, fetches, least))
     return least, columns, blocks
@@ -316,7 +316,7 @@ def _block_rows(dram: Dram, t: int, loops: Ints, innermost: int, size: int, fetc
     elements fill. Blocks follow each other as that loop goes over them. What it sweeps begins at its lowest block and
     ends at its highest, so if these are in two rows every row is opened each time (docs/model.md, section 8).
     """
-    per_row, blocks, step = max(1, dram.row_bytes // size), 1, NEVER
+    per_row, blocks, step = max(1, dram.row_bytes // size), 1, INFINITE_COST
     swept = loops[innermost] if CLASS_OF[innermost] != t else 1
     for d in range(8):
         blocks *= loops[d] if CLASS_OF[d] != t else 1
@@ -333,7 +333,7 @@ def _block_rows(dram: Dram, t: int, loops: Ints, innermost: int, size: int, fetc
 
 
 @njit
-def _count_streams(costs: TileCosts, outer: Outer) -> None:
+def _count_streams(costs: TileCosts, outer: DramLoopBounds) -> None:
     """What the streams of each tile take together, the least over all loops outside. Modifies `streams`, `refetch`."""
     scans, layer = np.zeros(1, SCANS), costs.layer[0]
     for i in range(outer.streams.shape[1]):
@@ -363,7 +363,7 @@ def _set_boxes(x: Record, layer: Record, places: Ints, boxes: Ints) -> None:
 
 
 @njit
-def _set_least(x: Record, outer: Outer, aligned: int, i: int) -> None:
+def _set_least(x: Record, outer: DramLoopBounds, aligned: int, i: int) -> None:
     """Take the i-th figures of a set of row-aligned tensors. Modifies x."""
     for case in range(CASES):
         x.least_cycles[case, aligned] = outer.cycles[case, aligned, i]
@@ -380,7 +380,7 @@ def _least_together(x: Record, layer: Record, aligned: int, buffered: int) -> tu
     """Cycles of all streams and fJ of fetching again at least, whichever irrelevant loops are free."""
     least_cycles, least_fj = np.inf, np.inf
     for other in range(3):
-        for case in (other, APART):
+        for case in (other, NONE_FREE):
             cycles, fj = _together(x, layer, aligned, buffered, other, case)
             least_cycles, least_fj = min(least_cycles, cycles), min(least_fj, fj)
     return least_cycles, least_fj
@@ -392,7 +392,7 @@ def _together(x: Record, layer: Record, aligned: int, buffered: int, other: int,
     free.
     """
     cycles, fj = x.least_cycles[case, aligned], x.least_fj[case, aligned]
-    if case == APART and buffered >> other & 1 and not aligned >> other & 1:
+    if case == NONE_FREE and buffered >> other & 1 and not aligned >> other & 1:
         fj = x.again[aligned, other]
     for t in range(3):
         if not aligned >> t & 1:
@@ -412,9 +412,9 @@ def _stream_at_least(x: Record, layer: Record, t: int, layout: int, rows: float,
     many times: tile by tile, if the global buffer stores it.
     """
     scans = times if t != O else 2 * times - 1
-    columns = scans * layer.least_columns[t]
+    columns = scans * layer.min_columns[t]
     if is_buffered:
         box = x.boxes[t, layout * LAYOUT : (layout + 1) * LAYOUT]
-        rows = max(rows, box[FIRST] + (times - 1) * box[MORE])
+        rows = max(rows, box[FIRST] + (times - 1) * box[REPEAT])
         columns = max(columns, scans * box[COLUMNS])
     return float(layer.dram[0] * columns + layer.dram[1] * rows + layer.dram[2])

@@ -22,7 +22,7 @@ import numpy as np
 from tables.counts.scans import BANKS, PER_BANK, ROWS, Scan, axis_box, axis_strides, box_scan, measure, step_bytes
 from tables.counts.stream import segments
 from tables.counts.visits import SEQUENTIAL, Tile
-from tables.counts.walk import AT_ONCE, Room, StreamCounts, walk_stream
+from tables.counts.walk import NO_OVERLAP, StreamCounts, StreamLimit, walk_stream
 from tables.dram import Dram
 from tables.factors import primes_of
 from tables.jit import njit
@@ -39,7 +39,7 @@ class Loop(NamedTuple):
     trips: int
 
 
-def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
+def min_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
                       passes: int) -> int | None:  # fmt: skip
     """The least row activations of so many passes over all tiles of t, in any order of any split of the loops outside
     them and any of the layouts, which no mapping goes below; None if that is too much to count.
@@ -53,8 +53,8 @@ def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts
     return min(_least(shape, t, width, dram, layout, tile, sequences, trips) for layout in layouts)
 
 
-def least_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
-                 room: Room, is_over: Callable[[], bool] = lambda: False) -> int | None:  # fmt: skip
+def min_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
+                 room: StreamLimit, is_over: Callable[[], bool] = lambda: False) -> int | None:  # fmt: skip
     """The least cycles of one pass over all tiles of t (outputs are written alone), in any order of any split of the
     loops outside them and any of the layouts; one more than there is room for if it is more, None if it is too much to
     count, or not counted before time `is_over`.
@@ -76,8 +76,8 @@ def least_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: lis
             loops = np.array([(loop.trips, 0) for loop in sequence], np.int64).reshape(-1, 2)
             steps = np.zeros((len(sequence), 5), np.int64)
             steps[:, 0] = _steps(sequence, tile_steps)
-            counts = StreamCounts(*walk_stream(loops, steps, scanned, t == O, False, AT_ONCE, dram, room))
-            if room.holds(counts):
+            counts = StreamCounts(*walk_stream(loops, steps, scanned, t == O, False, NO_OVERLAP, dram, room))
+            if room.admits(counts):
                 room = room._replace(cycles=counts.cycles - 1)
     return room.cycles + 1
 

@@ -37,6 +37,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+import tables
 from tables.bounds.passes import count_ordered
 from tables.bounds.positions import (
     AGAIN,
@@ -83,26 +84,26 @@ class ShapeTable(NamedTuple):
     extents: Ints
     layout: Ints
     is_strided: Ints
-    first: Ints
-    more: Ints
-    again: Ints
-    each: Ints
-    boxed: Ints
-    boxed_more: Ints
-    ordered: Ints
+    first_activations: Ints
+    repeat_activations: Ints
+    swept_repeat_activations: Ints
+    rescan_activations: Ints
+    box_activations: Ints
+    box_repeat_activations: Ints
+    ordered_activations: Ints
     columns: Ints
-    least_columns: Ints
-    long_cycles: Ints
+    min_scan_columns: Ints
+    long_run_cycles: Ints
     end_cycles: Ints
-    returned_cycles: Ints
-    most_rows: Ints
-    most_cycles: Ints
+    rewrite_cycles: Ints
+    max_scan_rows: Ints
+    max_scan_cycles: Ints
 
 
 @cache
 def _code_version() -> str:
-    """Hash of this package's sources: tables made by other code are never read."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    """Hash of all sources of `tables`: a table that other code has built is never read."""
+    sources = sorted(Path(tables.__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 

@@ -271,7 +271,7 @@ def _least_points(shape: LayerShape, axis: int, lanes_p: int, pes_p: int, lanes_
     return min(step_points(shape, axis, lanes_p, e_p, pes_p, lanes_r, e_r, pes_r) for e_p in steps_p for e_r in steps_r)
 
 
-def least_energy(shape: LayerShape, t: int, stored: Stored, energies: Energies, vectors: Ints) -> Ints:
+def min_energy(shape: LayerShape, t: int, stored: Stored, energies: Energies, vectors: Ints) -> Ints:
     """Least energy (fJ) of a tensor's accesses per spatial vector."""
     quantities = least_quantities(shape, t, vectors)
     total = np.zeros(len(vectors), np.int64)

@@ -12,23 +12,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.bounds.figures import (
-    AGAIN,
-    BOXED,
+from tables.bounds.layer import (
+    BOX,
     CLASS_OF,
     COLUMNS,
-    EACH,
     END,
     ENERGY,
-    FIGURES,
     FIRST,
+    INFINITE_COST,
     LAYOUT,
-    MORE,
     MOVED1,
-    NEVER,
+    REPEAT,
+    RESCAN,
+    RESOURCES,
+    SWEPT_REPEAT,
     Record,
 )
-from tables.bounds.outer_loops import APART, Floats, Outer
+from tables.bounds.outer_loops import NONE_FREE, DramLoopBounds, Floats
 from tables.jit import njit
 from tables.nest import I, Ints, O, W
 
@@ -38,7 +38,7 @@ ALL_FREE = 3
 _NOT_OFFERED = 2**58
 
 
-class Goal(NamedTuple):
+class TrialObjective(NamedTuple):
     """An objective: its weights, what it is of a mapping without traffic and time, and the most that is looked for.
 
     With no weight on cycles these are not looked at.
@@ -62,11 +62,11 @@ LOOK = np.dtype([
     # and the row buffer (1) store it (`kept`): what it is without refetches, and per visit of the PEs. Per tensor the
     # box that PEs or MACs take.
     ("is_known", np.int64), ("inner_at", np.int64, 8), ("e0", np.int64, 8), ("array", np.int64, 8),
-    ("room", np.int64, 8), ("outside", np.int64, 4), ("once", np.int64, (FIGURES, 3, 4)),
-    ("visit", np.int64, (FIGURES, 3, 4)), ("pe_box", np.int64, 3),
+    ("room", np.int64, 8), ("outside", np.int64, 4), ("once", np.int64, (RESOURCES, 3, 4)),
+    ("visit", np.int64, (RESOURCES, 3, 4)), ("pe_box", np.int64, 3),
     # The extents inside the global buffer's loops, those of dims before the `cut` being open. Per dim, which divisor of
     # the room it is, the smallest and the largest extent; per class, loops of the global buffer (of how many `classes`
-    # there are some) and outside it; where the tile is found in `Outer`. Per tensor the smallest box, its elements,
+    # there are some) and outside it; where the tile is found in `DramLoopBounds`. Per tensor the smallest box, its elements,
     # those of all tiles, and which sets of buffers hold one.
     ("cut", np.int64), ("at", np.int64, 8), ("extents", np.int64, 8), ("largest", np.int64, 8), ("inner", np.int64, 4),
     ("classes", np.int64), ("outer", np.int64, 4), ("place", np.int64), ("box", np.int64, 3), ("size", np.int64, 3),
@@ -74,7 +74,7 @@ LOOK = np.dtype([
     # What each tensor takes by itself, per tensor, way its irrelevant loops are free (2: at the global buffer, 1:
     # outside it) and `kept`: figures and cycles of its stream; rows and cycles without these, per layout; steps for
     # which a tile is in use (by `kept`).
-    ("value", np.int64, (3, 4, 4, FIGURES)), ("stream", np.int64, (3, 4, 4)), ("opened", np.int64, (3, 4, 4, 2)),
+    ("value", np.int64, (3, 4, 4, RESOURCES)), ("stream", np.int64, (3, 4, 4)), ("opened", np.int64, (3, 4, 4, 2)),
     ("taken", np.int64, (3, 4, 4, 2)), ("stay", np.int64, (3, 4)),
     # The sets of tensors that both buffers may store, and of one of them and one choice of innermost loops, per tensor,
     # `kept` and how it is free.
@@ -83,14 +83,14 @@ LOOK = np.dtype([
 
 
 @njit
-def least_inside(x: Record, layer: Record, goal: Goal) -> int:
+def least_inside(x: Record, layer: Record, goal: TrialObjective) -> int:
     """The objective at least, whatever the tiles in the global buffer: of one tensor at most are the irrelevant loops
     free for the PEs, for another's are relevant to it.
     """
-    least, (column, _, _, _, pipeline, _) = NEVER, layer.dram
+    least, (column, _, _, _, pipeline, _) = INFINITE_COST, layer.dram
     for free in range(3):
-        energy, cycles = layer.activation_fj * layer.least_rows.sum(), x.cycles
-        for f in range(layer.figures):
+        energy, cycles = layer.activation_fj * layer.min_rows.sum(), x.cycles
+        for f in range(layer.resources):
             load = 0
             for t in range(3):
                 one, visits = _NOT_OFFERED, 1 if t == free else x.outside[t]
@@ -102,7 +102,7 @@ def least_inside(x: Record, layer: Record, goal: Goal) -> int:
             if f == ENERGY:
                 energy += load
             else:
-                cycles = max(cycles, _port_cycles(layer.paces[f], load, x.pes) + column + pipeline)
+                cycles = max(cycles, _port_cycles(layer.rates[f], load, x.pes) + column + pipeline)
         if not goal.fj_weight or energy <= (goal.target - goal.fixed) // goal.fj_weight:
             least = min(least, _objective(goal, cycles, energy))
     return least
@@ -123,11 +123,11 @@ def weigh(x: Record, layer: Record, boxes: Ints, free: int) -> None:
             if not x.can_keep[t, k]:
                 x.value[t, free, k] = _NOT_OFFERED
                 continue
-            for f in range(layer.figures):
+            for f in range(layer.resources):
                 passes = layer.coefficients[f, t, in_pe, k, MOVED1] * x.moved[t] * fetches
                 x.value[t, free, k, f] = x.once[f, t, k] + x.visit[f, t, k] * visits + passes
             is_box, b, times = not k & 1, x.box[t], fetches
-            columns = layer.least_columns[t]
+            columns = layer.min_columns[t]
             if (k == 2 and x.cut) or (not k and in_pe and not x.is_known):
                 is_box, moved, times = False, x.moved[t] if k else layer.needed[t], fetches if k else visits
                 scans = times if t != O else 2 * times - 1
@@ -135,15 +135,15 @@ def weigh(x: Record, layer: Record, boxes: Ints, free: int) -> None:
             elif not k:
                 b, times = x.pe_box[t], visits if in_pe else x.loops[t]
             for layout in range(2):
-                rows, taken = layer.least_rows[t], columns
+                rows, taken = layer.min_rows[t], columns
                 if is_box:
                     box = boxes[t, b, layout * LAYOUT : (layout + 1) * LAYOUT]
-                    rows = max(rows, box[FIRST] + (times - 1) * (box[MORE] if k or in_pe else 0))
+                    rows = max(rows, box[FIRST] + (times - 1) * (box[REPEAT] if k or in_pe else 0))
                     if not (k or in_pe):
-                        rows = max(rows, times * box[EACH])
+                        rows = max(rows, times * box[RESCAN])
                     if not k and has_relevant and not x.cut:  # going over the box again opens all its rows again
                         around = boxes[t, x.box[t], layout * LAYOUT : (layout + 1) * LAYOUT]
-                        rows = max(rows, around[BOXED] + (x.outer[t] - 1) * around[AGAIN])
+                        rows = max(rows, around[BOX] + (x.outer[t] - 1) * around[SWEPT_REPEAT])
                     taken = max(taken, (times if t != O else 2 * times - 1) * box[COLUMNS])
                 x.opened[t, free, k, layout] = rows
                 x.taken[t, free, k, layout] = column * taken + ending
@@ -153,7 +153,7 @@ def weigh(x: Record, layer: Record, boxes: Ints, free: int) -> None:
 
 
 @njit
-def possible_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, goal: Goal,
+def possible_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, goal: TrialObjective,
                    is_aligned: bool) -> int:  # fmt: skip
     """How many sets of tensors both buffers may store at most at the target, with all loops free: the first of `sets`,
     which tell what the global buffer stores (bit t), and the row buffer (bit 3 + t). Modifies x.
@@ -183,7 +183,7 @@ def possible_sets(x: Record, layer: Record, streams: Floats, refetch: Floats, go
 
 
 @njit
-def _is_hopeless(x: Record, layer: Record, streams: float, refetch: float, goal: Goal, spare_fj: int) -> bool:
+def _is_hopeless(x: Record, layer: Record, streams: float, refetch: float, goal: TrialObjective, spare_fj: int) -> bool:
     """Whether a tensor fits nowhere or all costs more than the target, wherever each of a tensor's figures is least."""
     for t in range(3):
         if not x.can_keep[t].any():
@@ -193,18 +193,18 @@ def _is_hopeless(x: Record, layer: Record, streams: float, refetch: float, goal:
         return True
     column, _, _, _, pipeline, _ = layer.dram
     cycles = max(x.cycles, int(streams) + pipeline)
-    for f in range(1, layer.figures if goal.cycle_weight else 1):
-        cycles = max(cycles, _port_cycles(layer.paces[f], _least_figure(x, f), x.pes) + column + pipeline)
+    for f in range(1, layer.resources if goal.cycle_weight else 1):
+        cycles = max(cycles, _port_cycles(layer.rates[f], _least_figure(x, f), x.pes) + column + pipeline)
     return bool(_objective(goal, cycles, energy + int(refetch)) > goal.target)
 
 
 @njit
-def least_together(x: Record, layer: Record, boxes: Ints, outer: Outer, goal: Goal, is_aligned: bool,
+def least_together(x: Record, layer: Record, boxes: Ints, outer: DramLoopBounds, goal: TrialObjective, is_aligned: bool,
               few: int) -> int:  # fmt: skip
     """The least that all tensors take together, over the first few sets that the buffers store, and all classes that
     may be innermost at the global buffer and outside it. Modifies x.
     """
-    pipeline, steps, spare_fj, cheapest = layer.dram[4], x.loops.prod(), _spare_fj(x, goal), NEVER
+    pipeline, steps, spare_fj, cheapest = layer.dram[4], x.loops.prod(), _spare_fj(x, goal), INFINITE_COST
     kept, freed = x.kept, x.freed
     for t in range(3):
         tiles = 1
@@ -256,29 +256,29 @@ def _busy(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     for t in (I, W):
         before = 0 if in_pe[t] or kept[t] else start
         busy = max(busy, before + x.stream[t, freed[t], kept[t]] + x.stay[t, kept[t]] + end)
-    for f in range(1, layer.figures):
+    for f in range(1, layer.resources):
         load, largest = 0, 0
         for t in range(3):
             one = x.value[t, freed[t], kept[t], f]
             load, largest = load + one, max(largest, one)
-        port = _port_cycles(layer.paces[f], max(load, largest * layer.paces[f, 2]), x.pes)
+        port = _port_cycles(layer.rates[f], max(load, largest * layer.rates[f, 2]), x.pes)
         busy = max(busy, start + port + column)
     return int(busy)
 
 
 @njit
-def _beyond(x: Record, layer: Record, outer: Outer, goal: Goal, aligned: int, other: int, energy: int,
+def _beyond(x: Record, layer: Record, outer: DramLoopBounds, goal: TrialObjective, aligned: int, other: int, energy: int,
             cycles: int) -> int:  # fmt: skip
     """The objective with what the DRAM's loops cost at least, where the innermost ones outside the global buffer are of
-    the `other` class; `NEVER` if that is more than the target.
+    the `other` class; `INFINITE_COST` if that is more than the target.
     """
-    miss, pipeline, place, kept, freed, least = layer.dram[1], layer.dram[4], x.place, x.kept, x.freed, NEVER
+    miss, pipeline, place, kept, freed, least = layer.dram[1], layer.dram[4], x.place, x.kept, x.freed, INFINITE_COST
     spare_fj = _spare_fj(x, goal)
-    for case in (other, APART):
+    for case in (other, NONE_FREE):
         fj, share, busy = outer.fj[case, aligned, place], 0.0, outer.cycles[case, aligned, place]
-        if case == APART and kept[other] == 2:
+        if case == NONE_FREE and kept[other] == 2:
             share = 1.0
-        elif case == APART and not kept[other] and x.in_pe[other] and x.classes == (x.inner[other] > 1):
+        elif case == NONE_FREE and not kept[other] and x.in_pe[other] and x.classes == (x.inner[other] > 1):
             share = min(1.0, x.visit[ENERGY, other, 0] / max(1, outer.buffered_fj[other]))  # to the PEs instead
         fj = max(fj, share * outer.again[aligned, other, place])
         for t in range(3):
@@ -296,7 +296,7 @@ def _beyond(x: Record, layer: Record, outer: Outer, goal: Goal, aligned: int, ot
 
 
 @njit
-def _objective(goal: Goal, cycles: int, energy: int) -> int:
+def _objective(goal: TrialObjective, cycles: int, energy: int) -> int:
     """Of a mapping that takes so many cycles and so much energy for traffic."""
     return goal.fixed + goal.cycle_weight * cycles + goal.fj_weight * energy
 
@@ -314,9 +314,11 @@ def _least_figure(x: Record, f: int) -> int:
 
 
 @njit
-def _spare_fj(x: Record, goal: Goal) -> int:
+def _spare_fj(x: Record, goal: TrialObjective) -> int:
     """What a tile's energy may be at most."""
-    return (goal.target - goal.fixed - goal.cycle_weight * x.cycles) // goal.fj_weight if goal.fj_weight else NEVER
+    return (
+        (goal.target - goal.fixed - goal.cycle_weight * x.cycles) // goal.fj_weight if goal.fj_weight else INFINITE_COST
+    )
 
 
 @njit

@@ -7,16 +7,16 @@ known, and in both cases those of the global buffer are told dim by dim.
 
 import numpy as np
 
-from tables.bounds.figures import (
+from tables.bounds.layer import (
     CLASS_OF,
     FILLS,
     HELD,
     HOLDERS,
+    INFINITE_COST,
     MACS,
     MOVED0,
     MOVED1,
     MOVED2,
-    NEVER,
     ONE,
     QUANTITIES,
     SUMS,
@@ -26,16 +26,16 @@ from tables.bounds.figures import (
     elements_of,
     positions_of,
 )
-from tables.bounds.outer_loops import Outer
-from tables.bounds.tile_bounds import ALL_FREE, LOOK, Goal, least_inside, least_together, possible_sets, weigh
+from tables.bounds.outer_loops import DramLoopBounds
+from tables.bounds.tile_bounds import ALL_FREE, LOOK, TrialObjective, least_inside, least_together, possible_sets, weigh
 from tables.jit import njit
 from tables.nest import I, Ints, K, O, P, W
 
 
 @njit
-def least_tiles(costs: TileCosts, outer: Outer, goal: Goal, vectors: Ints, kinds: Ints, cycles: Ints, is_aligned: bool,
+def enumerate_tiles(costs: TileCosts, outer: DramLoopBounds, goal: TrialObjective, vectors: Ints, kinds: Ints, cycles: Ints, is_aligned: bool,
                 begin: int, end: int, most: int, margin: int, number: int, found: Ints,
-                least: Ints) -> tuple[int, int, Goal]:  # fmt: skip
+                least: Ints) -> tuple[int, int, TrialObjective]:  # fmt: skip
     """All tiles of the vectors from `begin` to `end` that may cost at most a target: with `number` earlier ones how
     many there are, how many (and sets of them) were looked at, little more than `most`, and the goal, its target
     lowered to an n-th above the least bound if `margin` is n > 0 (then `found` has some that are above it, too).
@@ -43,16 +43,16 @@ def least_tiles(costs: TileCosts, outer: Outer, goal: Goal, vectors: Ints, kinds
     `vectors` int[n, 19]: PEs per dim, lanes per dim, whether PEs store each tensor; `kinds` int[n, 4]: of `points` and
     `arrays` of P, then of Q; `cycles` int[n] that a vector takes at least; `is_aligned`: whether some tensor has to be
     row-aligned. Modifies `found` int[m, 18], the first m tiles (vector, extents inside the PEs' loops and the global
-    buffer's, bound), and `least` int[n], their least bound per vector, or `NEVER`.
+    buffer's, bound), and `least` int[n], their least bound per vector, or `INFINITE_COST`.
     """
     looks, looked, layer = np.zeros(1, LOOK), 0, costs.layer[0]
     for n in range(begin, end):
-        least[n], x = NEVER, looks[0]
+        least[n], x = INFINITE_COST, looks[0]
         _set_vector(x, layer, vectors[n], kinds[n], cycles[n])
         dims = 8 if x.in_pe.any() else 4  # else only I's positions tell T0
         is_left = goal.fixed + goal.cycle_weight * x.cycles <= goal.target
         while is_left:
-            looked, value, first = looked + 1, NEVER, 0
+            looked, value, first = looked + 1, INFINITE_COST, 0
             fits = _set_inner(x, costs)
             if fits and least_inside(x, layer, goal) <= goal.target:
                 number, seen, value = _look_outside(x, costs, outer, goal, is_aligned, n, number, found)
@@ -64,7 +64,7 @@ def least_tiles(costs: TileCosts, outer: Outer, goal: Goal, vectors: Ints, kinds
                 continue
             least[n] = min(least[n], value)
             if margin and value <= goal.target and value + value // margin < goal.target:
-                goal = Goal(goal.cycle_weight, goal.fj_weight, goal.fixed, value + value // margin)
+                goal = TrialObjective(goal.cycle_weight, goal.fj_weight, goal.fixed, value + value // margin)
             if not fits:  # nor does anything larger
                 while first < dims and not x.inner_at[first]:
                     first += 1
@@ -124,7 +124,7 @@ def _set_inner(x: Record, costs: TileCosts) -> bool:
         for d in range(8):
             extent = x.array[d] if in_pe else x.given[d] * x.given[8 + d]
             x.pe_box[t] += costs.places[d, extent] * layer.strides[t, d]
-        for f in range(layer.figures):
+        for f in range(layer.resources):
             for kept in range(4):
                 x.visit[f, t, kept], x.once[f, t, kept] = 0, 0
                 for q in range(len(QUANTITIES)):
@@ -159,15 +159,15 @@ def _quantities(x: Record, layer: Record, points: Ints, arrays: Ints, t: int) ->
 
 
 @njit
-def _look_outside(x: Record, costs: TileCosts, outer: Outer, goal: Goal, is_aligned: bool, n: int, number: int,
+def _look_outside(x: Record, costs: TileCosts, outer: DramLoopBounds, goal: TrialObjective, is_aligned: bool, n: int, number: int,
                   found: Ints) -> tuple[int, int, int]:  # fmt: skip
     """All extents inside the global buffer's loops: how many tiles are found by then, how many (and sets of them) were
     looked at, and the least bound of the new ones. Modifies x and found; `n`: which vector it is. If T0 is not
     known (`_set_inner`), no more than whether there are some: the bound of the first ones.
     """
-    layer, looked, least, is_first, x.cut, x.at[:] = costs.layer[0], 0, NEVER, True, 8, 0
+    layer, looked, least, is_first, x.cut, x.at[:] = costs.layer[0], 0, INFINITE_COST, True, 8, 0
     while x.cut < 8 or is_first:
-        looked, is_first, cheapest = looked + 1, False, NEVER
+        looked, is_first, cheapest = looked + 1, False, INFINITE_COST
         _set_tile(x, layer, costs.divisors, costs.places, outer.strides)
         if goal.cycle_weight * outer.streams[0, x.place] <= goal.target:
             weigh(x, layer, costs.boxes, ALL_FREE)

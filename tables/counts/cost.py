@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from tables.counts.accesses import READ, WRITE, accesses, fetches
-from tables.counts.stream import Tempo, dram_stream
+from tables.counts.stream import ArrayTiming, dram_stream
 from tables.counts.walk import StreamCounts
 from tables.dram import Dram
 from tables.nest import (
@@ -70,7 +70,7 @@ class Cost(NamedTuple):
 
 def exact_cost(nest: Nest, machine: Machine) -> Cost:
     """Cost of one mapped layer on a machine."""
-    tempo = tempo_of(nest, machine)
+    tempo = array_timing(nest, machine)
     i, w, o = (dram_stream(nest, t, machine.dram, tempo) for t in (I, W, O))
     return cost_with(nest, machine, (i, w, o))
 
@@ -111,11 +111,11 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
     moves = transfers(nest, machine, counts)
     if not machine.double_buffered[PE]:
         compute += max(moves["global_buffer"], moves["interconnect"])
-    single = sum(s.late_cycles - s.steady_cycles for s in streams)
+    single = sum(s.stall_cycles - s.steady_stall_cycles for s in streams)
     terms = {"compute": start + compute + single + end}
     for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
         ahead = start - head[t] if t != O and not machine.is_bus_shared else 0  # its second tile is loaded meanwhile
-        terms[name] = start + compute + streams[t].late_cycles - min(ahead, streams[t].second_cycles) + end
+        terms[name] = start + compute + streams[t].stall_cycles - min(ahead, streams[t].second_stall_cycles) + end
         if nest.stored[ROW_BUFFER][t]:
             alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t) + _residence(nest, t)
             terms[name] = max(terms[name], alone + (start if t == O else end))
@@ -239,10 +239,10 @@ def _compute_cycles(nest: Nest, machine: Machine) -> int:
     return _step_cycles(nest, machine) * (nest.steps() // nest.array_step())
 
 
-def tempo_of(nest: Nest, machine: Machine) -> Tempo:
+def array_timing(nest: Nest, machine: Machine) -> ArrayTiming:
     """The array's own tempo: its steps, and the partial sums that it waits for."""
     cycles = _compute_cycles(nest, machine) + _exposed_partial_sums(nest, machine)
-    return Tempo(cycles, (*machine.double_buffered, False))
+    return ArrayTiming(cycles, (*machine.double_buffered, False))
 
 
 def _step_cycles(nest: Nest, machine: Machine) -> int:

@@ -6,13 +6,21 @@ import numpy as np
 
 from tables.counts.accesses import fetches
 from tables.counts.visits import BLOCK, SEQUENTIAL, WINDOW, Tile
-from tables.counts.walk import AT_ONCE, ENDLESS, NEVER, Pace, Room, StreamCounts, walk_stream
+from tables.counts.walk import (
+    INFINITE_CYCLES,
+    NO_OVERLAP,
+    NO_STREAM_LIMIT,
+    Demand,
+    StreamCounts,
+    StreamLimit,
+    walk_stream,
+)
 from tables.dram import Dram
 from tables.jit import njit
 from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
 
 
-class Tempo(NamedTuple):
+class ArrayTiming(NamedTuple):
     """Cycles of all array steps, and whether PE, global buffer and row buffer hold a second tile to load into."""
 
     array_cycles: int
@@ -20,7 +28,7 @@ class Tempo(NamedTuple):
 
 
 #: For those who count no late tiles.
-ANY_TEMPO = Tempo(1, (True, True, False))
+ANY_TIMING = ArrayTiming(1, (True, True, False))
 
 
 @njit
@@ -70,7 +78,7 @@ def _extent_inside(nest: Nest, level: int, d: int) -> int:
     return nest.extent(0, d) * nest.array(d) if level == 1 else nest.extent(level - 1, d)
 
 
-def tiles_paced(nest: Nest, t: int, tempo: Tempo) -> int:
+def demanded_tiles(nest: Nest, t: int, tempo: ArrayTiming) -> int:
     """Over how many tiles (or array steps) the array's cycles are shared out to make t's pace."""
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
@@ -79,21 +87,21 @@ def tiles_paced(nest: Nest, t: int, tempo: Tempo) -> int:
     return 1 if holder == MACS else fetches(nest, t, holder)
 
 
-def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
+def tile_demand(nest: Nest, t: int, tempo: ArrayTiming) -> Demand:
     """How fast the array asks for t's tiles."""
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
-        return Pace(nest.array_step(), tempo.array_cycles // tiles_paced(nest, t, tempo), True)
+        return Demand(nest.array_step(), tempo.array_cycles // demanded_tiles(nest, t, tempo), True)
     if t == O and nest.spilled():
-        return Pace(1, NEVER, False)  # outputs that come back are waited for as a whole
+        return Demand(1, INFINITE_CYCLES, False)  # outputs that come back are waited for as a whole
     holder = consumer if tempo.is_double[consumer] else inner[0]
     # A level with one slot takes its next tile only while the last tile taken from it is in use further in.
     if holder == MACS or not tempo.is_double[holder]:
-        return AT_ONCE
-    return Pace(1, tempo.array_cycles // tiles_paced(nest, t, tempo), False, t != O and holder == consumer)
+        return NO_OVERLAP
+    return Demand(1, tempo.array_cycles // demanded_tiles(nest, t, tempo), False, t != O and holder == consumer)
 
 
-def stream_key(nest: Nest, t: int, tempo: Tempo) -> tuple[object, ...]:
+def stream_key(nest: Nest, t: int, tempo: ArrayTiming) -> tuple[object, ...]:
     """What t's stream depends on besides layout and blocks: of one layer, streams with equal keys are equal."""
     consumer = nest.consumers(t)[0]
     loops = [
@@ -101,10 +109,12 @@ def stream_key(nest: Nest, t: int, tempo: Tempo) -> tuple[object, ...]:
         for d, _, factor, inside in stream_loops(nest, t, consumer)
     ]
     spread = [nest.array(d) for d in range(8) if d not in IRRELEVANT[t]] if consumer <= PE else []
-    return t, consumer, tuple(loops), stream_pace(nest, t, tempo), tuple(spread)
+    return t, consumer, tuple(loops), tile_demand(nest, t, tempo), tuple(spread)
 
 
-def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO, room: Room = ENDLESS) -> StreamCounts:
+def dram_stream(
+    nest: Nest, t: int, dram: Dram, tempo: ArrayTiming = ANY_TIMING, room: StreamLimit = NO_STREAM_LIMIT
+) -> StreamCounts:
     """Exact counts of t's DRAM stream under a mapping, if there is room for it."""
     consumer = nest.consumers(t)[0]
     axes = AXES[t][nest.layout[t]]
@@ -154,7 +164,7 @@ def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO, room: 
             tile,
             t == O,
             t == O and nest.rereads_copies(),
-            stream_pace(nest, t, tempo),
+            tile_demand(nest, t, tempo),
             dram,
             room,
         )

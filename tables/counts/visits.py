@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tables.dram import Dram, place
+from tables.dram import Dram, block_address
 from tables.jit import njit
 from tables.nest import Ints
 
@@ -48,7 +48,7 @@ def scan_pattern(at: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
     the byte there, of windows also where they cut the first block.
     """
     if tile.mode != WINDOW:
-        base = at[0] if tile.mode == SEQUENTIAL else place(at[0], tile.block_bytes, dram)
+        base = at[0] if tile.mode == SEQUENTIAL else block_address(at[0], tile.block_bytes, dram)
         return base // dram.row_bytes, base % dram.row_bytes
     number, size = 0, tile.block
     for axis in range(5):
@@ -120,7 +120,7 @@ def _touch_window(h: int, w: int, number: int, tile: Tile, dram: Dram, visits: I
             w0 = max(w - bw * size[4], 0)
             w1 = min(w + tile.window[4] - bw * size[4], size[4])
             here = number + bh * tile.strides[3] + bw * tile.strides[4]
-            base = place(here, tile.block_bytes, dram)
+            base = block_address(here, tile.block_bytes, dram)
             bw += 1
             # Bytes that follow each other: of a line, of whole lines, of a whole block and those after it in the row.
             lines, length, images = 1, (w1 - w0) * inner * tile.width, outer

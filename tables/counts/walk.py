@@ -25,10 +25,10 @@ _MOST_REMEMBERED = 64
 #: Visits that are remembered; then they are found anew, as those of most scans are needed soon or never.
 _MOST_VISITS = 1_000_000
 #: More cycles than any scan takes.
-NEVER = 2**62
+INFINITE_CYCLES = 2**62
 
 
-class Pace(NamedTuple):
+class Demand(NamedTuple):
     """How fast the array asks for tiles: `scans` tiles in `cycles`.
 
     `is_drawn`: the MACs take them while they compute; else the first one (an output's last) overlaps no computation.
@@ -42,14 +42,14 @@ class Pace(NamedTuple):
 
 
 #: Each tile as soon as the one before is there.
-AT_ONCE = Pace(1, 0, False)
+NO_OVERLAP = Demand(1, 0, False)
 
 
 class StreamCounts(NamedTuple):
     """Totals of a stream, and the cycles that its first and its last scan take.
 
-    `late_cycles`: by how much tiles come (or outputs leave) later than the array asks for them, each by itself.
-    `steady_cycles`: what of it is left if all were as quick as the quickest. `second_cycles`: what of it falls on a
+    `stall_cycles`: by how much tiles come (or outputs leave) later than the array asks for them, each by itself.
+    `steady_stall_cycles`: what of it is left if all were as quick as the quickest. `second_stall_cycles`: what of it falls on a
     second tile that may be loaded before the array starts.
     """
 
@@ -58,12 +58,12 @@ class StreamCounts(NamedTuple):
     cycles: int
     first_cycles: int
     last_cycles: int
-    late_cycles: int
-    steady_cycles: int
-    second_cycles: int
+    stall_cycles: int
+    steady_stall_cycles: int
+    second_stall_cycles: int
 
 
-class Room(NamedTuple):
+class StreamLimit(NamedTuple):
     """Activations and cycles that a stream may take: of one that takes more, no more is counted than that it does."""
 
     activations: int
@@ -75,7 +75,7 @@ class Room(NamedTuple):
 
 
 #: No limit.
-ENDLESS = Room(NEVER, NEVER)
+NO_STREAM_LIMIT = StreamLimit(INFINITE_CYCLES, INFINITE_CYCLES)
 
 
 @njit
@@ -204,7 +204,7 @@ def _returns(index: Ints, loops: Ints) -> bool:
 
 
 @njit
-def _pass_over(state: Ints, then: Ints, left: int, shift: int, pace: Pace, rows: Ints, moving: Ints) -> int:
+def _pass_over(state: Ints, then: Ints, left: int, shift: int, pace: Demand, rows: Ints, moving: Ints) -> int:
     """Count at once as many repetitions of what came since a snapshot as there are, of so many left: how many. Each is
     so many rows further on. Modifies state, and rows, the open ones of some banks (`_same_place`).
     """
@@ -218,7 +218,7 @@ def _pass_over(state: Ints, then: Ints, left: int, shift: int, pace: Pace, rows:
 
 
 @njit
-def _pace(state: Ints, now: int, is_overlapped: bool, pace: Pace) -> None:
+def _pace(state: Ints, now: int, is_overlapped: bool, pace: Demand) -> None:
     """Tiles that the array asks for at once are there at a cycle: by how much later than asked for. Modifies state."""
     took = now - state[BEFORE]
     if is_overlapped:
@@ -232,7 +232,14 @@ def _pace(state: Ints, now: int, is_overlapped: bool, pace: Pace) -> None:
 
 @njit
 def walk_stream(
-    loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, pace: Pace, dram: Dram, room: Room
+    loops: Ints,
+    steps: Ints,
+    tile: Tile,
+    is_output: bool,
+    always_reads: bool,
+    pace: Demand,
+    dram: Dram,
+    room: StreamLimit,
 ) -> tuple[int, int, int, int, int, int, int, int]:
     """Scan every fetched tile of a stream in loop order, or as many as fill the room; the fields of `StreamCounts`.
 
@@ -250,7 +257,7 @@ def walk_stream(
     known, visits, taken_down = np.zeros((scan_patterns(tile, dram), 2), np.int64), np.empty((64, 2), np.int64), 0
     recurs = [_loop_recurrence(step, tile, dram) for step in steps]
     here = np.empty(_ROWS + dram.banks, np.int64)
-    state[QUICKEST], first_cycles, before_last = NEVER, 0, 0
+    state[QUICKEST], first_cycles, before_last = INFINITE_CYCLES, 0, 0
     moved, scans, least = 0, int(np.prod(loops[:, 0])), _least_cycles(tile, dram)
     while (
         state[ACTIVATIONS] <= room.activations and _at_least(state, (scans - state[TAKEN]) * least, dram) <= room.cycles

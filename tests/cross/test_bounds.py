@@ -252,6 +252,6 @@ def test_there_is_room_for_the_streams_of_every_mapping(name: str, machine: str,
         value = objective.value(figures.latency_cycles, figures.energy_fj)
         nest, dram, rooms = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch).dram, state.rooms(value)
         for t in Tensor:
-            assert rooms[t].holds(dram_stream(nest, t, dram))
+            assert rooms[t].admits(dram_stream(nest, t, dram))
         for subspace_search in subspace_searches:
             assert all(np.greater_equal(rooms, subspace_search.spatial_bounds.rooms(value)).ravel())

@@ -16,7 +16,7 @@ from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
 from tables.counts.cost import exact_cost
 from tables.counts.stream import dram_stream
-from tables.counts.walk import ENDLESS
+from tables.counts.walk import NO_STREAM_LIMIT
 from tests.cross.test_bounds import arranged
 
 LAYER = ConvWorkload(R=2, P=4, C=4, K=4)
@@ -48,7 +48,7 @@ def test_best_completion_costs_the_least_of_all(kind: str, machine: str) -> None
         levels = zip(mapping.order, mapping.outside, strict=False)
         outside = tuple(tuple(frozenset(loops[:point]) for point in points) for loops, points in levels)
         restriction = Restriction(LAYER, arch, subspace=subspace)
-        found = Completions(restriction, objective, mapping, outside, {}, {}, lambda _: [ENDLESS] * 3, None)
+        found = Completions(restriction, objective, mapping, outside, {}, {}, lambda _: [NO_STREAM_LIMIT] * 3, None)
         answer = found.best(found.orders(found.levels_ordered) or [])
         assert answer
         is_blocked = mapping.stored[Level.ROW_BUFFER][Tensor.I]
@@ -83,9 +83,9 @@ def test_fewest_activations_are_those_of_any_layout() -> None:
     )
     tiles = ((frozenset[Dim](),) * 3,) * 2
     restriction, latency = Restriction(layer, arch, subspace=Subspace.MERGED), Objective.named("latency")
-    found = Completions(restriction, latency, mapping, tiles, {}, {}, lambda _: [ENDLESS] * 3, None)
+    found = Completions(restriction, latency, mapping, tiles, {}, {}, lambda _: [NO_STREAM_LIMIT] * 3, None)
     tempo, dram = found.tempo(mapping.order), found.machine.dram
     nests = [found.nest_in(mapping.order)._replace(layout=(layout,) * 3) for layout in (0, 1)]
-    counts = [dram_stream(nest, Tensor.W, dram, tempo, ENDLESS).activations for nest in nests]
+    counts = [dram_stream(nest, Tensor.W, dram, tempo, NO_STREAM_LIMIT).activations for nest in nests]
     assert (min(counts), max(counts)) == (2, 8)
     assert found.least(Tensor.W, [mapping.order]).activations == 2

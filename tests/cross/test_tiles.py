@@ -21,8 +21,8 @@ from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
-from tables.bounds.figures import CLASS_OF, NEVER
-from tables.bounds.outer_loops import APART, CASES
+from tables.bounds.layer import CLASS_OF, INFINITE_COST
+from tables.bounds.outer_loops import CASES, NONE_FREE
 from tests.cross.test_bounds import MACHINES, draw_mapping
 from tests.cross.test_groups import nest
 from tests.cross.test_solver_against_enumeration import machine, with_dram
@@ -137,7 +137,7 @@ def test_tiles_that_are_left_out_cost_more(name: str, subspace: Subspace, object
     vectors, values = tiles.spatial_bounds.candidates(far)
     some = random.Random(name).sample(range(len(vectors)), 12)
     falling = tiles.look(far, vectors[some], values[some], margin=8)
-    whole = tiles.look(NEVER, vectors[some], values[some])
+    whole = tiles.look(INFINITE_COST, vectors[some], values[some])
     assert falling is not None
     assert whole is not None
     assert len(falling.tiles) < len(whole.tiles)
@@ -155,7 +155,7 @@ def test_too_many_tiles_are_known_as_far_as_they_were_looked_at(
     assert (every := whole.candidates(far).tiles) is not None
     monkeypatch.setattr("cpsat_pim.mapper.bounds.tile_bounds._MOST_THOROUGH", 1000)
     assert some.candidates(far).tiles is None
-    reached = some.target_beyond(whole.spatial_bounds.least, NEVER)
+    reached = some.target_beyond(whole.spatial_bounds.least, INFINITE_COST)
     assert reached is not None
     assert whole.spatial_bounds.least < reached < far
     known = some.candidates(reached).tiles
@@ -188,7 +188,7 @@ def test_what_the_loops_of_the_dram_cost_is_no_more_than_that_of_larger_extents(
     outer, of = tiles.outer, divisors_of(LAYERS[name])
     grid = [len(found) for found in of]
     for case in range(CASES):
-        for d in range(8) if case == APART else (d for d in range(8) if CLASS_OF[d] == case):
+        for d in range(8) if case == NONE_FREE else (d for d in range(8) if CLASS_OF[d] == case):
             for figures in (outer.cycles[case], outer.fj[case], outer.rows[case]):
                 along = np.moveaxis(figures.reshape(-1, *grid), d + 1, 0)
                 for one, more in itertools.combinations(range(grid[d]), 2):

@@ -14,9 +14,9 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.space.candidates import SPATIAL
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.workload import ConvWorkload
-from tables.bounds.spatial import Energies, Sharing, least_energy, spatial_vectors
-from tables.counts.walk import ENDLESS, Room
-from tables.dram import ending, last_run
+from tables.bounds.spatial import Energies, Sharing, min_energy, spatial_vectors
+from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit
+from tables.dram import last_run, last_run_excess
 
 
 class SpatialBounds:
@@ -54,7 +54,7 @@ class SpatialBounds:
                 if stored[Level.ROW_BUFFER] and not self.restriction.subspace.is_aligned:
                     continue
                 key = (stored[Level.PE], stored[Level.ROW_BUFFER])
-                value = least_energy(self.shape, t, (stored[0], stored[1], stored[2]), energies, self.vectors)
+                value = min_energy(self.shape, t, (stored[0], stored[1], stored[2]), energies, self.vectors)
                 found[key] = value if key not in found else np.minimum(found[key], value)
             self.energy.append(found)
 
@@ -62,7 +62,7 @@ class SpatialBounds:
         """Cycles that t's stream takes at least: every needed byte once, every row once."""
         dram = self.machine.dram
         columns, miss = least_columns(self.layer, self.arch, t), self.arch.dram_activation_latency
-        return columns * dram.tCCD + self.rows[t] * miss + ending(dram)
+        return columns * dram.tCCD + self.rows[t] * miss + last_run_excess(dram)
 
     def _bounds(self) -> None:
         """Objective bound per (vector, tensors in PEs); combinations that the machine does not offer are absent."""
@@ -122,13 +122,13 @@ class SpatialBounds:
             edge_cycles=None if cycles is None else cycles - self.least_steps,
         )
 
-    def rooms(self, target: int) -> list[Room]:
+    def rooms(self, target: int) -> list[StreamLimit]:
         """What each tensor's stream can take in a mapping below the target."""
         limits = self.limits(target)
-        cycles = ENDLESS.cycles if limits.cycles is None else limits.cycles
+        cycles = NO_STREAM_LIMIT.cycles if limits.cycles is None else limits.cycles
         if limits.activations is None:
-            return [Room(ENDLESS.activations, cycles)] * len(Tensor)
-        return [Room(limits.activations - sum(self.rows) + own, cycles) for own in self.rows]
+            return [StreamLimit(NO_STREAM_LIMIT.activations, cycles)] * len(Tensor)
+        return [StreamLimit(limits.activations - sum(self.rows) + own, cycles) for own in self.rows]
 
     def _most_activations(self, target: int) -> int | None:
         """Row activations of all tensors that a mapping below the target can have."""

@@ -13,8 +13,8 @@ from cpsat_pim.evaluate.cost import access_energies_fj, rate, tile_width
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import has_known_boxes, least_columns, least_rows
 from cpsat_pim.mapper.space.candidates import COST, IN_PE, INSIDE_BUFFER, INSIDE_PE, LANES, PES, VECTOR, Candidates
-from tables.bounds.figures import BOX_COLUMNS, LAYER, NEVER, QUANTITIES, TileCosts
-from tables.bounds.outer_loops import Outer, no_bounds, outer_bounds
+from tables.bounds.layer import BOX_COLUMNS, INFINITE_COST, LAYER, QUANTITIES, TileCosts
+from tables.bounds.outer_loops import DramLoopBounds, dram_loop_bounds, no_dram_loop_bounds
 from tables.bounds.shapes import ShapeTable
 from tables.bounds.spatial import (
     Energies,
@@ -28,10 +28,10 @@ from tables.bounds.spatial import (
     needed_elements,
     step_points,
 )
-from tables.bounds.tile_bounds import Goal
-from tables.bounds.tiles import least_tiles
+from tables.bounds.tile_bounds import TrialObjective
+from tables.bounds.tiles import enumerate_tiles
 from tables.bounds.windows import window_rows
-from tables.dram import ending, last_run
+from tables.dram import last_run, last_run_excess
 from tables.factors import divisors
 from tables.nest import FILTER_OF, Ints, P, Q
 
@@ -87,7 +87,7 @@ class TileBounds:
         self.is_on = spatial_bounds.objective.weights[1] > 0
         #: Whether it is worth its time to count rows of windows, too.
         self.is_thorough = False
-        self._outer: Outer | None = None
+        self._outer: DramLoopBounds | None = None
         self.most_looked = _MOST_LOOKED if self.is_on else _MOST_TIMED
         self._looks = looks or Looks()
 
@@ -149,7 +149,7 @@ class TileBounds:
 
     def look(self, target: int, vectors: Ints, values: Ints, margin: int = 0) -> Looked | None:
         """Look at all tiles of some vectors; None if these are too many, and then those are known that cost less than
-        the next one could. See `least_tiles` for the margin.
+        the next one could. See `enumerate_tiles` for the margin.
         """
         cheapest_first = np.argsort(values, kind="stable")
         vectors, values = vectors[cheapest_first], values[cheapest_first]
@@ -158,9 +158,9 @@ class TileBounds:
             return None
         points, kinds = self._positions(vectors)
         costs, outer = self._fixed._replace(points=points[0], arrays=points[1]), self.outer
-        found, least = np.zeros((_MOST_KEPT, 18), np.int64), np.full(len(vectors), NEVER)
+        found, least = np.zeros((_MOST_KEPT, 18), np.int64), np.full(len(vectors), INFINITE_COST)
         cycles = spatial_bounds.least_latency(vectors, vectors[:, IN_PE][:, [Tensor.I, Tensor.W]].max(axis=1) > 0)
-        goal = Goal(
+        goal = TrialObjective(
             *spatial_bounds.objective.weights,
             weight * spatial_bounds.layer.macs * spatial_bounds.machine.mac_fj,
             target,
@@ -174,7 +174,7 @@ class TileBounds:
             end = min(begin + at_a_time, len(vectors))
             left = allowed - looked
             last = begin
-            number, more, goal = least_tiles(
+            number, more, goal = enumerate_tiles(
                 costs, outer, goal, vectors, kinds, cycles, is_aligned, begin, end, left, margin, number, found, least
             )
             looked, begin = looked + more, end
@@ -186,7 +186,7 @@ class TileBounds:
             self._looks.too_many = len(vectors)
             reached = min(reached, int(values[last]) - 1)
             tiles = tiles[tiles[:, COST] <= reached]
-            least[values > reached] = NEVER
+            least[values > reached] = INFINITE_COST
         known = self._looks.known
         if known is None or known.target < reached:
             self._looks.known = Looked(reached, vectors, least, tiles)
@@ -215,17 +215,17 @@ class TileBounds:
     # --- The layer's figures -----------------------------------------------------------------------------------------
 
     @property
-    def outer(self) -> Outer:
+    def outer(self) -> DramLoopBounds:
         """What the DRAM's loops cost at least where tensors are row-aligned."""
         if self._outer is None:
             spatial_bounds, costs = self.spatial_bounds, self._fixed
             if not spatial_bounds.restriction.subspace.is_aligned or costs.layer["counts"].prod() > _MOST_BLOCKS:
-                return no_bounds()
+                return no_dram_loop_bounds()
             windows = np.zeros((0, 9), np.int64)
             if self.is_thorough:
                 width, capacity = spatial_bounds.layer.input_bytes, int(costs.layer["capacity"][0, Level.ROW_BUFFER])
                 windows = window_rows(spatial_bounds.shape, width, spatial_bounds.machine.dram, capacity)
-            self._outer = outer_bounds(costs, spatial_bounds.machine.dram, windows)
+            self._outer = dram_loop_bounds(costs, spatial_bounds.machine.dram, windows)
         return self._outer
 
     @cached_property
@@ -241,18 +241,18 @@ class TileBounds:
         coefficients, is_offered, paces = self._figures()
         boxes, strides = self._boxes(counts)
         dram = spatial_bounds.machine.dram
-        timings = (dram.tCCD, arch.dram_activation_latency, ending(dram), int(last_run(1, dram)))
+        timings = (dram.tCCD, arch.dram_activation_latency, last_run_excess(dram), int(last_run(1, dram)))
         figures = {
             "bounds": bounds,
             "stride": layer.stride,
             "dilation": layer.dilation,
             "counts": counts,
-            "figures": len(paces),
+            "resources": len(paces),
             "is_offered": is_offered,
             "strides": strides,
             "dram": [*timings, spatial_bounds.machine.pipeline_latency, dram.column_bytes],
-            "least_rows": [least_rows(layer, arch, t) for t in Tensor],
-            "least_columns": [least_columns(layer, arch, t) for t in Tensor],
+            "min_rows": [least_rows(layer, arch, t) for t in Tensor],
+            "min_columns": [least_columns(layer, arch, t) for t in Tensor],
             "activation_fj": spatial_bounds.machine.activation_fj,
             "capacity": [arch.usable_bytes(m) for m in BUFFERS],
             "widths": [[*(tile_width(layer, m, t) for m in BUFFERS), self._least_width(t)] for t in Tensor],
@@ -262,12 +262,12 @@ class TileBounds:
         record = np.zeros(1, LAYER)
         for name, value in figures.items():
             record[name] = value
-        record["coefficients"][0, : len(paces)], record["paces"][0, : len(paces)] = coefficients, paces
+        record["coefficients"][0, : len(paces)], record["rates"][0, : len(paces)] = coefficients, paces
         return TileCosts(record, table, places, nothing, nothing, boxes)
 
     def _figures(self) -> tuple[Ints, np.ndarray, Ints]:
         """Energy and bytes on ports per quantity, tensor and levels that store it, which of these sets there are, and
-        the ports' paces (`tables.bounds.figures.LAYER`).
+        the ports' paces (`tables.bounds.layer.LAYER`).
         """
         layer, arch, restriction = self.spatial_bounds.layer, self.spatial_bounds.arch, self.spatial_bounds.restriction
         sharing = Sharing(arch.multicast, arch.spatial_reduction)
@@ -289,8 +289,8 @@ class TileBounds:
         return coefficients, is_offered, np.array([(1, 1, 1, 0), *(pace for *_, pace in ports)])
 
     def _ports(self) -> Iterator[tuple[Level, Callable[[int, Stored, Sharing], Terms], tuple[int, int, int, int]]]:
-        """What bytes pass on the chip: the level whose widths they have, their quantities, and `paces` of
-        `tables.bounds.figures.LAYER`.
+        """What bytes pass on the chip: the level whose widths they have, their quantities, and `rates` of
+        `tables.bounds.layer.LAYER`.
         """
         arch = self.spatial_bounds.arch
         for level in ON_CHIP:
@@ -328,7 +328,7 @@ class TileBounds:
             strides[t, list(table.dims)] = [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(sizes))]
             for i, name in enumerate(BOX_COLUMNS):
                 column = getattr(table, name).reshape(-1, 2, boxes)
-                if name not in ("boxed", "again") or has_known_boxes(layer, t):
+                if name not in ("box_activations", "swept_repeat_activations") or has_known_boxes(layer, t):
                     found[t, :boxes, :, i] = column.min(axis=0).T  # of strided scans, too
         return found.reshape(3, -1, 2 * len(BOX_COLUMNS)), strides
 
@@ -346,7 +346,7 @@ class TileBounds:
         points = np.zeros((2, 2, most, n + 1, n + 1), np.int64)
         for side, of in enumerate(found):
             points[:, side, : len(of), :n, :n] = np.array(of).transpose(1, 0, 2, 3)
-        points[..., n, n] = np.where(points > 0, points, NEVER).min(axis=(-2, -1))
+        points[..., n, n] = np.where(points > 0, points, INFINITE_COST).min(axis=(-2, -1))
         return points, np.column_stack(kinds)
 
     def _positions_of(self, axis: int, lanes_p: int, pes_p: int, lanes_r: int, pes_r: int) -> Ints:

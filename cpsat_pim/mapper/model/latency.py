@@ -15,7 +15,7 @@ from cpsat_pim.mapper.model.variables import Variables
 from cpsat_pim.mapping import Stored
 from tables.bounds.spatial import Terms, access_terms, crossing_terms
 from tables.counts.accesses import READ, WRITE
-from tables.dram import ending
+from tables.dram import last_run_excess
 from tables.nest import MACS
 
 
@@ -173,7 +173,7 @@ class Latency:
     def _late_misses(self, t: Tensor, where: list[Lit], columns_less_stay: Int, rows: Int | None) -> None:
         """What lateness adds; with the first scan's `rows` unknown, the first load stands for it."""
         b, miss = self.b, self.v.arch.dram_activation_latency
-        most = self.most - min(0, ending(self.streams.dram))  # which is taken off again, below
+        most = self.most - min(0, last_run_excess(self.streams.dram))  # which is taken off again, below
         excess, hides = b.interval(0, miss, f"excess_{t.name}"), b.boolean(f"hides_{t.name}")
         b.imply([*where, hides], excess >= miss + columns_less_stay)  # the steps hide all columns, and some of a miss
         b.imply([*where, hides.negated()], excess >= miss)
@@ -183,7 +183,7 @@ class Latency:
         # A first load or last write-out may be shorter than its misses: no row is closed after it.
         edges = [self.start, self.end] if rows is not None else [self._outer_edge(t)]
         if rows is None or t is Tensor.O:  # outputs are late from their first write-out on
-            edges.append(min(0, ending(self.streams.dram)))
+            edges.append(min(0, last_run_excess(self.streams.dram)))
         self._at_least(self.steps, *self.waits, waited, *edges)
 
     def _row_buffer_terms(self, t: Tensor, stay_in_use: Int) -> None:

@@ -21,7 +21,7 @@ from cpsat_pim.mapper.model.reuse import Reuse, consumers_inside
 from cpsat_pim.mapper.model.traffic import Traffic
 from cpsat_pim.mapper.model.variables import Variables
 from tables.bounds.shapes import ShapeTable, can_be_strided
-from tables.dram import ending, last_run, period
+from tables.dram import last_run, last_run_excess, period
 from tables.nest import MACS, Ints
 
 #: What is looked up by tile shape of row activations, and that which only time depends on.
@@ -114,28 +114,28 @@ class Streams:
         columns = [
             table.layout,
             table.is_strided,
-            table.first,
-            table.more,
-            table.ordered,
-            table.each,
+            table.first_activations,
+            table.repeat_activations,
+            table.ordered_activations,
+            table.rescan_activations,
             table.columns,
-            table.long_cycles,
+            table.long_run_cycles,
             table.end_cycles,
-            table.returned_cycles if t is Tensor.O else np.zeros_like(table.first),
-            table.least_columns,
-            table.most_rows,
-            table.most_cycles,
+            table.rewrite_cycles if t is Tensor.O else np.zeros_like(table.first_activations),
+            table.min_scan_columns,
+            table.max_scan_rows,
+            table.max_scan_cycles,
         ]
         if not self.timed:
-            columns[-len(_TIMED) :] = [np.zeros_like(table.first)] * len(_TIMED)
-        keep = self._within(t, table.first, limits) & np.isin(table.layout, self.v.restriction.layouts(t))
+            columns[-len(_TIMED) :] = [np.zeros_like(table.first_activations)] * len(_TIMED)
+        keep = self._within(t, table.first_activations, limits) & np.isin(table.layout, self.v.restriction.layouts(t))
         keep &= self._is_taken(table)
         if limits.cycles is not None:
-            busy = table.columns * self.dram.tCCD + table.first * self.v.arch.dram_activation_latency
-            keep &= busy + ending(self.dram) <= limits.cycles
-            keep &= self._shortest_run * (table.first - 1) + table.long_cycles <= limits.cycles
+            busy = table.columns * self.dram.tCCD + table.first_activations * self.v.arch.dram_activation_latency
+            keep &= busy + last_run_excess(self.dram) <= limits.cycles
+            keep &= self._shortest_run * (table.first_activations - 1) + table.long_run_cycles <= limits.cycles
         if limits.edge_cycles is not None:
-            edge = np.minimum(table.end_cycles, table.returned_cycles) if t is Tensor.O else table.end_cycles
+            edge = np.minimum(table.end_cycles, table.rewrite_cycles) if t is Tensor.O else table.end_cycles
             keep &= (edge <= limits.edge_cycles) | self._can_be_drawn(t, table)
         rows = np.column_stack([table.extents, *columns])
         return rows[keep] if keep.any() else rows[:1]
@@ -166,7 +166,7 @@ class Streams:
             most = limits.activations - sum(self.least_rows) + self.least_rows[t]
         if limits.cycles is not None:
             columns = least_columns(self.v.layer, self.v.arch, t)
-            left = limits.cycles - self.dram.tCCD * columns - ending(self.dram)
+            left = limits.cycles - self.dram.tCCD * columns - last_run_excess(self.dram)
             most = min(most, (limits.cycles - int(last_run(1, self.dram))) // max(1, self._shortest_run) + 1)
             if miss := self.v.arch.dram_activation_latency:
                 most = min(most, left // miss)
@@ -179,8 +179,8 @@ class Streams:
         """
         if not table.dims or not has_known_boxes(self.v.layer, t):
             return
-        rows = np.column_stack([table.extents, table.layout, table.boxed, table.again])
-        rows = rows[(table.boxed <= self.most_activations[t]) & (table.is_strided == 0)]
+        rows = np.column_stack([table.extents, table.layout, table.box_activations, table.swept_repeat_activations])
+        rows = rows[(table.box_activations <= self.most_activations[t]) & (table.is_strided == 0)]
         if not 0 < len(rows) <= (_MOST_BOXES if self.dram.banks == 1 else _MOST_BOXES_IN_BANKS):
             return
         for level in (Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.v.row_buffer else []), Level.DRAM):
@@ -331,7 +331,7 @@ class Streams:
         most_cycles = d.tCCD * most + shortest * b.ends(activations)[1] + d.RL + d.burst + d.tRCD
         cycles = b.interval(0, max(most_cycles, 2 * b.ends(longer)[1]), f"cycles_{t.name}")
         latency = self.v.arch.dram_activation_latency
-        b.model.add(cycles >= d.tCCD * columns + latency * activations + ending(self.dram))
+        b.model.add(cycles >= d.tCCD * columns + latency * activations + last_run_excess(self.dram))
         first_run = int(last_run(1, d)) - shortest
         b.model.add(cycles >= shortest * activations + first_run)
         b.imply([is_box], cycles >= shortest * activations + longer + first_run)

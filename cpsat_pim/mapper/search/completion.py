@@ -22,9 +22,9 @@ from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.windows import block_sides
-from tables.counts.cost import Cost, cost_with, tempo_of
-from tables.counts.stream import Tempo, dram_stream, stream_key, tiles_paced
-from tables.counts.walk import ENDLESS, Room, StreamCounts
+from tables.counts.cost import Cost, array_timing, cost_with
+from tables.counts.stream import ArrayTiming, demanded_tiles, dram_stream, stream_key
+from tables.counts.walk import NO_STREAM_LIMIT, StreamCounts, StreamLimit
 from tables.nest import EVEN, MACS, Nest, span
 
 #: Orders tried for a new mapping; the loops of one level rarely have more permutations than this.
@@ -97,7 +97,7 @@ class Least(NamedTuple):
     activations: int
     cycles: int
     edge_cycles: int
-    late_cycles: int
+    stall_cycles: int
     single_cycles: int
 
 
@@ -117,7 +117,7 @@ class Completions:
         outside: Outside,
         inner: dict[int, Inner],
         counted: Counted,
-        rooms_below: Callable[[int | None], Sequence[Room]],
+        rooms_below: Callable[[int | None], Sequence[StreamLimit]],
         ceiling: int | None,
     ) -> None:
         self.restriction, self.objective, self.draft = restriction, objective, draft
@@ -130,7 +130,7 @@ class Completions:
         largest = _MOST_GROWN * max(self.layer.width_bytes) * elements + len(Tensor) * arch.row_bytes
         #: Whether tensors may outgrow the DRAM with what row-aligned blocks leave empty.
         self.is_dram_tight = arch.hierarchy[Level.DRAM].capacity_bytes < largest
-        self._tempos: dict[Order, Tempo] = {}
+        self._tempos: dict[Order, ArrayTiming] = {}
         self._counted = counted
         self._rooms_below, self._ceiling, self.rooms = rooms_below, ceiling, rooms_below(ceiling)
 
@@ -193,7 +193,7 @@ class Completions:
         streams = [placed.stream for found in places for placed in found.best]
         if not streams:
             activations, cycles = (
-                n + 1 if n < no_limit else 0 for n, no_limit in zip(self.rooms[t], ENDLESS, strict=True)
+                n + 1 if n < no_limit else 0 for n, no_limit in zip(self.rooms[t], NO_STREAM_LIMIT, strict=True)
             )
             return Least(activations, cycles, 0, 0, 0)
         fewest = min(found.activations for found in places if found.activations is not None)
@@ -203,8 +203,8 @@ class Completions:
             fewest,
             min(s.cycles for s in streams),
             min(s.last_cycles if t is Tensor.O else s.first_cycles for s in streams),
-            min(s.late_cycles - s.second_cycles for s in streams),
-            min(s.late_cycles - s.steady_cycles for s in streams),
+            min(s.stall_cycles - s.second_stall_cycles for s in streams),
+            min(s.stall_cycles - s.steady_stall_cycles for s in streams),
         )
 
     def least_activations(self, orders: Iterable[Order]) -> int | None:
@@ -236,15 +236,15 @@ class Completions:
         seen = stream_key(nest, t, tempo)
         if seen not in self._counted:
             choices = [self._place(nest, t, tempo, *choice) for choice in self.choices(t)]
-            fitting = [p for p in choices if self.rooms[t].holds(p.stream)]
+            fitting = [p for p in choices if self.rooms[t].admits(p.stream)]
             fewest = min((p.stream.activations for p in fitting), default=None)
             self._counted[seen] = Places(self._undominated(fitting), fewest)
         return self._counted[seen]
 
-    def tempo(self, order: Order) -> Tempo:
+    def tempo(self, order: Order) -> ArrayTiming:
         """How fast the array works under an order."""
         if order not in self._tempos:
-            self._tempos[order] = tempo_of(self.nest_in(order), self.machine)
+            self._tempos[order] = array_timing(self.nest_in(order), self.machine)
         return self._tempos[order]
 
     def choices(self, t: Tensor) -> list[tuple[int, int, int]]:
@@ -254,7 +254,7 @@ class Completions:
             blocks = input_blocks(self.layer, self.draft)
         return [(layout, *block) for layout in self.restriction.layouts(t) for block in blocks]
 
-    def _place(self, nest: Nest, t: Tensor, tempo: Tempo, layout: int, block_h: int, block_w: int) -> Placed:
+    def _place(self, nest: Nest, t: Tensor, tempo: ArrayTiming, layout: int, block_h: int, block_w: int) -> Placed:
         layouts = [layout if u is t else 0 for u in Tensor]
         placed = nest._replace(layout=tuple(layouts), block_h=block_h, block_w=block_w)
         return Placed(layout, block_h, block_w, dram_stream(placed, t, self.machine.dram, tempo, self.rooms[t]))
@@ -269,8 +269,8 @@ class Completions:
         return [p for figures, p in front.items() if not any(_dominates(other, figures) for other in front)]
 
     def _visible(self, stream: StreamCounts) -> tuple[int, ...]:
-        late = stream.late_cycles
-        lateness = (late, late - stream.second_cycles, late - stream.steady_cycles)
+        late = stream.stall_cycles
+        lateness = (late, late - stream.second_stall_cycles, late - stream.steady_stall_cycles)
         times = (stream.cycles, stream.first_cycles, stream.last_cycles, *lateness) if self.sees_cycles else ()
         return (*times, stream.activations) if self.sees_energy else times
 
@@ -387,7 +387,7 @@ class Completions:
 
     def _paced(self, t: Tensor, order: Order) -> int:
         cycles = self.tempo(order).array_cycles
-        return cycles - cycles % tiles_paced(self.nest_in(order), t, self.tempo(order))
+        return cycles - cycles % demanded_tiles(self.nest_in(order), t, self.tempo(order))
 
     def _consumer(self, t: Tensor) -> int:
         return self.nest.consumers(t)[0]

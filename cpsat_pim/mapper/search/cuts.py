@@ -21,7 +21,7 @@ from cpsat_pim.mapper.search.cut_pool import Cut, CutPool, Family, Passes, Valid
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.validity import Validities
 from cpsat_pim.mapper.search.window_cut import WindowRows
-from tables.bounds.passes import least_activations, least_cycles
+from tables.bounds.passes import min_activations, min_cycles
 from tables.bounds.shapes import can_be_strided
 from tables.counts.accesses import fetches
 from tables.dram import Dram
@@ -118,7 +118,10 @@ class CutGenerator:
             box = self._swept(level, box)
         rows = (table.layout == layout) & (table.is_strided == 0)
         rows &= (table.extents == [box[d] for d in table.dims]).all(axis=1)
-        first, more, again = (int(column[rows][0]) for column in (table.boxed, table.boxed_more, table.again))
+        first, more, again = (
+            int(column[rows][0])
+            for column in (table.box_activations, table.box_repeat_activations, table.swept_repeat_activations)
+        )
         if is_swept:  # it may come again with nothing relevant in between
             more = again
         inner = int(level) - 1
@@ -178,7 +181,7 @@ class CutGenerator:
         if passes is None or passes in self.cut_pool.rows_known:
             return False
         self.cut_pool.rows_known.add(passes)
-        least = least_activations(*self._stored(t), passes.tile, passes.number) or 0
+        least = min_activations(*self._stored(t), passes.tile, passes.number) or 0
         if least <= self.solution.activations[t]:
             return False
         return self._learn(passes.scope, lambda p, known: p.b.imply([known], p.streams.activations[t] >= least))
@@ -190,7 +193,7 @@ class CutGenerator:
             return False
         self.cut_pool.cycles_known.add(passes)
         room, is_over = self.completions.rooms[t], self.cut_pool.is_over
-        least = least_cycles(*self._stored(t), passes.tile, room, is_over) or 0
+        least = min_cycles(*self._stored(t), passes.tile, room, is_over) or 0
         if least <= self.solution.least(t).cycles:
             return False
         return self._learn(passes.scope, lambda p, known: p.b.imply([known], p.streams.cycles[t] >= least))
@@ -258,7 +261,7 @@ class CutGenerator:
         shared_out = self.completions.least_paced(t, orders)
         assert self.master.latency is not None
         stored, longer = self.solution.stored[t], self.solution.value(self.master.latency.array) - compute
-        if longer > 0 and counted.late_cycles + longer + compute >= least.late_cycles + shared_out:
+        if longer > 0 and counted.stall_cycles + longer + compute >= least.stall_cycles + shared_out:
             return False
         if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(counted[3:], least[3:], strict=True))):
             return False
@@ -271,8 +274,8 @@ class CutGenerator:
             b, array, late = p.b, p.latency.array, p.latency.late[t]
             slower = b.boolean("slower")
             b.imply([slower], array >= compute + 1)
-            b.imply([known, b.negated(slower)], late >= least.late_cycles)
-            b.imply([known, slower], late + array >= least.late_cycles + shared_out)
+            b.imply([known, b.negated(slower)], late >= least.stall_cycles)
+            b.imply([known, slower], late + array >= least.stall_cycles + shared_out)
             paced = b.boolean("paced")
             b.clause([b.negated(known), b.differs(array, compute), paced])
             b.imply([paced], p.latency.single[t] >= least.single_cycles)

@@ -29,7 +29,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints, check_constraints
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable
-from tables.counts.walk import ENDLESS, Room
+from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit
 
 #: Seconds for finding any mapping once the time is up.
 _FIRST_SECONDS = 5.0
@@ -172,14 +172,14 @@ class SearchState:
         """
         return self._lessons[restriction.constraints.order]
 
-    def rooms(self, target: int | None) -> list[Room]:
+    def rooms(self, target: int | None) -> list[StreamLimit]:
         """What each tensor's stream can take in a mapping that costs at most a target, whatever the part: lessons and
         counted streams are for all parts.
         """
         if target is None or target > HIGHEST:
-            return [ENDLESS] * 3
+            return [NO_STREAM_LIMIT] * 3
         of_parts = np.array([spatial_bounds.rooms(target) for spatial_bounds in self.spatial_bounds_of])
-        return [Room(*room) for room in of_parts.max(axis=0).tolist()]
+        return [StreamLimit(*room) for room in of_parts.max(axis=0).tolist()]
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """The first order, and more until the time is up."""

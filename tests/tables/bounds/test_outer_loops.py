@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tables.bounds.figures import CLASS_OF, LAYER
+from tables.bounds.layer import CLASS_OF, LAYER
 from tables.bounds.outer_loops import aligned_stream
 from tables.dram import Dram
 from tables.nest import AXES, O, W
@@ -39,7 +39,7 @@ def opened(t: int, loops: tuple[int, ...], order: tuple[int, ...], layout: int, 
 def layer_of(block: int, filled: int) -> np.ndarray:
     """A layer with elements of so many bytes, one in each block, that fill so many rows."""
     layer = np.zeros(1, LAYER)
-    layer["widths"], layer["least_rows"] = block, filled
+    layer["widths"], layer["min_rows"] = block, filled
     return layer
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables.bounds.passes import least_activations, least_cycles
+from tables.bounds.passes import min_activations, min_cycles
 from tables.counts import stream, walk
 from tables.counts.accesses import fetches
 from tables.counts.stream import dram_stream
-from tables.counts.walk import ENDLESS, NEVER, Room
+from tables.counts.walk import INFINITE_CYCLES, NO_STREAM_LIMIT, StreamLimit
 from tables.factors import divisors
 from tables.nest import GLOBAL_BUFFER, IRRELEVANT, C, I, K, LayerShape, Nest, O, P, Q, W
 from tests.tables.nests import build_dram
@@ -45,21 +45,21 @@ def of_weights(c: int, k: int) -> tuple[int, ...]:
 )
 def test_tiles_of_a_few_rows(banks: int, channels: int, passes: int, expected: int) -> None:
     """Eight elements in four rows of two bytes, fetched by so many channels of a kernel."""
-    assert least_activations(LINES, W, 1, build_dram(2, True, banks), [0], of_weights(channels, 1), passes) == expected
+    assert min_activations(LINES, W, 1, build_dram(2, True, banks), [0], of_weights(channels, 1), passes) == expected
 
 
 def test_the_best_layout_counts() -> None:
     """Columns of two kernels: in one layout four bytes apart, in rows of two two of them; in the other one row each."""
     dram, tile = build_dram(2, True), of_weights(1, 2)
-    assert [least_activations(LINES, W, 1, dram, [layout], tile, 1) for layout in (0, 1)] == [8, 4]
-    assert least_activations(LINES, W, 1, dram, [0, 1], tile, 1) == 4
+    assert [min_activations(LINES, W, 1, dram, [layout], tile, 1) for layout in (0, 1)] == [8, 4]
+    assert min_activations(LINES, W, 1, dram, [0, 1], tile, 1) == 4
 
 
 def test_too_many_orders_are_not_counted() -> None:
     """Of 60 loops; a single loop of too many iterations neither."""
     many, long = ((1, 1, 1, 1, 2**30, 2**30, 1, 1), (1, 1, 1, 1, 2**40, 1, 1, 1))
     for bounds in (many, long):
-        assert least_activations(LayerShape(bounds, SQUARE, SQUARE), W, 1, build_dram(2, True), [0], ONES, 1) is None
+        assert min_activations(LayerShape(bounds, SQUARE, SQUARE), W, 1, build_dram(2, True), [0], ONES, 1) is None
 
 
 @st.composite
@@ -113,8 +113,8 @@ def test_no_stream_opens_fewer_rows_or_is_quicker(
     (shape, nest), dram = case, build_dram(row_bytes, is_open, banks)
     tile, passes = tuple(nest.extent(GLOBAL_BUFFER, d) for d in range(8)), passes_of(shape, nest, t)
     stream, layouts = dram_stream(nest, t, dram), [nest.layout[t]]
-    rows = least_activations(shape, t, 1, dram, layouts, tile, passes)
-    cycles = least_cycles(shape, t, 1, dram, layouts, tile, ENDLESS)
+    rows = min_activations(shape, t, 1, dram, layouts, tile, passes)
+    cycles = min_cycles(shape, t, 1, dram, layouts, tile, NO_STREAM_LIMIT)
     assert rows is None or stream.activations >= rows
     assert cycles is None or passes > 1 or stream.cycles >= cycles
 
@@ -122,11 +122,11 @@ def test_no_stream_opens_fewer_rows_or_is_quicker(
 def test_what_is_longer_than_there_is_room_for_is_not_counted() -> None:
     """Eight elements by themselves: 8 columns of 4 cycles. A room of less is exceeded by one."""
     dram, tile = build_dram(2, True), of_weights(1, 1)
-    least = least_cycles(LINES, W, 1, dram, [0, 1], tile, ENDLESS)
+    least = min_cycles(LINES, W, 1, dram, [0, 1], tile, NO_STREAM_LIMIT)
     assert least is not None
-    assert least_cycles(LINES, W, 1, dram, [0, 1], tile, Room(NEVER, least)) == least
-    assert least_cycles(LINES, W, 1, dram, [0, 1], tile, Room(NEVER, least - 1)) == least
-    assert least_cycles(LINES, W, 1, dram, [0, 1], tile, Room(NEVER, least - 3)) == least - 2
+    assert min_cycles(LINES, W, 1, dram, [0, 1], tile, StreamLimit(INFINITE_CYCLES, least)) == least
+    assert min_cycles(LINES, W, 1, dram, [0, 1], tile, StreamLimit(INFINITE_CYCLES, least - 1)) == least
+    assert min_cycles(LINES, W, 1, dram, [0, 1], tile, StreamLimit(INFINITE_CYCLES, least - 3)) == least - 2
 
 
 @given(nests(), st.sampled_from([I, W, O]), st.sampled_from([1, 4]), st.sampled_from([2, 4, 8]), st.integers(0, 9))
@@ -147,10 +147,10 @@ def test_a_stream_is_counted_to_its_end_where_there_is_room(
     """It is the same then; and else it is known that there is none."""
     (_, nest), dram = case, build_dram(4, True, banks)
     whole = dram_stream(nest, t, dram)
-    room = Room(whole.activations + activations, whole.cycles + cycles)
+    room = StreamLimit(whole.activations + activations, whole.cycles + cycles)
     counted = dram_stream(nest, t, dram, room=room)
-    assert room.holds(counted) == room.holds(whole)
-    if room.holds(whole):
+    assert room.admits(counted) == room.admits(whole)
+    if room.admits(whole):
         assert counted == whole
 
 
@@ -172,7 +172,7 @@ def test_some_stream_opens_as_few(t: int, banks: int) -> None:
             stream = dram_stream(nest, t, dram)
             counts.append(stream.activations)
             cycles.append(stream.cycles)
-    assert min(cycles) == least_cycles(shape, t, 1, dram, [0], ONES, ENDLESS)
+    assert min(cycles) == min_cycles(shape, t, 1, dram, [0], ONES, NO_STREAM_LIMIT)
     assert min(cycles) < max(cycles)
-    assert min(counts) == least_activations(shape, t, 1, dram, [0], ONES, 1)
+    assert min(counts) == min_activations(shape, t, 1, dram, [0], ONES, 1)
     assert min(counts) < max(counts)

@@ -10,7 +10,7 @@ from cpsat_pim.base.dims import BUFFERS, IRRELEVANT, Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine, to_nest, to_shape
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable, build_shape_table
-from tables.counts.stream import Tempo, dram_stream
+from tables.counts.stream import ArrayTiming, dram_stream
 from tables.counts.walk import StreamCounts
 from tables.dram import Dram, block_counts, last_run, period
 from tables.nest import MACS, Nest
@@ -78,18 +78,18 @@ def test_columns_are_exact_and_activations_never_above_the_count(case: Case, t: 
     """For a sequential tensor in the global buffer, in whatever order its tiles come and however often."""
     nest, dram, table, row, exact, times, scans = streamed(case, t)
     assert exact.columns == scans * table.columns[row]
-    bound = int(table.first[row] + (times - 1) * table.more[row])
+    bound = int(table.first_activations[row] + (times - 1) * table.repeat_activations[row])
     assert bound <= exact.activations
     if not dram.is_open:
         assert bound == exact.activations
     if all(nest.temporal[2][d] == 1 for d in Dim):
-        assert table.ordered[row] + (times - 1) * table.more[row] <= exact.activations
+        assert table.ordered_activations[row] + (times - 1) * table.repeat_activations[row] <= exact.activations
 
 
 def boxed(nest: Nest, table: ShapeTable, t: Tensor, level: int) -> int:
     """What the table says that a tensor opens whose scans lie inside the loops of a level's box."""
     row = row_held(table, nest, t, level)
-    return int(table.boxed[row] + (nest.reuse(t, level) - 1) * table.boxed_more[row])
+    return int(table.box_activations[row] + (nest.reuse(t, level) - 1) * table.box_repeat_activations[row])
 
 
 @settings(max_examples=300)
@@ -112,7 +112,7 @@ def test_steps_open_rows_as_often_as_they_come(case: Case, t: Tensor, banks: int
     dram = to_machine(case.arch).dram._replace(banks=banks)
     table = build_table(case, nest, t, dram)
     row = row_of(table, [nest.lanes(d) * nest.array(d) for d in table.dims], nest.layout[t])
-    assert nest.reuse(t, MACS) * table.each[row] <= dram_stream(nest, t, dram).activations
+    assert nest.reuse(t, MACS) * table.rescan_activations[row] <= dram_stream(nest, t, dram).activations
 
 
 def test_a_box_of_outputs_that_returns_opens_each_of_its_rows_once() -> None:
@@ -132,13 +132,13 @@ def test_time_columns_never_exceed_the_stream(case: Case, t: Tensor, banks: int)
     _, dram, table, row, exact, times, scans = streamed(case, t, banks)
     shortest = period(1, dram)
     last = last_run(1, dram) - shortest  # the last run ends with its data
-    assert shortest * exact.activations + scans * table.long_cycles[row] + last <= exact.cycles
+    assert shortest * exact.activations + scans * table.long_run_cycles[row] + last <= exact.cycles
     if t is not Tensor.O:
         assert table.end_cycles[row] == exact.first_cycles
     elif times == 1:
         assert table.end_cycles[row] <= exact.last_cycles
     else:
-        assert table.returned_cycles[row] <= exact.last_cycles
+        assert table.rewrite_cycles[row] <= exact.last_cycles
 
 
 @settings(max_examples=100)
@@ -150,7 +150,7 @@ def test_a_tile_that_was_just_read_back_finds_rows_open(banks: int, k: int, p: i
     layer, dram = ConvWorkload(C=2, K=16 * k * tile_k, P=p * tile_p), DRAM._replace(banks=banks, tRAS=1, tRC=1)
     table = build_shape_table(to_shape(layer), Tensor.O, 1, dram)
     row = row_held(table, nest, Tensor.O, Level.GLOBAL_BUFFER)
-    assert table.returned_cycles[row] == dram_stream(nest, Tensor.O, dram).last_cycles
+    assert table.rewrite_cycles[row] == dram_stream(nest, Tensor.O, dram).last_cycles
 
 
 def test_last_write_out_opens_the_row_that_no_other_tile_is_in() -> None:
@@ -171,8 +171,8 @@ def test_tiles_are_late_by_what_the_array_does_not_hide() -> None:
     """
     nest = build_nest("3C16 LC16")
     for cycles, late, steady in ((10, 3 * 25, 0), (2, 12 * 2 + 3 * 33, 15 * 2)):
-        counts = dram_stream(nest, Tensor.W, DRAM, Tempo(16 * cycles, (True, True, False)))
-        assert (counts.late_cycles, counts.steady_cycles) == (late, steady)
+        counts = dram_stream(nest, Tensor.W, DRAM, ArrayTiming(16 * cycles, (True, True, False)))
+        assert (counts.stall_cycles, counts.steady_stall_cycles) == (late, steady)
 
 
 def test_streaming_a_packed_tensor_opens_each_row_once() -> None:
@@ -180,7 +180,7 @@ def test_streaming_a_packed_tensor_opens_each_row_once() -> None:
     table = build_shape_table(MATRIX, 1, 1, DRAM)
     row = row_of(table, [16, 1], 0)
     assert table.dims == (4, 5)
-    assert (table.first[row], table.ordered[row], table.columns[row]) == (4, 4, 16)
+    assert (table.first_activations[row], table.ordered_activations[row], table.columns[row]) == (4, 4, 16)
 
 
 def test_tiles_across_rows_open_a_row_each() -> None:
@@ -190,7 +190,7 @@ def test_tiles_across_rows_open_a_row_each() -> None:
     """
     for is_open in (True, False):
         table = build_shape_table(MATRIX, 1, 1, DRAM._replace(is_open=is_open))
-        assert table.first[row_of(table, [1, 16], 0)] == 64
+        assert table.first_activations[row_of(table, [1, 16], 0)] == 64
 
 
 def test_blocks_are_packed_whole_into_rows() -> None:
@@ -207,7 +207,7 @@ def test_scans_of_several_segments_take_as_few_columns_as_they_can() -> None:
     layer, dram = ConvWorkload(P=80, C=12), DRAM._replace(column_bytes=4, row_bytes=48)
     table = build_shape_table(to_shape(layer), Tensor.I, 1, dram)
     row = row_of(table, [4, 3], 1)
-    assert (table.columns[row], table.least_columns[row]) == (20 * 24, 4)
+    assert (table.columns[row], table.min_scan_columns[row]) == (20 * 24, 4)
 
 
 @settings(max_examples=150)
@@ -226,4 +226,4 @@ def test_no_scan_takes_less_than_the_least_columns(
         for c in range(0, layer.C, tile_c)
     ]
     extents = [e for e, bound in ((tile_c, layer.C), (tile_k, layer.K)) if bound > 1]
-    assert table.least_columns[row_of(table, extents, layout)] == min(map(len, taken))
+    assert table.min_scan_columns[row_of(table, extents, layout)] == min(map(len, taken))

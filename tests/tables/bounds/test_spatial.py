@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from cpsat_pim.base.dims import IRRELEVANT, Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import access_energies_fj, predict, to_nest, to_shape
 from cpsat_pim.workload import ConvWorkload
-from tables.bounds.spatial import Energies, Sharing, energy_terms, least_energy, needed_elements
+from tables.bounds.spatial import Energies, Sharing, energy_terms, min_energy, needed_elements
 from tables.nest import MACS
 from tests.cross.cases import Case, cases
 
@@ -36,7 +36,7 @@ def test_screen_never_exceeds_the_energy(case: Case) -> None:
     pes, lanes = [case.mapping.array_factor(d) for d in Dim], list(case.mapping.spatial[2])
     shape, energies, vectors = to_shape(case.layer), energies_of(case), np.array([pes + lanes], np.int64)
     for t in Tensor:
-        assert least_energy(shape, t, stored_set(case, t), energies, vectors)[0] <= spent_fj(case, t)
+        assert min_energy(shape, t, stored_set(case, t), energies, vectors)[0] <= spent_fj(case, t)
 
 
 @settings(max_examples=100)

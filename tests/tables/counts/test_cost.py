@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tables.counts.accesses import accesses
-from tables.counts.cost import Machine, Streams, cycles_for, latency_terms, tempo_of, transfers
+from tables.counts.cost import Machine, Streams, array_timing, cycles_for, latency_terms, transfers
 from tables.counts.walk import StreamCounts
 from tables.nest import Nest
 from tests.tables.nests import DRAM, I, O, W, build_nest
@@ -19,9 +19,22 @@ NEST = "3C2 3K4 1C3 1P5 0P2"
 STEPS = 240
 
 STREAMS = (
-    StreamCounts(0, 0, cycles=500, first_cycles=50, last_cycles=0, late_cycles=70, steady_cycles=60, second_cycles=0),
-    StreamCounts(0, 0, cycles=400, first_cycles=30, last_cycles=0, late_cycles=40, steady_cycles=10, second_cycles=15),
-    StreamCounts(0, 0, cycles=300, first_cycles=0, last_cycles=20, late_cycles=8, steady_cycles=0, second_cycles=0),
+    StreamCounts(
+        0, 0, cycles=500, first_cycles=50, last_cycles=0, stall_cycles=70, steady_stall_cycles=60, second_stall_cycles=0
+    ),
+    StreamCounts(
+        0,
+        0,
+        cycles=400,
+        first_cycles=30,
+        last_cycles=0,
+        stall_cycles=40,
+        steady_stall_cycles=10,
+        second_stall_cycles=15,
+    ),
+    StreamCounts(
+        0, 0, cycles=300, first_cycles=0, last_cycles=20, stall_cycles=8, steady_stall_cycles=0, second_stall_cycles=0
+    ),
 )
 #: The PE's first tiles: after their DRAM scan 2 B of I, 1 B of W at 1 B a cycle; O's last one of 2 sums at 2 B a cycle.
 HEAD_I, HEAD_W, END = 50 + 2, 30 + 1, 2 + 20
@@ -86,7 +99,7 @@ def test_terms_start_with_the_slower_operand_and_end_with_the_last_output() -> N
 
 def test_second_tile_is_loaded_ahead_no_longer_than_the_other_operand_takes() -> None:
     """Of 30 late cycles of W's second tile the 21 before I is there are hidden."""
-    late = (STREAMS[I], STREAMS[W]._replace(second_cycles=30), STREAMS[O])
+    late = (STREAMS[I], STREAMS[W]._replace(second_stall_cycles=30), STREAMS[O])
     assert terms_of(nest_of(NEST), machine(), late)["dram_W"] == HEAD_I + STEPS + RETURNS + SPILLS + END + 40 - 21
 
 
@@ -136,7 +149,7 @@ def test_pes_share_what_they_have_in_common_or_get_it_each(is_shared: bool, firs
 def test_array_step_lasts_as_long_as_its_operands(multicast: bool, array_step: int) -> None:
     """8 steps of 4 weights from the global buffer, twice as many if two PEs get each their own, at 2 B a cycle."""
     slow = machine(multicast=multicast, bandwidth=(UNLIMITED, ((2, 1), (0, 1)), UNLIMITED))
-    assert tempo_of(nest_of("1K2 0P8 HP2 LC4", "0 1 0"), slow).array_cycles == 2 * array_step
+    assert array_timing(nest_of("1K2 0P8 HP2 LC4", "0 1 0"), slow).array_cycles == 2 * array_step
 
 
 @pytest.mark.parametrize(("reduction", "sums"), [(True, 8), (False, 32)])
@@ -144,7 +157,7 @@ def test_sums_past_the_pes_are_read_and_written(reduction: bool, sums: int) -> N
     """8 steps of an output of 2 B, or of its 4 lanes: read at 1 B a cycle, written at 3, each rounded up."""
     slow = machine(spatial_reduction=reduction, bandwidth=(UNLIMITED, ((1, 1), (3, 1)), UNLIMITED))
     expected = 2 * sums + -(-2 * sums // 3)
-    assert tempo_of(nest_of("0P8 LC4", "0 0 1"), slow).array_cycles == expected
+    assert array_timing(nest_of("0P8 LC4", "0 0 1"), slow).array_cycles == expected
 
 
 # --- The row buffer --------------------------------------------------------------------------------------------------

@@ -14,13 +14,21 @@ CLASS_OF = (O, O, W, W, O, I, W, 3)
 QUANTITIES = ("moved2", "moved1", "moved0", "fills", "held", "uses", "macs", "holders", "sums", "one")
 MOVED2, MOVED1, MOVED0, FILLS, HELD, USES, MACS, HOLDERS, SUMS, ONE = range(len(QUANTITIES))
 #: Columns of `TileCosts.boxes`: those of the shape tables with these names; and from one layout to the other.
-BOX_COLUMNS = ("first", "more", "each", "columns", "end_cycles", "boxed", "again")
-FIRST, MORE, EACH, COLUMNS, END, BOXED, AGAIN = range(len(BOX_COLUMNS))
+BOX_COLUMNS = (
+    "first_activations",
+    "repeat_activations",
+    "rescan_activations",
+    "columns",
+    "end_cycles",
+    "box_activations",
+    "swept_repeat_activations",
+)
+FIRST, REPEAT, RESCAN, COLUMNS, END, BOX, SWEPT_REPEAT = range(len(BOX_COLUMNS))
 LAYOUT = len(BOX_COLUMNS)
 #: The figures of `coefficients`, at most: energy, then two ports each of PEs and global buffer, and links of PEs.
-ENERGY, FIGURES = 0, 6
+ENERGY, RESOURCES = 0, 6
 #: More than any target.
-NEVER = 2**62 + 1
+INFINITE_COST = 2**62 + 1
 
 
 #: Positions of I along an axis, for kernels.
@@ -35,12 +43,12 @@ Record = Any
 #: its own. `strides`: where a tensor's box is found. `dram` cycles: of a column, of a row miss, what a stream's end
 #: adds, of a first scan at least, and the pipeline's latency; then bytes of a column. `capacity`: bytes of the three
 #: levels; `widths` in bytes per element there, and at least in DRAM; `needed` elements, I's in `depth` of C, N and G;
-#: `least_rows` and `least_columns` of streams.
+#: `min_rows` and `min_columns` of streams.
 LAYER = np.dtype([
     ("bounds", np.int64, 8), ("stride", np.int64, 2), ("dilation", np.int64, 2), ("counts", np.int64, 8),
-    ("figures", np.int64), ("coefficients", np.int64, (FIGURES, 3, 2, 4, len(QUANTITIES))),
-    ("is_offered", np.int64, (3, 2, 4)), ("paces", np.int64, (FIGURES, 4)), ("strides", np.int64, (3, 8)),
-    ("dram", np.int64, 6), ("least_rows", np.int64, 3), ("least_columns", np.int64, 3), ("activation_fj", np.int64),
+    ("resources", np.int64), ("coefficients", np.int64, (RESOURCES, 3, 2, 4, len(QUANTITIES))),
+    ("is_offered", np.int64, (3, 2, 4)), ("rates", np.int64, (RESOURCES, 4)), ("strides", np.int64, (3, 8)),
+    ("dram", np.int64, 6), ("min_rows", np.int64, 3), ("min_columns", np.int64, 3), ("activation_fj", np.int64),
     ("capacity", np.int64, 3), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3), ("depth", np.int64),
 ])  # fmt: skip
 
@@ -78,7 +86,7 @@ def positions_of(side: int, p: int, most_p: int, r: int, most_r: int, layer: Rec
     """Positions of I along an axis in all its tiles, at least, for extents of so many outputs and filters up to so many
     more: in the inverse of both it is linear.
     """
-    least = NEVER
+    least = INFINITE_COST
     for outputs in (p, most_p):
         for filters in (r, most_r):
             tiles = (layer.bounds[P + side] // outputs) * (layer.bounds[side] // filters)
