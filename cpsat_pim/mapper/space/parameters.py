@@ -1,8 +1,8 @@
 """The tuning constants of the search for one layer's optimum.
 
 None of them changes what is proven: an optimum and its bound are the same for every value. They decide how soon the
-proof ends, and what is known if the time ends first. Where a comment names a measurement, it is the one that chose the
-value; the others are round numbers that were never worth a measurement, and say so by giving a reason only.
+proof ends, and what is known if the time ends first. Where a comment says "measured", that measurement chose the value.
+Where it gives a reason only, the value is a round number that no measurement has been made for.
 """
 
 from fractions import Fraction
@@ -74,8 +74,8 @@ class SearchParameters:
     hard_parts: int = _number(16, positive)
     #: Most work of one solve of a layer that is not hard; a solve that needs more makes the layer hard.
     solve_work: float = _number(6.0, _above_zero)
-    #: By so many tiles more a hard layer's trial bound rises at first. Measured on fc6 of AlexNet with tiny buffers,
-    #: where a fixed thousand took many solves of next to no work; hence the two rules below.
+    #: By so many tiles more a hard layer's trial bound rises at first. Measured on fc6 with tiny buffers: a fixed
+    #: thousand took many solves of next to no work each, hence the two rules below.
     tiles_per_trial: int = _number(1000, positive)
     #: Work below which a refutation doubles the number of tiles.
     light_work: float = _number(1.0, not_negative_real)
@@ -90,8 +90,8 @@ class SearchParameters:
 
     #: What beats the incumbent by one part of so many is refuted first, so that the bound is close if the time ends.
     split_margin: int = _number(256, positive)
-    #: Solves of the relaxation over all splits before loops at both levels get variables of their own; measured on
-    #: fully connected layers, where a few groups of extents refute all or many do not.
+    #: Solves of the relaxation over all splits before loops at both levels get variables of their own: a few groups of
+    #: extents refute all, or many do not.
     relaxed_split_solves: int = _number(3, not_negative)
     #: Solutions of such a solve whose extents are refuted one by one.
     relaxed_split_pool: int = _number(4, positive)
@@ -117,7 +117,7 @@ class SearchParameters:
     #: Solutions of a solve that are kept, best ones first.
     pool_size: int = _number(8, positive)
     #: So many solutions that each close less than this share of the gap: the solve is begun again with a binary search
-    #: of the objective. Measured: such solves took minutes one by one and seconds by halving.
+    #: of the objective, as CP-SAT may otherwise lower the cost by one at a time.
     creeping_solutions: int = _number(64, positive)
     creeping_share: float = _number(0.05, not_negative_real)
     #: Conflicts of that binary search in the lower half before it is given up.
@@ -141,7 +141,7 @@ class SearchParameters:
 
     #: A range of energies is not divided where its ends differ by no more than this ratio: such a range is more often
     #: empty than worth a division.
-    narrow_energy_ratio: Fraction = _number(Fraction(103, 100), _at_least_one)
+    narrow_energy_ratio: Fraction = field(default=Fraction(103, 100), validator=_at_least_one)
     #: Share of the time left that one solve may take; and seconds that are too few to begin another one.
     product_solve_share: float = _number(0.25, _above_zero)
     product_min_seconds: float = _number(0.1, not_negative_real)
