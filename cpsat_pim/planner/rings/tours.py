@@ -1,0 +1,62 @@
+"""Closed tours of the nodes of one sharing set that lie on a grid of rows and columns.
+
+A comb tour goes down and up the columns without their first row, and comes back along that row: all its moves lead to a
+neighbour in the grid. It needs an even number of columns. Its mirror images, its transposes and its reversals
+are tours as well; they load different links.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from cpsat_pim.planner.rings.instance import Mesh
+from cpsat_pim.planner.rings.routes import Ints
+
+
+def grid_of(mesh: Mesh, nodes: Sequence[int]) -> Ints | None:
+    """int64[row][column]: the nodes of a set as a grid, or None if the set is no product of rows and columns."""
+    y, x = np.divmod(np.array(sorted(nodes), np.int64), mesh.cols)
+    rows, cols = np.unique(y), np.unique(x)
+    if len(rows) * len(cols) != len(nodes):
+        return None
+    return rows[:, None] * mesh.cols + cols[None, :]
+
+
+def comb(grid: Ints) -> list[int]:
+    """The comb tour of a grid with at least two rows and an even number of columns."""
+    tour = [int(grid[0, 0])]
+    for column in range(grid.shape[1]):
+        teeth = grid[1:, column]
+        tour += (teeth if column % 2 == 0 else teeth[::-1]).tolist()
+    return tour + grid[0, :0:-1].tolist()
+
+
+def line(grid: Ints) -> list[int]:
+    """The tour of a grid that is one row or one column: out node by node, back in one move."""
+    return [int(node) for node in grid.ravel()]
+
+
+def forward_tours(grid: Ints) -> Iterator[list[int]]:
+    """Comb tours of a grid, and their images under mirrors and transposition; of a line its one tour."""
+    if 1 in grid.shape:
+        yield line(grid)
+        return
+    for is_transposed, is_upside_down, is_mirrored in product((False, True), repeat=3):
+        view = grid.T if is_transposed else grid
+        view = view[::-1] if is_upside_down else view
+        view = view[:, ::-1] if is_mirrored else view
+        if view.shape[1] % 2 == 0:
+            yield comb(view)
+
+
+def grid_tours(grid: Ints) -> list[list[int]]:
+    """All different tours among the comb tours of a grid and their reversals, each from its smallest node on."""
+    found = {from_smallest(tour): None for forward in forward_tours(grid) for tour in (forward, forward[::-1])}
+    return [list(tour) for tour in found]
+
+
+def from_smallest(ring: Sequence[int]) -> tuple[int, ...]:
+    """The same ring, told from its smallest node on."""
+    start = ring.index(min(ring))
+    return (*ring[start:], *ring[:start])
