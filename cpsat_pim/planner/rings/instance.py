@@ -7,17 +7,17 @@ partition of a layer fixes some of these digits within a sharing set and lets th
 free digits, and all sets of one exchange are translates of each other. So two bit masks say the whole instance.
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 from attrs import field, frozen
 
 from cpsat_pim.validate import Rule, as_tuple, complain, is_integer
 
-Nodes: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-"""int64[set][node]: one row a sharing set; all sets of a product of free digits have the same size."""
+Digit: TypeAlias = tuple[int, bool]
+"""A digit of a row or column number: its base, and whether it is free within a sharing set."""
 
 #: Longest side of a mesh. Cuts are counted over all rectangles, of which a square mesh has about side^4 / 4.
 LONGEST_SIDE = 32
@@ -148,6 +148,36 @@ def masked_instance(mesh: Mesh, mask: Mask) -> Instance:
     return Instance(mesh=mesh, sets=sets, mask=mask)
 
 
+def digits_instance(mesh: Mesh, rows: Sequence[Digit], cols: Sequence[Digit]) -> Instance:
+    """Return the instance of a partition: its digits of row and column numbers, outermost first, of any bases.
+
+    On a mesh whose sides are powers of two, with digits of base 2, this is `masked_instance`.
+
+    Raises:
+        ValueError: the bases of a side do not multiply to it, or no digit is free.
+    """
+    for side, digits in ((mesh.rows, rows), (mesh.cols, cols)):
+        if math.prod(base for base, _ in digits) != side:
+            raise ValueError(f"digits must multiply to the side {side} (got bases {[base for base, _ in digits]})")
+    (free_y, fixed_y), (free_x, fixed_x) = _positions(rows), _positions(cols)
+    if len(free_y) * len(free_x) == 1:
+        raise ValueError("at least one digit must be free (got none): a set of one node has nothing to share")
+    offsets = [(y, x) for y in fixed_y for x in fixed_x]
+    return Instance(
+        mesh=mesh, sets=[[(y0 + y) * mesh.cols + x0 + x for y in free_y for x in free_x] for y0, x0 in offsets]
+    )
+
+
+def _positions(digits: Sequence[Digit]) -> tuple[list[int], list[int]]:
+    """All positions with the fixed digits at 0, and all with the free digits at 0."""
+    sums = {True: [0], False: [0]}
+    place = math.prod(base for base, _ in digits)
+    for base, is_free in digits:
+        place //= base
+        sums[is_free] = [position + place * value for position in sums[is_free] for value in range(base)]
+    return sums[True], sums[False]
+
+
 def check_mask(mesh: Mesh, mask: Mask) -> None:
     """Raise the ValueError of a mask that does not fit a mesh."""
     if mesh.rows & (mesh.rows - 1) or mesh.cols & (mesh.cols - 1):
@@ -196,12 +226,9 @@ def read_mask(text: str, mesh: Mesh) -> Mask:
     parts = text.split("x")
     if len(parts) != 2 or any(not re.fullmatch(f"[01]{{{n}}}", part) for part, n in zip(parts, counts, strict=True)):
         example = "x".join("1" * n for n in counts)
-        raise ValueError(f"must be {counts[0]} and {counts[1]} binary digits for a {mesh} mesh, like {example} (got {text!r})")
+        rule = f"must be {counts[0]} and {counts[1]} binary digits for a {mesh} mesh, like {example}"
+        raise ValueError(f"{rule} (got {text!r})")
     mask = Mask(rows=int(parts[0] or "0", 2), cols=int(parts[1] or "0", 2))
     check_mask(mesh, mask)
     return mask
 
-
-def equal_sized(rings: Sequence[Sequence[int]]) -> bool:
-    """Whether all rings have the same number of nodes."""
-    return len({len(ring) for ring in rings}) == 1

@@ -1,8 +1,9 @@
 """Closed tours of the nodes of one sharing set that lie on a grid of rows and columns.
 
 A comb tour goes down and up the columns without their first row, and comes back along that row: all its moves lead to a
-neighbour in the grid. It needs an even number of columns. Its mirror images, its transposes and its reversals
-are tours as well; they load different links.
+neighbour in the grid. It needs an even number of columns. A grid of odd sides has no such tour (its nodes coloured like
+a chessboard, one colour has one node more); there the last two columns are crossed row by row, and one move is
+diagonal. Mirror images, transposes and reversals of a tour are tours as well; they load different links.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,10 +26,24 @@ def grid_of(mesh: Mesh, nodes: Sequence[int]) -> Ints | None:
 
 def comb(grid: Ints) -> list[int]:
     """The comb tour of a grid with at least two rows and an even number of columns."""
+    return comb_teeth(grid) + grid[0, :0:-1].tolist()
+
+
+def comb_teeth(grid: Ints) -> list[int]:
+    """The corner of a grid, then its columns without their first row, down and up in turns."""
     tour = [int(grid[0, 0])]
     for column in range(grid.shape[1]):
-        teeth = grid[1:, column]
-        tour += (teeth if column % 2 == 0 else teeth[::-1]).tolist()
+        tooth = grid[1:, column]
+        tour += (tooth if column % 2 == 0 else tooth[::-1]).tolist()
+    return tour
+
+
+def odd_comb(grid: Ints) -> list[int]:
+    """The tour of a grid of odd sides, at least 3 each: a comb whose last two columns are crossed row by row."""
+    tour = comb_teeth(grid[:, :-2])
+    for row in range(grid.shape[0] - 1, 0, -1):
+        crossing = grid[row, -2:]
+        tour += (crossing if row % 2 == 0 else crossing[::-1]).tolist()
     return tour + grid[0, :0:-1].tolist()
 
 
@@ -48,12 +63,8 @@ def forward_tours(grid: Ints) -> Iterator[list[int]]:
         view = view[:, ::-1] if is_mirrored else view
         if view.shape[1] % 2 == 0:
             yield comb(view)
-
-
-def grid_tours(grid: Ints) -> list[list[int]]:
-    """All different tours among the comb tours of a grid and their reversals, each from its smallest node on."""
-    found = {from_smallest(tour): None for forward in forward_tours(grid) for tour in (forward, forward[::-1])}
-    return [list(tour) for tour in found]
+        elif view.shape[0] % 2:
+            yield odd_comb(view)
 
 
 def from_smallest(ring: Sequence[int]) -> tuple[int, ...]:
