@@ -36,7 +36,9 @@ def _kernel(function: _F) -> _F:
     return cast(_F, numba.njit(cache=True)(function))
 
 
-def anneal(mesh: Mesh, rings: Sequence[Ring], target: int, settings: Annealing, seed: int) -> tuple[tuple[int, ...], ...] | None:
+def anneal(
+    mesh: Mesh, rings: Sequence[Ring], target: int, settings: Annealing, seed: int
+) -> tuple[tuple[int, ...], ...] | None:
     """Return rings over the same sets of which no link carries more than the target, or None if none were met.
 
     Args:

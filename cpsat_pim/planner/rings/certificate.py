@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from attrs import asdict, frozen
 
 from cpsat_pim.planner.rings.cuts import Block
-from cpsat_pim.planner.rings.instance import Mesh
+from cpsat_pim.planner.rings.instance import Instance, Mesh
 from cpsat_pim.planner.rings.routes import link_ends
 
 
@@ -64,6 +64,23 @@ class Search:
 
 
 Certificate: TypeAlias = Block | LinkWeights | Search
+
+
+def block_as_weights(instance: Instance, block: Block) -> LinkWeights:
+    """The same bound told by link weights: 1 on the links out of the block, and its part of each set that it splits."""
+    cols = instance.mesh.cols
+
+    def is_inside(node: int) -> bool:
+        y, x = divmod(node, cols)
+        return block.y <= y < block.y + block.height and block.x <= x < block.x + block.width
+
+    weights = tuple(int(is_inside(a) and not is_inside(b)) for a, b in link_ends(instance.mesh).tolist())
+    proofs = []
+    for nodes in instance.sets:
+        inside, zeros = tuple(filter(is_inside, nodes)), (0,) * len(nodes)
+        parts = ((inside, 1),) if 0 < len(inside) < len(nodes) else ()
+        proofs.append(SetProof(leaving=zeros, entering=zeros, parts=parts))
+    return LinkWeights(weights=weights, proofs=tuple(proofs))
 
 
 def certificate_document(mesh: Mesh, certificate: Certificate) -> dict[str, Any]:

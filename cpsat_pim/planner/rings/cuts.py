@@ -37,9 +37,7 @@ def best_block(instance: Instance) -> Block:
     ratio = np.where(bound == bound.max(), split / np.maximum(out, 1), -1.0)
     i, j = np.unravel_index(np.argmax(ratio), ratio.shape)
     (y0, y1), (x0, x1) = rows[i].tolist(), cols[j].tolist()
-    return Block(
-        y=y0, x=x0, height=y1 - y0, width=x1 - x0, split_sets=int(split[i, j]), links_out=int(out[i, j])
-    )
+    return Block(y=y0, x=x0, height=y1 - y0, width=x1 - x0, split_sets=int(split[i, j]), links_out=int(out[i, j]))
 
 
 def _spans(side: int) -> Ints:

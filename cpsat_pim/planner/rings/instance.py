@@ -231,4 +231,3 @@ def read_mask(text: str, mesh: Mesh) -> Mask:
     mask = Mask(rows=int(parts[0] or "0", 2), cols=int(parts[1] or "0", 2))
     check_mask(mesh, mask)
     return mask
-
