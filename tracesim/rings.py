@@ -1,7 +1,7 @@
 """What happens when rings exchange data on a mesh, and whether a bound on their load is proven.
 
-Everything here is counted hop by hop and node by node: a message steps from node to neighbour, along its row first, then
-along its column; a cut is counted by looking at every link; a certificate of link weights is added up. Nothing is
+Everything here is counted hop by hop and node by node: a message steps from node to neighbour, along its row first,
+then along its column; a cut is counted by looking at every link; a certificate of link weights is added up. Nothing is
 solved, and nothing is taken over from the one who found the rings or the certificate.
 
 Nodes are numbered row by row. A link is the pair (node, neighbour). Loads are in chunks a step.
@@ -75,7 +75,8 @@ def exchange(cols: int, rings: Rings) -> Exchange:
     held = {node: {node} for ring in rings for node in ring}
     wanted = {node: set(ring) for ring in rings for node in ring}
     newest = {node: node for node in held}
-    step_loads, total = [], Counter[Link]()
+    step_loads: list[int] = []
+    total = Counter[Link]()
     while held != wanted:
         if len(step_loads) == max(map(len, rings)):
             raise ValueError(f"nodes lack chunks after {len(step_loads)} steps")

@@ -6,6 +6,7 @@ above the target. A state of excess 0 is what is looked for, so the search ends 
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeVar, cast
 
 import numba
@@ -58,7 +59,7 @@ def anneal(
     )
     if excess:
         return None
-    return tuple(tuple(order[a:b].tolist()) for a, b in zip(starts, starts[1:], strict=False))
+    return tuple(tuple(order[a:b].tolist()) for a, b in pairwise(starts))
 
 
 @_kernel

@@ -5,6 +5,8 @@ link, and groups of sets in disjoint rectangles are solved apart: the load of th
 Groups that are translates of each other are solved once. A fixed leading digit of a mask always splits the mesh so.
 """
 
+from typing import TypeAlias
+
 from attrs import frozen
 
 from cpsat_pim.planner.rings.instance import Instance, Mesh
@@ -45,10 +47,14 @@ class Group:
     members: tuple[int, ...]
 
 
+_Placed: TypeAlias = tuple[Rectangle, tuple[int, ...]]
+"""A rectangle and the numbers of the sets in it."""
+
+
 def groups(instance: Instance) -> list[Group]:
     """Return the groups of an instance; every set is in one of them."""
-    found = [(_rectangle(instance.mesh, nodes), (s,)) for s, nodes in enumerate(instance.sets)]
-    merged: list[tuple[Rectangle, tuple[int, ...]]] = []
+    found: list[_Placed] = [(_rectangle(instance.mesh, nodes), (s,)) for s, nodes in enumerate(instance.sets)]
+    merged: list[_Placed] = []
     while found:
         place, members = found.pop()
         touching = [other for other in merged if other[0].overlaps(place)]

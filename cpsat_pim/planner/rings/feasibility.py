@@ -6,6 +6,7 @@ constraint, at load 1 an `add_at_most_one`.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from attrs import frozen
 from ortools.sat.python import cp_model
@@ -80,7 +81,7 @@ def find_rings(
     solver.parameters.max_time_in_seconds = limits.seconds
     solver.parameters.num_workers = limits.workers
     solver.parameters.random_seed = seed
-    status = solver.solve(model.model)
+    status: Any = solver.solve(model.model)
     has_rings = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     rings = _rings(instance, model, solver) if has_rings else None
     return Answer(rings=rings, is_proven=status == cp_model.INFEASIBLE, seconds=solver.wall_time)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
-from cpsat_pim.validate import Rule, as_tuple, complain, is_integer
+from cpsat_pim.validate import Rule, as_table, complain, is_integer
 
 Digit: TypeAlias = tuple[int, bool]
 """A digit of a row or column number: its base, and whether it is free within a sharing set."""
@@ -101,7 +101,7 @@ class Instance:
     """
 
     mesh: Mesh
-    sets: tuple[tuple[int, ...], ...] = field(converter=lambda sets: tuple(as_tuple(s) for s in sets))
+    sets: tuple[tuple[int, ...], ...] = field(converter=as_table)
     mask: Mask | None = None
 
     @sets.validator

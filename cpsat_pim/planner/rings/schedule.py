@@ -1,8 +1,8 @@
 """The rings of an instance, their load, and a lower bound with its certificate.
 
-Sets that share no link are scheduled apart (`decomposition`). Of each group: the bound by cuts, the best constructed
-rings, then for trial loads from the bound upwards annealing and CP-SAT, until load and bound meet or time is over. What
-is still open gets the bound of the relaxation.
+Sets that share no link are scheduled apart (`decomposition`). Of each group: the bound by cuts and the best constructed
+rings; while these differ, the bound of the relaxation, then for trial loads from the bound upwards annealing and
+CP-SAT, until load and bound meet or time is over.
 """
 
 import time
@@ -113,13 +113,13 @@ class _Search:
 
     def run(self) -> Schedule:
         """Search until load and bound meet, or time is over."""
+        if self._bound() < self._load() and self._has_time():
+            self._relax()
         trial = self._bound()
         while trial < self._load() and self._has_time():
             if not self._anneal(trial) and self._has_time():
                 self._solve(trial)
             trial += 1
-        if self._bound() < self._load() and self._has_time():
-            self._relax()
         seconds = time.monotonic() - self.begin
         return Schedule(
             instance=self.instance,

@@ -21,12 +21,12 @@ def grid_of(mesh: Mesh, nodes: Sequence[int]) -> Ints | None:
     rows, cols = np.unique(y), np.unique(x)
     if len(rows) * len(cols) != len(nodes):
         return None
-    return rows[:, None] * mesh.cols + cols[None, :]
+    return np.add.outer(rows * mesh.cols, cols)
 
 
 def comb(grid: Ints) -> list[int]:
     """The comb tour of a grid with at least two rows and an even number of columns."""
-    return comb_teeth(grid) + grid[0, :0:-1].tolist()
+    return comb_teeth(grid) + _nodes(grid[0, :0:-1])
 
 
 def comb_teeth(grid: Ints) -> list[int]:
@@ -34,7 +34,7 @@ def comb_teeth(grid: Ints) -> list[int]:
     tour = [int(grid[0, 0])]
     for column in range(grid.shape[1]):
         tooth = grid[1:, column]
-        tour += (tooth if column % 2 == 0 else tooth[::-1]).tolist()
+        tour += _nodes(tooth if column % 2 == 0 else tooth[::-1])
     return tour
 
 
@@ -43,13 +43,18 @@ def odd_comb(grid: Ints) -> list[int]:
     tour = comb_teeth(grid[:, :-2])
     for row in range(grid.shape[0] - 1, 0, -1):
         crossing = grid[row, -2:]
-        tour += (crossing if row % 2 == 0 else crossing[::-1]).tolist()
-    return tour + grid[0, :0:-1].tolist()
+        tour += _nodes(crossing if row % 2 == 0 else crossing[::-1])
+    return tour + _nodes(grid[0, :0:-1])
 
 
 def line(grid: Ints) -> list[int]:
     """The tour of a grid that is one row or one column: out node by node, back in one move."""
-    return [int(node) for node in grid.ravel()]
+    return _nodes(grid)
+
+
+def _nodes(part: Ints) -> list[int]:
+    """A part of a grid as a list, row by row."""
+    return [int(node) for node in part.ravel()]
 
 
 def forward_tours(grid: Ints) -> Iterator[list[int]]:
