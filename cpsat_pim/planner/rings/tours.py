@@ -21,7 +21,8 @@ def grid_of(mesh: Mesh, nodes: Sequence[int]) -> Ints | None:
     rows, cols = np.unique(y), np.unique(x)
     if len(rows) * len(cols) != len(nodes):
         return None
-    return np.add.outer(rows * mesh.cols, cols)
+    grid: Ints = np.add.outer(rows * mesh.cols, cols)
+    return grid
 
 
 def comb(grid: Ints) -> list[int]:
