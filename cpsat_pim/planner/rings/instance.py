@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
-from cpsat_pim.validate import Rule, as_table, complain, is_integer
+from cpsat_pim.base.validate import Rule, as_table, complain, is_integer
 
 Digit: TypeAlias = tuple[int, bool]
 """A digit of a row or column number: its base, and whether it is free within a sharing set."""
