@@ -5,8 +5,9 @@ through all nodes of its set (a shortest Hamiltonian path). Both are exact here,
 are many shortest tours and paths, and their loads differ; so they are drawn at random, all equally likely, and the
 least, mean and greatest outcome is told.
 
-Outcomes are chunks over the heaviest link or into the busiest node, over the whole exchange, so rings and paths can be
-compared. No exchange of sets of n nodes takes less than n - 1, since every node receives n - 1 chunks.
+Outcomes are chunks over the heaviest link, over the whole exchange, so rings and paths can be compared. They are lower
+bounds of the time: a path's node waits for the chunk it passes on, and whatever the links carry, no exchange takes less
+than n - 1 chunk times, since every node receives n - 1 chunks. A ring meets its own figure step by step.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +31,12 @@ NAMES = ("tsp", "shp")
 
 @frozen(kw_only=True)
 class Outcome:
-    """Chunk times of the draws of a baseline; hops are those of one step of all rings, or of all paths."""
+    """What the heaviest link carried in the draws of a baseline, in chunks over the whole exchange.
+
+    Attributes:
+        name: of the baseline, and whether sets that are translates have one pattern.
+        hops: links that all chunks passed, over the whole exchange.
+    """
 
     name: str
     least: int
@@ -56,34 +62,43 @@ def outcomes(instance: Instance, name: str, draws: int, seed: int) -> list[Outco
         ValueError: a set is larger than `LARGEST_SET`.
     """
     check_sizes(instance)
-    draw = {"tsp": _tsp_times, "shp": _shp_times}[name]
+    draw = {"tsp": _draw_tours, "shp": _draw_paths}[name]
     found = []
     for text, is_shared in (("one pattern", True), ("a pattern a set", False)):
         random = np.random.default_rng(seed)
-        times = [draw(instance, random, is_shared) for _ in range(draws)]
-        least, mean, greatest = min(t for t, _ in times), float(np.mean([t for t, _ in times])), max(times)[0]
+        drawn = [draw(instance, random, is_shared) for _ in range(draws)]
+        chunks = [most for most, _ in drawn]
         label = f"{name.upper()}, {text}"
-        found.append(Outcome(name=label, least=least, mean=mean, greatest=greatest, hops=times[0][1], draws=draws))
+        found.append(
+            Outcome(
+                name=label,
+                least=min(chunks),
+                mean=sum(chunks) / draws,
+                greatest=max(chunks),
+                hops=drawn[0][1],
+                draws=draws,
+            )
+        )
     return found
 
 
 # --- One draw ----------------------------------------------------------------------------------------------------
 
 
-def _tsp_times(instance: Instance, random: np.random.Generator, is_shared: bool) -> tuple[int, int]:
-    """Chunk times and hops of shortest rings."""
+def _draw_tours(instance: Instance, random: np.random.Generator, is_shared: bool) -> tuple[int, int]:
+    """Chunks over the heaviest link, and hops, of shortest rings."""
     rings = [pattern[0] for pattern in _patterns(instance, random, is_shared, is_closed=True)]
     loads = link_loads(instance.mesh, rings)
-    return instance.steps * int(loads.max()), int(loads.sum())
+    return instance.steps * int(loads.max()), instance.steps * int(loads.sum())
 
 
-def _shp_times(instance: Instance, random: np.random.Generator, is_shared: bool) -> tuple[int, int]:
-    """Chunk times and hops of shortest paths, one from every node; a path of n nodes brings its chunk to n - 1."""
+def _draw_paths(instance: Instance, random: np.random.Generator, is_shared: bool) -> tuple[int, int]:
+    """Chunks over the heaviest link, and hops, of shortest paths: one from every node, for that node's chunk."""
     paths = [path for pattern in _patterns(instance, random, is_shared, is_closed=False) for path in pattern]
     sources = np.array([node for path in paths for node in path[:-1]], np.int64)
     targets = np.array([node for path in paths for node in path[1:]], np.int64)
     loads = message_loads(instance.mesh, sources, targets)
-    return max(instance.steps, int(loads.max())), int(loads.sum())
+    return int(loads.max()), int(loads.sum())
 
 
 def _patterns(
