@@ -26,9 +26,9 @@ class Annealing:
     Chosen on the 38 instances of 4x4 to 16x16 that combs leave open: see docs/rings.md.
     """
 
-    moves: int = 400_000
-    hottest: float = 1.0
-    coldest: float = 0.08
+    moves: int = 500_000
+    hottest: float = 0.6
+    coldest: float = 0.1
     longest_stretch: int = 12
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import frozen
-from ortools.linear_solver import pywraplp
+from ortools.linear_solver.python import model_builder  # pywraplp may crash on import once PyArrow is loaded
 
 from cpsat_pim.planner.rings.certificate import LinkWeights, SetProof
 from cpsat_pim.planner.rings.instance import Instance
@@ -41,46 +41,54 @@ class _Relaxation:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
-        self.solver = pywraplp.Solver.CreateSolver("GLOP")
-        self.load = self.solver.NumVar(0, math.inf, "load")
+        self.model = model_builder.Model()  # type: ignore[no-untyped-call]
+        self.solver = model_builder.Solver("GLOP")
+        self.load = self._variable()
         self.arcs = {
-            (s, a, b): self.solver.NumVar(0, math.inf, "")
-            for s, nodes in enumerate(instance.sets)
-            for a in nodes
-            for b in nodes
-            if a != b
+            (s, a, b): self._variable() for s, nodes in enumerate(instance.sets) for a in nodes for b in nodes if a != b
         }
-        self.links = [self.solver.Constraint(0, math.inf) for _ in range(instance.mesh.links)]
-        self.leaving = {node: self.solver.Constraint(1, 1) for nodes in instance.sets for node in nodes}
-        self.entering = {node: self.solver.Constraint(1, 1) for nodes in instance.sets for node in nodes}
+        self.links = [self._row(0, math.inf) for _ in range(instance.mesh.links)]
+        self.leaving = {node: self._row(1, 1) for nodes in instance.sets for node in nodes}
+        self.entering = {node: self._row(1, 1) for nodes in instance.sets for node in nodes}
         self.parts: dict[Part, Any] = {}
         self._connect()
-        self.solver.Minimize(self.load)
+        self.model.minimize(self.load)
+
+    def _variable(self) -> Any:
+        return self.model.new_num_var(0, math.inf, "")
+
+    def _row(self, least: float, most: float) -> Any:
+        return self.model.add_linear_constraint(0, least, most)
+
+    def solve(self, seconds: float) -> bool:
+        """Whether the optimum was found in time."""
+        self.solver.set_time_limit_in_seconds(seconds)
+        return bool(self.solver.solve(self.model) == model_builder.SolveStatus.OPTIMAL)
 
     def _connect(self) -> None:
         """Every arc is counted on the links of its route and at its ends."""
         for link in self.links:
-            link.SetCoefficient(self.load, 1)
+            link.add_term(self.load, 1)
         for (_, a, b), arc_var in self.arcs.items():
-            self.leaving[a].SetCoefficient(arc_var, 1)
-            self.entering[b].SetCoefficient(arc_var, 1)
+            self.leaving[a].add_term(arc_var, 1)
+            self.entering[b].add_term(arc_var, 1)
             for link in route(self.instance.mesh, a, b):
-                self.links[link].SetCoefficient(arc_var, -1)
+                self.links[link].add_term(arc_var, -1)
 
     def add_part(self, part: Part) -> None:
         """The ring of a set leaves a part of it."""
         s, inside = part
-        self.parts[part] = row = self.solver.Constraint(1, math.inf)
+        self.parts[part] = row = self._row(1, math.inf)
         for a in inside:
             for b in self.instance.sets[s]:
                 if b not in inside:
-                    row.SetCoefficient(self.arcs[s, a, b], 1)
+                    row.add_term(self.arcs[s, a, b], 1)
 
     def cut_off(self) -> list[Part]:
         """Parts that the solution does not leave at all, and that are not constrained yet."""
         found = []
         for s, nodes in enumerate(self.instance.sets):
-            used = [(a, b) for a in nodes for b in nodes if a != b and self.arcs[s, a, b].solution_value() > 1e-6]
+            used = [(a, b) for a in nodes for b in nodes if a != b and self.solver.value(self.arcs[s, a, b]) > 1e-6]
             found += [(s, part) for part in _components(nodes, used) if len(part) < len(nodes)]
         return [part for part in found if part not in self.parts]
 
@@ -106,8 +114,7 @@ def relaxation_bound(instance: Instance, limits: RelaxationLimits) -> LinkWeight
         left = end - time.monotonic()
         if left <= 0:
             break
-        relaxation.solver.SetTimeLimit(max(1, int(1000 * left)))
-        if relaxation.solver.Solve() != pywraplp.Solver.OPTIMAL:
+        if not relaxation.solve(left):
             break
         found = _rounded(relaxation)
         if found is not None and (best is None or found.ratio > best.ratio):
@@ -122,7 +129,8 @@ def relaxation_bound(instance: Instance, limits: RelaxationLimits) -> LinkWeight
 
 def _rounded(relaxation: _Relaxation) -> LinkWeights | None:
     """The dual solution as integers that prove a bound; None if all weights are rounded to 0."""
-    weights = np.array([max(0, round(link.dual_value() * _SCALE)) for link in relaxation.links], np.int64)
+    dual = relaxation.solver.dual_value
+    weights = np.array([max(0, round(dual(link) * _SCALE)) for link in relaxation.links], np.int64)
     if not weights.any():
         return None
     proofs = [_proof(relaxation, s, nodes, weights) for s, nodes in enumerate(relaxation.instance.sets)]
@@ -131,16 +139,16 @@ def _rounded(relaxation: _Relaxation) -> LinkWeights | None:
 
 def _proof(relaxation: _Relaxation, s: int, nodes: Sequence[int], weights: Ints) -> SetProof:
     """Of one set: rounded numbers, and for each entered node the most that all routes to it leave over."""
-    mesh = relaxation.instance.mesh
+    mesh, dual = relaxation.instance.mesh, relaxation.solver.dual_value
     length = np.array([[weights[route(mesh, a, b)].sum() if a != b else 0 for b in nodes] for a in nodes], np.int64)
     parts = []
     for (owner, inside), row in relaxation.parts.items():
-        value = max(0, round(row.dual_value() * _SCALE))
+        value = max(0, round(dual(row) * _SCALE))
         if owner == s and value:
             is_inside = np.array([node in inside for node in nodes])
             length = length - value * np.outer(is_inside, ~is_inside)
             parts.append((tuple(sorted(inside)), value))
-    leaving = np.array([round(relaxation.leaving[node].dual_value() * _SCALE) for node in nodes], np.int64)
+    leaving = np.array([round(dual(relaxation.leaving[node]) * _SCALE) for node in nodes], np.int64)
     left_over = length - leaving[:, None]
     np.fill_diagonal(left_over, np.iinfo(np.int64).max)
     entering = left_over.min(axis=0)

@@ -32,7 +32,7 @@ class Effort:
     """
 
     seconds: float = 30.0
-    restarts: int = 4
+    restarts: int = 5
     annealing: Annealing = field(factory=Annealing)
     feasibility: FeasibilityLimits = field(factory=FeasibilityLimits)
     relaxation: RelaxationLimits = field(factory=RelaxationLimits)
