@@ -29,7 +29,7 @@ class FeasibilityLimits:
     """Arcs of all sets together, beyond which no model is built; seconds and workers of the solver."""
 
     arcs: int = 20_000
-    seconds: float = 20.0
+    seconds: float = 10.0
     workers: int = 1
 
 

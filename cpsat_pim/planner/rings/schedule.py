@@ -1,8 +1,8 @@
 """The rings of an instance, their load, and a lower bound with its certificate.
 
 Sets that share no link are scheduled apart (`decomposition`). Of each group: the bound by cuts and the best constructed
-rings; while these differ, the bound of the relaxation, then for trial loads from the bound upwards annealing and
-CP-SAT, until load and bound meet or time is over.
+rings; while these differ, the bound of the relaxation, then for trial loads from the bound upwards rings merged from
+those of two halves of the mesh, annealing and CP-SAT, until load and bound meet or time is over.
 """
 
 import time
@@ -18,6 +18,7 @@ from cpsat_pim.planner.rings.cuts import Block, best_block
 from cpsat_pim.planner.rings.decomposition import Group, groups, moved
 from cpsat_pim.planner.rings.feasibility import FeasibilityLimits, find_rings
 from cpsat_pim.planner.rings.instance import Instance, Mesh
+from cpsat_pim.planner.rings.merging import halved, merged_rings
 from cpsat_pim.planner.rings.relaxation import RelaxationLimits, relaxation_bound
 from cpsat_pim.planner.rings.routes import link_ends, link_loads
 
@@ -29,10 +30,12 @@ class Effort:
     Attributes:
         seconds: of one group; a step that has begun is finished.
         restarts: annealing runs of a trial load, with other seeds, each with twice the moves of the one before.
+        share_of_halves: part of the time left that scheduling the two halves of the mesh may take.
     """
 
     seconds: float = 30.0
     restarts: int = 5
+    share_of_halves: float = 0.2
     annealing: Annealing = field(factory=Annealing)
     feasibility: FeasibilityLimits = field(factory=FeasibilityLimits)
     relaxation: RelaxationLimits = field(factory=RelaxationLimits)
@@ -51,7 +54,7 @@ class Schedule:
         rings: of each set, the nodes in the order in which data moves on.
         bound: no rings have a smaller heaviest load.
         certificate: what proves the bound.
-        method: which step found the rings of the group that decides: `construction`, `annealing` or `CP-SAT`.
+        method: which step found the rings of the group that decides: `construction`, `merging`, `annealing`, `CP-SAT`.
         seconds: what it took.
     """
 
@@ -109,6 +112,7 @@ class _Search:
         self.instance, self.effort = instance, effort
         self.begin = time.monotonic()
         self.rings, self.method = constructed_rings(instance), "construction"
+        self.starts: list[tuple[tuple[int, ...], ...]] = []
         self.certificate: Certificate = best_block(instance)
 
     def run(self) -> Schedule:
@@ -117,7 +121,7 @@ class _Search:
             self._relax()
         trial = self._bound()
         while trial < self._load() and self._has_time():
-            if not self._anneal(trial) and self._has_time():
+            if not self._merge(trial) and not self._anneal(trial) and self._has_time():
                 self._solve(trial)
             trial += 1
         seconds = time.monotonic() - self.begin
@@ -142,14 +146,35 @@ class _Search:
     def _has_time(self) -> bool:
         return self._seconds_left() > 0
 
+    def _merge(self, trial: int) -> bool:
+        """Look for rings of a trial load by merging those of halves; true if there are now.
+
+        Halves get a part of the time, since a start with some excess is of use as well.
+        """
+        for is_across_rows in (True, False):
+            halves = halved(self.instance, is_across_rows=is_across_rows)
+            if halves is None or not self._has_time():
+                continue
+            effort = evolve(self.effort, seconds=self._seconds_left() * self.effort.share_of_halves)
+            solved = schedule_rings(halves, effort)
+            if solved.load > trial:
+                continue
+            merged = merged_rings(self.instance.mesh, solved.rings, trial)
+            if link_loads(self.instance.mesh, merged).max() <= trial:
+                self.rings, self.method = merged, "merging"
+                return True
+            self.starts.append(merged)
+        return False
+
     def _anneal(self, trial: int) -> bool:
-        """Look for rings of a trial load from the best ones; true if there are now."""
+        """Look for rings of a trial load from all starts in turn; true if there are now."""
+        starts = [self.rings, *self.starts]
         for restart in range(self.effort.restarts):
             if not self._has_time():
                 return False
             settings = evolve(self.effort.annealing, moves=self.effort.annealing.moves << restart)
             seed = self.effort.seed + restart
-            found = anneal(self.instance.mesh, self.rings, trial, settings, seed)
+            found = anneal(self.instance.mesh, starts[restart % len(starts)], trial, settings, seed)
             if found is not None:
                 self.rings, self.method = found, "annealing"
                 return True
