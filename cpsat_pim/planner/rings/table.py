@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cpsat_pim.planner.rings.instance import Mask, Mesh, all_masks, check_mask, masked_instance
 from cpsat_pim.planner.rings.schedule import Effort, Schedule, schedule_rings
-from cpsat_pim.planner.rings.transposition import transposed_schedule
+from cpsat_pim.planner.rings.transposition import sorted_schedule, transposed_schedule
 
 FILE = "ring_loads.csv"
 COLUMNS = ("mesh", "free", "load", "bound")
@@ -51,7 +51,7 @@ def masked_schedule(mesh: Mesh, mask: Mask, effort: Effort | None = None) -> Sch
     check_mask(mesh, mask)
     mesh, mask, is_transposed = canonical(mesh, mask)
     schedule = schedule_rings(masked_instance(mesh, mask), effort)
-    return transposed_schedule(schedule) if is_transposed else schedule
+    return sorted_schedule(transposed_schedule(schedule)) if is_transposed else schedule
 
 
 def canonical(mesh: Mesh, mask: Mask) -> tuple[Mesh, Mask, bool]:

@@ -25,6 +25,28 @@ def transposed_schedule(schedule: Schedule) -> Schedule:
     )
 
 
+def sorted_schedule(schedule: Schedule) -> Schedule:
+    """Return the same schedule with nodes in increasing order in each set, and sets by their first node."""
+    instance = schedule.instance
+    order = sorted(range(len(instance.sets)), key=lambda s: min(instance.sets[s]))
+    certificate = schedule.certificate
+    if isinstance(certificate, LinkWeights):
+        proofs = tuple(_sorted_proof(certificate.proofs[s], instance.sets[s]) for s in order)
+        certificate = evolve(certificate, proofs=proofs)
+    return evolve(
+        schedule,
+        instance=evolve(instance, sets=[sorted(instance.sets[s]) for s in order]),
+        rings=tuple(schedule.rings[s] for s in order),
+        certificate=certificate,
+    )
+
+
+def _sorted_proof(proof: SetProof, nodes: tuple[int, ...]) -> SetProof:
+    order = sorted(range(len(nodes)), key=lambda i: nodes[i])
+    leaving, entering = (tuple(numbers[i] for i in order) for numbers in (proof.leaving, proof.entering))
+    return evolve(proof, leaving=leaving, entering=entering)
+
+
 def transposed_instance(instance: Instance) -> Instance:
     """Return the instance with rows and columns exchanged; sets and their nodes keep their order."""
     mask = None if instance.mask is None else instance.mask.transposed

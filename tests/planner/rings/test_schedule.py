@@ -16,7 +16,7 @@ from cpsat_pim.planner.rings.check import Disagreement, check_schedule
 from cpsat_pim.planner.rings.decomposition import groups, moved
 from cpsat_pim.planner.rings.document import schedule_document
 from cpsat_pim.planner.rings.merging import halved, merged_rings
-from cpsat_pim.planner.rings.transposition import transposed_instance, transposed_schedule
+from cpsat_pim.planner.rings.transposition import sorted_schedule, transposed_instance, transposed_schedule
 from tests.planner.rings.cases import instances, masks, optimum
 from tracesim.rings import SetBound, block_bound, covers, exchange, heaviest_load, ring_loads, weights_bound
 
@@ -119,12 +119,23 @@ def test_transposed_rings_keep_load_and_bound(instance: Instance) -> None:
     assert transposed_schedule(other) == schedule
 
 
+@settings(max_examples=20, deadline=None)
+@given(instances())
+def test_sorted_schedules_stay_what_they_are(instance: Instance) -> None:
+    """The same rings of the same sets, and a certificate that still holds."""
+    schedule = schedule_rings(instance, SHORT)
+    found = sorted_schedule(schedule)
+    check_schedule(found)
+    assert sorted(map(sorted, schedule.instance.sets)) == [list(nodes) for nodes in found.instance.sets]
+    assert set(found.rings) == set(schedule.rings)
+
+
 def test_transposed_link_weights_prove_the_same() -> None:
     """Parts become the rest of the set, leaving becomes entering, links turn round."""
     schedule = schedule_rings(masked_instance(Mesh(rows=16, cols=8), Mask(rows=0b1011, cols=0b100)), SHORT)
     assert isinstance(schedule.certificate, LinkWeights)
     assert any(proof.parts for proof in schedule.certificate.proofs) or schedule.bound == 2
-    check_schedule(transposed_schedule(schedule))
+    check_schedule(sorted_schedule(transposed_schedule(schedule)))
 
 
 # --- What must not pass ------------------------------------------------------------------------------------------
