@@ -167,10 +167,15 @@ class _Search:
         return False
 
     def _anneal(self, trial: int) -> bool:
-        """Look for rings of a trial load from all starts in turn; true if there are now."""
+        """Look for rings of a trial load from all starts in turn; true if there are now.
+
+        A run takes about twice as long as the one before; it is not begun if that is more than the time left.
+        """
         starts = [self.rings, *self.starts]
+        needed = 0.0
         for restart in range(self.effort.restarts):
-            if not self._has_time():
+            begin = time.monotonic()
+            if self._seconds_left() <= needed:
                 return False
             settings = evolve(self.effort.annealing, moves=self.effort.annealing.moves << restart)
             seed = self.effort.seed + restart
@@ -178,6 +183,7 @@ class _Search:
             if found is not None:
                 self.rings, self.method = found, "annealing"
                 return True
+            needed = 2 * (time.monotonic() - begin)
         return False
 
     def _solve(self, trial: int) -> None:
