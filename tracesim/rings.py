@@ -136,6 +136,21 @@ def block_bound(rows: int, cols: int, sets: Rings, block: Sequence[int]) -> int:
     return -(-split // len(leaving))
 
 
+def exchange_block_bound(rows: int, cols: int, sets: Rings, block: Sequence[int]) -> int:
+    """The chunks over the heaviest link that a block proves of any exchange: those that must enter it, over its links.
+
+    Raises:
+        ValueError: no link enters the block.
+    """
+    y0, x0, height, width = block
+    inside = {y * cols + x for y in range(y0, y0 + height) for x in range(x0, x0 + width)}
+    entering = [link for link in mesh_links(rows, cols) if link[0] not in inside and link[1] in inside]
+    if not entering:
+        raise ValueError("no link enters the block")
+    chunks = sum(len(set(nodes) - inside) for nodes in sets if inside.intersection(nodes))
+    return -(-chunks // len(entering))
+
+
 def weights_bound(
     rows: int, cols: int, sets: Rings, weights: Mapping[Link, int], set_bounds: Sequence[SetBound]
 ) -> Fraction:

@@ -10,6 +10,7 @@ from cpsat_pim.base.reading import read_json
 from cpsat_pim.base.validate import is_integer
 from cpsat_pim.planner.rings.baselines import Outcome
 from cpsat_pim.planner.rings.certificate import certificate_document
+from cpsat_pim.planner.rings.cuts import exchange_bound
 from cpsat_pim.planner.rings.instance import Instance, Mesh
 from cpsat_pim.planner.rings.schedule import Schedule
 from cpsat_pim.planner.rings.two_phase import TwoPhase
@@ -31,6 +32,7 @@ def schedule_document(
         "seconds": round(schedule.seconds, 3),
         "steps": instance.steps,
         "chunk_times": schedule.chunk_times,
+        "chunk_times_bound": exchange_bound(instance),
         "sets": [list(nodes) for nodes in instance.sets],
         "rings": [list(ring) for ring in schedule.rings],
         "certificate": certificate_document(instance.mesh, schedule.certificate),

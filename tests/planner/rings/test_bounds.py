@@ -3,16 +3,18 @@
 from itertools import product
 from math import ceil
 
+import pytest
 from hypothesis import given, settings
 
 from cpsat_pim.planner.rings import Instance, Mask, Mesh, masked_instance
 from cpsat_pim.planner.rings.certificate import LinkWeights, block_as_weights
-from cpsat_pim.planner.rings.cuts import best_block
+from cpsat_pim.planner.rings.constructions import constructed_rings
+from cpsat_pim.planner.rings.cuts import best_block, exchange_bound
 from cpsat_pim.planner.rings.feasibility import FeasibilityLimits, find_rings
 from cpsat_pim.planner.rings.relaxation import RelaxationLimits, relaxation_bound
 from cpsat_pim.planner.rings.routes import link_ends
 from tests.planner.rings.cases import instances, masks, optimum
-from tracesim.rings import SetBound, block_bound, covers, heaviest_load, weights_bound
+from tracesim.rings import SetBound, block_bound, covers, exchange, exchange_block_bound, heaviest_load, weights_bound
 
 
 def proven(instance: Instance, certificate: LinkWeights) -> int:
@@ -36,6 +38,30 @@ def test_the_best_block_is_the_best_of_all(case: tuple[Mesh, Mask]) -> None:
         if (h, w) != (rows, cols)
     ]
     assert best_block(instance).bound == max(block_bound(rows, cols, instance.sets, block) for block in blocks)
+
+
+@settings(max_examples=40)
+@given(instances(longest_side=5))
+def test_no_exchange_beats_its_bound(instance: Instance) -> None:
+    """It is the best of all blocks to another counter, or n - 1; rings, being an exchange, do not take less."""
+    rows, cols = instance.mesh.rows, instance.mesh.cols
+    blocks = [
+        (y, x, h, w)
+        for y, x in product(range(rows), range(cols))
+        for h, w in product(range(1, rows - y + 1), range(1, cols - x + 1))
+        if (h, w) != (rows, cols)
+    ]
+    best = max(exchange_block_bound(rows, cols, instance.sets, block) for block in blocks)
+    assert exchange_bound(instance) == max(best, instance.steps)
+    seen = exchange(cols, constructed_rings(instance))
+    assert sum(seen.step_loads) >= exchange_bound(instance)
+
+
+@pytest.mark.parametrize(("side", "chunk_times"), [(4, 15), (8, 15), (16, 30)])
+def test_no_exchange_beats_the_rings_of_figure_12(side: int, chunk_times: int) -> None:
+    """15 chunks into every node; on 16x16, 16 sets x 15 chunks over the 8 links into a corner of 4x4: 30."""
+    free = side - side // 4
+    assert exchange_bound(masked_instance(Mesh(rows=side, cols=side), Mask(rows=free, cols=free))) == chunk_times
 
 
 def test_the_corner_block_of_figure_12_proves_two() -> None:
