@@ -28,9 +28,7 @@ def add_commands(commands: Any) -> None:
     which.add_argument(
         "--sets", metavar="FILE.json", help='{"sets": [[node, ...], ...]}; a node is a number or [row, column]'
     )
-    add(
-        "--baselines", metavar="A,B", type=names, default=[], help="tsp, shp: shortest rings and paths, drawn at random"
-    )
+    add("--baselines", metavar="A,B", type=names, help="tsp, shp: shortest rings and paths, drawn at random")
     add("--draws", metavar="N", type=_draws, default=20, help="draws of each baseline (%(default)s)")
     add(
         "--chunk-flits", metavar="N", type=_flits, default=64, help="flits a chunk, for estimates of time (%(default)s)"
@@ -100,7 +98,7 @@ def _check_baselines(arguments: argparse.Namespace, instance: "Instance") -> Non
     from cpsat_pim.base.reading import hint
     from cpsat_pim.planner.rings.baselines import NAMES, check_sizes
 
-    for name in arguments.baselines:
+    for name in arguments.baselines or ():
         if name not in NAMES:
             raise InputError(f"--baselines: no baseline is named {name!r}{hint(name, NAMES)}")
     if arguments.baselines:
@@ -126,7 +124,7 @@ def _scheduled(instance: "Instance", effort: "Effort") -> "Schedule":
 def _baselines(arguments: argparse.Namespace, instance: "Instance") -> "list[Outcome]":
     from cpsat_pim.planner.rings.baselines import outcomes
 
-    wanted = dict.fromkeys(arguments.baselines)
+    wanted = dict.fromkeys(arguments.baselines or ())
     return [found for name in wanted for found in outcomes(instance, name, arguments.draws, arguments.seed)]
 
 
