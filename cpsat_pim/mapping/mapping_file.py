@@ -37,7 +37,7 @@ from cpsat_pim.base.reading import (
     Listing,
     Mistake,
     Record,
-    Shelf,
+    FileKind,
     Value,
     fields_of,
     hint,
@@ -217,7 +217,7 @@ def _name_mistakes(values: Values) -> Iterator[Mistake]:
         yield f"layers[{name}]", "there is a layer of this name already"
 
 
-MAPPINGS = Shelf(
+MAPPINGS = FileKind(
     kind="mapping",
     record=Record(
         fields={

@@ -28,7 +28,7 @@ from cpsat_pim.base.reading import (
     Listing,
     Mistake,
     Record,
-    Shelf,
+    FileKind,
     Value,
     fields_of,
     hint,
@@ -281,7 +281,7 @@ def _workload(layer: Values, widths: Values) -> ConvWorkload:
     )
 
 
-NETWORKS = Shelf(
+NETWORKS = FileKind(
     kind="network",
     record=Record(
         fields={

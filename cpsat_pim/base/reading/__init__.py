@@ -20,7 +20,7 @@ from cpsat_pim.base.reading.fields import (
     record_of,
     table_of,
 )
-from cpsat_pim.base.reading.file_kind import SUFFIXES, VERSION, Shelf
+from cpsat_pim.base.reading.file_kind import SUFFIXES, VERSION, FileKind
 from cpsat_pim.base.reading.json_file import read_json
 from cpsat_pim.base.reading.nodes import FileMistakes, hint, to_yaml
 
@@ -36,7 +36,7 @@ __all__ = [
     "Listing",
     "Mistake",
     "Record",
-    "Shelf",
+    "FileKind",
     "Table",
     "Value",
     "fields_of",
