@@ -180,7 +180,7 @@ class TileBounds:
             looked, begin = looked + more, end
             at_a_time = min(2 * at_a_time, _AT_A_TIME) if more < _TILES_AT_A_TIME else max(1, at_a_time // 2)
             self.has_looked(more)
-        tiles, least, reached = found[:number].copy(), np.maximum(values, least), goal.target
+        tiles, least, reached = found[:number].copy(), np.maximum(values, least), goal.trial_bound
         tiles[:, COST] = np.maximum(tiles[:, COST], values[tiles[:, VECTOR]])
         if looked > allowed or number > _MOST_KEPT:  # below what the next vectors cost at least all are known
             self._looks.too_many = len(vectors)
@@ -190,7 +190,7 @@ class TileBounds:
         known = self._looks.known
         if known is None or known.target < reached:
             self._looks.known = Looked(reached, vectors, least, tiles)
-        return self._looks.known if reached == goal.target else None
+        return self._looks.known if reached == goal.trial_bound else None
 
     def _told(self, vectors: Ints, kept: np.ndarray, tiles: Ints) -> Ints | None:
         """Tiles of the vectors that are kept, unless they are too many.
