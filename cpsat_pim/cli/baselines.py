@@ -1,4 +1,6 @@
-"""`baselines`, `bench quality` (docs/baselines.md): mappers to beat, and how far they are from proven optima."""
+"""`baselines` and `bench quality` (docs/baselines.md): run heuristic mappers, and measure their distance from proven
+optima.
+"""
 
 import argparse
 import sys
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from cpsat_pim.study.baselines.search import Effort
     from cpsat_pim.workload.network import Network
 
-#: What a file of results has already, and what is meant where there is no file.
+#: Options that a results file already fixes, with their defaults for when the command solves by itself.
 _SOLVING = {
     "arch": "default",
     "objective": "energy",
@@ -61,7 +63,7 @@ _samples = checked(int, lambda n: 1 <= n <= 10**7, "must be an integer from 1 to
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
+    """Add the commands `baselines` and `bench quality` to the parser."""
     parser = add_command(commands, "baselines", "map layers with heuristics and searches", run_baselines)
     add_network(parser, metavar="NETWORK|FILE|SHAPE")
     _add_options(parser)
@@ -92,14 +94,14 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_baselines(arguments: argparse.Namespace) -> int:
-    """`baselines`: a table for each different layer."""
+    """Run `baselines`: print one table per distinct layer."""
     names, effort = _given_names(arguments), _given_effort(arguments)
     problems = _given_problems(arguments)
     return _judge(((problem, None) for problem in problems), names, effort, arguments.json)
 
 
 def bench_quality(arguments: argparse.Namespace) -> int:
-    """`bench quality`: the same, held against proven optima."""
+    """Run `bench quality`: print the same tables with the distance of each baseline from the proven optimum."""
     from cpsat_pim.evaluate.verify import Disagreement
 
     names, effort = _given_names(arguments), _given_effort(arguments)
@@ -116,7 +118,7 @@ def bench_quality(arguments: argparse.Namespace) -> int:
 def _judge(
     given: "Iterable[tuple[Problem, Reference | None]]", names: list[str], effort: "Effort", json: str | None
 ) -> int:
-    """Print layer by layer, then over all; the exit code."""
+    """Run the baselines, print a table per layer and a summary, write the results, and return the exit code."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.report.text import open_console
     from cpsat_pim.study.baselines.quality import judge
@@ -140,7 +142,7 @@ def _judge(
 
 
 def _verdict(found: "list[Judged]") -> int:
-    """The exit code; on stderr a line for what should not be."""
+    """Return the exit code, and warn on stderr about layers without a mapping and about refuted bounds."""
     for judged in found:
         for name in judged.refuting:
             note(f"{judged.problem.layer.name}: {name} is below the proven bound: this is a bug, please report it")
@@ -155,7 +157,7 @@ def _verdict(found: "list[Judged]") -> int:
 
 
 def _given_names(arguments: argparse.Namespace) -> list[str]:
-    """The baselines of `--only`, or all."""
+    """Return the baselines named by `--only`, or all."""
     from cpsat_pim.base.reading import hint
     from cpsat_pim.study.baselines.catalogue import BASELINES
 
@@ -173,7 +175,7 @@ def _given_effort(arguments: argparse.Namespace) -> "Effort":
 
 
 def _given_network(arguments: argparse.Namespace) -> "Network":
-    """The layers that are given; what solving needs and was not given takes its default."""
+    """Read the network and fill in the defaults of the options that solving needs."""
     for name, default in _SOLVING.items():
         if getattr(arguments, name, None) is None:
             setattr(arguments, name, default)
@@ -181,7 +183,7 @@ def _given_network(arguments: argparse.Namespace) -> "Network":
 
 
 def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
-    """The different layers to be mapped."""
+    """Yield the distinct layers to be mapped."""
     from cpsat_pim.study.baselines.problem import Problem
     from cpsat_pim.study.baselines.references import distinct
 
@@ -194,7 +196,7 @@ def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
 
 
 def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], int]":
-    """The different solved layers of a file, or of a network that is solved now; the exit code for what is missing."""
+    """Return the distinct solved layers, from a file or by solving now, and the exit code of the solve."""
     from cpsat_pim.study.baselines.references import distinct, solved_references
 
     if arguments.network.endswith(".json"):
@@ -210,7 +212,7 @@ def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], 
 
 
 def _read_references(arguments: argparse.Namespace) -> "dict[str, Reference | None]":
-    """The layers of a file, or those of `--layers`."""
+    """Read the reference solutions from a results file, restricted to `--layers` if given."""
     from cpsat_pim.study.baselines.references import read_references
 
     file = arguments.network
@@ -227,7 +229,7 @@ def _read_references(arguments: argparse.Namespace) -> "dict[str, Reference | No
 
 
 def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
-    """The network that is given, solved, as far as nothing was stopped or killed; then the exit code is not 0."""
+    """Solve the network. The exit code is not 0 if the solve was interrupted or its workers were killed."""
     from cpsat_pim.mapper.network.run import WorkersDied, solve_network
     from cpsat_pim.report.progress import LiveProgress
 

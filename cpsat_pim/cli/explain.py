@@ -1,4 +1,4 @@
-"""`explain`: why a layer has no mapping, what bounds the one it has, and what more of the machine would buy."""
+"""`explain`: say why a layer has no mapping, what bounds the mapping it has, and what larger hardware would gain."""
 
 import argparse
 import re
@@ -44,7 +44,7 @@ _cycles = checked(int, lambda n: 0 < n < 2**62, "must be a positive integer")
 
 
 def _parse_energy(text: str) -> int:
-    """Whole femtojoules in `1.5 uJ`, or in nanojoules without a unit."""
+    """Read an energy such as `1.5 uJ`, in nJ without a unit, and return whole femtojoules."""
     from cpsat_pim.base.units import FJ_PER_NJ, amount_in, exact_number
 
     nanojoules = exact_number(text)
@@ -55,7 +55,7 @@ _energy = checked(_parse_energy, lambda fj: 0 < fj < 2**62, "must be a positive 
 
 
 def add_commands(commands: Any) -> None:
-    """The command's words."""
+    """Add the command `explain` to the parser."""
     text = "tell why layers have no mapping, what bounds the one they have, and what more of the machine would buy"
     parser = add_command(commands, "explain", text, explain)
     add = parser.add_argument
@@ -75,8 +75,8 @@ def add_commands(commands: Any) -> None:
     add("--json", metavar="FILE", help="write all this to a file, too (docs/explain.md)")
 
 
-class _Given(NamedTuple):  # no attrs, which `--help` has no time for
-    """What is to be explained: layers, and of some a mapping that is explained as it is."""
+class _Given(NamedTuple):  # No attrs here: `--help` would wait for its import.
+    """What is to be explained: the layers, and the given mappings of those layers that must not be solved again."""
 
     network: "Network"
     arch: "PIMArchitecture"
@@ -85,7 +85,7 @@ class _Given(NamedTuple):  # no attrs, which `--help` has no time for
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """`explain`: check all that was given, explain layer by layer, report."""
+    """Run `explain`: check the arguments, explain each layer, and write the results."""
     from attrs import evolve
 
     from cpsat_pim.evaluate.verify import Disagreement
@@ -112,7 +112,7 @@ def explain(arguments: argparse.Namespace) -> int:
 
 
 def _holds_mappings(path: str) -> bool:
-    """Whether a file is one of mappings: results, or YAML with such a key."""
+    """Return whether a file holds mappings: a results file, or YAML with a `mapping` key."""
     if not path.endswith((".yaml", ".yml")):
         return path.endswith(".json")
     from cpsat_pim.base.reading.nodes import file_text
@@ -122,15 +122,15 @@ def _holds_mappings(path: str) -> bool:
 
 
 def _read_unmapped(arguments: argparse.Namespace) -> _Given:
-    """Layers to be solved."""
+    """Read layers that have no mapping yet."""
     arguments.objective = arguments.objective or "energy"
     network, arch = read_given_layers(arguments), given_arch(arguments.arch or "default")
     return _Given(network=network, arch=arch, objective=given_objective(arguments), mappings={})
 
 
 def _read_mapped(arguments: argparse.Namespace) -> _Given:
-    """Mapped layers of a file, which gives the machine, and its objective if it is one of results; of these also layers
-    without a mapping, for which one is looked for.
+    """Read mapped layers from a file. The file gives the machine; a results file also gives the objective, and the
+    layers without a mapping, which are solved.
     """
     from attrs import evolve
 
@@ -160,7 +160,7 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
 
 
 def _objective(arguments: argparse.Namespace, recorded: "Objective | None") -> "Objective":
-    """What is asked for, else what the file was solved for."""
+    """Return the objective of the command line or, without one, the objective that the file records."""
     if arguments.objective is None and recorded is not None and arguments.alpha is arguments.beta is None:
         return recorded
     arguments.objective = arguments.objective or "energy"
@@ -168,7 +168,7 @@ def _objective(arguments: argparse.Namespace, recorded: "Objective | None") -> "
 
 
 def _read_result(file: str) -> dict[str, Any]:
-    """What a file of results says of all layers; nothing for other files."""
+    """Return the content of a results file, or an empty dict for other files."""
     from cpsat_pim.base.reading import read_json
     from cpsat_pim.report.jsonfile import build_result
 
@@ -194,7 +194,7 @@ def _read_asked(what: _Given, arguments: argparse.Namespace) -> "Asked":
 
 
 def _read_upgrades(arch: "PIMArchitecture", wanted: list[str] | None) -> "list[Upgrade]":
-    """All steps, those of some names, or none."""
+    """Return the upgrades named by `--upgrades`: all, some, or none."""
     from cpsat_pim.base.reading import hint
     from cpsat_pim.mapper.explain import upgrades_of
 
@@ -211,7 +211,7 @@ def _read_upgrades(arch: "PIMArchitecture", wanted: list[str] | None) -> "list[U
 
 
 def _write(what: _Given, layers: "Layers", json: str | None, seconds: float, interrupted: bool) -> None:
-    """To standard output, and to the file that was asked for."""
+    """Print the explanations, and write them to the `--json` file."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.report.explain import explained_document
 
@@ -230,7 +230,7 @@ def _print(layers: "Layers") -> None:
 
 
 def _verdict(network: "Network", layers: "Layers", interrupted: bool) -> int:
-    """The exit code; on stderr a line for what is missing."""
+    """Return the exit code, and name on stderr the layers without a mapping."""
     unmapped = [node.name for node, explained in layers if explained.solved.mapping is None]
     if unmapped:
         note(f"no mapping for {', '.join(unmapped)}")

@@ -1,4 +1,4 @@
-"""`pareto`: the fronts of layers in latency and energy, and perhaps row activations."""
+"""`pareto`: compute Pareto fronts of layers in latency and energy, optionally also in row activations."""
 
 import argparse
 import sys
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Any) -> None:
-    """The command's words."""
+    """Add the command `pareto` to the parser."""
     parser = add_command(commands, "pareto", "find the latency-energy front of layers, each point proven", find_fronts)
     add = parser.add_argument
     text = "a shape as of `map`, or a network as of `run`"
@@ -52,7 +52,7 @@ def add_commands(commands: Any) -> None:
 
 
 def find_fronts(arguments: argparse.Namespace) -> int:
-    """`pareto`: check all that was given, find, report, and say how it went."""
+    """Run `pareto`: check the arguments, compute the fronts, and write the results."""
     from cpsat_pim.evaluate.verify import Disagreement
     from cpsat_pim.mapper.network.pareto import AXES, network_fronts
     from cpsat_pim.report.fronts import fronts_document
@@ -76,7 +76,7 @@ def find_fronts(arguments: argparse.Namespace) -> int:
 
 
 def _write_fronts(fronts: "NetworkFronts", arguments: argparse.Namespace) -> None:
-    """To standard output, and to all files that were asked for."""
+    """Print the fronts, and write all requested files."""
     from cpsat_pim.base.files import write_json, write_text
     from cpsat_pim.mapping.mapping_file import format_mapping_file
     from cpsat_pim.report.fronts import fronts_document, mapped_points
@@ -100,7 +100,7 @@ def _print(fronts: "NetworkFronts") -> None:
 
 
 def _verdict(network: "Network", fronts: "NetworkFronts") -> int:
-    """The exit code; on stderr a line for what is missing."""
+    """Return the exit code, and name on stderr the layers without a mapping or without a complete front."""
     unmapped = [layer.node.name for layer in fronts.layers if not layer.points]
     unproven = [layer.node.name for layer in fronts.layers if layer.points and not layer.front.is_complete]
     note_unmapped(unmapped)

@@ -1,4 +1,4 @@
-"""`fuzz` (docs/fuzz.md): random layers, machines and mappings, on which independent answers must agree."""
+"""`fuzz` (docs/fuzz.md): compare independent computations on random layers, machines and mappings."""
 
 import argparse
 import os
@@ -28,14 +28,14 @@ from cpsat_pim.cli.output import (
 if TYPE_CHECKING:
     from cpsat_pim.study.fuzz.campaign import Discovery
 
-#: Seconds between lines that tell the counts.
+#: Seconds between lines that report the counts.
 _TELL_SECONDS = 30.0
 
 _minutes = checked(float, lambda x: 0 < x <= 1e5, "must be a positive number of at most 1e5")
 
 
 def add_commands(commands: Any) -> None:
-    """The command's words."""
+    """Add the command `fuzz` to the parser."""
     text = "compare tables, simulation, solver and enumeration on random cases"
     parser = add_command(commands, "fuzz", text, fuzz)
     add = parser.add_argument
@@ -46,7 +46,7 @@ def add_commands(commands: Any) -> None:
 
 
 def fuzz(arguments: argparse.Namespace) -> int:
-    """`fuzz`: until time is over, a disagreement is found, or Ctrl-C."""
+    """Run `fuzz` until the time limit, a disagreement, or Ctrl-C."""
     from cpsat_pim.base.interrupts import interrupt_stops
     from cpsat_pim.study.fuzz.campaign import run_campaign
 
@@ -69,14 +69,14 @@ def fuzz(arguments: argparse.Namespace) -> int:
 
 
 class _Teller:
-    """Prints the counts from time to time."""
+    """Prints the number of comparisons at regular intervals."""
 
     def __init__(self) -> None:
         self.started = self.told = time.monotonic()
         self.counts, self.rounds = Counter[str](), 0
 
     def hear(self, counts: Counter[str], rounds: int) -> None:
-        """Take the counts, and print them if the last time is long ago."""
+        """Store the counts, and print them if the last line is old enough."""
         self.counts, self.rounds = counts, rounds
         if rounds == 1 or time.monotonic() - self.told >= _TELL_SECONDS:
             self.tell()
@@ -92,7 +92,7 @@ class _Teller:
 
 @contextmanager
 def _tables_of_its_own() -> Iterator[None]:
-    """Tables of random layers are kept as long as this lasts, not among those of the user."""
+    """Keep cached tables of random layers in a temporary directory, apart from the user's cache."""
     name = "CPSAT_PIM_CACHE"
     before = os.environ.get(name)
     with tempfile.TemporaryDirectory(prefix="cpsat_pim-") as directory:
@@ -105,7 +105,7 @@ def _tables_of_its_own() -> Iterator[None]:
 
 
 def _report(discovery: "Discovery", path: str) -> int:
-    """Tell and write what was found."""
+    """Print the disagreement, write its reproducer, and return the exit code."""
     note(f"round {discovery.round}, {discovery.comparison}: a disagreement")
     for line in discovery.finding.lines:
         note(f"  {line}")
@@ -120,7 +120,7 @@ def _report(discovery: "Discovery", path: str) -> int:
 
 
 def _keep(discovery: "Discovery", path: str) -> None:
-    """Write it as it is found, if that can be; the end tells."""
+    """Write the disagreement as soon as it is found. A failure is ignored here; the write at the end reports it."""
     with suppress(InputError):
         _write(discovery, path)
 
@@ -132,7 +132,7 @@ def _write(discovery: "Discovery", path: str) -> None:
 
 
 def _replay(path: str) -> int:
-    """Make one comparison."""
+    """Repeat the comparison of a reproducer."""
     from cpsat_pim.mapper.search import Options
     from cpsat_pim.study.fuzz.compare import compare
     from cpsat_pim.study.fuzz.reproducer import read_case

@@ -1,4 +1,4 @@
-"""`simulate`, `trace`, `export`: mappings from a file are counted again, or written for other tools."""
+"""`simulate`, `trace`, `export`: simulate the mappings of a file, or write them for other tools."""
 
 import argparse
 import sys
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
+    """Add the commands `simulate`, `trace` and `export` to the parser."""
     parser = add_command(commands, "simulate", "simulate the mappings of a file, or a reproducer", simulate_file)
     add_mapped_file(parser)
     parser.add_argument("--constraints", metavar="FILE", help="tell what of these constraints (.yaml) is not kept")
@@ -58,7 +58,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
 
 
 def simulate_file(arguments: argparse.Namespace) -> int:
-    """`simulate`: mappings from a file, each beside its prediction."""
+    """Run `simulate`: print the simulated figures of each mapping beside the predicted ones."""
     cases = _read_mapped(arguments)
     if arguments.constraints is not None:
         _note_violations(cases, arguments.constraints)
@@ -70,7 +70,7 @@ def simulate_file(arguments: argparse.Namespace) -> int:
 
 
 def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
-    """Say on stderr which constraints the mappings do not keep."""
+    """Report on stderr which constraints the mappings violate."""
     from cpsat_pim.mapping.constraints import check_constraints, read_constraints
 
     constraints = given(lambda: read_constraints(path))
@@ -80,7 +80,8 @@ def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
 
 
 def _simulate(case: "MappedLayer", file: str) -> int:
-    """Print one mapping's figures; 3 unless they are as predicted and as recorded."""
+    """Print the figures of one mapping. Return 3 if prediction and simulation or prediction and file disagree, else 0.
+    """
     from cpsat_pim.evaluate.cost import predict
     from cpsat_pim.evaluate.verify import simulate
     from cpsat_pim.mapping.check import check_mapping
@@ -114,7 +115,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
 
 
 def write_dram_trace(arguments: argparse.Namespace) -> int:
-    """`trace`: the column accesses of one mapping, and what a simulator should count."""
+    """Run `trace`: write the column accesses of one mapping, and print the counts that a simulator should report."""
     case = _only_case(_read_legal(arguments), arguments.file)
     check_outputs(arguments.output)
     check_kept(arguments.output, arguments.file)
@@ -134,7 +135,7 @@ def _write_trace(case: "MappedLayer", path: str, arguments: argparse.Namespace) 
 
 
 def _print_expected(case: "MappedLayer") -> None:
-    """What a simulator should count that serves the accesses in order and leaves rows open."""
+    """Print the counts of a simulator that serves the accesses in order and leaves rows open."""
     from attrs import evolve
 
     from cpsat_pim.evaluate.verify import simulate
@@ -150,7 +151,7 @@ def _print_expected(case: "MappedLayer") -> None:
 
 
 def export_mappings(arguments: argparse.Namespace) -> int:
-    """`export`: mappings with their problems and machine."""
+    """Run `export`: write mappings with their problems and machine."""
     cases = _read_legal(arguments)
     _check_stems([case.layer.name for case in cases], arguments.file)
     for path in written(arguments.output, lambda directory: _write_timeloop(cases, directory)):
@@ -159,7 +160,7 @@ def export_mappings(arguments: argparse.Namespace) -> int:
 
 
 def _write_timeloop(cases: list["MappedLayer"], directory: str) -> "list[Path]":
-    """The files of all layers."""
+    """Write the files of all layers and return their paths."""
     from cpsat_pim.export.timeloop import write_timeloop
 
     paths = (write_timeloop(case.layer, case.arch, case.mapping, directory) for case in cases)
@@ -167,7 +168,7 @@ def _write_timeloop(cases: list["MappedLayer"], directory: str) -> "list[Path]":
 
 
 def _check_stems(names: list[str], file: str) -> None:
-    """No layer's files would replace another's."""
+    """Raise `InputError` if two layers would write files of the same name."""
     from cpsat_pim.base.files import file_stem
 
     stems = [file_stem(name) for name in names]
@@ -180,7 +181,7 @@ def _check_stems(names: list[str], file: str) -> None:
 
 
 def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
-    """The mapped layers of the file that is given, or the one that `--layer` names."""
+    """Return the mapped layers of the given file, or the one that `--layer` names."""
     from cpsat_pim.report.jsonfile import read_mapped_layers
 
     cases = given(lambda: read_mapped_layers(arguments.file))
@@ -193,7 +194,7 @@ def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
 
 
 def _read_legal(arguments: argparse.Namespace) -> list["MappedLayer"]:
-    """The mapped layers of the file that is given, if their mappings are legal."""
+    """Return the mapped layers of the given file. Raise `InputError` if a mapping is illegal."""
     from cpsat_pim.mapping.check import check_mapping
 
     cases = _read_mapped(arguments)
@@ -208,7 +209,7 @@ def _read_legal(arguments: argparse.Namespace) -> list["MappedLayer"]:
 
 
 def _only_case(cases: list["MappedLayer"], file: str) -> "MappedLayer":
-    """The one mapping that there is to choose from."""
+    """Return the only mapping. Raise `InputError` if the file holds several."""
     from cpsat_pim.base.reading import hint
 
     if len(cases) > 1:

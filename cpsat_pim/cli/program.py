@@ -1,4 +1,4 @@
-"""The program: its commands, and how it ends."""
+"""The program: build the parser, run one command, and return its exit code."""
 
 import argparse
 import sys
@@ -32,7 +32,7 @@ from cpsat_pim.cli.output import (
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; the exit code."""
+    """Run the command of `argv` and return the exit code."""
     prepare_streams()
     try:
         with reader_may_leave(), termination_interrupts():
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    """Run a command; a mistake, an interruption and the end that argparse makes after `--help` as exit codes."""
+    """Run the command. Return an exit code for a mistake, an interruption, and the `SystemExit` of argparse."""
     try:
         arguments = build_parser().parse_args(sweeps.spelled_out(argv))
         code: int = arguments.command(arguments)
@@ -63,7 +63,7 @@ def _run(argv: list[str]) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The commands and their arguments."""
+    """Build the parser of all commands."""
     parser = Parser(
         prog=PROGRAM,
         description="Provably optimal mappings of neural-network layers onto DRAM processing-in-memory accelerators.",

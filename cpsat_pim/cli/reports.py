@@ -1,4 +1,4 @@
-"""`report`: results as a page; and the pages and timelines that other commands write."""
+"""`report`: draw results as an HTML page; other commands write pages and timelines through this module too."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Any) -> None:
-    """The command's words."""
+    """Add the command `report` to the parser."""
     text = "draw a result that `--json` wrote, or two compared, as one HTML page"
     parser = add_command(commands, "report", text, report_results)
     parser.add_argument("result", metavar="RESULT.json", help="written by `run --json` or `map --json`")
@@ -22,7 +22,7 @@ def add_commands(commands: Any) -> None:
 
 
 def report_results(arguments: argparse.Namespace) -> int:
-    """`report`: one page of a result, or of two."""
+    """Run `report`: write one page of one result, or of two results compared."""
     from cpsat_pim.base.reading import read_json
 
     check_page(arguments.output)
@@ -34,7 +34,7 @@ def report_results(arguments: argparse.Namespace) -> int:
 
 
 def check_page(path: str | None) -> None:
-    """A page can be drawn and written, if one is asked for."""
+    """Check that a page can be drawn and written, if one is requested."""
     from cpsat_pim.report.html import check_plotting
 
     check_outputs(path)
@@ -43,7 +43,7 @@ def check_page(path: str | None) -> None:
 
 
 def page_writer(documents: Sequence[tuple[str, dict[str, Any]]]) -> Callable[[str], None]:
-    """What writes the page of results, each with its name."""
+    """Return a function that writes the page of results, given as pairs of name and document."""
 
     def write(path: str) -> None:
         from cpsat_pim.base.files import write_text
@@ -55,7 +55,7 @@ def page_writer(documents: Sequence[tuple[str, dict[str, Any]]]) -> Callable[[st
 
 
 def timeline_writer(cases: Sequence["MappedLayer"]) -> Callable[[str], None]:
-    """What writes the trace of mapped layers, if there are any."""
+    """Return a function that writes the trace of mapped layers, if there are any."""
 
     def write(path: str) -> None:
         from cpsat_pim.base.files import write_json

@@ -28,7 +28,7 @@ _flits = checked(int, lambda n: 1 <= n <= 10**9, "must be an integer from 1 to 1
 
 
 def add_commands(commands: Any) -> None:
-    """The command's words."""
+    """Add the command `schedule` to the parser."""
     parser = add_command(commands, "schedule", "schedule the data exchange of sharing sets on a mesh", run_schedule)
     add = parser.add_argument
     add("--mesh", metavar="RxC", required=True, help="rows x columns of nodes, like 16x16")
@@ -51,7 +51,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_schedule(arguments: argparse.Namespace) -> int:
-    """`schedule`: print load, bound and rings; write what was asked for."""
+    """Run `schedule`: print load, bound and rings, and write the requested files."""
     from cpsat_pim.base.files import write_json, write_text
     from cpsat_pim.planner.rings.check import Disagreement, check_schedule
     from cpsat_pim.planner.rings.document import schedule_document

@@ -1,4 +1,4 @@
-"""`run`, `map`: layers are solved, printed and written."""
+"""`run`, `map`: solve layers, print and write the results."""
 
 import argparse
 import itertools
@@ -60,7 +60,7 @@ _shares = checked(names, lambda wanted: all(name in _SHARES for name in wanted),
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
+    """Add the commands `run` and `map` to the parser."""
     _add_run(add_command(commands, "run", "map the layers of a network", run_network))
     _add_map(add_command(commands, "map", "map one layer and print its loop nest", map_layer))
 
@@ -104,7 +104,7 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_network(arguments: argparse.Namespace) -> int:
-    """`run`: every layer of a network, or some."""
+    """Run `run`: map every layer of a network, or the selected ones."""
     network = read_given_network(arguments)
     starts = _read_starts(network, arguments.start_from)
     constraints = given_constraints(network, arguments.constraints)
@@ -112,7 +112,7 @@ def run_network(arguments: argparse.Namespace) -> int:
 
 
 def map_layer(arguments: argparse.Namespace) -> int:
-    """`map`: a network of one layer, named after its shape."""
+    """Run `map`: map a network of one layer, which is named after its shape."""
     from cpsat_pim.workload.network import shape_network
 
     network = given(lambda: shape_network(arguments.shape))
@@ -122,7 +122,7 @@ def map_layer(arguments: argparse.Namespace) -> int:
 def _solve_and_report(
     network: "Network", arguments: argparse.Namespace, starts: "Starts", constraints: "NetworkConstraints"
 ) -> int:
-    """Check all that was given, solve, report, and say how it went."""
+    """Check all arguments, solve, write the results, and return the exit code."""
     from cpsat_pim.evaluate.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
@@ -173,7 +173,7 @@ def _solve(
 
 
 def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
-    """How layers are solved: by themselves, or with a choice that they share."""
+    """Return the function that solves the layers: each on its own, or all with a shared choice."""
     from cpsat_pim.mapper.network.run import solve_network
     from cpsat_pim.mapper.network.shared import solve_shared
     from cpsat_pim.report.jsonfile import to_document
@@ -187,14 +187,14 @@ def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
 
 
 def given_arch(name: str) -> "PIMArchitecture":
-    """The machine of `--arch`."""
+    """Read the machine of `--arch`."""
     from cpsat_pim.arch.reading import read_arch
 
     return given(lambda: read_arch(name))
 
 
 def given_objective(arguments: argparse.Namespace) -> "Objective":
-    """The objective of `--objective`, `--alpha` and `--beta`."""
+    """Build the objective of `--objective`, `--alpha` and `--beta`."""
     from cpsat_pim.mapper.result import Objective
 
     kind, alpha, beta = arguments.objective, arguments.alpha, arguments.beta
@@ -204,7 +204,7 @@ def given_objective(arguments: argparse.Namespace) -> "Objective":
 
 
 def _read_starts(network: "Network", path: str | None) -> "Starts":
-    """The mappings of `--start-from` by the names of layers."""
+    """Read the starting mappings of `--start-from`, by layer name."""
     from cpsat_pim.report.jsonfile import read_mappings
 
     if path is None:
@@ -215,7 +215,7 @@ def _read_starts(network: "Network", path: str | None) -> "Starts":
 
 
 def given_constraints(network: "Network", path: str | None) -> "NetworkConstraints":
-    """The constraints of `--constraints`; layers that they name are the network's."""
+    """Read the constraints of `--constraints`. Raise `InputError` if they name a layer that the network lacks."""
     from cpsat_pim.mapping.constraints import NetworkConstraints, read_constraints
 
     if path is None:
@@ -228,7 +228,7 @@ def given_constraints(network: "Network", path: str | None) -> "NetworkConstrain
 def _check_starts(
     network: "Network", arch: "PIMArchitecture", starts: "Starts", constraints: "NetworkConstraints", padding: float
 ) -> None:
-    """Every mapping to start from is legal, of the layer or of what it may be padded to, and keeps the constraints."""
+    """Check every starting mapping: it is legal for the layer or a padded form of it, and satisfies the constraints."""
     from cpsat_pim.base.dims import Level
     from cpsat_pim.mapping.check import check_mapping
     from cpsat_pim.mapping.constraints import check_constraints
@@ -248,8 +248,8 @@ def _check_starts(
 def check_layers_fit(
     network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0
 ) -> None:
-    """No layer is known beforehand to have no mapping, nor it or what it may be padded to to cost more than can be
-    counted.
+    """Raise `InputError` if a layer is known beforehand to have no mapping, or could cost more than 64 bits can count,
+    also when padded.
     """
     from cpsat_pim.mapper.bounds.countable import check_countable
     from cpsat_pim.mapping.check import check_fits
@@ -267,7 +267,7 @@ def check_layers_fit(
 
 
 def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
-    """The table, below the nests."""
+    """Print the loop nests, if requested, and the table of results."""
     from cpsat_pim.report.nest import format_nest
     from cpsat_pim.report.text import open_console, print_plain, print_results
 
@@ -281,7 +281,7 @@ def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
 
 
 def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> None:
-    """To standard output, and to all files that were asked for."""
+    """Print the results, and write all requested files."""
     from cpsat_pim.base.files import write_json, write_text
     from cpsat_pim.evaluate.verify import MappedLayer
     from cpsat_pim.mapping.mapping_file import format_mapping_file
@@ -300,7 +300,7 @@ def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> Non
 
 
 def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
-    """The exit code; on stderr a line for what is missing."""
+    """Return the exit code, and report on stderr what is missing."""
     from cpsat_pim.mapper.result import Status
 
     unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
@@ -314,7 +314,7 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
 
 
 def _shared_verdict(shared: "SharedChoice") -> str:
-    """What is missing of a shared choice."""
+    """Say what is not proven about a shared choice."""
     from cpsat_pim.mapper.result import Status
 
     if shared.status is Status.INFEASIBLE:
@@ -323,7 +323,7 @@ def _shared_verdict(shared: "SharedChoice") -> str:
 
 
 def _is_ruled_out(node: "NetworkLayer") -> bool:
-    """Say which layer has no mapping that keeps its constraints, and why if a look at them tells."""
+    """Return whether a layer is proven to have no mapping under its constraints, and report the reason on stderr."""
     from cpsat_pim.mapper.result import Status
     from cpsat_pim.mapping.constraints import FREE, check_constraints_fit
 
@@ -336,12 +336,12 @@ def _is_ruled_out(node: "NetworkLayer") -> bool:
 
 
 def told_death(death: "WorkersDied") -> InputError:
-    """What to tell of worker processes that were killed."""
+    """Return the error that reports worker processes that were killed."""
     return InputError(f"{death}; if memory is short, try fewer --jobs")
 
 
 def report_disagreement(disagreement: "Disagreement") -> int:
-    """No result, but all that reproduces it."""
+    """Report a disagreement: write its reproducer, name the file on stderr, and return the exit code."""
     import tempfile
 
     from cpsat_pim.evaluate.verify import write_reproducer

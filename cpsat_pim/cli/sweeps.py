@@ -1,4 +1,4 @@
-"""`sweep` (docs/sweep.md): a plan is solved; its store is looked at, exported and merged."""
+"""`sweep` (docs/sweep.md): solve a plan; show, export and merge its store."""
 
 import argparse
 import sys
@@ -21,7 +21,7 @@ _FAILURES_SHOWN = 20
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
+    """Add the command `sweep` and its subcommands to the parser."""
     text = "solve a plan of many runs, and keep the results"
     sweep = commands.add_parser("sweep", help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
     kinds = sweep.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -30,13 +30,13 @@ def add_commands(commands: Any) -> None:
 
 
 def spelled_out(argv: list[str]) -> list[str]:
-    """`sweep PLAN` as `sweep run PLAN`."""
+    """Expand `sweep PLAN` to `sweep run PLAN`."""
     is_short = argv[:1] == ["sweep"] and argv[1:2] and argv[1] not in (*_COMMANDS, "-h", "--help")
     return ["sweep", "run", *argv[1:]] if is_short else argv
 
 
 def _run(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Run a command; what is wrong with a store or an engine is about the input."""
+    """Run a subcommand. An error of a store, an engine or a missing package becomes an `InputError`."""
     from cpsat_pim.base.extras import MissingExtra
     from cpsat_pim.study.sweep.database import StoreError
     from cpsat_pim.study.sweep.engine import EngineError
@@ -61,7 +61,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _shard(text: str) -> "Shard":
-    """`3/16`."""
+    """Read a part of the jobs such as `3/16`."""
     from cpsat_pim.study.sweep.plan import Shard
 
     try:
@@ -91,7 +91,7 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
-    """`run`."""
+    """Run `sweep run`: solve the jobs of a plan."""
     from cpsat_pim.study.sweep.progress import LiveSweep
     from cpsat_pim.study.sweep.reading import read_plan
     from cpsat_pim.study.sweep.run import Choice, run_sweep
@@ -110,7 +110,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
 
 
 def _store_path(arguments: argparse.Namespace) -> Path:
-    """Where the results are, or are going to be."""
+    """Return the path of the store, existing or not."""
     path = Path(arguments.store) if arguments.store else Path(arguments.plan).with_suffix(".sqlite")
     if arguments.resume and not path.exists():
         raise InputError(f"{path}: there is no such store to resume")
@@ -118,7 +118,7 @@ def _store_path(arguments: argparse.Namespace) -> Path:
 
 
 def _engine(arguments: argparse.Namespace, store: Path) -> "Engine":
-    """What is to solve the jobs."""
+    """Return the engine that solves the jobs."""
     if arguments.slurm and arguments.engine != "slurm":
         raise InputError("--slurm is for --engine slurm")
     if arguments.engine == "ray":
@@ -136,7 +136,7 @@ def _engine(arguments: argparse.Namespace, store: Path) -> "Engine":
 
 
 def _parameters(text: str) -> dict[str, Any]:
-    """`timeout_min=60,slurm_partition=cpu`."""
+    """Read parameters such as `timeout_min=60,slurm_partition=cpu`."""
     pairs = [item.partition("=") for item in text.split(",") if item]
     for key, equals, _ in pairs:
         if not equals or not key:
@@ -157,13 +157,13 @@ def _print_summary(name: str, path: Path, summary: "Summary") -> None:
 
 
 def _told(tally: "Tally") -> str:
-    """`12 done (1 without a mapping), 3 failed, 2 open`."""
+    """Describe a tally: `12 done (1 without a mapping), 3 failed, 2 open`."""
     unmapped = f" ({tally.unmapped} without a mapping)" if tally.unmapped else ""
     return f"{tally.done} done{unmapped}, {tally.failed} failed, {tally.open} open"
 
 
 def _verdict(tally: "Tally") -> int:
-    """The exit code."""
+    """Return the exit code of a tally."""
     if tally.wrong:
         return DISAGREEMENT
     return NO_MAPPING if tally.failed or tally.unmapped or tally.open else OK
@@ -173,7 +173,7 @@ def _verdict(tally: "Tally") -> int:
 
 
 def print_status(arguments: argparse.Namespace) -> int:
-    """`status`: plans, how far they are, what has failed and why."""
+    """Run `sweep status`: print for each plan its progress, its failures and their reasons."""
     with _store_to_read(arguments.store) as store:
         for (plan,) in store.query("SELECT DISTINCT plan FROM points ORDER BY plan"):
             keys = [key for (key,) in store.query("SELECT DISTINCT job FROM uses WHERE plan = ?", plan)]
@@ -185,7 +185,7 @@ def print_status(arguments: argparse.Namespace) -> int:
 
 
 def _print_times(store: "Store") -> None:
-    """How long jobs take, what runs now, and what is there besides the plans."""
+    """Print the duration of jobs, the jobs that run now, and the jobs that belong to no plan."""
     done, mean, worst = store.query("SELECT count(*), avg(seconds), max(gap) FROM jobs WHERE state = 'done'")[0]
     if done:
         print(f"{done} done in the store: {mean:.1f} s each, the worst gap {100 * (worst or 0):.3g} %")
@@ -198,7 +198,7 @@ def _print_times(store: "Store") -> None:
 
 
 def _print_failures(store: "Store") -> None:
-    """Reasons with how often they occur, and where."""
+    """Print the reasons of failures, with their number and an example."""
     rows = store.query(
         "SELECT reason, count(DISTINCT key), min(layer || ' on ' || arch || ' for ' || objective) FROM results"
         " WHERE state = 'failed' GROUP BY reason ORDER BY 2 DESC, 1"
@@ -210,7 +210,7 @@ def _print_failures(store: "Store") -> None:
 
 
 def export_store(arguments: argparse.Namespace) -> int:
-    """`export`."""
+    """Run `sweep export`: write the results of a store."""
     from cpsat_pim.study.sweep import export
 
     rows = {"layer": export.layer_rows, "network": export.network_rows}[arguments.by]
@@ -223,7 +223,7 @@ def export_store(arguments: argparse.Namespace) -> int:
 
 
 def _write_export(store: "Store", rows: "Callable[[Store], list[Row]]", to: str) -> None:
-    """The kind of export that a name asks for."""
+    """Write the export in the format that the target's name implies."""
     from cpsat_pim.study.sweep import export
 
     if to.endswith("/") or Path(to).is_dir():
@@ -238,12 +238,13 @@ def _write_export(store: "Store", rows: "Callable[[Store], list[Row]]", to: str)
 
 
 def merge_stores(arguments: argparse.Namespace) -> int:
-    """`merge`."""
+    """Run `sweep merge`: add the contents of other stores to a store."""
     from cpsat_pim.study.sweep.store import Store
 
     into, *others = map(_store_of, (arguments.store, *arguments.others))
     for other in others:
-        Store(other, readonly=True).close()  # before anything is made or changed
+        # Open each source first: a bad one must fail before anything is created or changed.
+        Store(other, readonly=True).close()
     with Store(into) as store:
         for other in others:
             store.merge(other)
@@ -258,7 +259,7 @@ def _store_to_read(named: str) -> "Store":
 
 
 def _store_of(named: str) -> Path:
-    """A store, or that of a plan."""
+    """Return the path of a store, given directly or by its plan."""
     from cpsat_pim.base.reading import SUFFIXES
 
     path = Path(named)
