@@ -32,14 +32,14 @@ from cpsat_pim.cli.output import (
     InputError,
     check_names,
     check_outputs,
-    end_of_solving,
-    given,
+    closed_pipe_allowed,
     note,
     note_unmapped,
-    reader_may_leave,
+    read_input,
+    solving_exit_code,
     write_files,
 )
-from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement, told_death
+from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement, workers_died_error
 
 if TYPE_CHECKING:
     from cpsat_pim.mapper.result import SolvedNetwork
@@ -97,7 +97,7 @@ def run_baselines(arguments: argparse.Namespace) -> int:
     """Run `baselines`: print one table per distinct layer."""
     names, effort = _given_names(arguments), _given_effort(arguments)
     problems = _given_problems(arguments)
-    return _judge(((problem, None) for problem in problems), names, effort, arguments.json)
+    return _compare(((problem, None) for problem in problems), names, effort, arguments.json)
 
 
 def bench_quality(arguments: argparse.Namespace) -> int:
@@ -111,11 +111,11 @@ def bench_quality(arguments: argparse.Namespace) -> int:
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     found = ((reference.problem, reference) for reference in references)
-    verdict = _judge(found, names, effort, arguments.json)
+    verdict = _compare(found, names, effort, arguments.json)
     return verdict if verdict == DISAGREEMENT else max(code, verdict)
 
 
-def _judge(
+def _compare(
     given: "Iterable[tuple[Problem, Reference | None]]", names: list[str], effort: "Effort", json: str | None
 ) -> int:
     """Run the baselines, print a table per layer and a summary, write the results, and return the exit code."""
@@ -128,20 +128,20 @@ def _judge(
     try:
         for problem, reference in given:
             found.append(judge(problem, names, effort, reference))
-            with reader_may_leave():
+            with closed_pipe_allowed():
                 print_judged(console, found[-1])
     except KeyboardInterrupt:
         is_interrupted = True
         note("interrupted")
     if any(judged.reference for judged in found):
-        with reader_may_leave():
+        with closed_pipe_allowed():
             print_summary(console, found)
     write_files((json, lambda path: write_json([judged.to_dict() for judged in found], path)))
-    verdict = _verdict(found)
+    verdict = _exit_code(found)
     return INTERRUPTED if is_interrupted and verdict != DISAGREEMENT else verdict
 
 
-def _verdict(found: "list[Judged]") -> int:
+def _exit_code(found: "list[Judged]") -> int:
     """Return the exit code, and warn on stderr about layers without a mapping and about refuted bounds."""
     for judged in found:
         for name in judged.refuting:
@@ -153,7 +153,7 @@ def _verdict(found: "list[Judged]") -> int:
     return NO_MAPPING if unmapped else OK
 
 
-# --- What was given --------------------------------------------------------------------------------------------------
+# --- Input ------------------------------------------------------------------------------------------------------------
 
 
 def _given_names(arguments: argparse.Namespace) -> list[str]:
@@ -220,7 +220,7 @@ def _read_references(arguments: argparse.Namespace) -> "dict[str, Reference | No
         if getattr(arguments, name) is not None:
             raise InputError(f"--{name.replace('_', '-')}: {file} says it already")
     refuse_bindings(arguments)
-    references = given(lambda: read_references(file))
+    references = read_input(lambda: read_references(file))
     wanted = [*references] if arguments.layers is None else arguments.layers
     check_names(wanted, [*references], file)
     if not any(references[name] for name in wanted):
@@ -241,6 +241,6 @@ def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
             limits = {"time_limit": arguments.time_limit, "jobs": arguments.jobs}
             solved = solve_network(network, arch, objective, report=report, **limits)
     except WorkersDied as death:
-        note(str(told_death(death)))
+        note(str(workers_died_error(death)))
         return death.solved, BAD_INPUT
-    return solved, end_of_solving(network.layers, solved.layers, [], interrupted=solved.interrupted)
+    return solved, solving_exit_code(network.layers, solved.layers, [], interrupted=solved.interrupted)

@@ -24,10 +24,10 @@ from cpsat_pim.cli.models import named_layers, read_given_layers, refuse_binding
 from cpsat_pim.cli.output import (
     InputError,
     check_outputs,
-    end_of_solving,
-    given,
+    closed_pipe_allowed,
     note,
-    reader_may_leave,
+    read_input,
+    solving_exit_code,
     write_files,
 )
 from cpsat_pim.cli.solving import given_arch, given_constraints, given_objective, report_disagreement
@@ -101,14 +101,14 @@ def explain(arguments: argparse.Namespace) -> int:
     try:
         with LiveProgress(what.objective.kind, len(what.network.layers)) as report:
             found = explain_network(what.network, evolve(asked, report=report), constraints, what.mappings)
-            layers = given(lambda: list(found))
+            layers = read_input(lambda: list(found))
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write(what, layers, arguments.json, time.monotonic() - started, asked.stop.is_set())
-    return _verdict(what.network, layers, asked.stop.is_set())
+    return _exit_code(what.network, layers, asked.stop.is_set())
 
 
-# --- What was given --------------------------------------------------------------------------------------------------
+# --- Input ------------------------------------------------------------------------------------------------------------
 
 
 def _holds_mappings(path: str) -> bool:
@@ -117,7 +117,7 @@ def _holds_mappings(path: str) -> bool:
         return path.endswith(".json")
     from cpsat_pim.base.reading.nodes import file_text
 
-    text = given(lambda: file_text(Path(path)))
+    text = read_input(lambda: file_text(Path(path)))
     return re.search(r"^[^#]*\bmapping\s*:", text, re.MULTILINE) is not None
 
 
@@ -141,7 +141,7 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
     if arguments.arch is not None:
         raise InputError(f"--arch: {file} says it already")
     refuse_bindings(arguments)
-    cases = given(lambda: read_mapped_layers(file))
+    cases = read_input(lambda: read_mapped_layers(file))
     result = _read_result(file)
     entries = result.get("layers") or [{"name": c.layer.name, "count": 1, "shape": c.layer} for c in cases]
     if not entries:
@@ -150,7 +150,7 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
         NetworkNode(name=entry["name"], count=entry["count"], workload=evolve(entry["shape"], name=entry["name"]))
         for entry in entries
     ]
-    network = given(lambda: Network(name=result.get("network", file), layers=nodes))
+    network = read_input(lambda: Network(name=result.get("network", file), layers=nodes))
     return _Given(
         network=named_layers(network, arguments),
         arch=result["arch"] if result else cases[0].arch,
@@ -172,8 +172,8 @@ def _read_result(file: str) -> dict[str, Any]:
     from cpsat_pim.base.reading import read_json
     from cpsat_pim.report.jsonfile import build_result
 
-    data = given(lambda: read_json(file)) if file.endswith(".json") else {}
-    return given(lambda: build_result(file, data)) if "schema" in data else {}
+    data = read_input(lambda: read_json(file)) if file.endswith(".json") else {}
+    return read_input(lambda: build_result(file, data)) if "schema" in data else {}
 
 
 def _read_asked(what: _Given, arguments: argparse.Namespace) -> "Asked":
@@ -189,7 +189,7 @@ def _read_asked(what: _Given, arguments: argparse.Namespace) -> "Asked":
         seed=arguments.seed,
     )
     for node in what.network.layers:
-        given(partial(asked.problem, node.workload))
+        read_input(partial(asked.problem, node.workload))
     return asked
 
 
@@ -225,13 +225,13 @@ def _print(layers: "Layers") -> None:
     from cpsat_pim.report.explain import print_explained
     from cpsat_pim.report.text import open_console
 
-    with reader_may_leave():
+    with closed_pipe_allowed():
         print_explained(open_console(sys.stdout), layers)
 
 
-def _verdict(network: "Network", layers: "Layers", interrupted: bool) -> int:
+def _exit_code(network: "Network", layers: "Layers", interrupted: bool) -> int:
     """Return the exit code, and name on stderr the layers without a mapping."""
     unmapped = [node.name for node, explained in layers if explained.solved.mapping is None]
     if unmapped:
         note(f"no mapping for {', '.join(unmapped)}")
-    return end_of_solving(network.layers, layers, unmapped, interrupted=interrupted)
+    return solving_exit_code(network.layers, layers, unmapped, interrupted=interrupted)

@@ -18,10 +18,10 @@ from cpsat_pim.cli.arguments import (
 from cpsat_pim.cli.models import read_given_layers
 from cpsat_pim.cli.output import (
     check_outputs,
-    end_of_solving,
-    keeper,
+    closed_pipe_allowed,
+    incremental_writer,
     note_unmapped,
-    reader_may_leave,
+    solving_exit_code,
     write_files,
 )
 from cpsat_pim.cli.reports import check_page, page_writer
@@ -63,13 +63,13 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     check_outputs(arguments.json, arguments.mapping, arguments.html)
     check_page(arguments.html)
     asked = {name: getattr(arguments, name) for name in ("time_limit", "total_time", "seed")}
-    asked |= {"with_activations": arguments.activations, "keep": keeper(arguments.json, fronts_document)}
+    asked |= {"with_activations": arguments.activations, "keep": incremental_writer(arguments.json, fronts_document)}
     try:
         fronts = network_fronts(network, arch, step=step, **asked)
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_fronts(fronts, arguments)
-    return _verdict(network, fronts)
+    return _exit_code(network, fronts)
 
 
 # --- Results ---------------------------------------------------------------------------------------------------------
@@ -95,13 +95,13 @@ def _print(fronts: "NetworkFronts") -> None:
     from cpsat_pim.report.fronts import print_fronts
     from cpsat_pim.report.text import open_console
 
-    with reader_may_leave():
+    with closed_pipe_allowed():
         print_fronts(open_console(sys.stdout), fronts)
 
 
-def _verdict(network: "Network", fronts: "NetworkFronts") -> int:
+def _exit_code(network: "Network", fronts: "NetworkFronts") -> int:
     """Return the exit code, and name on stderr the layers without a mapping or without a complete front."""
     unmapped = [layer.node.name for layer in fronts.layers if not layer.points]
     unproven = [layer.node.name for layer in fronts.layers if layer.points and not layer.front.is_complete]
     note_unmapped(unmapped)
-    return end_of_solving(network.layers, fronts.layers, unmapped, unproven, interrupted=fronts.interrupted)
+    return solving_exit_code(network.layers, fronts.layers, unmapped, unproven, interrupted=fronts.interrupted)

@@ -9,13 +9,13 @@ from cpsat_pim.cli.output import (
     DISAGREEMENT,
     OK,
     InputError,
-    check_kept,
     check_names,
+    check_not_overwritten,
     check_outputs,
-    given,
     note,
+    read_input,
+    write_file,
     write_files,
-    written,
 )
 from cpsat_pim.cli.reports import timeline_writer
 
@@ -63,7 +63,7 @@ def simulate_file(arguments: argparse.Namespace) -> int:
     if arguments.constraints is not None:
         _note_violations(cases, arguments.constraints)
     check_outputs(arguments.timeline)
-    check_kept(arguments.timeline, arguments.file, arguments.constraints)
+    check_not_overwritten(arguments.timeline, arguments.file, arguments.constraints)
     code = max([_simulate(case, arguments.file) for case in cases])
     write_files((arguments.timeline, timeline_writer(cases)))
     return code
@@ -73,15 +73,14 @@ def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
     """Report on stderr which constraints the mappings violate."""
     from cpsat_pim.mapping.constraints import check_constraints, read_constraints
 
-    constraints = given(lambda: read_constraints(path))
+    constraints = read_input(lambda: read_constraints(path))
     for case in cases:
         for problem in check_constraints(case.mapping, constraints.of(case.layer.name)):
             note(f"{case.layer.name}: {problem}")
 
 
 def _simulate(case: "MappedLayer", file: str) -> int:
-    """Print the figures of one mapping. Return 3 if prediction and simulation or prediction and file disagree, else 0.
-    """
+    """Print the figures of one mapping. Return 3 if prediction and simulation or prediction and file disagree, else 0."""
     from cpsat_pim.evaluate.cost import predict
     from cpsat_pim.evaluate.verify import simulate
     from cpsat_pim.mapping.check import check_mapping
@@ -95,7 +94,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
         for problem in problems:
             note(f"{name}: the mapping is illegal: {problem}")
         return DISAGREEMENT
-    predicted = given(lambda: predict(case.layer, case.arch, case.mapping)).figures
+    predicted = read_input(lambda: predict(case.layer, case.arch, case.mapping)).figures
     simulated = simulate(case.layer, case.arch, case.mapping)
     padding = format_padding(case.layer)
     print_comparison(open_console(sys.stdout), f"{name}, padded: {padding}" if padding else name, predicted, simulated)
@@ -118,8 +117,8 @@ def write_dram_trace(arguments: argparse.Namespace) -> int:
     """Run `trace`: write the column accesses of one mapping, and print the counts that a simulator should report."""
     case = _only_case(_read_legal(arguments), arguments.file)
     check_outputs(arguments.output)
-    check_kept(arguments.output, arguments.file)
-    addresses = written(arguments.output, lambda path: _write_trace(case, path, arguments))
+    check_not_overwritten(arguments.output, arguments.file)
+    addresses = write_file(arguments.output, lambda path: _write_trace(case, path, arguments))
     print(f"addresses: {addresses}")
     _print_expected(case)
     return OK
@@ -154,7 +153,7 @@ def export_mappings(arguments: argparse.Namespace) -> int:
     """Run `export`: write mappings with their problems and machine."""
     cases = _read_legal(arguments)
     _check_stems([case.layer.name for case in cases], arguments.file)
-    for path in written(arguments.output, lambda directory: _write_timeloop(cases, directory)):
+    for path in write_file(arguments.output, lambda directory: _write_timeloop(cases, directory)):
         print(path)
     return OK
 
@@ -177,14 +176,14 @@ def _check_stems(names: list[str], file: str) -> None:
             raise InputError(f"{file}: {stems.count(stem)} layers have the file name {stem!r}, choose one with --layer")
 
 
-# --- What was given --------------------------------------------------------------------------------------------------
+# --- Input ------------------------------------------------------------------------------------------------------------
 
 
 def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
     """Return the mapped layers of the given file, or the one that `--layer` names."""
     from cpsat_pim.report.jsonfile import read_mapped_layers
 
-    cases = given(lambda: read_mapped_layers(arguments.file))
+    cases = read_input(lambda: read_mapped_layers(arguments.file))
     if not cases:
         raise InputError(f"{arguments.file}: holds no mapping")
     if arguments.layer is None:

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_model_options
-from cpsat_pim.cli.output import OK, InputError, check_kept, given, note, written
+from cpsat_pim.cli.output import OK, InputError, check_not_overwritten, note, read_input, write_file
 
 if TYPE_CHECKING:
     from cpsat_pim.importers import ImportedNetwork
@@ -27,7 +27,7 @@ def import_model(arguments: argparse.Namespace) -> int:
     from cpsat_pim.report.text import open_console, print_networks
     from cpsat_pim.workload.network import format_network
 
-    check_kept(arguments.output, arguments.model)
+    check_not_overwritten(arguments.output, arguments.model)
     imported = _import(arguments.model, arguments)
     binding = "".join(f", {name}={size}" for name, size in arguments.bind)
     left_out = [f"Left out: {line}" for line in imported.summary]
@@ -35,7 +35,7 @@ def import_model(arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         sys.stdout.write(text)
         return OK
-    written(arguments.output, lambda path: write_text(text, path))
+    write_file(arguments.output, lambda path: write_text(text, path))
     print_networks(open_console(sys.stdout), [imported.network])
     return OK
 
@@ -49,7 +49,7 @@ def read_given_network(arguments: argparse.Namespace) -> "Network":
         return _import(arguments.network, arguments).network
     refuse_bindings(arguments)
     read = shape_network if is_shape(arguments.network) else read_network
-    return given(lambda: read(arguments.network))
+    return read_input(lambda: read(arguments.network))
 
 
 def refuse_bindings(arguments: argparse.Namespace) -> None:
@@ -67,7 +67,7 @@ def named_layers(network: "Network", arguments: argparse.Namespace) -> "Network"
     """Return the network restricted to the layers of `--layers`, or all of it."""
     if arguments.layers is None:
         return network
-    return given(lambda: network.only(arguments.layers))
+    return read_input(lambda: network.only(arguments.layers))
 
 
 def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
@@ -77,7 +77,7 @@ def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
     bind = dict(arguments.bind)
     if len(bind) < len(arguments.bind):
         raise InputError("--bind: a name is given twice")
-    imported = given(lambda: import_network(model, bind, skip_unsupported=arguments.unsupported == "skip"))
+    imported = read_input(lambda: import_network(model, bind, skip_unsupported=arguments.unsupported == "skip"))
     for line in imported.summary:
         note(f"left out {line}")
     return imported

@@ -22,7 +22,7 @@ class InputError(Exception):
     """The user's input cannot be used; the message is one line, or one line per mistake in a file."""
 
 
-def given(read: Callable[[], _T]) -> _T:
+def read_input(read: Callable[[], _T]) -> _T:
     """Call `read` and return its result. Its `ValueError` becomes an `InputError`."""
     try:
         return read()
@@ -39,7 +39,7 @@ def check_names(names: list[str], known: list[str], place: str) -> None:
             raise InputError(f"{place}: no layer is named {name!r}{hint(name, known)}")
 
 
-def listed(names: Sequence[str]) -> str:
+def name_list(names: Sequence[str]) -> str:
     """Join names with commas; a long list is cut after the first names."""
     left = len(names) - _NAMES_LISTED
     return ", ".join(names) if left <= 1 else f"{', '.join(names[:_NAMES_LISTED])} and {left} more"
@@ -54,12 +54,12 @@ def check_outputs(*paths: str | None) -> None:
 
     wanted = [path for path in paths if path is not None]
     for i, path in enumerate(wanted):
-        given(partial(check_writable, path))
+        read_input(partial(check_writable, path))
         if any(is_same_file(path, other) for other in wanted[:i]):
             raise InputError(f"{path}: is asked for twice, of which one would replace the other")
 
 
-def check_kept(output: str | None, *sources: str | None) -> None:
+def check_not_overwritten(output: str | None, *sources: str | None) -> None:
     """Raise `InputError` if an output would overwrite a file that the command reads."""
     from cpsat_pim.base.files import is_same_file
 
@@ -67,10 +67,10 @@ def check_kept(output: str | None, *sources: str | None) -> None:
         raise InputError(f"{output}: is read, so it cannot be what is written")
 
 
-def written(path: str, write: Callable[[str], _T]) -> _T:
+def write_file(path: str, write: Callable[[str], _T]) -> _T:
     """Call `write` with a path and return its result. An `OSError` becomes an `InputError`."""
     try:
-        return given(lambda: write(path))
+        return read_input(lambda: write(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
@@ -81,16 +81,17 @@ def write_files(*wanted: tuple[str | None, Callable[[str], object]]) -> None:
     for path, write in wanted:
         if path is not None:
             try:
-                written(path, write)
+                write_file(path, write)
             except InputError as error:
                 mistakes.append(str(error))
     if mistakes:
         raise InputError("\n".join(mistakes))
 
 
-def keeper(path: str | None, document: Callable[[_T], object]) -> Callable[[_T], None] | None:
-    """Return a function that writes the results so far to a JSON file, so that a killed run loses none of them. @A pipe
-    or device gets only the final results. Errors are ignored here: the final write reports them.
+def incremental_writer(path: str | None, document: Callable[[_T], object]) -> Callable[[_T], None] | None:
+    """Return a function that writes the results so far to a JSON file, so that a killed run loses none of them.
+
+    A pipe or device gets only the final results. Errors are ignored here: the final write reports them.
     """
     from cpsat_pim.base.files import is_special, write_json
 
@@ -115,10 +116,10 @@ def note(text: str) -> None:
 def note_unmapped(names: Sequence[str]) -> None:
     """Name on stderr the layers that have no mapping, if any."""
     if names:
-        note(f"no mapping for {listed(names)}")
+        note(f"no mapping for {name_list(names)}")
 
 
-def end_of_solving(
+def solving_exit_code(
     wanted: Sized, begun: Sized, unmapped: Sized, unproven: Sequence[str] = (), *, interrupted: bool
 ) -> int:
     """Return the exit code of a solve, and report on stderr the layers that were not started or are not proven."""
@@ -126,11 +127,11 @@ def end_of_solving(
         note(f"interrupted, {len(wanted) - len(begun)} of {len(wanted)} layers not begun")
         return INTERRUPTED
     if unproven:
-        note(f"time ran out before a proof for {listed(unproven)}")
+        note(f"time ran out before a proof for {name_list(unproven)}")
     return NO_MAPPING if unmapped else OK
 
 
-def print_mistakes(text: str) -> None:
+def print_errors(text: str) -> None:
     """Print an error message for each line of a text."""
     for line in text.splitlines() or [""]:
         note(f"error: {' '.join(line.split())}")
@@ -147,10 +148,11 @@ def prepare_streams() -> None:
 
 
 @contextmanager
-def reader_may_leave() -> Iterator[None]:
+def closed_pipe_allowed() -> Iterator[None]:
     """Stop printing without an error when the reader of standard output, such as `| head`, closes the pipe.
 
-    Raises: OSError: standard output cannot be written; nothing more is printed then.
+    Raises:
+        OSError: standard output cannot be written; nothing more is printed then.
     """
     try:
         yield

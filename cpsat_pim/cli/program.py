@@ -24,10 +24,10 @@ from cpsat_pim.cli.output import (
     OK,
     PROGRAM,
     InputError,
+    closed_pipe_allowed,
     note,
     prepare_streams,
-    print_mistakes,
-    reader_may_leave,
+    print_errors,
 )
 
 
@@ -35,10 +35,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command of `argv` and return the exit code."""
     prepare_streams()
     try:
-        with reader_may_leave(), termination_interrupts():
+        with closed_pipe_allowed(), termination_interrupts():
             return _run(sys.argv[1:] if argv is None else argv)
     except OSError as error:
-        print_mistakes(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+        print_errors(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
         return BAD_INPUT
     return OK
 
@@ -46,14 +46,14 @@ def main(argv: list[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     """Run the command. Return an exit code for a mistake, an interruption, and the `SystemExit` of argparse."""
     try:
-        arguments = build_parser().parse_args(sweeps.spelled_out(argv))
+        arguments = build_parser().parse_args(sweeps.expand_shorthand(argv))
         code: int = arguments.command(arguments)
         return code
     except InputError as error:
-        print_mistakes(str(error))
+        print_errors(str(error))
         return BAD_INPUT
     except OverflowError as error:
-        print_mistakes(f"a figure is too large to be counted in 64 bits: {error}")
+        print_errors(f"a figure is too large to be counted in 64 bits: {error}")
         return BAD_INPUT
     except KeyboardInterrupt:
         note("interrupted")

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command
-from cpsat_pim.cli.output import OK, check_kept, check_outputs, given, written
+from cpsat_pim.cli.output import OK, check_not_overwritten, check_outputs, read_input, write_file
 
 if TYPE_CHECKING:
     from cpsat_pim.evaluate.verify import MappedLayer
@@ -26,10 +26,10 @@ def report_results(arguments: argparse.Namespace) -> int:
     from cpsat_pim.base.reading import read_json
 
     check_page(arguments.output)
-    check_kept(arguments.output, arguments.result, arguments.other)
+    check_not_overwritten(arguments.output, arguments.result, arguments.other)
     paths = [path for path in (arguments.result, arguments.other) if path is not None]
-    documents = [(path, given(partial(read_json, path))) for path in paths]
-    written(arguments.output, page_writer(documents))
+    documents = [(path, read_input(partial(read_json, path))) for path in paths]
+    write_file(arguments.output, page_writer(documents))
     return OK
 
 
@@ -39,7 +39,7 @@ def check_page(path: str | None) -> None:
 
     check_outputs(path)
     if path is not None:
-        given(check_plotting)
+        read_input(check_plotting)
 
 
 def page_writer(documents: Sequence[tuple[str, dict[str, Any]]]) -> Callable[[str], None]:

@@ -9,11 +9,11 @@ from cpsat_pim.cli.output import (
     DISAGREEMENT,
     OK,
     InputError,
-    check_kept,
+    check_not_overwritten,
     check_outputs,
-    given,
+    closed_pipe_allowed,
     note,
-    reader_may_leave,
+    read_input,
     write_files,
 )
 
@@ -61,7 +61,7 @@ def run_schedule(arguments: argparse.Namespace) -> int:
 
     instance = _given_instance(arguments)
     _check_baselines(arguments, instance)
-    check_kept(arguments.json, arguments.sets)
+    check_not_overwritten(arguments.json, arguments.sets)
     check_outputs(arguments.json, arguments.html, arguments.svg)
     effort = Effort(seconds=arguments.time_limit, seed=arguments.seed)
     schedule = _scheduled(instance, effort)
@@ -73,7 +73,7 @@ def run_schedule(arguments: argparse.Namespace) -> int:
     outcomes, exchanges = _baselines(arguments, instance), _exchanges(schedule, effort)
     lines = [*format_schedule(schedule), *format_outcomes(schedule, outcomes)]
     lines += format_exchanges(exchanges, arguments.chunk_flits)
-    with reader_may_leave():
+    with closed_pipe_allowed():
         sys.stdout.write("\n".join(lines) + "\n")
     write_files(
         (arguments.json, lambda path: write_json(schedule_document(schedule, outcomes, exchanges), path)),
@@ -83,7 +83,7 @@ def run_schedule(arguments: argparse.Namespace) -> int:
     return OK
 
 
-# --- What was given ----------------------------------------------------------------------------------------------
+# --- Input ------------------------------------------------------------------------------------------------------------
 
 
 def _given_mesh(arguments: argparse.Namespace) -> "Mesh":
@@ -101,7 +101,7 @@ def _given_instance(arguments: argparse.Namespace) -> "Instance":
 
     mesh = _given_mesh(arguments)
     if arguments.sets is not None:
-        return given(lambda: read_sets(arguments.sets, mesh))
+        return read_input(lambda: read_sets(arguments.sets, mesh))
     try:
         return masked_instance(mesh, read_mask(arguments.free, mesh))
     except ValueError as error:

@@ -33,12 +33,12 @@ from cpsat_pim.cli.output import (
     InputError,
     check_names,
     check_outputs,
-    end_of_solving,
-    given,
-    keeper,
+    closed_pipe_allowed,
+    incremental_writer,
     note,
     note_unmapped,
-    reader_may_leave,
+    read_input,
+    solving_exit_code,
     write_files,
 )
 from cpsat_pim.cli.reports import check_page, page_writer, timeline_writer
@@ -115,7 +115,7 @@ def map_layer(arguments: argparse.Namespace) -> int:
     """Run `map`: map a network of one layer, which is named after its shape."""
     from cpsat_pim.workload.network import shape_network
 
-    network = given(lambda: shape_network(arguments.shape))
+    network = read_input(lambda: shape_network(arguments.shape))
     return _solve_and_report(network, arguments, {}, given_constraints(network, arguments.constraints))
 
 
@@ -139,7 +139,7 @@ def _solve_and_report(
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_solved(solved, arguments)
-    return _verdict(network, solved)
+    return _exit_code(network, solved)
 
 
 def _solve(
@@ -169,7 +169,7 @@ def _solve(
             )
     except WorkersDied as death:
         _write_solved(death.solved, arguments)
-        raise told_death(death) from death
+        raise workers_died_error(death) from death
 
 
 def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
@@ -179,18 +179,18 @@ def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
     from cpsat_pim.report.jsonfile import to_document
 
     if arguments.share is None:
-        return partial(solve_network, padding=arguments.padding, keep=keeper(arguments.json, to_document))
+        return partial(solve_network, padding=arguments.padding, keep=incremental_writer(arguments.json, to_document))
     return partial(solve_shared, share=arguments.share, total_time=arguments.total_time)
 
 
-# --- What was given --------------------------------------------------------------------------------------------------
+# --- Input ------------------------------------------------------------------------------------------------------------
 
 
 def given_arch(name: str) -> "PIMArchitecture":
     """Read the machine of `--arch`."""
     from cpsat_pim.arch.reading import read_arch
 
-    return given(lambda: read_arch(name))
+    return read_input(lambda: read_arch(name))
 
 
 def given_objective(arguments: argparse.Namespace) -> "Objective":
@@ -200,7 +200,7 @@ def given_objective(arguments: argparse.Namespace) -> "Objective":
     kind, alpha, beta = arguments.objective, arguments.alpha, arguments.beta
     if kind != "blended" and (alpha is not None or beta is not None):
         raise InputError("--alpha and --beta are for --objective blended")
-    return given(lambda: Objective.named(kind, 1 if alpha is None else alpha, 1 if beta is None else beta))
+    return read_input(lambda: Objective.named(kind, 1 if alpha is None else alpha, 1 if beta is None else beta))
 
 
 def _read_starts(network: "Network", path: str | None) -> "Starts":
@@ -209,7 +209,7 @@ def _read_starts(network: "Network", path: str | None) -> "Starts":
 
     if path is None:
         return {}
-    starts = given(lambda: read_mappings(path))
+    starts = read_input(lambda: read_mappings(path))
     check_names(list(starts), [node.name for node in network.layers], f"{path}: {network.name}")
     return starts
 
@@ -220,7 +220,7 @@ def given_constraints(network: "Network", path: str | None) -> "NetworkConstrain
 
     if path is None:
         return NetworkConstraints()
-    constraints = given(lambda: read_constraints(path))
+    constraints = read_input(lambda: read_constraints(path))
     check_names(list(constraints.layers), [node.name for node in network.layers], f"{path}: {network.name}")
     return constraints
 
@@ -258,9 +258,9 @@ def check_layers_fit(
     for node in network.layers:
         for problem in check_fits(node.workload, arch):
             raise InputError(f"{node.name} on {arch.name}: {problem}")
-        padded = given(partial(padded_layers, node.workload, padding))
+        padded = read_input(partial(padded_layers, node.workload, padding))
         for objective, layer in itertools.product(objectives, padded):
-            given(partial(check_countable, layer, arch, objective))
+            read_input(partial(check_countable, layer, arch, objective))
 
 
 # --- Results ---------------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
     from cpsat_pim.report.text import open_console, print_plain, print_results
 
     console = open_console(sys.stdout)
-    with reader_may_leave():
+    with closed_pipe_allowed():
         for node in solved.layers if with_nests else ():
             if node.solved.mapping:
                 nest = format_nest(node.solved.workload, solved.arch, node.solved.mapping)
@@ -299,7 +299,7 @@ def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> Non
     )
 
 
-def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
+def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:
     """Return the exit code, and report on stderr what is missing."""
     from cpsat_pim.mapper.result import Status
 
@@ -310,7 +310,7 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
         unproven = []
         note(_shared_verdict(solved.shared))
     note_unmapped([name for name in unmapped if name not in ruled_out])
-    return end_of_solving(network.layers, solved.layers, unmapped, unproven, interrupted=solved.interrupted)
+    return solving_exit_code(network.layers, solved.layers, unmapped, unproven, interrupted=solved.interrupted)
 
 
 def _shared_verdict(shared: "SharedChoice") -> str:
@@ -335,7 +335,7 @@ def _is_ruled_out(node: "NetworkLayer") -> bool:
     return True
 
 
-def told_death(death: "WorkersDied") -> InputError:
+def workers_died_error(death: "WorkersDied") -> InputError:
     """Return the error that reports worker processes that were killed."""
     return InputError(f"{death}; if memory is short, try fewer --jobs")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, cpus, jobs
-from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, InputError, given, note, written
+from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, InputError, note, read_input, write_file
 
 if TYPE_CHECKING:
     from cpsat_pim.study.sweep.engine import Engine
@@ -29,7 +29,7 @@ def add_commands(commands: Any) -> None:
         add_arguments(add_command(kinds, name, text, partial(_run, command)))
 
 
-def spelled_out(argv: list[str]) -> list[str]:
+def expand_shorthand(argv: list[str]) -> list[str]:
     """Expand `sweep PLAN` to `sweep run PLAN`."""
     is_short = argv[:1] == ["sweep"] and argv[1:2] and argv[1] not in (*_COMMANDS, "-h", "--help")
     return ["sweep", "run", *argv[1:]] if is_short else argv
@@ -97,7 +97,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
     from cpsat_pim.study.sweep.run import Choice, run_sweep
     from cpsat_pim.study.sweep.store import Store
 
-    plan, path = given(lambda: read_plan(arguments.plan)), _store_path(arguments)
+    plan, path = read_input(lambda: read_plan(arguments.plan)), _store_path(arguments)
     choice, engine = Choice(shard=arguments.shard, retry_failed=arguments.retry_failed), _engine(arguments, path)
     with Store(path) as store, LiveSweep(plan.name) as watch:
         try:
@@ -106,7 +106,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
             note(f"{path} has all that had finished; the same command goes on from there")
             raise
     _print_summary(plan.name, path, summary)
-    return _verdict(summary.after)
+    return _exit_code(summary.after)
 
 
 def _store_path(arguments: argparse.Namespace) -> Path:
@@ -146,7 +146,7 @@ def _parameters(text: str) -> dict[str, Any]:
 
 def _print_summary(name: str, path: Path, summary: "Summary") -> None:
     before, after = summary.before, summary.after
-    print(f"{name}: {after.total} jobs: {_told(after)}; {before.done} were done before")
+    print(f"{name}: {after.total} jobs: {_tally_text(after)}; {before.done} were done before")
     print(f"results are in {path}")
     if summary.outdated:
         note(f"{summary.outdated} had been done by another version of this program, whose answers are not used")
@@ -156,13 +156,13 @@ def _print_summary(name: str, path: Path, summary: "Summary") -> None:
         note(f"{after.open} are being solved by another sweep on {path}")
 
 
-def _told(tally: "Tally") -> str:
+def _tally_text(tally: "Tally") -> str:
     """Describe a tally: `12 done (1 without a mapping), 3 failed, 2 open`."""
     unmapped = f" ({tally.unmapped} without a mapping)" if tally.unmapped else ""
     return f"{tally.done} done{unmapped}, {tally.failed} failed, {tally.open} open"
 
 
-def _verdict(tally: "Tally") -> int:
+def _exit_code(tally: "Tally") -> int:
     """Return the exit code of a tally."""
     if tally.wrong:
         return DISAGREEMENT
@@ -178,7 +178,7 @@ def print_status(arguments: argparse.Namespace) -> int:
         for (plan,) in store.query("SELECT DISTINCT plan FROM points ORDER BY plan"):
             keys = [key for (key,) in store.query("SELECT DISTINCT job FROM uses WHERE plan = ?", plan)]
             (points,) = store.query("SELECT count(*) FROM points WHERE plan = ?", plan)[0]
-            print(f"{plan}: {points} points, {len(keys)} jobs: {_told(store.tally(keys))}")
+            print(f"{plan}: {points} points, {len(keys)} jobs: {_tally_text(store.tally(keys))}")
         _print_times(store)
         _print_failures(store)
     return OK
@@ -218,7 +218,7 @@ def export_store(arguments: argparse.Namespace) -> int:
         if arguments.to == "-":
             export.write_csv(rows(store), sys.stdout)
             return OK
-        written(arguments.to, lambda path: _write_export(store, rows, path))
+        write_file(arguments.to, lambda path: _write_export(store, rows, path))
     return OK
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.interrupts import Stop, interrupt_stops, interrupts_held_back, work_for_parent
+from cpsat_pim.base.interrupts import Stop, interrupt_stops, block_interrupts, set_up_worker
 from cpsat_pim.base.validate import positive
 from cpsat_pim.evaluate.verify import Disagreement, verify
 from cpsat_pim.mapper.network.compile import compile_kernels
@@ -265,7 +265,7 @@ class _Worker:
 
 
 def _start_worker(stop: Any, progress: Any) -> None:
-    work_for_parent()
+    set_up_worker()
     progress.cancel_join_thread()  # a worker that ends must not wait for a parent that has stopped listening
     _Worker.stop, _Worker.progress = stop, progress
 
@@ -285,7 +285,7 @@ def _run_in_workers(tasks: list[Task], jobs: int, report: Report, stop: threadin
     ):
         futures: _Futures = {}
         try:
-            with interrupts_held_back():
+            with block_interrupts():
                 for task in tasks:
                     futures[pool.submit(_work, task)] = task.key
             _await(futures, progress, report, stop, workers_stop, keep)

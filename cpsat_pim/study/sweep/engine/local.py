@@ -14,7 +14,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from cpsat_pim.base.interrupts import interrupts_held_back, work_for_parent
+from cpsat_pim.base.interrupts import block_interrupts, set_up_worker
 from cpsat_pim.study.sweep.job import Job, Outcome, Work, attempt, died, solve_job
 
 #: How often a job is tried while its workers die.
@@ -39,7 +39,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, work), daemon=True)
-        with interrupts_held_back():
+        with block_interrupts():
             self._process.start()
         theirs.close()
         self.job: Job | None = None
@@ -130,7 +130,7 @@ class _Pool:
 
 def _serve(pipe: Connection, work: Work) -> None:
     """Answer jobs until there are no more."""
-    work_for_parent()
+    set_up_worker()
     with suppress(EOFError):
         while True:
             pipe.send((attempt(work, pipe.recv()), _held_mib()))
