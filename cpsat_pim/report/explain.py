@@ -1,4 +1,4 @@
-"""Explanations: tables for people, a document for files (docs/explain.md)."""
+"""Explanations of layers: tables for the terminal, and a JSON document (docs/explain.md)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -19,12 +19,12 @@ from cpsat_pim.workload.network import NetworkNode
 
 _EMPTY = "-"
 Number = int | float
-#: Layers by their nodes, in the network's order.
+#: Explained layers with their nodes, in the network's order.
 Layers = Sequence[tuple[NetworkNode, Explained]]
 
 
 def print_explained(console: Console, layers: Layers) -> None:
-    """Layer by layer, then what upgrades buy all of them."""
+    """Print the explanation of each layer, then the gains of upgrades over all layers."""
     for node, explained in layers:
         _print_layer(console, node.name, explained)
     if len(layers) > 1:
@@ -43,7 +43,9 @@ def _print_layer(console: Console, name: str, explained: Explained) -> None:
 
 
 def total_gains(layers: Layers) -> list[Gain]:
-    """What upgrades buy all layers together, each as often as it occurs; those that were tried for all."""
+    """Return the gain of each upgrade over all layers, weighted by their counts, for upgrades that were tried on every
+    layer.
+    """
     tried = [(node.count, {gain.upgrade: gain for gain in explained.gains}) for node, explained in layers]
     common = [upgrade for upgrade in tried[0][1] if all(upgrade in gains for _, gains in tried)]
     return [sum_gains([(count, gains[upgrade]) for count, gains in tried]) for upgrade in common]
@@ -73,7 +75,7 @@ def _print_conflict(console: Console, name: str, conflict: Conflict) -> None:
 
 
 def _claim(conflict: Conflict) -> str:
-    """What is known of the conflict."""
+    """State the size of the conflict and whether it is proven minimal."""
     count = len(conflict.members)
     what = "One limit rules it out" if count == 1 else f"{count} limits conflict"
     size = "no fewer do" if conflict.is_smallest else "fewer may do, which was not decided in time"
@@ -91,12 +93,12 @@ def _value(limit: Limit) -> str:
 
 
 def _without(member: Member) -> str:
-    """Of the conflict."""
+    """State whether the layer has a mapping without this member of the conflict."""
     return "there is a mapping" if member.without else "not decided in time"
 
 
 def _lifted_alone(member: Member) -> str:
-    """What comes of it on the whole machine; a number need not be lifted for good."""
+    """State whether lifting this limit alone, on the whole machine, admits a mapping, and from which value on."""
     outcome = {True: "is enough", False: "is not enough", None: "not decided in time"}[member.is_way_out]
     if member.threshold is None:
         return outcome
@@ -110,12 +112,12 @@ def _first_value(limit: Limit, threshold: Threshold) -> str:
 
 
 def _exact_energy(fj: int) -> str:
-    """To the femtojoule: a budget that is rounded down is not enough."""
+    """Format an energy to the femtojoule: a budget that is rounded down would be infeasible."""
     return f"{fj // FJ_PER_NJ:,}.{fj % FJ_PER_NJ:06} nJ"
 
 
 def _conclusions(conflict: Conflict) -> Iterator[str]:
-    """The rule that is broken, and what to do about it."""
+    """Yield the violated rules, and the limits to lift together if no single one is enough."""
     yield from conflict.reasons
     if any(member.is_way_out for member in conflict.members):
         return
@@ -143,7 +145,7 @@ def _print_bounds(console: Console, name: str, bounds: Bounds, explained: Explai
 
 
 def _largest(bounds: Bounds) -> str:
-    """What takes most energy, if anything takes any."""
+    """Name the largest share of the energy, if there is any."""
     if not bounds.shares:
         return ""
     most = bounds.shares[0]
@@ -169,7 +171,7 @@ def _resources(bounds: Bounds) -> Table:
 
 
 def _shares(bounds: Bounds) -> Table:
-    """A row for each place, the largest first."""
+    """Build the table of energy by place, largest first."""
     table = _table("energy", *(t.name for t in Tensor), "sum", "share", left=("energy",))
     places = {p: [s for s in bounds.shares if s.place == p] for p in dict.fromkeys(s.place for s in bounds.shares)}
     for place, shares in sorted(places.items(), key=lambda item: -sum(s.fj for s in item[1])):
@@ -181,7 +183,7 @@ def _shares(bounds: Bounds) -> Table:
 
 
 def _fills(bounds: Bounds, explained: Explained) -> Table:
-    """A row for each level, inner to outer, and how much of the array does work."""
+    """Build the table of buffer occupancy, inner to outer, and of the array's utilization."""
     table = _table("bytes", *(t.name for t in Tensor), "used", "usable", "full", "slack", left=("bytes",))
     for fill in bounds.fills:
         cells = [f"{fill.used[t]:,}" if t in fill.used else _EMPTY for t in Tensor]
@@ -213,14 +215,14 @@ def _print_gains(console: Console, name: str, gains: Sequence[Gain], objective: 
 
 
 def _known(known: Known, objective: Objective) -> str:
-    """The optimum, or from where to where it may be."""
+    """Format an optimum, or the interval from its bound to the best known value."""
     if known.is_proven:
         return format_objective(objective.kind, known.value)
     return f"{format_objective(objective.kind, known.bound)} to {format_objective(objective.kind, known.value)}"
 
 
 def _saved(gain: Gain) -> str:
-    """A share only where it is known, else its range."""
+    """Format the saving of an upgrade, as an interval if it is not proven."""
     if gain.is_unchanged:
         return "nothing: time does not count"
     if gain.is_proven and gain.most is not None:
@@ -236,7 +238,7 @@ def _saved(gain: Gain) -> str:
 def explained_document(
     network: str, arch: dict[str, Any], objective: Objective, layers: Layers, *, seconds: float, interrupted: bool
 ) -> dict[str, Any]:
-    """Schema 1: the layers as solved, and of each its reasons as `explain`."""
+    """Build the JSON document (schema 1): the layers as solved, and per layer its explanation under `explain`."""
     nodes = [
         NetworkLayer(name=node.name, count=node.count, after=node.after, solved=explained.solved)
         for node, explained in layers

@@ -1,4 +1,4 @@
-"""Live progress on stderr: best, bound and gap of the layers being solved; silent when stderr is not a terminal."""
+"""Live progress on stderr: incumbent, bound and gap of the layers being solved; silent if stderr is not a terminal."""
 
 import sys
 import threading
