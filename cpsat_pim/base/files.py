@@ -103,7 +103,9 @@ def file_stem(name: str) -> str:
 
 
 def is_special(path: str | Path) -> bool:
-    """Return whether a path is a pipe, a device, or an open descriptor such as /dev/stdout, which cannot be replaced."""
+    """Return whether a path is a pipe, a device, or an open descriptor such as /dev/stdout, which cannot be
+    replaced.
+    """
     try:
         mode = os.stat(path).st_mode
     except OSError:

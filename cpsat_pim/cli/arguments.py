@@ -109,7 +109,9 @@ def add_timeline(parser: argparse.ArgumentParser) -> None:
 
 
 def checked(convert: Callable[[str], _T], holds: Callable[[_T], bool], rule: str) -> Callable[[str], _T]:
-    """Return an argparse type that converts text and rejects values for which `holds` is false, with `rule` as message."""
+    """Return an argparse type that converts text and rejects values for which `holds` is false, with `rule`
+    as message.
+    """
 
     def parse(text: str) -> _T:
         try:

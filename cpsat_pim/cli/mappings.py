@@ -80,7 +80,9 @@ def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
 
 
 def _simulate(case: "MappedLayer", file: str) -> int:
-    """Print the figures of one mapping. Return 3 if prediction and simulation or prediction and file disagree, else 0."""
+    """Print the figures of one mapping. Return 3 if prediction and simulation or prediction and file
+    disagree, else 0.
+    """
     from cpsat_pim.evaluate.cost import predict
     from cpsat_pim.evaluate.verify import simulate
     from cpsat_pim.mapping.check import check_mapping

@@ -22,7 +22,7 @@ from attrs import Factory, evolve, field, frozen
 from attrs.converters import optional
 
 from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
-from cpsat_pim.base.reading import Field, Mistake, Record, FileKind, Table, Value, table_of
+from cpsat_pim.base.reading import Field, FileKind, Mistake, Record, Table, Value, table_of
 from cpsat_pim.base.validate import Rule, as_table, as_tuple, boolean, is_integer, one_of
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.dataflow import Dataflow, classify_dataflow

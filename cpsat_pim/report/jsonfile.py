@@ -88,7 +88,8 @@ def layer_entry(node: NetworkLayer) -> Entry:
 
 
 def _asked(solved: SolvedLayer) -> Entry:
-    """Return the restrictions under which status and bound hold: constraints, budget and padding, where there are any.
+    """Return the restrictions under which status and bound hold: constraints, budget and padding, where there
+    are any.
     """
     asked = {
         "constraints": solved.constraints.to_dict(),

@@ -142,7 +142,9 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def _followed(node: yaml.Node, complain: Complain) -> yaml.Node:
-    """Return the node with `<<: *base` replaced by the keys of the base that the node lacks, and without invalid keys."""
+    """Return the node with `<<: *base` replaced by the keys of the base that the node lacks, and without
+    invalid keys.
+    """
     if isinstance(node, yaml.SequenceNode):
         items = [_followed(item, complain) for item in node.value]
         return yaml.SequenceNode(node.tag, items, node.start_mark, node.end_mark)

@@ -1,4 +1,4 @@
-"""Baselines as tables for people: by themselves, beside the optimum, and over all layers."""
+"""Print baselines as tables: alone, beside the optimum, and over all layers."""
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from cpsat_pim.study.baselines.references import Reference
 
 _EMPTY = "-"
 _FIGURES = ("cycles", "energy", "objective", "flow", "s")
-#: Distances for which the cost of random search is told.
+#: The distances for which the cost of random search is reported.
 _TARGETS = (0.1, 0.01)
 _SPREAD: dict[str, Callable[[list[float]], float]] = {
     "least": min,
@@ -30,7 +30,9 @@ _SPANS = (("years", 365.25 * 86400), ("days", 86400.0), ("h", 3600.0), ("min", 6
 
 
 def print_judged(console: Console, judged: Judged) -> None:
-    """A row per baseline; beside a reference their distances from it, its own row, and what random search costs."""
+    """Print a row per baseline. With a reference, print the distances, the reference's own row, and the cost of random
+    search.
+    """
     objective, reference = judged.problem.objective, judged.reference
     table = _table(judged.problem.layer.name, (*_FIGURES, *(("ratio", "above") if reference else ())))
     for outcome in judged.outcomes:
@@ -45,7 +47,7 @@ def print_judged(console: Console, judged: Judged) -> None:
 
 
 def print_summary(console: Console, found: Sequence[Judged]) -> None:
-    """Over all layers with a reference: how the ratios of each baseline are spread."""
+    """Print, over all layers with a reference, the distribution of each baseline's ratios."""
     optima = sum(judged.reference is not None and judged.reference.status is Status.OPTIMAL for judged in found)
     table = _table(f"cost over the optimum, {len(found)} layers", ("mapped", *_SPREAD))
     for name in dict.fromkeys(outcome.name for judged in found for outcome in judged.outcomes):
@@ -63,7 +65,7 @@ def _ratios(judged: Judged, name: str) -> Iterator[float]:
 
 
 def _remarks(judged: Judged) -> Iterator[str]:
-    """What a table has no place for."""
+    """Yield the lines below the table."""
     reference, sampling = judged.reference, judged.sampling
     if reference and reference.status is not Status.OPTIMAL:
         yield f"not proven to be the optimum: {_least(judged.problem.objective, reference.bound)}"
@@ -80,7 +82,7 @@ def _least(objective: Objective, bound: int | float | None) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Three digits in ms, s, min, h, days or years."""
+    """Format a duration with three digits in ms, s, min, h, days or years."""
     for unit, size in _SPANS:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
@@ -105,7 +107,7 @@ def _figures(objective: Objective, best: Scored | None) -> tuple[str, ...]:
 
 
 def _cost(objective: Objective, value: int | float) -> str:
-    """An objective as reported, but for a product, which has too many digits."""
+    """Format an objective as reported; a product, which has too many digits, is shortened."""
     return format_edp(int(value)) if objective.is_product else f"{value:,}"
 
 

@@ -1,4 +1,4 @@
-"""From settings to points: machines with other fields, networks of some layers, and what is wrong with them."""
+"""Build points from settings: machines with changed fields, networks of selected layers, and the mistakes in them."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,7 @@ from cpsat_pim.workload.network import Network
 
 @frozen
 class Given:
-    """A setting's value, and where it stands."""
+    """The value of a setting, and its path in the plan file."""
 
     value: Any
     path: str
@@ -27,26 +27,26 @@ class Given:
 
 @frozen
 class Named:
-    """What a name or a file stands for, how the plan gives it, and from where files are found."""
+    """The object of a name or file, the text in the plan that names it, and the directory of relative files."""
 
     given: str
     value: Any
     directory: Path | None = None
 
 
-#: Some settings of a point by their keys.
+#: Some settings of a point, by key.
 Draft = dict[str, Given]
 
 
 class _Mistaken(Exception):
-    """Settings that are right by themselves but not together; `mistakes` tell where and what."""
+    """Settings that are valid alone but not together; `mistakes` are pairs of path and message."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
 
 
 def _tried(path: str, build: Callable[[], Any]) -> Any:
-    """What is built; what is wrong with it is wrong at a path."""
+    """Call `build`; its ValueError becomes a mistake at `path`."""
     try:
         return build()
     except ValueError as error:
@@ -54,7 +54,7 @@ def _tried(path: str, build: Callable[[], Any]) -> Any:
 
 
 class PointBuilder:
-    """Builds points; machines that many of them have are built once."""
+    """Builds points; a machine that many points share is built once."""
 
     def __init__(self, base: Draft) -> None:
         self.mistakes: dict[Mistake, None] = {}
@@ -62,7 +62,7 @@ class PointBuilder:
         self._machines: dict[Any, PIMArchitecture | _Mistaken] = {}
 
     def build(self, where: str, own: Draft) -> Iterator[Point]:
-        """The point of a draft, unless there are mistakes in it."""
+        """Yield the point of a draft, or nothing if it has mistakes, which are recorded."""
         try:
             yield self._point(where, self._base | own, {key: _plain(given.value) for key, given in own.items()})
         except _Mistaken as error:
@@ -87,7 +87,7 @@ class PointBuilder:
         )
 
     def _constraints(self, draft: Draft) -> NetworkConstraints:
-        """The constraints, if there are any; layers that they name are the network's."""
+        """Return the constraints. A layer that they name must be in the network."""
         if "constraints" not in draft:
             return NetworkConstraints()
         constraints: NetworkConstraints = draft["constraints"].value.value
@@ -96,7 +96,7 @@ class PointBuilder:
         return constraints
 
     def _network(self, draft: Draft) -> Network:
-        """The network, or those of its layers that `layers` names."""
+        """Return the network, or the layers of it that `layers` selects."""
         network: Network = draft["network"].value.value
         if "layers" not in draft:
             return network
@@ -105,7 +105,7 @@ class PointBuilder:
         return chosen
 
     def _arch(self, where: str, draft: Draft) -> PIMArchitecture:
-        """The machine with the fields that have other values."""
+        """Return the machine with its changed fields."""
         base = draft["arch"].value if "arch" in draft else self._default
         changes = {key.removeprefix("arch."): given for key, given in draft.items() if key.startswith("arch.")}
         key = (base, *((path, given.value) for path, given in changes.items()))
@@ -118,7 +118,9 @@ class PointBuilder:
 
 
 def _changed(where: str, base: Named, changes: Draft) -> "PIMArchitecture | _Mistaken":
-    """The machine with its changes; if they are wrong, each that is wrong alone is told, else what is."""
+    """Return the machine with its changes. If they are invalid, report each change that is invalid alone, else the
+    combination.
+    """
     if not changes:
         return cast(PIMArchitecture, base.value)
     told = ", ".join(f"{path}={_told(given.value)}" for path, given in changes.items())
@@ -131,7 +133,7 @@ def _changed(where: str, base: Named, changes: Draft) -> "PIMArchitecture | _Mis
 
 
 def _mistakes_of(base: Named, path: str, given: Given) -> tuple[Mistake, ...]:
-    """What is wrong with one change of a machine."""
+    """Return the mistakes in one change of a machine."""
     try:
         _tried(given.path, lambda: read_arch(base.given, base.directory, {path: given.value}))
     except _Mistaken as error:
@@ -140,7 +142,7 @@ def _mistakes_of(base: Named, path: str, given: Given) -> tuple[Mistake, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as the plan gives it."""
+    """Return a value as the plan writes it."""
     return value.given if isinstance(value, Named) else value
 
 
