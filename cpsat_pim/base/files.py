@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, TextIO
 def check_writable(path: str | Path) -> None:
     """Check that a file can be written, so that a wrong path fails before the work and not after it.
 
-
     Raises:
         ValueError: a file cannot be written there.
     """
@@ -42,7 +41,6 @@ def is_same_file(path: str | Path, other: str | Path) -> bool:
 def replacing(path: str | Path) -> Iterator[TextIO]:
     """Open a text file that replaces `path` when the block ends. After an exception the old file is unchanged.
 
-
     Raises:
         OSError: it cannot be written.
     """
@@ -53,7 +51,6 @@ def replacing(path: str | Path) -> Iterator[TextIO]:
 @contextlib.contextmanager
 def replacing_bytes(path: str | Path) -> Iterator[BinaryIO]:
     """Open a binary file that replaces `path` when the block ends. After an exception the old file is unchanged.
-
 
     Raises:
         OSError: it cannot be written.
@@ -78,7 +75,6 @@ def replacing_bytes(path: str | Path) -> Iterator[BinaryIO]:
 def write_text(text: str, path: str | Path) -> None:
     """Write a text file atomically.
 
-
     Raises:
         OSError: it cannot be written.
     """
@@ -88,7 +84,6 @@ def write_text(text: str, path: str | Path) -> None:
 
 def write_json(data: Any, path: str | Path, *, indent: int | None = 1) -> None:
     """Write a JSON file atomically; `indent=None` writes it on one line.
-
 
     Raises:
         OSError: it cannot be written.

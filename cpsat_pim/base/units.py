@@ -81,7 +81,6 @@ def measured_in(*units: str) -> dict[str, Any]:
 def unit_named(text: str) -> Unit:
     """Return the unit of a name such as `B` or `B/cycle`.
 
-
     Raises:
         ValueError: there is no such unit.
     """

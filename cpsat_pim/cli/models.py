@@ -30,8 +30,8 @@ def import_model(arguments: argparse.Namespace) -> int:
     check_not_overwritten(arguments.output, arguments.model)
     imported = _import(arguments.model, arguments)
     binding = "".join(f", {name}={size}" for name, size in arguments.bind)
-    left_out = [f"Left out: {line}" for line in imported.summary]
-    text = format_network(imported.network, f"Imported from {arguments.model}{binding}.", *left_out)
+    skipped = [f"Skipped: {line}" for line in imported.summary]
+    text = format_network(imported.network, f"Imported from {arguments.model}{binding}.", *skipped)
     if arguments.output is None:
         sys.stdout.write(text)
         return OK
@@ -79,5 +79,5 @@ def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
         raise InputError("--bind: a name is given twice")
     imported = read_input(lambda: import_network(model, bind, skip_unsupported=arguments.unsupported == "skip"))
     for line in imported.summary:
-        note(f"left out {line}")
+        note(f"skipped {line}")
     return imported

@@ -17,7 +17,6 @@ _SCRIPTS = ("format.js", "charts.js", "table.js", "layer.js", "page.js")
 def check_plotting() -> None:
     """Check that the plotting library is installed, so that a missing package fails before the solve and not after it.
 
-
     Raises:
         MissingExtra: the plotting library is not installed.
     """
@@ -27,7 +26,6 @@ def check_plotting() -> None:
 def render_report(documents: Sequence[tuple[str, dict[str, Any]]]) -> str:
     """Render the page of one result, or of two results compared; each is given as file name and document
     (docs/json.md).
-
 
     Raises:
         ValueError: something in a result is missing, malformed or illegal, or the plotting library is not installed.

@@ -211,7 +211,6 @@ _RESULT = _result(
 def build_result(file: str, data: Entry) -> Entry:
     """Read a document: its machine, objective, shapes and mappings become objects, all else stays plain data.
 
-
     Raises:
         ValueError: it is no such document, or there are mistakes in it; a line each, `<file>: <path.to.entry>: ...`.
     """
@@ -228,7 +227,6 @@ def _built(file: str, data: Entry, kind: Record) -> Entry:
 def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
     """Read the mapped layers of a file written by `--json`, of a mapping file, or of a reproducer.
 
-
     Raises:
         ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
     """
@@ -242,7 +240,6 @@ def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
 
 def read_mappings(path: str | Path) -> dict[str, Mapping]:
     """Read the mappings of such a file by layer name. A mapping file may lack machine and shapes.
-
 
     Raises:
         ValueError: see `read_mapped_layers`.

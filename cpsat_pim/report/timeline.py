@@ -30,8 +30,8 @@ def build_timeline(cases: Sequence[MappedLayer], limit: int = LIMIT_EVENTS) -> d
 
 def _process(number: int, name: str, arch: PIMArchitecture, timeline: Timeline) -> Iterator[Event]:
     """Yield the names of a layer and of its threads, and its events."""
-    left_out = f" ({timeline.dropped} events in the middle are left out)" if timeline.dropped else ""
-    yield _metadata(number, 0, "process_name", name=f"{name} on {arch.name}{left_out}")
+    dropped = f" ({timeline.dropped} events in the middle are omitted)" if timeline.dropped else ""
+    yield _metadata(number, 0, "process_name", name=f"{name} on {arch.name}{dropped}")
     rows = timeline.events.tolist()
     for thread, title in sorted({_thread(arch, row) for row in rows}):
         yield _metadata(number, thread, "thread_name", name=title)

@@ -36,7 +36,6 @@ Loop = tuple[str, int, str]
 def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
     """Convert a document of schema 1 to the page's data; `source` is the file's name.
 
-
     Raises:
         ValueError: something in it is missing, malformed or illegal; lines `<source>: ...`.
     """

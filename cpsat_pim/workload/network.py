@@ -99,17 +99,17 @@ class Network:
 
     @property
     def total_weights(self) -> int:
-        """Weights, without biases, norms and the activations that take the place of W."""
+        """Weights, without biases, norms and activations that take the place of W."""
         return sum(node.count * node.workload.elements(Tensor.W) for node in self.layers if node.weights)
 
 
 def network_names() -> tuple[str, ...]:
-    """The networks that come with the package."""
+    """Return the names of the presets."""
     return NETWORKS.names()
 
 
 def read_network(name_or_path: str | Path, directory: Path | None = None) -> Network:
-    """A network by its name, or from a file that ends in .yaml or .yml, relative to a directory.
+    """Read a network: a preset by name, or a file by its path (.yaml or .yml), relative to `directory`.
 
     Raises:
         ValueError: no such name, an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
@@ -119,7 +119,7 @@ def read_network(name_or_path: str | Path, directory: Path | None = None) -> Net
 
 
 def format_network(network: Network, *comments: str) -> str:
-    """The text of a file that `read_network` reads as this network, below its comments.
+    """Format a file that `read_network` reads back as this network, below comment lines.
 
     Raises:
         ValueError: its layers differ in their bytes per element, for which a file has one place.
@@ -136,7 +136,7 @@ def format_network(network: Network, *comments: str) -> str:
 
 
 def _entry(node: NetworkNode) -> dict[str, Any]:
-    """A layer's keys, without those that have their defaults."""
+    """Return a layer's keys, without those at their defaults."""
     layer = node.workload
     sizes = {**dict(zip(BOUNDS, layer.bounds, strict=True)), "count": node.count}
     pairs = {key: list(getattr(layer, key)) for key in PAIRS}
@@ -150,7 +150,7 @@ def _entry(node: NetworkNode) -> dict[str, Any]:
 
 
 def _flow(value: object) -> str:
-    """A value in YAML's form of one line."""
+    """Format a value in YAML's flow style."""
     return to_yaml(value, default_flow_style=True, width=sys.maxsize).removesuffix("...\n").strip()
 
 
@@ -159,7 +159,7 @@ def _printable(text: str) -> str:
 
 
 def build_layer(file: str, data: Any) -> ConvWorkload:
-    """The layer of such fields as `ConvWorkload.shape` and its name; `file` is where they come from.
+    """Build a layer from fields as `ConvWorkload.shape` with a name; `file` names their source in messages.
 
     Raises:
         ValueError: mistakes in them; a line each, `<file>: <field>: ...`.
@@ -169,7 +169,8 @@ def build_layer(file: str, data: Any) -> ConvWorkload:
 
 
 def parse_shape(text: str) -> ConvWorkload:
-    """A layer from `R=3,S=3,P=56,stride=2,dilation=1x2`; pairs are width x height, one number stands for both.
+    """Read a layer such as `R=3,S=3,P=56,stride=2,dilation=1x2`; pairs are width x height, a single number stands for
+    both.
 
     Raises:
         ValueError: an unknown or repeated key, or a value that is not a positive integer.
@@ -188,12 +189,12 @@ def parse_shape(text: str) -> ConvWorkload:
 
 
 def is_shape(text: str) -> bool:
-    """Whether a text is meant as a shape, not as a name or a file."""
+    """Return whether a text is a shape, rather than a name or a file."""
     return "=" in text and not text.endswith(SUFFIXES)
 
 
 def shape_network(text: str) -> Network:
-    """The network whose only layer is a shape, which is also its name.
+    """Return the network with a shape as its only layer, which is named after the shape.
 
     Raises:
         ValueError: as in `parse_shape`.
@@ -210,7 +211,7 @@ def _parse_bound(key: str, value: str) -> int:
 
 
 def _parse_pair(key: str, value: str) -> tuple[int, int]:
-    """`2` or `2x1`."""
+    """Read a pair such as `2` or `2x1`."""
     numbers = [_positive_integer(part) for part in value.split("x")]
     if len(numbers) > 2 or None in numbers:
         raise ValueError(f"shape: {key} must be a positive integer or two, width x height, like 2x1 (got {value!r})")
@@ -274,7 +275,7 @@ def _build_network(layers: tuple[Values, ...], name: str, bytes: Values | None =
 
 
 def _workload(layer: Values, widths: Values) -> ConvWorkload:
-    """A layer's shape, with the network's bytes per element."""
+    """Build a layer's shape with the network's bytes per element."""
     shape = {key: layer[key] for key in (*BOUNDS, *PAIRS) if key in layer}
     return ConvWorkload(
         name=layer.get("name", "layer"), **shape, **{f"{key}_bytes": value for key, value in widths.items()}
@@ -309,5 +310,5 @@ def _place_problems(name: str, after: Iterable[str], earlier: list[str]) -> Iter
 
 
 def _positive_integer(text: str) -> int | None:
-    """Plain decimal digits only."""
+    """Read plain decimal digits."""
     return int(text) if re.fullmatch(r"[1-9][0-9]{0,18}", text) else None

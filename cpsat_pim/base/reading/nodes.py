@@ -51,7 +51,6 @@ def hint(given: str, known: Iterable[str], listed: bool = True) -> str:
 def file_text(path: Path) -> str:
     """Read the text of a file.
 
-
     Raises:
         FileMistakes: it cannot be read, is too large, or is not text.
     """

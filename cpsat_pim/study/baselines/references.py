@@ -52,7 +52,6 @@ def solved_references(network: SolvedNetwork) -> dict[str, Reference | None]:
 def read_references(path: str | Path) -> dict[str, Reference | None]:
     """Read the solved layers from a file that `--json` wrote.
 
-
     Raises:
         ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
     """

@@ -20,7 +20,6 @@ from cpsat_pim.workload.network import build_layer
 def write_discovery(discovery: Discovery, path: str | Path) -> None:
     """Write a disagreement, with the predicted and simulated figures of the mapping that shows it.
 
-
     Raises:
         OSError: it cannot be written.
     """
@@ -44,7 +43,6 @@ def _figures(case: Case, mapping: Mapping | None, count: Callable[..., Figures])
 
 def read_case(path: str | Path) -> tuple[str, Case]:
     """Read the comparison and the case of such a file; a file without a comparison was written by `run`.
-
 
     Raises:
         ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.

@@ -106,7 +106,6 @@ def write_csv(rows: list[Row], file: TextIO) -> None:
 def write_csv_file(rows: list[Row], path: Path) -> None:
     """Write a CSV file atomically.
 
-
     Raises:
         OSError: it cannot be written.
     """
@@ -116,7 +115,6 @@ def write_csv_file(rows: list[Row], path: Path) -> None:
 
 def write_parquet_file(rows: list[Row], path: Path) -> None:
     """Write a Parquet file atomically.
-
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -151,7 +149,6 @@ def _as(kind: Any, arrow: Any, value: Any) -> Any:
 
 def write_documents(store: Store, directory: Path) -> list[Path]:
     """Write a results file for each point with a solution, and a reproducer for each disagreement; return their paths.
-
 
     Raises:
         OSError: one cannot be written.

@@ -37,7 +37,6 @@ class JobOptions:
     """Options of a job: `time_limit` seconds per layer, the solver's `seed`, and `padding`, the share of additional
     MACs that padding may cost.
 
-
     Raises:
         ValueError: one of them is out of range.
     """

@@ -46,7 +46,6 @@ MAX_POINTS = 20_000
 def read_plan(path: str | Path) -> Plan:
     """Read the plan of a file.
 
-
     Raises:
         ValueError: an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
     """

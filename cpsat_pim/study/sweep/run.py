@@ -51,7 +51,6 @@ def run_sweep(
 
     An interruption, such as Ctrl-C or a full disk, keeps all recorded outcomes; jobs being solved become open again.
 
-
     Raises:
         StoreError: the store cannot be written.
         EngineError: the engine cannot run.

@@ -15,7 +15,6 @@ _TASKS_PER_CPU = 2
 def run_on_ray(jobs: Iterator[Job], *, workers: int, work: Work = solve_job) -> Iterator[Outcome]:
     """Yield the outcomes of jobs, one per CPU of the cluster; `workers` are the CPUs of a cluster that is started here.
 
-
     Raises:
         MissingExtra: Ray is not installed.
         EngineError: there is no cluster at RAY_ADDRESS.
