@@ -156,7 +156,7 @@ def contains(
         cut_pool.add_to(master)
     hold_streams(master, layer, arch, mapping)
     few = MasterProblem(
-        tiles, value, within=mapping.extents(Level.GLOBAL_BUFFER), candidates=candidates_of(mapping, arch)
+        tiles, value, inner_extents=mapping.extents(Level.GLOBAL_BUFFER), candidates=candidates_of(mapping, arch)
     )
     if subspace is Subspace.SPLIT:
         relaxed = MasterProblem(tiles, value, any_split=True)
@@ -254,4 +254,4 @@ def test_there_is_room_for_the_streams_of_every_mapping(name: str, machine: str,
         for t in Tensor:
             assert rooms[t].admits(dram_stream(nest, t, dram))
         for subspace_search in subspace_searches:
-            assert all(np.greater_equal(rooms, subspace_search.spatial_bounds.rooms(value)).ravel())
+            assert all(np.greater_equal(rooms, subspace_search.spatial_bounds.stream_limits(value)).ravel())

@@ -14,7 +14,7 @@ from cpsat_pim.base.dims import Dim, Level
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
-from cpsat_pim.mapper.bounds.tile_bounds import Looks, TileBounds
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds, TileEnumerations
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
@@ -67,7 +67,7 @@ def tile_screen(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective
     tiles = TileBounds(
         SpatialBounds(layer, arch, objective, Restriction(layer, arch, subspace=subspace)), build_tables(layer, arch)
     )
-    tiles.look_closer()
+    tiles.tighten()
     return tiles
 
 
@@ -132,8 +132,8 @@ def test_ports_share_an_odd_number_of_bytes() -> None:
 def test_tiles_that_are_left_out_cost_more(name: str, subspace: Subspace, objective: Objective) -> None:
     """Sets of tiles that are left out together, by a target that falls: the least is that of tiles with no target."""
     tiles = tile_screen(LAYERS[name], MACHINES["default"], objective, subspace)
-    assert tiles.spatial_bounds.least is not None
-    far = 20 * tiles.spatial_bounds.least
+    assert tiles.spatial_bounds.lower_bound is not None
+    far = 20 * tiles.spatial_bounds.lower_bound
     vectors, values = tiles.spatial_bounds.candidates(far)
     some = random.Random(name).sample(range(len(vectors)), 12)
     falling = tiles.look(far, vectors[some], values[some], margin=8)
@@ -141,7 +141,7 @@ def test_tiles_that_are_left_out_cost_more(name: str, subspace: Subspace, object
     assert falling is not None
     assert whole is not None
     assert len(falling.tiles) < len(whole.tiles)
-    assert falling.least.min() == whole.least.min() == whole.tiles[:, -1].min()
+    assert falling.lower_bounds.min() == whole.lower_bounds.min() == whole.tiles[:, -1].min()
 
 
 @pytest.mark.parametrize("subspace", [Subspace.MERGED, Subspace.ALIGNED], ids=lambda subspace: subspace.name)
@@ -150,31 +150,31 @@ def test_too_many_tiles_are_known_as_far_as_they_were_looked_at(
 ) -> None:
     """All that cost less than the next vector could; a target for which tiles are known is no higher than that."""
     whole, some = (tile_screen(LAYERS["3x3"], MACHINES["default"], OBJECTIVES[0], subspace) for _ in range(2))
-    assert whole.spatial_bounds.least is not None
-    far = whole.spatial_bounds.least * 11 // 10
+    assert whole.spatial_bounds.lower_bound is not None
+    far = whole.spatial_bounds.lower_bound * 11 // 10
     assert (every := whole.candidates(far).tiles) is not None
     monkeypatch.setattr("cpsat_pim.mapper.bounds.tile_bounds._MOST_THOROUGH", 1000)
     assert some.candidates(far).tiles is None
-    reached = some.target_beyond(whole.spatial_bounds.least, INFINITE_COST)
+    reached = some.trial_bound_beyond(whole.spatial_bounds.lower_bound, INFINITE_COST)
     assert reached is not None
-    assert whole.spatial_bounds.least < reached < far
+    assert whole.spatial_bounds.lower_bound < reached < far
     known = some.candidates(reached).tiles
     assert known is not None
     assert 0 < len(known) == (every[:, -1] <= reached).sum()
-    assert some.least(far) == known[:, -1].min()
+    assert some.lower_bound(far) == known[:, -1].min()
 
 
 def test_too_many_tiles_are_looked_at_once_by_parts_that_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one learns from the first one that they are."""
     monkeypatch.setattr("cpsat_pim.mapper.bounds.tile_bounds._MOST_AT_TARGET", 1000)
-    layer, arch, looks = LAYERS["3x3"], MACHINES["default"], Looks()
+    layer, arch, looks = LAYERS["3x3"], MACHINES["default"], TileEnumerations()
     seen: list[list[int]] = [[], []]
     for counts, subspace in zip(seen, (Subspace.MERGED, Subspace.SPLIT), strict=True):
         spatial_bounds = SpatialBounds(layer, arch, OBJECTIVES[0], Restriction(layer, arch, subspace=subspace))
         tiles = TileBounds(spatial_bounds, build_tables(layer, arch), looks, counts.append)
-        tiles.is_on = True
-        assert spatial_bounds.least is not None
-        far = 2 * spatial_bounds.least
+        tiles.is_enabled = True
+        assert spatial_bounds.lower_bound is not None
+        far = 2 * spatial_bounds.lower_bound
         assert tiles.look(far, *spatial_bounds.candidates(far)) is None
     assert sum(seen[0]) > 1000
     assert not seen[1]
