@@ -1,11 +1,12 @@
 """What tiles of both on-chip levels cost at least: the bounds of `tables.bounds.tiles`, and what they are made of.
 
-`tables.bounds.spatial` bounds a spatial mapping without any refetch. Here the tiles of both on-chip levels are given, too, and
-with them how often each tensor is fetched under the best choice of innermost loops, which tensors fit the buffers, the
-rows that their scans open at least, and what cannot overlap in time (the terms of `cpsat_pim.mapper.model.latency`). Of the
-loops outside the global buffer only the products are looked at: over two levels they cause no less traffic than merged
-into one (docs/model.md, section 8). All of it grows with the fetches of each tensor, so that of some innermost loops
-fewer may be free than of all: a bound holds for each way to order and to split the loops.
+`tables.bounds.spatial` bounds a spatial mapping without any refetch. Here the tiles of both on-chip levels are given,
+too, and with them how often each tensor is fetched under the best choice of innermost loops, which tensors fit the
+buffers, the rows that their scans open at least, and what cannot overlap in time (the terms of
+`cpsat_pim.mapper.model.latency`). Of the loops outside the global buffer only the products are looked at: over two
+levels they cause no less traffic than merged into one (docs/model.md, section 8). All of it grows with the fetches of
+each tensor, so that of some innermost loops fewer may be free than of all: a bound holds for each way to order and to
+split the loops.
 """
 
 from typing import NamedTuple
@@ -66,8 +67,8 @@ LOOK = np.dtype([
     ("visit", np.int64, (RESOURCES, 3, 4)), ("pe_box", np.int64, 3),
     # The extents inside the global buffer's loops, those of dims before the `cut` being open. Per dim, which divisor of
     # the room it is, the smallest and the largest extent; per class, loops of the global buffer (of how many `classes`
-    # there are some) and outside it; where the tile is found in `DramLoopBounds`. Per tensor the smallest box, its elements,
-    # those of all tiles, and which sets of buffers hold one.
+    # there are some) and outside it; where the tile is found in `DramLoopBounds`. Per tensor the smallest box, its
+    # elements, those of all tiles, and which sets of buffers hold one.
     ("cut", np.int64), ("at", np.int64, 8), ("extents", np.int64, 8), ("largest", np.int64, 8), ("inner", np.int64, 4),
     ("classes", np.int64), ("outer", np.int64, 4), ("place", np.int64), ("box", np.int64, 3), ("size", np.int64, 3),
     ("moved", np.int64, 3), ("can_keep", np.int64, (3, 4)),

@@ -1,8 +1,8 @@
 """All tiles that may cost little: extents inside the loops of the PEs and of the global buffer, per spatial mapping.
 
-Sets of tiles are bounded like a tile (`tables.bounds.tile_bounds`), and left out together: of dims whose extents are open, with the
-smallest ones as to what has to fit, and the largest ones as to what is fetched. First the PEs' extents are open, then
-known, and in both cases those of the global buffer are told dim by dim.
+Sets of tiles are bounded like a tile (`tables.bounds.tile_bounds`), and left out together: of dims whose extents are
+open, with the smallest ones as to what has to fit, and the largest ones as to what is fetched. First the PEs' extents
+are open, then known, and in both cases those of the global buffer are told dim by dim.
 """
 
 import numpy as np

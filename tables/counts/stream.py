@@ -1,4 +1,4 @@
-"""One tensor's stream from DRAM under a mapping: its tiles, their order and pace, walked scan by scan."""
+"""One tensor's DRAM stream under a mapping: its tiles, their order, and when the array needs them; scan by scan."""
 
 from typing import NamedTuple
 
@@ -21,19 +21,19 @@ from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER,
 
 
 class ArrayTiming(NamedTuple):
-    """Cycles of all array steps, and whether PE, global buffer and row buffer hold a second tile to load into."""
+    """The array's cycles without any load from DRAM, and whether PE, global buffer and row buffer have two slots."""
 
     array_cycles: int
     is_double: tuple[bool, bool, bool]
 
 
-#: For those who count no late tiles.
+#: For callers that do not read stall cycles.
 ANY_TIMING = ArrayTiming(1, (True, True, False))
 
 
 @njit
 def merge_segments(starts: Ints, length: int) -> Ints:
-    """Join sorted equal segments that touch: int[n, 2] of first byte and bytes."""
+    """Join equal segments that touch, `starts` int[m] ascending. Returns int[n, 2]: first byte and bytes of each."""
     merged = np.empty((starts.shape[0], 2), np.int64)
     n = 0
     for start in starts:
@@ -46,7 +46,10 @@ def merge_segments(starts: Ints, length: int) -> Ints:
 
 
 def segments(sets: list[Ints], strides: list[int], width: int) -> Ints:
-    """Byte segments of the product of per-axis offset sets, outermost axis first, in address order."""
+    """Return int[n, 2]: first byte and bytes of the segments of a tile, in address order.
+
+    The tile is the product of axis sets (`sets`, outermost axis first); `strides`: elements from one index to the next.
+    """
     starts = np.zeros(1, np.int64)
     for offsets, stride in zip(sets, strides, strict=True):
         if len(offsets) > 1:
@@ -55,7 +58,7 @@ def segments(sets: list[Ints], strides: list[int], width: int) -> Ints:
 
 
 def _strides(sizes: list[int]) -> list[int]:
-    """Elements (or blocks) from one index to the next along each axis of a packed array."""
+    """Return the elements (or blocks) from one index to the next along each axis of a packed array."""
     strides = [1]
     for size in reversed(sizes[1:]):
         strides.insert(0, strides[0] * size)
@@ -63,59 +66,59 @@ def _strides(sizes: list[int]) -> list[int]:
 
 
 def stream_loops(nest: Nest, t: int, consumer: int) -> list[tuple[int, int, int, int]]:
-    """Loops that drive t's fetches into a consumer, outermost first: (dim, level, factor, extent of one iteration).
+    """Return (dim, level, factor, step) of the loops that make a consumer fetch tiles of t, outermost first.
 
-    One iteration of a level-m loop moves by the extent of what is inside it.
+    The step is the extent inside the loop: by so many indices one iteration moves on.
     """
     loops = nest.fetch_loops(t, consumer)
     return [(d, level, nest.temporal[level][d], _extent_inside(nest, level, d)) for level, d in reversed(loops)]
 
 
 def _extent_inside(nest: Nest, level: int, d: int) -> int:
-    """Indices of d that one iteration of its loop at a level covers (or steps over)."""
+    """Return how many indices of d one iteration of its loop at a level covers (or passes over)."""
     if level == 0:
         return nest.lanes(d)
     return nest.extent(0, d) * nest.array(d) if level == 1 else nest.extent(level - 1, d)
 
 
-def demanded_tiles(nest: Nest, t: int, tempo: ArrayTiming) -> int:
-    """Over how many tiles (or array steps) the array's cycles are shared out to make t's pace."""
+def demanded_tiles(nest: Nest, t: int, timing: ArrayTiming) -> int:
+    """Return over how many tiles (or array steps) the array's cycles are divided evenly in `tile_demand`."""
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
         return nest.steps() // nest.array_step()
-    holder = consumer if tempo.is_double[consumer] else inner[0]
+    holder = consumer if timing.is_double[consumer] else inner[0]
     return 1 if holder == MACS else fetches(nest, t, holder)
 
 
-def tile_demand(nest: Nest, t: int, tempo: ArrayTiming) -> Demand:
-    """How fast the array asks for t's tiles."""
+def tile_demand(nest: Nest, t: int, timing: ArrayTiming) -> Demand:
+    """Return when the array needs the tiles of t: the q(t) of docs/model.md, section 7."""
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
-        return Demand(nest.array_step(), tempo.array_cycles // demanded_tiles(nest, t, tempo), True)
+        return Demand(nest.array_step(), timing.array_cycles // demanded_tiles(nest, t, timing), True)
     if t == O and nest.spilled():
-        return Demand(1, INFINITE_CYCLES, False)  # outputs that come back are waited for as a whole
-    holder = consumer if tempo.is_double[consumer] else inner[0]
-    # A level with one slot takes its next tile only while the last tile taken from it is in use further in.
-    if holder == MACS or not tempo.is_double[holder]:
+        return Demand(1, INFINITE_CYCLES, False)  # the array waits for the whole stream: the term Z
+    holder = consumer if timing.is_double[consumer] else inner[0]
+    # A level with one slot loads its next tile only while the array uses the last tile that was taken from it.
+    if holder == MACS or not timing.is_double[holder]:
         return NO_OVERLAP
-    return Demand(1, tempo.array_cycles // demanded_tiles(nest, t, tempo), False, t != O and holder == consumer)
+    return Demand(1, timing.array_cycles // demanded_tiles(nest, t, timing), False, t != O and holder == consumer)
 
 
-def stream_key(nest: Nest, t: int, tempo: ArrayTiming) -> tuple[object, ...]:
-    """What t's stream depends on besides layout and blocks: of one layer, streams with equal keys are equal."""
+def stream_key(nest: Nest, t: int, timing: ArrayTiming) -> tuple[object, ...]:
+    """Return what t's stream depends on besides layout and blocks: streams of one layer with equal keys are equal."""
     consumer = nest.consumers(t)[0]
     loops = [
         (factor,) if d in IRRELEVANT[t] else (d, factor, inside)
         for d, _, factor, inside in stream_loops(nest, t, consumer)
     ]
     spread = [nest.array(d) for d in range(8) if d not in IRRELEVANT[t]] if consumer <= PE else []
-    return t, consumer, tuple(loops), tile_demand(nest, t, tempo), tuple(spread)
+    return t, consumer, tuple(loops), tile_demand(nest, t, timing), tuple(spread)
 
 
 def dram_stream(
-    nest: Nest, t: int, dram: Dram, tempo: ArrayTiming = ANY_TIMING, room: StreamLimit = NO_STREAM_LIMIT
+    nest: Nest, t: int, dram: Dram, timing: ArrayTiming = ANY_TIMING, limit: StreamLimit = NO_STREAM_LIMIT
 ) -> StreamCounts:
-    """Exact counts of t's DRAM stream under a mapping, if there is room for it."""
+    """Return the exact counts of t's DRAM stream under a mapping; beyond the limit only that it is exceeded."""
     consumer = nest.consumers(t)[0]
     axes = AXES[t][nest.layout[t]]
     width = nest.width(t, DRAM)
@@ -164,15 +167,15 @@ def dram_stream(
             tile,
             t == O,
             t == O and nest.rereads_copies(),
-            tile_demand(nest, t, tempo),
+            tile_demand(nest, t, timing),
             dram,
-            room,
+            limit,
         )
     )
 
 
 def _axis_step(nest: Nest, t: int, d: int, indices: int) -> tuple[int, int]:
-    """Axis that a dim walks and how far `indices` of the dim move along it."""
+    """Return the axis along which a dim moves, and by how many elements `indices` of the dim do."""
     if t == I:
         for axis, filters in FILTER_OF.items():
             if d in (axis, filters):
