@@ -8,43 +8,27 @@ cost (`cpsat_pim.mapper.search`).
 
 import math
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine
-from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, has_known_boxes, min_columns, min_rows
+from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_rows
 from cpsat_pim.mapper.model.aligned_blocks import AlignedBlocks, BlockPass, Edge
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
-from cpsat_pim.mapper.model.reuse import Reuse, consumers_inside
+from cpsat_pim.mapper.model.enclosing_boxes import EnclosingBoxes
+from cpsat_pim.mapper.model.reuse import Reuse
+from cpsat_pim.mapper.model.scans import CONSUMERS, Scans, ScanShapes
 from cpsat_pim.mapper.model.traffic import Traffic
 from cpsat_pim.mapper.model.variables import Variables
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from tables.bounds.shapes import ShapeTable, can_be_strided
 from tables.dram import last_run, last_run_excess, period
-from tables.nest import MACS, Ints
+from tables.nest import MACS
 
 #: Names of the columns looked up by tile shape: row activations, and what only time depends on.
 _COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each")
 _TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest")
-CONSUMERS = (int(Level.ROW_BUFFER), int(Level.GLOBAL_BUFFER), int(Level.PE), MACS)
-
-
-class Scans(NamedTuple):
-    """The scans of a tensor: `extents` along its dims, whether the shape tables describe them, and their layout.
-
-    `first_cycles`: of the first scan. `columns`: the fewest of a scan. `rows`, `longest_cycles`: the most rows that a
-    scan opens, and the most cycles that it adds. All but `extents` hold only if `is_box`.
-    """
-
-    extents: dict[int, Int]
-    is_box: Lit
-    layout: Int
-    first_cycles: Int
-    columns: Int
-    rows: Int
-    longest_cycles: Int
 
 
 class Streams:
@@ -63,7 +47,6 @@ class Streams:
         timed: bool,
         parameters: SearchParameters = DEFAULTS,
     ) -> None:
-        self.parameters = parameters
         self.v, self.b, self.reuse, self.traffic, self.timed = v, v.b, reuse, traffic, timed
         self.dram = to_machine(v.arch).dram
         self.activations: list[Int] = []
@@ -75,8 +58,9 @@ class Streams:
         self.min_rows = [min_rows(v.layer, v.arch, t) for t in Tensor]
         #: Row activations that no mapping up to the trial bound exceeds.
         self.max_activations = [self._max_activations(t, limits) for t in Tensor]
+        self.shapes, self.boxes = ScanShapes(v), EnclosingBoxes(v, reuse, parameters)
         self.blocks = AlignedBlocks(v, reuse, traffic, self.passes, self.min_rows)
-        self._regular_input_scans()
+        self.shapes.input_scans_are_regular()
         for t in Tensor:
             self._stream(t, tables[t], limits)
 
@@ -94,7 +78,7 @@ class Streams:
         rows = self._table_rows(t, table, limits)
         dims = table.dims
         is_box = self.b.negated(self.b.either(self._irregular(t), f"irregular_{t.name}"))
-        extents = {d: self._extent(t, d) for d in dims}
+        extents = {d: self.shapes.extent(t, d) for d in dims}
         keys, rows = self.b.keys(rows, list(extents.values()), is_box, f"shape_{t.name}")
         names = [f"{n}_{t.name}" for n in ("layout", "strided", *_COUNTED, *_TIMED)]
         layout, strided, *looked_up = self.b.lookup(keys, rows, names)
@@ -102,9 +86,9 @@ class Streams:
         per_pass, long, end, returned, scan, opened, longest = timed
         self.scans.append(Scans(extents, is_box, layout, end, scan, opened, longest))
         if can_be_strided(self.v.shape, t):
-            self._strided_scans(t, is_box, strided)
+            self.shapes.grids_are_strided(t, is_box, strided)
         self._bound_activations(t, is_box, *counted)
-        self._enclosing_boxes(t, table)
+        self.boxes.open_rows(t, table, self.scans[t], self.activations[t], self.max_activations[t])
         block_pass = self.blocks.open_rows(t, self.activations[t])
         if self.timed:
             self._bound_cycles(t, is_box, per_pass, long, (end, returned), block_pass)
@@ -176,97 +160,6 @@ class Streams:
                 most = min(most, left // miss)
         return most
 
-    def _enclosing_boxes(self, t: Tensor, table: ShapeTable) -> None:
-        """Each pass over a box inside a level's loops opens its rows: the loops of inner levels run within it (B6).
-
-        If the tables are too large, cuts add the bounds of the boxes that occur (`cpsat_pim.mapper.search.cuts`).
-        """
-        if not table.dims or not has_known_boxes(self.v.layer, t):
-            return
-        rows = np.column_stack([table.extents, table.layout, table.box_activations, table.swept_repeat_activations])
-        rows = rows[(table.box_activations <= self.max_activations[t]) & (table.is_strided == 0)]
-        parameters = self.parameters
-        most = parameters.box_rows if self.dram.banks == 1 else parameters.box_rows_in_banks
-        if not 0 < len(rows) <= most:
-            return
-        for level in (Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.v.has_row_buffer_loops else []), Level.DRAM):
-            for is_swept in (False, True):
-                self._enclosing_box(t, level, is_swept, table.dims, rows)
-
-    def _enclosing_box(self, t: Tensor, level: Level, is_swept: bool, dims: tuple[int, ...], rows: Ints) -> None:
-        """Activations are at least those of the box, and of each further pass over it.
-
-        What contiguous loops sweep comes again as often as the level inside fetches, unless its tile is uneven. A box
-        with loops inside comes again as often as the irrelevant loops outside it say.
-        """
-        b, v, box = self.b, self.v, self.reuse.extents(level, is_swept)
-        runs = b.either([v.first_consumer(c, t) for c in consumers_inside(level, is_swept)], f"runs_inside_{t.name}")
-        if runs is False:
-            return
-        keys, rows = b.keys(rows, [box[d] for d in dims], runs, f"box_{t.name}")
-        boxed, least, again = b.lookup(keys, rows, [f"box_{n}_{t.name}" for n in ("layout", "acts", "again")])
-        b.imply([runs], boxed == self.scans[t].layout)
-        b.imply([runs], self.activations[t] >= least)
-        fetched = self.reuse.factors[t][level - 1]
-        if is_swept and self.dram.banks > 1 and not is_zero(again) and not isinstance(fetched, int):
-            even = b.negated(v.residency.is_uneven(level - 1, t))  # its loops have swept all of the box
-            repeated = b.product([again, fetched], f"swept_again_{t.name}")
-            b.imply([runs, even], self.activations[t] >= least + repeated - again)
-        passes = b.product([v.class_temporal[m][t] for m in range(level, len(Level))], f"passes_{t.name}")
-        if not is_swept and level > Level.GLOBAL_BUFFER and not is_zero(again) and not isinstance(passes, int):
-            taken = b.either([v.first_consumer(c, t) for c in (MACS, Level.PE)], f"taken_inside_{t.name}")
-            looped = b.either(
-                [self.reuse.has_relevant[m, t] for m in range(Level.GLOBAL_BUFFER, level)], f"looped_{t.name}"
-            )
-            repeated = b.product([again, passes], f"box_repeated_{t.name}")
-            b.imply([taken, looped], self.activations[t] >= least + repeated - again)
-
-    def _regular_input_scans(self) -> None:
-        """A scan of I is a box or, for 1x1 filters, a regular grid (docs/model.md, section 3)."""
-        v, model = self.v, self.b.model
-        forbidden: list[Lit] = []
-        if v.bounds[Dim.R] > 1 or v.bounds[Dim.S] > 1:
-            forbidden.append(v.first_consumer(MACS, Tensor.I))
-            if max(*v.layer.stride, *v.layer.dilation) > 1:
-                forbidden.append(v.first_consumer(Level.PE, Tensor.I))
-        elif can_be_strided(v.shape, Tensor.I):
-            forbidden.append(self.b.both([v.first_consumer(Level.PE, Tensor.I), self._is_mixed()], "mixed_scan"))
-        for literal in forbidden:
-            if literal is not False:
-                model.add_bool_or([self.b.negated(literal)])
-
-    def _is_mixed(self) -> Lit:
-        """Return whether PEs are spread and hold several positions each: their scan is no box and no regular grid."""
-        v, b = self.v, self.b
-        spread = b.either([b.at_least_two(v.pes[d], f"{d.name}_apart") for d in (Dim.P, Dim.Q)], "apart")
-        return b.both([spread, self._is_wide()], "mixed")
-
-    def _is_wide(self) -> Lit:
-        """Return whether a PE holds several positions of I."""
-        held = self.v.tile[Level.PE][Tensor.I]
-        return self.b.either([self.b.at_least_two(held[d], f"{d.name}_wide") for d in (Dim.P, Dim.Q)], "wide")
-
-    def _strided_scans(self, t: Tensor, is_box: Lit, strided: Int) -> None:
-        """MACs, and PEs of one output each, scan a strided grid. All others scan spans, the row buffer blocks."""
-        v, b = self.v, self.b
-        from_pe = b.both([v.first_consumer(Level.PE, t), b.negated(self._is_wide())], "single_positions")
-        takes_points = b.either([v.first_consumer(MACS, t), from_pe], "takes_points")
-        b.imply([takes_points], strided == 1)
-        b.imply([is_box, b.negated(takes_points)], strided == 0)
-
-    def _extent(self, t: Tensor, d: int) -> Int:
-        """Return the extent of a scan along d: that of its first consumer's tile."""
-        v = self.v
-        if v.bounds[d] == 1:
-            return 1
-        sources = zip(CONSUMERS, (v.e2, v.tile[Level.GLOBAL_BUFFER][t], v.array_tile[t], v.step), strict=True)
-        taken = [(first, of[d]) for consumer, of in sources if (first := v.first_consumer(consumer, t)) is not False]
-        values = {n for _, source in taken for n in self.b.values(source)}
-        extent = self.b.integer(values, f"scan_{t.name}_{Dim(d).name}")
-        for first, source in taken:
-            self.b.imply([first], extent == source)
-        return extent
-
     def _irregular(self, t: Tensor) -> list[Lit]:
         """Return literals of which one holds if the shape tables do not describe t's scans.
 
@@ -299,17 +192,12 @@ class Streams:
         again = self.b.integer((x - 1 for x in self.b.values(self.passes[t])), f"again_{t.name}")
         if not isinstance(again, int):
             self.b.model.add(again == self.passes[t] - 1)
-        repeated = (
-            self.b.product([repeat, again], f"acts_again_{t.name}") if not is_zero(repeat) and not is_zero(again) else 0
-        )
-        most = self.b.bounds_of(ordered)[1] + (
-            self.b.bounds_of(repeated)[1] if not isinstance(repeated, int) else repeated
-        )
+        is_repeated = not is_zero(repeat) and not is_zero(again)
+        repeated = self.b.product([repeat, again], f"acts_again_{t.name}") if is_repeated else 0
+        most = self.b.bounds_of(ordered)[1] + self.b.bounds_of(repeated)[1]
         activations = self.b.interval(self.min_rows[t], max(most, self._max_columns), f"acts_{t.name}")
         self.b.imply([is_box], activations >= first)
-        if not (
-            self.v.has_row_buffer_loops or self.v.any_split
-        ):  # then one loop per dim lies outside the global buffer
+        if not (self.v.has_row_buffer_loops or self.v.any_split):  # one loop per dim outside the global buffer
             in_buffer = self.v.first_consumer(Level.GLOBAL_BUFFER, t)
             even = self.b.negated(self.v.residency.is_uneven(Level.GLOBAL_BUFFER, t))
             self.b.imply([is_box, in_buffer, even], activations >= ordered + repeated)
