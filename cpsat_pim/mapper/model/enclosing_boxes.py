@@ -64,7 +64,7 @@ class EnclosingBoxes:
         self._passes_open_rows_again(stream, level, is_swept, first, again)
 
     def _sweeps_open_rows_again(self, stream: BoxedStream, level: Level, runs: Lit, first: Int, again: Int) -> None:
-        """What contiguous loops sweep comes again as often as the level inside fetches a tile, unless that is uneven."""
+        """What contiguous loops sweep comes again as often as the level inside fetches an even tile."""
         b, t = self.b, stream.t
         fetched = self.reuse.factors[t][level - 1]
         if self.dram.banks == 1 or is_zero(again) or isinstance(fetched, int):
