@@ -98,8 +98,7 @@ class Latency:
     def _stream_terms(self) -> None:
         """The streams of I and W are followed by the array's work on their last tile; O's follows that on its first.
 
-        Valid because of n tiles, each but one hides at most the array's cycles on a tile of a load (docs/solver.md,
-        B9).
+        Each of n tiles but one hides at most the array's cycles on one tile of a load (docs/solver.md, B9).
         """
         v, b, streams = self.v, self.b, self.streams
         stays = [self._stay(t) for t in Tensor]
@@ -121,9 +120,7 @@ class Latency:
             self._at_least(*streams.cycles, shorter)
 
     def _output_stream(self, stay: Int, work: Int) -> None:
-        """O's stream follows the array's work on its first tile; waiting for spilled partial sums is part of the
-        stream.
-        """
+        """O's stream follows the array's work on its first tile. Waits for spilled partial sums are part of it."""
         stream, own = self.streams.cycles[Tensor.O], self.streams.end_cycles[Tensor.O]
         self._at_least(self.start, stay, stream)
         held = self.b.negated(self.v.first_consumer(MACS, Tensor.O))

@@ -230,7 +230,7 @@ class Restriction:
 
         That holds if all factors fixed at the other level are 1, and if the factors left open there and the order are
         left open at this level, too. Proof: merging the loops of the other level into those of this one adds no traffic
-        (docs/model.md, section 8). It does not change the dataflow class either: only the innermost loop decides it
+        (docs/solver.md, B14). It does not change the dataflow class either: only the innermost loop decides it
         (`cpsat_pim.mapper.model.dataflow_class`), and the loops of that dim are merged inwards.
         """
         here, there = self.constraints.temporal[level], self.constraints.temporal[other]

@@ -9,7 +9,7 @@ class Subspace(Enum):
     `ALIGNED`: at least one tensor is row-aligned. Without a row-aligned tensor the row buffer stores nothing, so a loop
     of it acts like a loop of the DRAM. `MERGED`: no tensor is row-aligned, and each dim has one loop outside the global
     buffer. `SPLIT`: no tensor is row-aligned, and some dim has two loops there. With a loop of another dim between
-    them, these can open fewer rows than one loop in place of both (docs/model.md, section 8).
+    them, these can open fewer rows than one loop in place of both (docs/solver.md, B14).
     """
 
     MERGED = "merged"
