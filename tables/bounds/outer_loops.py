@@ -275,7 +275,7 @@ def _lower(figures: Floats, i: int, value: float) -> None:
 
 @njit
 def _cycles(layer: Record, dram: Dram, columns: int, rows: int) -> int:
-    """Of a stream of so many columns and rows, at least (`cpsat_pim.mapper.model.streams`, `Streams._time`)."""
+    """Of a stream of so many columns and rows, at least (`cpsat_pim.mapper.model.streams`, `Streams._bound_cycles`)."""
     column, miss, excess = layer.dram[0], layer.dram[1], layer.dram[2]
     return int(max(column * columns + miss * rows + excess, period(1, dram) * (rows - 1) + last_run(1, dram)))
 
