@@ -239,7 +239,7 @@ class TileBounds:
             at_a_time = min(2 * at_a_time, parameters.vectors_per_call) if few else max(1, at_a_time // 2)
             self.on_enumerated(more)
         is_interrupted = bounded > allowed or number > parameters.kept_tiles
-        enumeration = TileEnumeration(goal.target, vectors, least, found[:number].copy())
+        enumeration = TileEnumeration(goal.trial_bound, vectors, least, found[:number].copy())
         return enumeration, last if is_interrupted else None
 
     def _max_tiles(self, margin: int) -> int:
