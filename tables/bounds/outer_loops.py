@@ -307,31 +307,31 @@ def aligned_stream(layer: Record, dram: Dram, t: int, e: Ints, loops: Ints, inne
 
     Returns a lower bound on the rows, the column accesses, and the number of blocks.
     """
-    blocks, number, least = 1, size * layer.widths[t, 3], layer.min_rows[t]
+    blocks, number, rows = 1, size * layer.widths[t, 3], layer.min_rows[t]
     for d in range(8):
         blocks *= loops[d] if CLASS_OF[d] != t else 1
     scans = blocks * (fetches if t != O else 2 * fetches - 1)
     columns = scans * (-(-number // dram.column_bytes))
     if not dram.is_open:
-        least = max(least, blocks * fetches * (-(-number // dram.row_bytes)))
+        rows = max(rows, blocks * fetches * (-(-number // dram.row_bytes)))
     elif dram.banks == 1 and t == I:
-        least = max(least, fetches * window[int(innermost == C and loops[C] > 1)])
+        rows = max(rows, fetches * window[int(innermost == C and loops[C] > 1)])
         outputs = e[P] * e[Q] * e[C] * e[N] * e[G] * (loops[innermost] if innermost not in (R, S, K) else 1)
         overlaps = max(layer.bounds[R], layer.bounds[S]) > 1
         is_large = number > (dram.row_bytes if overlaps else dram.row_bytes // 2)
         if is_large or outputs * layer.widths[t, 3] > dram.row_bytes:
-            least = max(least, layer.min_rows[t] * fetches)
+            rows = max(rows, layer.min_rows[t] * fetches)
     elif dram.banks == 1 and layer.widths[t, 2] == layer.widths[t, 3]:
-        least = max(least, _block_rows(dram, t, loops, innermost, number, fetches, least))
-    return least, columns, blocks
+        rows = max(rows, _block_rows(dram, t, loops, innermost, number, fetches, rows))
+    return rows, columns, blocks
 
 
 @njit
-def _block_rows(dram: Dram, t: int, loops: Ints, innermost: int, size: int, fetches: int, least: int) -> int:
+def _block_rows(dram: Dram, t: int, loops: Ints, innermost: int, size: int, fetches: int, filled: int) -> int:
     """Return a lower bound on the rows that W or O opens in one bank with open pages.
 
     Each block has `size` bytes and is fetched `fetches` times. `loops` int[8]: those of the DRAM; `innermost`: dim of
-    the innermost one; `least`: rows that all elements fill. The innermost loop goes over its blocks in ascending order.
+    the innermost one; `filled`: rows that all blocks fill. The innermost loop goes over its blocks in ascending order.
     What it sweeps begins at its lowest block and ends at its highest one. If these lie in two rows, every repetition
     opens every row (docs/model.md, section 8).
     """
@@ -348,7 +348,7 @@ def _block_rows(dram: Dram, t: int, loops: Ints, innermost: int, size: int, fetc
         step = min(step, inside)
     crossed = swept - 1 if step >= per_row else (swept - 1) * step // per_row
     rows = max(-(-blocks // per_row) * (-(-size // dram.row_bytes)), blocks // swept * fetches * crossed)
-    return int(max(rows, least * fetches) if size * swept > dram.row_bytes else rows)
+    return int(max(rows, filled * fetches) if size * swept > dram.row_bytes else rows)
 
 
 @njit
