@@ -304,9 +304,10 @@ def _bound_with_dram_loops(x: Record, layer: Record, dram_bounds: DramLoopBounds
         fj, share, busy = dram_bounds.fj[case, aligned, place], 0.0, dram_bounds.cycles[case, aligned, place]
         if case == NONE_FREE and buffers[other] == 2:
             share = 1.0
-        elif case == NONE_FREE and not buffers[other] and x.in_pe[other]:
-            if x.looped_classes == (x.class_buffer_loops[other] > 1):  # the PEs are refilled, not the global buffer
-                share = min(1.0, x.per_visit[ENERGY, other, 0] / max(1, dram_bounds.fill_fj[other]))
+        no_others = x.looped_classes == (x.class_buffer_loops[other] > 1)
+        if case == NONE_FREE and not buffers[other] and x.in_pe[other] and no_others:
+            # The PEs are refilled, not the global buffer.
+            share = min(1.0, x.per_visit[ENERGY, other, 0] / max(1, dram_bounds.fill_fj[other]))
         fj = max(fj, share * dram_bounds.refill_fj[aligned, other, place])
         for t in range(3):
             if buffers[t] & 1:
