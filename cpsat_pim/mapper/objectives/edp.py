@@ -25,7 +25,7 @@ from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.evaluate.cost import Prediction, predict
 from cpsat_pim.mapper.bounds.countable import FJ_WEIGHT, check_countable, heaviest_cycle
-from cpsat_pim.mapper.bounds.layer_bound import least_cost
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.mapper.search import Options, Progress, solve_layer
 from cpsat_pim.mapping import Mapping
@@ -336,7 +336,7 @@ def solve_edp(layer: ConvWorkload, arch: PIMArchitecture, options: Options, repo
         report(Progress(layer=layer.name, best=best, bound=search.bound, seconds=solves.seconds))
 
     search = LeastProduct(solves, options.budget, solves.is_over, tell, heaviest_cycle(layer, arch))
-    search.run(least_cost(layer, arch, _LATENCY, options.constraints, options.budget) or 1, start)
+    search.run(layer_lower_bound(layer, arch, _LATENCY, options.constraints, options.budget) or 1, start)
     return SolvedLayer.known(
         (search.best.mapping, search.best.prediction) if search.best else None,
         search.bound,

@@ -19,7 +19,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Level
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.mapper.bounds.countable import check_countable
-from cpsat_pim.mapper.bounds.layer_bound import least_cost
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.objectives.edp import solve_for
 from cpsat_pim.mapper.result import Objective, SolvedLayer
 from cpsat_pim.mapper.search import Options, Progress
@@ -164,7 +164,9 @@ class _PaddedSearch:
             if self.options.stop.is_set() or self.seconds > _SCREEN_SHARE * self.options.time_limit:
                 return
             limits = (self.options.constraints, self.options.budget)
-            candidate.floor = self._raised(candidate, least_cost(candidate.layer, self.arch, self.objective, *limits))
+            candidate.floor = self._raised(
+                candidate, layer_lower_bound(candidate.layer, self.arch, self.objective, *limits)
+            )
             candidate.is_screened = True
 
     def _raised(self, candidate: _Candidate, floor: int | None) -> int | None:

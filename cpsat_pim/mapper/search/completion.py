@@ -123,7 +123,7 @@ class Completions:
         self.restriction, self.objective, self.draft = restriction, objective, draft
         self.outside, self.inner = outside, inner
         self.layer, arch = restriction.layer, restriction.arch
-        self.sees_cycles, self.sees_energy = restriction.sees(objective)
+        self.sees_cycles, self.sees_energy = restriction.relevant_figures(objective)
         self.machine = to_machine(arch)
         self.nest = to_nest(self.layer, draft, arch.spatial_reduction)
         elements = sum(self.layer.elements(t) for t in Tensor)
@@ -278,7 +278,7 @@ class Completions:
         mapping = attrs.evolve(
             self._ordered(nest.order), layout=nest.layout, block_h=nest.block_h, block_w=nest.block_w
         )
-        return self.restriction.complete(mapping)
+        return self.restriction.place_outer_loops(mapping)
 
     def _ordered(self, order: tuple[tuple[int, ...], ...]) -> Mapping:
         return attrs.evolve(self.draft, order=order, outside=self.nest_in(order).outside[: len(ON_CHIP)])
@@ -309,13 +309,15 @@ class Completions:
             return [loops]
         inner = self.inner[level].loops if level in self.inner else ()
         parts = [
-            subspace for block in self._blocks(level) for subspace in self.restriction.interleaved(level, block, inner)
+            subspace
+            for block in self._blocks(level)
+            for subspace in self.restriction.split_innermost(level, block, inner)
         ]
         return self._joined(level, parts)
 
     def can_gather(self, level: Level, dims: Collection[Dim]) -> bool:
         """Whether an order has all of a level's loops of some dims innermost."""
-        parts = [self.restriction.interleaved(level, block, dims) for block in self._blocks(level)]
+        parts = [self.restriction.split_innermost(level, block, dims) for block in self._blocks(level)]
         is_held = any(d in dims for outside, _ in parts for d in outside)
         is_inside = [d in dims for outside, inside in parts for d in (*outside, *inside)]
         return not is_held and is_inside == sorted(is_inside)

@@ -41,7 +41,7 @@ class Family(NamedTuple):
         box = master.reuse.extents(self.level, self.is_swept)
         others = [*taken_outside(master, self.level, self.t, self.is_swept)]
         others.append(b.differs(master.streams.scans[self.t].layout, self.layout))
-        too_many = table.box_activations > master.streams.most_activations[self.t]
+        too_many = table.box_activations > master.streams.max_activations[self.t]
         for row in table.extents[(table.layout == self.layout) & (table.is_strided == 0) & too_many]:
             b.clause([*others, *(b.differs(box[d], e) for d, e in zip(table.dims, row.tolist(), strict=True))])
 
@@ -74,7 +74,7 @@ class Cut(NamedTuple):
 
     def add_to(self, master: MasterProblem) -> None:
         """Add it to a program that may have such mappings."""
-        if not master.may_have(self.scope.extents):
+        if not master.may_contain(self.scope.extents):
             return
         b = master.b
         others = list(self.scope.others(master))

@@ -89,7 +89,7 @@ class CutGenerator:
         """
         if not has_known_boxes(self.master.layer, t):
             return False
-        levels = [Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.master.v.row_buffer else []), Level.DRAM]
+        levels = [Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.master.v.has_row_buffer_loops else []), Level.DRAM]
         return any([self._box_cost(t, level, is_swept) for level in levels for is_swept in (False, True)])  # noqa: C419
 
     def _box_cost(self, t: Tensor, level: Level, is_swept: bool) -> bool:
@@ -271,14 +271,14 @@ class CutGenerator:
             # A slower array hides at most the cycles that it takes longer itself, and what its pace rounds down on all
             # tiles together; a faster one hides less.
             assert p.latency is not None
-            b, array, late = p.b, p.latency.array, p.latency.late[t]
+            b, array, late = p.b, p.latency.array, p.latency.stall[t]
             slower = b.boolean("slower")
             b.imply([slower], array >= compute + 1)
             b.imply([known, b.negated(slower)], late >= least.stall_cycles)
             b.imply([known, slower], late + array >= least.stall_cycles + shared_out)
             paced = b.boolean("paced")
             b.clause([b.negated(known), b.differs(array, compute), paced])
-            b.imply([paced], p.latency.single[t] >= least.single_cycles)
+            b.imply([paced], p.latency.isolated_stall[t] >= least.single_cycles)
 
         return self._learn(scope, demand)
 

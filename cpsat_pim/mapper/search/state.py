@@ -16,7 +16,7 @@ from cpsat_pim.base.validate import is_a, or_none, seconds_or_none, seed_number
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.bounds.countable import HIGHEST
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
-from cpsat_pim.mapper.bounds.tile_bounds import Looks
+from cpsat_pim.mapper.bounds.tile_bounds import TileEnumerations
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.mapper.search.completion import Completion, Completions, Counted, Order
@@ -84,7 +84,7 @@ class SearchState:
         self.spatial_bounds_of: list[SpatialBounds] = []
         self.counted: Counted = {}
         #: By whether tensors are row-aligned, and constraints.
-        self.looks: defaultdict[tuple[bool, Constraints], Looks] = defaultdict(Looks)
+        self.looks: defaultdict[tuple[bool, Constraints], TileEnumerations] = defaultdict(TileEnumerations)
         #: By the orders that constraints leave to a part.
         self._lessons: defaultdict[Order, CutPool] = defaultdict(lambda: CutPool(lambda: self.is_over))
         #: Extents inside outer loops that are not split, of answers that were counted too low.
@@ -178,7 +178,7 @@ class SearchState:
         """
         if target is None or target > HIGHEST:
             return [NO_STREAM_LIMIT] * 3
-        of_parts = np.array([spatial_bounds.rooms(target) for spatial_bounds in self.spatial_bounds_of])
+        of_parts = np.array([spatial_bounds.stream_limits(target) for spatial_bounds in self.spatial_bounds_of])
         return [StreamLimit(*room) for room in of_parts.max(axis=0).tolist()]
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:

@@ -77,7 +77,7 @@ class SubspaceSearch:
         state.spatial_bounds_of.append(self.spatial_bounds)
         looks = state.looks[self.subspace.is_aligned, restriction.constraints]
         self.tiles = TileBounds(self.spatial_bounds, state.tables, looks, self._has_looked, lambda: state.is_over)
-        self.least = self.spatial_bounds.least
+        self.least = self.spatial_bounds.lower_bound
         self.barred: int | None = None
         self.targets = self._targets()
         #: Targets up to which tiles are still to be looked at for a better bound.
@@ -129,7 +129,7 @@ class SubspaceSearch:
         elif reply.work > _MUCH_WORK:
             self.tiles_at_once = max(1, self.tiles_at_once // 2)
         if reply.status == cp_model.INFEASIBLE:
-            self._raise_to(master.target + 1)
+            self._raise_to(master.trial_bound + 1)
             return
         if reply.bound is not None:
             self._raise_to(reply.bound)
@@ -179,7 +179,7 @@ class SubspaceSearch:
             target = _above(base, step) if ceiling is None else min(_above(base, step), ceiling)
             if self.least is None or self.least > target:
                 continue
-            known = self.tiles.least(target)
+            known = self.tiles.lower_bound(target)
             if known is None:
                 return
             self._raise_to(known)
@@ -240,23 +240,23 @@ class SubspaceSearch:
     def _next_little(self) -> int | None:
         """A target for so many more tiles, if they can be known, else one that is a little higher."""
         ceiling, least = self.state.ceiling, self.least or 0
-        target = self.tiles.target_beyond(least, self.tiles_at_once)
+        target = self.tiles.trial_bound_beyond(least, self.tiles_at_once)
         if target is None and ceiling is not None:
             target = max(_above(least, _LITTLE), least + (ceiling - least) // _MOST_LITTLE)
-            self.tiles.look_up_to(min(ceiling, target))
-            target = self.tiles.target_beyond(least, self.tiles_at_once) or target
+            self.tiles.enumerate_up_to(min(ceiling, target))
+            target = self.tiles.trial_bound_beyond(least, self.tiles_at_once) or target
         return None if target is None else min(HIGHEST if ceiling is None else ceiling, target)
 
     def _next_program(self) -> MasterProblem | None:
         """What is to be solved; None if the part is closed or exhausted, or has raised its bound without a solve."""
-        if self._is_hard and not self.tiles.is_thorough:
-            self.tiles.look_closer()
+        if self._is_hard and not self.tiles.is_tight:
+            self.tiles.tighten()
             self.spatial_bounds_of, self.master = self._screens(), None
         master, ceiling = self.master, self.state.ceiling
-        if master is not None and (ceiling is None or master.target <= ceiling):
+        if master is not None and (ceiling is None or master.trial_bound <= ceiling):
             self._add_cuts(master)  # what other parts have learnt meanwhile
             return master
-        if master is None and self.tiles.is_on and next(self.spatial_bounds_of, None) is not None:
+        if master is None and self.tiles.is_enabled and next(self.spatial_bounds_of, None) is not None:
             return None  # it may be another part's turn
         if self._is_hard and not self.was_tried and self.subspace is not Subspace.SPLIT:
             self.was_tried = True
@@ -264,7 +264,7 @@ class SubspaceSearch:
             ceiling = self.state.ceiling
         if not self.has_looked_ahead and self._outlook is not None:
             self.has_looked_ahead = True
-            self.tiles.look_up_to(self._outlook)
+            self.tiles.enumerate_up_to(self._outlook)
         target = ceiling if master is not None else self._target()
         if not self.is_open:
             return None
@@ -280,9 +280,9 @@ class SubspaceSearch:
     ) -> MasterProblem:
         """A program that knows what earlier ones have learnt."""
         any_split = self.subspace is Subspace.SPLIT and within is None and self.split_answers < _SPLIT_ANSWERS
-        master = MasterProblem(self.tiles, target, any_split=any_split, within=within, candidates=candidates)
+        master = MasterProblem(self.tiles, target, any_split=any_split, inner_extents=within, candidates=candidates)
         for extents, dearer_than in self.dear.items() if within is None else ():
-            master.leave_out(extents, dearer_than)
+            master.exclude(extents, dearer_than)
         self._add_cuts(master)
         master.b.model.add(master.cost >= (self.least or 0))
         problem = master.b.model.validate()
@@ -322,11 +322,11 @@ class SubspaceSearch:
         """The first mapping found: with the cheapest tiles that are known, or below the lowest target that gives one
         soon; none once the search has taken so many seconds.
         """
-        assert self.spatial_bounds.least is not None
+        assert self.spatial_bounds.lower_bound is not None
         if self._try_cheapest(until):
             return
         for step in _FIRST_STEPS:
-            target = _above(self.spatial_bounds.least, step)
+            target = _above(self.spatial_bounds.lower_bound, step)
             candidates = Candidates(*self.spatial_bounds.candidates(target), None)
             if self.state.seconds >= until or self._try(target, candidates):
                 return
@@ -364,12 +364,12 @@ class SubspaceSearch:
         which are searched last, that is what is known, else what may matter now.
         """
         ceiling = self.state.ceiling
-        target = master.target if ceiling is None else min(master.target, ceiling)
+        target = master.trial_bound if ceiling is None else min(master.trial_bound, ceiling)
         if self.subspace is not Subspace.SPLIT:
             target = min(target, _above(self.least or 0, _SETTLED))
         is_settled = self._settle(solution.within, target, until)
         if is_settled:
-            master.leave_out(solution.within, self.dear[solution.within])
+            master.exclude(solution.within, self.dear[solution.within])
         return is_settled
 
     def _settle(self, within: tuple[int, ...], target: int, until: float) -> bool:
@@ -387,7 +387,7 @@ class SubspaceSearch:
         state = self.state
         few = self._program(target, within=within)
         while not (state.is_over or state.seconds >= until):
-            if state.ceiling is not None and state.ceiling < few.target:
+            if state.ceiling is not None and state.ceiling < few.trial_bound:
                 few = self._program(state.ceiling, within=within)
             status, bound, solutions = state.solve(few, until)[:3]
             if status == cp_model.INFEASIBLE:

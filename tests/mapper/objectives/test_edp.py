@@ -203,7 +203,7 @@ def test_time_limit_is_that_of_the_whole_layer(monkeypatch: pytest.MonkeyPatch) 
         return finite(objective, options.budget, options.start)
 
     monkeypatch.setattr("cpsat_pim.mapper.objectives.edp.solve_layer", slow)
-    monkeypatch.setattr("cpsat_pim.mapper.objectives.edp.least_cost", lambda *_: 1)
+    monkeypatch.setattr("cpsat_pim.mapper.objectives.edp.layer_lower_bound", lambda *_: 1)
     solved = solve_edp(LAYER, ARCH, Options(time_limit=0.8), ignore_progress)
     assert len(asked) > 1
     assert sum(options.time_limit for options in asked) < 0.8

@@ -8,7 +8,7 @@ import attrs
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import verify
-from cpsat_pim.mapper.bounds.layer_bound import least_cost
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.network.shared.decisions import Choice, Decision, changed, constrained, covers
 from cpsat_pim.mapper.result import Objective, SolvedLayer, Status
 from cpsat_pim.mapping import Mapping
@@ -104,7 +104,7 @@ class Part:
             return None
         constraints = attrs.evolve(constraints, layout=self.own.layout)
         if constraints not in self._screened:
-            self._screened[constraints] = least_cost(self.layer, self.arch, self.objective, constraints)
+            self._screened[constraints] = layer_lower_bound(self.layer, self.arch, self.objective, constraints)
         return self._screened[constraints]
 
     def _has(self, answer: SolvedLayer, choice: Choice) -> bool:
