@@ -47,7 +47,7 @@ def add_arch(parser: argparse.ArgumentParser, default: str | None = None) -> Non
 
 def add_constraints(parser: argparse.ArgumentParser) -> None:
     """Add `--constraints`, the file of constraints that every mapping must satisfy."""
-    text = "only mappings that keep these (docs/files.md)"
+    text = "only mappings that satisfy these constraints (docs/files.md)"
     parser.add_argument("--constraints", metavar="FILE.yaml", help=text)
 
 
@@ -66,7 +66,14 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a model (ONNX, PyTorch) is imported."""
     add = parser.add_argument
     text = "what to do about a model's operators that cannot be mapped (%(default)s)"
-    add("--bind", metavar="NAME=N", type=binding, action="append", default=[], help="size of an open dim of a model")
+    add(
+        "--bind",
+        metavar="NAME=N",
+        type=binding,
+        action="append",
+        default=[],
+        help="size of a dim that a model leaves open",
+    )
     add("--unsupported", choices=("error", "skip"), default="error", help=text)
 
 
@@ -80,7 +87,7 @@ def add_objective(parser: argparse.ArgumentParser, default: str | None = None) -
     """Add the objective to minimize. Without a default the command can see whether the user gave one."""
     add = parser.add_argument
     kinds = ("latency", "energy", "blended", "edp")
-    add("--objective", choices=kinds, default=default, help="what is least (energy)")
+    add("--objective", choices=kinds, default=default, help="what to minimize (energy)")
     add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
 

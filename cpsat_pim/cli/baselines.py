@@ -70,8 +70,8 @@ def add_commands(commands: Any) -> None:
     text = "measure this program"
     bench = commands.add_parser("bench", help=text, description=text.capitalize() + ".", allow_abbrev=False)
     kinds = bench.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    parser = add_command(kinds, "quality", "tell how far the baselines are from proven optima", bench_quality)
-    text = "results of `run --json`; or what `baselines` takes, to be solved first"
+    parser = add_command(kinds, "quality", "measure the distance of the baselines from proven optima", bench_quality)
+    text = "results of `run --json`, or what `baselines` takes, which is solved first"
     parser.add_argument("network", metavar="RESULT.json|NETWORK|..", help=text)
     _add_options(parser)
     add_time_limit(parser, "seconds per layer", default=None)
@@ -85,9 +85,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_arch(parser)
     add_objective(parser)
     add("--only", metavar="A,B", type=names, help="only the baselines of these names")
-    add("--samples", metavar="N", type=_samples, default=1000, help="mappings that a search looks at (%(default)s)")
-    add_seed(parser, "of what is drawn")
-    add("--json", metavar="FILE", help="write the mappings and figures to a file, too (docs/baselines.md)")
+    add("--samples", metavar="N", type=_samples, default=1000, help="mappings that a search evaluates (%(default)s)")
+    add_seed(parser, "of random choices")
+    add("--json", metavar="FILE", help="also write the mappings and figures to a file (docs/baselines.md)")
 
 
 # --- The commands ----------------------------------------------------------------------------------------------------
@@ -145,7 +145,9 @@ def _exit_code(found: "list[Judged]") -> int:
     """Return the exit code, and warn on stderr about layers without a mapping and about refuted bounds."""
     for judged in found:
         for name in judged.refuting:
-            note(f"{judged.problem.layer.name}: {name} is below the proven bound: this is a bug, please report it")
+            note(
+                f"{judged.problem.layer.name}: {name} is below the proven lower bound; this is a bug, please report it"
+            )
     if any(judged.refuting for judged in found):
         return DISAGREEMENT
     unmapped = [judged.problem.layer.name for judged in found if not all(o.best for o in judged.outcomes)]
@@ -218,13 +220,13 @@ def _read_references(arguments: argparse.Namespace) -> "dict[str, Reference | No
     file = arguments.network
     for name in _SOLVING:
         if getattr(arguments, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')}: {file} says it already")
+            raise InputError(f"--{name.replace('_', '-')}: {file} already gives it")
     refuse_bindings(arguments)
     references = read_input(lambda: read_references(file))
     wanted = [*references] if arguments.layers is None else arguments.layers
     check_names(wanted, [*references], file)
     if not any(references[name] for name in wanted):
-        raise InputError(f"{file}: holds no mapping")
+        raise InputError(f"{file}: contains no mapping")
     return {name: references[name] for name in wanted}
 
 

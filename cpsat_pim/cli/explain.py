@@ -56,23 +56,25 @@ _energy = checked(_parse_energy, lambda fj: 0 < fj < 2**62, "must be a positive 
 
 def add_commands(commands: Any) -> None:
     """Add the command `explain` to the parser."""
-    text = "tell why layers have no mapping, what bounds the one they have, and what more of the machine would buy"
+    text = "explain why layers have no mapping, what limits the mapping they have, and what a larger machine would gain"
     parser = add_command(commands, "explain", text, explain)
     add = parser.add_argument
-    text = "a shape as of `map`, a network as of `run`, or mappings as of `simulate`, which are explained as they are"
+    text = (
+        "a shape (as for `map`), a network (as for `run`), or mappings (as for `simulate`), which are not solved again"
+    )
     add("network", metavar="SHAPE|NETWORK|FILE", help=text)
     add_model_options(parser)
     add_layers(parser)
     add_arch(parser)
     add_constraints(parser)
-    add("--max-cycles", metavar="N", type=_cycles, help="only mappings of at most so many predicted cycles")
-    add("--max-energy", metavar="E", type=_energy, help="only mappings of at most so much energy: 1.5uJ")
+    add("--max-cycles", metavar="N", type=_cycles, help="only mappings of at most N predicted cycles")
+    add("--max-energy", metavar="E", type=_energy, help="only mappings of at most this energy: 1.5uJ")
     add_objective(parser)
-    text = "solve again with twice of one thing each: all, or some (docs/explain.md)"
+    text = "solve again with one resource doubled at a time: all, or some (docs/explain.md)"
     add("--upgrades", metavar="A,B", type=names, help=text)
     add_time_limit(parser, "seconds per solve")
     add_seed(parser)
-    add("--json", metavar="FILE", help="write all this to a file, too (docs/explain.md)")
+    add("--json", metavar="FILE", help="also write the explanations to a file (docs/explain.md)")
 
 
 class _Given(NamedTuple):  # No attrs here: `--help` would wait for its import.
@@ -139,13 +141,13 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
 
     file = arguments.network
     if arguments.arch is not None:
-        raise InputError(f"--arch: {file} says it already")
+        raise InputError(f"--arch: {file} already gives it")
     refuse_bindings(arguments)
     cases = read_input(lambda: read_mapped_layers(file))
     result = _read_result(file)
     entries = result.get("layers") or [{"name": c.layer.name, "count": 1, "shape": c.layer} for c in cases]
     if not entries:
-        raise InputError(f"{file}: holds no mapping")
+        raise InputError(f"{file}: contains no mapping")
     nodes = [
         NetworkNode(name=entry["name"], count=entry["count"], workload=evolve(entry["shape"], name=entry["name"]))
         for entry in entries

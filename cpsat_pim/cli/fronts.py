@@ -34,21 +34,29 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     """Add the command `pareto` to the parser."""
-    parser = add_command(commands, "pareto", "find the latency-energy front of layers, each point proven", find_fronts)
+    parser = add_command(
+        commands, "pareto", "compute the latency-energy Pareto front of layers, each point proven", find_fronts
+    )
     add = parser.add_argument
-    text = "a shape as of `map`, or a network as of `run`"
+    text = "a shape (as for `map`), or a network (as for `run`)"
     add("network", metavar="SHAPE|NETWORK", help=text)
     add_model_options(parser)
     add_layers(parser)
     add_arch(parser, default="default")
-    add("--step", metavar="X%", type=share, default=0, help="each point needs X%% less energy than the last one (0)")
-    add("--activations", action="store_true", help="trade row activations, too: the front in all three")
+    add(
+        "--step",
+        metavar="X%",
+        type=share,
+        default=0,
+        help="each point has at least X%% less energy than the previous one (0)",
+    )
+    add("--activations", action="store_true", help="also minimize row activations: the front in all three")
     add_time_limit(parser, "seconds per solve")
     add_total_time(parser, "seconds per layer")
     add_seed(parser)
-    add("--json", metavar="FILE", help="write the fronts to a file, too (docs/json.md)")
+    add("--json", metavar="FILE", help="also write the fronts to a file (docs/json.md)")
     add("--mapping", metavar="FILE.yaml", help="write the points' mappings to a file that `simulate` reads")
-    add("--html", metavar="FILE", help="draw the fronts on an HTML page, too (docs/report.md)")
+    add("--html", metavar="FILE", help="also draw the fronts on an HTML page (docs/report.md)")
 
 
 def find_fronts(arguments: argparse.Namespace) -> int:

@@ -40,9 +40,9 @@ def add_commands(commands: Any) -> None:
     parser = add_command(commands, "fuzz", text, fuzz)
     add = parser.add_argument
     add("--minutes", metavar="M", type=_minutes, default=1.0, help="how long (%(default)s)")
-    add_seed(parser, "of what is drawn", metavar="S")
-    add("-o", "--output", metavar="FILE", default="fuzz.json", help="where a disagreement goes (%(default)s)")
-    add("--replay", metavar="FILE", help="make the comparison of such a file again, and nothing else")
+    add_seed(parser, "of random choices", metavar="S")
+    add("-o", "--output", metavar="FILE", default="fuzz.json", help="file for a disagreement (%(default)s)")
+    add("--replay", metavar="FILE", help="only repeat the comparison of such a file")
 
 
 def fuzz(arguments: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
     """Add the commands `simulate`, `trace` and `export` to the parser."""
     parser = add_command(commands, "simulate", "simulate the mappings of a file, or a reproducer", simulate_file)
     add_mapped_file(parser)
-    parser.add_argument("--constraints", metavar="FILE", help="tell what of these constraints (.yaml) is not kept")
+    parser.add_argument("--constraints", metavar="FILE", help="report the violations of these constraints (.yaml)")
     add_timeline(parser)
     text = "write the DRAM accesses of a mapping for a cycle-accurate simulator"
     _add_trace(add_command(commands, "trace", text, write_dram_trace))
@@ -41,7 +41,12 @@ def add_commands(commands: Any) -> None:
 def _add_trace(parser: argparse.ArgumentParser) -> None:
     add_mapped_file(parser)
     add = parser.add_argument
-    add("--format", choices=("ramulator2", "dramsim3"), required=True, help="whose traces (docs/export.md)")
+    add(
+        "--format",
+        choices=("ramulator2", "dramsim3"),
+        required=True,
+        help="the simulator that reads the trace (docs/export.md)",
+    )
     add("-o", "--output", metavar="FILE", required=True, help="the trace")
     add("--row-bits", metavar="N", type=row_bits, default=16, help="bits of an address for the row (%(default)s)")
     add("--gap", metavar="N", type=gap, default=128, help="dramsim3: cycles between accesses (%(default)s)")
@@ -50,8 +55,8 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
 def _add_export(parser: argparse.ArgumentParser) -> None:
     add_mapped_file(parser)
     add = parser.add_argument
-    add("--format", choices=("timeloop",), required=True, help="whose form (docs/export.md)")
-    add("-o", "--output", metavar="DIR", required=True, help="made if need be; three files a layer")
+    add("--format", choices=("timeloop",), required=True, help="the tool that reads the files (docs/export.md)")
+    add("-o", "--output", metavar="DIR", required=True, help="created if necessary; three files per layer")
 
 
 # --- simulate --------------------------------------------------------------------------------------------------------
@@ -106,7 +111,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     figures = predicted.to_dict()
     stale = [key for key in figures if case.recorded is not None and case.recorded.get(key) != figures[key]]
     if stale:
-        note(f"{name}: the file holds other predictions for {', '.join(stale)}; was it edited?")
+        note(f"{name}: the file records other predictions for {', '.join(stale)}; was it edited?")
     if not wrong and not stale:
         print(f"{name}: all exact figures are equal, simulated and predicted")
     return DISAGREEMENT if wrong or stale else OK
@@ -145,7 +150,9 @@ def _print_expected(case: "MappedLayer") -> None:
     for what, counts in (("column accesses", figures.column_accesses), ("row activations", figures.row_activations)):
         print(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
     if case.arch.page_policy != "open":
-        note(f"{case.arch.name} closes its rows after each scan, a trace cannot: the activations are of open rows")
+        note(
+            f"{case.arch.name} closes its rows after each scan, which a trace cannot express; the activations assume open rows"
+        )
 
 
 # --- export ----------------------------------------------------------------------------------------------------------
@@ -175,7 +182,7 @@ def _check_stems(names: list[str], file: str) -> None:
     stems = [file_stem(name) for name in names]
     for stem in stems:
         if stems.count(stem) > 1:
-            raise InputError(f"{file}: {stems.count(stem)} layers have the file name {stem!r}, choose one with --layer")
+            raise InputError(f"{file}: {stems.count(stem)} layers have the file name {stem!r}; choose one with --layer")
 
 
 # --- Input ------------------------------------------------------------------------------------------------------------
@@ -187,7 +194,7 @@ def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
 
     cases = read_input(lambda: read_mapped_layers(arguments.file))
     if not cases:
-        raise InputError(f"{arguments.file}: holds no mapping")
+        raise InputError(f"{arguments.file}: contains no mapping")
     if arguments.layer is None:
         return cases
     check_names([arguments.layer], [case.layer.name for case in cases], arguments.file)
@@ -215,5 +222,5 @@ def _only_case(cases: list["MappedLayer"], file: str) -> "MappedLayer":
 
     if len(cases) > 1:
         names = [case.layer.name for case in cases]
-        raise InputError(f"{file}: holds {len(cases)} mappings, choose one with --layer{hint('', names)}")
+        raise InputError(f"{file}: contains {len(cases)} mappings; choose one with --layer{hint('', names)}")
     return cases[0]

@@ -55,7 +55,7 @@ def read_given_network(arguments: argparse.Namespace) -> "Network":
 def refuse_bindings(arguments: argparse.Namespace) -> None:
     """Raise `InputError` if `--bind` is given although the network is no model."""
     if arguments.bind:
-        raise InputError("--bind is for models; the sizes of a file or a shape are in it")
+        raise InputError("--bind needs a model; the sizes of a network file or a shape are fixed")
 
 
 def read_given_layers(arguments: argparse.Namespace) -> "Network":

@@ -56,7 +56,7 @@ def check_outputs(*paths: str | None) -> None:
     for i, path in enumerate(wanted):
         read_input(partial(check_writable, path))
         if any(is_same_file(path, other) for other in wanted[:i]):
-            raise InputError(f"{path}: is asked for twice, of which one would replace the other")
+            raise InputError(f"{path}: is the path of two outputs")
 
 
 def check_not_overwritten(output: str | None, *sources: str | None) -> None:
@@ -64,7 +64,7 @@ def check_not_overwritten(output: str | None, *sources: str | None) -> None:
     from cpsat_pim.base.files import is_same_file
 
     if output is not None and any(source is not None and is_same_file(output, source) for source in sources):
-        raise InputError(f"{output}: is read, so it cannot be what is written")
+        raise InputError(f"{output}: is an input file, which the output would overwrite")
 
 
 def write_file(path: str, write: Callable[[str], _T]) -> _T:
@@ -124,10 +124,10 @@ def solving_exit_code(
 ) -> int:
     """Return the exit code of a solve, and report on stderr the layers that were not started or are not proven."""
     if interrupted:
-        note(f"interrupted, {len(wanted) - len(begun)} of {len(wanted)} layers not begun")
+        note(f"interrupted: {len(wanted) - len(begun)} of {len(wanted)} layers not started")
         return INTERRUPTED
     if unproven:
-        note(f"time ran out before a proof for {name_list(unproven)}")
+        note(f"time limit reached before a proof of optimality for {name_list(unproven)}")
     return NO_MAPPING if unmapped else OK
 
 

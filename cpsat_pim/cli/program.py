@@ -53,7 +53,7 @@ def _run(argv: list[str]) -> int:
         print_errors(str(error))
         return BAD_INPUT
     except OverflowError as error:
-        print_errors(f"a figure is too large to be counted in 64 bits: {error}")
+        print_errors(f"a figure exceeds 64 bits: {error}")
         return BAD_INPUT
     except KeyboardInterrupt:
         note("interrupted")

@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
     text = "draw a result that `--json` wrote, or two compared, as one HTML page"
     parser = add_command(commands, "report", text, report_results)
     parser.add_argument("result", metavar="RESULT.json", help="written by `run --json` or `map --json`")
-    parser.add_argument("other", metavar="OTHER.json", nargs="?", help="another one, to compare with")
+    parser.add_argument("other", metavar="OTHER.json", nargs="?", help="another result to compare with")
     parser.add_argument("-o", "--output", metavar="FILE.html", default="report.html", help="(%(default)s)")
 
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 _SHARES = ("bypass", "layout")
-_shares = checked(names, lambda wanted: all(name in _SHARES for name in wanted), "must be of bypass, layout")
+_shares = checked(names, lambda wanted: all(name in _SHARES for name in wanted), "must be bypass, layout or both")
 
 
 def add_commands(commands: Any) -> None:
@@ -70,11 +70,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add_network(parser, metavar="NETWORK|..")
     add_model_options(parser)
     add_layers(parser)
-    add("--start-from", metavar="FILE", help="mappings to start from: .yaml, or results as .json")
-    add("--share", metavar="A,B", type=_shares, help="what all layers have in common: bypass, layout (docs/shared.md)")
+    add(
+        "--start-from", metavar="FILE", help="starting mappings (incumbents): a mapping file (.yaml) or results (.json)"
+    )
+    add("--share", metavar="A,B", type=_shares, help="choices that all layers share: bypass, layout (docs/shared.md)")
     add_total_time(parser, "--share: seconds for all layers together")
     _add_solve_options(parser)
-    add("--nest", action="store_true", help="print the loop nest of every mapping, too")
+    add("--nest", action="store_true", help="also print the loop nest of every mapping")
     parser.set_defaults(timeline=None)
 
 
@@ -90,14 +92,14 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_arch(parser, default="default")
     add_constraints(parser)
-    add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, to X%% more MACs at most (0)")
+    add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, with at most X%% more MACs (0)")
     add_objective(parser, default="energy")
     add_time_limit(parser, "seconds per layer")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add_seed(parser)
-    add("--json", metavar="FILE", help="write the results to a file, too (docs/json.md)")
-    add("--mapping", metavar="FILE.yaml", help="write the mappings to a file that can be edited and fed back")
-    add("--html", metavar="FILE", help="draw the results as one HTML page, too (docs/report.md)")
+    add("--json", metavar="FILE", help="also write the results to a file (docs/json.md)")
+    add("--mapping", metavar="FILE.yaml", help="write the mappings to a file that can be edited and read back")
+    add("--html", metavar="FILE", help="also draw the results as one HTML page (docs/report.md)")
 
 
 # --- The commands ----------------------------------------------------------------------------------------------------
@@ -127,9 +129,9 @@ def _solve_and_report(
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
     if arguments.total_time != NO_LIMIT and arguments.share is None:
-        raise InputError("--total-time is for --share")
+        raise InputError("--total-time needs --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
-        raise InputError("--padding is neither for --share nor for --objective edp")
+        raise InputError("--padding cannot be combined with --share or --objective edp")
     check_layers_fit(network, arch, objective, padding=arguments.padding)
     _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline, arguments.html)
@@ -199,7 +201,7 @@ def given_objective(arguments: argparse.Namespace) -> "Objective":
 
     kind, alpha, beta = arguments.objective, arguments.alpha, arguments.beta
     if kind != "blended" and (alpha is not None or beta is not None):
-        raise InputError("--alpha and --beta are for --objective blended")
+        raise InputError("--alpha and --beta need --objective blended")
     return read_input(lambda: Objective.named(kind, 1 if alpha is None else alpha, 1 if beta is None else beta))
 
 
@@ -318,12 +320,12 @@ def _shared_verdict(shared: "SharedChoice") -> str:
     from cpsat_pim.mapper.result import Status
 
     if shared.status is Status.INFEASIBLE:
-        return "no shared choice suits all layers"
-    return "time ran out before a proof of the shared choice"
+        return "infeasible: no shared choice has a mapping of every layer"
+    return "time limit reached before a proof of optimality of the shared choice"
 
 
 def _is_ruled_out(node: "NetworkLayer") -> bool:
-    """Return whether a layer is proven to have no mapping under its constraints, and report the reason on stderr."""
+    """Return whether a layer is proven infeasible under its constraints, and report the reason on stderr."""
     from cpsat_pim.mapper.result import Status
     from cpsat_pim.mapping.constraints import FREE, check_constraints_fit
 
@@ -331,7 +333,14 @@ def _is_ruled_out(node: "NetworkLayer") -> bool:
     if solved.status is not Status.INFEASIBLE or solved.constraints == FREE:
         return False
     reasons = check_constraints_fit(solved.workload, solved.constraints)
-    note(": ".join([f"{node.name}: no mapping keeps the constraints", *(["; ".join(reasons)] if reasons else [])]))
+    note(
+        ": ".join(
+            [
+                f"{node.name}: infeasible: no mapping satisfies the constraints",
+                *(["; ".join(reasons)] if reasons else []),
+            ]
+        )
+    )
     return True
 
 

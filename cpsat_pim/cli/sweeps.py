@@ -22,7 +22,7 @@ _FAILURES_SHOWN = 20
 
 def add_commands(commands: Any) -> None:
     """Add the command `sweep` and its subcommands to the parser."""
-    text = "solve a plan of many runs, and keep the results"
+    text = "solve a plan of many runs, and store the results"
     sweep = commands.add_parser("sweep", help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
     kinds = sweep.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, (text, command, add_arguments) in _COMMANDS.items():
@@ -50,12 +50,16 @@ def _run(command: Callable[[argparse.Namespace], int], arguments: argparse.Names
 def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("plan", metavar="PLAN.yaml", help="what to solve")
-    add("--store", metavar="FILE", help="where results are kept (the plan's name, ending in .sqlite)")
-    add("--resume", action="store_true", help="only go on with a store that is there; what is done is never redone")
-    add("--retry-failed", action="store_true", help="try again what has failed before")
+    add("--store", metavar="FILE", help="where results are stored (the plan's name with .sqlite)")
+    add(
+        "--resume",
+        action="store_true",
+        help="require an existing store; finished jobs are never solved again, with or without this",
+    )
+    add("--retry-failed", action="store_true", help="solve jobs again that failed before")
     add("--shard", metavar="K/N", type=_shard, default="1/1", help="only the K-th of N equal parts of the jobs")
     add("--engine", choices=("local", "ray", "slurm"), default="local", help="what solves the jobs (%(default)s)")
-    text = "jobs solved at a time; of an array, tasks (%(default)s)"
+    text = "jobs solved at a time; with slurm, tasks of the array (%(default)s)"
     add("--jobs", metavar="N", type=jobs, default=cpus(), help=text)
     add("--slurm", metavar="KEY=VALUE,..", default="", help="parameters of submitit, such as slurm_partition=cpu")
 
@@ -71,7 +75,7 @@ def _shard(text: str) -> "Shard":
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("store", metavar="STORE|PLAN.yaml", help="a store, or the plan whose store is meant")
+    parser.add_argument("store", metavar="STORE|PLAN.yaml", help="a store, or the plan that it belongs to")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -79,12 +83,14 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "to", metavar="FILE.csv|FILE.parquet|DIRECTORY/", nargs="?", default="-", help="to stdout as CSV if absent"
     )
-    parser.add_argument("--by", choices=("layer", "network"), default="layer", help="a row for each (%(default)s)")
+    parser.add_argument(
+        "--by", choices=("layer", "network"), default="layer", help="one row per layer or per network (%(default)s)"
+    )
 
 
 def _add_merge(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("store", metavar="STORE", help="the store that grows; made if it is not there")
-    parser.add_argument("others", metavar="OTHER", nargs="+", help="stores to be read")
+    parser.add_argument("store", metavar="STORE", help="the store to add to; created if necessary")
+    parser.add_argument("others", metavar="OTHER", nargs="+", help="stores to read")
 
 
 # --- run -------------------------------------------------------------------------------------------------------------
@@ -103,7 +109,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
         try:
             summary = run_sweep(plan, store, engine, choice, watch)
         except KeyboardInterrupt:
-            note(f"{path} has all that had finished; the same command goes on from there")
+            note(f"{path} has all finished jobs; the same command continues from there")
             raise
     _print_summary(plan.name, path, summary)
     return _exit_code(summary.after)
@@ -120,7 +126,7 @@ def _store_path(arguments: argparse.Namespace) -> Path:
 def _engine(arguments: argparse.Namespace, store: Path) -> "Engine":
     """Return the engine that solves the jobs."""
     if arguments.slurm and arguments.engine != "slurm":
-        raise InputError("--slurm is for --engine slurm")
+        raise InputError("--slurm needs --engine slurm")
     if arguments.engine == "ray":
         from cpsat_pim.study.sweep.engine.on_ray import run_on_ray
 
@@ -149,9 +155,9 @@ def _print_summary(name: str, path: Path, summary: "Summary") -> None:
     print(f"{name}: {after.total} jobs: {_tally_text(after)}; {before.done} were done before")
     print(f"results are in {path}")
     if summary.outdated:
-        note(f"{summary.outdated} had been done by another version of this program, whose answers are not used")
+        note(f"{summary.outdated} had been solved by another version of this program; those solutions are not used")
     if after.failed:
-        note(f"{after.failed} failed (see `sweep status {path}`); --retry-failed tries them again")
+        note(f"{after.failed} failed (see `sweep status {path}`); --retry-failed solves them again")
     if after.open:
         note(f"{after.open} are being solved by another sweep on {path}")
 
@@ -188,13 +194,15 @@ def _print_times(store: "Store") -> None:
     """Print the duration of jobs, the jobs that run now, and the jobs that belong to no plan."""
     done, mean, worst = store.query("SELECT count(*), avg(seconds), max(gap) FROM jobs WHERE state = 'done'")[0]
     if done:
-        print(f"{done} done in the store: {mean:.1f} s each, the worst gap {100 * (worst or 0):.3g} %")
+        print(f"{done} done in the store: {mean:.1f} s each, largest gap {100 * (worst or 0):.3g} %")
     running = len(store.running())
     if running:
         print(f"{running} being solved now")
     unused = store.query("SELECT count(*) FROM jobs WHERE state = 'done' AND key NOT IN (SELECT job FROM uses)")[0][0]
     if unused:
-        print(f"{unused} done for no plan of now: for points that are gone, or by another version of this program")
+        print(
+            f"{unused} done for no current plan: their points were removed, or another version of this program solved them"
+        )
 
 
 def _print_failures(store: "Store") -> None:
@@ -206,7 +214,7 @@ def _print_failures(store: "Store") -> None:
     for reason, count, example in rows[:_FAILURES_SHOWN]:
         print(f"failed: {count} x {reason} ({example}{', ...' if count > 1 else ''})")
     if len(rows) > _FAILURES_SHOWN:
-        print(f"failed: for {len(rows) - _FAILURES_SHOWN} more reasons (column `reason` of the export)")
+        print(f"failed: {len(rows) - _FAILURES_SHOWN} more reasons (column `reason` of the export)")
 
 
 def export_store(arguments: argparse.Namespace) -> int:
@@ -267,8 +275,8 @@ def _store_of(named: str) -> Path:
 
 
 _COMMANDS = {
-    "run": ("solve what is open of a plan (`sweep PLAN` is short for it)", run_plan, _add_run),
-    "status": ("tell what is done, open and failed in a store", print_status, _add_store),
+    "run": ("solve the open jobs of a plan (short: `sweep PLAN`)", run_plan, _add_run),
+    "status": ("show the done, open and failed jobs of a store", print_status, _add_store),
     "export": ("write a store's results as CSV, Parquet or results files", export_store, _add_export),
-    "merge": ("take the results of other stores into one", merge_stores, _add_merge),
+    "merge": ("merge the results of other stores into one", merge_stores, _add_merge),
 }

@@ -38,7 +38,9 @@ def _print_layer(console: Console, name: str, explained: Explained) -> None:
     elif explained.bounds:
         _print_bounds(console, name, explained.bounds, explained)
     else:
-        print_plain(console, f"{name}: no mapping was found in time, nor a proof that there is none\n")
+        print_plain(
+            console, f"{name}: neither a mapping nor a proof of infeasibility was found within the time limit\n"
+        )
     _print_gains(console, name, explained.gains, explained.solved.objective)
 
 
@@ -62,7 +64,7 @@ def _table(*headings: str, left: Iterable[str] = (), title: str | None = None) -
 
 
 def _print_conflict(console: Console, name: str, conflict: Conflict) -> None:
-    print_plain(console, f"{name}: proven to have no mapping. {_claim(conflict)}")
+    print_plain(console, f"{name}: proven infeasible. {_claim(conflict)}")
     headings = ("limit", "value", "of", "without it", "lifting it alone")
     table = _table(*headings, left=headings)
     for member in conflict.members:
@@ -77,9 +79,13 @@ def _print_conflict(console: Console, name: str, conflict: Conflict) -> None:
 def _claim(conflict: Conflict) -> str:
     """State the size of the conflict and whether it is proven minimal."""
     count = len(conflict.members)
-    what = "One limit rules it out" if count == 1 else f"{count} limits conflict"
-    size = "no fewer do" if conflict.is_smallest else "fewer may do, which was not decided in time"
-    return f"{what}, whatever else is lifted" + ("." if count == 1 else f"; {size}.")
+    what = "One limit makes it infeasible" if count == 1 else f"{count} limits conflict"
+    size = (
+        "no smaller set does"
+        if conflict.is_smallest
+        else "a smaller set may, which was not decided within the time limit"
+    )
+    return f"{what}, whatever other limits are lifted" + ("." if count == 1 else f"; {size}.")
 
 
 def _value(limit: Limit) -> str:
@@ -94,12 +100,12 @@ def _value(limit: Limit) -> str:
 
 def _without(member: Member) -> str:
     """State whether the layer has a mapping without this member of the conflict."""
-    return "there is a mapping" if member.without else "not decided in time"
+    return "there is a mapping" if member.without else "not decided within the time limit"
 
 
 def _lifted_alone(member: Member) -> str:
     """State whether lifting this limit alone, on the whole machine, admits a mapping, and from which value on."""
-    outcome = {True: "is enough", False: "is not enough", None: "not decided in time"}[member.is_way_out]
+    outcome = {True: "is enough", False: "is not enough", None: "not decided within the time limit"}[member.is_way_out]
     if member.threshold is None:
         return outcome
     what = "" if member.is_way_out else "; the conflict ends"
@@ -123,9 +129,9 @@ def _conclusions(conflict: Conflict) -> Iterator[str]:
         return
     if conflict.correction:
         names = ", ".join(limit.name for limit in conflict.correction)
-        yield f"There is another conflict besides. To lift together, a smallest choice: {names}."
+        yield f"Lifting one limit leaves another conflict. A minimum set of limits to lift together: {names}."
     else:
-        yield "What to lift together was not decided in time."
+        yield "Which limits to lift together was not decided within the time limit."
 
 
 # --- What bounds a mapping -------------------------------------------------------------------------------------------
@@ -203,9 +209,9 @@ def _fills(bounds: Bounds, explained: Explained) -> Table:
 def _print_gains(console: Console, name: str, gains: Sequence[Gain], objective: Objective) -> None:
     if not gains:
         return
-    title = f"{name}: what one step more buys, {objective.kind} now {_known(gains[0].before, objective)}"
-    headings = ("step", "from", "to", f"{objective.kind} then", "same mapping", "saves")
-    table = _table(*headings, left=("step", "saves"), title=title)
+    title = f"{name}: gain of each upgrade; {objective.kind} now {_known(gains[0].before, objective)}"
+    headings = ("upgrade", "from", "to", f"{objective.kind} then", "same mapping", "saves")
+    table = _table(*headings, left=("upgrade", "saves"), title=title)
     for gain in gains:
         same = _EMPTY if gain.same_mapping is None else format_objective(objective.kind, gain.same_mapping)
         then = "not known" if gain.after is None else _known(gain.after, objective)
@@ -224,7 +230,7 @@ def _known(known: Known, objective: Objective) -> str:
 def _saved(gain: Gain) -> str:
     """Format the saving of an upgrade, as an interval if it is not proven."""
     if gain.is_unchanged:
-        return "nothing: time does not count"
+        return "nothing: latency is not in the objective"
     if gain.is_proven and gain.most is not None:
         return "nothing" if gain.most == 0 else f"{gain.most:.2%}" if gain.most > 0 else f"costs {-gain.most:.2%} more"
     if gain.most is None:

@@ -67,13 +67,13 @@ def _footnotes(fronts: NetworkFronts) -> Iterator[str]:
     if any(point.gap == 0 and not point.has_fewest for layer in fronts.layers for _, point in layer.points):
         yield "FEASIBLE with gap 0: fewer activations at this latency and energy were not ruled out."
     if fronts.interrupted:
-        yield "Interrupted: this is what was found until then."
+        yield "Interrupted: these are the points found so far."
 
 
 def _front_text(front: Front) -> str:
     count = len(front.points)
     if front.least_energy.status is Status.INFEASIBLE:
-        return "proven to have no mapping"
+        return "proven infeasible"
     return f"{count} point{'s' * (count != 1)}, {'the front is complete' if front.is_complete else 'not complete'}"
 
 

@@ -49,7 +49,7 @@ class LiveProgress:
     def _draw(self) -> RenderableType:
         with self._lock:
             latest = list(self._latest.values())
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=f"{len(latest)} of {self._total} layers begun")
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=f"{len(latest)} of {self._total} layers started")
         table.add_column("solving", no_wrap=True)
         for heading in ("best", "bound", "gap", "s"):
             table.add_column(heading, justify="right", no_wrap=True)

@@ -235,28 +235,32 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
             f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
         )
     if any(node.solved.constraints != FREE for node in network.layers) and not network.shared:
-        yield "Proofs are of the mappings that keep the constraints."
+        yield "Optimality is proven among the mappings that satisfy the constraints."
     padding = max((node.solved.padding for node in network.layers), default=0)
     if padding:
-        yield f"Proofs are of the layers and all that they may be padded to with at most {100 * padding:g} % more MACs."
+        yield f"Optimality is proven over each layer and its paddings with at most {100 * padding:g} % more MACs."
     for node in network.layers:
         if any(node.solved.workload.zeros):
             yield f"{node.name} is padded: {format_padding(node.solved.workload)}."
     if network.shared:
         yield f"{format_choice(network.shared.to_dict())} {_price(network.shared)}"
     if network.interrupted:
-        yield "Interrupted: these are the best mappings found until then."
+        yield "Interrupted: these are the best mappings found so far."
 
 
 def format_choice(shared: dict[str, Any]) -> str:
     """Describe a shared choice, given as plain data, and how far its optimality is proven."""
     choice = shared["choice"]
     if choice is None:
-        return "No shared choice suits all layers." if shared["status"] == Status.INFEASIBLE else "None was found."
+        return (
+            "Infeasible: no shared choice has a mapping of every layer."
+            if shared["status"] == Status.INFEASIBLE
+            else "No shared choice was found."
+        )
     stored = [f"{level} {_names(row)}" for level, row in choice.get("stored", {}).items()]
     orders = [f"{tensor} {order}" for tensor, order in choice.get("layout", {}).items()]
     proof = "proven" if shared["gap"] == 0 else f"gap {format_gap(shared['gap'])}"
-    return f"Shared by all layers: {', '.join([*stored, *orders])}; the least sum of all choices: {proof}."
+    return f"Shared by all layers: {', '.join([*stored, *orders])}; minimum over all choices: {proof}."
 
 
 def _names(row: dict[str, bool]) -> str:
@@ -270,7 +274,7 @@ def _price(shared: SharedChoice) -> str:
     if not shared.free or shared.objective_value is None:
         return solves
     more = shared.objective_value / shared.free - 1
-    return f"It is {more:.2%} above the least known one of layers with choices of their own {solves}."
+    return f"The sum is {more:.2%} above the best known sum without sharing {solves}."
 
 
 def _objective_text(network: SolvedNetwork) -> str:

@@ -55,7 +55,7 @@ def print_summary(console: Console, found: Sequence[Judged]) -> None:
         table.add_row(name, str(len(values)), *(f"{of(values):.3f}" if values else _EMPTY for of in _SPREAD.values()))
     console.print(table)
     if optima < len(found):
-        print_plain(console, f"{optima} of {len(found)} optima are proven; the others are the best mappings known")
+        print_plain(console, f"{optima} of {len(found)} optima are proven; the others are the best known mappings")
 
 
 def _ratios(judged: Judged, name: str) -> Iterator[float]:
@@ -68,7 +68,7 @@ def _remarks(judged: Judged) -> Iterator[str]:
     """Yield the lines below the table."""
     reference, sampling = judged.reference, judged.sampling
     if reference and reference.status is not Status.OPTIMAL:
-        yield f"not proven to be the optimum: {_least(judged.problem.objective, reference.bound)}"
+        yield f"not proven optimal: {_least(judged.problem.objective, reference.bound)}"
     if sampling:
         whole, each = format_seconds(sampling.seconds), format_seconds(sampling.seconds_for(1))
         yield f"{RANDOM}: {sampling.samples:,} samples in {whole}, {each} each"
@@ -78,7 +78,7 @@ def _remarks(judged: Judged) -> Iterator[str]:
 
 
 def _least(objective: Objective, bound: int | float | None) -> str:
-    return "no bound is known" if bound is None else f"it may be as low as {_cost(objective, bound)}"
+    return "no lower bound is known" if bound is None else f"lower bound {_cost(objective, bound)}"
 
 
 def format_seconds(seconds: float) -> str:
@@ -121,6 +121,6 @@ def _distance(reference: Reference, best: Scored | None) -> tuple[str, str]:
 def _cost_of_sampling(sampling: Sampling, target: float) -> str:
     needed = sampling.samples_within(target)
     if needed is None:
-        return "these samples do not tell"
+        return "not estimable from these samples"
     told = "" if sampling.has_seen(target) else " (extrapolated)"
     return f"about {needed:,.3g} samples, {format_seconds(sampling.seconds_for(needed))}{told}"

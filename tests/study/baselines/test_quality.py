@@ -151,7 +151,7 @@ def test_summary_says_how_many_are_proven(solved: SolvedNetwork) -> None:
         found = [Judged(problem=each.problem, outcomes=(), reference=each) for each in references]
         print_summary(Console(file=written, width=200), found)
         ends.append(written.getvalue().strip().splitlines()[-1])
-    assert ends[1] == "1 of 2 optima are proven; the others are the best mappings known"
+    assert ends[1] == "1 of 2 optima are proven; the others are the best known mappings"
     assert "proven" not in ends[0]
 
 
