@@ -44,7 +44,7 @@ from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective,
 if TYPE_CHECKING:
     from cpsat_pim.mapper.result import SolvedNetwork
     from cpsat_pim.study.baselines.problem import Problem
-    from cpsat_pim.study.baselines.quality import Judged
+    from cpsat_pim.study.baselines.quality import Comparison
     from cpsat_pim.study.baselines.references import Reference
     from cpsat_pim.study.baselines.search import Effort
     from cpsat_pim.workload.network import Network
@@ -121,36 +121,36 @@ def _compare(
     """Run the baselines, print a table per layer and a summary, write the results, and return the exit code."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.report.text import open_console
-    from cpsat_pim.study.baselines.quality import judge
-    from cpsat_pim.study.baselines.text import print_judged, print_summary
+    from cpsat_pim.study.baselines.quality import compare
+    from cpsat_pim.study.baselines.text import print_compared, print_summary
 
     console, found, is_interrupted = open_console(sys.stdout), [], False
     try:
         for problem, reference in given:
-            found.append(judge(problem, names, effort, reference))
+            found.append(compare(problem, names, effort, reference))
             with closed_pipe_allowed():
-                print_judged(console, found[-1])
+                print_compared(console, found[-1])
     except KeyboardInterrupt:
         is_interrupted = True
         note("interrupted")
-    if any(judged.reference for judged in found):
+    if any(compared.reference for compared in found):
         with closed_pipe_allowed():
             print_summary(console, found)
-    write_files((json, lambda path: write_json([judged.to_dict() for judged in found], path)))
+    write_files((json, lambda path: write_json([compared.to_dict() for compared in found], path)))
     verdict = _exit_code(found)
     return INTERRUPTED if is_interrupted and verdict != DISAGREEMENT else verdict
 
 
-def _exit_code(found: "list[Judged]") -> int:
+def _exit_code(found: "list[Comparison]") -> int:
     """Return the exit code, and warn on stderr about layers without a mapping and about refuted bounds."""
-    for judged in found:
-        for name in judged.refuting:
+    for compared in found:
+        for name in compared.refuting:
             note(
-                f"{judged.problem.layer.name}: {name} is below the proven lower bound; this is a bug, please report it"
+                f"{compared.problem.layer.name}: {name} is below the proven lower bound; this is a bug, please report it"
             )
-    if any(judged.refuting for judged in found):
+    if any(compared.refuting for compared in found):
         return DISAGREEMENT
-    unmapped = [judged.problem.layer.name for judged in found if not all(o.best for o in judged.outcomes)]
+    unmapped = [compared.problem.layer.name for compared in found if not all(o.best for o in compared.outcomes)]
     note_unmapped(unmapped)
     return NO_MAPPING if unmapped else OK
 

@@ -151,7 +151,8 @@ def _print_expected(case: "MappedLayer") -> None:
         print(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
     if case.arch.page_policy != "open":
         note(
-            f"{case.arch.name} closes its rows after each scan, which a trace cannot express; the activations assume open rows"
+            f"{case.arch.name} closes its rows after each scan, which a trace cannot express; "
+            "the activations assume open rows"
         )
 
 

@@ -201,7 +201,8 @@ def _print_times(store: "Store") -> None:
     unused = store.query("SELECT count(*) FROM jobs WHERE state = 'done' AND key NOT IN (SELECT job FROM uses)")[0][0]
     if unused:
         print(
-            f"{unused} done for no current plan: their points were removed, or another version of this program solved them"
+            f"{unused} done for no current plan: their points were removed, "
+            "or another version of this program solved them"
         )
 
 

@@ -52,7 +52,7 @@ class Problem:
         value = self.objective.value(figures.latency_cycles, figures.energy_fj)
         return Scored(mapping=mapping, prediction=prediction, value=value)
 
-    def floor(self, mapping: Mapping) -> int:
+    def lower_bound(self, mapping: Mapping) -> int:
         """Return a lower bound of a legal mapping's cost: exact accesses, but the minimum DRAM time for that many
         bytes.
 
@@ -72,9 +72,11 @@ class Problem:
         """Return the `count` cheapest of some legal mappings, in order of cost. Mappings are scored in order of their
         lower bounds, until the bounds exceed the cost of the `count`-th best.
         """
-        floors = sorted(((self.floor(mapping), i, mapping) for i, mapping in enumerate(mappings)), key=lambda f: f[:2])
+        lower_bounds = sorted(
+            ((self.lower_bound(mapping), i, mapping) for i, mapping in enumerate(mappings)), key=lambda f: f[:2]
+        )
         found: list[Scored] = []
-        for floor, _, mapping in floors:
+        for floor, _, mapping in lower_bounds:
             if len(found) == count and floor >= found[-1].value:
                 break
             found = sorted([*found, self.score(mapping)], key=lambda scored: scored.value)[:count]

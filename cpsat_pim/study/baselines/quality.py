@@ -74,7 +74,7 @@ class Sampling:
 
 
 @frozen(kw_only=True)
-class Judged:
+class Comparison:
     """The mappings that baselines found for a layer, and the reference that they are compared with, if any."""
 
     problem: Problem
@@ -98,11 +98,11 @@ class Judged:
         return plain | ({"random": self.sampling.to_dict()} if self.sampling else {})
 
 
-def judge(problem: Problem, names: Sequence[str], effort: Effort, reference: Reference | None = None) -> Judged:
+def compare(problem: Problem, names: Sequence[str], effort: Effort, reference: Reference | None = None) -> Comparison:
     """Run baselines on a problem. With a reference, and if random search is among them, measure random search too."""
     outcomes = tuple(run_baseline(name, problem, effort) for name in names)
     sampling = sample(reference, effort) if reference and RANDOM in names else None
-    return Judged(problem=problem, outcomes=outcomes, reference=reference, sampling=sampling)
+    return Comparison(problem=problem, outcomes=outcomes, reference=reference, sampling=sampling)
 
 
 def sample(reference: Reference, effort: Effort) -> Sampling | None:

@@ -13,7 +13,7 @@ from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.report.text import format_edp, format_energy, print_plain
 from cpsat_pim.study.baselines.catalogue import RANDOM
 from cpsat_pim.study.baselines.problem import Scored
-from cpsat_pim.study.baselines.quality import Judged, Sampling
+from cpsat_pim.study.baselines.quality import Comparison, Sampling
 from cpsat_pim.study.baselines.references import Reference
 
 _EMPTY = "-"
@@ -29,46 +29,46 @@ _SPREAD: dict[str, Callable[[list[float]], float]] = {
 _SPANS = (("years", 365.25 * 86400), ("days", 86400.0), ("h", 3600.0), ("min", 60.0))
 
 
-def print_judged(console: Console, judged: Judged) -> None:
+def print_compared(console: Console, compared: Comparison) -> None:
     """Print a row per baseline. With a reference, print the distances, the reference's own row, and the cost of random
     search.
     """
-    objective, reference = judged.problem.objective, judged.reference
-    table = _table(judged.problem.layer.name, (*_FIGURES, *(("ratio", "above") if reference else ())))
-    for outcome in judged.outcomes:
+    objective, reference = compared.problem.objective, compared.reference
+    table = _table(compared.problem.layer.name, (*_FIGURES, *(("ratio", "above") if reference else ())))
+    for outcome in compared.outcomes:
         figures = (*_figures(objective, outcome.best), f"{outcome.seconds:.1f}")
         table.add_row(outcome.name, *figures, *(_distance(reference, outcome.best) if reference else ()))
     if reference:
         name = "optimum" if reference.status is Status.OPTIMAL else "best known"
         table.add_row(name, *_figures(objective, reference.best), "", *_distance(reference, reference.best))
     console.print(table)
-    for line in _remarks(judged):
+    for line in _remarks(compared):
         print_plain(console, line)
 
 
-def print_summary(console: Console, found: Sequence[Judged]) -> None:
+def print_summary(console: Console, found: Sequence[Comparison]) -> None:
     """Print, over all layers with a reference, the distribution of each baseline's ratios."""
-    optima = sum(judged.reference is not None and judged.reference.status is Status.OPTIMAL for judged in found)
+    optima = sum(compared.reference is not None and compared.reference.status is Status.OPTIMAL for compared in found)
     table = _table(f"cost over the optimum, {len(found)} layers", ("mapped", *_SPREAD))
-    for name in dict.fromkeys(outcome.name for judged in found for outcome in judged.outcomes):
-        values = [ratio for judged in found for ratio in _ratios(judged, name)]
+    for name in dict.fromkeys(outcome.name for compared in found for outcome in compared.outcomes):
+        values = [ratio for compared in found for ratio in _ratios(compared, name)]
         table.add_row(name, str(len(values)), *(f"{of(values):.3f}" if values else _EMPTY for of in _SPREAD.values()))
     console.print(table)
     if optima < len(found):
         print_plain(console, f"{optima} of {len(found)} optima are proven; the others are the best known mappings")
 
 
-def _ratios(judged: Judged, name: str) -> Iterator[float]:
-    for outcome in judged.outcomes:
-        if outcome.name == name and outcome.best and judged.reference:
-            yield judged.reference.ratio(outcome.best.value)
+def _ratios(compared: Comparison, name: str) -> Iterator[float]:
+    for outcome in compared.outcomes:
+        if outcome.name == name and outcome.best and compared.reference:
+            yield compared.reference.ratio(outcome.best.value)
 
 
-def _remarks(judged: Judged) -> Iterator[str]:
+def _remarks(compared: Comparison) -> Iterator[str]:
     """Yield the lines below the table."""
-    reference, sampling = judged.reference, judged.sampling
+    reference, sampling = compared.reference, compared.sampling
     if reference and reference.status is not Status.OPTIMAL:
-        yield f"not proven optimal: {_least(judged.problem.objective, reference.bound)}"
+        yield f"not proven optimal: {_least(compared.problem.objective, reference.bound)}"
     if sampling:
         whole, each = format_seconds(sampling.seconds), format_seconds(sampling.seconds_for(1))
         yield f"{RANDOM}: {sampling.samples:,} samples in {whole}, {each} each"
@@ -122,5 +122,5 @@ def _cost_of_sampling(sampling: Sampling, target: float) -> str:
     needed = sampling.samples_within(target)
     if needed is None:
         return "not estimable from these samples"
-    told = "" if sampling.has_seen(target) else " (extrapolated)"
-    return f"about {needed:,.3g} samples, {format_seconds(sampling.seconds_for(needed))}{told}"
+    note = "" if sampling.has_seen(target) else " (extrapolated)"
+    return f"about {needed:,.3g} samples, {format_seconds(sampling.seconds_for(needed))}{note}"

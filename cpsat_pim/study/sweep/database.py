@@ -67,7 +67,7 @@ class Database:
         self.path = path
         if path.is_dir():
             raise StoreError(f"{path}: is a directory")
-        with self.told():
+        with self.translated_errors():
             self._connection = _connect_to_read(path) if readonly else _connect_to_write(path)
             try:
                 self._check_schema(readonly)
@@ -111,12 +111,12 @@ class Database:
 
     def query(self, statement: str, *parameters: Any) -> list[Any]:
         """Return the rows that a statement selects."""
-        with self.told():
+        with self.translated_errors():
             return self._connection.execute(statement, parameters).fetchall()
 
     def rows(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
         """Return the rows that a statement selects, as dicts by column name."""
-        with self.told():
+        with self.translated_errors():
             cursor = self._connection.execute(statement, parameters)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
@@ -124,7 +124,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run the block as one exclusive transaction."""
-        with self.told():
+        with self.translated_errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -137,7 +137,7 @@ class Database:
     @contextmanager
     def attached(self, other: Path) -> Iterator[None]:
         """Attach another file, for reading, under the name `other`."""
-        with self.told():
+        with self.translated_errors():
             self._connection.execute("ATTACH ? AS other", (_uri(other),))
             try:
                 yield
@@ -147,7 +147,7 @@ class Database:
     # Errors
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def translated_errors(self) -> Iterator[None]:
         """Turn errors of SQLite and the system into a `StoreError` of one line."""
         try:
             yield

@@ -18,7 +18,7 @@ from cpsat_pim.workload.network import Network
 
 
 @frozen
-class Given:
+class SettingValue:
     """The value of a setting, and its path in the plan file."""
 
     value: Any
@@ -26,7 +26,7 @@ class Given:
 
 
 @frozen
-class Named:
+class NamedObject:
     """The object of a name or file, the text in the plan that names it, and the directory of relative files."""
 
     given: str
@@ -35,22 +35,22 @@ class Named:
 
 
 #: Some settings of a point, by key.
-Draft = dict[str, Given]
+Draft = dict[str, SettingValue]
 
 
-class _Mistaken(Exception):
+class _InvalidSettings(Exception):
     """Settings that are valid alone but not together; `mistakes` are pairs of path and message."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
 
 
-def _tried(path: str, build: Callable[[], Any]) -> Any:
+def _build_at(path: str, build: Callable[[], Any]) -> Any:
     """Call `build`; its ValueError becomes a mistake at `path`."""
     try:
         return build()
     except ValueError as error:
-        raise _Mistaken((path, line) for line in str(error).splitlines()) from error
+        raise _InvalidSettings((path, line) for line in str(error).splitlines()) from error
 
 
 class PointBuilder:
@@ -58,25 +58,25 @@ class PointBuilder:
 
     def __init__(self, base: Draft) -> None:
         self.mistakes: dict[Mistake, None] = {}
-        self._base, self._default = base, Named(DEFAULT, read_arch(DEFAULT))
-        self._machines: dict[Any, PIMArchitecture | _Mistaken] = {}
+        self._base, self._default = base, NamedObject(DEFAULT, read_arch(DEFAULT))
+        self._machines: dict[Any, PIMArchitecture | _InvalidSettings] = {}
 
     def build(self, where: str, own: Draft) -> Iterator[Point]:
         """Yield the point of a draft, or nothing if it has mistakes, which are recorded."""
         try:
             yield self._point(where, self._base | own, {key: _plain(given.value) for key, given in own.items()})
-        except _Mistaken as error:
+        except _InvalidSettings as error:
             self.mistakes |= dict.fromkeys(error.mistakes)
 
     def _point(self, where: str, draft: Draft, settings: Settings) -> Point:
         values = {key: given.value for key, given in draft.items()}
         if "network" not in draft:
-            raise _Mistaken([(f"{where}.network", "is missing")])
+            raise _InvalidSettings([(f"{where}.network", "is missing")])
         weights = values.get("alpha", 1), values.get("beta", 1)
-        objective = _tried(where, lambda: Objective.named(values.get("objective", "energy"), *weights))
+        objective = _build_at(where, lambda: Objective.named(values.get("objective", "energy"), *weights))
         options = JobOptions(**{key: values[key] for key in fields_dict(JobOptions) if key in values})
         if options.padding and objective.is_product:
-            raise _Mistaken([(draft["padding"].path, "must be 0 for edp")])
+            raise _InvalidSettings([(draft["padding"].path, "must be 0 for edp")])
         return Point(
             settings=settings,
             network=self._network(draft),
@@ -92,7 +92,7 @@ class PointBuilder:
             return NetworkConstraints()
         constraints: NetworkConstraints = draft["constraints"].value.value
         if constraints.layers:
-            _tried(draft["constraints"].path, lambda: draft["network"].value.value.only(constraints.layers))
+            _build_at(draft["constraints"].path, lambda: draft["network"].value.value.only(constraints.layers))
         return constraints
 
     def _network(self, draft: Draft) -> Network:
@@ -101,7 +101,7 @@ class PointBuilder:
         if "layers" not in draft:
             return network
         names = [name.strip() for name in draft["layers"].value.split(",")]
-        chosen: Network = _tried(draft["layers"].path, lambda: network.only(names))
+        chosen: Network = _build_at(draft["layers"].path, lambda: network.only(names))
         return chosen
 
     def _arch(self, where: str, draft: Draft) -> PIMArchitecture:
@@ -112,39 +112,39 @@ class PointBuilder:
         if key not in self._machines:
             self._machines[key] = _changed(where, base, changes)
         arch = self._machines[key]
-        if isinstance(arch, _Mistaken):
+        if isinstance(arch, _InvalidSettings):
             raise arch
         return arch
 
 
-def _changed(where: str, base: Named, changes: Draft) -> "PIMArchitecture | _Mistaken":
+def _changed(where: str, base: NamedObject, changes: Draft) -> "PIMArchitecture | _InvalidSettings":
     """Return the machine with its changes. If they are invalid, report each change that is invalid alone, else the
     combination.
     """
     if not changes:
         return cast(PIMArchitecture, base.value)
-    told = ", ".join(f"{path}={_told(given.value)}" for path, given in changes.items())
+    changes_text = ", ".join(f"{path}={_value_text(given.value)}" for path, given in changes.items())
     values = {path: given.value for path, given in changes.items()}
     try:
-        return read_arch(base.given, base.directory, values | {"name": f"{base.value.name} ({told})"})
+        return read_arch(base.given, base.directory, values | {"name": f"{base.value.name} ({changes_text})"})
     except ValueError as error:
         alone = [mistake for path, given in changes.items() for mistake in _mistakes_of(base, path, given)]
-        return _Mistaken(alone or [(where, line) for line in str(error).splitlines()])
+        return _InvalidSettings(alone or [(where, line) for line in str(error).splitlines()])
 
 
-def _mistakes_of(base: Named, path: str, given: Given) -> tuple[Mistake, ...]:
+def _mistakes_of(base: NamedObject, path: str, given: SettingValue) -> tuple[Mistake, ...]:
     """Return the mistakes in one change of a machine."""
     try:
-        _tried(given.path, lambda: read_arch(base.given, base.directory, {path: given.value}))
-    except _Mistaken as error:
+        _build_at(given.path, lambda: read_arch(base.given, base.directory, {path: given.value}))
+    except _InvalidSettings as error:
         return error.mistakes
     return ()
 
 
 def _plain(value: Any) -> Any:
     """Return a value as the plan writes it."""
-    return value.given if isinstance(value, Named) else value
+    return value.given if isinstance(value, NamedObject) else value
 
 
-def _told(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)

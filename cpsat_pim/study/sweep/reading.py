@@ -36,7 +36,7 @@ from cpsat_pim.base.validate import Rule, is_integer, not_negative, one_of, posi
 from cpsat_pim.mapping.constraints import read_constraints
 from cpsat_pim.study.sweep.job import JobOptions
 from cpsat_pim.study.sweep.plan import Plan
-from cpsat_pim.study.sweep.points import Draft, Given, Named, PointBuilder
+from cpsat_pim.study.sweep.points import Draft, NamedObject, PointBuilder, SettingValue
 from cpsat_pim.workload.network import Network, is_shape, read_network, shape_network
 
 #: Limits: points of a plan, and values of an axis; more are taken for a mistake.
@@ -63,9 +63,9 @@ class _Setting:
     kind: Kind
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """Return a `Given`."""
+        """Return a `SettingValue`."""
         value = self.kind.read(reader, node, path, scales)
-        return WRONG if value is WRONG else Given(value, path)
+        return WRONG if value is WRONG else SettingValue(value, path)
 
     def schema(self, partial: bool = False) -> Schema:
         """Return the value's schema."""
@@ -79,7 +79,7 @@ class _Reference:
     look_up: Callable[[str, Path], Any]
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """Return a `Named`."""
+        """Return a `NamedObject`."""
         given = Value(text).read(reader, node, path, scales)
         if given is WRONG:
             return WRONG
@@ -88,7 +88,7 @@ class _Reference:
             reader.known[key] = self._looked_up(given, key[-1])
         found = reader.known[key]
         if not isinstance(found, ValueError):
-            return Named(given, found, key[-1])
+            return NamedObject(given, found, key[-1])
         for line in str(found).splitlines():
             reader.complain(node, path, line)
         return WRONG
@@ -183,7 +183,7 @@ class _Axis:
     item: Kind
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """Return a tuple of `Given`s."""
+        """Return a tuple of `SettingValue`s."""
         if not isinstance(node, yaml.MappingNode):
             return self._listing.read(reader, node, path, scales)
         numbers = _RANGE.read(reader, node, path, scales)
@@ -205,14 +205,14 @@ class _Axis:
         return {"anyOf": [{"type": "array", "items": self.item.schema(), "minItems": 1}, _RANGE.schema(partial)]}
 
 
-def _combinations(**axes: tuple[Given, ...]) -> list[Draft]:
+def _combinations(**axes: tuple[SettingValue, ...]) -> list[Draft]:
     """Return every combination of the axes, the last axis fastest; none without axes."""
     if math.prod(map(len, axes.values())) > MAX_POINTS:
         raise ValueError(f"Grid: must have at most {MAX_POINTS:,} points")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
 
 
-def _drawn(count: int, axes: dict[str, tuple[Given, ...]], seed: int = 0) -> list[Draft]:
+def _drawn(count: int, axes: dict[str, tuple[SettingValue, ...]], seed: int = 0) -> list[Draft]:
     """Draw distinct combinations that depend only on the seed (`random()` is the same in every Python)."""
     most = min(MAX_POINTS, math.prod(map(len, axes.values())) if axes else 0)
     if count > most:

@@ -245,8 +245,8 @@ def _columns(outcome: Outcome) -> dict[str, Any]:
     """Return the columns of an outcome."""
     answer = outcome.answer
     if answer is None:
-        told = {"failure": outcome.failure, "reason": outcome.reason, "detail": outcome.detail}
-        return {"state": "failed", **told}
+        failure = {"failure": outcome.failure, "reason": outcome.reason, "detail": outcome.detail}
+        return {"state": "failed", **failure}
     predicted, simulated = answer["predicted"] or {}, answer["simulated"] or {}
     activations = predicted.get("row_activations") or {}
     return {
