@@ -145,9 +145,8 @@ def _exit_code(found: "list[Comparison]") -> int:
     """Return the exit code, and warn on stderr about layers without a mapping and about refuted bounds."""
     for compared in found:
         for name in compared.refuting:
-            note(
-                f"{compared.problem.layer.name}: {name} is below the proven lower bound; this is a bug, please report it"
-            )
+            layer = compared.problem.layer.name
+            note(f"{layer}: {name} is below the proven lower bound; this is a bug, please report it")
     if any(compared.refuting for compared in found):
         return DISAGREEMENT
     unmapped = [compared.problem.layer.name for compared in found if not all(o.best for o in compared.outcomes)]

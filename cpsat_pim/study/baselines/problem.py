@@ -76,8 +76,8 @@ class Problem:
             ((self.lower_bound(mapping), i, mapping) for i, mapping in enumerate(mappings)), key=lambda f: f[:2]
         )
         found: list[Scored] = []
-        for floor, _, mapping in lower_bounds:
-            if len(found) == count and floor >= found[-1].value:
+        for bound, _, mapping in lower_bounds:
+            if len(found) == count and bound >= found[-1].value:
                 break
             found = sorted([*found, self.score(mapping)], key=lambda scored: scored.value)[:count]
         return found
