@@ -21,7 +21,7 @@ from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.variables import CLASSES
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.cuts import CutGenerator
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solve import search_subspaces
@@ -36,6 +36,8 @@ from tests.cross.test_bounds import DRAWN, LAYERS, MACHINES, arranged, contains,
 from tests.cross.test_groups import nest, rows, slow_pes
 from tests.cross.test_solver_against_enumeration import machine
 
+REQUEST = SolveRequest(objective=Objective.named("energy"))
+
 
 def interleaved(order: Sequence[Dim]) -> set[Dim]:
     """Loops of the innermost one's class that others lie inside."""
@@ -49,7 +51,7 @@ def true_program(state: SearchState, mapping: Mapping, apart: Collection[Dim] = 
     """A program of all that costs as little as a mapping, left no choice but what is true of it, or loops `apart`."""
     figures, subspace = predict(state.layer, state.arch, mapping).figures, part_of(mapping)
     assert subspace is not None
-    restriction = Restriction(state.layer, state.arch, state.options.constraints, subspace)
+    restriction = Restriction(state.layer, state.arch, state.request.constraints, subspace)
     tiles = TileBounds(SpatialBounds(state.layer, state.arch, state.objective, restriction), state.tables)
     master = MasterProblem(tiles, state.objective.value(figures.latency_cycles, figures.energy_fj))
     fix(master.b, master.v, mapping)
@@ -61,7 +63,7 @@ def true_program(state: SearchState, mapping: Mapping, apart: Collection[Dim] = 
 
 def answers(master: MasterProblem) -> list[Solution]:
     """What CP-SAT answers, if anything."""
-    return solve_master(master, 60, 0, {}, threading.Event(), first=True).solutions
+    return solve_master(master, REQUEST, threading.Event(), 60, first=True).solutions
 
 
 def learn_from(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ()) -> None:
@@ -69,7 +71,7 @@ def learn_from(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ()
     master = true_program(state, mapping, apart)
     solution = answers(master)[0]
     cut_pool = state.cut_pool_of(master.spatial_bounds.restriction)
-    CutGenerator(solution, state.completions(solution), cut_pool).add_streams(list(Tensor))
+    CutGenerator(solution, state.completions(solution), cut_pool).add_stream_cuts(list(Tensor))
 
 
 def leaves(state: SearchState, mapping: Mapping) -> bool:
@@ -101,11 +103,11 @@ def test_lessons_hold_for_mappings_like_those_they_were_learnt_from(
 ) -> None:
     """A program that knows all that a search has learnt still holds whatever costs as little as its target."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("latency")
-    state = SearchState(layer, arch, objective, Options(time_limit=2))
+    state = SearchState(layer, arch, SolveRequest(objective=objective, time_limit=2))
     drafts: list[Mapping] = []
-    learn = CutGenerator.add_streams
+    learn = CutGenerator.add_stream_cuts
     monkeypatch.setattr(
-        CutGenerator, "add_streams", lambda cuts, which: drafts.append(cuts.draft) or learn(cuts, which)
+        CutGenerator, "add_stream_cuts", lambda cuts, which: drafts.append(cuts.draft) or learn(cuts, which)
     )  # type: ignore[func-returns-value]
     search_subspaces(state)
     rng = random.Random(f"{name} {machine}")
@@ -138,7 +140,7 @@ def test_loops_that_an_order_holds_outside_are_no_other_ones() -> None:
     )
     opened = [predict(layer, arch, mapping).figures.row_activations[Tensor.W] for mapping in (once, twice)]
     assert opened == [8, 4]
-    state = SearchState(layer, arch, Objective.named("energy"), Options(constraints=constraints))
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("energy"), constraints=constraints))
     state.tables = build_tables(layer, arch)
     learn_from(state, once)
     assert leaves(state, twice)
@@ -159,7 +161,7 @@ def test_loops_that_an_uneven_tile_holds_outside_are_no_other_ones() -> None:
     )
     opened = [predict(layer, arch, mapping).figures.row_activations[Tensor.W] for mapping in (once, twice)]
     assert opened == [8, 4]
-    state = SearchState(layer, arch, Objective.named("energy"), Options())
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("energy")))
     state.tables = build_tables(layer, arch)
     learn_from(state, once)
     assert leaves(state, twice)
@@ -174,7 +176,7 @@ def test_tiles_are_as_late_only_if_loops_are_parted_alike() -> None:
     arch = attrs.evolve(
         arch, dram_timings=attrs.evolve(arch.dram_timings, tRC=80), pe_array=PEArray(array_shape=PhyDim2(h=1, w=1))
     )
-    state = SearchState(layer, arch, Objective.named("latency"), Options())
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("latency")))
     state.tables = build_tables(layer, arch)
     learn_from(state, nest(("Q4", "", "", "K4 P2 G8"), ("IWO", "", "")))
     assert leaves(state, nest(("Q2", "", "", "G8 P2 K4 Q2"), ("IWO", "", "")))
@@ -189,7 +191,7 @@ def test_an_answer_that_no_order_allows_tells_nothing_of_others() -> None:
     arch = slow_pes(arch, read_bandwidth_limit=Fraction(1, 256))
     none: list[int | None] = [None] * 8
     constraints = Constraints(temporal=[none, [1] * 8, [1] * 8, none], order=[[], [], [], [Dim.G, Dim.C]])
-    state = SearchState(layer, arch, Objective.named("latency"), Options(constraints=constraints))
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("latency"), constraints=constraints))
     state.tables = build_tables(layer, arch)
     learn_from(state, nest(("R2", "", "", "G2 C2"), ("IWO", "IWO", ""), h="G4"), apart=[Dim.C])
     assert leaves(state, nest(("C2", "", "", "R2 G2"), ("IWO", "IWO", ""), h="G4"))
