@@ -133,13 +133,12 @@ def _write(discovery: "Discovery", path: str) -> None:
 
 def _replay(path: str) -> int:
     """Make one comparison."""
-    from cpsat_pim.mapper.search import Options
-    from cpsat_pim.study.fuzz.compare import compare
+    from cpsat_pim.study.fuzz.compare import Limits, compare
     from cpsat_pim.study.fuzz.reproducer import read_case
 
     name, case = given(lambda: read_case(path))
     with _tables_of_its_own():
-        finding = compare(name, case, Options())
+        finding = compare(name, case, Limits())
     if finding is None:
         print(f"{name}: no disagreement")
         return OK

@@ -7,7 +7,7 @@ import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_solver_against_enumeration import CASES, whole_space
 
@@ -53,7 +53,7 @@ def test_a_budget_of_energy_is_not_one_of_the_blend() -> None:
     layer, arch, blend = ConvWorkload(C=2, K=4), PIMArchitecture(), Objective.named("blended", 0.05, 1)
     assert blend.weights == (50_000, 1)
     free, within = (
-        solve_layer(layer, arch, blend, Options(time_limit=20, budget=budget))
+        solve_layer(layer, arch, SolveRequest(objective=blend, time_limit=20, budget=budget))
         for budget in (NO_LIMIT, Budget(fj=3_000_000))
     )
     assert free.predicted.energy_fj < 3_000_000
@@ -63,7 +63,7 @@ def test_a_budget_of_energy_is_not_one_of_the_blend() -> None:
 
 def _compare(layer: object, arch: object, kind: str, budget: Budget, least: int | None) -> None:
     """The solver proves this least cost, or that there is none; out of time its bound holds."""
-    solved = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=5, budget=budget))  # type: ignore[arg-type]
+    solved = solve_layer(layer, arch, SolveRequest(objective=Objective.named(kind), time_limit=5, budget=budget))  # type: ignore[arg-type]
     if least is None:
         assert solved.status is Status.INFEASIBLE
         return

@@ -21,7 +21,7 @@ from cpsat_pim.base.dims import Dim, Level
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import Objective, SolvedLayer
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.fuzz.campaign import traced_case, with_mappings
@@ -106,7 +106,7 @@ THRIFTIER: dict[str, Change] = {
 @cache
 def solved(layer: ConvWorkload, arch: PIMArchitecture, kind: str, beta: float = 1) -> SolvedLayer:
     """The optimum, which such small layers have in a moment; each is asked for once."""
-    return solve_layer(layer, arch, Objective.named(kind, 1, beta), Options(time_limit=20))
+    return solve_layer(layer, arch, SolveRequest(objective=Objective.named(kind, 1, beta), time_limit=20))
 
 
 def assert_no_worse(layer: ConvWorkload, better: PIMArchitecture, worse: PIMArchitecture, kind: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.network.shared import SHARES, solve_shared
 from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
@@ -63,7 +64,7 @@ def test_shared_optimum_is_the_least_sum_of_the_whole_space(costs: Costs, kind: 
     """Proven; each layer has the mapping for it, which keeps the choice; out of time, the bound still holds."""
     objective = Objective.named(kind)
     least, free = least_sums(costs, objective, share)
-    solved = solve_shared(NETWORK, ARCH, objective, share=share, time_limit=2, total_time=10)
+    solved = solve_shared(NETWORK, ARCH, SolveRequest(objective=objective, time_limit=2), share, total_time=10)
     shared = solved.shared
     assert shared is not None
     assert shared.bound is not None

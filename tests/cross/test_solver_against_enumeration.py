@@ -12,7 +12,7 @@ from cpsat_pim.base.dims import Dim, Tensor
 from cpsat_pim.evaluate.cost import Figures, predict
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
@@ -103,7 +103,7 @@ def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
     """No mapping of the space simulates to less energy than the solver proves."""
     layer, arch = CASES[case]
     least = min(simulate(layer, arch, mapping).energy_fj for mapping in every_mapping(layer, arch))
-    solved = solve_layer(layer, arch, Objective.named("energy"), Options(time_limit=60))
+    solved = solve_layer(layer, arch, SolveRequest(objective=Objective.named("energy"), time_limit=60))
     assert solved.status is Status.OPTIMAL
     assert solved.objective_value == solved.bound == least
 
@@ -116,7 +116,7 @@ def test_optimum_is_the_least_predicted_cost(case: str) -> None:
     figures = whole_space(case)
     for objective in (Objective.named("latency"), Objective.named("blended", 1, 3)):
         least = objective.reported(min(objective.value(f.latency_cycles, f.energy_fj) for f in figures))
-        solved = solve_layer(layer, arch, objective, Options(time_limit=5))
+        solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=5))
         assert solved.bound is not None
         assert solved.bound <= least
         if solved.status is Status.OPTIMAL:
@@ -133,7 +133,7 @@ def test_optimum_is_the_least_of_uneven_mappings_too(case: str) -> None:
     for kind in ("energy", "latency", "blended"):
         objective = Objective.named(kind, 1, 3)
         least = min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
-        solved = solve_layer(layer, arch, objective, Options(time_limit=20))
+        solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=20))
         assert solved.status is Status.OPTIMAL
         assert solved.objective_value == objective.reported(least)
 
@@ -142,7 +142,9 @@ def test_an_uneven_tile_can_cost_less_than_all_even_ones() -> None:
     """Of a convolution with an overlapping input."""
     layer, arch = UNEVEN["halo in the PEs"]
     solved = {
-        allowed: solve_layer(layer, attrs.evolve(arch, uneven_residency=allowed), Objective.named("energy"))
+        allowed: solve_layer(
+            layer, attrs.evolve(arch, uneven_residency=allowed), SolveRequest(objective=Objective.named("energy"))
+        )
         for allowed in (False, True)
     }
     assert all(answer.status is Status.OPTIMAL for answer in solved.values())
@@ -159,7 +161,7 @@ def test_blocks_may_end_later_than_any_tile() -> None:
     layer = ConvWorkload(Q=5, input_bytes=2, output_bytes=2, psum_bytes=4)
     objective = Objective.named("blended", 7, 0.25)
     figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
-    solved = solve_layer(layer, arch, objective, Options(time_limit=20))
+    solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=20))
     least = min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
     assert solved.status is Status.OPTIMAL
     assert solved.objective_value == objective.reported(least)
@@ -180,7 +182,7 @@ def test_a_link_that_is_not_used_takes_no_time(bandwidth: float) -> None:
     figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
     for objective in (Objective.named("latency"), Objective.named("blended", 1, 3)):
         least = objective.reported(min(objective.value(f.latency_cycles, f.energy_fj) for f in figures))
-        solved = solve_layer(layer, arch, objective, Options(time_limit=10))
+        solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=10))
         assert solved.status is Status.OPTIMAL
         assert solved.objective_value == solved.bound == least
 
@@ -206,8 +208,8 @@ def test_blocks_lie_in_dram_otherwise_than_boxes() -> None:
     assert check_mapping(layer, arch, witness) == []
     free = (None,) * 8
     constraints = Constraints(temporal=(free, free, free, in_dram), order=((), (), (), order), layout=(None, None, 0))
-    options = Options(time_limit=20, constraints=constraints)
-    solved = solve_layer(layer, arch, Objective.named("latency"), options)
+    request = SolveRequest(objective=Objective.named("latency"), time_limit=20, constraints=constraints)
+    solved = solve_layer(layer, arch, request)
     assert solved.bound is not None
     assert solved.bound <= predict(layer, arch, witness).figures.latency_cycles
 
@@ -223,7 +225,7 @@ def test_groups_on_the_array_leave_all_orders_of_the_other_loops(order: tuple[Di
     )
     objective = Objective.named(kind)
     figures = [predict(layer, toy, mapping).figures for mapping in every_mapping(layer, toy, constraints)]
-    solved = solve_layer(layer, toy, objective, Options(time_limit=30, constraints=constraints))
+    solved = solve_layer(layer, toy, SolveRequest(objective=objective, time_limit=30, constraints=constraints))
     assert solved.status is Status.OPTIMAL
     least = min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
     assert solved.objective_value == objective.reported(least)
