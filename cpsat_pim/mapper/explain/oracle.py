@@ -88,8 +88,7 @@ class Oracle:
         on_progress: OnProgress = ignore_progress,
     ) -> SolvedLayer:
         """Solve a problem on a machine for an objective."""
-        limits = {"constraints": problem.constraints, "budget": problem.budget}
-        request = evolve(self._request, objective=objective, **limits)
+        request = evolve(self._request, objective=objective, constraints=problem.constraints, budget=problem.budget)
         return solve_layer(problem.layer, arch, request, stop, on_progress)
 
 

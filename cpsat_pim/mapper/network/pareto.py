@@ -141,8 +141,8 @@ class LayerSolves:
             Disagreement: the mapping is illegal, or some exact figure was predicted wrongly.
         """
         seconds = max(0.0, min(self._request.time_limit, self._end - time.monotonic()))
-        changes = {"objective": objective, "time_limit": seconds, "start": start, "budget": budget}
-        return solve_and_verify(self._layer, self._arch, evolve(self._request, **changes), self._stop)
+        request = evolve(self._request, objective=objective, time_limit=seconds, start=start, budget=budget)
+        return solve_and_verify(self._layer, self._arch, request, self._stop)
 
     def is_over(self) -> bool:
         """Whether the time is up or a stop was asked for."""

@@ -306,8 +306,10 @@ class _Solves:
         stop: Any = self._stop
         if self.count:
             stop = _Until(stop, time.monotonic() + seconds)
-        changes = {"objective": objective, "time_limit": max(0.0, seconds), "budget": budget, "start": start}
-        solved = solve_layer(self._layer, self._arch, attrs.evolve(self._request, **changes), stop)
+        request = attrs.evolve(
+            self._request, objective=objective, time_limit=max(0.0, seconds), budget=budget, start=start
+        )
+        solved = solve_layer(self._layer, self._arch, request, stop)
         self.count += 1
         for key, number in solved.solver_info.items():
             self.statistics[key] = self.statistics.get(key, 0) + number

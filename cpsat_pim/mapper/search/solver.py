@@ -42,31 +42,31 @@ class SolveResult(NamedTuple):
 
 
 class _Strategy(NamedTuple):
-    """How CP-SAT searches: by which turn of `_STRATEGIES`, of which the first `count` are used, and whether by a binary
+    """How CP-SAT searches: by which turn of `_STRATEGIES`, of which the first `available` are used, and whether by a binary
     search of the objective.
     """
 
     search: SearchParameters
-    count: int
+    available: int
     turn: int = 0
     is_halving: bool = False
 
     @property
     def is_linear(self) -> bool:
         """Whether with a linear relaxation, where each conflict takes long."""
-        return self.turn % self.count == len(_STRATEGIES) - 1
+        return self.turn % self.available == len(_STRATEGIES) - 1
 
     @property
     def most_conflicts(self) -> int:
         """Conflicts after which the next strategy has its turn."""
-        return int(self.search.restart_conflicts * self.search.restart_growth ** (self.turn // self.count))
+        return int(self.search.restart_conflicts * self.search.restart_growth ** (self.turn // self.available))
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of CP-SAT."""
         is_halving = self.is_halving and not self.is_linear
         halving = {"binary_search_num_conflicts": self.search.halving_conflicts} if is_halving else {}
-        return {**_STRATEGIES[self.turn % self.count], **halving, "max_number_of_conflicts": self.most_conflicts}
+        return {**_STRATEGIES[self.turn % self.available], **halving, "max_number_of_conflicts": self.most_conflicts}
 
 
 def solve_master(
