@@ -103,7 +103,7 @@ def explain(arguments: argparse.Namespace) -> int:
     try:
         with LiveProgress(what.objective.kind, len(what.network.layers)) as report:
             found = explain_network(what.network, evolve(asked, on_progress=report), constraints, what.mappings)
-            layers = given(lambda: list(found))
+            layers = read_input(lambda: list(found))
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write(what, layers, arguments.json, time.monotonic() - started, asked.stop.is_set())

@@ -78,7 +78,7 @@ def find_fronts(arguments: argparse.Namespace) -> int:
         each=SolveRequest(objective=AXES[0], time_limit=arguments.time_limit, seed=arguments.seed),
     )
     try:
-        fronts = network_fronts(network, arch, request, on_front=keeper(arguments.json, fronts_document))
+        fronts = network_fronts(network, arch, request, on_front=incremental_writer(arguments.json, fronts_document))
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_fronts(fronts, arguments)

@@ -136,8 +136,8 @@ def _replay(path: str) -> int:
     from cpsat_pim.study.fuzz.compare import Limits, compare
     from cpsat_pim.study.fuzz.reproducer import read_case
 
-    name, case = given(lambda: read_case(path))
-    with _tables_of_its_own():
+    name, case = read_input(lambda: read_case(path))
+    with _temporary_table_cache():
         finding = compare(name, case, Limits())
     if finding is None:
         print(f"{name}: no disagreement")

@@ -169,7 +169,7 @@ def _solve(
             execution = Execution(jobs=arguments.jobs, on_progress=report)
             if arguments.share is not None:
                 return solve_shared(network, arch, request, arguments.share, arguments.total_time, execution)
-            return solve_network(network, arch, request, execution, keeper(arguments.json, to_document))
+            return solve_network(network, arch, request, execution, incremental_writer(arguments.json, to_document))
     except WorkersDied as death:
         _write_solved(death.solved, arguments)
         raise workers_died_error(death) from death
