@@ -7,6 +7,7 @@ import numpy as np
 from tracesim.commands.jit import kernel
 from tracesim.commands.records import Ints, Rules, Stream
 from tracesim.commands.state import (
+    MIXED,
     Channel,
     fill_node_path,
     fill_path,
@@ -205,11 +206,31 @@ def _issue_refresh(rules: Rules, stream: Stream, channel: Channel, queue: Queue,
 
 @kernel
 def _look_up_all(rules: Rules, stream: Stream, channel: Channel, queue: Queue) -> None:
-    """Bring every entry up to date after a command."""
+    """Bring every entry up to date after a command.
+
+    This is where the time goes. The arrays have names of their own because numba counts references to every array
+    of a NamedTuple that is passed on.
+    """
+    needs, scope, kinds, ready, first = rules.needs, rules.scope, stream.kind, channel.ready, channel.first
+    rows, common = stream.row, channel.common
+    entry, paths, ticks, command, hits = queue.entry, queue.paths, queue.ticks, queue.command, queue.hits
     queue.now[_CHANGED] = 1
     for i in range(queue.now[_SIZE]):
-        if queue.entry[i] != _BARRIER:
-            _look_up(rules, stream, channel, queue, i)
+        if entry[i] == _BARRIER:
+            continue
+        kind = kinds[entry[i]]
+        following = kind
+        if needs[kind] == 2 and common[0] != MIXED:
+            hits[i] = common[0] == rows[entry[i]]
+            if not hits[i]:
+                following = rules.activate[kind] if common[0] < 0 else rules.precharge[kind]
+        elif needs[kind] > 0:
+            following = missing_command(rules, channel, kind, paths[i, -1] - first[-2], rows[entry[i]])
+            hits[i] = following == kind
+        tick = 0
+        for level in range(scope[following] + 1):
+            tick = max(tick, ready[paths[i, level], following])
+        command[i], ticks[i] = following, tick
 
 
 @kernel
