@@ -110,7 +110,7 @@ class Stream(NamedTuple):
     """The commands of one channel, in order.
 
     `kind` int64[n]: index into the command table. `coords` int64[n, A]: one coordinate for each of `Rules.axes`; -1 = all.
-    `row`, `column` int64[n]. `group` int64[n]: barrier group, never decreasing from 0.
+    `row`, `column` int64[n]. `group` int64[n]: barrier group, at least 0, never decreasing.
     `work` int64[n, 6]: function, target, source, lane, data, reduce (bit a = axis a).
     """
 
@@ -174,6 +174,6 @@ def checked_stream(rules: Rules, stream: Stream) -> Stream:
         raise ValueError(f"Stream.kind: must be 0 to {rules.slot.size - 1} (got {stream.kind.min()} to {stream.kind.max()})")
     if ((stream.coords < -1) | (stream.coords >= rules.axes)).any():
         raise ValueError(f"Stream.coords: must be -1 or below {rules.axes.tolist()}")
-    if size and (stream.group[0] != 0 or (np.diff(stream.group) < 0).any()):
-        raise ValueError("Stream.group: must start at 0 and never decrease")
+    if size and (stream.group[0] < 0 or (np.diff(stream.group) < 0).any()):
+        raise ValueError("Stream.group: must not be negative and never decrease")
     return stream
