@@ -3,6 +3,7 @@
 from attrs import field, frozen
 
 from cpsat_pim.device.timing import ticks_or_sum
+from cpsat_pim.reading import record_of
 from cpsat_pim.validate import Rule, as_tuple, boolean, not_negative, one_of, or_none, positive, text
 
 FUNCTIONS = (
@@ -74,14 +75,16 @@ class AllBankMode:
 class Controller:
     """How commands are chosen: `policy`, and `queue` entries for each node of level `queue_at`.
 
-    `mode_change` is issued between commands of different modes.
+    Commands come through an entry queue of `entry_queue` entries (policy `window`). `mode_change` is issued between
+    commands of different modes.
     """
 
     policy: str = field(validator=one_of("in-order", "ready-first", "window"))
     queue: int = field(validator=positive)
     queue_at: str = field(default="group", validator=text)
+    entry_queue: int = field(default=0, validator=not_negative)
     mode_change: str | None = field(default=None, validator=or_none(text))
-    all_bank_mode: AllBankMode | None = field(default=None)
+    all_bank_mode: AllBankMode | None = field(default=None, metadata={"kind": record_of(AllBankMode)})
 
 
 @frozen(kw_only=True)

@@ -24,6 +24,7 @@ def rules_of(device: Device) -> Rules:
             policy=int(Policy[device.controller.policy.replace("-", "_").upper()]),
             queue=device.controller.queue,
             queue_level=device.levels.index(device.controller.queue_at),
+            entry_queue=device.controller.entry_queue,
             mode_change=_index(device, device.controller.mode_change),
             refresh=_refresh(device),
             all_bank_mode=_all_bank_mode(device),

@@ -73,7 +73,8 @@ class Rules(NamedTuple):
     `slot`, `scope`, `needs`, `opens`, `closes`, `activate`, `precharge`, `latency`, `blocking`, `mode` int64[C]: the columns of
     the command table; `scope` is a level, `activate` and `precharge` are commands or -1, `mode` is 0, 1 (bank) or 2 (register).
     `constraints` int64[T, 6]: before, after, level, ticks, window, siblings (0 or 1).
-    `policy` a `Policy`; `queue` entries; `queue_level`: each node of this level has a queue of its own (`window` only).
+    `policy` a `Policy`; `queue` entries. `window` only: each node of `queue_level` has a queue of its own, and commands
+    reach it through an entry queue of `entry_queue` entries.
     `mode_change`: the command that changes between modes 1 and 2, or -1.
     `refresh` int64[5]: command (-1 = none), level, first tick, further ticks for each next node, interval.
     `all_bank_mode` int64[5]: the row whose activation enters all-bank mode and the mask of banks (below a node of
@@ -97,6 +98,7 @@ class Rules(NamedTuple):
     policy: int
     queue: int
     queue_level: int
+    entry_queue: int
     mode_change: int
     refresh: Ints
     all_bank_mode: Ints
