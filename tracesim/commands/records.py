@@ -59,6 +59,8 @@ class Function(IntEnum):
     CLEAR = 11
     WRITE = 12
     READ = 13
+    LOAD_SCALARS = 14
+    DRAIN_SCALARS = 15
 
 
 #: Columns of `Stream.work`.
