@@ -41,7 +41,8 @@ class Command:
     """A command: `slot` of a tick, level `scope` of its timing check, what it needs open, opens, closes and does.
 
     `activate` and `precharge` are inserted for it when its row is not open. `latency` ticks after its issue it is
-    complete; if it is `blocking`, no later command enters the queue before. `mode` is `bank` or `register` on devices that
+    complete; if it is `blocking`, no later command enters the queue before. `mode` is `bank` or `register` on devices
+    that
     """
 
     name: str = field(validator=text)
@@ -62,8 +63,9 @@ class Command:
 class AllBankMode:
     """Mode in which one command reaches every PIM block of a rank (HBM-PIM).
 
-    It begins when row `enter_row` has been activated in all `enter_banks` of a rank and ends when row `leave_row` has been
-    closed in all `leave_banks`. In between only the first `banks` banks of a rank can be activated. Banks count within the rank.
+    It begins when row `enter_row` has been activated in all `enter_banks` of a rank and ends when row `leave_row` has
+    been closed in all `leave_banks`. In between only the first `banks` banks of a rank can be activated. Banks count
+    within the rank.
     """
 
     enter_row: int = field(validator=not_negative)
@@ -91,7 +93,9 @@ class Controller:
 
 @frozen(kw_only=True)
 class Refresh:
-    """One `command` for each node of level `at`: at tick `first`, `stagger` ticks later at the next node; then every `interval`."""
+    """One `command` for each node of level `at`: at tick `first`, `stagger` ticks later at the next node; then
+    every `interval`.
+    """
 
     command: str = field(validator=text)
     at: str = field(default="group", validator=text)

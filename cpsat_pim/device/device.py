@@ -43,8 +43,8 @@ class Axis:
 class Group:
     """A channel: its core `axes`, outermost first in address order; its bus and what it can compute itself.
 
-    `burst_bytes` are moved by a column command. `buffer_bytes`: the channel's own buffer. `reduces`: axes along which it adds
-    accumulators up while it drains them. `units`: such as `softmax`.
+    `burst_bytes` are moved by a column command. `buffer_bytes`: the channel's own buffer. `reduces`: axes along which
+    it adds accumulators up while it drains them. `units`: such as `softmax`.
     """
 
     axes: tuple[Axis, ...] = field(
@@ -60,8 +60,9 @@ class Group:
 class Core:
     """A core: `banks`, `lanes` of `element_bytes`, registers of one column each, and what its lanes can do.
 
-    `modes`: `tree` adds the products of all lanes up, `lanes` keeps a sum a lane. `scalar_input`: in mode `lanes` one input
-    element can meet all lanes. `input_axes`: axes along which the inputs of cores can differ. A row has `columns` of
+    `modes`: `tree` adds the products of all lanes up, `lanes` keeps a sum a lane. `scalar_input`: in mode `lanes` one
+    input element can meet all lanes. `input_axes`: axes along which the inputs of cores can differ. A row has `columns`
+    of
     `column_bytes`.
     """
 
@@ -188,4 +189,3 @@ class Device:
             return
         if ticks < least:
             yield f"{path}: must be at least {least} ticks (got {value} = {ticks})"
-

@@ -1,7 +1,7 @@
 """What the commands of a stream compute (`docs/devices.md`, section 5).
 
-The stream is executed in its own order. Integers are exact in int64. Floats are FP16 values; every product and every sum is
-rounded to FP16, in the order that section 5 states.
+The stream is executed in its own order. Integers are exact in int64. Floats are FP16 values; every product and every
+sum is rounded to FP16, in the order that section 5 states.
 """
 
 from collections.abc import Callable
@@ -45,8 +45,8 @@ class Machine:
 def execute(rules: Rules, stream: Stream, banks: Numbers, exchange: Numbers) -> Numbers:
     """Execute a stream on one channel; return its registers afterwards, [cores..., register, lane].
 
-    `banks` [axes of the cores..., banks of a core, rows, columns, lanes] and `exchange` [vectors, lanes], both int64 or both
-    float16, are modified in place. Registers start at 0.
+    `banks` [axes of the cores..., banks of a core, rows, columns, lanes] and `exchange` [vectors, lanes], both int64 or
+    both float16, are modified in place. Registers start at 0.
 
     Raises:
         ValueError: the arrays do not fit the device, or a command lies outside them.

@@ -31,8 +31,9 @@ class Queue(NamedTuple):
 
     `entry`: index of the command in the stream, or _BARRIER. `command`: what must be issued next for it.
     `ticks`: when that is ready. `hits`: whether it uses an open row. `paths` int64[entries, levels]: its nodes.
-    `now` int64[8]: entries in use; next command of the stream; barriers that have entered; the tick of the next refresh;
-    refreshes that wait; node whose turn it is; whether something has happened in this tick; the finish tick.
+    `path` int64[levels]: of the command that is being issued.
+    `now` int64[8]: entries in use; next command of the stream; barriers that have entered; the tick of the next
+    refresh; refreshes that wait; node whose turn it is; whether something has happened in this tick; the finish tick.
     """
 
     entry: Ints
@@ -79,7 +80,8 @@ def _new_queue(rules: Rules, refresh: bool) -> Queue:
     hits = np.zeros(rules.queue, np.int64)
     now = np.zeros(8, np.int64)
     now[_DUE] = rules.refresh[2] if refresh and rules.refresh[0] >= 0 else _NEVER
-    return Queue(entry, command, ticks, hits, np.zeros((rules.queue, levels), np.int64), np.zeros(levels, np.int64), now)
+    paths, path = np.zeros((rules.queue, levels), np.int64), np.zeros(levels, np.int64)
+    return Queue(entry, command, ticks, hits, paths, path, now)
 
 
 @kernel
@@ -118,8 +120,8 @@ def _take_slot(
     """Issue at most one command; return the slot that no other command may take in this tick.
 
     The second command must have another slot than the first (`taken`). A refresh comes first: while it is not
-    ready, only a command of the other slot is issued. If the first look finds nothing, the second issues nothing either,
-    but removes a barrier.
+    ready, only a command of the other slot is issued. If the first look finds nothing, the second issues nothing
+    either, but removes a barrier.
     """
     now = queue.now
     if now[_WAITING] > 0:
@@ -170,16 +172,14 @@ def _candidate(rules: Rules, queue: Queue, tick: int) -> int:
 @kernel
 def _path_is_hit(queue: Queue, bank: int) -> bool:
     """Whether an entry with this bank in its path hits an open row."""
-    for i in range(queue.now[_SIZE]):
+    for i in range(queue.now[_SIZE]):  # noqa: SIM110 - numba compiles no generator expressions
         if queue.hits[i] and queue.paths[i, -1] == bank:
             return True
     return False
 
 
 @kernel
-def _issue_entry(
-    rules: Rules, stream: Stream, channel: Channel, queue: Queue, issue: Ints, i: int, tick: int
-) -> None:
+def _issue_entry(rules: Rules, stream: Stream, channel: Channel, queue: Queue, issue: Ints, i: int, tick: int) -> None:
     """Issue what an entry needs next; it leaves the queue if that is itself."""
     at, command = queue.entry[i], queue.command[i]
     issue_command(rules, channel, queue.paths[i], command, stream.row[at], tick)

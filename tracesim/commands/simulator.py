@@ -23,7 +23,8 @@ def simulate(rules: Rules, stream: Stream, refresh: bool = False, checked: bool 
     `checked`: the caller has passed both through `checked_rules` and `checked_stream` already.
 
     Raises:
-        ValueError: the rules or the stream are malformed, or the controller comes to a point where nothing can be issued.
+        ValueError: the rules or the stream are malformed, or the controller comes to a point where nothing can be
+        issued.
     """
     if not checked:
         rules = checked_rules(rules)

@@ -185,7 +185,7 @@ def missing_command(rules: Rules, channel: Channel, kind: int, bank: int, row: i
 @kernel
 def _other_row_is_open(rows: Ints, row: int) -> bool:
     """Whether some bank has another row open."""
-    for other in rows:
+    for other in rows:  # noqa: SIM110 - numba compiles no generator expressions
         if other >= 0 and other != row:
             return True
     return False

@@ -1,7 +1,7 @@
 """The controller that reorders commands between barriers (`docs/devices.md`, section 4).
 
-Commands pass through an entry queue, one a tick, into the queue of their rank (a node of `Rules.queue_level`). One command is
-issued a tick: a refresh, else a command or the ACT that it needs, else a PRE.
+Commands pass through an entry queue, one a tick, into the queue of their rank (a node of `Rules.queue_level`). One
+command is issued a tick: a refresh, else a command or the ACT that it needs, else a PRE.
 """
 
 from typing import NamedTuple
@@ -20,11 +20,14 @@ _ENTERED, _WAITING, _RANK, _DUE, _TURN, _NEXT_RANK, _NEXT_PRE, _EVENT = range(8)
 class Window(NamedTuple):
     """The queues. Arrays, modified in place.
 
-    `bank`, `rank`, `closes_group` int64[n]: of each command of the stream: its bank, its queue, and whether a barrier follows.
-    `entry` int64[1 + queues, entries], `size` int64[1 + queues]: commands in the entry queue (row 0) and in each queue, oldest first.
+    `bank`, `rank`, `closes_group` int64[n]: of each command of the stream: its bank, its queue, and whether a barrier
+    follows.
+    `entry` int64[1 + queues, entries], `size` int64[1 + queues]: commands in the entry queue (row 0) and in each queue,
+    oldest first.
     `mode` int64[queues]: 1 in all-bank mode; `entering`, `leaving` int64[queues]: masks of banks seen on the way.
-    `path` int64[levels]. `now` int64[8]: commands that have entered; whether a refresh waits, for which rank, when the next is
-    due and whose turn that is; rank and bank where the next search starts; the next tick at which something can happen.
+    `path` int64[levels]. `now` int64[8]: commands that have entered; whether a refresh waits, for which rank, when the
+    next is due and whose turn that is; rank and bank where the next search starts; the next tick at which something can
+    happen.
     """
 
     bank: Ints
@@ -169,9 +172,9 @@ def _ready_entry(rules: Rules, stream: Stream, channel: Channel, window: Window,
         closes = window.closes_group[at] > 0
         if closes and i > 0:
             return -1
-        if channel.rows[window.bank[at]] == stream.row[at] and not _repeats(stream, window, queue, i):
-            if _is_ready(rules, channel, window, window.bank[at], stream.kind[at], tick):
-                return i
+        is_free = channel.rows[window.bank[at]] == stream.row[at] and not _repeats(stream, window, queue, i)
+        if is_free and _is_ready(rules, channel, window, window.bank[at], stream.kind[at], tick):
+            return i
         if closes:
             return -1
     return -1
@@ -220,10 +223,10 @@ def _close_unused(rules: Rules, stream: Stream, channel: Channel, window: Window
     for _ in range(channel.rows.size):
         rank, in_rank = now[_NEXT_PRE] % queues, now[_NEXT_PRE] // queues
         bank = rank * banks + in_rank
-        if channel.rows[bank] >= 0 and not _is_used(stream, channel, window, 1 + rank, bank):
-            if _is_ready(rules, channel, window, bank, command, tick):
-                _close(rules, channel, window, bank, tick, -1)
-                return True
+        is_unused = channel.rows[bank] >= 0 and not _is_used(stream, channel, window, 1 + rank, bank)
+        if is_unused and _is_ready(rules, channel, window, bank, command, tick):
+            _close(rules, channel, window, bank, tick)
+            return True
         now[_NEXT_PRE] = (now[_NEXT_PRE] + 1) % channel.rows.size
     return False
 
@@ -249,7 +252,7 @@ def _refresh(rules: Rules, channel: Channel, window: Window, tick: int) -> bool:
         if channel.rows[bank] >= 0:
             is_open = True
             if _is_ready(rules, channel, window, bank, _precharge(rules), tick):
-                _close(rules, channel, window, bank, tick, -1)
+                _close(rules, channel, window, bank, tick)
                 return True
     if is_open:
         return False
@@ -293,11 +296,11 @@ def _is_ready(rules: Rules, channel: Channel, window: Window, bank: int, command
 
 
 @kernel
-def _close(rules: Rules, channel: Channel, window: Window, bank: int, tick: int, cause: int) -> None:
+def _close(rules: Rules, channel: Channel, window: Window, bank: int, tick: int) -> None:
     """Issue the PRE of a bank and leave all-bank mode if it was the last one needed for that."""
     row, command = channel.rows[bank], _precharge(rules)
     issue_command(rules, channel, window.path, command, row, tick)
-    log_inserted(channel, tick, command, cause)
+    log_inserted(channel, tick, command, -1)
     banks = channel.rows.size // window.mode.size
     rank, mode = bank // banks, rules.all_bank_mode
     if window.mode[rank] == 1 and row == mode[2]:
