@@ -6,8 +6,8 @@ from attrs import field, frozen
 
 from cpsat_pim.device.commands import Command, Controller, Refresh
 from cpsat_pim.device.timing import Constraint, ticks_of
-from cpsat_pim.reading import Listing, Table, Value, record_of
-from cpsat_pim.validate import Rule, as_tuple, boolean, not_negative, one_of, or_none, positive, text
+from cpsat_pim.base.reading import Listing, Table, Value, record_of
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, not_negative, one_of, or_none, positive, text
 
 _GROUP = "group"
 _kind = one_of("pim-device")

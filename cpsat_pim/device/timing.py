@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from cpsat_pim.validate import Rule, as_tuple, boolean, is_integer, text
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_integer, text
 
 _SUM = re.compile(r"\s*([-+]?)\s*([A-Za-z]\w*|\d+)")
 
