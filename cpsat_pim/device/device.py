@@ -170,7 +170,8 @@ class Device:
                 if name not in known:
                     yield f"{path}: no such axis as {name}, there are {', '.join(known)}"
         if self.core.lanes * self.core.element_bytes != self.core.column_bytes:
-            yield f"core.column_bytes: must be lanes x element_bytes (got {self.core.column_bytes})"
+            yield f"core.lanes: times element_bytes must be column_bytes {self.core.column_bytes} (got
+            {self.core.lanes})"
 
     def _bad_level(self, path: str, name: str | None) -> Iterator[str]:
         if name is not None and name not in self.levels:

@@ -126,7 +126,7 @@ def _take_slot(
     now = queue.now
     if now[_WAITING] > 0:
         command = missing_command(rules, channel, rules.refresh[0], 0, 0)
-        slot = rules.slot[command]
+        slot: int = rules.slot[command]
         if is_first or slot + taken == 1:
             fill_node_path(queue.path, channel.first, rules.axes, rules.refresh[1], now[_SERVED])
             if ready_tick(channel.ready, queue.path, rules.scope[command], command) <= tick:
@@ -250,7 +250,7 @@ def _remove(queue: Queue, at: int) -> None:
 def _next_event(rules: Rules, channel: Channel, queue: Queue, tick: int) -> int:
     """Return the next tick at which a command becomes ready or a refresh is due. Until then nothing can happen."""
     now = queue.now
-    event = now[_DUE]
+    event: int = now[_DUE]
     for i in range(now[_SIZE]):
         if queue.ticks[i] > tick:
             event = min(event, queue.ticks[i])

@@ -3,7 +3,7 @@
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,7 +150,7 @@ _TABLE = ("slot", "scope", "needs", "opens", "closes", "activate", "precharge", 
 
 def checked_rules(rules: Rules) -> Rules:
     """Return the rules with arrays of int64 in one block each; ValueError where they contradict each other."""
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.ascontiguousarray(value, dtype=np.int64)
         for name, value in rules._asdict().items()
         if isinstance(value, np.ndarray)

@@ -179,7 +179,8 @@ def missing_command(rules: Rules, channel: Channel, kind: int, bank: int, row: i
         return kind
     if have == MIXED and need == 2 and not _other_row_is_open(channel.rows, row):
         have = -1
-    return rules.activate[kind] if have == -1 else rules.precharge[kind]
+    following: int = rules.activate[kind] if have == -1 else rules.precharge[kind]
+    return following
 
 
 @kernel

@@ -151,7 +151,7 @@ def _issue_one(rules: Rules, stream: Stream, channel: Channel, window: Window, t
         queue = 1 + now[_NEXT_RANK]
         i = _ready_entry(rules, stream, channel, window, queue, tick)
         if i >= 0:
-            at = window.entry[queue, i]
+            at: int = window.entry[queue, i]
             _set_bank_path(rules, channel, window, window.bank[at])
             issue_command(rules, channel, window.path, stream.kind[at], stream.row[at], tick)
             _remove(window, queue, i)
@@ -273,7 +273,7 @@ def _precharge(rules: Rules) -> int:
     """Return the command that closes a bank: that of the first command that names one."""
     for command in rules.precharge:
         if command >= 0:
-            return command
+            return int(command)
     return -1
 
 
