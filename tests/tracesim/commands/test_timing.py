@@ -105,7 +105,7 @@ def test_hbm_read_by_hand() -> None:
 
 
 def test_hbm_barrier_behind_the_full_entry_queue_is_lost() -> None:
-    """A hit in the open row overtakes a read of another row unless a barrier is between; behind the 64th there is none."""
+    """A hit in the open row overtakes a read of another row unless a barrier is between; the 64th has none."""
     device, rules = known("hbm-pim")
 
     def issue(first: int) -> list[int]:
