@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tables.commands.jit import njit
-from tables.commands.walk import ADDRESS, DRAINS, LOADS, MACS
+from tables.commands.walk import ADDRESS, DRAIN_STEP, DRAINS, LOAD_STEP, LOADS, MAC_STEP, MACS
 
 Ints = NDArray[np.int64]
 
@@ -59,6 +59,35 @@ def tile_macs(share: Share, output_tile: int, depth_tile: int) -> int:
 
 
 @njit
+def pass_columns(share: Share) -> int:
+    """Return the bank columns of one batch element: what one vector walks over."""
+    if share.is_tree:
+        return share.outputs * ceiling(share.depth, share.lanes)
+    return ceiling(share.outputs, share.lanes) * share.depth
+
+
+@njit
+def returns_too_soon(share: Share, columns: int) -> bool:
+    """Whether a vector needs a row again while the queue may still hold MACs of that row.
+
+    The controller keeps a row open as long as anything in its queue hits it, so that the tick of a PRE would depend on
+    how far the queue reaches. With two full rows or more between, it cannot reach that far (a queue of at most
+    `columns` + 1 entries). Batch elements of at most a row never straddle one (`build_steps`).
+    """
+    return share.shared > 1 and columns < pass_columns(share) < 2 * columns
+
+
+@njit
+def place_batch(share: Share, batch: int, columns: int) -> int:
+    """Return the first column of a batch element: dense, but within one row if several vectors walk over it."""
+    size = pass_columns(share)
+    if share.shared == 1 or size > columns:
+        return batch * size
+    per_row = columns // size
+    return batch // per_row * columns + batch % per_row * size
+
+
+@njit
 def count_steps(share: Share) -> int:
     """Return the number of steps."""
     outputs = ceiling(ceiling(share.outputs, share.lanes), share.output_tile)
@@ -67,7 +96,7 @@ def count_steps(share: Share) -> int:
 
 
 @njit
-def build_steps(share: Share) -> Ints:
+def build_steps(share: Share, columns_a_row: int) -> Ints:
     """Return int64[steps, 4]: MACs, bank column of the first, accumulators to drain after it, input columns to load before it.
 
     The columns of a core lie in the order in which the first vector meets them; further vectors walk them again.
@@ -75,10 +104,10 @@ def build_steps(share: Share) -> Ints:
     vectors, columns = ceiling(share.outputs, share.lanes), ceiling(share.depth, share.lanes)
     outputs, depths = ceiling(vectors, share.output_tile), ceiling(columns, share.depth_tile)
     steps = np.zeros((count_steps(share), 4), np.int64)
-    at, base, address = 0, 0, 0
-    for _ in range(share.batches):
+    at = 0
+    for batch in range(share.batches):
         for _ in range(share.shared):
-            address = base
+            address = place_batch(share, batch, columns_a_row)
             for inner in range(outputs * depths):
                 if share.order == OUTPUT_STATIONARY:
                     output, depth = inner // depths, inner % depths
@@ -94,32 +123,43 @@ def build_steps(share: Share) -> Ints:
                 if not is_loaded and share.has_inputs:
                     steps[at, LOADS] = min(share.depth_tile, columns - depth * share.depth_tile)
                 at += 1
-        base = address
     if not share.has_inputs:
         steps[0, LOADS] = 1
     return steps
 
 
 @njit
-def build_groups(share: Share, steps: Ints) -> Ints:
-    """Return int64[groups, 4]: the barrier groups, in order (`walk.walk`).
+def build_groups(share: Share, steps: Ints, drain_moves: int, load_moves: int) -> Ints:
+    """Return int64[groups, 7]: the barrier groups, in order (`walk.walk`).
 
-    Drains that overlap run beside the MACs of the next step, loads beside those of the step before.
+    Drains that overlap run beside the MACs of the next step, loads beside those of the step before. If both do, a barrier
+    keeps them apart, and the MACs are divided in proportion to the moves: mixed, a move could be ready before an earlier one.
     """
-    groups = np.zeros((3 * steps.shape[0] + 2, 4), np.int64)
-    size = 0
+    groups = np.zeros((4 * steps.shape[0] + 2, 7), np.int64)
+    size, last = 0, steps.shape[0] - 1
     for step in range(steps.shape[0]):
-        is_first = step == 0
-        if steps[step, LOADS] > 0 and (is_first or not share.overlaps_loads):
-            groups[size, LOADS] = steps[step, LOADS]
+        if steps[step, LOADS] > 0 and (step == 0 or not share.overlaps_loads):
+            groups[size, LOADS], groups[size, LOAD_STEP] = steps[step, LOADS], step
             size += 1
-        groups[size, MACS], groups[size, ADDRESS] = steps[step, MACS], steps[step, ADDRESS]
-        if share.overlaps_drains and not is_first:
-            groups[size, DRAINS] = steps[step - 1, DRAINS]
-        if share.overlaps_loads and step + 1 < steps.shape[0]:
-            groups[size, LOADS] = steps[step + 1, LOADS]
+        drained, loaded = 0, 0
+        if share.overlaps_drains and step > 0:
+            drained = steps[step - 1, DRAINS]
+        if share.overlaps_loads and step < last:
+            loaded = steps[step + 1, LOADS]
+        macs = steps[step, MACS]
+        first = macs
+        if drained > 0 and loaded > 0:
+            moves = drained * drain_moves + loaded * load_moves
+            first = macs * drained * drain_moves // moves
+        groups[size, MACS], groups[size, ADDRESS], groups[size, MAC_STEP] = first, steps[step, ADDRESS], step
+        groups[size, DRAINS], groups[size, DRAIN_STEP] = drained, step - 1
+        if drained > 0 and loaded > 0:
+            size += 1
+            groups[size, MACS], groups[size, MAC_STEP] = macs - first, step
+            groups[size, ADDRESS] = steps[step, ADDRESS] + first
+        groups[size, LOADS], groups[size, LOAD_STEP] = loaded, step + 1
         size += 1
-        if steps[step, DRAINS] > 0 and (not share.overlaps_drains or step == steps.shape[0] - 1):
-            groups[size, DRAINS] = steps[step, DRAINS]
+        if steps[step, DRAINS] > 0 and (not share.overlaps_drains or step == last):
+            groups[size, DRAINS], groups[size, DRAIN_STEP] = steps[step, DRAINS], step
             size += 1
     return groups[:size]

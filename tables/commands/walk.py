@@ -19,8 +19,9 @@ from tables.commands.jit import njit
 
 Ints = NDArray[np.int64]
 
-#: Columns of a group: MACs, bank column of the first, accumulators drained, input columns loaded.
-MACS, ADDRESS, DRAINS, LOADS = range(4)
+#: Columns of a group: MACs, bank column of the first, accumulators drained, input columns loaded; and the steps that the
+#: MACs, drains and loads belong to.
+MACS, ADDRESS, DRAINS, LOADS, MAC_STEP, DRAIN_STEP, LOAD_STEP = range(7)
 #: Kinds of an emitted command.
 MAC, DRAIN, LOAD = range(3)
 #: A tick before all others.
@@ -67,7 +68,7 @@ def _row_tick(timing: Timing, is_open: bool, activated: int, last_mac: int, visi
 def walk(timing: Timing, groups: Ints, drains: Ints, loads: Ints, nodes: int, emitted: Ints) -> int:
     """Return the tick of the last command.
 
-    `groups` int64[groups, 4]; `drains`, `loads` int64[moves, levels]: the nodes of the moves that drain one accumulator
+    `groups` int64[groups, 7]; `drains`, `loads` int64[moves, levels]: the nodes of the moves that drain one accumulator
     and that load one input column. Output: `emitted` int64[commands, 4]: kind, number of the MAC or move within its group,
     group and tick; of length 0 if nobody asks.
     """
