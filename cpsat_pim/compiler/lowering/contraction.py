@@ -72,7 +72,9 @@ def _coordinates(target: Target, axes: list[int], idle: list[int]) -> Ints:
     another set of moves does not wait for the node that those used last.
     """
     slow_first = [axis for axis in reversed(target.axis_order) if axis in axes]
-    result = np.full((int(np.prod([target.axes[axis] for axis in axes], dtype=np.int64)), len(target.axes)), -1, np.int64)
+    result = np.full(
+        (int(np.prod([target.axes[axis] for axis in axes], dtype=np.int64)), len(target.axes)), -1, np.int64
+    )
     result[:, idle] = 0
     for row, values in enumerate(product(*(range(target.axes[axis]) for axis in slow_first))):
         for axis, value in zip(slow_first, values, strict=True):
@@ -202,7 +204,10 @@ def reduced_axes(mapping: Mapping, target: Target) -> int:
 def cores_beside(drains: Ints, reduce: int, target: Target) -> int:
     """Cores of one drain that deliver a vector each."""
     return int(
-        np.prod([size for axis, size in enumerate(target.axes) if drains[0, axis] < 0 and not reduce >> axis & 1], dtype=np.int64)
+        np.prod(
+            [size for axis, size in enumerate(target.axes) if drains[0, axis] < 0 and not reduce >> axis & 1],
+            dtype=np.int64,
+        )
     )
 
 
@@ -220,5 +225,10 @@ def step_places(share: Share) -> Ints:
 def _empty_stream(size: int, axes: int) -> Stream:
     zeros = np.zeros(size, np.int64)
     return Stream(
-        zeros, np.zeros((size, axes + 1), np.int64), zeros.copy(), zeros.copy(), zeros.copy(), np.zeros((size, 6), np.int64)
+        zeros,
+        np.zeros((size, axes + 1), np.int64),
+        zeros.copy(),
+        zeros.copy(),
+        zeros.copy(),
+        np.zeros((size, 6), np.int64),
     )

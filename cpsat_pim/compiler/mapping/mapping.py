@@ -73,12 +73,14 @@ class Mapping:
             return f"splits over {_product(self.splits)} channels, there are {target.channels}"
         if width > core.accumulators:
             return f"needs {width} accumulators, there are {core.accumulators}"
-        if min(share.depth_tile, columns) * (1 + share.overlaps_loads) > core.inputs:
+        if share.has_inputs and min(share.depth_tile, columns) * (1 + share.overlaps_loads) > core.inputs:
             return f"needs {share.depth_tile * (1 + share.overlaps_loads)} input columns, there are {core.inputs}"
         if returns_too_soon(share, core.columns):
             return "several vectors walk over a matrix of more than one and less than two rows"
         if place_batch(share, share.batches, core.columns) > target.columns:
-            return f"needs {place_batch(share, share.batches, core.columns)} columns of a bank, there are {target.columns}"
+            return (
+                f"needs {place_batch(share, share.batches, core.columns)} columns of a bank, there are {target.columns}"
+            )
         for axis, owner in enumerate(self.owners):
             if owner not in (UNUSED, OUTPUTS) and share.has_inputs and not target.loadable[axis]:
                 return f"inputs cannot differ along {target.axis_names[axis]}"
