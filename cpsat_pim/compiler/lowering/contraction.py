@@ -39,7 +39,7 @@ class Lowered:
     """The stream of every channel, and where its data are.
 
     `loads`, `drains` int64[moves, axes]: the cores that the moves of one input column and of one accumulator name.
-    `inputs`: vectors of the exchange buffer before the outputs. `steps` int64[steps, 4], see `tables.commands.steps`.
+    `input_vectors`: of the exchange buffer, before the results. `steps` int64[steps, 4], see `tables.commands.steps`.
     """
 
     mapping: Mapping
@@ -47,6 +47,7 @@ class Lowered:
     steps: Ints
     loads: Ints
     drains: Ints
+    input_vectors: int
     stream: Stream
     ticks: int
 
@@ -100,17 +101,19 @@ def lower(mapping: Mapping, contraction: Contraction, target: Target) -> Lowered
     count = int((groups[:, MACS] + groups[:, DRAINS] * len(drains) + groups[:, LOADS] * len(loads)).sum())
     emitted = np.zeros((count, 4), np.int64)
     ticks = walk(target.timing, groups, target.nodes(drains), target.nodes(loads), target.node_count, emitted)
-    stream = _Emitter(mapping, target, share, steps, groups).stream(emitted, loads, drains)
-    return Lowered(mapping, share, steps, loads, drains, stream, ticks)
+    inputs = count_input_vectors(share, len(loads))
+    stream = _Emitter(mapping, target, share, steps, groups, inputs).stream(emitted, loads, drains)
+    return Lowered(mapping, share, steps, loads, drains, inputs, stream, ticks)
 
 
 class _Emitter:
     """Gives the emitted commands their registers, addresses and data."""
 
-    def __init__(self, mapping: Mapping, target: Target, share: Share, steps: Ints, groups: Ints) -> None:
+    def __init__(self, mapping: Mapping, target: Target, share: Share, steps: Ints, groups: Ints, inputs: int) -> None:
         self.target, self.share, self.steps, self.groups = target, share, steps, groups
         self.reduce = reduced_axes(mapping, target)
         self.places = step_places(share)
+        self.input_vectors = inputs
 
     def stream(self, emitted: Ints, loads: Ints, drains: Ints) -> Stream:
         """The stream of the emitted commands."""
@@ -172,7 +175,7 @@ class _Emitter:
         vectors = ceiling(self.share.outputs, self.share.lanes)
         first = self.places[step, PLACE_RESULT] * vectors + self.places[step, PLACE_OUTPUT] * self.share.output_tile
         beside = cores_beside(drains, self.reduce, self.target)
-        work[:, DATA] = -1 - ((first + accumulator) * len(drains) + core) * beside
+        work[:, DATA] = self.input_vectors + ((first + accumulator) * len(drains) + core) * beside
         stream.work[where] = work
 
     def _row_length(self, step: Ints) -> Ints:
@@ -186,14 +189,23 @@ class _Emitter:
     def _registers(self, step: Ints) -> Ints:
         """First input register of a step; tiles take turns if loads overlap."""
         turns = np.cumsum(self.steps[:, LOADS] > 0) - 1
-        return (turns[step] % 2) * self.share.depth_tile if self.share.overlaps_loads else np.zeros_like(step)
+        width = min(self.share.depth_tile, ceiling(self.share.depth, self.share.lanes))
+        return np.asarray(turns[step] % 2 * width * self.share.overlaps_loads, np.int64)
 
     def _accumulators(self, step: Ints) -> Ints:
         """First accumulator of a step; tiles take turns if drains overlap."""
         drained = self.steps[:, DRAINS] > 0
         turns = np.cumsum(drained) - drained
-        width = self.share.output_tile if self.share.overlaps_drains else 0
-        return self.target.device.core.inputs + (turns[step] % 2) * width
+        width = min(self.share.output_tile, ceiling(self.share.outputs, self.share.lanes))
+        first = self.target.device.core.inputs
+        return np.asarray(first + turns[step] % 2 * width * self.share.overlaps_drains, np.int64)
+
+
+def count_input_vectors(share: Share, load_moves: int) -> int:
+    """Input vectors in the exchange buffer of a channel; a sum without factors needs one of ones."""
+    if not share.has_inputs:
+        return 1
+    return share.batches * share.shared * ceiling(share.depth, share.lanes) * load_moves
 
 
 def reduced_axes(mapping: Mapping, target: Target) -> int:
