@@ -105,8 +105,13 @@ def _execute_chunk(statement: Statement, values: dict[str, Array], first: int, s
     where = tuple(np.broadcast_to(index, shape) for index in _indices(statement.target, grid))
     if statement.update == ASSIGN:
         target[where] = result
-    else:
-        (np.add if statement.update == ADD else np.maximum).at(target, where, result)
+        return
+    update = np.add if statement.update == ADD else np.maximum
+    if all(len(index.terms) == 1 for index in statement.target.indices):  # each element is one point of the other loops
+        inner = tuple(at for at, loop in enumerate(statement.loops) if loop in statement.reduction_loops)
+        first = tuple(0 if at in inner else slice(None) for at in range(len(shape)))
+        result, where = update.reduce(result, axis=inner), tuple(index[first] for index in where)
+    update.at(target, where, result)
 
 
 def _indices(access: Read, grid: Mapping[str, Array]) -> list[Any]:

@@ -92,6 +92,15 @@ def predicted_ticks(mapping: Mapping, contraction: Contraction, target: Target) 
     return walk(target.timing, groups, target.nodes(drains), target.nodes(loads), target.node_count, NOT_EMITTED)
 
 
+def compute_ticks(mapping: Mapping, contraction: Contraction, target: Target) -> int:
+    """The ticks of the MACs and their rows alone, as if moves took no time."""
+    share = mapping.share(contraction, target)
+    groups = build_groups(share, build_steps(share, target.device.core.columns), 1, 1)
+    groups[:, [DRAINS, LOADS]] = 0
+    nothing = np.zeros((1, len(target.axes) + 1), np.int64)
+    return walk(target.timing, groups, nothing, nothing, target.node_count, NOT_EMITTED)
+
+
 def lower(mapping: Mapping, contraction: Contraction, target: Target) -> Lowered:
     """The commands of a mapping; all channels get the same stream."""
     share = mapping.share(contraction, target)
