@@ -12,14 +12,21 @@ from tables.commands.walk import Timing
 
 Ints = NDArray[np.int64]
 
+#: Below it, a move could take the second slot of a tick, and the walk would not be exact (`tables.commands.walk`).
+MOVES_APART = 2
+
 
 @frozen(slots=False, eq=False)
 class Target:
-    """A device with the commands that the compiler emits, found by what they do."""
+    """A device with the commands that the compiler emits, found by what they do.
+
+    `load` fills input registers from the host, `reload` from the channel's own buffer.
+    """
 
     device: Device
     mac: int
     load: int
+    reload: int
     drain: int
 
     @property
@@ -63,7 +70,7 @@ class Target:
         row, close = device.commands[self.mac].activate, device.commands[self.mac].precharge
         if row is None or close is None:
             raise KernelMistake(f"{device.name}: the controller must open and close rows for {self._name(self.mac)}")
-        act, pre = device.command(row), device.command(close)
+        act, pre, spacing = device.command(row), device.command(close), self._spacing()
         return Timing(
             mac=self._least(self.mac, self.mac),
             act_to_mac=self._least(act, self.mac),
@@ -73,7 +80,8 @@ class Target:
             pre_to_act=self._least(pre, act),
             queue=device.controller.queue,
             columns=device.core.columns,
-            spacing=self._spacing(),
+            apart=int(spacing[spacing > 0].min()),
+            spacing=spacing,
         )
 
     @cached_property
@@ -102,6 +110,8 @@ class Target:
         found = [[self._least(a, b, level) for level in range(len(self.axes) + 1)] for a, b in kinds]
         if any(row != found[0] for row in found):
             raise KernelMistake(f"{self.device.name}: loads and drains must keep the same distances")
+        if self.loadable[0] or max(found[0][:2]) < MOVES_APART:
+            raise KernelMistake(f"{self.device.name}: moves must be at least {MOVES_APART} ticks apart")
         return np.array(found[0], np.int64)
 
     def _least(self, before: int, after: int, level: int | None = None) -> int:
@@ -129,11 +139,13 @@ def target_of(device: Device) -> Target:
     Raises:
         KernelMistake: the device lacks a command that the compiler needs.
     """
-    return Target(device, *(_command_that(device, does) for does in ("mac_tree", "load", "drain_clear")))
+    mac, drain = _commands_that(device, "mac_tree")[0], _commands_that(device, "drain_clear")[0]
+    loads = _commands_that(device, "load")
+    return Target(device, mac, loads[0], loads[-1], drain)
 
 
-def _command_that(device: Device, does: str) -> int:
-    for number, command in enumerate(device.commands):
-        if does in command.does:
-            return number
-    raise KernelMistake(f"{device.name}: no command does {does}")
+def _commands_that(device: Device, does: str) -> list[int]:
+    found = [number for number, command in enumerate(device.commands) if does in command.does]
+    if not found:
+        raise KernelMistake(f"{device.name}: no command does {does}")
+    return found

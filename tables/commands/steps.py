@@ -130,12 +130,12 @@ def build_steps(share: Share, columns_a_row: int) -> Ints:
 
 @njit
 def build_groups(share: Share, steps: Ints, drain_moves: int, load_moves: int) -> Ints:
-    """Return int64[groups, 7]: the barrier groups, in order (`walk.walk`).
+    """Return int64[groups, 8]: the barrier groups, in order (`walk.walk`).
 
     Drains that overlap run beside the MACs of the next step, loads beside those of the step before. If both do, a barrier
     keeps them apart, and the MACs are divided in proportion to the moves: mixed, a move could be ready before an earlier one.
     """
-    groups = np.zeros((4 * steps.shape[0] + 2, 7), np.int64)
+    groups = np.zeros((4 * steps.shape[0] + 2, 8), np.int64)
     size, last = 0, steps.shape[0] - 1
     for step in range(steps.shape[0]):
         if steps[step, LOADS] > 0 and (step == 0 or not share.overlaps_loads):

@@ -22,7 +22,7 @@ from tables.commands.steps import (
     place_batch,
     returns_too_soon,
 )
-from tables.commands.walk import Timing, walk
+from tables.commands.walk import Moves, Timing, walk
 
 Ints = NDArray[np.int64]
 
@@ -36,6 +36,7 @@ class Space(NamedTuple):
     `chunks` int64[splits, 4]: elements of each class a channel; `extra` int64[splits]: picoseconds of the host.
     `parts` int64[owners, 4]: cores that each class is cut over; `drains`, `loads` int64[owners, moves, levels] with
     `drain_moves`, `load_moves` int64[owners] of them in use. `depth_tiles` int64: the tiles to try beside the largest that fits.
+    `is_checked` int64[1]: 1, see `walk.Moves`. `follows`: ticks are those behind another kernel that has opened the first row.
     """
 
     chunks: Ints
@@ -46,7 +47,9 @@ class Space(NamedTuple):
     drain_moves: Ints
     load_moves: Ints
     depth_tiles: Ints
+    is_checked: Ints
     nodes: int
+    follows: int
     has_inputs: int
     lanes: int
     inputs: int
@@ -56,9 +59,13 @@ class Space(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The best mapping: its time, split, owner, and the tiling; how many mappings there are and were walked."""
+    """The best mapping: its time, split, owner, and the tiling; how many mappings there are and were walked.
+
+    `bound_ps`: the least lower bound of all cuts, for what the sweep is a part of.
+    """
 
     time_ps: int
+    bound_ps: int
     ticks: int
     split: int
     owner: int
@@ -103,8 +110,9 @@ def lower_bound(space: Space, timing: Timing, share: Share, drain_moves: int, lo
             rows *= share.batches * share.shared
     change = timing.mac_to_pre + timing.pre_to_act + timing.act_to_mac - timing.mac
     macs = share.batches * share.shared * size
-    apart = timing.spacing[timing.spacing > 0].min()
-    first = max(1 + timing.act_to_mac, 1 + load_moves * apart - apart + 1)
+    apart = timing.apart
+    opened = 1 if space.follows else 1 + timing.act_to_mac
+    first = max(opened, 1 + load_moves * apart - apart + 1)
     chain = first + (macs - 1) * timing.mac + rows * max(0, change) + 1 + (drain_moves - 1) * apart
     results = share.batches * share.shared
     columns = ceiling(share.depth, share.lanes) * results if share.has_inputs else 1
@@ -113,34 +121,40 @@ def lower_bound(space: Space, timing: Timing, share: Share, drain_moves: int, lo
 
 
 @njit
-def tile_choices(space: Space, share: Share) -> Ints:
-    """Return the depth tiles to try: those of the space below the depth, and the largest that fits."""
+def depth_tile(space: Space, share: Share, choice: int) -> int:
+    """Return a depth tile to try: the largest that fits, the largest that fits twice, those of the space; 0 if it was tried."""
     columns = ceiling(share.depth, share.lanes)
     if not space.has_inputs:
-        return np.array([columns])
-    largest = np.array([min(columns, space.inputs), min(columns, space.inputs // 2)])
-    return np.unique(np.concatenate((space.depth_tiles[space.depth_tiles < min(columns, space.inputs)], largest)))
+        return columns if choice == 0 else 0
+    largest, half = min(columns, space.inputs), min(columns, space.inputs // 2)
+    if choice == 0:
+        return largest
+    if choice == 1:
+        return half if half < largest else 0
+    tile = space.depth_tiles[choice - 2]
+    return tile if tile < largest and tile != half else 0
 
 
 @njit
 def build_tilings(space: Space, share: Share) -> Ints:
     """Return int64[tilings, 5]: output tile, depth tile, order, overlap of drains and of loads; none is another one's equal."""
     columns, vectors = ceiling(share.depth, share.lanes), ceiling(share.outputs, share.lanes)
-    tiles = tile_choices(space, share)
-    result = np.zeros((tiles.size * space.accumulators * 8, 5), np.int64)
+    choices = space.depth_tiles.size + 2
+    result = np.zeros((choices * space.accumulators * 8, 5), np.int64)
     size = 0
     for output_tile in range(1, min(space.accumulators, vectors) + 1):
-        for depth_tile in tiles:
+        for choice in range(choices):
+            tile = depth_tile(space, share, choice)
             for order in range(INPUT_STATIONARY + 1):
-                if order == INPUT_STATIONARY and depth_tile >= columns:
+                if tile == 0 or (order == INPUT_STATIONARY and tile >= columns):
                     continue  # one depth tile: both orders are the same
                 for drains in range(2):
                     for loads in range(2):
                         if output_tile * (1 + drains) > space.accumulators or (loads and not space.has_inputs):
                             continue
-                        if space.has_inputs and depth_tile * (1 + loads) > space.inputs:
+                        if space.has_inputs and tile * (1 + loads) > space.inputs:
                             continue
-                        result[size, 0], result[size, 1], result[size, 2] = output_tile, depth_tile, order
+                        result[size, 0], result[size, 1], result[size, 2] = output_tile, tile, order
                         result[size, 3], result[size, 4] = drains, loads
                         size += 1
     return result[:size]
@@ -158,11 +172,14 @@ def tiled(share: Share, tiling: Ints) -> Share:
 @njit
 def ticks_of(space: Space, timing: Timing, share: Share, owner: int) -> int:
     """Return the exact ticks of a mapping."""
-    drains = space.drains[owner, : space.drain_moves[owner]]
-    loads = space.loads[owner, : space.load_moves[owner]]
+    one = slice(owner, owner + 1)
+    moves = Moves(
+        space.drains[one], space.loads[one], space.drain_moves[one], space.load_moves[one], space.is_checked, space.nodes
+    )  # fmt: skip
     steps = build_steps(share, timing.columns)
-    groups = build_groups(share, steps, drains.shape[0], loads.shape[0])
-    return walk(timing, groups, drains, loads, space.nodes, np.zeros((0, 4), np.int64))
+    groups = build_groups(share, steps, space.drain_moves[owner], space.load_moves[owner])
+    opened = 0 if space.follows else -1
+    return walk(timing, groups, moves, opened, np.zeros((0, 4), np.int64))
 
 
 @njit
@@ -195,8 +212,8 @@ def sweep(space: Space, timing: Timing, prunes: bool) -> Best:
                     bound = lower_bound(space, timing, share, space.drain_moves[owner], space.load_moves[owner])
                     bounds[split, owner, is_tree] = bound * space.tick_ps + space.extra[split]
                     mappings += count_tilings(space, share)
-    best = Best(NONE, NONE, -1, -1, share_of(space, 0, 0, 0), mappings, 0)
     flat = bounds.reshape(-1)
+    best = Best(NONE, flat.min() if flat.size else NONE, NONE, -1, -1, share_of(space, 0, 0, 0), mappings, 0)
     best = _improved(space, timing, best, int(flat.argmin())) if flat.size and flat.min() < NONE else best
     for cut in range(flat.size):
         if flat[cut] < NONE and (flat[cut] < best.time_ps or not prunes):
@@ -212,13 +229,11 @@ def count_tilings(space: Space, share: Share) -> int:
     both = min(space.accumulators // 2, outputs)
     if not space.has_inputs:
         return outputs + both
-    largest, half = min(columns, space.inputs), min(columns, space.inputs // 2)
     total = 0
-    for i in range(space.depth_tiles.size + 2):
-        tile = largest if i == 0 else half if i == 1 else space.depth_tiles[i - 2]
-        if (i == 1 and half == largest) or (i > 1 and (tile >= largest or tile == half)):
-            continue
-        total += (1 if tile >= columns else 2) * (2 if 2 * tile <= space.inputs else 1)
+    for choice in range(space.depth_tiles.size + 2):
+        tile = depth_tile(space, share, choice)
+        if tile > 0:
+            total += (1 if tile >= columns else 2) * (2 if 2 * tile <= space.inputs else 1)
     return total * (outputs + both)
 
 
@@ -231,5 +246,7 @@ def _improved(space: Space, timing: Timing, best: Best, cut: int) -> Best:
     ticks, tiling, walked = best_tiling(space, timing, share, owner)
     time = ticks * space.tick_ps + space.extra[split]
     if time < best.time_ps:
-        return Best(time, ticks, split, owner, tiling, best.mappings, best.walked + walked)
-    return Best(best.time_ps, best.ticks, best.split, best.owner, best.share, best.mappings, best.walked + walked)
+        return Best(time, best.bound_ps, ticks, split, owner, tiling, best.mappings, best.walked + walked)
+    return Best(
+        best.time_ps, best.bound_ps, best.ticks, best.split, best.owner, best.share, best.mappings, best.walked + walked
+    )  # fmt: skip

@@ -1,5 +1,6 @@
 """The commands of a contraction on a device that multiplies in all banks of a channel at once."""
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -22,6 +23,7 @@ from tables.commands.walk import (
     MAC,
     MAC_STEP,
     MACS,
+    Moves,
     walk,
 )
 from tracesim.commands import Function, Stream
@@ -83,13 +85,34 @@ def _coordinates(target: Target, axes: list[int], idle: list[int]) -> Ints:
     return result
 
 
+def move_nodes(target: Target, segments: Sequence[tuple[Ints, Ints]], unchecked: Sequence[int] = ()) -> Moves:
+    """The moves of segments, each (loads, drains) int64[moves, axes], as the walk takes them."""
+    loads, drains = ([target.nodes(segment[side]) for segment in segments] for side in range(2))
+    return Moves(
+        drains=padded(drains),
+        loads=padded(loads),
+        drain_moves=np.array([len(rows) for rows in drains]),
+        load_moves=np.array([len(rows) for rows in loads]),
+        is_checked=np.array([int(segment not in unchecked) for segment in range(len(segments))]),
+        nodes=target.node_count,
+    )
+
+
+def padded(rows: list[Ints]) -> Ints:
+    """Tables of different lengths as one array."""
+    result = np.zeros((len(rows), max(map(len, rows)), rows[0].shape[1]), np.int64)
+    for number, row in enumerate(rows):
+        result[number, : len(row)] = row
+    return result
+
+
 def predicted_ticks(mapping: Mapping, contraction: Contraction, target: Target) -> int:
     """The ticks of the kernel on every channel, without refresh."""
     share = mapping.share(contraction, target)
     loads, drains = moves(mapping, contraction, target)
     steps = build_steps(share, target.device.core.columns)
     groups = build_groups(share, steps, len(drains), len(loads))
-    return walk(target.timing, groups, target.nodes(drains), target.nodes(loads), target.node_count, NOT_EMITTED)
+    return walk(target.timing, groups, move_nodes(target, [(loads, drains)]), -1, NOT_EMITTED)
 
 
 def compute_ticks(mapping: Mapping, contraction: Contraction, target: Target) -> int:
@@ -97,8 +120,8 @@ def compute_ticks(mapping: Mapping, contraction: Contraction, target: Target) ->
     share = mapping.share(contraction, target)
     groups = build_groups(share, build_steps(share, target.device.core.columns), 1, 1)
     groups[:, [DRAINS, LOADS]] = 0
-    nothing = np.zeros((1, len(target.axes) + 1), np.int64)
-    return walk(target.timing, groups, nothing, nothing, target.node_count, NOT_EMITTED)
+    nothing = np.zeros((1, len(target.axes)), np.int64)
+    return walk(target.timing, groups, move_nodes(target, [(nothing, nothing)]), -1, NOT_EMITTED)
 
 
 def lower(mapping: Mapping, contraction: Contraction, target: Target) -> Lowered:
@@ -109,24 +132,25 @@ def lower(mapping: Mapping, contraction: Contraction, target: Target) -> Lowered
     groups = build_groups(share, steps, len(drains), len(loads))
     count = int((groups[:, MACS] + groups[:, DRAINS] * len(drains) + groups[:, LOADS] * len(loads)).sum())
     emitted = np.zeros((count, 4), np.int64)
-    ticks = walk(target.timing, groups, target.nodes(drains), target.nodes(loads), target.node_count, emitted)
+    ticks = walk(target.timing, groups, move_nodes(target, [(loads, drains)]), -1, emitted)
     inputs = count_input_vectors(share, len(loads))
-    stream = _Emitter(mapping, target, share, steps, groups, inputs).stream(emitted, loads, drains)
+    stream = Emitter(mapping, target, share, steps, groups, inputs).stream(emitted, loads, drains)
     return Lowered(mapping, share, steps, loads, drains, inputs, stream, ticks)
 
 
-class _Emitter:
+class Emitter:
     """Gives the emitted commands their registers, addresses and data."""
 
-    def __init__(self, mapping: Mapping, target: Target, share: Share, steps: Ints, groups: Ints, inputs: int) -> None:
+    def __init__(self, mapping: Mapping, target: Target, share: Share, steps: Ints, groups: Ints, inputs: int, load: int | None = None) -> None:
         self.target, self.share, self.steps, self.groups = target, share, steps, groups
         self.reduce = reduced_axes(mapping, target)
         self.places = step_places(share)
         self.input_vectors = inputs
+        self.load = target.load if load is None else load
 
     def stream(self, emitted: Ints, loads: Ints, drains: Ints) -> Stream:
         """The stream of the emitted commands."""
-        stream = _empty_stream(len(emitted), len(self.target.axes))
+        stream = empty_stream(len(emitted), len(self.target.axes))
         stream.group[:] = emitted[:, 2]
         kinds = emitted[:, 0]
         self._add_macs(stream, emitted, kinds == MAC)
@@ -163,7 +187,7 @@ class _Emitter:
         number = number - self.groups[group, DRAINS] * drains
         step = self.groups[group, LOAD_STEP]
         column, core = number // len(loads), number % len(loads)
-        stream.kind[where] = self.target.load
+        stream.kind[where] = self.load
         stream.coords[where, :-1] = loads[core]
         work = np.zeros((len(number), 6), np.int64)
         work[:, FUNCTION], work[:, TARGET] = Function.LOAD, self._registers(step) + column
@@ -243,7 +267,7 @@ def step_places(share: Share) -> Ints:
     return np.stack([result, inner % outputs, inner // outputs], axis=1)
 
 
-def _empty_stream(size: int, axes: int) -> Stream:
+def empty_stream(size: int, axes: int) -> Stream:
     zeros = np.zeros(size, np.int64)
     return Stream(
         zeros,

@@ -8,7 +8,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.host import A100_HBM3, Host
-from cpsat_pim.compiler.lowering.contraction import moves
+from cpsat_pim.compiler.lowering.contraction import moves, padded
 from cpsat_pim.compiler.mapping import CLASSES, Contraction, Mapping
 from cpsat_pim.compiler.mapping.contraction import DEPTH, OUTPUTS
 from cpsat_pim.compiler.mapping.mapping import UNUSED
@@ -31,9 +31,16 @@ class SpaceOf:
     owners: tuple[tuple[int, ...], ...]
 
 
-def space_of(contraction: Contraction, target: Target, channels: int | None = None, host: Host = A100_HBM3) -> SpaceOf:
-    """The space of a contraction on some channels (default: all)."""
-    splits = tuple(possible_splits(contraction.extents, channels or target.channels))
+def space_of(
+    contraction: Contraction,
+    target: Target,
+    channels: int | None = None,
+    host: Host = A100_HBM3,
+    splits: tuple[tuple[int, ...], ...] | None = None,
+    follows: bool = False,
+) -> SpaceOf:
+    """The space of a contraction on some channels (default: all), or of given splits; `follows`: see `tables.commands.sweep`."""
+    splits = splits or tuple(possible_splits(contraction.extents, channels or target.channels))
     owners = tuple(possible_owners(contraction, target))
     chunks = np.array([[ceiling(n, g) for n, g in zip(contraction.extents, split, strict=True)] for split in splits])
     examples = [_example(owner) for owner in owners]
@@ -43,12 +50,14 @@ def space_of(contraction: Contraction, target: Target, channels: int | None = No
         chunks=chunks,
         extra=np.array([output_ps(contraction, target, host, split) for split in splits]),
         parts=np.array([example.parts(target) for example in examples]),
-        drains=_padded([target.nodes(drains) for _, drains in patterns]),
-        loads=_padded([target.nodes(loads) for loads, _ in patterns]),
+        drains=padded([target.nodes(drains) for _, drains in patterns]),
+        loads=padded([target.nodes(loads) for loads, _ in patterns]),
         drain_moves=np.array([len(drains) for _, drains in patterns]),
         load_moves=np.array([len(loads) for loads, _ in patterns]),
         depth_tiles=np.array(DEPTH_TILES),
+        is_checked=np.ones(1, np.int64),
         nodes=target.node_count,
+        follows=int(follows),
         has_inputs=int(contraction.inputs is not None),
         lanes=core.lanes,
         inputs=core.inputs,
@@ -96,10 +105,3 @@ def output_ps(contraction: Contraction, target: Target, host: Host, split: tuple
 def _example(owner: tuple[int, ...]) -> Mapping:
     return Mapping(splits=(1,) * len(CLASSES), owners=owner, is_tree=True)
 
-
-def _padded(rows: list[Ints]) -> Ints:
-    """Arrays of different lengths as one."""
-    result = np.zeros((len(rows), max(map(len, rows)), rows[0].shape[1]), np.int64)
-    for number, row in enumerate(rows):
-        result[number, : len(row)] = row
-    return result
