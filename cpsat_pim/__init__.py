@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
-    from cpsat_pim.optimizer import PIMOptimizer
+    from cpsat_pim.mapper.network.optimizer import PIMOptimizer
     from cpsat_pim.workload import ConvWorkload
 
 __all__ = ["ConvWorkload", "PIMArchitecture", "PIMOptimizer"]
@@ -16,7 +16,7 @@ __all__ = ["ConvWorkload", "PIMArchitecture", "PIMOptimizer"]
 _HOMES = {
     "ConvWorkload": "cpsat_pim.workload",
     "PIMArchitecture": "cpsat_pim.arch",
-    "PIMOptimizer": "cpsat_pim.optimizer",
+    "PIMOptimizer": "cpsat_pim.mapper.network.optimizer",
 }
 
 

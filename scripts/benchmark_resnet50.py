@@ -11,9 +11,9 @@ import statistics
 import tempfile
 import time
 
-from cpsat_pim.kernels import compile_kernels
-from cpsat_pim.result import NetworkLayer, Objective, SolvedNetwork, Status
-from cpsat_pim.run import solve_network
+from cpsat_pim.mapper.network.compile import compile_kernels
+from cpsat_pim.mapper.network.run import solve_network
+from cpsat_pim.mapper.result import NetworkLayer, Objective, SolvedNetwork, Status
 from cpsat_pim.workload.network import read_network
 
 

@@ -22,12 +22,12 @@ import attrs
 from peak_memory import peak_mib
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import BUFFERS, Level
-from cpsat_pim.extras import import_extra
-from cpsat_pim.kernels import compile_kernels
-from cpsat_pim.model import Options
-from cpsat_pim.result import Objective
-from cpsat_pim.run import solve_and_verify
+from cpsat_pim.base.dims import BUFFERS, Level
+from cpsat_pim.base.extras import import_extra
+from cpsat_pim.mapper.network.compile import compile_kernels
+from cpsat_pim.mapper.network.run import solve_and_verify
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search import Options
 from cpsat_pim.workload import ConvWorkload
 
 OBJECTIVES = ("energy", "latency")

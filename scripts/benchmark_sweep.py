@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cpsat_pim.sweep.engine.local import run_locally
-from cpsat_pim.sweep.job import Job
-from cpsat_pim.sweep.reading import read_plan
-from cpsat_pim.sweep.run import Watch, run_sweep
-from cpsat_pim.sweep.store import Store
+from cpsat_pim.study.sweep.engine.local import run_locally
+from cpsat_pim.study.sweep.job import Job
+from cpsat_pim.study.sweep.reading import read_plan
+from cpsat_pim.study.sweep.run import Watch, run_sweep
+from cpsat_pim.study.sweep.store import Store
 
 LIMIT_MS = 5.0
 PLAN = """

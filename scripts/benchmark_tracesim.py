@@ -11,11 +11,11 @@ import statistics
 import time
 
 from cpsat_pim import PIMArchitecture
-from cpsat_pim.baselines.catalogue import BASELINES
-from cpsat_pim.baselines.problem import Problem
-from cpsat_pim.baselines.search import Effort
-from cpsat_pim.result import Objective
-from cpsat_pim.verify import simulate
+from cpsat_pim.evaluate.verify import simulate
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.study.baselines.catalogue import BASELINES
+from cpsat_pim.study.baselines.problem import Problem
+from cpsat_pim.study.baselines.search import Effort
 from cpsat_pim.workload.network import read_network
 
 

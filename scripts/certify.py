@@ -26,14 +26,14 @@ import attrs
 from peak_memory import peak_mib, reset_peak
 
 from cpsat_pim.cli.arguments import checked, cpus, jobs
-from cpsat_pim.result import Status
-from cpsat_pim.sweep.engine.local import run_locally
-from cpsat_pim.sweep.job import Job, arch_key, solve_job
-from cpsat_pim.sweep.plan import Plan, Point, Use
-from cpsat_pim.sweep.progress import LiveSweep
-from cpsat_pim.sweep.reading import read_plan
-from cpsat_pim.sweep.run import run_sweep
-from cpsat_pim.sweep.store import Store, StoreError
+from cpsat_pim.mapper.result import Status
+from cpsat_pim.study.sweep.engine.local import run_locally
+from cpsat_pim.study.sweep.job import Job, arch_key, solve_job
+from cpsat_pim.study.sweep.plan import Plan, Point, Use
+from cpsat_pim.study.sweep.progress import LiveSweep
+from cpsat_pim.study.sweep.reading import read_plan
+from cpsat_pim.study.sweep.run import run_sweep
+from cpsat_pim.study.sweep.store import Store, StoreError
 
 PLAN = Path(__file__).parent / "certificate" / "plan.yaml"
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)

@@ -16,9 +16,9 @@ from pathlib import Path
 from attrs import evolve
 
 from cpsat_pim.cli.arguments import row_bits
+from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.export.dramtrace import DEFAULT_GAP, DEFAULT_ROW_BITS, AddressMap, write_trace
 from cpsat_pim.report.jsonfile import MappedLayer, read_mapped_layers
-from cpsat_pim.verify import simulate
 
 BURST = 4
 CONFIGURATION = """

@@ -15,10 +15,10 @@ import time
 from attrs import frozen
 
 from cpsat_pim.arch.reading import read_arch
-from cpsat_pim.kernels import compile_kernels
-from cpsat_pim.model import Options
-from cpsat_pim.result import Objective, SolvedLayer
-from cpsat_pim.run import solve_and_verify
+from cpsat_pim.mapper.network.compile import compile_kernels
+from cpsat_pim.mapper.network.run import solve_and_verify
+from cpsat_pim.mapper.result import Objective, SolvedLayer
+from cpsat_pim.mapper.search import Options
 from cpsat_pim.workload import ConvWorkload
 
 

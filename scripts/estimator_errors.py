@@ -12,14 +12,14 @@ import statistics
 from collections import defaultdict
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.cost import to_machine, to_nest
-from cpsat_pim.dims import RELEVANT, Dim, Level, Tensor
+from cpsat_pim.base.dims import RELEVANT, Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import to_machine, to_nest
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import read_network
+from tables.counts.stream import dram_stream
 from tables.estimators import COVERS, ESTIMATORS
 from tables.factors import divisors
-from tables.stream import dram_stream
 
 
 def tile_mapping(layer: ConvWorkload, extents: dict[Dim, int]) -> Mapping:

@@ -106,9 +106,9 @@ def answer_tasks() -> None:
 def answer(network: str, layer: str, objective: str, time_limit: float, parameters: dict[str, Any]) -> Answer:
     """A layer solved, and simulated as always."""
     from cpsat_pim import PIMArchitecture
-    from cpsat_pim.model import Options
-    from cpsat_pim.result import Objective
-    from cpsat_pim.run import solve_and_verify
+    from cpsat_pim.mapper.network.run import solve_and_verify
+    from cpsat_pim.mapper.result import Objective
+    from cpsat_pim.mapper.search import Options
     from cpsat_pim.workload.network import read_network
 
     (node,) = read_network(network).only([layer]).layers

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cpsat_pim.kernels import compile_kernels
+from cpsat_pim.mapper.network.compile import compile_kernels
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

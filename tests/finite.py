@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import attrs
 from hypothesis import strategies as st
 
+from cpsat_pim.mapper.result import Budget, Objective, SolvedLayer, Status
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.result import Budget, Objective, SolvedLayer, Status
 from tests.report.results import solved_layer
 
 Cost = tuple[int, ...]

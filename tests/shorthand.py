@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cpsat_pim.dims import Dim
+from cpsat_pim.base.dims import Dim
 
 DIRECTIONS = "HWL"
 

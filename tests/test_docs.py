@@ -15,9 +15,9 @@ from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.cli.arguments import cpus
 from cpsat_pim.cli.program import build_parser
 from cpsat_pim.cli.sweeps import spelled_out
-from cpsat_pim.constraints import read_constraints
-from cpsat_pim.mapping_file import read_mapping_file
-from cpsat_pim.sweep.reading import read_plan
+from cpsat_pim.mapping.constraints import read_constraints
+from cpsat_pim.mapping.mapping_file import read_mapping_file
+from cpsat_pim.study.sweep.reading import read_plan
 from cpsat_pim.workload.network import read_network
 
 ROOT = Path(__file__).parents[1]
@@ -134,7 +134,7 @@ def documented_options(page: str, usual: set[str]) -> Iterator[tuple[tuple[str, 
 def test_options_are_those_of_the_program() -> None:
     """Each is there for each command that has it, with its choices and its default; and there is no other."""
     usual = {"cli.md": {"run", "map"}, "sweep.md": {"sweep run"}, "baselines.md": {"baselines", "bench quality"}}
-    usual |= {"fuzz.md": {"fuzz"}, "explain.md": {"explain"}}
+    usual |= {"fuzz.md": {"fuzz"}, "explain.md": {"explain"}, "rings.md": {"schedule"}}
     rows = dict(row for page, commands in usual.items() for row in documented_options(page, commands))
     text = "".join((ROOT / "docs" / page).read_text() for page in usual)
     for command, parser in COMMANDS.items():

@@ -23,7 +23,7 @@ def drop_stale_cache(package: Path, kept: Path) -> None:
     To numba a cached kernel is current as long as its own file is. It has compiled the kernels of other files into it
     and does not notice when those change, and the truth must not come from code that is no longer there.
     """
-    newest = max(source.stat().st_mtime for source in package.glob("*.py"))
+    newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
     for index in kept.glob("*.nbi"):
         with suppress(OSError):  # another process is at it as well, or somebody else owns it
             if index.stat().st_mtime < newest:

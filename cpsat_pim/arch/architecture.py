@@ -9,10 +9,10 @@ from attrs import field, frozen
 from cpsat_pim.arch.dram import DramTimings
 from cpsat_pim.arch.memory import MemoryHierarchy, MemoryLevel
 from cpsat_pim.arch.pe_array import ComputeUnit, PEArray, PhyDim2
-from cpsat_pim.dims import Level, Tensor
-from cpsat_pim.reading import Listing, record_of
-from cpsat_pim.units import measured_in
-from cpsat_pim.validate import (
+from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.base.reading import Listing, record_of
+from cpsat_pim.base.units import measured_in
+from cpsat_pim.base.validate import (
     as_tuple,
     boolean,
     complain,

@@ -2,8 +2,8 @@
 
 from attrs import field, frozen
 
-from cpsat_pim.units import measured_in
-from cpsat_pim.validate import not_negative, positive
+from cpsat_pim.base.units import measured_in
+from cpsat_pim.base.validate import not_negative, positive
 
 _CYCLES = measured_in("cycle")
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from attrs import define, field, frozen
 
-from cpsat_pim.dims import Level
-from cpsat_pim.units import measured_in
-from cpsat_pim.validate import (
+from cpsat_pim.base.dims import Level
+from cpsat_pim.base.units import measured_in
+from cpsat_pim.base.validate import (
     LIMIT,
     as_tuple,
     boolean,

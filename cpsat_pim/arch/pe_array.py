@@ -4,9 +4,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from cpsat_pim.dims import IRRELEVANT, Dim, Tensor
-from cpsat_pim.units import measured_in
-from cpsat_pim.validate import (
+from cpsat_pim.base.dims import IRRELEVANT, Dim, Tensor
+from cpsat_pim.base.units import measured_in
+from cpsat_pim.base.validate import (
     boolean,
     is_a,
     is_integer,

@@ -40,11 +40,11 @@ from cpsat_pim.cli.output import (
 from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement, told_death
 
 if TYPE_CHECKING:
-    from cpsat_pim.baselines.problem import Problem
-    from cpsat_pim.baselines.quality import Judged
-    from cpsat_pim.baselines.references import Reference
-    from cpsat_pim.baselines.search import Effort
-    from cpsat_pim.result import SolvedNetwork
+    from cpsat_pim.mapper.result import SolvedNetwork
+    from cpsat_pim.study.baselines.problem import Problem
+    from cpsat_pim.study.baselines.quality import Judged
+    from cpsat_pim.study.baselines.references import Reference
+    from cpsat_pim.study.baselines.search import Effort
     from cpsat_pim.workload.network import Network
 
 #: What a file of results has already, and what is meant where there is no file.
@@ -100,7 +100,7 @@ def run_baselines(arguments: argparse.Namespace) -> int:
 
 def bench_quality(arguments: argparse.Namespace) -> int:
     """`bench quality`: the same, held against proven optima."""
-    from cpsat_pim.verify import Disagreement
+    from cpsat_pim.evaluate.verify import Disagreement
 
     names, effort = _given_names(arguments), _given_effort(arguments)
     check_outputs(arguments.json)
@@ -117,10 +117,10 @@ def _judge(
     given: "Iterable[tuple[Problem, Reference | None]]", names: list[str], effort: "Effort", json: str | None
 ) -> int:
     """Print layer by layer, then over all; the exit code."""
-    from cpsat_pim.baselines.quality import judge
-    from cpsat_pim.baselines.text import print_judged, print_summary
-    from cpsat_pim.files import write_json
+    from cpsat_pim.base.files import write_json
     from cpsat_pim.report.text import open_console
+    from cpsat_pim.study.baselines.quality import judge
+    from cpsat_pim.study.baselines.text import print_judged, print_summary
 
     console, found, is_interrupted = open_console(sys.stdout), [], False
     try:
@@ -156,8 +156,8 @@ def _verdict(found: "list[Judged]") -> int:
 
 def _given_names(arguments: argparse.Namespace) -> list[str]:
     """The baselines of `--only`, or all."""
-    from cpsat_pim.baselines.catalogue import BASELINES
-    from cpsat_pim.reading import hint
+    from cpsat_pim.base.reading import hint
+    from cpsat_pim.study.baselines.catalogue import BASELINES
 
     names = [*dict.fromkeys(BASELINES if arguments.only is None else arguments.only)]
     for name in names:
@@ -167,7 +167,7 @@ def _given_names(arguments: argparse.Namespace) -> list[str]:
 
 
 def _given_effort(arguments: argparse.Namespace) -> "Effort":
-    from cpsat_pim.baselines.search import Effort
+    from cpsat_pim.study.baselines.search import Effort
 
     return Effort(samples=arguments.samples, seed=arguments.seed)
 
@@ -182,8 +182,8 @@ def _given_network(arguments: argparse.Namespace) -> "Network":
 
 def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
     """The different layers to be mapped."""
-    from cpsat_pim.baselines.problem import Problem
-    from cpsat_pim.baselines.references import distinct
+    from cpsat_pim.study.baselines.problem import Problem
+    from cpsat_pim.study.baselines.references import distinct
 
     network = _given_network(arguments)
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
@@ -195,7 +195,7 @@ def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
 
 def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], int]":
     """The different solved layers of a file, or of a network that is solved now; the exit code for what is missing."""
-    from cpsat_pim.baselines.references import distinct, solved_references
+    from cpsat_pim.study.baselines.references import distinct, solved_references
 
     if arguments.network.endswith(".json"):
         references, code = _read_references(arguments), OK
@@ -211,7 +211,7 @@ def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], 
 
 def _read_references(arguments: argparse.Namespace) -> "dict[str, Reference | None]":
     """The layers of a file, or those of `--layers`."""
-    from cpsat_pim.baselines.references import read_references
+    from cpsat_pim.study.baselines.references import read_references
 
     file = arguments.network
     for name in _SOLVING:
@@ -228,8 +228,8 @@ def _read_references(arguments: argparse.Namespace) -> "dict[str, Reference | No
 
 def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
     """The network that is given, solved, as far as nothing was stopped or killed; then the exit code is not 0."""
+    from cpsat_pim.mapper.network.run import WorkersDied, solve_network
     from cpsat_pim.report.progress import LiveProgress
-    from cpsat_pim.run import WorkersDied, solve_network
 
     network = _given_network(arguments)
     arch, objective = given_arch(arguments.arch), given_objective(arguments)

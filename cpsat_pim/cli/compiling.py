@@ -44,7 +44,7 @@ def compile_(arguments: argparse.Namespace) -> int:
     from cpsat_pim.compiler.plan import format_plan
     from cpsat_pim.compiler.target import target_of
     from cpsat_pim.device import read_device
-    from cpsat_pim.files import write_json
+    from cpsat_pim.base.files import write_json
 
     check_outputs(arguments.json)
     device = given(lambda: read_device(arguments.device))

@@ -34,10 +34,10 @@ from cpsat_pim.cli.solving import given_arch, given_constraints, given_objective
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
-    from cpsat_pim.explain import Asked, Upgrade
+    from cpsat_pim.mapper.explain import Asked, Upgrade
+    from cpsat_pim.mapper.result import Objective
     from cpsat_pim.mapping import Mapping
     from cpsat_pim.report.explain import Layers
-    from cpsat_pim.result import Objective
     from cpsat_pim.workload.network import Network
 
 _cycles = checked(int, lambda n: 0 < n < 2**62, "must be a positive integer")
@@ -45,7 +45,7 @@ _cycles = checked(int, lambda n: 0 < n < 2**62, "must be a positive integer")
 
 def _parse_energy(text: str) -> int:
     """Whole femtojoules in `1.5 uJ`, or in nanojoules without a unit."""
-    from cpsat_pim.units import FJ_PER_NJ, amount_in, exact_number
+    from cpsat_pim.base.units import FJ_PER_NJ, amount_in, exact_number
 
     nanojoules = exact_number(text)
     return int((amount_in(text, ("nJ",), {}) if nanojoules is None else nanojoules) * FJ_PER_NJ)
@@ -88,9 +88,9 @@ def explain(arguments: argparse.Namespace) -> int:
     """`explain`: check all that was given, explain layer by layer, report."""
     from attrs import evolve
 
-    from cpsat_pim.explain import explain_network
+    from cpsat_pim.evaluate.verify import Disagreement
+    from cpsat_pim.mapper.explain import explain_network
     from cpsat_pim.report.progress import LiveProgress
-    from cpsat_pim.verify import Disagreement
 
     what = _read_mapped(arguments) if _holds_mappings(arguments.network) else _read_unmapped(arguments)
     constraints = given_constraints(what.network, arguments.constraints)
@@ -115,7 +115,7 @@ def _holds_mappings(path: str) -> bool:
     """Whether a file is one of mappings: results, or YAML with such a key."""
     if not path.endswith((".yaml", ".yml")):
         return path.endswith(".json")
-    from cpsat_pim.reading.nodes import file_text
+    from cpsat_pim.base.reading.nodes import file_text
 
     text = given(lambda: file_text(Path(path)))
     return re.search(r"^[^#]*\bmapping\s*:", text, re.MULTILINE) is not None
@@ -169,7 +169,7 @@ def _objective(arguments: argparse.Namespace, recorded: "Objective | None") -> "
 
 def _read_result(file: str) -> dict[str, Any]:
     """What a file of results says of all layers; nothing for other files."""
-    from cpsat_pim.reading import read_json
+    from cpsat_pim.base.reading import read_json
     from cpsat_pim.report.jsonfile import build_result
 
     data = given(lambda: read_json(file)) if file.endswith(".json") else {}
@@ -177,8 +177,8 @@ def _read_result(file: str) -> dict[str, Any]:
 
 
 def _read_asked(what: _Given, arguments: argparse.Namespace) -> "Asked":
-    from cpsat_pim.explain import Asked
-    from cpsat_pim.result import Budget
+    from cpsat_pim.mapper.explain import Asked
+    from cpsat_pim.mapper.result import Budget
 
     asked = Asked(
         arch=what.arch,
@@ -195,8 +195,8 @@ def _read_asked(what: _Given, arguments: argparse.Namespace) -> "Asked":
 
 def _read_upgrades(arch: "PIMArchitecture", wanted: list[str] | None) -> "list[Upgrade]":
     """All steps, those of some names, or none."""
-    from cpsat_pim.explain import upgrades_of
-    from cpsat_pim.reading import hint
+    from cpsat_pim.base.reading import hint
+    from cpsat_pim.mapper.explain import upgrades_of
 
     there = {upgrade.path: upgrade for upgrade in upgrades_of(arch)}
     if wanted is None or wanted == ["all"]:
@@ -212,7 +212,7 @@ def _read_upgrades(arch: "PIMArchitecture", wanted: list[str] | None) -> "list[U
 
 def _write(what: _Given, layers: "Layers", json: str | None, seconds: float, interrupted: bool) -> None:
     """To standard output, and to the file that was asked for."""
-    from cpsat_pim.files import write_json
+    from cpsat_pim.base.files import write_json
     from cpsat_pim.report.explain import explained_document
 
     document = explained_document(

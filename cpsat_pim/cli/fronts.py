@@ -28,7 +28,7 @@ from cpsat_pim.cli.reports import check_page, page_writer
 from cpsat_pim.cli.solving import check_layers_fit, given_arch, report_disagreement
 
 if TYPE_CHECKING:
-    from cpsat_pim.pareto import NetworkFronts
+    from cpsat_pim.mapper.network.pareto import NetworkFronts
     from cpsat_pim.workload.network import Network
 
 
@@ -53,9 +53,9 @@ def add_commands(commands: Any) -> None:
 
 def find_fronts(arguments: argparse.Namespace) -> int:
     """`pareto`: check all that was given, find, report, and say how it went."""
-    from cpsat_pim.pareto import AXES, network_fronts
+    from cpsat_pim.evaluate.verify import Disagreement
+    from cpsat_pim.mapper.network.pareto import AXES, network_fronts
     from cpsat_pim.report.fronts import fronts_document
-    from cpsat_pim.verify import Disagreement
 
     network, arch = read_given_layers(arguments), given_arch(arguments.arch)
     step = Fraction(str(arguments.step))
@@ -77,8 +77,8 @@ def find_fronts(arguments: argparse.Namespace) -> int:
 
 def _write_fronts(fronts: "NetworkFronts", arguments: argparse.Namespace) -> None:
     """To standard output, and to all files that were asked for."""
-    from cpsat_pim.files import write_json, write_text
-    from cpsat_pim.mapping_file import format_mapping_file
+    from cpsat_pim.base.files import write_json, write_text
+    from cpsat_pim.mapping.mapping_file import format_mapping_file
     from cpsat_pim.report.fronts import fronts_document, mapped_points
 
     document = fronts_document(fronts)

@@ -26,7 +26,7 @@ from cpsat_pim.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from cpsat_pim.fuzz.campaign import Discovery
+    from cpsat_pim.study.fuzz.campaign import Discovery
 
 #: Seconds between lines that tell the counts.
 _TELL_SECONDS = 30.0
@@ -47,8 +47,8 @@ def add_commands(commands: Any) -> None:
 
 def fuzz(arguments: argparse.Namespace) -> int:
     """`fuzz`: until time is over, a disagreement is found, or Ctrl-C."""
-    from cpsat_pim.fuzz.campaign import run_campaign
-    from cpsat_pim.interrupts import interrupt_stops
+    from cpsat_pim.base.interrupts import interrupt_stops
+    from cpsat_pim.study.fuzz.campaign import run_campaign
 
     if arguments.replay is not None:
         return _replay(arguments.replay)
@@ -83,7 +83,7 @@ class _Teller:
 
     def tell(self) -> None:
         """Print the counts."""
-        from cpsat_pim.fuzz.compare import COMPARISONS
+        from cpsat_pim.study.fuzz.compare import COMPARISONS
 
         self.told = time.monotonic()
         counts = ", ".join(f"{name} {self.counts[name]:,}" for name in COMPARISONS)
@@ -126,16 +126,16 @@ def _keep(discovery: "Discovery", path: str) -> None:
 
 
 def _write(discovery: "Discovery", path: str) -> None:
-    from cpsat_pim.fuzz.reproducer import write_discovery
+    from cpsat_pim.study.fuzz.reproducer import write_discovery
 
     written(path, lambda path: write_discovery(discovery, path))
 
 
 def _replay(path: str) -> int:
     """Make one comparison."""
-    from cpsat_pim.fuzz.compare import compare
-    from cpsat_pim.fuzz.reproducer import read_case
-    from cpsat_pim.model import Options
+    from cpsat_pim.mapper.search import Options
+    from cpsat_pim.study.fuzz.compare import compare
+    from cpsat_pim.study.fuzz.reproducer import read_case
 
     name, case = given(lambda: read_case(path))
     with _tables_of_its_own():

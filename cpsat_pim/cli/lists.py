@@ -7,7 +7,7 @@ from typing import Any
 from cpsat_pim.cli.arguments import add_command
 from cpsat_pim.cli.output import OK
 
-#: The kinds of files that have a schema (`schema.SHELVES`, which takes time to import).
+#: The kinds of files that have a schema (`schema.FILE_KINDS`, which takes time to import).
 KINDS = ("arch", "network", "mapping", "constraints", "sweep")
 
 
@@ -41,7 +41,7 @@ def print_schema(arguments: argparse.Namespace) -> int:
     """`schema`."""
     import json
 
-    from cpsat_pim.schema import schema_of
+    from cpsat_pim.cli.schema import schema_of
 
     print(json.dumps(schema_of(arguments.kind), indent=1))
     return OK

@@ -22,8 +22,8 @@ from cpsat_pim.cli.reports import timeline_writer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpsat_pim.evaluate.verify import MappedLayer
     from cpsat_pim.export.dramtrace import AddressMap
-    from cpsat_pim.verify import MappedLayer
 
 
 def add_commands(commands: Any) -> None:
@@ -71,7 +71,7 @@ def simulate_file(arguments: argparse.Namespace) -> int:
 
 def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
     """Say on stderr which constraints the mappings do not keep."""
-    from cpsat_pim.constraints import check_constraints, read_constraints
+    from cpsat_pim.mapping.constraints import check_constraints, read_constraints
 
     constraints = given(lambda: read_constraints(path))
     for case in cases:
@@ -81,11 +81,11 @@ def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
 
 def _simulate(case: "MappedLayer", file: str) -> int:
     """Print one mapping's figures; 3 unless they are as predicted and as recorded."""
-    from cpsat_pim.check import check_mapping
-    from cpsat_pim.cost import predict
+    from cpsat_pim.evaluate.cost import predict
+    from cpsat_pim.evaluate.verify import simulate
+    from cpsat_pim.mapping.check import check_mapping
     from cpsat_pim.report.nest import format_padding
     from cpsat_pim.report.text import open_console, print_comparison
-    from cpsat_pim.verify import simulate
 
     name = case.layer.name
     if problems := check_mapping(case.layer, case.arch, case.mapping):
@@ -125,8 +125,8 @@ def write_dram_trace(arguments: argparse.Namespace) -> int:
 
 
 def _write_trace(case: "MappedLayer", path: str, arguments: argparse.Namespace) -> "AddressMap":
+    from cpsat_pim.base.files import replacing
     from cpsat_pim.export.dramtrace import write_trace
-    from cpsat_pim.files import replacing
 
     mapped = (case.layer, case.arch, case.mapping)
     with replacing(path) as file:
@@ -137,7 +137,7 @@ def _print_expected(case: "MappedLayer") -> None:
     """What a simulator should count that serves the accesses in order and leaves rows open."""
     from attrs import evolve
 
-    from cpsat_pim.verify import simulate
+    from cpsat_pim.evaluate.verify import simulate
 
     figures = simulate(case.layer, evolve(case.arch, page_policy="open"), case.mapping)
     for what, counts in (("column accesses", figures.column_accesses), ("row activations", figures.row_activations)):
@@ -168,7 +168,7 @@ def _write_timeloop(cases: list["MappedLayer"], directory: str) -> "list[Path]":
 
 def _check_stems(names: list[str], file: str) -> None:
     """No layer's files would replace another's."""
-    from cpsat_pim.files import file_stem
+    from cpsat_pim.base.files import file_stem
 
     stems = [file_stem(name) for name in names]
     for stem in stems:
@@ -194,7 +194,7 @@ def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
 
 def _read_legal(arguments: argparse.Namespace) -> list["MappedLayer"]:
     """The mapped layers of the file that is given, if their mappings are legal."""
-    from cpsat_pim.check import check_mapping
+    from cpsat_pim.mapping.check import check_mapping
 
     cases = _read_mapped(arguments)
     problems = [
@@ -209,7 +209,7 @@ def _read_legal(arguments: argparse.Namespace) -> list["MappedLayer"]:
 
 def _only_case(cases: list["MappedLayer"], file: str) -> "MappedLayer":
     """The one mapping that there is to choose from."""
-    from cpsat_pim.reading import hint
+    from cpsat_pim.base.reading import hint
 
     if len(cases) > 1:
         names = [case.layer.name for case in cases]

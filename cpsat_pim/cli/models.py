@@ -23,7 +23,7 @@ def add_commands(commands: Any) -> None:
 
 def import_model(arguments: argparse.Namespace) -> int:
     """`import`: a model's network to a file, or to standard output."""
-    from cpsat_pim.files import write_text
+    from cpsat_pim.base.files import write_text
     from cpsat_pim.report.text import open_console, print_networks
     from cpsat_pim.workload.network import format_network
 

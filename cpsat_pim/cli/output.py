@@ -32,7 +32,7 @@ def given(read: Callable[[], _T]) -> _T:
 
 def check_names(names: list[str], known: list[str], place: str) -> None:
     """Every name is that of a layer."""
-    from cpsat_pim.reading import hint
+    from cpsat_pim.base.reading import hint
 
     for name in names:
         if name not in known:
@@ -50,7 +50,7 @@ def listed(names: Sequence[str]) -> str:
 
 def check_outputs(*paths: str | None) -> None:
     """What was asked for can be written, and each to a file of its own, known before it is there."""
-    from cpsat_pim.files import check_writable, is_same_file
+    from cpsat_pim.base.files import check_writable, is_same_file
 
     wanted = [path for path in paths if path is not None]
     for i, path in enumerate(wanted):
@@ -61,7 +61,7 @@ def check_outputs(*paths: str | None) -> None:
 
 def check_kept(output: str | None, *sources: str | None) -> None:
     """What is written does not take the place of what it is made from."""
-    from cpsat_pim.files import is_same_file
+    from cpsat_pim.base.files import is_same_file
 
     if output is not None and any(source is not None and is_same_file(output, source) for source in sources):
         raise InputError(f"{output}: is read, so it cannot be what is written")
@@ -92,7 +92,7 @@ def keeper(path: str | None, document: Callable[[_T], object]) -> Callable[[_T],
     """Writes what is finished to a JSON file while the rest goes on, so that a kill loses none of it; what is read from
     a pipe comes at the end. If it cannot be written the end tells.
     """
-    from cpsat_pim.files import is_special, write_json
+    from cpsat_pim.base.files import is_special, write_json
 
     if path is None or is_special(path):
         return None

@@ -3,7 +3,21 @@
 import argparse
 import sys
 
-from cpsat_pim.cli import baselines, compiling, explain, fronts, fuzzing, lists, mappings, models, reports, solving, sweeps
+from cpsat_pim.base.interrupts import termination_interrupts
+from cpsat_pim.cli import (
+    baselines,
+    compiling,
+    explain,
+    fronts,
+    fuzzing,
+    lists,
+    mappings,
+    models,
+    reports,
+    schedule,
+    solving,
+    sweeps,
+)
 from cpsat_pim.cli.arguments import EPILOG, Parser
 from cpsat_pim.cli.output import (
     BAD_INPUT,
@@ -16,7 +30,6 @@ from cpsat_pim.cli.output import (
     print_mistakes,
     reader_may_leave,
 )
-from cpsat_pim.interrupts import termination_interrupts
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -59,6 +72,6 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (solving, fronts, explain, reports, mappings, models, sweeps, baselines, fuzzing, compiling, lists):
+    for group in (solving, fronts, schedule, explain, reports, mappings, models, sweeps, baselines, fuzzing, compiling, lists):
         group.add_commands(commands)
     return parser

@@ -9,7 +9,7 @@ from cpsat_pim.cli.arguments import add_command
 from cpsat_pim.cli.output import OK, check_kept, check_outputs, given, written
 
 if TYPE_CHECKING:
-    from cpsat_pim.verify import MappedLayer
+    from cpsat_pim.evaluate.verify import MappedLayer
 
 
 def add_commands(commands: Any) -> None:
@@ -23,7 +23,7 @@ def add_commands(commands: Any) -> None:
 
 def report_results(arguments: argparse.Namespace) -> int:
     """`report`: one page of a result, or of two."""
-    from cpsat_pim.reading import read_json
+    from cpsat_pim.base.reading import read_json
 
     check_page(arguments.output)
     check_kept(arguments.output, arguments.result, arguments.other)
@@ -46,7 +46,7 @@ def page_writer(documents: Sequence[tuple[str, dict[str, Any]]]) -> Callable[[st
     """What writes the page of results, each with its name."""
 
     def write(path: str) -> None:
-        from cpsat_pim.files import write_text
+        from cpsat_pim.base.files import write_text
         from cpsat_pim.report.html import render_report
 
         write_text(render_report(documents), path)
@@ -58,7 +58,7 @@ def timeline_writer(cases: Sequence["MappedLayer"]) -> Callable[[str], None]:
     """What writes the trace of mapped layers, if there are any."""
 
     def write(path: str) -> None:
-        from cpsat_pim.files import write_json
+        from cpsat_pim.base.files import write_json
         from cpsat_pim.report.timeline import build_timeline
 
         if cases:

@@ -45,11 +45,11 @@ from cpsat_pim.cli.reports import check_page, page_writer, timeline_writer
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
-    from cpsat_pim.constraints import NetworkConstraints
+    from cpsat_pim.evaluate.verify import Disagreement
+    from cpsat_pim.mapper.network.run import WorkersDied
+    from cpsat_pim.mapper.result import NetworkLayer, Objective, SharedChoice, SolvedNetwork
     from cpsat_pim.mapping import Mapping
-    from cpsat_pim.result import NetworkLayer, Objective, SharedChoice, SolvedNetwork
-    from cpsat_pim.run import WorkersDied
-    from cpsat_pim.verify import Disagreement
+    from cpsat_pim.mapping.constraints import NetworkConstraints
     from cpsat_pim.workload.network import Network
 
     Starts = dict[str, Mapping]
@@ -123,7 +123,7 @@ def _solve_and_report(
     network: "Network", arguments: argparse.Namespace, starts: "Starts", constraints: "NetworkConstraints"
 ) -> int:
     """Check all that was given, solve, report, and say how it went."""
-    from cpsat_pim.verify import Disagreement
+    from cpsat_pim.evaluate.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
     if arguments.total_time != NO_LIMIT and arguments.share is None:
@@ -150,8 +150,8 @@ def _solve(
     starts: "Starts",
     constraints: "NetworkConstraints",
 ) -> "SolvedNetwork":
+    from cpsat_pim.mapper.network.run import WorkersDied
     from cpsat_pim.report.progress import LiveProgress
-    from cpsat_pim.run import WorkersDied
 
     different = len({constraints.key(node.name, node.workload) for node in network.layers})
     try:
@@ -174,9 +174,9 @@ def _solve(
 
 def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
     """How layers are solved: by themselves, or with a choice that they share."""
+    from cpsat_pim.mapper.network.run import solve_network
+    from cpsat_pim.mapper.network.shared import solve_shared
     from cpsat_pim.report.jsonfile import to_document
-    from cpsat_pim.run import solve_network
-    from cpsat_pim.shared import solve_shared
 
     if arguments.share is None:
         return partial(solve_network, padding=arguments.padding, keep=keeper(arguments.json, to_document))
@@ -195,7 +195,7 @@ def given_arch(name: str) -> "PIMArchitecture":
 
 def given_objective(arguments: argparse.Namespace) -> "Objective":
     """The objective of `--objective`, `--alpha` and `--beta`."""
-    from cpsat_pim.result import Objective
+    from cpsat_pim.mapper.result import Objective
 
     kind, alpha, beta = arguments.objective, arguments.alpha, arguments.beta
     if kind != "blended" and (alpha is not None or beta is not None):
@@ -216,7 +216,7 @@ def _read_starts(network: "Network", path: str | None) -> "Starts":
 
 def given_constraints(network: "Network", path: str | None) -> "NetworkConstraints":
     """The constraints of `--constraints`; layers that they name are the network's."""
-    from cpsat_pim.constraints import NetworkConstraints, read_constraints
+    from cpsat_pim.mapping.constraints import NetworkConstraints, read_constraints
 
     if path is None:
         return NetworkConstraints()
@@ -229,9 +229,9 @@ def _check_starts(
     network: "Network", arch: "PIMArchitecture", starts: "Starts", constraints: "NetworkConstraints", padding: float
 ) -> None:
     """Every mapping to start from is legal, of the layer or of what it may be padded to, and keeps the constraints."""
-    from cpsat_pim.check import check_mapping
-    from cpsat_pim.constraints import check_constraints
-    from cpsat_pim.dims import Level
+    from cpsat_pim.base.dims import Level
+    from cpsat_pim.mapping.check import check_mapping
+    from cpsat_pim.mapping.constraints import check_constraints
     from cpsat_pim.workload.padding import padded_to
 
     problems = []
@@ -251,8 +251,8 @@ def check_layers_fit(
     """No layer is known beforehand to have no mapping, nor it or what it may be padded to to cost more than can be
     counted.
     """
-    from cpsat_pim.check import check_fits
-    from cpsat_pim.floor import check_countable
+    from cpsat_pim.mapper.bounds.countable import check_countable
+    from cpsat_pim.mapping.check import check_fits
     from cpsat_pim.workload.padding import padded_layers
 
     for node in network.layers:
@@ -282,10 +282,10 @@ def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
 
 def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> None:
     """To standard output, and to all files that were asked for."""
-    from cpsat_pim.files import write_json, write_text
-    from cpsat_pim.mapping_file import format_mapping_file
+    from cpsat_pim.base.files import write_json, write_text
+    from cpsat_pim.evaluate.verify import MappedLayer
+    from cpsat_pim.mapping.mapping_file import format_mapping_file
     from cpsat_pim.report.jsonfile import to_document
-    from cpsat_pim.verify import MappedLayer
 
     document = to_document(solved)
     mapped = [(node.solved.workload, node.solved.mapping) for node in solved.layers if node.solved.mapping]
@@ -301,7 +301,7 @@ def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> Non
 
 def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
     """The exit code; on stderr a line for what is missing."""
-    from cpsat_pim.result import Status
+    from cpsat_pim.mapper.result import Status
 
     unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
     unproven = [node.name for node in solved.layers if node.solved.status is Status.FEASIBLE]
@@ -315,7 +315,7 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
 
 def _shared_verdict(shared: "SharedChoice") -> str:
     """What is missing of a shared choice."""
-    from cpsat_pim.result import Status
+    from cpsat_pim.mapper.result import Status
 
     if shared.status is Status.INFEASIBLE:
         return "no shared choice suits all layers"
@@ -324,8 +324,8 @@ def _shared_verdict(shared: "SharedChoice") -> str:
 
 def _is_ruled_out(node: "NetworkLayer") -> bool:
     """Say which layer has no mapping that keeps its constraints, and why if a look at them tells."""
-    from cpsat_pim.constraints import FREE, check_constraints_fit
-    from cpsat_pim.result import Status
+    from cpsat_pim.mapper.result import Status
+    from cpsat_pim.mapping.constraints import FREE, check_constraints_fit
 
     solved = node.solved
     if solved.status is not Status.INFEASIBLE or solved.constraints == FREE:
@@ -344,7 +344,7 @@ def report_disagreement(disagreement: "Disagreement") -> int:
     """No result, but all that reproduces it."""
     import tempfile
 
-    from cpsat_pim.verify import write_reproducer
+    from cpsat_pim.evaluate.verify import write_reproducer
 
     try:
         path = write_reproducer(disagreement, ".")

@@ -11,11 +11,11 @@ from cpsat_pim.cli.arguments import add_command, cpus, jobs
 from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, InputError, given, note, written
 
 if TYPE_CHECKING:
-    from cpsat_pim.sweep.engine import Engine
-    from cpsat_pim.sweep.export import Row
-    from cpsat_pim.sweep.plan import Shard
-    from cpsat_pim.sweep.run import Summary
-    from cpsat_pim.sweep.store import Store, Tally
+    from cpsat_pim.study.sweep.engine import Engine
+    from cpsat_pim.study.sweep.export import Row
+    from cpsat_pim.study.sweep.plan import Shard
+    from cpsat_pim.study.sweep.run import Summary
+    from cpsat_pim.study.sweep.store import Store, Tally
 
 _FAILURES_SHOWN = 20
 
@@ -37,9 +37,9 @@ def spelled_out(argv: list[str]) -> list[str]:
 
 def _run(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
     """Run a command; what is wrong with a store or an engine is about the input."""
-    from cpsat_pim.extras import MissingExtra
-    from cpsat_pim.sweep.database import StoreError
-    from cpsat_pim.sweep.engine import EngineError
+    from cpsat_pim.base.extras import MissingExtra
+    from cpsat_pim.study.sweep.database import StoreError
+    from cpsat_pim.study.sweep.engine import EngineError
 
     try:
         return command(arguments)
@@ -62,7 +62,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 def _shard(text: str) -> "Shard":
     """`3/16`."""
-    from cpsat_pim.sweep.plan import Shard
+    from cpsat_pim.study.sweep.plan import Shard
 
     try:
         return Shard.parse(text)
@@ -92,10 +92,10 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
 
 def run_plan(arguments: argparse.Namespace) -> int:
     """`run`."""
-    from cpsat_pim.sweep.progress import LiveSweep
-    from cpsat_pim.sweep.reading import read_plan
-    from cpsat_pim.sweep.run import Choice, run_sweep
-    from cpsat_pim.sweep.store import Store
+    from cpsat_pim.study.sweep.progress import LiveSweep
+    from cpsat_pim.study.sweep.reading import read_plan
+    from cpsat_pim.study.sweep.run import Choice, run_sweep
+    from cpsat_pim.study.sweep.store import Store
 
     plan, path = given(lambda: read_plan(arguments.plan)), _store_path(arguments)
     choice, engine = Choice(shard=arguments.shard, retry_failed=arguments.retry_failed), _engine(arguments, path)
@@ -122,15 +122,15 @@ def _engine(arguments: argparse.Namespace, store: Path) -> "Engine":
     if arguments.slurm and arguments.engine != "slurm":
         raise InputError("--slurm is for --engine slurm")
     if arguments.engine == "ray":
-        from cpsat_pim.sweep.engine.on_ray import run_on_ray
+        from cpsat_pim.study.sweep.engine.on_ray import run_on_ray
 
         return partial(run_on_ray, workers=arguments.jobs)
     if arguments.engine == "slurm":
-        from cpsat_pim.sweep.engine.on_slurm import run_on_slurm
+        from cpsat_pim.study.sweep.engine.on_slurm import run_on_slurm
 
         folder = Path(f"{store}.slurm")
         return partial(run_on_slurm, workers=arguments.jobs, folder=folder, parameters=_parameters(arguments.slurm))
-    from cpsat_pim.sweep.engine.local import run_locally
+    from cpsat_pim.study.sweep.engine.local import run_locally
 
     return partial(run_locally, workers=arguments.jobs)
 
@@ -211,7 +211,7 @@ def _print_failures(store: "Store") -> None:
 
 def export_store(arguments: argparse.Namespace) -> int:
     """`export`."""
-    from cpsat_pim.sweep import export
+    from cpsat_pim.study.sweep import export
 
     rows = {"layer": export.layer_rows, "network": export.network_rows}[arguments.by]
     with _store_to_read(arguments.store) as store:
@@ -224,7 +224,7 @@ def export_store(arguments: argparse.Namespace) -> int:
 
 def _write_export(store: "Store", rows: "Callable[[Store], list[Row]]", to: str) -> None:
     """The kind of export that a name asks for."""
-    from cpsat_pim.sweep import export
+    from cpsat_pim.study.sweep import export
 
     if to.endswith("/") or Path(to).is_dir():
         for path in export.write_documents(store, Path(to)):
@@ -239,7 +239,7 @@ def _write_export(store: "Store", rows: "Callable[[Store], list[Row]]", to: str)
 
 def merge_stores(arguments: argparse.Namespace) -> int:
     """`merge`."""
-    from cpsat_pim.sweep.store import Store
+    from cpsat_pim.study.sweep.store import Store
 
     into, *others = map(_store_of, (arguments.store, *arguments.others))
     for other in others:
@@ -252,14 +252,14 @@ def merge_stores(arguments: argparse.Namespace) -> int:
 
 
 def _store_to_read(named: str) -> "Store":
-    from cpsat_pim.sweep.store import Store
+    from cpsat_pim.study.sweep.store import Store
 
     return Store(_store_of(named), readonly=True)
 
 
 def _store_of(named: str) -> Path:
     """A store, or that of a plan."""
-    from cpsat_pim.reading import SUFFIXES
+    from cpsat_pim.base.reading import SUFFIXES
 
     path = Path(named)
     return path.with_suffix(".sqlite") if named.endswith(SUFFIXES) else path

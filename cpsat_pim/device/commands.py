@@ -3,7 +3,8 @@
 from attrs import field, frozen
 
 from cpsat_pim.device.timing import ticks_or_sum
-from cpsat_pim.validate import Rule, as_tuple, boolean, not_negative, one_of, or_none, positive, text
+from cpsat_pim.base.reading import record_of
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, not_negative, one_of, or_none, positive, text
 
 FUNCTIONS = (
     "load",
@@ -14,8 +15,10 @@ FUNCTIONS = (
     "add",
     "mul",
     "store",
+    "load_scalars",
     "drain",
     "drain_clear",
+    "drain_scalars",
     "clear",
     "write",
     "read",
@@ -38,7 +41,8 @@ class Command:
     """A command: `slot` of a tick, level `scope` of its timing check, what it needs open, opens, closes and does.
 
     `activate` and `precharge` are inserted for it when its row is not open. `latency` ticks after its issue it is
-    complete; if it is `blocking`, no later command enters the queue before. `mode` is `bank` or `register` on devices that
+    complete; if it is `blocking`, no later command enters the queue before. `mode` is `bank` or `register` on devices
+    that
     """
 
     name: str = field(validator=text)
@@ -59,8 +63,9 @@ class Command:
 class AllBankMode:
     """Mode in which one command reaches every PIM block of a rank (HBM-PIM).
 
-    It begins when row `enter_row` has been activated in all `enter_banks` of a rank and ends when row `leave_row` has been
-    closed in all `leave_banks`. In between only the first `banks` banks of a rank can be activated. Banks count within the rank.
+    It begins when row `enter_row` has been activated in all `enter_banks` of a rank and ends when row `leave_row` has
+    been closed in all `leave_banks`. In between only the first `banks` banks of a rank can be activated. Banks count
+    within the rank.
     """
 
     enter_row: int = field(validator=not_negative)
@@ -74,19 +79,23 @@ class AllBankMode:
 class Controller:
     """How commands are chosen: `policy`, and `queue` entries for each node of level `queue_at`.
 
-    `mode_change` is issued between commands of different modes.
+    Commands come through an entry queue of `entry_queue` entries (policy `window`). `mode_change` is issued between
+    commands of different modes.
     """
 
     policy: str = field(validator=one_of("in-order", "ready-first", "window"))
     queue: int = field(validator=positive)
     queue_at: str = field(default="group", validator=text)
+    entry_queue: int = field(default=0, validator=not_negative)
     mode_change: str | None = field(default=None, validator=or_none(text))
-    all_bank_mode: AllBankMode | None = field(default=None)
+    all_bank_mode: AllBankMode | None = field(default=None, metadata={"kind": record_of(AllBankMode)})
 
 
 @frozen(kw_only=True)
 class Refresh:
-    """One `command` for each node of level `at`: at tick `first`, `stagger` ticks later at the next node; then every `interval`."""
+    """One `command` for each node of level `at`: at tick `first`, `stagger` ticks later at the next node; then
+    every `interval`.
+    """
 
     command: str = field(validator=text)
     at: str = field(default="group", validator=text)

@@ -6,8 +6,8 @@ from attrs import field, frozen
 
 from cpsat_pim.device.commands import Command, Controller, Refresh
 from cpsat_pim.device.timing import Constraint, ticks_of
-from cpsat_pim.reading import Listing, Table, Value, record_of
-from cpsat_pim.validate import Rule, as_tuple, boolean, not_negative, one_of, or_none, positive, text
+from cpsat_pim.base.reading import Listing, Table, Value, record_of
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, not_negative, one_of, or_none, positive, text
 
 _GROUP = "group"
 _kind = one_of("pim-device")
@@ -43,8 +43,8 @@ class Axis:
 class Group:
     """A channel: its core `axes`, outermost first in address order; its bus and what it can compute itself.
 
-    `burst_bytes` are moved by a column command. `buffer_bytes`: the channel's own buffer. `reduces`: axes along which it adds
-    accumulators up while it drains them. `units`: such as `softmax`.
+    `burst_bytes` are moved by a column command. `buffer_bytes`: the channel's own buffer. `reduces`: axes along which
+    it adds accumulators up while it drains them. `units`: such as `softmax`.
     """
 
     axes: tuple[Axis, ...] = field(
@@ -60,8 +60,9 @@ class Group:
 class Core:
     """A core: `banks`, `lanes` of `element_bytes`, registers of one column each, and what its lanes can do.
 
-    `modes`: `tree` adds the products of all lanes up, `lanes` keeps a sum a lane. `scalar_input`: in mode `lanes` one input
-    element can meet all lanes. `input_axes`: axes along which the inputs of cores can differ. A row has `columns` of
+    `modes`: `tree` adds the products of all lanes up, `lanes` keeps a sum a lane. `scalar_input`: in mode `lanes` one
+    input element can meet all lanes. `input_axes`: axes along which the inputs of cores can differ. A row has `columns`
+    of
     `column_bytes`.
     """
 
@@ -188,4 +189,3 @@ class Device:
             return
         if ticks < least:
             yield f"{path}: must be at least {least} ticks (got {value} = {ticks})"
-

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from cpsat_pim.device.device import Device
-from cpsat_pim.reading import Shelf, record_of
+from cpsat_pim.base.reading import FileKind, record_of
 
-DEVICES = Shelf(kind="device", record=record_of(Device), package="cpsat_pim.device", folder="presets")
+DEVICES = FileKind(kind="device", record=record_of(Device), package="cpsat_pim.device", folder="presets")
 
 
 def device_names() -> tuple[str, ...]:

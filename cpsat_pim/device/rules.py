@@ -24,6 +24,7 @@ def rules_of(device: Device) -> Rules:
             policy=int(Policy[device.controller.policy.replace("-", "_").upper()]),
             queue=device.controller.queue,
             queue_level=device.levels.index(device.controller.queue_at),
+            entry_queue=device.controller.entry_queue,
             mode_change=_index(device, device.controller.mode_change),
             refresh=_refresh(device),
             all_bank_mode=_all_bank_mode(device),
@@ -67,7 +68,13 @@ def _constraints(device: Device) -> NDArray[np.int64]:
         for before in constraint.before:
             for after in constraint.after:
                 level = device.levels.index(constraint.at)
-                key = (device.command(before), device.command(after), level, constraint.window, int(constraint.siblings))
+                key = (
+                    device.command(before),
+                    device.command(after),
+                    level,
+                    constraint.window,
+                    int(constraint.siblings),
+                )
                 most[key] = max(most.get(key, 0), device.ticks(constraint.ticks))
     rows = [(before, after, level, ticks, window, side) for (before, after, level, window, side), ticks in most.items()]
     return np.array(rows, np.int64).reshape(-1, 6)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from cpsat_pim.validate import Rule, as_tuple, boolean, is_integer, text
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_integer, text
 
 _SUM = re.compile(r"\s*([-+]?)\s*([A-Za-z]\w*|\d+)")
 
@@ -25,9 +25,7 @@ def _are_names(value: object) -> bool:
 ticks_or_sum = Rule(
     "must be ticks, or a sum of timings such as nCL + nBL - 1", _is_sum, {"type": ["integer", "string"]}
 )
-names = Rule(
-    "must be a list of names", _are_names, {"type": "array", "items": {"type": "string"}, "minItems": 1}
-)
+names = Rule("must be a list of names", _are_names, {"type": "array", "items": {"type": "string"}, "minItems": 1})
 
 _window = Rule(
     "must be 1 to 4", lambda v: is_integer(v) and 1 <= v <= 4, {"type": "integer", "minimum": 1, "maximum": 4}
@@ -54,8 +52,8 @@ def ticks_of(value: int | str, timings: Mapping[str, int]) -> int:
 class Constraint:
     """No command of `after` is issued within `ticks` of one of `before` through the same node of level `at`.
 
-    `window`: counted from the `window`-th last command instead of the last. `siblings`: between different nodes below one
-    parent, for banks that have a row open.
+    `window`: counted from the `window`-th last command instead of the last. `siblings`: between different nodes below
+    one parent, for banks that have a row open.
     """
 
     before: tuple[str, ...] = field(converter=as_tuple, validator=names)

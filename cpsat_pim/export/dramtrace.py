@@ -9,10 +9,10 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import Tensor
+from cpsat_pim.base.dims import Tensor
+from cpsat_pim.base.validate import not_negative, positive
+from cpsat_pim.evaluate.verify import stream_columns
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.validate import not_negative, positive
-from cpsat_pim.verify import stream_columns
 from cpsat_pim.workload import ConvWorkload
 from tracesim.stream import ADDRESS, IS_WRITE, TENSOR
 

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import Dim, Direction, Level, Tensor
-from cpsat_pim.files import file_stem, replacing
+from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
+from cpsat_pim.base.files import file_stem, replacing
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 

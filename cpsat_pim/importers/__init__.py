@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from cpsat_pim.extras import import_extra
+from cpsat_pim.base.extras import import_extra
 from cpsat_pim.importers.builder import LeftOut, NetworkBuilder
 from cpsat_pim.workload.network import Network
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from attrs import evolve, field, frozen
 
+from cpsat_pim.base.validate import as_tuple
 from cpsat_pim.importers.products import (
     Shape,
     Unmappable,
@@ -21,7 +22,6 @@ from cpsat_pim.importers.products import (
     transposed,
     transposed_convolution,
 )
-from cpsat_pim.validate import as_tuple
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 

@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cpsat_pim.dims import Tensor
-from cpsat_pim.explain import Bounds, Conflict, Explained, Gain, Known, Member, Threshold, sum_gains
-from cpsat_pim.explain.limits import Limit
+from cpsat_pim.base.dims import Tensor
+from cpsat_pim.base.units import FJ_PER_NJ
+from cpsat_pim.mapper.explain import Bounds, Conflict, Explained, Gain, Known, Member, Threshold, sum_gains
+from cpsat_pim.mapper.explain.limits import Limit
+from cpsat_pim.mapper.result import NetworkLayer, Objective
 from cpsat_pim.report.jsonfile import build_document, layer_entry
 from cpsat_pim.report.text import format_energy, format_gap, format_objective, print_plain
-from cpsat_pim.result import NetworkLayer, Objective
-from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload.network import NetworkNode
 
 _EMPTY = "-"

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cpsat_pim.dataflow import classify_dataflow
+from cpsat_pim.mapper.network.pareto import Front, LayerFront, NetworkFronts, Point
+from cpsat_pim.mapper.result import NetworkLayer, Objective, Status
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.pareto import Front, LayerFront, NetworkFronts, Point
+from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.report.jsonfile import build_document, layer_entry
 from cpsat_pim.report.text import format_edp, format_energy, format_gap, format_layouts, print_plain
-from cpsat_pim.result import NetworkLayer, Objective, Status
 from cpsat_pim.workload import ConvWorkload
 
 _TO_THE_LEFT = ("point", "bound by", "flow", "layout I W O", "status")

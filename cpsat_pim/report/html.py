@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from cpsat_pim.extras import import_extra
+from cpsat_pim.base.extras import import_extra
 from cpsat_pim.report.view import build_view
 
 _SCRIPTS = ("format.js", "charts.js", "table.js", "layer.js", "page.js")

@@ -9,10 +9,8 @@ from typing import Any
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import Dim, Tensor
-from cpsat_pim.mapping import Mapping
-from cpsat_pim.mapping_file import MAPPING, SHAPE, read_mapping_file
-from cpsat_pim.reading import (
+from cpsat_pim.base.dims import Dim, Tensor
+from cpsat_pim.base.reading import (
     SUFFIXES,
     Data,
     Either,
@@ -27,9 +25,11 @@ from cpsat_pim.reading import (
     read_plain,
     record_of,
 )
-from cpsat_pim.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork, Status
-from cpsat_pim.validate import Rule, boolean, not_negative, not_negative_real, one_of, or_none, positive, text
-from cpsat_pim.verify import MappedLayer, read_reproducer
+from cpsat_pim.base.validate import Rule, boolean, not_negative, not_negative_real, one_of, or_none, positive, text
+from cpsat_pim.evaluate.verify import MappedLayer, read_reproducer
+from cpsat_pim.mapper.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork, Status
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.mapping_file import MAPPING, SHAPE, read_mapping_file
 
 SCHEMA = 1
 

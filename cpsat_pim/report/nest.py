@@ -7,9 +7,9 @@ right outside these. Of a padded layer the first line says which bounds are padd
 from collections.abc import Iterator
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.check import box_elems
-from cpsat_pim.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.base.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.check import box_elems
 from cpsat_pim.workload import ConvWorkload
 
 _STEP = "  "

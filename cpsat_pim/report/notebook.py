@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from html import escape
 
+from cpsat_pim.mapper.result import NetworkLayer, SolvedLayer, SolvedNetwork
 from cpsat_pim.report.nest import format_nest
 from cpsat_pim.report.text import tabulate
-from cpsat_pim.result import NetworkLayer, SolvedLayer, SolvedNetwork
 
 
 def network_html(network: SolvedNetwork) -> str:

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cpsat_pim.model.solve import Progress
+from cpsat_pim.mapper.search.solve import Progress
 from cpsat_pim.report.text import format_gap, format_objective
 
 _ROWS = 12

@@ -11,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.constraints import FREE
-from cpsat_pim.cost import Figures
-from cpsat_pim.dataflow import classify_dataflow
-from cpsat_pim.dims import LAYOUT_ORDERS, Level, Tensor
+from cpsat_pim.base.dims import LAYOUT_ORDERS, Level, Tensor
+from cpsat_pim.base.units import FJ_PER_NJ
+from cpsat_pim.evaluate.cost import Figures
+from cpsat_pim.mapper.result import NetworkLayer, SharedChoice, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.constraints import FREE
+from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.report.nest import format_padding
-from cpsat_pim.result import NetworkLayer, SharedChoice, SolvedLayer, SolvedNetwork, Status
-from cpsat_pim.units import FJ_PER_NJ
 from cpsat_pim.workload.network import Network
 
 #: Wide enough for every table; what is not a terminal has no width of its own.

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import Level, Tensor
-from cpsat_pim.verify import MappedLayer, record
+from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.evaluate.verify import MappedLayer, record
 from tracesim.timeline import ARRAY_STEP, LIMIT, MOVE_OUT, STREAM, Timeline
 
 #: Events of one layer; of more the first half and the last half are kept.

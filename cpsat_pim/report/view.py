@@ -11,16 +11,16 @@ from typing import Any
 from attrs import evolve, frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.check import box_elems, check_mapping
-from cpsat_pim.cost import Prediction, access_energies_fj, predict
-from cpsat_pim.dataflow import classify_dataflow
-from cpsat_pim.dims import Dim, Direction, Level, Tensor
+from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
+from cpsat_pim.base.units import to_fj
+from cpsat_pim.evaluate.cost import Prediction, access_energies_fj, predict
+from cpsat_pim.evaluate.verify import record
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.check import box_elems, check_mapping
+from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.report.jsonfile import build_result
 from cpsat_pim.report.nest import format_bound
 from cpsat_pim.report.text import format_choice, format_layouts
-from cpsat_pim.units import to_fj
-from cpsat_pim.verify import record
 from cpsat_pim.workload import ConvWorkload
 from tracesim.timeline import Timeline
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from cpsat_pim.dims import RELEVANT, Dim, Tensor
-from cpsat_pim.reading import Value, table_of
-from cpsat_pim.units import measured_in
-from cpsat_pim.validate import LIMIT, Rule, as_tuple, is_integer, not_negative, pair_of_positive, positive, text
+from cpsat_pim.base.dims import RELEVANT, Dim, Tensor
+from cpsat_pim.base.reading import Value, table_of
+from cpsat_pim.base.units import measured_in
+from cpsat_pim.base.validate import LIMIT, Rule, as_tuple, is_integer, not_negative, pair_of_positive, positive, text
 
 _BYTES = measured_in("B")
 

@@ -20,15 +20,15 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from cpsat_pim.dims import Dim, Tensor
-from cpsat_pim.reading import (
+from cpsat_pim.base.dims import Dim, Tensor
+from cpsat_pim.base.reading import (
     SUFFIXES,
     VERSION,
     Field,
     Listing,
     Mistake,
     Record,
-    Shelf,
+    FileKind,
     Value,
     fields_of,
     hint,
@@ -36,7 +36,7 @@ from cpsat_pim.reading import (
     record_of,
     to_yaml,
 )
-from cpsat_pim.validate import Rule, as_tuple, boolean, is_a, positive, text
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, positive, text
 from cpsat_pim.workload.layer import ConvWorkload
 
 INPUT = "input"
@@ -281,7 +281,7 @@ def _workload(layer: Values, widths: Values) -> ConvWorkload:
     )
 
 
-NETWORKS = Shelf(
+NETWORKS = FileKind(
     kind="network",
     record=Record(
         fields={

@@ -11,8 +11,8 @@ from typing import Any
 
 from attrs import evolve
 
-from cpsat_pim.dims import Dim
-from cpsat_pim.validate import LIMIT, share
+from cpsat_pim.base.dims import Dim
+from cpsat_pim.base.validate import LIMIT, share
 from cpsat_pim.workload.layer import ConvWorkload
 
 Bounds = tuple[int, ...]

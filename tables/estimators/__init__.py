@@ -1,4 +1,4 @@
-"""The seeds' estimates of row activations, beside the exact counts of `tables.stream`.
+"""The seeds' estimates of row activations, beside the exact counts of `tables.counts.stream`.
 
 None of these decides a mapping: they are kept to be compared with `dram_stream`. Each is its paper's text as it stands;
 where the text is open or cannot be meant, the docstring says which reading is taken and why. All know one bank with an

@@ -5,10 +5,10 @@ Sizes, offsets and rows share one unit, elements in HCM's table 1 and bytes in `
 
 import math
 
+from tables.counts.stream import stream_loops
 from tables.estimators.loops import AXIS_OF, extent_of, input_pitches, input_step
 from tables.jit import njit
 from tables.nest import AXES, DRAM, IRRELEVANT, C, G, I, N, Nest, P, Q, axis_set
-from tables.stream import stream_loops
 
 
 @njit

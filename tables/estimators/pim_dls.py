@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from tables.counts.stream import segments
 from tables.estimators.hybrid_cost_model import open_line
 from tables.estimators.loops import (
     AXIS_OF,
@@ -18,7 +19,6 @@ from tables.estimators.loops import (
 from tables.estimators.pim_optimizer import crossing_count
 from tables.jit import njit
 from tables.nest import AXES, DRAM, IRRELEVANT, ROW_BUFFER, C, G, I, Ints, N, Nest, P, Q
-from tables.stream import segments
 
 
 def stream_cost(tensor_bytes: int, row_bytes: int) -> float:

@@ -14,7 +14,7 @@ from cpsat_pim.arch import (
     PhyDim2,
     PIMArchitecture,
 )
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.workload import ConvWorkload
 
 LEVEL = {"name": "a", "entries": 8}

@@ -11,7 +11,7 @@ import yaml
 import cpsat_pim.arch
 from cpsat_pim.arch import MemoryLevel, PEArray, PhyDim2, PIMArchitecture
 from cpsat_pim.arch.reading import arch_names, read_arch
-from cpsat_pim.dims import Level
+from cpsat_pim.base.dims import Level
 from tests.conftest import FileWriter
 
 PRESETS = Path(cpsat_pim.arch.__file__).parent / "presets"

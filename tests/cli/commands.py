@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cpsat_pim.cli import main
-from cpsat_pim.result import SolvedLayer
-from cpsat_pim.run import solve_and_verify
+from cpsat_pim.mapper.network.run import solve_and_verify
+from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.workload import ConvWorkload
 
 TINY = "R=3,P=4,Q=4,C=4,K=4"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import cpsat_pim.baselines.quality
-from cpsat_pim.baselines.catalogue import BASELINES
+import cpsat_pim.study.baselines.quality
 from cpsat_pim.cli import main
 from cpsat_pim.report.progress import LiveProgress
+from cpsat_pim.study.baselines.catalogue import BASELINES
 
 SHAPE = "P=2,Q=2,C=4,K=8"
 FEW = ("--samples", "20")
@@ -96,7 +96,7 @@ def test_interrupt_keeps_what_was_found(
     """
     network, path = tmp_path / "net.yaml", tmp_path / "b.json"
     network.write_text("version: 1\nlayers:\n- {name: a, C: 4, K: 8}\n- {name: b, C: 4}\n")
-    judge = cpsat_pim.baselines.quality.judge
+    judge = cpsat_pim.study.baselines.quality.judge
 
     def interrupted(problem: Any, *others: Any) -> Any:
         if problem.layer.name == "b":
@@ -104,7 +104,7 @@ def test_interrupt_keeps_what_was_found(
         return judge(problem, *others)
 
     before = signal.getsignal(number)
-    monkeypatch.setattr(cpsat_pim.baselines.quality, "judge", interrupted)
+    monkeypatch.setattr(cpsat_pim.study.baselines.quality, "judge", interrupted)
     assert main(["baselines", str(network), "--only", "ws", "--json", str(path)]) == 130
     assert [layer["name"] for layer in json.loads(path.read_text())] == ["a"]
     assert len(rows(capsys.readouterr().out, "ws")) == 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import cpsat_pim.run
+import cpsat_pim.mapper.network.run
 from cpsat_pim.cli import main
 from cpsat_pim.report.progress import LiveProgress
 from tests.cli.commands import read_json
@@ -50,7 +50,7 @@ def test_death_of_a_worker_loses_no_answer(
         first, second = tasks
         return {first.key: first.run(threading.Event(), lambda progress: None), second.key: None}
 
-    monkeypatch.setattr(cpsat_pim.run, "_run_in_workers", die)
+    monkeypatch.setattr(cpsat_pim.mapper.network.run, "_run_in_workers", die)
     path = tmp_path / "pair.json"
     assert main(["run", pair, "--jobs", "2", "--json", str(path)]) == 2
     out, err = capsys.readouterr()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import cpsat_pim.explain.layers
+import cpsat_pim.mapper.explain.layers
 from cpsat_pim.cli import main
 from cpsat_pim.report.jsonfile import read_mapped_layers
 from tests.cli.commands import one_error_line, read_json, solve_and_interrupt, solve_noting
@@ -107,7 +107,7 @@ def test_network_has_totals_and_equal_layers_are_explained_once(
 ) -> None:
     """Of the layers named, both get the answer, and the step's gain for all together."""
     seen: list[str] = []
-    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve_noting(seen))
+    monkeypatch.setattr(cpsat_pim.mapper.explain.layers, "solve_and_verify", solve_noting(seen))
     options = ["--layers", "second,twin", "--arch", chip, "--upgrades", "hierarchy.GLOBAL_BUFFER.entries"]
     assert main(["explain", pair, *options]) == 0
     out = capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_interrupt_keeps_what_is_known(
     chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C while the first layer is solved: it is explained, without upgrades; exit code 130."""
-    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", solve_and_interrupt)
+    monkeypatch.setattr(cpsat_pim.mapper.explain.layers, "solve_and_verify", solve_and_interrupt)
     data = tmp_path / "e.json"
     assert main(["explain", pair, "--arch", chip, "--upgrades", "all", "--json", str(data)]) == 130
     assert "interrupted, 2 of 3 layers not begun" in capsys.readouterr().err
@@ -219,7 +219,7 @@ def test_mappings_are_checked_before_anything_is_solved(
     data = tmp_path / "r.json"
     assert main(["run", str(network), "--arch", chip, "--json", str(data)]) == 0
     cycles = [layer["predicted"]["latency_cycles"] for layer in read_json(data)["layers"]]
-    monkeypatch.setattr(cpsat_pim.explain.layers, "solve_and_verify", lambda *_: pytest.fail("solved"))
+    monkeypatch.setattr(cpsat_pim.mapper.explain.layers, "solve_and_verify", lambda *_: pytest.fail("solved"))
     assert cycles[0] < cycles[1]
     assert main(["explain", str(data), "--upgrades", "all", "--max-cycles", str(cycles[0])]) == 2
     assert "b on " in capsys.readouterr().err

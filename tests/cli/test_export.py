@@ -8,10 +8,10 @@ import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.base.dims import Dim
 from cpsat_pim.cli import main
-from cpsat_pim.dims import Dim
+from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.verify import simulate
 from cpsat_pim.workload import ConvWorkload
 
 

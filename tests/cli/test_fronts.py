@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-import cpsat_pim.pareto
+import cpsat_pim.mapper.network.pareto
 from cpsat_pim.cli import main
-from cpsat_pim.cost import predict
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.report.jsonfile import read_mapped_layers
 from cpsat_pim.report.view import build_view
-from cpsat_pim.run import solve_and_verify
 from tests.cli.commands import one_error_line, read_json, solve_and_interrupt, solve_noting
 
 SHAPE = "C=2,K=4"
@@ -69,7 +69,7 @@ def test_equal_layers_are_solved_once(
 ) -> None:
     """Of a network's layers, those named: each has a front under its own name."""
     seen: list[str] = []
-    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve_noting(seen))
+    monkeypatch.setattr(cpsat_pim.mapper.network.pareto, "solve_and_verify", solve_noting(seen))
     data = tmp_path / "f.json"
     options = ["--layers", "second,twin", "--step", "50%", "--json", str(data)]
     assert main(["pareto", pair, "--arch", chip, *options]) == 0
@@ -83,7 +83,7 @@ def test_interrupt_keeps_what_was_found(
     chip: str, pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C after the first solve: its mapping, without a claim; exit code 130."""
-    monkeypatch.setattr(cpsat_pim.pareto, "solve_and_verify", solve_and_interrupt)
+    monkeypatch.setattr(cpsat_pim.mapper.network.pareto, "solve_and_verify", solve_and_interrupt)
     data = tmp_path / "f.json"
     assert main(["pareto", pair, "--arch", chip, "--json", str(data)]) == 130
     out, err = capsys.readouterr()
@@ -98,7 +98,7 @@ def test_interrupt_keeps_the_points_that_were_proven(
     """Ctrl-C after the solves of one point of three figures."""
     count = iter(range(9))
     monkeypatch.setattr(
-        cpsat_pim.pareto,
+        cpsat_pim.mapper.network.pareto,
         "solve_and_verify",
         lambda *arguments: (solve_and_interrupt if next(count) == 3 else solve_and_verify)(*arguments),
     )

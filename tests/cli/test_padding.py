@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from cpsat_pim.cli import main
-from cpsat_pim.mapping_file import read_mapping_file
+from cpsat_pim.mapping.mapping_file import read_mapping_file
 from cpsat_pim.report.html import render_report
 from cpsat_pim.report.jsonfile import build_result, read_mapped_layers
-from cpsat_pim.sweep.export import layer_rows
-from cpsat_pim.sweep.store import Store
+from cpsat_pim.study.sweep.export import layer_rows
+from cpsat_pim.study.sweep.store import Store
 from tests.cli.commands import one_error_line, read_json
 
 MAP = ["map", "C=1009,K=8", "--padding", "25%"]

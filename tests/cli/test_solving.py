@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import cpsat_pim.run
+import cpsat_pim.mapper.network.run
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.check import check_mapping
 from cpsat_pim.cli import main
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.workload.network import parse_shape
 from tests.cli.commands import TINY, map_tiny, one_error_line, read_json
 
@@ -198,7 +198,7 @@ def test_run_hands_a_start_to_the_layers_that_have_one(
         starts.update({task.layer.name: task.start for task in tasks})
         return {}
 
-    monkeypatch.setattr(cpsat_pim.run, "_run_here", run)
+    monkeypatch.setattr(cpsat_pim.mapper.network.run, "_run_here", run)
     assert main(["run", pair, "--start-from", str(written), "--jobs", "1"]) == 0
     assert starts["first"] is None
     assert isinstance(starts["second"], Mapping)

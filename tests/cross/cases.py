@@ -10,9 +10,9 @@ import attrs
 from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
-from cpsat_pim.fuzz.draw import DIMS, Drawer
+from cpsat_pim.base.dims import ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.study.fuzz.draw import DIMS, Drawer
 from cpsat_pim.workload import ConvWorkload
 
 MAX_MACS = 3000

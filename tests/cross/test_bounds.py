@@ -15,31 +15,31 @@ import pytest
 from ortools.sat.python import cp_model
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
-from cpsat_pim.check import check_mapping
-from cpsat_pim.constraints import FREE, Constraints
-from cpsat_pim.cost import predict, to_machine, to_nest
-from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.base.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict, to_machine, to_nest
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
+from cpsat_pim.mapper.model.builder import Builder, Int
+from cpsat_pim.mapper.model.master import MasterProblem
+from cpsat_pim.mapper.model.variables import CLASSES, Variables
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search.completion import input_blocks
+from cpsat_pim.mapper.search.cut_pool import CutPool
+from cpsat_pim.mapper.search.solver import solve_master
+from cpsat_pim.mapper.search.state import SearchState
+from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
+from cpsat_pim.mapper.search.window_cut import WindowRows
+from cpsat_pim.mapper.space.candidates import Candidates
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options
-from cpsat_pim.model.builder import Builder, Int
-from cpsat_pim.model.candidates import Candidates
-from cpsat_pim.model.climb import Climb
-from cpsat_pim.model.cpsat import ask
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.lessons import Lessons
-from cpsat_pim.model.orders import input_blocks
-from cpsat_pim.model.part import Part
-from cpsat_pim.model.program import Program
-from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.search import Search
-from cpsat_pim.model.tiles import TileScreen
-from cpsat_pim.model.variables import CLASSES, Variables
-from cpsat_pim.model.windows import WindowRows
-from cpsat_pim.result import Objective
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import FREE, Constraints
+from tables.bounds.shapes import ShapeTable
+from tables.counts.stream import dram_stream
 from tables.factors import divisors
-from tables.shapes import ShapeTable
-from tables.stream import dram_stream
 from tests.cross.test_solver_against_enumeration import with_dram
 
 LAYERS = {
@@ -61,14 +61,14 @@ DRAWN = 3
 MOST_DRAWS = 1000
 
 
-def part_of(mapping: Mapping) -> Part | None:
+def part_of(mapping: Mapping) -> Subspace | None:
     """The part of the space that a mapping is of; None if programs have some loop of it at the other outer level."""
     loops = list(zip(mapping.temporal[Level.ROW_BUFFER], mapping.temporal[Level.DRAM], strict=True))
     if any(mapping.stored[Level.ROW_BUFFER]):
-        return Part.ALIGNED
+        return Subspace.ALIGNED
     if any(min(factors) > 1 for factors in loops):
-        return Part.SPLIT
-    return Part.MERGED if all(inner == 1 for inner, _ in loops) else None
+        return Subspace.SPLIT
+    return Subspace.MERGED if all(inner == 1 for inner, _ in loops) else None
 
 
 def draw_mapping(layer: ConvWorkload, arch: PIMArchitecture, rng: random.Random) -> Mapping:
@@ -139,26 +139,30 @@ def contains(
     tables: list[ShapeTable],
     mapping: Mapping,
     constraints: Constraints = FREE,
-    lessons: Lessons | None = None,
+    cut_pool: CutPool | None = None,
 ) -> bool:
     """Whether the program of all that costs as little as a mapping holds it, no stream of it longer than it is."""
     figures = predict(layer, arch, mapping).figures
     value = objective.value(figures.latency_cycles, figures.energy_fj)
-    part = part_of(mapping)
-    assert part is not None
-    screen = Screen(layer, arch, objective, Freedom(layer, arch, constraints, part))
-    tiles = TileScreen(screen, tables)
-    with patch("cpsat_pim.model.tiles._MOST_AT_TARGET", 50_000):  # most of these mappings cost many times the optimum
-        program = Program(tiles, value)
-    if lessons is not None:
-        lessons.teach(program)
-    hold_streams(program, layer, arch, mapping)
-    few = Program(tiles, value, within=mapping.extents(Level.GLOBAL_BUFFER), candidates=candidates_of(mapping, arch))
-    if part is Part.SPLIT:
-        relaxed = Program(tiles, value, any_split=True)
+    subspace = part_of(mapping)
+    assert subspace is not None
+    spatial_bounds = SpatialBounds(layer, arch, objective, Restriction(layer, arch, constraints, subspace))
+    tiles = TileBounds(spatial_bounds, tables)
+    with patch(
+        "cpsat_pim.mapper.bounds.tile_bounds._MOST_AT_TARGET", 50_000
+    ):  # most of these mappings cost many times the optimum
+        master = MasterProblem(tiles, value)
+    if cut_pool is not None:
+        cut_pool.add_to(master)
+    hold_streams(master, layer, arch, mapping)
+    few = MasterProblem(
+        tiles, value, within=mapping.extents(Level.GLOBAL_BUFFER), candidates=candidates_of(mapping, arch)
+    )
+    if subspace is Subspace.SPLIT:
+        relaxed = MasterProblem(tiles, value, any_split=True)
         if not has(relaxed, told_of_both(mapping)):
             return False
-    return has(program, mapping) and has(few, mapping)
+    return has(master, mapping) and has(few, mapping)
 
 
 def candidates_of(mapping: Mapping, arch: PIMArchitecture) -> Candidates:
@@ -169,16 +173,16 @@ def candidates_of(mapping: Mapping, arch: PIMArchitecture) -> Candidates:
     return Candidates(np.array([vector]), np.array([0]), None if arch.uneven_residency else np.array([tile]))
 
 
-def hold_streams(program: Program, layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> None:
+def hold_streams(master: MasterProblem, layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> None:
     """Leave the program no stream that is longer in any way than the mapping's own."""
-    nest, dram, streams = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch).dram, program.streams
+    nest, dram, streams = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch).dram, master.streams
     for t in Tensor:
         exact = dram_stream(nest, t, dram)
-        program.b.model.add(streams.activations[t] <= exact.activations)
+        master.b.model.add(streams.activations[t] <= exact.activations)
         if streams.timed:
-            program.b.model.add(streams.columns[t] <= exact.columns)
-            program.b.model.add(streams.cycles[t] <= exact.cycles)
-            program.b.model.add(streams.end_cycles[t] <= (exact.last_cycles if t is Tensor.O else exact.first_cycles))
+            master.b.model.add(streams.columns[t] <= exact.columns)
+            master.b.model.add(streams.cycles[t] <= exact.cycles)
+            master.b.model.add(streams.end_cycles[t] <= (exact.last_cycles if t is Tensor.O else exact.first_cycles))
 
 
 def told_of_both(mapping: Mapping) -> Mapping:
@@ -192,10 +196,10 @@ def told_of_both(mapping: Mapping) -> Mapping:
     )
 
 
-def has(program: Program, mapping: Mapping) -> bool:
+def has(master: MasterProblem, mapping: Mapping) -> bool:
     """Whether a program holds a mapping."""
-    fix(program.b, program.v, mapping)
-    reply = ask(program, 60, 0, {}, threading.Event(), first=True)
+    fix(master.b, master.v, mapping)
+    reply = solve_master(master, 60, 0, {}, threading.Event(), first=True)
     assert reply.status != cp_model.UNKNOWN
     return reply.status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
 
@@ -219,8 +223,8 @@ def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: st
     """Whatever the DRAM's loops, and those of C inside all others."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("blended")
     rng = random.Random(f"{name} {machine} {channels_innermost}")
-    lessons = Lessons(lambda: False)
-    lessons.learnt.append(WindowRows.of(layer, arch))
+    cut_pool = CutPool(lambda: False)
+    cut_pool.cuts.append(WindowRows.of(layer, arch))
     drawn = (draw_mapping(layer, arch, rng) for _ in range(MOST_DRAWS))
     aligned = (mapping for mapping in drawn if mapping.stored[Level.ROW_BUFFER][Tensor.I])
     wanted = (mapping for mapping in aligned if not channels_innermost or Dim.C in mapping.order[Level.DRAM])
@@ -230,7 +234,7 @@ def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: st
         inner, outer = mapping.order[: Level.DRAM], mapping.order[Level.DRAM]
         order = sorted(outer, key=lambda d: d is Dim.C) if channels_innermost else outer
         ordered = attrs.evolve(mapping, order=(*inner, order))
-        assert contains(layer, arch, objective, build_tables(layer, arch), ordered, lessons=lessons)
+        assert contains(layer, arch, objective, build_tables(layer, arch), ordered, cut_pool=cut_pool)
 
 
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
@@ -239,15 +243,15 @@ def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: st
 def test_there_is_room_for_the_streams_of_every_mapping(name: str, machine: str, kind: str) -> None:
     """Of whatever part: what is counted and learnt in one of them is known to all."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named(kind)
-    search = Search(layer, arch, objective, Options())
-    climbs = [Climb(search, Freedom(layer, arch, part=part)) for part in Part]
+    state = SearchState(layer, arch, objective, Options())
+    subspace_searches = [SubspaceSearch(state, Restriction(layer, arch, subspace=subspace)) for subspace in Subspace]
     rng = random.Random(f"{name} {machine} {kind}")
     for _ in range(DRAWN):
         mapping = draw_mapping(layer, arch, rng)
         figures = predict(layer, arch, mapping).figures
         value = objective.value(figures.latency_cycles, figures.energy_fj)
-        nest, dram, rooms = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch).dram, search.rooms(value)
+        nest, dram, rooms = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch).dram, state.rooms(value)
         for t in Tensor:
-            assert rooms[t].holds(dram_stream(nest, t, dram))
-        for climb in climbs:
-            assert all(np.greater_equal(rooms, climb.screen.rooms(value)).ravel())
+            assert rooms[t].admits(dram_stream(nest, t, dram))
+        for subspace_search in subspace_searches:
+            assert all(np.greater_equal(rooms, subspace_search.spatial_bounds.rooms(value)).ravel())

@@ -4,17 +4,17 @@ import attrs
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.arch.pe_array import PEArray, PhyDim2
-from cpsat_pim.check import check_mapping
-from cpsat_pim.cost import predict, to_machine
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict, to_machine
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
+from cpsat_pim.mapper.model.master import MasterProblem
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.part import Part
-from cpsat_pim.model.program import Program
-from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.tiles import TileScreen
-from cpsat_pim.result import Objective
+from cpsat_pim.mapping.check import check_mapping
 from tests.cross.test_bounds import contains, has
 from tests.cross.test_solver_against_enumeration import with_dram
 
@@ -169,9 +169,12 @@ def test_rows_that_cost_no_time_may_be_opened_often() -> None:
     )
     figures, latency = predict(layer, arch, mapping).figures, Objective.named("latency")
     assert figures.row_activations[Tensor.W] == 2048
-    tiles = TileScreen(Screen(layer, arch, latency, Freedom(layer, arch, part=Part.MERGED)), build_tables(layer, arch))
+    tiles = TileBounds(
+        SpatialBounds(layer, arch, latency, Restriction(layer, arch, subspace=Subspace.MERGED)),
+        build_tables(layer, arch),
+    )
     for spare in (0, 127):
-        assert has(Program(tiles, figures.latency_cycles + spare), mapping)
+        assert has(MasterProblem(tiles, figures.latency_cycles + spare), mapping)
 
 
 def test_blocks_of_input_need_no_scan_of_spans() -> None:
@@ -195,6 +198,9 @@ def test_blocks_of_input_need_no_scan_of_spans() -> None:
     )
     figures, latency = predict(layer, arch, mapping).figures, Objective.named("latency")
     assert figures.latency_cycles < 480
-    tiles = TileScreen(Screen(layer, arch, latency, Freedom(layer, arch, part=Part.ALIGNED)), build_tables(layer, arch))
+    tiles = TileBounds(
+        SpatialBounds(layer, arch, latency, Restriction(layer, arch, subspace=Subspace.ALIGNED)),
+        build_tables(layer, arch),
+    )
     for target in (figures.latency_cycles, 480, 600, 700):
-        assert has(Program(tiles, target), mapping)
+        assert has(MasterProblem(tiles, target), mapping)

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.model import Options, solve_layer
-from cpsat_pim.result import NO_LIMIT, Budget, Objective, Status
+from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, Status
+from cpsat_pim.mapper.search import Options, solve_layer
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_solver_against_enumeration import CASES, whole_space
 

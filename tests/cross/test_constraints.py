@@ -8,19 +8,19 @@ import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.check import check_mapping
-from cpsat_pim.constraints import Constraints, check_constraints
-from cpsat_pim.cost import Figures, predict
-from cpsat_pim.dataflow import Dataflow, classify_dataflow
-from cpsat_pim.dims import BUFFERS, Dim, Direction, Level, Tensor
-from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.base.dims import BUFFERS, Dim, Direction, Level, Tensor
+from cpsat_pim.evaluate.cost import Figures, predict
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search.state import SearchState
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options, solve_layer
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.part import Part
-from cpsat_pim.model.search import Search
-from cpsat_pim.result import Objective, Status
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import Constraints, check_constraints
+from cpsat_pim.mapping.dataflow import Dataflow, classify_dataflow
+from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_bounds import LAYERS, contains, draw_mapping
 from tests.cross.test_solver_against_enumeration import machine
@@ -160,9 +160,10 @@ def test_lessons_are_of_parts_with_the_same_orders() -> None:
     layer = ConvWorkload(P=4, C=4, K=4)
     ordered = Constraints(order=[(), (), (), (Dim.K, Dim.C, Dim.P)])
     for constraints, is_shared in ((ordered, False), (Constraints(), True)):
-        search = Search(layer, machine("", "IWO!", "W"), ENERGY, Options(constraints=constraints))
+        state = SearchState(layer, machine("", "IWO!", "W"), ENERGY, Options(constraints=constraints))
         merged, aligned = (
-            search.lessons_of(Freedom(layer, search.arch, constraints, part)) for part in (Part.MERGED, Part.ALIGNED)
+            state.cut_pool_of(Restriction(layer, state.arch, constraints, subspace))
+            for subspace in (Subspace.MERGED, Subspace.ALIGNED)
         )
         assert (merged is aligned) == is_shared
 

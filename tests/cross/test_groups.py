@@ -11,12 +11,12 @@ import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.arch.pe_array import PEArray, PhyDim2
-from cpsat_pim.check import check_mapping
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.result import Objective
+from cpsat_pim.mapping.check import check_mapping
 from tests.cross.test_bounds import contains
 from tests.cross.test_solver_against_enumeration import with_dram
 

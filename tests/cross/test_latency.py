@@ -2,10 +2,10 @@
 
 from hypothesis import given, settings
 
-from cpsat_pim.cost import to_machine, to_nest
-from cpsat_pim.verify import simulate
-from tables.accesses import accesses
-from tables.cost import transfers
+from cpsat_pim.evaluate.cost import to_machine, to_nest
+from cpsat_pim.evaluate.verify import simulate
+from tables.counts.accesses import accesses
+from tables.counts.cost import transfers
 from tests.cross.cases import Case, cases
 
 

@@ -13,71 +13,71 @@ import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.arch.pe_array import PEArray, PhyDim2
-from cpsat_pim.check import check_mapping
-from cpsat_pim.constraints import Constraints
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
+from cpsat_pim.mapper.model.master import MasterProblem
+from cpsat_pim.mapper.model.variables import CLASSES
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search.cuts import CutGenerator
+from cpsat_pim.mapper.search.solution import Solution
+from cpsat_pim.mapper.search.solve import search_subspaces
+from cpsat_pim.mapper.search.solver import solve_master
+from cpsat_pim.mapper.search.state import SearchState
+from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options
-from cpsat_pim.model.cpsat import ask
-from cpsat_pim.model.cuts import Cuts
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.program import Program
-from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.search import Search
-from cpsat_pim.model.solution import Solution
-from cpsat_pim.model.solve import climb_parts
-from cpsat_pim.model.tiles import TileScreen
-from cpsat_pim.model.variables import CLASSES
-from cpsat_pim.result import Objective
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import Constraints
 from tables.factors import divisors
 from tests.cross.test_bounds import DRAWN, LAYERS, MACHINES, arranged, contains, fix, hold_streams, part_of
 from tests.cross.test_groups import nest, rows, slow_pes
 from tests.cross.test_solver_against_enumeration import machine
 
 
-def parted(order: Sequence[Dim]) -> set[Dim]:
+def interleaved(order: Sequence[Dim]) -> set[Dim]:
     """Loops of the innermost one's class that others lie inside."""
     innermost = next((d for d in reversed(order) if d is not Dim.G), None)
     of_class = next((dims for dims in CLASSES if innermost in dims), ())
-    gathered = {*itertools.takewhile(lambda d: d in of_class, reversed(order))}
-    return {d for d in order if d in of_class} - gathered
+    contiguous = {*itertools.takewhile(lambda d: d in of_class, reversed(order))}
+    return {d for d in order if d in of_class} - contiguous
 
 
-def true_program(search: Search, mapping: Mapping, apart: Collection[Dim] = ()) -> Program:
+def true_program(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ()) -> MasterProblem:
     """A program of all that costs as little as a mapping, left no choice but what is true of it, or loops `apart`."""
-    figures, part = predict(search.layer, search.arch, mapping).figures, part_of(mapping)
-    assert part is not None
-    freedom = Freedom(search.layer, search.arch, search.options.constraints, part)
-    tiles = TileScreen(Screen(search.layer, search.arch, search.objective, freedom), search.tables)
-    program = Program(tiles, search.objective.value(figures.latency_cycles, figures.energy_fj))
-    fix(program.b, program.v, mapping)
-    for m, literals in program.reuse.parted.items():
+    figures, subspace = predict(state.layer, state.arch, mapping).figures, part_of(mapping)
+    assert subspace is not None
+    restriction = Restriction(state.layer, state.arch, state.options.constraints, subspace)
+    tiles = TileBounds(SpatialBounds(state.layer, state.arch, state.objective, restriction), state.tables)
+    master = MasterProblem(tiles, state.objective.value(figures.latency_cycles, figures.energy_fj))
+    fix(master.b, master.v, mapping)
+    for m, literals in master.reuse.interleaved.items():
         for d, is_parted in literals.items():
-            program.b.model.add(is_parted == int(d in (apart or parted(mapping.order[m]))))
-    return program
+            master.b.model.add(is_parted == int(d in (apart or interleaved(mapping.order[m]))))
+    return master
 
 
-def answers(program: Program) -> list[Solution]:
+def answers(master: MasterProblem) -> list[Solution]:
     """What CP-SAT answers, if anything."""
-    return ask(program, 60, 0, {}, threading.Event(), first=True).solutions
+    return solve_master(master, 60, 0, {}, threading.Event(), first=True).solutions
 
 
-def learn_from(search: Search, mapping: Mapping, apart: Collection[Dim] = ()) -> None:
+def learn_from(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ()) -> None:
     """What a search learns of all streams, if this mapping is what a program answers, with some loops `apart`."""
-    program = true_program(search, mapping, apart)
-    solution = answers(program)[0]
-    lessons = search.lessons_of(program.screen.freedom)
-    Cuts(solution, search.completions(solution), lessons).add_streams(list(Tensor))
+    master = true_program(state, mapping, apart)
+    solution = answers(master)[0]
+    cut_pool = state.cut_pool_of(master.spatial_bounds.restriction)
+    CutGenerator(solution, state.completions(solution), cut_pool).add_streams(list(Tensor))
 
 
-def leaves(search: Search, mapping: Mapping) -> bool:
+def leaves(state: SearchState, mapping: Mapping) -> bool:
     """Whether what a search has learnt leaves a mapping what is true of it."""
-    program = true_program(search, mapping)
-    search.lessons_of(program.screen.freedom).teach(program)
-    hold_streams(program, search.layer, search.arch, mapping)
-    return bool(answers(program))
+    master = true_program(state, mapping)
+    state.cut_pool_of(master.spatial_bounds.restriction).add_to(master)
+    hold_streams(master, state.layer, state.arch, mapping)
+    return bool(answers(master))
 
 
 def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng: random.Random) -> Mapping:
@@ -101,15 +101,19 @@ def test_lessons_hold_for_mappings_like_those_they_were_learnt_from(
 ) -> None:
     """A program that knows all that a search has learnt still holds whatever costs as little as its target."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("latency")
-    search = Search(layer, arch, objective, Options(time_limit=2))
+    state = SearchState(layer, arch, objective, Options(time_limit=2))
     drafts: list[Mapping] = []
-    learn = Cuts.add_streams
-    monkeypatch.setattr(Cuts, "add_streams", lambda cuts, which: drafts.append(cuts.draft) or learn(cuts, which))  # type: ignore[func-returns-value]
-    climb_parts(search)
+    learn = CutGenerator.add_streams
+    monkeypatch.setattr(
+        CutGenerator, "add_streams", lambda cuts, which: drafts.append(cuts.draft) or learn(cuts, which)
+    )  # type: ignore[func-returns-value]
+    search_subspaces(state)
     rng = random.Random(f"{name} {machine}")
     for draft in rng.choices(drafts, k=3 * DRAWN if drafts else 0):
         mapping = neighbour(layer, arch, draft, rng)
-        assert contains(layer, arch, objective, search.tables, mapping, lessons=search.lessons_of(Freedom(layer, arch)))
+        assert contains(
+            layer, arch, objective, state.tables, mapping, cut_pool=state.cut_pool_of(Restriction(layer, arch))
+        )
 
 
 def test_loops_that_an_order_holds_outside_are_no_other_ones() -> None:
@@ -134,10 +138,10 @@ def test_loops_that_an_order_holds_outside_are_no_other_ones() -> None:
     )
     opened = [predict(layer, arch, mapping).figures.row_activations[Tensor.W] for mapping in (once, twice)]
     assert opened == [8, 4]
-    search = Search(layer, arch, Objective.named("energy"), Options(constraints=constraints))
-    search.tables = build_tables(layer, arch)
-    learn_from(search, once)
-    assert leaves(search, twice)
+    state = SearchState(layer, arch, Objective.named("energy"), Options(constraints=constraints))
+    state.tables = build_tables(layer, arch)
+    learn_from(state, once)
+    assert leaves(state, twice)
 
 
 def test_loops_that_an_uneven_tile_holds_outside_are_no_other_ones() -> None:
@@ -155,10 +159,10 @@ def test_loops_that_an_uneven_tile_holds_outside_are_no_other_ones() -> None:
     )
     opened = [predict(layer, arch, mapping).figures.row_activations[Tensor.W] for mapping in (once, twice)]
     assert opened == [8, 4]
-    search = Search(layer, arch, Objective.named("energy"), Options())
-    search.tables = build_tables(layer, arch)
-    learn_from(search, once)
-    assert leaves(search, twice)
+    state = SearchState(layer, arch, Objective.named("energy"), Options())
+    state.tables = build_tables(layer, arch)
+    learn_from(state, once)
+    assert leaves(state, twice)
 
 
 def test_tiles_are_as_late_only_if_loops_are_parted_alike() -> None:
@@ -170,10 +174,10 @@ def test_tiles_are_as_late_only_if_loops_are_parted_alike() -> None:
     arch = attrs.evolve(
         arch, dram_timings=attrs.evolve(arch.dram_timings, tRC=80), pe_array=PEArray(array_shape=PhyDim2(h=1, w=1))
     )
-    search = Search(layer, arch, Objective.named("latency"), Options())
-    search.tables = build_tables(layer, arch)
-    learn_from(search, nest(("Q4", "", "", "K4 P2 G8"), ("IWO", "", "")))
-    assert leaves(search, nest(("Q2", "", "", "G8 P2 K4 Q2"), ("IWO", "", "")))
+    state = SearchState(layer, arch, Objective.named("latency"), Options())
+    state.tables = build_tables(layer, arch)
+    learn_from(state, nest(("Q4", "", "", "K4 P2 G8"), ("IWO", "", "")))
+    assert leaves(state, nest(("Q2", "", "", "G8 P2 K4 Q2"), ("IWO", "", "")))
 
 
 def test_an_answer_that_no_order_allows_tells_nothing_of_others() -> None:
@@ -185,7 +189,7 @@ def test_an_answer_that_no_order_allows_tells_nothing_of_others() -> None:
     arch = slow_pes(arch, read_bandwidth_limit=Fraction(1, 256))
     none: list[int | None] = [None] * 8
     constraints = Constraints(temporal=[none, [1] * 8, [1] * 8, none], order=[[], [], [], [Dim.G, Dim.C]])
-    search = Search(layer, arch, Objective.named("latency"), Options(constraints=constraints))
-    search.tables = build_tables(layer, arch)
-    learn_from(search, nest(("R2", "", "", "G2 C2"), ("IWO", "IWO", ""), h="G4"), apart=[Dim.C])
-    assert leaves(search, nest(("C2", "", "", "R2 G2"), ("IWO", "IWO", ""), h="G4"))
+    state = SearchState(layer, arch, Objective.named("latency"), Options(constraints=constraints))
+    state.tables = build_tables(layer, arch)
+    learn_from(state, nest(("R2", "", "", "G2 C2"), ("IWO", "IWO", ""), h="G4"), apart=[Dim.C])
+    assert leaves(state, nest(("C2", "", "", "R2 G2"), ("IWO", "IWO", ""), h="G4"))

@@ -8,8 +8,8 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, rtsys
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
-from cpsat_pim.result import Objective
-from cpsat_pim.sweep.job import Job, solve_job
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.study.sweep.job import Job, solve_job
 
 LAYER = ConvWorkload(R=3, S=3, P=14, Q=14, C=32, K=32)
 

@@ -17,15 +17,15 @@ import pytest
 
 from cpsat_pim.arch import PhyDim2, PIMArchitecture
 from cpsat_pim.arch.reading import read_arch
-from cpsat_pim.check import check_mapping
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import Dim, Level
-from cpsat_pim.fuzz.campaign import traced_case, with_mappings
-from cpsat_pim.fuzz.draw import Drawer
+from cpsat_pim.base.dims import Dim, Level
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.evaluate.verify import simulate
+from cpsat_pim.mapper.result import Objective, SolvedLayer
+from cpsat_pim.mapper.search import Options, solve_layer
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options, solve_layer
-from cpsat_pim.result import Objective, SolvedLayer
-from cpsat_pim.verify import simulate
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.study.fuzz.campaign import traced_case, with_mappings
+from cpsat_pim.study.fuzz.draw import Drawer
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_solver_against_enumeration import CASES, machine
 

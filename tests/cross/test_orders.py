@@ -7,16 +7,16 @@ import attrs
 import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.base.dims import ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search.completion import Completions, input_blocks
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.orders import Completions, input_blocks
-from cpsat_pim.model.part import Part
-from cpsat_pim.result import Objective
-from tables.cost import exact_cost
-from tables.stream import dram_stream
-from tables.walk import ENDLESS
+from tables.counts.cost import exact_cost
+from tables.counts.stream import dram_stream
+from tables.counts.walk import NO_STREAM_LIMIT
 from tests.cross.test_bounds import arranged
 
 LAYER = ConvWorkload(R=2, P=4, C=4, K=4)
@@ -44,11 +44,11 @@ def test_best_completion_costs_the_least_of_all(kind: str, machine: str) -> None
     arch, objective, rng = MACHINES[machine], Objective.named(kind), random.Random(f"{kind} {machine}")
     for _ in range(40):
         mapping = draw_mapping(rng)
-        part = Part.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Part.SPLIT
+        subspace = Subspace.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Subspace.SPLIT
         levels = zip(mapping.order, mapping.outside, strict=False)
         outside = tuple(tuple(frozenset(loops[:point]) for point in points) for loops, points in levels)
-        freedom = Freedom(LAYER, arch, part=part)
-        found = Completions(freedom, objective, mapping, outside, {}, {}, lambda _: [ENDLESS] * 3, None)
+        restriction = Restriction(LAYER, arch, subspace=subspace)
+        found = Completions(restriction, objective, mapping, outside, {}, {}, lambda _: [NO_STREAM_LIMIT] * 3, None)
         answer = found.best(found.orders(found.levels_ordered) or [])
         assert answer
         is_blocked = mapping.stored[Level.ROW_BUFFER][Tensor.I]
@@ -82,10 +82,10 @@ def test_fewest_activations_are_those_of_any_layout() -> None:
         stored=((False,) * 3, (True,) * 3, (False,) * 3),
     )
     tiles = ((frozenset[Dim](),) * 3,) * 2
-    freedom, latency = Freedom(layer, arch, part=Part.MERGED), Objective.named("latency")
-    found = Completions(freedom, latency, mapping, tiles, {}, {}, lambda _: [ENDLESS] * 3, None)
+    restriction, latency = Restriction(layer, arch, subspace=Subspace.MERGED), Objective.named("latency")
+    found = Completions(restriction, latency, mapping, tiles, {}, {}, lambda _: [NO_STREAM_LIMIT] * 3, None)
     tempo, dram = found.tempo(mapping.order), found.machine.dram
     nests = [found.nest_in(mapping.order)._replace(layout=(layout,) * 3) for layout in (0, 1)]
-    counts = [dram_stream(nest, Tensor.W, dram, tempo, ENDLESS).activations for nest in nests]
+    counts = [dram_stream(nest, Tensor.W, dram, tempo, NO_STREAM_LIMIT).activations for nest in nests]
     assert (min(counts), max(counts)) == (2, 8)
     assert found.least(Tensor.W, [mapping.order]).activations == 2

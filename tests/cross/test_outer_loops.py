@@ -7,15 +7,15 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.constraints import Constraints
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import Dim, Level
-from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.base.dims import Dim, Level
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.evaluate.verify import simulate
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.search import Options, solve_layer
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options, solve_layer
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.result import Objective, Status
-from cpsat_pim.verify import simulate
+from cpsat_pim.mapping.constraints import Constraints
+from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_bounds import contains
 from tests.cross.test_solver_against_enumeration import machine, with_dram

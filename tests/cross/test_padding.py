@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import Dim
-from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.base.dims import Dim
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.evaluate.verify import simulate
+from cpsat_pim.mapper.network.run import solve_and_verify
+from cpsat_pim.mapper.result import Objective, SolvedLayer, Status
+from cpsat_pim.mapper.search import Options, solve_layer
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options, solve_layer
-from cpsat_pim.result import Objective, SolvedLayer, Status
-from cpsat_pim.run import solve_and_verify
-from cpsat_pim.verify import simulate
+from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.padding import padded_layers
 from tests.cross.cases import Case, cases

@@ -3,9 +3,9 @@
 import pytest
 
 from cpsat_pim.arch.reading import read_arch
-from cpsat_pim.model import Options
-from cpsat_pim.result import Objective, Status
-from cpsat_pim.run import solve_and_verify
+from cpsat_pim.mapper.network.run import solve_and_verify
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.search import Options
 from cpsat_pim.workload import ConvWorkload
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from cpsat_pim.cost import predict
-from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.network.shared import SHARES, solve_shared
+from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.result import Objective, Status
-from cpsat_pim.shared import SHARES, solve_shared
+from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 from tests.cross.test_solver_against_enumeration import machine

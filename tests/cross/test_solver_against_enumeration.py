@@ -8,15 +8,15 @@ import pytest
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.memory import MemoryLevel
 from cpsat_pim.arch.pe_array import ComputeUnit, PEArray, PhyDim2
-from cpsat_pim.check import check_mapping
-from cpsat_pim.constraints import Constraints
-from cpsat_pim.cost import Figures, predict
-from cpsat_pim.dims import Dim, Tensor
-from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.base.dims import Dim, Tensor
+from cpsat_pim.evaluate.cost import Figures, predict
+from cpsat_pim.evaluate.verify import simulate
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.search import Options, solve_layer
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model import Options, solve_layer
-from cpsat_pim.result import Objective, Status
-from cpsat_pim.verify import simulate
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import Constraints
+from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from cpsat_pim.arch.pe_array import LANE_DIMS
-from cpsat_pim.check import check_mapping
-from cpsat_pim.dims import BUFFERS, ON_CHIP, Dim, Direction, Level, Tensor
-from cpsat_pim.fuzz.campaign import enumerated_case, solved_case, traced_case, with_mappings
-from cpsat_pim.fuzz.draw import RATES, Drawer
+from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Direction, Level, Tensor
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.study.fuzz.campaign import enumerated_case, solved_case, traced_case, with_mappings
+from cpsat_pim.study.fuzz.draw import RATES, Drawer
 from tests.cross.cases import cases
 
 #: Whether a drawn case, of layer, machine and mapping, has an option.

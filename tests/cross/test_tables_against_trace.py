@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
-from cpsat_pim.baselines.space import Space
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import Level, Tensor
+from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.evaluate.verify import differences, simulate
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.verify import differences, simulate
+from cpsat_pim.study.baselines.space import Space
 from tests.cross.cases import Case, cases
 
 #: Layers whose row-aligned inputs are read in long runs of alike windows.

@@ -10,19 +10,19 @@ import pytest
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.arch.memory import MemoryLevel
 from cpsat_pim.arch.pe_array import PEArray, PhyDim2
-from cpsat_pim.constraints import Constraints
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import Dim, Level
-from cpsat_pim.fuzz.enumeration import every_mapping
+from cpsat_pim.base.dims import Dim, Level
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables
+from cpsat_pim.mapper.bounds.tile_bounds import Looks, TileBounds
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.model.dram import build_tables
-from cpsat_pim.model.freedom import Freedom
-from cpsat_pim.model.part import Part
-from cpsat_pim.model.screen import Screen
-from cpsat_pim.model.tiles import Looks, TileScreen
-from cpsat_pim.result import Objective
-from tables.figures import CLASS_OF, NEVER
-from tables.outer import APART, CASES
+from cpsat_pim.mapping.constraints import Constraints
+from cpsat_pim.study.fuzz.enumeration import every_mapping
+from tables.bounds.layer import CLASS_OF, INFINITE_COST
+from tables.bounds.outer_loops import CASES, NONE_FREE
 from tests.cross.test_bounds import MACHINES, draw_mapping
 from tests.cross.test_groups import nest
 from tests.cross.test_solver_against_enumeration import machine, with_dram
@@ -62,17 +62,19 @@ ALL_MACHINES = {
 DRAWN = 10
 
 
-def tile_screen(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, part: Part) -> TileScreen:
+def tile_screen(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, subspace: Subspace) -> TileBounds:
     """One that looks at tiles for any objective."""
-    tiles = TileScreen(Screen(layer, arch, objective, Freedom(layer, arch, part=part)), build_tables(layer, arch))
+    tiles = TileBounds(
+        SpatialBounds(layer, arch, objective, Restriction(layer, arch, subspace=subspace)), build_tables(layer, arch)
+    )
     tiles.look_closer()
     return tiles
 
 
 def bound_of(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, mapping: Mapping, target: int) -> int:
     """The bound of a mapping's tiles, looked for up to a target: if it is not found, that and one."""
-    part = Part.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Part.MERGED
-    tiles = tile_screen(layer, arch, objective, part)
+    subspace = Subspace.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Subspace.MERGED
+    tiles = tile_screen(layer, arch, objective, subspace)
     pes = [mapping.array_factor(d) for d in Dim]
     vector = [*pes, *mapping.spatial[2], *map(int, mapping.stored[Level.PE])]
     looked = tiles.look(target, np.array([vector]), np.array([0]))
@@ -125,35 +127,37 @@ def test_ports_share_an_odd_number_of_bytes() -> None:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
-@pytest.mark.parametrize("part", [Part.MERGED, Part.ALIGNED], ids=lambda part: part.name)
+@pytest.mark.parametrize("subspace", [Subspace.MERGED, Subspace.ALIGNED], ids=lambda subspace: subspace.name)
 @pytest.mark.parametrize("name", ["1x1", "3x3", "matrix", "groups"])
-def test_tiles_that_are_left_out_cost_more(name: str, part: Part, objective: Objective) -> None:
+def test_tiles_that_are_left_out_cost_more(name: str, subspace: Subspace, objective: Objective) -> None:
     """Sets of tiles that are left out together, by a target that falls: the least is that of tiles with no target."""
-    tiles = tile_screen(LAYERS[name], MACHINES["default"], objective, part)
-    assert tiles.screen.least is not None
-    far = 20 * tiles.screen.least
-    vectors, values = tiles.screen.candidates(far)
+    tiles = tile_screen(LAYERS[name], MACHINES["default"], objective, subspace)
+    assert tiles.spatial_bounds.least is not None
+    far = 20 * tiles.spatial_bounds.least
+    vectors, values = tiles.spatial_bounds.candidates(far)
     some = random.Random(name).sample(range(len(vectors)), 12)
     falling = tiles.look(far, vectors[some], values[some], margin=8)
-    whole = tiles.look(NEVER, vectors[some], values[some])
+    whole = tiles.look(INFINITE_COST, vectors[some], values[some])
     assert falling is not None
     assert whole is not None
     assert len(falling.tiles) < len(whole.tiles)
     assert falling.least.min() == whole.least.min() == whole.tiles[:, -1].min()
 
 
-@pytest.mark.parametrize("part", [Part.MERGED, Part.ALIGNED], ids=lambda part: part.name)
-def test_too_many_tiles_are_known_as_far_as_they_were_looked_at(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("subspace", [Subspace.MERGED, Subspace.ALIGNED], ids=lambda subspace: subspace.name)
+def test_too_many_tiles_are_known_as_far_as_they_were_looked_at(
+    subspace: Subspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All that cost less than the next vector could; a target for which tiles are known is no higher than that."""
-    whole, some = (tile_screen(LAYERS["3x3"], MACHINES["default"], OBJECTIVES[0], part) for _ in range(2))
-    assert whole.screen.least is not None
-    far = whole.screen.least * 11 // 10
+    whole, some = (tile_screen(LAYERS["3x3"], MACHINES["default"], OBJECTIVES[0], subspace) for _ in range(2))
+    assert whole.spatial_bounds.least is not None
+    far = whole.spatial_bounds.least * 11 // 10
     assert (every := whole.candidates(far).tiles) is not None
-    monkeypatch.setattr("cpsat_pim.model.tiles._MOST_THOROUGH", 1000)
+    monkeypatch.setattr("cpsat_pim.mapper.bounds.tile_bounds._MOST_THOROUGH", 1000)
     assert some.candidates(far).tiles is None
-    reached = some.target_beyond(whole.screen.least, NEVER)
+    reached = some.target_beyond(whole.spatial_bounds.least, INFINITE_COST)
     assert reached is not None
-    assert whole.screen.least < reached < far
+    assert whole.spatial_bounds.least < reached < far
     known = some.candidates(reached).tiles
     assert known is not None
     assert 0 < len(known) == (every[:, -1] <= reached).sum()
@@ -162,16 +166,16 @@ def test_too_many_tiles_are_known_as_far_as_they_were_looked_at(part: Part, monk
 
 def test_too_many_tiles_are_looked_at_once_by_parts_that_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one learns from the first one that they are."""
-    monkeypatch.setattr("cpsat_pim.model.tiles._MOST_AT_TARGET", 1000)
+    monkeypatch.setattr("cpsat_pim.mapper.bounds.tile_bounds._MOST_AT_TARGET", 1000)
     layer, arch, looks = LAYERS["3x3"], MACHINES["default"], Looks()
     seen: list[list[int]] = [[], []]
-    for counts, part in zip(seen, (Part.MERGED, Part.SPLIT), strict=True):
-        screen = Screen(layer, arch, OBJECTIVES[0], Freedom(layer, arch, part=part))
-        tiles = TileScreen(screen, build_tables(layer, arch), looks, counts.append)
+    for counts, subspace in zip(seen, (Subspace.MERGED, Subspace.SPLIT), strict=True):
+        spatial_bounds = SpatialBounds(layer, arch, OBJECTIVES[0], Restriction(layer, arch, subspace=subspace))
+        tiles = TileBounds(spatial_bounds, build_tables(layer, arch), looks, counts.append)
         tiles.is_on = True
-        assert screen.least is not None
-        far = 2 * screen.least
-        assert tiles.look(far, *screen.candidates(far)) is None
+        assert spatial_bounds.least is not None
+        far = 2 * spatial_bounds.least
+        assert tiles.look(far, *spatial_bounds.candidates(far)) is None
     assert sum(seen[0]) > 1000
     assert not seen[1]
 
@@ -180,11 +184,11 @@ def test_too_many_tiles_are_looked_at_once_by_parts_that_share_them(monkeypatch:
 @pytest.mark.parametrize("name", LAYERS)
 def test_what_the_loops_of_the_dram_cost_is_no_more_than_that_of_larger_extents(name: str, machine: str) -> None:
     """Of mappings with the same tile some have larger extents inside these loops, which fit if the tile's own do."""
-    tiles = tile_screen(LAYERS[name], ALL_MACHINES[machine], OBJECTIVES[0], Part.ALIGNED)
+    tiles = tile_screen(LAYERS[name], ALL_MACHINES[machine], OBJECTIVES[0], Subspace.ALIGNED)
     outer, of = tiles.outer, divisors_of(LAYERS[name])
     grid = [len(found) for found in of]
     for case in range(CASES):
-        for d in range(8) if case == APART else (d for d in range(8) if CLASS_OF[d] == case):
+        for d in range(8) if case == NONE_FREE else (d for d in range(8) if CLASS_OF[d] == case):
             for figures in (outer.cycles[case], outer.fj[case], outer.rows[case]):
                 along = np.moveaxis(figures.reshape(-1, *grid), d + 1, 0)
                 for one, more in itertools.combinations(range(grid[d]), 2):

@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 
-from cpsat_pim.verify import record, simulate
+from cpsat_pim.evaluate.verify import record, simulate
 from tests.cross.cases import Case, cases
 from tracesim.timeline import ARRAY_STEP, END, KIND, LIMIT, LINK, MOVE_IN, START
 

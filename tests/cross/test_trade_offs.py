@@ -6,11 +6,11 @@ import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.cost import predict
-from cpsat_pim.model import Options
-from cpsat_pim.pareto import LayerSolves, front
-from cpsat_pim.result import Objective, Status
-from cpsat_pim.run import solve_and_verify
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.mapper.network.pareto import LayerSolves, front
+from cpsat_pim.mapper.network.run import solve_and_verify
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.search import Options
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_solver_against_enumeration import CASES, every_mapping, machine
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.export.dramtrace import AddressMap, write_trace
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.verify import simulate
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.cases import Case, cases
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import arch_names, read_arch
-from cpsat_pim.check import box_elems
-from cpsat_pim.dims import Dim, Level, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.export.timeloop import architecture, directives, problem, write_timeloop
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.check import box_elems
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.cases import Case, cases
 

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from cpsat_pim.dims import Tensor
+from cpsat_pim.base.dims import Tensor
 from cpsat_pim.importers.products import (
     Unmappable,
     convolution,

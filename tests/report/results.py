@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.cost import predict
-from cpsat_pim.dims import Dim
+from cpsat_pim.base.dims import Dim
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.evaluate.verify import simulate
+from cpsat_pim.mapper.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.report.jsonfile import to_document
-from cpsat_pim.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork, Status
-from cpsat_pim.verify import simulate
 from cpsat_pim.workload import ConvWorkload
 
 ONES = (1,) * 8

@@ -5,7 +5,7 @@ from attrs import evolve
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.report.nest import format_nest
 from cpsat_pim.workload import ConvWorkload
-from tests.check.mappings import build_mapping
+from tests.mapping.check.mappings import build_mapping
 
 LAYER = ConvWorkload(K=8, C=3, P=2)
 LOOPS = "3K2 1K2 1C3 HP2 0K2"

@@ -1,7 +1,7 @@
 """Results as notebooks show them."""
 
-from cpsat_pim.optimizer import OptimizationResult
-from cpsat_pim.result import Status
+from cpsat_pim.mapper.network.optimizer import OptimizationResult
+from cpsat_pim.mapper.result import Status
 from tests.report.results import UNMAPPED, solved_layer, solved_network
 
 

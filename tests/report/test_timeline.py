@@ -2,8 +2,8 @@
 
 import attrs
 
+from cpsat_pim.evaluate.verify import MappedLayer, simulate
 from cpsat_pim.report.timeline import build_timeline
-from cpsat_pim.verify import MappedLayer, simulate
 from tests.report.results import ARCH, LAYER, MAPPING
 
 CASE = MappedLayer(layer=LAYER, arch=ARCH, mapping=MAPPING, recorded=None)

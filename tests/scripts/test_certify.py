@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cpsat_pim.sweep.plan import Plan
+from cpsat_pim.study.sweep.plan import Plan
 
 
 @pytest.fixture

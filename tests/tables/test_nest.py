@@ -2,9 +2,9 @@
 
 import pytest
 
-from tables.accesses import READ, WRITE, accesses, fetches
+from tables.counts.accesses import READ, WRITE, accesses, fetches
+from tables.counts.stream import dram_stream
 from tables.nest import DRAM, GLOBAL_BUFFER, MACS, PE, C, I, K, O, R, W, axis_set
-from tables.stream import dram_stream
 from tests.tables.nests import build_dram, build_nest
 
 NONE = (0, 0, 0)

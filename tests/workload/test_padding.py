@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpsat_pim.dims import Dim
+from cpsat_pim.base.dims import Dim
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import build_layer
 from cpsat_pim.workload.padding import check_padding, is_awkward, padded_layers, padded_to

@@ -1,7 +1,7 @@
 """Ground truth of command-driven PIM devices: issues every command of a stream and executes it on numbers.
 
-Nothing here predicts. `simulate` is given the device's rules and an explicit command stream of one channel, and reports the
-tick of every command. `execute` runs the same stream on numbers. The rules are those of `docs/devices.md`.
+Nothing here predicts. `simulate` is given the device's rules and an explicit command stream of one channel, and reports
+the tick of every command. `execute` runs the same stream on numbers. The rules are those of `docs/devices.md`.
 
     records     what goes in and what comes out
     state       banks, nodes and the timing of every command at every node

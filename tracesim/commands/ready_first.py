@@ -7,6 +7,7 @@ import numpy as np
 from tracesim.commands.jit import kernel
 from tracesim.commands.records import Ints, Rules, Stream
 from tracesim.commands.state import (
+    MIXED,
     Channel,
     fill_node_path,
     fill_path,
@@ -30,8 +31,9 @@ class Queue(NamedTuple):
 
     `entry`: index of the command in the stream, or _BARRIER. `command`: what must be issued next for it.
     `ticks`: when that is ready. `hits`: whether it uses an open row. `paths` int64[entries, levels]: its nodes.
-    `now` int64[8]: entries in use; next command of the stream; barriers that have entered; the tick of the next refresh;
-    refreshes that wait; node whose turn it is; whether something has happened in this tick; the finish tick.
+    `path` int64[levels]: of the command that is being issued.
+    `now` int64[8]: entries in use; next command of the stream; barriers that have entered; the tick of the next
+    refresh; refreshes that wait; node whose turn it is; whether something has happened in this tick; the finish tick.
     """
 
     entry: Ints
@@ -78,7 +80,8 @@ def _new_queue(rules: Rules, refresh: bool) -> Queue:
     hits = np.zeros(rules.queue, np.int64)
     now = np.zeros(8, np.int64)
     now[_DUE] = rules.refresh[2] if refresh and rules.refresh[0] >= 0 else _NEVER
-    return Queue(entry, command, ticks, hits, np.zeros((rules.queue, levels), np.int64), np.zeros(levels, np.int64), now)
+    paths, path = np.zeros((rules.queue, levels), np.int64), np.zeros(levels, np.int64)
+    return Queue(entry, command, ticks, hits, paths, path, now)
 
 
 @kernel
@@ -117,8 +120,8 @@ def _take_slot(
     """Issue at most one command; return the slot that no other command may take in this tick.
 
     The second command must have another slot than the first (`taken`). A refresh comes first: while it is not
-    ready, only a command of the other slot is issued. If the first look finds nothing, the second issues nothing either,
-    but removes a barrier.
+    ready, only a command of the other slot is issued. If the first look finds nothing, the second issues nothing
+    either, but removes a barrier.
     """
     now = queue.now
     if now[_WAITING] > 0:
@@ -169,16 +172,14 @@ def _candidate(rules: Rules, queue: Queue, tick: int) -> int:
 @kernel
 def _path_is_hit(queue: Queue, bank: int) -> bool:
     """Whether an entry with this bank in its path hits an open row."""
-    for i in range(queue.now[_SIZE]):
+    for i in range(queue.now[_SIZE]):  # noqa: SIM110 - numba compiles no generator expressions
         if queue.hits[i] and queue.paths[i, -1] == bank:
             return True
     return False
 
 
 @kernel
-def _issue_entry(
-    rules: Rules, stream: Stream, channel: Channel, queue: Queue, issue: Ints, i: int, tick: int
-) -> None:
+def _issue_entry(rules: Rules, stream: Stream, channel: Channel, queue: Queue, issue: Ints, i: int, tick: int) -> None:
     """Issue what an entry needs next; it leaves the queue if that is itself."""
     at, command = queue.entry[i], queue.command[i]
     issue_command(rules, channel, queue.paths[i], command, stream.row[at], tick)
@@ -205,11 +206,31 @@ def _issue_refresh(rules: Rules, stream: Stream, channel: Channel, queue: Queue,
 
 @kernel
 def _look_up_all(rules: Rules, stream: Stream, channel: Channel, queue: Queue) -> None:
-    """Bring every entry up to date after a command."""
+    """Bring every entry up to date after a command.
+
+    This is where the time goes. The arrays have names of their own because numba counts references to every array
+    of a NamedTuple that is passed on.
+    """
+    needs, scope, kinds, ready, first = rules.needs, rules.scope, stream.kind, channel.ready, channel.first
+    rows, common = stream.row, channel.common
+    entry, paths, ticks, command, hits = queue.entry, queue.paths, queue.ticks, queue.command, queue.hits
     queue.now[_CHANGED] = 1
     for i in range(queue.now[_SIZE]):
-        if queue.entry[i] != _BARRIER:
-            _look_up(rules, stream, channel, queue, i)
+        if entry[i] == _BARRIER:
+            continue
+        kind = kinds[entry[i]]
+        following = kind
+        if needs[kind] == 2 and common[0] != MIXED:
+            hits[i] = common[0] == rows[entry[i]]
+            if not hits[i]:
+                following = rules.activate[kind] if common[0] < 0 else rules.precharge[kind]
+        elif needs[kind] > 0:
+            following = missing_command(rules, channel, kind, paths[i, -1] - first[-2], rows[entry[i]])
+            hits[i] = following == kind
+        tick = 0
+        for level in range(scope[following] + 1):
+            tick = max(tick, ready[paths[i, level], following])
+        command[i], ticks[i] = following, tick
 
 
 @kernel

@@ -1,4 +1,6 @@
-"""What `simulate` and `execute` are given and what they report: plain arrays and ints (`docs/devices.md`, section 6)."""
+"""What `simulate` and `execute` are given and what they report: plain arrays and ints (`docs/devices.md`, section
+6).
+"""
 
 from enum import IntEnum
 from typing import NamedTuple
@@ -59,6 +61,8 @@ class Function(IntEnum):
     CLEAR = 11
     WRITE = 12
     READ = 13
+    LOAD_SCALARS = 14
+    DRAIN_SCALARS = 15
 
 
 #: Columns of `Stream.work`.
@@ -68,12 +72,14 @@ FUNCTION, TARGET, SOURCE, LANE, DATA, REDUCE = range(6)
 class Rules(NamedTuple):
     """The rules of one channel of a device. Times in ticks.
 
-    `axes` int64[A]: sizes of the core axes, outermost first, and of the banks of a core. Level 0 is the channel, level i
-    is below the i-th axis.
-    `slot`, `scope`, `needs`, `opens`, `closes`, `activate`, `precharge`, `latency`, `blocking`, `mode` int64[C]: the columns of
-    the command table; `scope` is a level, `activate` and `precharge` are commands or -1, `mode` is 0, 1 (bank) or 2 (register).
+    `axes` int64[A]: sizes of the core axes, outermost first, and of the banks of a core. Level 0 is the channel, level
+    i is below the i-th axis.
+    `slot`, `scope`, `needs`, `opens`, `closes`, `activate`, `precharge`, `latency`, `blocking`, `mode` int64[C]: the
+    columns of the command table; `scope` is a level, `activate` and `precharge` are commands or -1, `mode` is 0, 1
+    (bank) or 2 (register).
     `constraints` int64[T, 6]: before, after, level, ticks, window, siblings (0 or 1).
-    `policy` a `Policy`; `queue` entries; `queue_level`: each node of this level has a queue of its own (`window` only).
+    `policy` a `Policy`; `queue` entries. `window` only: each node of `queue_level` has a queue of its own, and commands
+    reach it through an entry queue of `entry_queue` entries.
     `mode_change`: the command that changes between modes 1 and 2, or -1.
     `refresh` int64[5]: command (-1 = none), level, first tick, further ticks for each next node, interval.
     `all_bank_mode` int64[5]: the row whose activation enters all-bank mode and the mask of banks (below a node of
@@ -97,6 +103,7 @@ class Rules(NamedTuple):
     policy: int
     queue: int
     queue_level: int
+    entry_queue: int
     mode_change: int
     refresh: Ints
     all_bank_mode: Ints
@@ -109,8 +116,9 @@ class Rules(NamedTuple):
 class Stream(NamedTuple):
     """The commands of one channel, in order.
 
-    `kind` int64[n]: index into the command table. `coords` int64[n, A]: one coordinate for each of `Rules.axes`; -1 = all.
-    `row`, `column` int64[n]. `group` int64[n]: barrier group, never decreasing from 0.
+    `kind` int64[n]: index into the command table. `coords` int64[n, A]: one coordinate for each of `Rules.axes`; -1 =
+    all.
+    `row`, `column` int64[n]. `group` int64[n]: barrier group, at least 0, never decreasing.
     `work` int64[n, 6]: function, target, source, lane, data, reduce (bit a = axis a).
     """
 
@@ -171,9 +179,11 @@ def checked_stream(rules: Rules, stream: Stream) -> Stream:
         if getattr(stream, name).shape != shape:
             raise ValueError(f"Stream.{name}: must have shape {shape} (got {getattr(stream, name).shape})")
     if size and (stream.kind.min() < 0 or stream.kind.max() >= rules.slot.size):
-        raise ValueError(f"Stream.kind: must be 0 to {rules.slot.size - 1} (got {stream.kind.min()} to {stream.kind.max()})")
+        raise ValueError(
+            f"Stream.kind: must be 0 to {rules.slot.size - 1} (got {stream.kind.min()} to {stream.kind.max()})"
+        )
     if ((stream.coords < -1) | (stream.coords >= rules.axes)).any():
         raise ValueError(f"Stream.coords: must be -1 or below {rules.axes.tolist()}")
-    if size and (stream.group[0] != 0 or (np.diff(stream.group) < 0).any()):
-        raise ValueError("Stream.group: must start at 0 and never decrease")
+    if size and (stream.group[0] < 0 or (np.diff(stream.group) < 0).any()):
+        raise ValueError("Stream.group: must not be negative and never decrease")
     return stream

@@ -8,10 +8,12 @@ from tracesim.commands.in_order import run_in_order
 from tracesim.commands.ready_first import run_ready_first
 from tracesim.commands.records import Ints, Policy, Rules, Stream, Trace, checked_rules, checked_stream
 from tracesim.commands.state import Channel, new_channel
+from tracesim.commands.window import run_window
 
 _RUN: dict[int, Callable[[Rules, Stream, Channel, bool, Ints], int]] = {
     Policy.IN_ORDER: run_in_order,
     Policy.READY_FIRST: run_ready_first,
+    Policy.WINDOW: run_window,
 }
 
 
@@ -21,7 +23,8 @@ def simulate(rules: Rules, stream: Stream, refresh: bool = False, checked: bool 
     `checked`: the caller has passed both through `checked_rules` and `checked_stream` already.
 
     Raises:
-        ValueError: the rules or the stream are malformed, or the controller comes to a point where nothing can be issued.
+        ValueError: the rules or the stream are malformed, or the controller comes to a point where nothing can be
+        issued.
     """
     if not checked:
         rules = checked_rules(rules)

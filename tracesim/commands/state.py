@@ -177,15 +177,15 @@ def missing_command(rules: Rules, channel: Channel, kind: int, bank: int, row: i
         row = -1
     if have == row:
         return kind
-    if have == -1 or (have == MIXED and need == 2 and not _other_row_is_open(channel.rows, row)):
-        return rules.activate[kind]
-    return rules.precharge[kind]
+    if have == MIXED and need == 2 and not _other_row_is_open(channel.rows, row):
+        have = -1
+    return rules.activate[kind] if have == -1 else rules.precharge[kind]
 
 
 @kernel
 def _other_row_is_open(rows: Ints, row: int) -> bool:
     """Whether some bank has another row open."""
-    for other in rows:
+    for other in rows:  # noqa: SIM110 - numba compiles no generator expressions
         if other >= 0 and other != row:
             return True
     return False

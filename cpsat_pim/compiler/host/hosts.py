@@ -2,7 +2,7 @@
 
 from attrs import field, frozen
 
-from cpsat_pim.validate import positive, share
+from cpsat_pim.base.validate import positive, share
 
 
 @frozen(kw_only=True)

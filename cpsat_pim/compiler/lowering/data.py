@@ -50,7 +50,7 @@ class Placement:
         return share.batches * share.shared * ceiling(share.outputs, share.lanes) * len(drains) * self._beside
 
     def bank_contents(self, channel: tuple[int, ...], matrix: Array) -> Array:
-        """What the banks of a channel hold: [cores, columns, lanes], zero where nothing is."""
+        """What the banks of a channel hold: [axes..., 1, rows, columns, lanes], zero where nothing is."""
         batch, outputs, depth = self._local_columns
         cores = self._core_parts(self._all_cores)[:, :, None, None]
         points = [
@@ -58,7 +58,12 @@ class Placement:
             for number, local in ((BATCH, batch), (OUTPUTS, outputs), (DEPTH, depth))
         ]
         (b, good_b), (n, good_n), (k, good_k) = points
-        return self._gather(matrix, self.contraction.matrix, (b, np.zeros_like(b), n, k), good_b & good_n & good_k)
+        packed = self._gather(matrix, self.contraction.matrix, (b, np.zeros_like(b), n, k), good_b & good_n & good_k)
+        core = self.target.device.core
+        rows = ceiling(self.bank_columns, core.columns)
+        banks = np.zeros((len(packed), rows * core.columns, core.lanes), packed.dtype)
+        banks[:, : self.bank_columns] = packed
+        return banks.reshape(*self.target.axes, 1, rows, core.columns, core.lanes)
 
     def input_contents(self, channel: tuple[int, ...], inputs: Array | None) -> Array:
         """The input vectors of the exchange buffer of a channel: [vectors, lanes]."""

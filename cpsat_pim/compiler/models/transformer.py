@@ -3,7 +3,7 @@
 from attrs import field, frozen
 
 from cpsat_pim.compiler.host import Host, Product, activation_seconds, norm_seconds
-from cpsat_pim.validate import boolean, positive
+from cpsat_pim.base.validate import boolean, positive
 
 
 @frozen(kw_only=True)

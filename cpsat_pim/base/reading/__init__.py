@@ -1,0 +1,50 @@
+"""Reading what users write: YAML with positions, values with units, all mistakes of a file at once.
+
+`fields` describes what a file may hold; the same description reads files and gives the JSON Schemas for editors.
+"""
+
+from cpsat_pim.base.reading.fields import (
+    WRONG,
+    Data,
+    Either,
+    Field,
+    Kind,
+    Listing,
+    Mistake,
+    Record,
+    Table,
+    Value,
+    fields_of,
+    kind_of,
+    read_plain,
+    record_of,
+    table_of,
+)
+from cpsat_pim.base.reading.file_kind import SUFFIXES, VERSION, FileKind
+from cpsat_pim.base.reading.json_file import read_json
+from cpsat_pim.base.reading.nodes import FileMistakes, hint, to_yaml
+
+__all__ = [
+    "SUFFIXES",
+    "VERSION",
+    "WRONG",
+    "Data",
+    "Either",
+    "Field",
+    "FileMistakes",
+    "Kind",
+    "Listing",
+    "Mistake",
+    "Record",
+    "FileKind",
+    "Table",
+    "Value",
+    "fields_of",
+    "hint",
+    "kind_of",
+    "read_json",
+    "read_plain",
+    "record_of",
+    "table_of",
+    "to_yaml",
+]

@@ -1,0 +1,362 @@
+"""YAML files as nodes that know their places: composed within limits, laid over each other, never constructed.
+
+Nothing of a file is ever turned into an object by YAML itself; `fields` reads the nodes. Words are YAML 1.2's: only
+`true` and `false` are booleans, and numbers are decimal.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cpsat_pim.base.units import exact_number
+
+#: Bytes of a file, values that its aliases may expand to, and how deep they may lie in each other.
+MAX_BYTES, MAX_VALUES, MAX_DEPTH = 2**20, 100_000, 100
+#: Mistakes that are shown of one file, and names in one.
+MAX_SHOWN, MAX_NAMES = 50, 24
+
+Pairs = dict[str, tuple[yaml.Node, yaml.Node]]
+#: Notes what is wrong at a node, called by a path.
+Complain = Callable[[yaml.Node, str, str], Any]
+
+
+class FileMistakes(ValueError):
+    """All that is wrong with a file: a line each, `file:line:column: path: ...`."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
+        more = len(self.lines) - MAX_SHOWN
+        super().__init__("\n".join([*self.lines[:MAX_SHOWN], *([f"... and {more} more"] if more > 0 else [])]))
+
+
+def hint(given: str, known: Iterable[str], listed: bool = True) -> str:
+    """`; did you mean ...?`, else what there is."""
+    known = list(known)
+    close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    more = ", ..." if len(known) > MAX_NAMES else ""
+    return f"; there are {', '.join(known[:MAX_NAMES])}{more}" if listed and known else ""
+
+
+# --- Text to nodes ---------------------------------------------------------------------------------------------------
+
+
+def file_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        FileMistakes: it cannot be read, is too large, or is not text.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise FileMistakes([f"{path}: cannot be read: {error.strerror}"]) from error
+    if len(data) > MAX_BYTES:
+        raise FileMistakes([f"{path}: is larger than {MAX_BYTES >> 20} MiB"])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileMistakes([f"{path}: is not a YAML text file"]) from error
+
+
+def compose(file: str, text: str, complain: Complain) -> yaml.Node:
+    """The root of a YAML text, with merge keys followed; keys that are given twice and tags are complained about.
+
+    Raises:
+        FileMistakes: it is no YAML, empty, nested too deeply, or expands to too much.
+    """
+    try:
+        loader = yaml.SafeLoader(text)
+        loader.name = file
+        root = loader.get_single_node()
+        if root is None:
+            raise FileMistakes([f"{file}: is empty"])
+        _check_size(file, root)
+        for node, path, problem in _node_mistakes(root):
+            complain(node, path, problem)
+        return _followed(root, complain)
+    except yaml.MarkedYAMLError as error:
+        where = _mark_text(error.problem_mark or error.context_mark, file)
+        raise FileMistakes([f"{where}: is not YAML: {error.problem}"]) from error
+    except yaml.YAMLError as error:
+        raise FileMistakes([f"{file}: is not a YAML text file"]) from error
+    except RecursionError as error:
+        raise FileMistakes([f"{file}: is nested too deeply"]) from error
+
+
+def _check_size(file: str, root: yaml.Node) -> None:
+    """Aliases expand to a bounded number and depth of values; none contains itself (each node is measured once)."""
+    known: dict[int, tuple[int, int]] = {}
+
+    def measured(node: yaml.Node) -> tuple[int, int]:
+        """How many values a node expands to, and how many lists and mappings deep they lie."""
+        if id(node) not in known:
+            known[id(node)] = (0, 0)
+            sizes, depths = zip((0, 0), *map(measured, _children(node)), strict=True)
+            known[id(node)] = (1 + sum(sizes), max(depths) + (not isinstance(node, yaml.ScalarNode)))
+        elif known[id(node)] == (0, 0):
+            raise FileMistakes([f"{place(node)}: contains itself"])
+        return known[id(node)]
+
+    size, depth = measured(root)
+    if size > MAX_VALUES:
+        raise FileMistakes([f"{file}: expands to more than {MAX_VALUES} values"])
+    if depth > MAX_DEPTH:
+        raise FileMistakes([f"{file}: is nested too deeply"])
+
+
+def _node_mistakes(node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
+    """Keys that are given twice or are no plain words, and tags of programs."""
+    if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.startswith("tag:yaml.org,2002:python"):
+        yield node, "", f"has the tag {node.tag}, which means nothing here"
+    seen: set[str] = set()
+    for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        if not isinstance(key, yaml.ScalarNode):
+            yield key, "", "a key must be a word"
+        elif key.value in seen:
+            yield key, key.value, "is given twice"
+        else:
+            seen.add(key.value)
+    for child in _children(node):
+        yield from _node_mistakes(child)
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.SequenceNode):
+        yield from node.value
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield key
+            yield value
+
+
+def _followed(node: yaml.Node, complain: Complain) -> yaml.Node:
+    """The same node with `<<: *base` replaced by what the base holds and the node does not, and without keys that are
+    no words.
+    """
+    if isinstance(node, yaml.SequenceNode):
+        items = [_followed(item, complain) for item in node.value]
+        return yaml.SequenceNode(node.tag, items, node.start_mark, node.end_mark)
+    if not isinstance(node, yaml.MappingNode):
+        return node
+    words = [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode) and not _is_merge(key)]
+    pairs = [(key, _followed(value, complain)) for key, value in words]
+    for base in (base for key, value in node.value if _is_merge(key) for base in _bases(value, complain)):
+        names = {key.value for key, _ in pairs}
+        pairs += [pair for pair in base.value if pair[0].value not in names]
+    return _mapping(pairs, node)
+
+
+def _bases(node: yaml.Node, complain: Complain) -> Iterator[yaml.MappingNode]:
+    """What is merged: a mapping, or several of which the first comes first."""
+    for base in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+        if isinstance(base, yaml.MappingNode):
+            yield _followed(base, complain)
+        else:
+            complain(base, "<<", f"must be a mapping (got {shown(base)})")
+
+
+def _is_merge(key: yaml.Node) -> bool:
+    return isinstance(key, yaml.ScalarNode) and key.value == "<<" and key.style is None
+
+
+def _mapping(pairs: list[tuple[yaml.Node, yaml.Node]], like: yaml.Node) -> yaml.MappingNode:
+    return yaml.MappingNode("tag:yaml.org,2002:map", pairs, like.start_mark, like.end_mark)
+
+
+# --- Plain data to nodes ---------------------------------------------------------------------------------------------
+
+
+#: JSON's words, as Python writes them, and YAML's.
+_NOT_FINITE = {"NaN": ".nan", "Infinity": ".inf", "-Infinity": "-.inf"}
+
+
+def from_plain(file: str, data: Any) -> yaml.Node:
+    """Nodes of plain data such as JSON's: they know their file, but no lines."""
+    mark = yaml.Mark(file, 0, -1, -1, None, 0)
+    if isinstance(data, dict):
+        pairs = [(from_plain(file, str(key)), from_plain(file, value)) for key, value in data.items()]
+        return yaml.MappingNode("tag:yaml.org,2002:map", pairs, mark, mark)
+    if isinstance(data, list | tuple):
+        return yaml.SequenceNode("tag:yaml.org,2002:seq", [from_plain(file, item) for item in data], mark, mark)
+    style = '"' if isinstance(data, str) else None
+    text = data if isinstance(data, str) else json.dumps(data, default=str)
+    text = text if style else _NOT_FINITE.get(text, text)
+    return yaml.ScalarNode("tag:yaml.org,2002:str", text, mark, mark, style)
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
+    """Quotes text that would be read as something else."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, None if _is_plain_text(text) else "'")
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _is_plain_text(text: str) -> bool:
+    """Whether text without quotes is read as this text."""
+    try:
+        return bool(plain(yaml.ScalarNode("tag:yaml.org,2002:str", text)) == text)
+    except ValueError:
+        return False
+
+
+def to_yaml(data: Any, **style: Any) -> str:
+    """Plain data as YAML that is read as what it was; `style` is PyYAML's."""
+    return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, **style))
+
+
+def to_plain(node: yaml.Node) -> Any:
+    """The plain data that a node stands for.
+
+    Raises:
+        ValueError: a number is too long to be kept.
+    """
+    if isinstance(node, yaml.MappingNode):
+        return {key.value: to_plain(value) for key, value in node.value}
+    return [to_plain(item) for item in node.value] if isinstance(node, yaml.SequenceNode) else plain(node)
+
+
+# --- Nodes -----------------------------------------------------------------------------------------------------------
+
+
+def place(node: yaml.Node) -> str:
+    """`file:line:column`, as far as it is known."""
+    return _mark_text(node.start_mark, "")
+
+
+def _mark_text(mark: Any, file: str) -> str:
+    if mark is None:
+        return file
+    return f"{mark.name}:{mark.line + 1}:{mark.column + 1}" if mark.line >= 0 else str(mark.name)
+
+
+def position(node: yaml.Node) -> tuple[str, int, int]:
+    """What mistakes are sorted by."""
+    return node.start_mark.name, node.start_mark.line, node.start_mark.column
+
+
+def pairs_of(node: yaml.MappingNode) -> Pairs:
+    """A mapping's keys and values by the keys' words."""
+    return {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+
+
+def shown(node: yaml.Node) -> str:
+    """A value as it stands in the file, shortened, or what it is."""
+    if isinstance(node, yaml.MappingNode):
+        return "a mapping"
+    if isinstance(node, yaml.SequenceNode):
+        text = f"[{', '.join(shown(item) for item in node.value[:9])}]"
+        return text if len(node.value) < 9 and len(text) <= 60 else "a list"
+    quote = node.style if node.style in ("'", '"') else ""
+    text = " ".join(f"{quote}{node.value}{quote}".split()) or "nothing"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def laid_over(base: yaml.Node, over: yaml.Node, item_names: tuple[str, ...], complain: Complain) -> yaml.Node:
+    """What a file says laid over what it extends.
+
+    Mappings are merged key by key. A mapping laid over a list changes the items that it names: by `item_names`, or by
+    what the items call themselves, if they do. Anything else replaces what was there.
+    """
+    if not isinstance(over, yaml.MappingNode):
+        return over
+    if isinstance(base, yaml.SequenceNode):
+        names = list(item_names) if len(item_names) == len(base.value) else [name_of(item) for item in base.value]
+        return _laid_over_items(base, over, names, item_names, complain) if any(names) else over
+    if not isinstance(base, yaml.MappingNode):
+        return over
+    given, merged = pairs_of(over), []
+    for key, value in base.value:
+        own = given.pop(key.value, None)
+        merged.append((own[0], laid_over(value, own[1], item_names, complain)) if own else (key, value))
+    return _mapping([*merged, *given.values()], over)
+
+
+def _laid_over_items(
+    base: yaml.SequenceNode,
+    over: yaml.MappingNode,
+    names: list[str],
+    item_names: tuple[str, ...],
+    complain: Complain,
+) -> yaml.Node:
+    """The list, whose items have these names, with those changed that the mapping names."""
+    given = pairs_of(over)
+    known = [name for name in names if name]
+    for name in given.keys() - known:
+        complain(given[name][0], name, f"what is extended has no such item{hint(name, known)}")
+    items = [
+        laid_over(item, given[name][1], item_names, complain) if name in given else item
+        for name, item in zip(names, base.value, strict=True)
+    ]
+    return yaml.SequenceNode(base.tag, items, over.start_mark, over.end_mark)
+
+
+def name_of(node: yaml.Node) -> str:
+    """What an item calls itself, as far as it does."""
+    _, value = pairs_of(node).get("name", (None, None)) if isinstance(node, yaml.MappingNode) else (None, None)
+    return text_of(value) or ""
+
+
+def text_of(node: yaml.Node | None) -> str | None:
+    """The text that a node is, if it is text; whoever reads it complains if it must be and is not."""
+    with suppress(ValueError):
+        value = plain(node) if isinstance(node, yaml.ScalarNode) else None
+        return value if isinstance(value, str) else None
+    return None
+
+
+# --- Scalars ---------------------------------------------------------------------------------------------------------
+
+
+_WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_WORDS |= {".nan": float("nan"), ".inf": float("inf"), "-.inf": float("-inf")}
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]")
+
+
+def plain(node: yaml.Node) -> Any:
+    """The value of a scalar, or of a list of them, by YAML 1.2's words, numbers exactly; a mapping as it is.
+
+    Raises:
+        ValueError: a number is too long to be kept.
+    """
+    if isinstance(node, yaml.SequenceNode):
+        return tuple(plain(item) for item in node.value)
+    if not isinstance(node, yaml.ScalarNode):
+        return node
+    text: str = node.value
+    if node.style is not None:
+        return text
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if not re.fullmatch(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?", text) or _LEADING_ZERO.match(text):
+        return text
+    number = exact_number(f"0{text}" if text.startswith(".") else text)
+    if number is None:
+        raise ValueError("must be a number below 2^62, of at most 40 digits")
+    return as_number(number)
+
+
+def as_number(number: Fraction) -> int | float:
+    """An integer, or the float whose shortest text is exactly the number.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if number.denominator == 1:
+        return number.numerator
+    if Fraction(repr(float(number))) != number:
+        raise ValueError(f"comes to {number}, which no decimal number of 15 digits gives exactly")
+    return float(number)

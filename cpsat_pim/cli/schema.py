@@ -1,0 +1,16 @@
+"""JSON Schemas of the files that users write, for editors: made of the descriptions that read them."""
+
+from typing import Any
+
+from cpsat_pim.arch.reading import ARCHS
+from cpsat_pim.mapping.constraints import CONSTRAINTS
+from cpsat_pim.mapping.mapping_file import MAPPINGS
+from cpsat_pim.study.sweep.reading import PLANS
+from cpsat_pim.workload.network import NETWORKS
+
+FILE_KINDS = {"arch": ARCHS, "network": NETWORKS, "mapping": MAPPINGS, "constraints": CONSTRAINTS, "sweep": PLANS}
+
+
+def schema_of(kind: str) -> dict[str, Any]:
+    """The schema of a kind of file: a key of `FILE_KINDS`."""
+    return FILE_KINDS[kind].schema()

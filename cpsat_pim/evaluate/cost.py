@@ -1,0 +1,166 @@
+"""The shell over `tables`: typed layers, machines and mappings in, exact predicted figures out."""
+
+from functools import lru_cache
+from typing import Any
+
+from attrs import frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.base.units import to_fj, to_fraction
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.workload import ConvWorkload
+from tables.counts.cost import Cost, Machine, Rate, exact_cost
+from tables.dram import Dram
+from tables.nest import EVEN, LayerShape, Nest
+
+#: Parts of a byte, or of a cycle, that bandwidths are told in.
+_MOST_PARTS = 10**6
+
+
+@frozen(kw_only=True)
+class Figures:
+    """What a mapped layer costs, predicted or simulated: cycles, fJ and counts per tensor (I, W, O).
+
+    `accesses[m][t]` are (reads, writes) in elements, m = PE..DRAM.
+    """
+
+    latency_cycles: int
+    compute_cycles: int
+    dram_cycles: int
+    energy_fj: int
+    row_activations: tuple[int, int, int]
+    column_accesses: tuple[int, int, int]
+    accesses: tuple[tuple[tuple[int, int], ...], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data with tensors and levels by name."""
+        return {
+            "latency_cycles": self.latency_cycles,
+            "compute_cycles": self.compute_cycles,
+            "dram_cycles": self.dram_cycles,
+            "energy_fj": self.energy_fj,
+            "row_activations": {t.name: self.row_activations[t] for t in Tensor},
+            "column_accesses": {t.name: self.column_accesses[t] for t in Tensor},
+            "accesses": {
+                m.name: {t.name: dict(zip(("read", "write"), self.accesses[m][t], strict=True)) for t in Tensor}
+                for m in Level
+            },
+        }
+
+    def differences(self, other: "Figures") -> list[str]:
+        """Exact figures (all but the latency) on which two results disagree."""
+        mine, theirs = self.to_dict(), other.to_dict()
+        return [key for key in mine if key != "latency_cycles" and mine[key] != theirs[key]]
+
+
+@frozen(kw_only=True)
+class Prediction:
+    """Predicted figures and what each resource allows: latency is the largest of `bounds` plus the pipeline's."""
+
+    figures: Figures
+    bounds: dict[str, int]
+
+
+def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
+    """Exact counts, energy and predicted latency of a legal mapping."""
+    return to_prediction(exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)))
+
+
+def to_prediction(cost: Cost) -> Prediction:
+    """A cost as the package reports it."""
+    figures = Figures(
+        latency_cycles=cost.latency_cycles,
+        compute_cycles=cost.compute_cycles,
+        dram_cycles=cost.dram_cycles,
+        energy_fj=cost.energy_fj,
+        row_activations=tuple(s.activations for s in cost.streams),  # type: ignore[arg-type]
+        column_accesses=tuple(s.columns for s in cost.streams),  # type: ignore[arg-type]
+        accesses=tuple(tuple((int(r), int(w)) for r, w in level) for level in cost.accesses),
+    )
+    return Prediction(figures=figures, bounds=cost.latency_terms)
+
+
+def to_nest(layer: ConvWorkload, mapping: Mapping, spatial_reduction: bool = True) -> Nest:
+    """The mapping as `tables` reads it."""
+    return Nest(
+        temporal=mapping.temporal,
+        spatial=mapping.spatial,
+        order=mapping.order,
+        stored=mapping.stored,
+        layout=mapping.layout,
+        block_h=mapping.block_h,
+        block_w=mapping.block_w,
+        stride=layer.stride,
+        dilation=layer.dilation,
+        width_bytes=layer.width_bytes,
+        spatial_reduction=spatial_reduction,
+        outside=(*mapping.outside, *EVEN[Level.ROW_BUFFER :]),
+    )
+
+
+@lru_cache(maxsize=32)
+def to_machine(arch: PIMArchitecture) -> Machine:
+    """The machine as `tables` reads it."""
+    timings = arch.dram_timings
+    inner = [arch.hierarchy[m] for m in (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)]
+    return Machine(
+        dram=Dram(
+            row_bytes=arch.row_bytes,
+            column_bytes=arch.column_bytes,
+            banks=arch.banks,
+            is_open=arch.page_policy == "open",
+            tRCD=timings.tRCDRD,
+            tRP=timings.tRP,
+            tRAS=timings.tRAS,
+            tRC=timings.tRC,
+            tRTP=timings.tRTP,
+            tCCD=timings.tCCD_L,
+            RL=timings.RL,
+            burst=timings.burst_cycles,
+        ),
+        access_fj=access_energies_fj(arch),
+        activation_fj=to_fj(arch.activation_energy),
+        mac_fj=to_fj(arch.pe_array.compute_unit.mac_energy),
+        multicast=arch.multicast,
+        spatial_reduction=arch.spatial_reduction,
+        bandwidth=tuple((rate(m.read_bandwidth_limit), rate(m.write_bandwidth_limit)) for m in inner),
+        ports=tuple(m.ports for m in inner),
+        interconnect=rate(arch.pe_array.interconnect_bandwidth),
+        double_buffered=(inner[Level.PE].double_buffered, inner[Level.GLOBAL_BUFFER].double_buffered),
+        is_bus_shared=arch.shared_data_bus,
+        pipeline_latency=arch.pipeline_latency,
+    )
+
+
+def access_energies_fj(arch: PIMArchitecture) -> tuple[tuple[int, int], ...]:
+    """fJ per element read and written, PE..DRAM."""
+    return tuple(
+        (to_fj(m.access_cost), to_fj(m.access_cost if m.write_cost is None else m.write_cost)) for m in arch.hierarchy
+    )
+
+
+def rate(limit: float | None) -> Rate:
+    """Bytes per cycle as a fraction; (0, 1) is no limit.
+
+    Exact down to millionths of a byte, and of a cycle where a byte takes several: longer fractions would leave 64 bits
+    where transfers are added up, and 10.666666666666666 is meant to be 32/3.
+    """
+    if limit is None:
+        return (0, 1)
+    exact = to_fraction(limit)
+    if exact < 1:
+        cycles = (1 / exact).limit_denominator(_MOST_PARTS)
+        return (cycles.denominator, cycles.numerator)
+    nearest = exact.limit_denominator(_MOST_PARTS)
+    return (nearest.numerator, nearest.denominator)
+
+
+def to_shape(layer: ConvWorkload) -> LayerShape:
+    """The layer as the shape tables read it."""
+    return LayerShape(layer.bounds, layer.stride, layer.dilation)
+
+
+def tile_width(layer: ConvWorkload, level: int, t: int) -> int:
+    """Bytes per element at a level; at the row buffer an output counts at least its own width."""
+    return layer.psum_bytes if t == Tensor.O and level < Level.ROW_BUFFER else layer.width_bytes[t]

@@ -1,0 +1,188 @@
+"""The smallest mappings of a layer: if these are not legal, as a rule none is.
+
+Loops run as far out as constraints allow, so that every tile is as small as it can be; of the reductions and the other
+loops the former run inside, so that partial sums stay. A rule of the validator that such a mapping breaks is broken by
+every mapping that stores the same: more elements in a tile, PEs or lanes heal nothing, and no blocks fill a DRAM row
+better than those of one element. That does not hold, and the answer is left open, where
+
+- all loops of a dim are fixed, so that what is left of it goes to PEs and lanes, one way or another;
+- only the width of partial sums in DRAM is too much, which another order or larger tiles may save;
+- only the DRAM is too small for what blocks of several elements leave empty of rows, which larger ones may fill;
+- a dataflow class is wanted, which these mappings do not have.
+"""
+
+import itertools
+import math
+from collections.abc import Collection, Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Direction, Level, Tensor
+from cpsat_pim.base.validate import LIMIT
+from cpsat_pim.mapper.explain.limits import Problem
+from cpsat_pim.mapping import Mapping, Stored
+from cpsat_pim.mapping.check import REDUCTIONS, check_fits, check_mapping, used_bytes
+from cpsat_pim.mapping.constraints import Constraints, check_constraints, check_constraints_fit
+from cpsat_pim.workload import ConvWorkload
+
+#: The seven places of a dim's factors, by table and row, in the order in which what is left of it is put there.
+_PLACES = (*(("temporal", row) for row in reversed(Level)), *(("spatial", row) for row in Direction))
+#: Those above the PEs: loops that make no tile of an element larger than it has to be.
+_OUTER = 3
+_EVERYTHING: tuple[Stored, ...] = ((True, True, True),) * len(BUFFERS)
+#: Why there is no mapping if there is not even a stored set.
+CONTRADICTION = "a level must store a tensor that it cannot store"
+
+
+@frozen(kw_only=True)
+class Verdict:
+    """Whether there is a mapping, None if that is not known; one that there is, or why there is none."""
+
+    feasible: bool | None
+    mapping: Mapping | None = None
+    reasons: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class _Draft:
+    """The factors of the smallest mappings; `is_least` if no other factors give smaller tiles."""
+
+    temporal: list[list[int]]
+    spatial: list[list[int]]
+    is_least: bool
+
+
+def judge_least(problem: Problem) -> Verdict:
+    """What the smallest mappings say of a problem; its budget is not looked at."""
+    reasons = _unmapped(problem)
+    if reasons:
+        return Verdict(feasible=False, reasons=tuple(reasons))
+    draft = _draft(problem.layer, problem.constraints)
+    if draft is None:
+        return Verdict(feasible=False, reasons=("the fixed factors of a dim leave no room for the rest of its bound",))
+    is_open = not draft.is_least or _may_leave_loops_out(problem, draft)
+    reasons = _misplaced(problem, draft)
+    if reasons and draft.is_least:
+        return Verdict(feasible=False, reasons=tuple(reasons))
+    reasons = [CONTRADICTION] * len(Dim)
+    for mapping in _mappings(problem, draft):
+        broken = check_mapping(problem.layer, problem.arch, mapping)
+        unkept = check_constraints(mapping, problem.constraints)
+        if not broken and not unkept:
+            return Verdict(feasible=True, mapping=mapping)
+        is_open |= not broken or _may_be_healed(problem, mapping)
+        reasons = min(reasons, broken or reasons, key=len)
+    return Verdict(feasible=None) if is_open else Verdict(feasible=False, reasons=tuple(dict.fromkeys(reasons)))
+
+
+def _unmapped(problem: Problem) -> list[str]:
+    """What a look at the layer tells; what costs too much to be counted is refused before."""
+    width = [line for line in check_fits(problem.layer, problem.arch) if line.startswith("DramTimings")]
+    return check_constraints_fit(problem.layer, problem.constraints) or width
+
+
+def _may_leave_loops_out(problem: Problem, draft: _Draft) -> bool:
+    """Whether tiles can be smaller than the loops of their level."""
+    return problem.arch.uneven_residency and any(n > 1 for m in ON_CHIP for n in draft.temporal[m])
+
+
+def _may_be_healed(problem: Problem, mapping: Mapping) -> bool:
+    """Whether all would be well, or that cannot be told, if outputs were as narrow as in DRAM everywhere, though not
+    where they are partial sums in any case, and if blocks of several elements left nothing empty of their rows.
+    """
+    layer, arch = problem.layer, problem.arch
+    narrow = evolve(layer, psum_bytes=layer.output_bytes)
+    used = used_bytes(layer, arch, mapping)
+    fits_chip = all(sum(used[m].values()) <= arch.usable_bytes(m) for m in (Level.PE, Level.GLOBAL_BUFFER))
+    packed = sum(layer.elements(t) * layer.width_bytes[t] for t in Tensor)
+    if not fits_chip or packed > arch.usable_bytes(Level.DRAM):
+        return False
+    extents, aligned = mapping.extents(Level.ROW_BUFFER), mapping.stored[Level.ROW_BUFFER]
+    has_blocks = any(aligned[t] and any(extents[d] > 1 for d in RELEVANT[t]) for t in Tensor)
+    return not check_mapping(narrow, _roomy(arch, [Level.DRAM]) if has_blocks else arch, mapping)
+
+
+# --- The mappings ----------------------------------------------------------------------------------------------------
+
+
+def _draft(layer: ConvWorkload, constraints: Constraints) -> _Draft | None:
+    """Fixed factors, 1 where there are none, and the rest of each dim at its outermost free place."""
+    tables = {name: [[n or 1 for n in row] for row in getattr(constraints, name)] for name in ("temporal", "spatial")}
+    is_least = True
+    for dim in Dim:
+        fixed = math.prod(row[dim] for rows in tables.values() for row in rows)
+        rest = layer.bounds[dim] // fixed
+        if rest == 1:
+            continue
+        free = [i for i, (name, row) in enumerate(_PLACES) if getattr(constraints, name)[row][dim] is None]
+        if not free:
+            return None
+        name, row = _PLACES[free[0]]
+        tables[name][row][dim] = rest
+        is_least &= free[0] < _OUTER
+    return _Draft(temporal=tables["temporal"], spatial=tables["spatial"], is_least=is_least)
+
+
+def _mapping(problem: Problem, draft: _Draft, stored: Sequence[Stored]) -> Mapping:
+    """The smallest mapping that stores this."""
+    side = int(stored[Level.ROW_BUFFER][Tensor.I])
+    return Mapping(
+        temporal=draft.temporal,
+        spatial=draft.spatial,
+        order=[_order(row, problem.constraints.order[m]) for m, row in enumerate(draft.temporal)],
+        stored=stored,
+        layout=tuple(index or 0 for index in problem.constraints.layout),
+        block_h=side,
+        block_w=side,
+    )
+
+
+def _misplaced(problem: Problem, draft: _Draft) -> list[str]:
+    """What is wrong even where every level has room for everything: PEs and lanes."""
+    roomy = _roomy(problem.arch, list(Level))
+    levels = tuple(evolve(level, stores=(True, True, True), bypass_defined=False) for level in roomy.hierarchy)
+    return check_mapping(problem.layer, evolve(roomy, hierarchy=levels), _mapping(problem, draft, _EVERYTHING))
+
+
+def _roomy(arch: PIMArchitecture, levels: Collection[Level]) -> PIMArchitecture:
+    """The machine with more room in some levels than anything takes."""
+    hierarchy = (
+        evolve(memory, entries=(LIMIT - 1) // memory.word_bytes) if level in levels else memory
+        for level, memory in zip(Level, arch.hierarchy, strict=True)
+    )
+    return evolve(arch, hierarchy=tuple(hierarchy))
+
+
+def _mappings(problem: Problem, draft: _Draft) -> Iterator[Mapping]:
+    """One for each stored set that is allowed and, as far as each level is concerned by itself, has room."""
+    sizes = _tile_sizes(problem, _mapping(problem, draft, _EVERYTHING))
+    sets = itertools.product(*(_stored_sets(problem, level, sizes[level]) for level in BUFFERS))
+    for stored in sorted(sets, key=lambda stored: sum(stored[Level.ROW_BUFFER])):  # row-aligned tensors take more DRAM
+        yield _mapping(problem, draft, stored)
+
+
+def _tile_sizes(problem: Problem, whole: Mapping) -> list[dict[Tensor, int]]:
+    """Bytes of the tiles of a mapping that stores all of them everywhere, in the row buffer without partial sums."""
+    layer = problem.layer
+    narrow = evolve(layer, psum_bytes=layer.output_bytes)
+    return [used_bytes(narrow if m is Level.ROW_BUFFER else layer, problem.arch, whole)[m] for m in BUFFERS]
+
+
+def _stored_sets(problem: Problem, level: Level, sizes: dict[Tensor, int]) -> list[Stored]:
+    """The sets of tensors for which a level has room; if there are none the least of those that it may store."""
+    fixed = problem.constraints.stored[level]
+    choices = [
+        [choice for choice in problem.arch.storing_choices(level, t) if fixed[t] in (None, choice)] for t in Tensor
+    ]
+    allowed: list[Stored] = [*itertools.product(*choices)]  # type: ignore[list-item]
+    usable = problem.arch.usable_bytes(level)
+    return [s for s in allowed if sum(sizes[t] for t in Tensor if s[t]) <= usable] or allowed[:1]
+
+
+def _order(factors: Sequence[int], wanted: tuple[Dim, ...]) -> list[Dim]:
+    """The loops of a level, reductions inside as far as the wanted order allows."""
+    loops = [dim for dim in Dim if factors[dim] > 1]
+    loops.sort(key=lambda dim: dim in REDUCTIONS)
+    named = iter([dim for dim in wanted if dim in loops])
+    return [next(named) if dim in wanted else dim for dim in loops]

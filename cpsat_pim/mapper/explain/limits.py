@@ -1,0 +1,288 @@
+"""What keeps mappings from being legal, limit by limit, and what is left when some of them are lifted.
+
+A limit is lifted by giving it a value that no mapping feels: a buffer that holds whole tensors, a tensor that a level
+may store or not, a constraint that is not there. What is no limit is taken as it is: the layer, the rules of a mapping,
+the length of a row, and, where there is a budget, what accesses cost and how fast everything is.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attrs import asdict, evolve, field, frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch.pe_array import LANE_DIMS
+from cpsat_pim.arch.reading import change_arch
+from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, ON_CHIP, Dim, Direction, Level, Tensor
+from cpsat_pim.mapper.result import NO_LIMIT, Budget
+from cpsat_pim.mapping.constraints import FREE, Constraints
+from cpsat_pim.workload import ConvWorkload
+
+#: More than any buffer of a real machine, and little enough to be counted with.
+_MOST_BYTES = 2**60
+
+
+@frozen(kw_only=True)
+class Problem:
+    """A layer, a machine, and what mappings have to keep besides."""
+
+    layer: ConvWorkload
+    arch: PIMArchitecture
+    constraints: Constraints = FREE
+    budget: Budget = NO_LIMIT
+
+
+@frozen(kw_only=True)
+class Case:
+    """A problem as limits make it: `stores` are what levels must (True) and cannot store, `changes` are of the machine,
+    by the paths of its files.
+    """
+
+    base: Problem
+    stores: dict[tuple[Level, Tensor], bool]
+    changes: dict[str, Any] = field(factory=dict)
+
+    def problem(self) -> Problem | None:
+        """The problem; None if a level must store what it cannot."""
+        arch = change_arch(self.base.arch, self.changes) if self.changes else self.base.arch
+        stored = [list(row) for row in self.base.constraints.stored]
+        for (level, tensor), is_stored in self.stores.items():
+            if stored[level][tensor] not in (None, is_stored):
+                return None
+            stored[level][tensor] = is_stored
+        return evolve(self.base, arch=arch, constraints=evolve(self.base.constraints, stored=stored))
+
+    def changed(self, changes: dict[str, Any]) -> "Case":
+        """With other values in the machine."""
+        return evolve(self, changes=self.changes | changes)
+
+    def without_store(self, level: Level, tensor: Tensor) -> "Case":
+        """The level may store the tensor or not."""
+        return evolve(self, stores={key: value for key, value in self.stores.items() if key != (level, tensor)})
+
+    def with_constraints(self, **fields: Any) -> "Case":
+        """With other constraints."""
+        return evolve(self, base=evolve(self.base, constraints=evolve(self.base.constraints, **fields)))
+
+    def with_budget(self, **fields: Any) -> "Case":
+        """With another budget."""
+        return evolve(self, base=evolve(self.base, budget=evolve(self.base.budget, **fields)))
+
+
+@frozen(kw_only=True)
+class Limit:
+    """A limit by its `name` in files, what it belongs to (`of`: machine, constraints or budget), and its `value`.
+
+    `lifted` is the value that no mapping feels. `values`, if it is a number, are those from the next one to `lifted`:
+    each allows what those before it allow.
+    """
+
+    name: str
+    of: str = field(eq=False)
+    value: Any = field(eq=False)
+    lifted: Any = field(eq=False)
+    change: Callable[[Case, Any], Case] = field(eq=False, repr=False)
+    values: range | None = field(default=None, eq=False, repr=False)
+
+    def lift(self, case: Case) -> Case:
+        """The case without it."""
+        return self.change(case, self.lifted)
+
+
+def limits_of(problem: Problem) -> tuple[Case, tuple[Limit, ...]]:
+    """A problem as a case, and all limits in it that some mapping might feel."""
+    limits = [
+        *_capacities(problem),
+        *_stores(problem.arch),
+        *_array(problem),
+        *_columns(problem),
+        *_constraints(problem.constraints),
+        *_budgets(problem.budget),
+    ]
+    levels = [evolve(level, stores=(True, True, True), bypass_defined=False) for level in problem.arch.hierarchy]
+    base = evolve(problem, arch=evolve(problem.arch, hierarchy=tuple(levels)))
+    return Case(base=base, stores=_stored(problem.arch)), tuple(limits)
+
+
+# --- The machine -----------------------------------------------------------------------------------------------------
+
+
+def _of_machine(path: str, value: Any, lifted: Any, values: range | None = None, **lanes: int) -> Limit:
+    """A field of the machine, and perhaps the lanes that it has to have."""
+    others = {f"pe_array.compute_unit.{key}": number for key, number in lanes.items()}
+    return Limit(
+        name=path,
+        of="machine",
+        value=value,
+        lifted=lifted,
+        change=lambda case, new: case.changed({path: new} | others),
+        values=values,
+    )
+
+
+def _number(path: str, value: int, lifted: int) -> Limit:
+    """A field that is better the larger it is."""
+    return _of_machine(path, value, lifted, range(value + 1, lifted + 1))
+
+
+def _capacities(problem: Problem) -> Iterator[Limit]:
+    """Buffers that do not hold whole tensors, and those of which a half is being filled; to lift that makes room, and
+    the machine slower, so where cycles are limited it is taken as it is.
+    """
+    for level in Level:
+        memory = problem.arch.hierarchy[level]
+        most = _most_bytes(problem, level)
+        if problem.arch.usable_bytes(level) < most:
+            yield _number(f"hierarchy.{level.name}.entries", memory.entries, -(-2 * most // memory.word_bytes))
+            if level in ON_CHIP and memory.double_buffered and problem.budget.cycles is None:
+                yield _of_machine(f"hierarchy.{level.name}.double_buffered", True, False)
+
+
+def _most_bytes(problem: Problem, level: Level) -> int:
+    """No mapping takes more: whole tensors; in DRAM each element in a row of its own, blocks at edges half empty."""
+    layer, widths = problem.layer, problem.layer.width_bytes
+    waste = (4, problem.arch.row_bytes) if level is Level.DRAM else (1, 0)
+    sizes = (layer.elements(t) * (widths[3 if t is Tensor.O else t] + waste[1]) for t in Tensor)
+    return min(waste[0] * sum(sizes), _MOST_BYTES)
+
+
+def _stored(arch: PIMArchitecture) -> dict[tuple[Level, Tensor], bool]:
+    """What levels must store, and cannot."""
+    choices = {(level, t): arch.storing_choices(level, t) for level in BUFFERS for t in Tensor}
+    return {key: allowed[0] for key, allowed in choices.items() if len(allowed) == 1}
+
+
+def _stores(arch: PIMArchitecture) -> Iterator[Limit]:
+    """`stores` and `bypass_defined`, tensor by tensor."""
+    for (level, tensor), is_stored in _stored(arch).items():
+        yield Limit(
+            name=f"hierarchy.{level.name}.stores.{tensor.name}",
+            of="machine",
+            value=is_stored,
+            lifted=None,
+            change=lambda case, _, level=level, tensor=tensor: case.without_store(level, tensor),  # type: ignore[misc]
+        )
+
+
+def _array(problem: Problem) -> Iterator[Limit]:
+    """Rows, columns and lanes, as far as constraints ask for more of them than there are."""
+    array = problem.arch.pe_array
+    asked = {s: _most_places(problem, s) for s in Direction}
+    for direction, side in ((Direction.H, "h"), (Direction.W, "w")):
+        there = getattr(array.array_shape, side)
+        if asked[direction] > there:
+            yield _number(f"pe_array.array_shape.{side}", there, asked[direction])
+    if max(asked.values()) > 1:
+        yield from _lanes(problem, asked[Direction.INTERNAL])
+        if array.exclusive_spatial:
+            yield _of_machine("pe_array.exclusive_spatial", True, False)
+
+
+def _lanes(problem: Problem, asked: int) -> Iterator[Limit]:
+    """The number of lanes, and what may be spread over them."""
+    unit, path = problem.arch.pe_array.compute_unit, "pe_array.compute_unit"
+    is_scalar = unit.unit_type == "scalar"
+    if asked > unit.num_macs and not is_scalar:
+        yield _number(f"{path}.num_macs", unit.num_macs, asked)
+    if unit.internal_dim is not None:
+        yield _of_machine(f"{path}.internal_dim", Dim(unit.internal_dim).name, None)
+    if len(LANE_DIMS[unit.unit_type]) < len(Dim):
+        lanes = {"num_macs": asked} if is_scalar else {}
+        yield _of_machine(f"{path}.unit_type", unit.unit_type, "simd", None, **lanes)
+
+
+def _most_places(problem: Problem, direction: Direction) -> int:
+    """More places along a direction are of no use: factors that are fixed there, those that find no loop elsewhere, and
+    for a dataflow class one dim that is spread.
+    """
+    places = math.prod(n or 1 for n in problem.constraints.spatial[direction])
+    places *= math.prod(_homeless(problem, dim) for dim in Dim)
+    return places * (max(problem.layer.bounds) if problem.constraints.dataflow else 1)
+
+
+def _homeless(problem: Problem, dim: Dim) -> int:
+    """What is left of a dim when all its loops are fixed."""
+    loops = [row[dim] for row in problem.constraints.temporal]
+    return max(1, problem.layer.bounds[dim] // math.prod(n or 1 for n in loops)) if all(loops) else 1
+
+
+def _columns(problem: Problem) -> Iterator[Limit]:
+    """An element is never spread over columns; rows are made of whole ones."""
+    bits, row = problem.arch.dram_timings.co_w, problem.arch.row_bytes
+    whole = 8 * math.lcm(*problem.layer.width_bytes)
+    if bits % whole:
+        name, enough = "dram_timings.co_w", -(-bits // whole) * whole
+        yield Limit(
+            name=name,
+            of="machine",
+            value=bits,
+            lifted=enough,
+            change=lambda case, new: case.changed(
+                {name: new, "hierarchy.ROW_BUFFER.row_buffer_size": -(-row // (new // 8)) * (new // 8)}
+            ),
+            values=range(enough, enough + 1),
+        )
+
+
+# --- Constraints and budget ------------------------------------------------------------------------------------------
+
+
+def _constraints(constraints: Constraints) -> Iterator[Limit]:
+    """Everything that they fix, as their file names it."""
+    tables = (("temporal", Level, Dim), ("spatial", Direction, Dim), ("stored", BUFFERS, Tensor))
+    for table, places, members in tables:
+        rows = getattr(constraints, table)
+        for place, member in ((p, x) for p in places for x in members if rows[p][x] is not None):
+            name = f"{table}.{place.name}.{member.name}"
+            yield _of_constraints(name, rows[place][member], _without_entry(table, place, member))
+    for level in (m for m in Level if constraints.order[m]):
+        letters = "".join(dim.name for dim in constraints.order[level])
+        yield _of_constraints(f"order.{level.name}", letters, _without_order(level))
+    for tensor in (t for t in Tensor if constraints.layout[t] is not None):
+        order = LAYOUT_ORDERS[tensor][constraints.layout[tensor] or 0]
+        yield _of_constraints(f"layout.{tensor.name}", order, _without_layout(tensor))
+    if constraints.dataflow:
+        yield _of_constraints("dataflow", constraints.dataflow.value, lambda case: case.with_constraints(dataflow=None))
+
+
+def _of_constraints(name: str, value: Any, lift: Callable[[Case], Case]) -> Limit:
+    return Limit(name=name, of="constraints", value=value, lifted=None, change=lambda case, _: lift(case))
+
+
+def _without_entry(table: str, place: int, member: int) -> Callable[[Case], Case]:
+    def lift(case: Case) -> Case:
+        rows = [list(row) for row in getattr(case.base.constraints, table)]
+        rows[place][member] = None
+        return case.with_constraints(**{table: rows})
+
+    return lift
+
+
+def _without_order(level: Level) -> Callable[[Case], Case]:
+    def lift(case: Case) -> Case:
+        order = case.base.constraints.order
+        return case.with_constraints(order=[() if m is level else order[m] for m in Level])
+
+    return lift
+
+
+def _without_layout(tensor: Tensor) -> Callable[[Case], Case]:
+    def lift(case: Case) -> Case:
+        layout = case.base.constraints.layout
+        return case.with_constraints(layout=tuple(None if t is tensor else layout[t] for t in Tensor))
+
+    return lift
+
+
+def _budgets(budget: Budget) -> Iterator[Limit]:
+    """What a mapping may cost."""
+    for name, value in asdict(budget).items():
+        if value is not None:
+            yield Limit(
+                name=f"budget.{name}",
+                of="budget",
+                value=value,
+                lifted=None,
+                change=lambda case, new, name=name: case.with_budget(**{name: new}),  # type: ignore[misc]
+            )

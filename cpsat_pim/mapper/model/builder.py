@@ -1,0 +1,261 @@
+"""A CP-SAT model whose integers know their values, so that products get tight domains and constants vanish."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from cpsat_pim.mapper.bounds.countable import HIGHEST
+from tables.nest import Ints
+
+#: An integer variable or a constant.
+Int = Any
+#: A literal or a constant truth.
+Lit = Any
+#: Of a table, int[n, m].
+Rows = Ints | Sequence[Sequence[int]]
+
+#: Products are enumerated up to this many pairs and kept up to this many values; beyond, a range must do.
+_PAIRS, _VALUES = 400_000, 4_000
+
+
+class Builder:
+    """Variables with known domains over one `CpModel`; a constant stands for any variable with one value."""
+
+    def __init__(self) -> None:
+        self.model = cp_model.CpModel()
+        self._values: dict[int, Sequence[int]] = {}
+        self._ranges: set[int] = set()
+        self._flags: dict[int, Any] = {}
+        self._differs: dict[tuple[int, int], Any] = {}
+        self._within: dict[tuple[int, tuple[int, ...]], Any] = {}
+
+    def integer(self, values: Iterable[int], name: str) -> Int:
+        """A variable over the given values; without any nothing satisfies the model."""
+        ordered = sorted({int(v) for v in values})
+        if not ordered:
+            self.model.add_bool_or([])
+            return 1
+        if len(ordered) == 1:
+            return ordered[0]
+        variable = self.model.new_int_var_from_domain(cp_model.Domain.from_values(ordered), name)
+        self._values[variable.index] = ordered
+        return variable
+
+    def interval(self, low: int, high: int, name: str) -> Int:
+        """A variable over a range."""
+        if low == high:
+            return low
+        return self._ranged(low, high, name)
+
+    def boolean(self, name: str) -> Lit:
+        """A literal."""
+        return self.model.new_bool_var(name)
+
+    def flag(self, literal: Lit) -> Int:
+        """A literal as a 0/1 integer, made once."""
+        if isinstance(literal, bool):
+            return int(literal)
+        if literal.index not in self._flags:
+            self._flags[literal.index] = self.integer((0, 1), "flag")
+            self.model.add(self._flags[literal.index] == literal)
+        return self._flags[literal.index]
+
+    def values(self, x: Int) -> Sequence[int]:
+        """Values of a variable in order, or the constant itself."""
+        return [x] if isinstance(x, int) else self._values[x.index]
+
+    def ends(self, x: Int) -> tuple[int, int]:
+        """Least and largest value."""
+        values = self.values(x)
+        return values[0], values[-1]
+
+    def product(
+        self, factors: Sequence[Int], name: str, within: set[int] | None = None, most: int | None = None
+    ) -> Int:
+        """The product of variables, pair by pair (AddMultiplicationEquality); `within` and `most` narrow its domain."""
+        result: Int = 1
+        for factor in factors:
+            if isinstance(factor, int) and factor == 1:
+                continue
+            if isinstance(result, int) and result == 1:
+                result = factor
+                continue
+            result = self._times(result, factor, name, within, most)
+        return result
+
+    def _times(self, a: Int, b: Int, name: str, within: set[int] | None, most: int | None) -> Int:
+        result = self._product_variable(a, b, name, within, most)
+        if isinstance(a, int) or isinstance(b, int):
+            self.model.add(result == a * b)
+        else:
+            self.model.add_multiplication_equality(result, [a, b])
+        return result
+
+    def _product_variable(self, a: Int, b: Int, name: str, within: set[int] | None, most: int | None) -> Int:
+        left, right = self.values(a), self.values(b)
+        ceiling = HIGHEST if most is None else min(most, HIGHEST)
+        if not (self._is_range(a) or self._is_range(b)) and len(left) * len(right) <= _PAIRS:
+            products = set(np.multiply.outer(np.array(left), np.array(right)).ravel().tolist())
+            kept = sorted(v for v in products if v <= ceiling and (within is None or v in within))
+            if not kept:
+                return self.integer(kept, name)
+            if len(kept) <= _VALUES:
+                variable = self.model.new_int_var_from_domain(cp_model.Domain.from_values(kept), name)
+                self._values[variable.index] = kept
+                return variable
+        low, high = left[0] * right[0], left[-1] * right[-1]
+        return self._ranged(low, high if most is None else max(low, min(most, high)), name)
+
+    def _ranged(self, low: int, high: int, name: str) -> Int:
+        high = min(high, HIGHEST)
+        variable = self.model.new_int_var(low, high, name)
+        self._values[variable.index] = range(low, high + 1)
+        self._ranges.add(variable.index)
+        return variable
+
+    def _is_range(self, x: Int) -> bool:
+        return not isinstance(x, int) and x.index in self._ranges
+
+    def equal_product(self, product: Int, factors: Sequence[Int]) -> None:
+        """Demand that existing variables multiply to a product."""
+        variables = [f for f in factors if not (isinstance(f, int) and f == 1)]
+        if isinstance(product, int) and not variables:
+            return
+        if len(variables) < 2:
+            self.model.add(product == (variables[0] if variables else 1))
+        else:
+            self.model.add_multiplication_equality(product, variables)
+
+    def table(self, variables: Sequence[Int], rows: Rows) -> None:
+        """Demand that the variables take one of the rows; constants and repeated rows are dropped."""
+        kept = np.asarray(rows, np.int64).reshape(-1, len(variables))
+        self._one_of(variables, kept[self._possible(kept, variables)])
+
+    def _one_of(self, variables: Sequence[Int], kept: Ints) -> None:
+        """A table of rows that the variables can be."""
+        columns = [i for i, x in enumerate(variables) if not isinstance(x, int)]
+        if not len(kept):
+            self.model.add_bool_or([])
+        elif columns:
+            self.model.add_allowed_assignments([variables[i] for i in columns], _unique(kept[:, columns]))
+
+    def lookup(self, keys: Sequence[Int], rows: Rows, names: Sequence[str]) -> list[Int]:
+        """New variables for the last columns of a table whose first columns are the keys."""
+        kept = np.asarray(rows, np.int64).reshape(-1, len(keys) + len(names))
+        kept = kept[self._possible(kept, keys)]
+        results = [self.integer(kept[:, len(keys) + j].tolist(), name) for j, name in enumerate(names)]
+        self._one_of([*keys, *results], kept)
+        return results
+
+    def keys(self, rows: Ints, others: Sequence[Int], where: Lit, name: str) -> tuple[list[Int], Ints]:
+        """Variables for the first columns of a table, equal to others where a literal holds, and those of its rows that
+        the others can be; if there are none, any one.
+        """
+        possible = self._possible(rows, others)
+        kept = rows[possible] if possible.any() else rows[:1]
+        found = [self.integer(kept[:, i].tolist(), name) for i in range(len(others))]
+        for key, other in zip(found, others, strict=True):
+            self.imply([where], key == other)
+        return found, kept
+
+    def _possible(self, rows: Ints, variables: Sequence[Int]) -> np.ndarray:
+        """Which rows begin with what variables can be."""
+        possible = np.ones(len(rows), bool)
+        for column, x in zip(rows.T, variables, strict=False):
+            if isinstance(x, int):
+                possible &= column == x
+            elif self._is_range(x):
+                possible &= (column >= self.values(x)[0]) & (column <= self.values(x)[-1])
+            else:
+                values = np.array(self.values(x))
+                possible &= values[np.searchsorted(values[:-1], column)] == column
+        return possible
+
+    def clause(self, literals: Iterable[Lit]) -> None:
+        """Demand one of the literals."""
+        kept = [x for x in literals if x is not False]
+        if not any(x is True for x in kept):
+            self.model.add_bool_or(kept)
+
+    def both(self, literals: Sequence[Lit], name: str) -> Lit:
+        """The conjunction of literals."""
+        kept = [x for x in literals if x is not True]
+        if any(x is False for x in kept):
+            return False
+        if len(kept) < 2:
+            return kept[0] if kept else True
+        literal = self.boolean(name)
+        self.model.add_bool_and(kept).only_enforce_if(literal)
+        self.model.add_bool_or([*(self.negated(x) for x in kept), literal])
+        return literal
+
+    def either(self, literals: Sequence[Lit], name: str) -> Lit:
+        """The disjunction of literals."""
+        return self.negated(self.both([self.negated(x) for x in literals], name))
+
+    def at_least_two(self, x: Int, name: str) -> Lit:
+        """Whether a positive integer is above 1."""
+        if isinstance(x, int):
+            return x > 1
+        if self.values(x)[0] > 1:
+            return True
+        literal = self.boolean(name)
+        self.model.add(x >= 2).only_enforce_if(literal)
+        self.model.add(x == 1).only_enforce_if(literal.negated())
+        return literal
+
+    def differs(self, x: Int, value: int) -> Lit:
+        """A literal that can only be true where a variable has another value; made once."""
+        if isinstance(x, int):
+            return x != value
+        key = (x.index, value)
+        if key not in self._differs:
+            self._differs[key] = self.boolean("differs")
+            self.model.add(x != value).only_enforce_if(self._differs[key])
+        return self._differs[key]
+
+    def within(self, x: Int, values: Iterable[int]) -> Lit:
+        """A literal that can only be true where a variable has one of some values; made once."""
+        chosen = tuple(sorted(values))
+        if isinstance(x, int) or not chosen:
+            return x in chosen
+        key = (x.index, chosen)
+        if key not in self._within:
+            self._within[key] = self.boolean("within")
+            domain = cp_model.Domain.from_values(list(chosen))
+            self.model.add_linear_expression_in_domain(x, domain).only_enforce_if(self._within[key])
+        return self._within[key]
+
+    def imply(self, literals: Sequence[Lit], constraint: Any) -> None:
+        """Demand a linear constraint if all literals hold; a constraint that is False denies them."""
+        kept = [x for x in literals if x is not True]
+        if any(x is False for x in kept) or constraint is True:
+            return
+        if constraint is False:
+            self.model.add_bool_or([self.negated(x) for x in kept])
+            return
+        added = self.model.add(constraint)
+        if kept:
+            added.only_enforce_if(kept)
+
+    @staticmethod
+    def negated(literal: Lit) -> Lit:
+        """Not."""
+        return (not literal) if isinstance(literal, bool) else literal.negated()
+
+
+def is_one(x: Int) -> bool:
+    """Whether it is the constant 1."""
+    return isinstance(x, int) and x == 1
+
+
+def is_zero(x: Int) -> bool:
+    """Whether it is the constant 0."""
+    return isinstance(x, int) and x == 0
+
+
+def _unique(rows: Ints) -> list[tuple[int, ...]]:
+    """Rows without repetitions."""
+    return sorted({tuple(row) for row in rows.tolist()})

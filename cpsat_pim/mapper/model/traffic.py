@@ -1,0 +1,213 @@
+"""Tiles, capacities and access energy over the variables: every traffic is a fixed size times a reuse factor."""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import access_energies_fj, tile_width, to_machine
+from cpsat_pim.mapper.model.builder import Int, Lit
+from cpsat_pim.mapper.model.reuse import Reuse
+from cpsat_pim.mapper.model.variables import Variables
+from cpsat_pim.mapping import Stored
+from tables.bounds.spatial import (
+    Energies,
+    Sharing,
+    Terms,
+    array_tiles_span,
+    energy_terms,
+    input_tiles_span,
+    step_points,
+)
+from tables.dram import block_counts
+from tables.factors import divisors
+from tables.nest import FILTER_OF, MACS
+from tables.nest import span as span_of
+
+#: A quantity as coefficient times variable.
+Quantity = tuple[int, Int]
+
+
+class Traffic:
+    """`tile[m][t]` elements, `moved[t][name]` quantities (see `tables.bounds.spatial.energy_terms`), `energy[t]` in fJ."""
+
+    def __init__(self, v: Variables, reuse: Reuse) -> None:
+        self.v, self.b, self.reuse = v, v.b, reuse
+        self.energies = Energies(access_energies_fj(v.arch), Sharing(v.arch.multicast, v.arch.spatial_reduction))
+        self.elements = [v.layer.elements(t) for t in Tensor]
+        self.levels = [Level.PE, Level.GLOBAL_BUFFER] + ([Level.ROW_BUFFER] if v.row_buffer else [])
+        self._input_spans()
+        self._tiles()
+        self._capacities()
+        self._dram_capacity()
+        self.moved = [self._moved_inputs(), self._moved_weights(), self._moved_outputs()]
+        self.energy = [self._energy(t) for t in Tensor]
+
+    def _input_spans(self) -> None:
+        """I's span (Eq. 2, 3) and the sum of spans over all tiles, per level and axis."""
+        self.span: dict[tuple[int, Dim], Int] = {}
+        self.span_sum: dict[tuple[int, Dim], Int] = {}
+        for level, axis in itertools.product(self.levels, (Dim.P, Dim.Q)):
+            extents, filters = self.v.tile[level][Tensor.I], Dim(FILTER_OF[axis])
+            stride, dilation = (s[0 if axis is Dim.P else 1] for s in (self.v.layer.stride, self.v.layer.dilation))
+            rows = [
+                (p, r, span_of(p, r, stride, dilation), input_tiles_span(self.v.shape, axis, p, r))
+                for p in self.b.values(extents[axis])
+                for r in self.b.values(extents[filters])
+            ]
+            names = (f"span{level}_{axis.name}", f"spans{level}_{axis.name}")
+            self.span[level, axis], self.span_sum[level, axis] = self.b.lookup(
+                [extents[axis], extents[filters]], rows, names
+            )
+
+    def _tiles(self) -> None:
+        """Eq. 22: elements of each tile; W and O are products of class extents."""
+        self.tile: dict[tuple[int, int], Int] = {}
+        for level in self.levels:
+            area = self.b.product([self.span[level, Dim.P], self.span[level, Dim.Q]], f"area{level}")
+            depth = [self.v.tile[level][Tensor.I][d] for d in (Dim.C, Dim.N, Dim.G)]
+            self.tile[level, Tensor.I] = self.b.product([area, *depth], f"tile{level}_I")
+            for t in (Tensor.W, Tensor.O):
+                classes = [x for c, x in enumerate(self.v.class_tile[level][t]) if c != t]
+                self.tile[level, t] = self.b.product(classes, f"tile{level}_{t.name}")
+
+    def _capacities(self) -> None:
+        """Eq. 17: what a level stores fits its usable capacity; outputs that come back are partial sums."""
+        for level in self.levels:
+            capacity = self.v.arch.usable_bytes(level)
+            used = []
+            for t in Tensor:
+                stored = self.v.stored(level, t)
+                if stored is False:
+                    continue
+                share = self.b.interval(0, capacity, f"used{level}_{t.name}")
+                width = tile_width(self.v.layer, level, t)
+                self.b.imply([stored], share >= self.tile[level, t] * width)
+                if t is Tensor.O and level is Level.ROW_BUFFER and self.v.layer.psum_bytes > width:
+                    returns = self.b.at_least_two(self.reuse.factors[t][level], "blocks_return")
+                    self.b.imply([stored, returns], share >= self.tile[level, t] * self.v.layer.psum_bytes)
+                used.append(share)
+            if used:
+                self.b.model.add(sum(used) <= capacity)
+
+    def _dram_capacity(self) -> None:
+        """Row-aligned tensors take whole rows, W and O as many as their blocks; of others not more than their size."""
+        level, arch, b = Level.ROW_BUFFER, self.v.arch, self.b
+        used: list[Int] = []
+        for t in Tensor:
+            size, aligned = self.elements[t] * self.v.layer.width_bytes[t], self.v.first_consumer(level, t)
+            if aligned is False:
+                used.append(size)
+                continue
+            whole = -(-size // arch.row_bytes) * arch.row_bytes
+            if t is Tensor.I:  # its blocks are smaller than its tile
+                used.append(b.interval(size, whole, f"dram_bytes_{t.name}"))
+                b.imply([aligned], used[-1] >= whole)
+                continue
+            rows = [(n, self._block_rows(t, n) * arch.row_bytes) for n in divisors(self.elements[t])]
+            used.append(b.interval(size, max(taken for _, taken in rows), f"dram_bytes_{t.name}"))
+            b.imply([aligned], used[-1] >= b.lookup([self.tile[level, t]], rows, [f"dram_rows_{t.name}"])[0])
+        b.model.add(sum(used) <= arch.hierarchy[Level.DRAM].capacity_bytes)
+
+    def _block_rows(self, t: Tensor, tile: int) -> int:
+        """DRAM rows that W or O takes in blocks of a tile."""
+        size, width = self.elements[t], self.v.layer.width_bytes[t]
+        return block_counts(size // tile, tile * width, to_machine(self.v.arch).dram)[1]
+
+    def _moved_inputs(self) -> dict[str, Quantity]:
+        v, b, reuse = self.v, self.b, self.reuse.factors[Tensor.I]
+        rest = math.prod(v.bounds[d] for d in (Dim.C, Dim.N, Dim.G))
+        moved: dict[str, Quantity] = {}
+        for level in self.levels[1:]:
+            sums = [self.span_sum[level, Dim.P], self.span_sum[level, Dim.Q]]
+            moved[f"moved{level}"] = (rest, b.product([b.product(sums, f"halo{level}"), reuse[level]], f"I{level}"))
+        boxes = b.product([self.span_sum[Level.PE, Dim.P], self.span_sum[Level.PE, Dim.Q]], "halo0")
+        moved["fills"] = (rest, b.product([boxes, reuse[Level.PE], v.pes[Dim.K]], "fills_I"))
+        arrays = b.product([self._array_spans(a) for a in (Dim.P, Dim.Q)], "haloA")
+        moved["moved0"] = (rest, b.product([arrays, reuse[Level.PE]], "I0"))
+        points = b.product([self._step_points(a) for a in (Dim.P, Dim.Q)], "points")
+        moved["uses"] = (rest, b.product([points, reuse[MACS]], "uses_I"))
+        return moved
+
+    def _array_spans(self, axis: Dim) -> Int:
+        """Sum over array tiles of the positions that their PEs' boxes cover along an axis."""
+        v, b, filters = self.v, self.b, Dim(FILTER_OF[axis])
+        rows = [
+            (*p, *r, array_tiles_span(v.shape, axis, *p, *r)) for p in self._boxes(axis) for r in self._boxes(filters)
+        ]
+        keys = [x for d in (axis, filters) for x in (v.tile[Level.PE][Tensor.I][d], v.e0[d], v.pes[d])]
+        return b.lookup(keys, rows, [f"arrays_{axis.name}"])[0]
+
+    def _boxes(self, d: Dim) -> list[tuple[int, int, int]]:
+        """Extent of a PE's tile of I, distance of the PEs, and how many they are, along a dim."""
+        v, b, tile = self.v, self.b, self.v.tile[Level.PE][Tensor.I][d]
+        parts = set(b.values(v.lanes[d])) if tile is not v.e0[d] else set()
+        return [
+            (held, e0, pes)
+            for e0, pes in _pairs(b.values(v.e0[d]), b.values(v.pes[d]), v.bounds[d])
+            for held in parts | {e0}
+            if e0 % held == 0
+        ]
+
+    def _step_points(self, axis: Dim) -> Int:
+        """Sum over steps of the distinct positions along an axis that the MACs use."""
+        v, b, filters = self.v, self.b, Dim(FILTER_OF[axis])
+        rows = [
+            (l_p, p, n_p, l_r, r, n_r, step_points(v.shape, axis, l_p, p, n_p, l_r, r, n_r))
+            for l_p, p, n_p in self._lane_triples(axis)
+            for l_r, r, n_r in self._lane_triples(filters)
+        ]
+        keys = [x for d in (axis, filters) for x in (v.lanes[d], v.e0[d], v.pes[d])]
+        return b.lookup(keys, rows, [f"points_{axis.name}"])[0]
+
+    def _lane_triples(self, d: Dim) -> list[tuple[int, int, int]]:
+        v, b = self.v, self.b
+        exclusive = v.arch.pe_array.exclusive_spatial
+        return [
+            (lanes, e0, pes)
+            for e0, pes in _pairs(b.values(v.e0[d]), b.values(v.pes[d]), v.bounds[d])
+            for lanes in b.values(v.lanes[d])
+            if e0 % lanes == 0 and not (exclusive and lanes > 1 and pes > 1)
+        ]
+
+    def _moved_weights(self) -> dict[str, Quantity]:
+        v, reuse, size = self.v, self.reuse.factors[Tensor.W], self.elements[Tensor.W]
+        moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
+        within = v.class_divisors[Tensor.W]
+        copies = self.b.product([reuse[Level.PE], v.class_pes[Tensor.W]], "fills_W", within)
+        return moved | {"fills": (size, copies), "uses": (size, reuse[MACS])}
+
+    def _moved_outputs(self) -> dict[str, Quantity]:
+        v, reuse, size = self.v, self.reuse.factors[Tensor.O], self.elements[Tensor.O]
+        within, holders = v.class_divisors[Tensor.O], v.class_pes[Tensor.O]
+        moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
+        return moved | {
+            "held": (size, self.b.product([reuse[Level.PE], holders], "held", within)),
+            "holders": (size, holders),
+            "sums": (size, self.b.product([reuse[MACS], holders], "sums", within)),
+            "uses": (size, reuse[MACS]),
+            "one": (size, 1),
+        }
+
+    def _energy(self, t: Tensor) -> Int:
+        """Eq. 43 per tensor: its accesses' energy under whichever set of levels stores it."""
+        return self.at_least_terms(t, lambda stored: energy_terms(t, stored, self.energies), 1, f"energy_{t.name}")
+
+    def at_least_terms(self, t: Tensor, terms_of: Callable[[Stored], Terms], scale: int, name: str) -> Int:
+        """A variable of at least `scale` times the terms of whichever set of levels stores t."""
+        quantities = {**self.moved[t], "macs": (self.v.layer.macs, 1)}
+        options: list[tuple[Lit, list[Quantity]]] = []
+        for stored, literal in self.v.is_stored_set[t].items():
+            terms = terms_of(stored).items()
+            options.append((literal, [(scale * c * quantities[q][0], quantities[q][1]) for q, c in terms]))
+        low = min(sum(c * self.b.ends(x)[0 if c > 0 else 1] for c, x in terms) for _, terms in options)
+        high = max(sum(c * self.b.ends(x)[1 if c > 0 else 0] for c, x in terms) for _, terms in options)
+        total = self.b.interval(max(low, 0), max(high, 0), name)
+        for literal, found in options:
+            if found:
+                self.b.imply([literal], total >= sum(c * x for c, x in found))
+        return total
+
+
+def _pairs(inner: Sequence[int], outer: Sequence[int], bound: int) -> list[tuple[int, int]]:
+    return [(x, y) for x in inner for y in outer if bound % (x * y) == 0]

@@ -1,0 +1,53 @@
+"""What windows over a row-aligned input cost at least, as programs know it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import to_machine, to_shape
+from cpsat_pim.mapper.model.master import MasterProblem
+from cpsat_pim.workload import ConvWorkload
+from tables.bounds.windows import window_rows
+from tables.nest import Ints
+
+#: Dims of the table's first columns.
+_DIMS = (Dim.R, Dim.S, Dim.P, Dim.Q, Dim.C, Dim.N, Dim.G)
+
+
+class WindowRows(NamedTuple):
+    """`rows` int[n, 9]: extents of windows that fit the row buffer, and the rows that a pass over them opens at least,
+    in any order and where the DRAM's innermost loop is one of C (`tables.bounds.windows`).
+    """
+
+    rows: Ints
+
+    @classmethod
+    def of(cls, layer: ConvWorkload, arch: PIMArchitecture) -> "WindowRows":
+        """Those of a layer on a machine."""
+        capacity = arch.usable_bytes(Level.ROW_BUFFER)
+        return cls(window_rows(to_shape(layer), layer.input_bytes, to_machine(arch).dram, capacity))
+
+    def add_to(self, master: MasterProblem) -> None:
+        """Demand them of a program, as often as windows are fetched again."""
+        b, v, streams = master.b, master.v, master.streams
+        aligned = v.first_consumer(Level.ROW_BUFFER, Tensor.I)
+        rows = self.rows[self.rows[:, -2] <= streams.most_activations[Tensor.I]]
+        if aligned is False or not len(self.rows):
+            return
+        if not len(rows):
+            b.clause([b.negated(aligned)])
+            return
+        keys, rows = b.keys(rows, [v.e2[d] for d in _DIMS], aligned, "window")
+        found = b.lookup(keys, rows, ["window_rows", "window_rows_in_channels"])
+        others = [b.at_least_two(v.temporal[Level.DRAM][d], f"looped_{d.name}") for d in (Dim.R, Dim.S, Dim.G)]
+        others.append(master.reuse.interleaved[Level.DRAM].get(Dim.C, False))
+        in_channels = b.both([v.innermost[Level.DRAM][Tensor.O], *map(b.negated, others)], "channels_innermost")
+        for where, least in zip(([aligned], [aligned, in_channels]), found, strict=True):
+            fetched = b.product([least, streams.passes[Tensor.I]], "window_rows_fetched")
+            b.imply(where, streams.activations[Tensor.I] >= fetched)
+
+    def least(self, extents: Sequence[int]) -> int:
+        """Rows that a pass over windows of these extents opens at least."""
+        same = (self.rows[:, : len(_DIMS)] == [extents[d] for d in _DIMS]).all(axis=1)
+        return int(self.rows[same, -2].max(initial=0))

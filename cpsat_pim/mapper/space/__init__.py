@@ -1,0 +1,1 @@
+"""Which mappings are searched: the subspaces of a layer, and what constraints leave of each decision."""

@@ -1,0 +1,166 @@
+"""The tuning constants of the search for one layer's optimum.
+
+None of them changes what is proven: an optimum and its bound are the same for every value. They decide how soon the
+proof ends, and what is known if the time ends first. Where a comment says "measured", that measurement chose the value.
+Where it gives a reason only, the value is a round number that no measurement has been made for.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+from attrs import field, frozen
+
+from cpsat_pim.base.validate import Rule, as_tuple, not_negative, not_negative_real, positive, share
+
+
+def _are_rising(values: Any) -> bool:
+    numbers = isinstance(values, tuple) and all(isinstance(v, int | float) and v > 0 for v in values)
+    return numbers and bool(values) and list(values) == sorted(set(values))
+
+
+_rising = Rule("must be rising numbers above 0", _are_rising)
+_real = Rule("must be a number", lambda v: isinstance(v, int | float))
+_above_zero = Rule("must be a number above 0", lambda v: isinstance(v, int | float | Fraction) and v > 0)
+_at_least_one = Rule("must be a number of at least 1", lambda v: isinstance(v, int | float | Fraction) and v >= 1)
+
+
+def _steps(*values: float) -> Any:
+    return field(default=values, converter=as_tuple, validator=_rising)
+
+
+def _number(default: Any, rule: Rule) -> Any:
+    return field(default=default, validator=rule)
+
+
+@frozen(kw_only=True)
+class SearchParameters:
+    """How the search for one layer's optimum spends its effort.
+
+    *Work* is CP-SAT's deterministic time, about a second of one core; unlike time it is the same in every run.
+    A *trial bound* is the cost that one master problem may cost at most (`cpsat_pim.mapper.search.subspace_search`).
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    # --- Trial bounds of a subspace (subspace_search) ----------------------------------------------------------------
+
+    #: Rising fractions of the lower bound by which trial bounds lie above it. The lower the bound, the smaller the
+    #: master problem; steps about double, so at most twice the needed distance is tried.
+    trial_steps: tuple[float, ...] = _steps(
+        0.001, 0.004, 0.012, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 3.0, 10.0, 100.0, 10_000.0
+    )
+    #: The same where the bounds of tiles alone raise the lower bound. Few, as a subspace gives way to others between.
+    tile_steps: tuple[float, ...] = _steps(0.03, 0.3, 1.0, 100.0)
+    #: Trial bounds, as fractions of the lower bound, where any mapping will do: so high that the first solve finds one.
+    any_steps: tuple[float, ...] = _steps(3.0, 10.0, 100.0, 10_000.0)
+    #: The same where only the cheapest tiles are candidates.
+    any_tile_steps: tuple[float, ...] = _steps(0.3, 1.0)
+    #: Work below which a refuted trial bound says little: the next one is skipped.
+    negligible_work: float = _number(0.1, not_negative_real)
+    #: Share of the cutoff from which on the cutoff itself is the next trial bound. From 0 to below 1.
+    near_cutoff: float = _number(0.5, share)
+    #: Fraction of the lower bound above it up to which extents that returned are refuted, outside the split subspace.
+    refutation_step: float = _number(0.02, not_negative_real)
+
+    # --- Hard layers (subspace_search) -------------------------------------------------------------------------------
+
+    #: Work of a whole layer from which on it is hard: then tiles are bounded in any case, and trial bounds rise by
+    #: small steps. Any number: a negative one makes every layer hard.
+    hard_work: float = _number(2.0, _real)
+    #: A hard layer's trial bound rises by this fraction of the lower bound ...
+    hard_step: float = _number(0.05, not_negative_real)
+    #: ... or by one part of so many of the distance to the cutoff, if that is more.
+    hard_parts: int = _number(16, positive)
+    #: Most work of one solve of a layer that is not hard; a solve that needs more makes the layer hard.
+    solve_work: float = _number(6.0, _above_zero)
+    #: By so many tiles more a hard layer's trial bound rises at first. Measured on fc6 with tiny buffers: a fixed
+    #: thousand took many solves of next to no work each, hence the two rules below.
+    tiles_per_trial: int = _number(1000, positive)
+    #: Work below which a refutation doubles the number of tiles.
+    light_work: float = _number(1.0, not_negative_real)
+    #: Work above which a solve halves it, and above which a master problem is built anew with a lower trial bound.
+    heavy_work: float = _number(3.0, not_negative_real)
+    #: Work that the bounds of one tile count as.
+    tile_work: float = _number(1e-6, not_negative_real)
+    #: Fraction of the lower bound up to which all tiles of a hard layer are enumerated at once (row-aligned subspace).
+    lookahead_step: float = _number(0.5, not_negative_real)
+
+    # --- Split loops (subspace_search) -------------------------------------------------------------------------------
+
+    #: What beats the incumbent by one part of so many is refuted first, so that the bound is close if the time ends.
+    split_margin: int = _number(256, positive)
+    #: Solves of the relaxation over all splits before loops at both levels get variables of their own: a few groups of
+    #: extents refute all, or many do not.
+    relaxed_split_solves: int = _number(3, not_negative)
+    #: Solutions of such a solve whose extents are refuted one by one.
+    relaxed_split_pool: int = _number(4, positive)
+
+    # --- Turns of the subspaces (solve) ------------------------------------------------------------------------------
+
+    #: Shares of the time limit after which a subspace waits for those with a larger share; that of split loops is 1.
+    merged_time_share: float = _number(0.6, share)
+    aligned_time_share: float = _number(0.85, share)
+    #: While there is no incumbent, the row-aligned subspace counts as if its lower bound were so many times higher,
+    aligned_handicap: float = _number(1.2, _at_least_one)
+    #: and waits for the merged one after this share of the time limit; the same share of the time that is left passes
+    #: at most before any mapping is sought,
+    without_incumbent_share: float = _number(0.5, share)
+    #: or so many seconds, if that is less.
+    without_incumbent_seconds: float = _number(30.0, not_negative_real)
+    #: Seconds for any mapping in one subspace, and of one solve there. Kept short: they may lie past the time limit.
+    any_mapping_seconds: float = _number(6.0, not_negative_real)
+    any_solve_seconds: float = _number(5.0, not_negative_real)
+
+    # --- One solve by CP-SAT (solver) --------------------------------------------------------------------------------
+
+    #: Solutions of a solve that are kept, best ones first.
+    pool_size: int = _number(8, positive)
+    #: So many solutions that each close less than this share of the gap: the solve is begun again with a binary search
+    #: of the objective, as CP-SAT may otherwise lower the cost by one at a time.
+    creeping_solutions: int = _number(64, positive)
+    creeping_share: float = _number(0.05, not_negative_real)
+    #: Conflicts of that binary search in the lower half before it is given up.
+    halving_conflicts: int = _number(20, positive)
+    #: A solve with so many conflicts is begun again with other parameters of CP-SAT, in turns, each round with so many
+    #: times as many. Measured: one in some hundred solves did not end with the first parameters; with saved phases
+    #: these take 0.25 s (AlexNet's conv4 with many banks, ResNet-50's layer3.0.downsample with tiny buffers).
+    restart_conflicts: int = _number(5000, positive)
+    restart_growth: int = _number(4, positive)
+
+    # --- Completions and cuts (completion, cuts) ---------------------------------------------------------------------
+
+    #: Loop orders evaluated for an incumbent; the loops of one level rarely have more permutations.
+    orders_evaluated: int = _number(240, positive)
+    #: Most loop orders over which a cut takes its minimum: 7!, all orders of seven loops of one level.
+    orders_per_cut: int = _number(5040, positive)
+    #: Scans of a stream, over all layouts and blocks, up to which other solutions of the pool make cuts of it, too.
+    pool_scans: int = _number(100_000, not_negative)
+
+    # --- Products of latency and energy (objectives.edp) -------------------------------------------------------------
+
+    #: A range of energies is not divided where its ends differ by no more than this ratio: such a range is more often
+    #: empty than worth a division.
+    narrow_energy_ratio: Fraction = field(default=Fraction(103, 100), validator=_at_least_one)
+    #: Share of the time left that one solve may take; and seconds that are too few to begin another one.
+    product_solve_share: float = _number(0.25, _above_zero)
+    product_min_seconds: float = _number(0.1, not_negative_real)
+
+    # --- Padded layers (objectives.padding) --------------------------------------------------------------------------
+
+    #: Shares of the time: of the limit, for lower bounds of all padded layers; of what is left, for one solve.
+    padding_bound_share: float = _number(0.5, share)
+    padding_solve_share: float = _number(0.5, share)
+    #: Least seconds of a solve.
+    padding_min_seconds: float = _number(1.0, not_negative_real)
+
+    # --- Choices that layers share (network.shared) ------------------------------------------------------------------
+
+    #: A solve under a partial choice gets one part of so many of a solve's time, as its layers are solved again.
+    partial_choice_parts: int = _number(4, positive)
+    #: Seconds of a solve when no time is left.
+    shared_min_seconds: float = _number(0.1, not_negative_real)
+
+
+#: Today's values, with which all published results were made.
+DEFAULTS = SearchParameters()

@@ -1,0 +1,117 @@
+"""The rules of room: tiles in the buffers, and tensors in DRAM as they are laid out."""
+
+import math
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import BUFFERS, Level, Tensor
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.check.mapped import Mapped, ceil_div
+from cpsat_pim.mapping.check.messages import capacity_text, sum_text
+from cpsat_pim.workload import ConvWorkload
+
+
+def used_bytes(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[dict[Tensor, int], ...]:
+    """Bytes of each tensor that a level stores, PE..DRAM: its tile, in DRAM all of it as it is laid out."""
+    rules = CapacityRules(layer, arch, mapping)
+    return (*(rules.stored_bytes(level) for level in BUFFERS), rules.dram_bytes())
+
+
+@frozen
+class CapacityRules(Mapped):
+    """The rules of room, one method each."""
+
+    def violations(self) -> Iterator[str]:
+        """A line per rule that is broken."""
+        yield from self._tiles_fit()
+        yield from self._input_blocks_lie_in_the_input()
+        if self._has_usable_blocks():
+            yield from self._input_block_fits_row_buffer()
+            yield from self._tensors_fit_dram()
+
+    def _tiles_fit(self) -> Iterator[str]:
+        """The tiles that a level stores fit its usable capacity together (Eq. 17)."""
+        for level in BUFFERS:
+            sizes = self.stored_bytes(level)
+            if sum(sizes.values()) > self.arch.usable_bytes(level):
+                yield f"{self.level_name(level)}: the tiles take {sum_text(sizes)}, {capacity_text(self.arch, level)}"
+
+    def _input_blocks_lie_in_the_input(self) -> Iterator[str]:
+        """A row-aligned I has blocks of at least one element and at most the input; any other has none (Eq. 8, 9)."""
+        is_aligned = self._is_row_aligned(Tensor.I)
+        sides = (
+            ("h", self.mapping.block_h, self.layer.input_height),
+            ("w", self.mapping.block_w, self.layer.input_width),
+        )
+        for side, value, limit in sides:
+            if is_aligned and not 1 <= value <= limit:
+                yield f"{self.level_name(Level.ROW_BUFFER)}: block_{side} of I must be from 1 to {limit} (got {value})"
+            if not is_aligned and value != 0:
+                yield f"{self.level_name(Level.ROW_BUFFER)}: stores no I, so block_{side} must be 0 (got {value})"
+
+    def _input_block_fits_row_buffer(self) -> Iterator[str]:
+        """The block of a row-aligned I fits the row buffer, as its tile does (Eq. 17)."""
+        level = Level.ROW_BUFFER
+        size = math.prod(self._block(Tensor.I)) * self.layer.input_bytes
+        if self._is_row_aligned(Tensor.I) and size > self.arch.usable_bytes(level):
+            block = " x ".join(map(str, self._block(Tensor.I)))
+            yield f"{self.level_name(level)}: a block of I takes {block} = {size} B, {capacity_text(self.arch, level)}"
+
+    def _tensors_fit_dram(self) -> Iterator[str]:
+        """The three tensors, laid out as the mapping says, fit the DRAM together."""
+        level, sizes = Level.DRAM, self.dram_bytes()
+        if sum(sizes.values()) > self.arch.hierarchy[level].capacity_bytes:
+            yield f"{self.level_name(level)}: the tensors take {sum_text(sizes)}, {capacity_text(self.arch, level)}"
+
+    # Quantities
+
+    def stored_bytes(self, level: Level) -> dict[Tensor, int]:
+        """Bytes of the tiles that a buffer stores."""
+        return {t: self.tile_bytes(level, t) for t in Tensor if self.mapping.stored[level][t]}
+
+    def dram_bytes(self) -> dict[Tensor, int]:
+        """Bytes of the tensors as they are laid out."""
+        return {t: self._laid_out_bytes(t) for t in Tensor}
+
+    def _is_row_aligned(self, tensor: Tensor) -> bool:
+        return self.mapping.stored[Level.ROW_BUFFER][tensor]
+
+    def _has_usable_blocks(self) -> bool:
+        return not self._is_row_aligned(Tensor.I) or min(self.mapping.block_h, self.mapping.block_w) > 0
+
+    def _block(self, tensor: Tensor) -> tuple[int, ...]:
+        """Extents of a row-aligned tensor's block: I N, G, C, height, width; W G, K, C, S, R; O N, G, K, Q, P."""
+        r, s, p, q, c, k, n, g = self.extents(Level.ROW_BUFFER)
+        return (
+            (n, g, c, self.mapping.block_h, self.mapping.block_w),
+            (g, k, c, s, r),
+            (n, g, k, q, p),
+        )[tensor]
+
+    def _whole(self, tensor: Tensor) -> tuple[int, ...]:
+        """Extents of a tensor along the axes of `_block`."""
+        r, s, p, q, c, k, n, g = self.layer.bounds
+        return (
+            (n, g, c, self.layer.input_height, self.layer.input_width),
+            (g, k, c, s, r),
+            (n, g, k, q, p),
+        )[tensor]
+
+    def _laid_out_bytes(self, tensor: Tensor) -> int:
+        """Bytes of a tensor in its layout; a row-aligned one takes whole rows (Eq. 52-56)."""
+        width = self.width_bytes(Level.DRAM, tensor)
+        whole = self._whole(tensor)
+        if not self._is_row_aligned(tensor):
+            return math.prod(whole) * width
+        block = self._block(tensor)
+        blocks = math.prod(ceil_div(side, part) for side, part in zip(whole, block, strict=True))
+        return _rows_of_blocks(blocks, math.prod(block) * width, self.arch.row_bytes) * self.arch.row_bytes
+
+
+def _rows_of_blocks(blocks: int, block_bytes: int, row_bytes: int) -> int:
+    """Rows of a row-aligned tensor: as many blocks in a row as fit, or whole rows to every block."""
+    if block_bytes <= row_bytes:
+        return ceil_div(blocks, row_bytes // block_bytes)
+    return blocks * ceil_div(block_bytes, row_bytes)

@@ -1,0 +1,70 @@
+"""Whether a layer can have a mapping on a machine at all, as far as that is seen without looking for one."""
+
+from collections.abc import Iterator
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import BUFFERS, Level, Tensor
+from cpsat_pim.base.units import to_fj
+from cpsat_pim.base.validate import LIMIT
+from cpsat_pim.mapping.check.mapped import box_elems, ceil_div
+from cpsat_pim.mapping.check.messages import capacity_text, sum_text
+from cpsat_pim.workload import ConvWorkload
+
+
+def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
+    """One line per reason why no mapping of the layer can exist on the machine or be counted; none if none is known."""
+    rules = (_columns_hold_elements, _forced_tiles_fit, _layer_fits_dram, _energy_is_countable)
+    return [line for rule in rules for line in rule(layer, arch)]
+
+
+def _columns_hold_elements(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+    """An element is never spread over columns."""
+    widest, column = max(layer.width_bytes), arch.dram_timings.column_bytes
+    if widest > column:
+        yield f"DramTimings.co_w: a column of {column} B is narrower than an element of {widest} B"
+        return
+    for width in sorted({width for width in layer.width_bytes if column % width}):
+        yield f"DramTimings.co_w: a column of {column} B does not hold whole elements of {width} B"
+
+
+def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+    """A level that must store some tensors has room for one element of each, the smallest tiles there are (Eq. 17)."""
+    for level in BUFFERS:
+        output = layer.psum_bytes if level < Level.ROW_BUFFER else layer.output_bytes
+        widths = dict(zip(Tensor, (layer.input_bytes, layer.weight_bytes, output), strict=True))
+        sizes = {t: width for t, width in widths.items() if arch.storing_choices(level, t) == (True,)}
+        if sum(sizes.values()) > arch.usable_bytes(level):
+            yield (
+                f"{arch.hierarchy[level].name}: one element of each tensor that it must store takes "
+                f"{sum_text(sizes)}, {capacity_text(arch, level)}"
+            )
+
+
+def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+    """The three tensors fit the DRAM at their smallest: no partial sums spilled, packed or in full rows."""
+    sizes = {t: _least_dram_bytes(layer, arch, t) for t in Tensor}
+    if sum(sizes.values()) > arch.hierarchy[Level.DRAM].capacity_bytes:
+        name = arch.hierarchy[Level.DRAM].name
+        yield f"{name}: the layer takes at least {sum_text(sizes)}, {capacity_text(arch, Level.DRAM)}"
+
+
+def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor) -> int:
+    """Packed bytes, rounded up to whole rows where the tensor must be row-aligned."""
+    width = (layer.input_bytes, layer.weight_bytes, layer.output_bytes)[tensor]
+    packed = box_elems(layer, layer.bounds, tensor) * width
+    is_aligned = arch.storing_choices(Level.ROW_BUFFER, tensor) == (True,)
+    return ceil_div(packed, arch.row_bytes) * arch.row_bytes if is_aligned else packed
+
+
+def _energy_is_countable(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+    """What a layer costs at one place, if every MAC pays there, stays within 64 bits; rows are opened by elements."""
+    costs = {"a MAC": arch.pe_array.compute_unit.mac_energy}
+    for level in arch.hierarchy:
+        costs[f"an access of {level.name}"] = max(level.access_cost, level.write_cost or 0)
+    for what, cost in costs.items():
+        if layer.macs * to_fj(cost) >= LIMIT:
+            yield f"{what} of {cost} nJ: {layer.macs} of them cost more than 2^62 fJ, which cannot be counted"
+    elements = sum(layer.elements(tensor) for tensor in Tensor)
+    if elements * to_fj(arch.activation_energy) >= LIMIT:
+        cost = arch.activation_energy
+        yield f"a row activation of {cost} nJ: {elements} of them cost more than 2^62 fJ, which cannot be counted"

@@ -1,0 +1,96 @@
+"""The rules of what levels store, of which tiles, and of what is drawn past them straight from DRAM."""
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from cpsat_pim.base.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.mapping.check.mapped import Mapped
+from cpsat_pim.mapping.check.messages import letters
+
+
+@frozen
+class StorageRules(Mapped):
+    """The rules of stored tensors, one method each."""
+
+    def violations(self) -> Iterator[str]:
+        """A line per rule that is broken."""
+        yield from self._storage_is_allowed()
+        yield from self._residency_is_allowed()
+        yield from self._points_are_canonical()
+        yield from self._direct_steps_are_contiguous()
+        yield from self._direct_tiles_are_contiguous()
+        yield from self._input_scans_are_regular()
+
+    def _storage_is_allowed(self) -> Iterator[str]:
+        """A level stores what it must and nothing that it cannot (Eq. 6)."""
+        for level in BUFFERS:
+            for tensor in Tensor:
+                is_stored = self.mapping.stored[level][tensor]
+                if is_stored not in self.arch.storing_choices(level, tensor):
+                    yield f"{self.level_name(level)}: {'cannot' if is_stored else 'must'} store {tensor.name}"
+
+    def _residency_is_allowed(self) -> Iterator[str]:
+        """Only tiles that a level stores cover part of its loops, and only on machines that can hold them."""
+        for level, tensor in self._uneven_tiles():
+            order = self.mapping.order[level]
+            covered = letters(order[self.mapping.outside[level][tensor] :]) or "none"
+            tile = f"{self.level_name(level)}: the tile of {tensor.name} covers {covered} of the loops {letters(order)}"
+            if not self.arch.uneven_residency:
+                yield f"{tile}, the machine has no uneven residency"
+            if not self.mapping.stored[level][tensor]:
+                yield f"{tile}, but is not stored"
+
+    def _points_are_canonical(self) -> Iterator[str]:
+        """The loop just outside an uneven tile changes it; else the same tile is named by a point further out."""
+        for level, tensor in self._uneven_tiles():
+            dim = self.left_out(level, tensor)[-1]
+            if dim not in RELEVANT[tensor]:
+                name = self.level_name(level)
+                yield f"{name}: {dim.name} does not change the tile of {tensor.name}, which must cover it"
+
+    def _direct_steps_are_contiguous(self) -> Iterator[str]:
+        """MACs that draw a tensor straight from the row buffer or DRAM take neighbouring indices of its spread dims."""
+        for tensor in Tensor:
+            if self.mapping.stored[Level.PE][tensor] or self.mapping.stored[Level.GLOBAL_BUFFER][tensor]:
+                continue
+            for dim in RELEVANT[tensor]:
+                pes, loop = self.mapping.array_factor(dim), self.mapping.temporal[Level.PE][dim]
+                if pes > 1 and loop > 1:
+                    yield (
+                        f"{tensor.name}: no buffer holds it, so {dim.name}, spread over {pes} PEs, "
+                        f"cannot also loop within a PE (got {loop})"
+                    )
+
+    def _direct_tiles_are_contiguous(self) -> Iterator[str]:
+        """PEs that fetch a tensor straight from the row buffer or DRAM take neighbouring indices of its spread dims."""
+        for tensor in Tensor:
+            if not self.mapping.stored[Level.PE][tensor] or self.mapping.stored[Level.GLOBAL_BUFFER][tensor]:
+                continue
+            for dim in self.left_out(Level.PE, tensor):
+                pes = self.mapping.array_factor(dim)
+                if pes > 1 and dim in RELEVANT[tensor]:
+                    yield (
+                        f"{tensor.name}: the global buffer does not hold it, so {dim.name}, spread over {pes} PEs, "
+                        f"cannot also loop outside its tile within a PE"
+                    )
+
+    def _input_scans_are_regular(self) -> Iterator[str]:
+        """What comes from DRAM is a box of I or, for 1x1 filters, a regular grid of it."""
+        stored = [self.mapping.stored[level][Tensor.I] for level in BUFFERS]
+        if stored[Level.GLOBAL_BUFFER] or stored[Level.ROW_BUFFER]:
+            return
+        has_filter = self.layer.R > 1 or self.layer.S > 1
+        is_stepped = max(*self.layer.stride, *self.layer.dilation) > 1
+        if not stored[Level.PE] and has_filter:
+            yield "I: a filter window must come through a buffer, MACs cannot draw it straight from DRAM"
+        if stored[Level.PE] and is_stepped and has_filter:
+            yield "I: PEs cannot take a strided or dilated window straight from DRAM, it must come through a buffer"
+        if stored[Level.PE] and max(self.layer.stride) > 1 and not has_filter:
+            extents = self.tile_extents(Level.PE, Tensor.I)
+            is_spread = self.mapping.array_factor(Dim.P) * self.mapping.array_factor(Dim.Q) > 1
+            if is_spread and max(extents[Dim.P], extents[Dim.Q]) > 1:
+                yield "I: PEs that take several strided positions each straight from DRAM cannot be spread over P or Q"
+
+    def _uneven_tiles(self) -> list[tuple[Level, Tensor]]:
+        return [(level, tensor) for level in ON_CHIP for tensor in Tensor if self.mapping.outside[level][tensor]]

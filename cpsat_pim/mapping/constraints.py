@@ -1,0 +1,293 @@
+"""Constraints: a partial mapping that a layer's mapping has to agree with.
+
+    version: 1
+    temporal: {DRAM: {K: 1}}             # factors that are fixed
+    spatial: {H: {C: 16}}
+    order: {DRAM: KPQ}                   # these loops, as far as there are any, in this order, outermost first
+    stored: {PE: {W: true, I: false}}    # at the row buffer: row-aligned in DRAM or not
+    layout: {I: NHWGC, W: {mode: row_aligned}}
+    dataflow: WS
+    layers:                              # what is different for some layers
+      conv1: {spatial: {H: {C: 3}}}
+
+Whatever is not named is free.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import Factory, evolve, field, frozen
+from attrs.converters import optional
+
+from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
+from cpsat_pim.base.reading import Field, Mistake, Record, FileKind, Table, Value, table_of
+from cpsat_pim.base.validate import Rule, as_table, as_tuple, boolean, is_integer, one_of
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.dataflow import Dataflow, classify_dataflow
+from cpsat_pim.mapping.mapping_file import FACTORS, MODES, ORDERS, axis_order, layout_kind
+from cpsat_pim.workload import ConvWorkload
+
+Fixed = tuple[int | None, ...]
+
+
+def _rows(count: int, width: int, holds: Callable[[Any], bool], says: str) -> Rule:
+    """So many rows of so many entries that hold, or are None."""
+
+    def test(rows: Any) -> bool:
+        entries = [entry for row in rows for entry in row if entry is not None]
+        return [len(row) for row in rows] == [width] * count and all(holds(entry) for entry in entries)
+
+    return Rule(f"must be {count} rows of {width}: {says} or None", test)
+
+
+def _is_factor(value: Any) -> bool:
+    return is_integer(value) and value > 0
+
+
+def _are_orders(orders: Any) -> bool:
+    return len(orders) == len(Level) and all(
+        len(set(order)) == len(order) and all(isinstance(dim, Dim) for dim in order) for order in orders
+    )
+
+
+def _nothing(count: int, width: int) -> Any:
+    return Factory(lambda: ((None,) * width,) * count)
+
+
+@frozen(kw_only=True)
+class Constraints:
+    """What a mapping must have, in the form of `Mapping`; None is free.
+
+    `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are fixed factors. `order[m]`: those of
+    these dims that have a loop at m come in this order, outermost first. `stored[m][t]`, m = PE..row buffer;
+    `layout[t]` indexes `LAYOUT_ORDERS`.
+
+    Raises:
+        ValueError: a table has another size, or an entry cannot be that of a mapping.
+    """
+
+    temporal: tuple[Fixed, ...] = field(
+        default=_nothing(4, 8), converter=as_table, validator=_rows(4, 8, _is_factor, "positive integers")
+    )
+    spatial: tuple[Fixed, ...] = field(
+        default=_nothing(3, 8), converter=as_table, validator=_rows(3, 8, _is_factor, "positive integers")
+    )
+    order: tuple[tuple[Dim, ...], ...] = field(
+        default=((), (), (), ()), converter=as_table, validator=Rule("must be 4 orders of different dims", _are_orders)
+    )
+    stored: tuple[tuple[bool | None, ...], ...] = field(
+        default=_nothing(3, 3), converter=as_table, validator=_rows(3, 3, lambda v: isinstance(v, bool), "booleans")
+    )
+    layout: tuple[int | None, ...] = field(
+        default=(None, None, None),
+        converter=as_tuple,
+        validator=Rule("must be 0, 1 or None for I, W, O", lambda v: len(v) == 3 and set(v) <= {0, 1, None}),
+    )
+    dataflow: Dataflow | None = field(default=None, converter=optional(Dataflow))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data as in a file, without what is free."""
+        tables = {
+            "temporal": _named(Level, Dim, self.temporal),
+            "spatial": _named(Direction, Dim, self.spatial),
+            "order": {m.name: _letters(self.order[m]) for m in Level if self.order[m]},
+            "stored": _named(BUFFERS, Tensor, self.stored),
+            "layout": {t.name: LAYOUT_ORDERS[t][i] for t, i in zip(Tensor, self.layout, strict=True) if i is not None},
+        }
+        flow = {"dataflow": self.dataflow.value} if self.dataflow else {}
+        return {key: table for key, table in tables.items() if table} | flow
+
+
+def _named(places: Iterable[Any], members: Iterable[Any], rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
+    """The entries of a table that are not None, by name."""
+    named = {p.name: {x.name: rows[p][x] for x in members if rows[p][x] is not None} for p in places}
+    return {name: row for name, row in named.items() if row}
+
+
+#: Nothing is fixed.
+FREE = Constraints()
+
+
+# --- Checks ----------------------------------------------------------------------------------------------------------
+
+
+def check_constraints(mapping: Mapping, constraints: Constraints) -> list[str]:
+    """One line per constraint that a well-formed mapping breaks; none if it agrees with all."""
+    return [
+        *_factor_violations(Level, mapping.temporal, constraints.temporal),
+        *_factor_violations(Direction, mapping.spatial, constraints.spatial),
+        *_order_violations(mapping, constraints),
+        *_storage_violations(mapping, constraints),
+        *_layout_violations(mapping, constraints),
+        *_dataflow_violations(mapping, constraints),
+    ]
+
+
+def check_constraints_fit(layer: ConvWorkload, constraints: Constraints) -> list[str]:
+    """One line per dim whose fixed factors no mapping of the layer can have."""
+    return [
+        f"{dim.name}: the fixed factors {' x '.join(map(str, fixed))} do not divide the bound {layer.bounds[dim]}"
+        for dim, fixed in ((dim, _fixed(constraints, dim)) for dim in Dim)
+        if layer.bounds[dim] % math.prod(fixed)
+    ]
+
+
+def _factor_violations(places: Any, rows: Any, fixed: tuple[Fixed, ...]) -> Iterator[str]:
+    """Factors are those that are fixed."""
+    for place in places:
+        for dim in Dim:
+            wanted, factor = fixed[place][dim], rows[place][dim]
+            if wanted is not None and factor != wanted:
+                yield f"{place.name}: the factor of {dim.name} must be {wanted} (got {factor})"
+
+
+def _order_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
+    """The loops that an order names come in it."""
+    for level in Level:
+        wanted = [dim for dim in constraints.order[level] if dim in mapping.order[level]]
+        loops = [dim for dim in mapping.order[level] if dim in wanted]
+        if loops != wanted:
+            yield f"{level.name}: the loops must be in the order {_letters(wanted)} (got {_letters(loops)})"
+
+
+def _storage_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
+    """Levels store and are bypassed by what they must."""
+    for level in BUFFERS:
+        for tensor in Tensor:
+            wanted = constraints.stored[level][tensor]
+            if wanted is not None and mapping.stored[level][tensor] != wanted:
+                yield f"{level.name}: must {'store' if wanted else 'not store'} {tensor.name}"
+
+
+def _layout_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
+    """Tensors have the axis orders that they must."""
+    for tensor in Tensor:
+        wanted = constraints.layout[tensor]
+        if wanted is not None and mapping.layout[tensor] != wanted:
+            orders = LAYOUT_ORDERS[tensor]
+            yield f"{tensor.name}: the axis order must be {orders[wanted]} (got {orders[mapping.layout[tensor]]})"
+
+
+def _dataflow_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
+    """The mapping is of the class that it must be."""
+    flow = classify_dataflow(mapping)
+    if constraints.dataflow not in (None, flow):
+        yield f"the dataflow must be {constraints.dataflow} (got {flow})"
+
+
+def _fixed(constraints: Constraints, dim: Dim) -> list[int]:
+    """The factors of a dim that are fixed."""
+    factors = [row[dim] for row in (*constraints.temporal, *constraints.spatial)]
+    return [factor for factor in factors if factor is not None]
+
+
+def _letters(dims: Iterable[Dim]) -> str:
+    return "".join(dim.name for dim in dims)
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class NetworkConstraints:
+    """Constraints of every layer, and those of some in their place."""
+
+    everywhere: Constraints = FREE
+    layers: dict[str, Constraints] = field(factory=dict)
+
+    def of(self, name: str) -> Constraints:
+        """The constraints of a layer."""
+        return self.layers.get(name, self.everywhere)
+
+    def key(self, name: str, layer: ConvWorkload) -> str:
+        """What layers share that are solved once: shape and constraints."""
+        return f"{layer.shape_key}{self.of(name).to_dict() or ''}"
+
+    @classmethod
+    def whole(cls, given: "Constraints | NetworkConstraints") -> "NetworkConstraints":
+        """Constraints of every layer, if they do not tell layers apart themselves."""
+        return given if isinstance(given, NetworkConstraints) else cls(everywhere=given)
+
+
+Values = dict[Any, Any]
+_STORED = table_of(reversed(BUFFERS), table_of(Tensor, Value(boolean)))
+_PARTS = {
+    "temporal": Field(kind=table_of(Level, FACTORS)),
+    "spatial": Field(kind=table_of(Direction, FACTORS)),
+    "order": Field(kind=ORDERS),
+    "stored": Field(kind=_STORED),
+    "layout": Field(kind=table_of(Tensor, layout_kind)),
+    "dataflow": Field(kind=Value(one_of(*(flow.value for flow in Dataflow)))),
+}
+
+
+def _mode_mistakes(values: Values) -> Iterator[Mistake]:
+    """A layout's mode says what `stored` says of the row buffer, if both do."""
+    stored = values.get("stored", {}).get(Level.ROW_BUFFER, {})
+    for tensor, entry in values.get("layout", {}).items():
+        mode = entry.get("mode") if isinstance(entry, dict) else None
+        if mode and tensor in stored and mode != MODES[stored[tensor]]:
+            yield f"layout.{tensor.name}.mode", f"must be {MODES[stored[tensor]]}, as `stored` says"
+
+
+_LAYER = Record(fields=_PARTS, check=_mode_mistakes)
+
+
+def _build_constraints(values: Values) -> Constraints:
+    """The constraints that a file's values are."""
+    temporal, spatial, stored, layout = (values.get(key, {}) for key in ("temporal", "spatial", "stored", "layout"))
+    return Constraints(
+        temporal=[[temporal.get(m, {}).get(d) for d in Dim] for m in Level],
+        spatial=[[spatial.get(s, {}).get(d) for d in Dim] for s in Direction],
+        order=[[Dim[letter] for letter in values.get("order", {}).get(m, "")] for m in Level],
+        stored=[[stored.get(m, {}).get(t) for t in Tensor] for m in BUFFERS],
+        layout=tuple(layout.get(t) for t in Tensor),
+        dataflow=values.get("dataflow"),
+    )
+
+
+def _build_all(layers: dict[str, Values] | None = None, **values: Any) -> NetworkConstraints:
+    everywhere = _with_modes_as_stored(values)
+    return NetworkConstraints(
+        everywhere=_build_constraints(everywhere),
+        layers={
+            name: _build_constraints(_laid_over(everywhere, _with_modes_as_stored(own)))
+            for name, own in (layers or {}).items()
+        },
+    )
+
+
+def _with_modes_as_stored(values: Values) -> Values:
+    """With the modes of layouts among what the row buffer stores, and of layouts the axis orders: each may be laid over
+    without the other.
+    """
+    layout = values.get("layout", {})
+    modes = {t: entry.get("mode") for t, entry in layout.items() if isinstance(entry, dict)}
+    aligned = {t: mode == MODES[1] for t, mode in modes.items() if mode}
+    orders = {t: order for t, entry in layout.items() if (order := axis_order(t, entry)) is not None}
+    return {**values, "layout": orders, "stored": _laid_over({Level.ROW_BUFFER: aligned}, values.get("stored", {}))}
+
+
+def _laid_over(base: Values, over: Any) -> Any:
+    """What a layer says laid over what all say."""
+    if not isinstance(base, dict) or not isinstance(over, dict):
+        return over
+    return {**base, **{key: _laid_over(base[key], value) if key in base else value for key, value in over.items()}}
+
+
+CONSTRAINTS = FileKind(
+    kind="constraints",
+    record=evolve(_LAYER, fields={**_PARTS, "layers": Field(kind=Table(_LAYER))}, build=_build_all),
+)
+
+
+def read_constraints(path: str | Path, directory: Path | None = None) -> NetworkConstraints:
+    """The constraints of a YAML file, relative to a directory.
+
+    Raises:
+        ValueError: an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
+    """
+    constraints: NetworkConstraints = CONSTRAINTS.read(path, directory)
+    return constraints

@@ -1,0 +1,121 @@
+"""A mapping: one layer's loop factors, orders, placement, bypass and DRAM layout; it can draw its own nest.
+
+for DRAM temporal loops          T3, order[3]
+ for row-buffer temporal loops   T2, order[2]
+  for global-buffer loops        T1, order[1]
+   parallel H x W
+    for PE temporal loops        T0, order[0]
+     parallel Internal
+      O[n,g,k,q,p] += I[n,g,c,..] * W[g,k,c,s,r]
+"""
+
+import math
+from typing import Any
+
+from attrs import field, frozen
+
+from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, ON_CHIP, Dim, Direction, Level, Tensor
+from cpsat_pim.base.validate import as_table, as_tuple
+
+Factors = tuple[int, ...]
+Stored = tuple[bool, bool, bool]
+Outside = tuple[int, int, int]
+
+#: Every tile covers all loops of its level.
+EVEN: tuple[Outside, Outside] = ((0, 0, 0), (0, 0, 0))
+
+
+@frozen(kw_only=True)
+class Mapping:
+    """One layer's mapping; whether it is legal on a machine is `check`'s business.
+
+    `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are factors; `order[m]` lists the dims
+    whose factor at m is above 1, outermost first; `stored[m][t]`, m = PE..row buffer (Eq. 6; at the row buffer:
+    row-aligned, Eq. 7); `layout[t]` indexes `LAYOUT_ORDERS`; `block_h`, `block_w` are the blocks of a row-aligned input
+    (Eq. 8, 9), else 0. `outside[m][t]`, m = PE and global buffer: so many loops of `order[m]`, outermost first, lie
+    outside the tile of t that the level stores (its residency point); 0 is even.
+    """
+
+    temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=as_table)
+    spatial: tuple[Factors, Factors, Factors] = field(converter=as_table)
+    order: tuple[tuple[Dim, ...], ...] = field(converter=as_table)
+    stored: tuple[Stored, Stored, Stored] = field(converter=as_table)
+    layout: tuple[int, int, int] = field(default=(0, 0, 0), converter=as_tuple)
+    block_h: int = 0
+    block_w: int = 0
+    outside: tuple[Outside, Outside] = field(default=EVEN, converter=as_table)
+
+    def extents(self, level: Level) -> Factors:
+        """Tile extents e0, e1, e2 or the bounds (Eq. 22 per dim)."""
+        return tuple(
+            math.prod(self.temporal[m][d] for m in range(level + 1))
+            * self.spatial[Direction.INTERNAL][d]
+            * (self.array_factor(d) if level > Level.PE else 1)
+            for d in Dim
+        )
+
+    def covered(self, level: Level, tensor: Tensor) -> tuple[Dim, ...]:
+        """The loops of a level that its tile of a tensor covers, outermost first."""
+        return self.order[level][self.outside[level][tensor] if level in ON_CHIP else 0 :]
+
+    def tile(self, level: Level, tensor: Tensor) -> Factors:
+        """Extents of a tensor's tile at a level: those of the level without its loops outside the residency point."""
+        left_out = set(self.order[level]) - set(self.covered(level, tensor))
+        factors = self.temporal[level]
+        return tuple(n // factors[d] if d in left_out else n for d, n in zip(Dim, self.extents(level), strict=True))
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether some tile covers only part of its level's loops."""
+        return self.outside != EVEN
+
+    def array_factor(self, dim: int) -> int:
+        """PEs along a dim."""
+        return self.spatial[Direction.H][dim] * self.spatial[Direction.W][dim]
+
+    @property
+    def used_pes(self) -> int:
+        """PEs that do work."""
+        return math.prod(self.array_factor(d) for d in Dim)
+
+    @property
+    def parallel_macs(self) -> int:
+        """MACs a cycle (Eq. 35-37)."""
+        return self.used_pes * math.prod(self.spatial[Direction.INTERNAL])
+
+    @property
+    def compute_steps(self) -> int:
+        """Cycles of one MAC per lane (Eq. 34)."""
+        return math.prod(math.prod(factors) for factors in self.temporal)
+
+    def innermost(self, tensor: Tensor) -> Level:
+        """The innermost level that stores the tensor."""
+        return next((m for m in BUFFERS if self.stored[m][tensor]), Level.DRAM)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `simulate` reads back."""
+        return {
+            "temporal": {
+                m.name: {d.name: self.temporal[m][d] for d in Dim if self.temporal[m][d] > 1} for m in reversed(Level)
+            },
+            "spatial": {s.name: {d.name: self.spatial[s][d] for d in Dim if self.spatial[s][d] > 1} for s in Direction},
+            "order": {m.name: "".join(d.name for d in self.order[m]) for m in reversed(Level)},
+            "stored": {m.name: "".join(t.name for t in Tensor if self.stored[m][t]) for m in reversed(BUFFERS)},
+            "layout": {
+                t.name: {
+                    "mode": "row_aligned" if self.stored[Level.ROW_BUFFER][t] else "sequential",
+                    "order": LAYOUT_ORDERS[t][self.layout[t]],
+                }
+                for t in Tensor
+            },
+            "input_block": {"h": self.block_h, "w": self.block_w} if self.stored[Level.ROW_BUFFER][Tensor.I] else None,
+        } | ({"resident": self._resident()} if self.is_uneven else {})
+
+    def _resident(self) -> dict[str, dict[str, str]]:
+        """The loops that uneven tiles cover."""
+        uneven = {m: [t for t in Tensor if self.outside[m][t]] for m in reversed(ON_CHIP)}
+        return {
+            m.name: {t.name: "".join(d.name for d in self.covered(m, t)) for t in tensors}
+            for m, tensors in uneven.items()
+            if tensors
+        }

@@ -1,0 +1,1 @@
+"""Studies over many solves: sweeps, baseline mappers, and the fuzzer."""

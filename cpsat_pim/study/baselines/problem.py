@@ -1,0 +1,92 @@
+"""What a baseline is given: a layer, a machine, an objective; and the exact cost by which it is judged."""
+
+import math
+from collections.abc import Iterable
+
+from attrs import field, frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.evaluate.cost import Prediction, predict, to_machine, to_nest
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.study.baselines.space import Space
+from cpsat_pim.workload import ConvWorkload
+from tables.counts.accesses import fetches
+from tables.counts.cost import Machine, cost_with
+from tables.counts.walk import StreamCounts
+from tables.nest import AXES, Nest, axis_set
+
+
+@frozen(kw_only=True)
+class Scored:
+    """A legal mapping, its exact figures, and its objective in the solver's integers."""
+
+    mapping: Mapping
+    prediction: Prediction
+    value: int
+
+
+@frozen(kw_only=True)
+class Problem:
+    """A layer to be mapped onto a machine, and what is to be least."""
+
+    layer: ConvWorkload
+    arch: PIMArchitecture
+    objective: Objective
+    machine: Machine = field(init=False, repr=False)
+    space: Space = field(init=False, repr=False)
+
+    @machine.default
+    def _machine(self) -> Machine:
+        return to_machine(self.arch)
+
+    @space.default
+    def _space(self) -> Space:
+        return Space(self.layer, self.arch)
+
+    def score(self, mapping: Mapping) -> Scored:
+        """The exact cost of a legal mapping."""
+        prediction = predict(self.layer, self.arch, mapping)
+        figures = prediction.figures
+        value = self.objective.value(figures.latency_cycles, figures.energy_fj)
+        return Scored(mapping=mapping, prediction=prediction, value=value)
+
+    def floor(self, mapping: Mapping) -> int:
+        """A legal mapping costs at least this: every access, but the least DRAM time for so many bytes.
+
+        To count a bad mapping's DRAM stream exactly can take seconds, this a fraction of a millisecond.
+        """
+        nest = to_nest(self.layer, mapping, self.arch.spatial_reduction)
+        streams = tuple(self._least_stream(nest, t) for t in Tensor)
+        cost = cost_with(nest, self.machine, streams)  # type: ignore[arg-type]
+        return self.objective.value(max(cost.latency_cycles, cost.dram_cycles), cost.energy_fj)
+
+    def best(self, mappings: Iterable[Mapping]) -> Scored | None:
+        """The cheapest of some legal mappings; of equals the first by their floors. None of none."""
+        found = self.cheapest(mappings, 1)
+        return found[0] if found else None
+
+    def cheapest(self, mappings: Iterable[Mapping], count: int) -> list[Scored]:
+        """So many of the cheapest of some legal mappings, in order: those with the lowest floors are counted first,
+        until the floors are above what is known.
+        """
+        floors = sorted(((self.floor(mapping), i, mapping) for i, mapping in enumerate(mappings)), key=lambda f: f[:2])
+        found: list[Scored] = []
+        for floor, _, mapping in floors:
+            if len(found) == count and floor >= found[-1].value:
+                break
+            found = sorted([*found, self.score(mapping)], key=lambda scored: scored.value)[:count]
+        return found
+
+    def _least_stream(self, nest: Nest, t: Tensor) -> StreamCounts:
+        """No fewer columns than each scan's bytes fill, no less time than these columns take, one row at least."""
+        dram, consumer = self.machine.dram, nest.consumers(t)[0]
+        if consumer > Level.PE:
+            elements = nest.box(t, consumer)
+        else:
+            elements = math.prod(axis_set(nest, t, consumer, axis).size for axis in AXES[t][0])
+        scans = fetches(nest, t, consumer)
+        columns = scans * -(-elements * nest.width(t, Level.DRAM) // dram.column_bytes)
+        pace = min(dram.tCCD, dram.tRCD + dram.tRTP + dram.tRP, dram.tRCD + dram.RL + dram.burst)
+        return StreamCounts(columns, 1 if dram.is_open else scans, columns * pace, 0, 0, 0, 0, 0)

@@ -1,0 +1,118 @@
+"""Repair: what breaks a rule of the machine moves outwards, factor by prime factor, until the rule holds."""
+
+import math
+from collections.abc import Sequence
+
+import attrs
+from numpy.random import Generator
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import BUFFERS, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.evaluate.cost import to_nest
+from cpsat_pim.study.baselines.draft import DRAM, GLOBAL_BUFFER, LANES, PE, ROW_BUFFER, Draft, H, W
+from cpsat_pim.workload import ConvWorkload
+from tables.factors import primes_of
+
+DIRECTIONS = (H, W, LANES)
+#: Loops within a level's tiles, the outermost first: the first of these that has any gives some up.
+_WITHIN: dict[Level, tuple[tuple[int, ...], ...]] = {
+    Level.PE: ((PE, LANES),),
+    Level.GLOBAL_BUFFER: ((GLOBAL_BUFFER,), (H, W), (PE, LANES)),
+    Level.ROW_BUFFER: ((ROW_BUFFER,), (GLOBAL_BUFFER,), (H, W), (PE, LANES)),
+}
+
+
+class Repair:
+    """One draft being repaired: its factors change, all else is as it was drawn."""
+
+    def __init__(self, layer: ConvWorkload, arch: PIMArchitecture, draft: Draft, rng: Generator) -> None:
+        self.layer, self.arch, self.draft, self.rng = layer, arch, draft, rng
+        self.factors = [list(row) for row in draft.factors]
+
+    def run(self) -> Draft:
+        """The draft with factors that keep the rules of the array and fit the buffers."""
+        self._lanes_take_their_dims()
+        if self.arch.pe_array.exclusive_spatial:
+            self._dims_take_one_direction()
+        self._directions_have_room()
+        self._direct_operands_are_neighbours()
+        self._strided_points_are_regular()
+        for level in BUFFERS:
+            self._tiles_fit(level)
+        return self._current()
+
+    # --- Rules -------------------------------------------------------------------------------------------------------
+
+    def _lanes_take_their_dims(self) -> None:
+        """Only some dims may be spread over lanes."""
+        for d in set(Dim) - set(self.arch.pe_array.compute_unit.lane_dims):
+            self._clear(LANES, d)
+
+    def _dims_take_one_direction(self) -> None:
+        """Of the directions that a dim is spread over, any one stays (Eq. 13)."""
+        for d in Dim:
+            used = [place for place in DIRECTIONS if self.factors[place][d] > 1]
+            kept = used[self.rng.integers(len(used))] if used else None
+            for place in used:
+                if place != kept:
+                    self._clear(place, d)
+
+    def _directions_have_room(self) -> None:
+        """Rows, columns and lanes are as many as there are (Eq. 18-20)."""
+        array = self.arch.pe_array
+        room = {H: array.array_shape.h, W: array.array_shape.w, LANES: array.compute_unit.num_macs}
+        for place in DIRECTIONS:
+            while math.prod(self.factors[place]) > room[place]:
+                self._give_up([place], list(Dim), PE)
+
+    def _direct_operands_are_neighbours(self) -> None:
+        """What neither PEs nor the global buffer hold has no loop in a PE along a dim that is spread over PEs."""
+        for t in Tensor:
+            if not self.draft.stored[PE][t] and not self.draft.stored[GLOBAL_BUFFER][t]:
+                for d in RELEVANT[t]:
+                    if self.factors[H][d] * self.factors[W][d] > 1:
+                        self._clear(PE, d)
+
+    def _strided_points_are_regular(self) -> None:
+        """PEs that take I from DRAM with a stride hold one position each, or are not spread over P and Q."""
+        is_direct = not self.draft.stored[GLOBAL_BUFFER][Tensor.I] and not self.draft.stored[ROW_BUFFER][Tensor.I]
+        if is_direct and self.draft.stored[PE][Tensor.I] and max(self.layer.stride) > 1:
+            places = [(H, W), (PE, LANES)][self.rng.integers(2)]
+            for d in (Dim.P, Dim.Q):
+                for place in places:
+                    self._clear(place, d)
+
+    def _tiles_fit(self, level: Level) -> None:
+        """What a level stores fits it (Eq. 17), if the smallest tiles do."""
+        dims = sorted({d for t in Tensor if self.draft.stored[level][t] for d in RELEVANT[t]})
+        while self._tile_bytes(level) > self.arch.usable_bytes(level):
+            if not any(self._give_up(places, dims, level + 1) for places in _WITHIN[level]):
+                return
+
+    # --- Moves -------------------------------------------------------------------------------------------------------
+
+    def _tile_bytes(self, level: Level) -> int:
+        nest = to_nest(self.layer, self._current().to_mapping(self.layer), self.arch.spatial_reduction)
+        return sum(nest.box(t, level) * nest.width(t, level) for t in Tensor if self.draft.stored[level][t])
+
+    def _current(self) -> Draft:
+        return attrs.evolve(self.draft, factors=self.factors)
+
+    def _give_up(self, places: Sequence[int], dims: Sequence[int], innermost: int) -> bool:
+        """Any prime of these places moves to any level from `innermost` out; False if there is none."""
+        loops = [(place, d) for place in places for d in dims if self.factors[place][d] > 1]
+        if not loops:
+            return False
+        place, d = loops[self.rng.integers(len(loops))]
+        primes = primes_of(self.factors[place][d])
+        self._move(place, d, primes[self.rng.integers(len(primes))], innermost)
+        return True
+
+    def _clear(self, place: int, d: int) -> None:
+        """All of a dim's factor leaves a place, for any levels outside it (of a direction, PEs' loops too)."""
+        for prime in primes_of(self.factors[place][d]):
+            self._move(place, d, prime, PE if place in DIRECTIONS else place + 1)
+
+    def _move(self, place: int, d: int, prime: int, innermost: int) -> None:
+        self.factors[place][d] //= prime
+        self.factors[self.rng.integers(innermost, DRAM + 1)][d] *= prime

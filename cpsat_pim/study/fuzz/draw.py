@@ -1,0 +1,164 @@
+"""Random machines and layers: every option, figures from tiny to wide, few enough MACs to be walked one by one."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from attrs import frozen
+from numpy.random import Generator
+
+from cpsat_pim.arch import ComputeUnit, DramTimings, MemoryLevel, PEArray, PhyDim2, PIMArchitecture
+from cpsat_pim.arch.pe_array import LANE_DIMS
+from cpsat_pim.base.dims import Dim, Tensor
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.workload import ConvWorkload
+
+_T = TypeVar("_T")
+
+#: At least the widest element: what a narrower column transfers at a time is not defined.
+_COLUMNS = (4, 8, 16, 32)
+_BOUNDS = (2, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 55, 197, 1009)
+#: Dims of a convolution, a matrix product and a depthwise convolution.
+DIMS = (tuple(Dim), (Dim.N, Dim.C, Dim.K), (Dim.R, Dim.S, Dim.P, Dim.Q, Dim.N, Dim.G))
+_WIDTHS = (1, 2, 4)
+#: Bytes a cycle: no limit, or down to a hundred cycles a byte, beside which nothing else takes time.
+RATES = (None, None, 1, 3, 0.5, 64, 0.05, 0.01)
+#: Bytes of the PEs, the global buffer, the row buffer and DRAM.
+_SIZES = ((4, 12, 48, 256), (8, 32, 128, 1024), (16, 64, 256, 4096), (2**20, 2**30))
+_KINDS = ("energy", "latency", "blended")
+
+
+@frozen
+class Drawer:
+    """Draws with a source of chance, of which `below(n)` is any integer from 0 to n - 1.
+
+    The same values come from the same integers, the plainest of them from zeros.
+    """
+
+    below: Callable[[int], int]
+
+    @classmethod
+    def of(cls, rng: Generator) -> "Drawer":
+        """That of a generator, all integers alike."""
+        return cls(lambda n: int(rng.integers(n)))
+
+    def any_of(self, values: Sequence[_T]) -> _T:
+        """Any of some values, all alike."""
+        return values[self.below(len(values))]
+
+    def flip(self) -> bool:
+        """Yes or no."""
+        return self.any_of((False, True))
+
+    def chance(self, percent: int) -> bool:
+        """Yes so often."""
+        return self.below(100) >= 100 - percent
+
+    def some_of(self, values: Sequence[_T], most: int) -> list[_T]:
+        """At least one and at most so many different ones, in any order."""
+        left = list(values)
+        count = 1 + self.below(min(most, len(left)))
+        return [left.pop(self.below(len(left))) for _ in range(count)]
+
+    def objective(self) -> Objective:
+        """Any kind."""
+        return Objective.named(self.any_of(_KINDS), self.any_of((0.5, 1, 7)), self.any_of((0.25, 1, 3)))
+
+    def layer(self, most_macs: int) -> ConvWorkload:
+        """Any layer of at most so many MACs: small bounds, large primes, products, groups, depthwise, batches."""
+        bounds = dict.fromkeys(Dim, 1)
+        for d in self.some_of(self.any_of(DIMS), most=5):
+            fitting = [n for n in _BOUNDS if n * math.prod(bounds.values()) <= most_macs]
+            bounds[d] = self.any_of(fitting or (1,))
+        return self.layer_of(bounds)
+
+    def layer_of(self, bounds: dict[Dim, int]) -> ConvWorkload:
+        """A layer with these bounds, of any stride, dilation and mixed widths; a part of one may be padding."""
+        padded = self.any_of(tuple(Dim))
+        zeros = {padded: self.below(bounds[padded])} if self.any_of((True, False, False)) else {}
+        output, psum = sorted((self.any_of(_WIDTHS), self.any_of(_WIDTHS)))
+        return ConvWorkload(
+            **{d.name: bound for d, bound in bounds.items()},
+            name="fuzz",
+            zeros=[zeros.get(d, 0) for d in Dim],
+            stride=(self.any_of((1, 1, 2, 3)), self.any_of((1, 1, 2, 3))),
+            dilation=(self.any_of((1, 1, 2)), self.any_of((1, 1, 2))),
+            input_bytes=self.any_of(_WIDTHS),
+            weight_bytes=self.any_of(_WIDTHS),
+            output_bytes=output,
+            psum_bytes=psum,
+        )
+
+    def machine(self, forced: int = 25) -> PIMArchitecture:
+        """Any machine; so many percent of its levels say which tensors they store and which not."""
+        column_bytes = self.any_of(_COLUMNS)
+        return PIMArchitecture(
+            name="fuzz",
+            dram_timings=self._timings(column_bytes),
+            hierarchy=(*(self._level(m, column_bytes, forced) for m in range(3)), self._dram()),
+            pe_array=self._array(),
+            page_policy=self.any_of(("open", "closed")),
+            activation_energy=self._energy(),
+            multicast=self.flip(),
+            spatial_reduction=self.flip(),
+            shared_data_bus=self.flip(),
+            uneven_residency=self.flip(),
+        )
+
+    def _timings(self, column_bytes: int) -> DramTimings:
+        """Any, but to open another row takes no less time than the next column; sometimes no more either."""
+        cycles = {name: self.below(21) for name in ("RL", "WL", "tRCDRD", "tRP", "tRAS", "tRC", "tRTP")}
+        some = {name: 1 + self.below(8) for name in ("tCCD_L", "BL")}
+        if self.chance(10):
+            cycles |= {"tRCDRD": 0, "tRP": 0, "tRTP": 0}
+        cycles["tRTP"] += max(0, some["tCCD_L"] - cycles["tRCDRD"] - cycles["tRP"] - cycles["tRTP"])
+        cycles["RL"] += max(0, some["tCCD_L"] - cycles["tRCDRD"] - cycles["RL"] - some["BL"] // 2)
+        return DramTimings(**cycles, **some, co_w=8 * column_bytes)
+
+    def _level(self, m: int, column_bytes: int, forced: int) -> MemoryLevel:
+        """PE, global buffer or row buffer: some stored sets forced, some forbidden, some free."""
+        is_forced = self.chance(forced)
+        return MemoryLevel(
+            name=("PE", "GlobalBuffer", "RowBuffer")[m],
+            entries=self.any_of(_SIZES[m]),
+            latency=self.any_of((0, 1, 2.5)),
+            access_cost=self._energy(),
+            write_cost=self.any_of((None, self._energy())),
+            stores=tuple(self.flip() if is_forced else self.chance(80) for _ in Tensor),
+            bypass_defined=is_forced,
+            row_buffer_size=column_bytes * self.any_of((1, 4, 16)),
+            read_bandwidth_limit=self.any_of(RATES),
+            write_bandwidth_limit=self.any_of(RATES),
+            ports=self.any_of((1, 2, 3)),
+            double_buffered=self.flip(),
+        )
+
+    def _dram(self) -> MemoryLevel:
+        return MemoryLevel(
+            name="DRAM",
+            entries=self.any_of(_SIZES[3]),
+            access_cost=self._energy(),
+            write_cost=self.any_of((None, self._energy())),
+            num_banks=self.any_of((1, 2, 3, 4, 8, 16)),
+            double_buffered=False,
+        )
+
+    def _array(self) -> PEArray:
+        """From one PE to a wide array, of every type of unit."""
+        kind = self.any_of(tuple(LANE_DIMS))
+        dims = LANE_DIMS[kind]
+        unit: dict[str, Any] = {"num_macs": 1 if kind == "scalar" else self.any_of((1, 2, 4, 6))}
+        if dims and self.chance(20):
+            unit["internal_dim"] = int(self.any_of(dims))
+        return PEArray(
+            array_shape=PhyDim2(self.any_of((1, 2, 3, 4, 16)), self.any_of((1, 2, 4, 5, 64))),
+            compute_unit=ComputeUnit(
+                unit_type=kind, mac_energy=self._energy(), reduction_latency=self.any_of((0, 3)), **unit
+            ),
+            interconnect_bandwidth=self.any_of(RATES),
+            exclusive_spatial=self.flip(),
+        )
+
+    def _energy(self) -> float:
+        """Nanojoules, whole femtojoules."""
+        return self.any_of((0, 1, 7, 100, 2500)) / 1_000_000

@@ -1,0 +1,72 @@
+"""The declared space of a tiny layer, or what constraints leave of a larger one's, mapping by mapping."""
+
+import itertools
+from collections.abc import Iterator
+
+import attrs
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
+from cpsat_pim.mapper.search.completion import input_blocks
+from cpsat_pim.mapping import EVEN, Mapping
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import FREE, Constraints, check_constraints
+from cpsat_pim.study.baselines.draft import residency_points
+from cpsat_pim.workload import ConvWorkload
+
+
+def every_mapping(layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints = FREE) -> Iterator[Mapping]:
+    """Every legal mapping: factorizations, orders, stored sets, residency points, layouts and input blocks."""
+    stores = [list(itertools.product(*(_storing(arch, constraints, m, t) for t in Tensor))) for m in BUFFERS]
+    for factors in itertools.product(*(_factors(layer, constraints, d) for d in Dim)):
+        rows = list(zip(*factors, strict=True))
+        temporal, spatial = rows[: len(Level)], rows[len(Level) :]
+        loops = [[d for d in Dim if temporal[m][d] > 1] for m in Level]
+        orders = list(itertools.product(*(itertools.permutations(found) for found in loops)))
+        for stored in itertools.product(*stores):
+            draft = Mapping(temporal=temporal, spatial=spatial, order=orders[0], stored=stored)
+            for h, w in input_blocks(layer, draft) if stored[Level.ROW_BUFFER][Tensor.I] else [(0, 0)]:
+                found = _in_every_order(layer, arch, attrs.evolve(draft, block_h=h, block_w=w), orders)
+                yield from (mapping for mapping in found if not check_constraints(mapping, constraints))
+
+
+def _in_every_order(
+    layer: ConvWorkload, arch: PIMArchitecture, draft: Mapping, orders: list[tuple[tuple[Dim, ...], ...]]
+) -> Iterator[Mapping]:
+    """The legal ones of a draft's orders and residency points, in every layout."""
+    for order in orders:
+        for outside in _every_point(draft, order) if arch.uneven_residency else [EVEN]:
+            ordered = attrs.evolve(draft, order=order, outside=outside)
+            if not check_mapping(layer, arch, ordered):
+                for layout in itertools.product(range(2), repeat=len(Tensor)):
+                    yield attrs.evolve(ordered, layout=layout)
+
+
+def _every_point(draft: Mapping, order: tuple[tuple[Dim, ...], ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Loops outside the tiles: none, or all down to one that changes the tile."""
+    points = [residency_points(order[m], t) if draft.stored[m][t] else [0] for m in ON_CHIP for t in Tensor]
+    for chosen in itertools.product(*points):
+        yield chosen[: len(Tensor)], chosen[len(Tensor) :]
+
+
+def _factors(layer: ConvWorkload, constraints: Constraints, d: Dim) -> list[tuple[int, ...]]:
+    """All factors of a dim, by level and then by direction, that constraints allow."""
+    fixed = [row[d] for row in (*constraints.temporal, *constraints.spatial)]
+    return [
+        factors
+        for factors in _ordered_factors(layer.bounds[d], len(fixed))
+        if all(wanted in (None, n) for wanted, n in zip(fixed, factors, strict=True))
+    ]
+
+
+def _storing(arch: PIMArchitecture, constraints: Constraints, level: Level, t: Tensor) -> list[bool]:
+    """Whether a level stores a tensor, and whether it does without, as far as either is allowed."""
+    return [choice for choice in arch.storing_choices(level, t) if constraints.stored[level][t] in (None, choice)]
+
+
+def _ordered_factors(n: int, slots: int) -> list[tuple[int, ...]]:
+    """All ways to write n as an ordered product."""
+    if slots == 1:
+        return [(n,)]
+    firsts = (d for d in range(1, n + 1) if n % d == 0)
+    return [(first, *rest) for first in firsts for rest in _ordered_factors(n // first, slots - 1)]

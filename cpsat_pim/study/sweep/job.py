@@ -1,0 +1,178 @@
+"""A job: one layer on one machine for one objective; its key stands for all that its answer depends on."""
+
+import hashlib
+import json
+import tempfile
+import traceback
+from collections.abc import Callable
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+import attrs
+from attrs import field, frozen
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.validate import is_a, seconds, seed_number, share
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapping.constraints import FREE, Constraints
+from cpsat_pim.study.sweep.versions import Versions, current_versions
+from cpsat_pim.workload import ConvWorkload
+
+#: What answers a job: the layer's entry of a results file (docs/json.md).
+Work = Callable[["Job"], dict[str, Any]]
+
+
+class Failure(StrEnum):
+    """Why a job has no answer: no tile fits, its worker died, the program found itself wrong, or something else."""
+
+    UNFIT = "unfit"
+    KILLED = "killed"
+    DISAGREEMENT = "disagreement"
+    ERROR = "error"
+
+
+@frozen(kw_only=True)
+class JobOptions:
+    """`time_limit` seconds a layer, the solver's `seed`, and the share of MACs by which awkward bounds may be padded.
+
+    Raises:
+        ValueError: one of them is out of range.
+    """
+
+    time_limit: float = field(default=60.0, validator=seconds)
+    seed: int = field(default=0, validator=seed_number)
+    padding: float = field(default=0.0, validator=share)
+
+
+@frozen(kw_only=True)
+class Job:
+    """What is to be solved and by what; equal `key`s have equal answers, up to names and times."""
+
+    layer: ConvWorkload = field(validator=is_a(ConvWorkload))
+    arch: PIMArchitecture = field(validator=is_a(PIMArchitecture))
+    objective: Objective = field(validator=is_a(Objective))
+    options: JobOptions = field(factory=JobOptions)
+    constraints: Constraints = field(default=FREE, validator=is_a(Constraints))
+    versions: Versions = field(factory=current_versions)
+    key: str = field(init=False)
+
+    @key.default
+    def _content(self) -> str:
+        """A digest of everything but names."""
+        weights = [str(self.objective.alpha), str(self.objective.beta)]
+        data = [self.layer.shape, arch_key(self.arch), self.objective.kind, weights, self.constraints.to_dict()]
+        return digest([*data, attrs.asdict(self.options), attrs.asdict(self.versions)])
+
+    def __str__(self) -> str:
+        return f"{self.layer.name} on {self.arch.name} for {self.objective.kind}"
+
+
+@frozen(kw_only=True)
+class Outcome:
+    """What became of a job: its answer, or a failure with its reason in one line and in detail."""
+
+    key: str
+    answer: dict[str, Any] | None = None
+    failure: Failure | None = None
+    reason: str | None = None
+    detail: str | None = None
+
+    def to_line(self) -> str:
+        """One line of JSON."""
+        return json.dumps(attrs.asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_line(cls, line: str) -> "Outcome":
+        """What `to_line` wrote."""
+        data = json.loads(line)
+        return cls(**(data | {"failure": Failure(data["failure"]) if data["failure"] else None}))
+
+
+# --- Keys ------------------------------------------------------------------------------------------------------------
+
+
+def digest(data: Any) -> str:
+    """128 bits that stand for plain data; 64 and 64.0 are the same."""
+    text = json.dumps(_whole(data), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@lru_cache(maxsize=4096)
+def arch_key(arch: PIMArchitecture) -> str:
+    """A digest of a machine but for its name."""
+    return digest({key: value for key, value in arch.to_dict().items() if key != "name"})
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# --- Solving ---------------------------------------------------------------------------------------------------------
+
+
+class Unfit(Exception):
+    """No mapping can exist, known before solving."""
+
+
+def solve_job(job: Job) -> dict[str, Any]:
+    """The layer's entry of a results file, solved and verified; the solver is imported by whoever solves.
+
+    Raises:
+        Unfit: some tile cannot fit its level.
+        Disagreement: prediction and simulation differ.
+        RuntimeError: this installation is not the one that planned the job.
+    """
+    from cpsat_pim.mapper.network.run import solve_and_verify
+    from cpsat_pim.mapper.result import NetworkLayer
+    from cpsat_pim.mapper.search import Options
+    from cpsat_pim.mapping.check import check_fits
+    from cpsat_pim.report.jsonfile import layer_entry
+
+    if job.versions != current_versions():
+        raise RuntimeError(f"the sweep is of {job.versions}, its worker of {current_versions()}")
+    problems = check_fits(job.layer, job.arch)
+    if problems:
+        raise Unfit("; ".join(problems))
+    options = Options(time_limit=job.options.time_limit, seed=job.options.seed, constraints=job.constraints)
+    solved = solve_and_verify(job.layer, job.arch, job.objective, options, padding=job.options.padding)
+    return layer_entry(NetworkLayer(name=job.layer.name, count=1, after=(), solved=solved))
+
+
+def attempt(work: Work, job: Job) -> Outcome:
+    """The outcome of a job, whatever its work raises."""
+    from cpsat_pim.evaluate.verify import Disagreement
+
+    try:
+        return Outcome(key=job.key, answer=work(job))
+    except Unfit as error:
+        return Outcome(key=job.key, failure=Failure.UNFIT, reason=str(error))
+    except Disagreement as error:
+        reason = f"prediction and simulation disagree: {'; '.join(error.differences)}"
+        return Outcome(key=job.key, failure=Failure.DISAGREEMENT, reason=reason, detail=_reproducer(error))
+    except Exception as error:
+        return failed(job, error)
+
+
+def failed(job: Job, error: BaseException) -> Outcome:
+    """The outcome of a job that ended with an error."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    detail = "".join(traceback.format_exception(error))
+    return Outcome(key=job.key, failure=Failure.ERROR, reason=reason, detail=detail)
+
+
+def died(job: Job, how: str) -> Outcome:
+    """The outcome of a job whose worker died twice."""
+    return Outcome(key=job.key, failure=Failure.KILLED, reason=f"{how}, twice")
+
+
+def _reproducer(disagreement: Any) -> str:
+    """All that reproduces a disagreement, as `simulate` reads it."""
+    from cpsat_pim.evaluate.verify import write_reproducer
+
+    with tempfile.TemporaryDirectory() as directory:
+        return write_reproducer(disagreement, directory).read_text(encoding="utf-8")

@@ -1,0 +1,186 @@
+"""What the scans of a box tile take, summed over all positions of the tile: the kernel of `tables.bounds.shapes`.
+
+Along one loop the addresses modulo the row recur, and with them all counts: positions that differ by such a period are
+counted at once (`_fold`). Where two loops of an axis let tiles begin at the same address, these tiles are counted as
+one base address with a multiplicity (`_sums`).
+"""
+
+import numpy as np
+
+from tables.counts.scans import (
+    BANKS,
+    CROSSES,
+    EXTRA,
+    FINAL,
+    PER_BANK,
+    ROWS,
+    SHARED,
+    TOUCHED,
+    box_scan,
+    measure_like,
+)
+from tables.dram import Dram, last_run, period, recurrence
+from tables.factors import log2_of, quotient
+from tables.jit import njit
+from tables.nest import Ints
+
+#: Columns of the result, sums over all positions of the tile unless said:
+#:
+#: - CLOSED: rows that the scans open if no row is open at first. MATCHES: over all rows, min(scans that begin their
+#:   bank with the row, scans that leave their bank with it). SHARED_ROWS: rows in banks in which their scan has several
+#:   rows. MARKED: rows that some scan begins or leaves its bank with.
+#: - COLUMNS: column accesses. MIN_COLUMNS: the fewest of one scan. EXTRA_CYCLES: cycles of the scans' runs beyond as
+#:   many runs of one column. MAX_ROWS, MAX_CYCLES: the most rows of one scan, and an upper bound on what one adds to a
+#:   stream.
+#: - FIRST_CYCLES: of the first tile's scan by itself. LAST_CYCLES, REWRITE_CYCLES: lower bounds on what the scan of the
+#:   last tile adds to a stream, after other tiles and right after the same tile.
+#: - USED: banks that the scans use. LOOSE: the same, of scans with a slice of the box in two rows.
+(CLOSED, MATCHES, SHARED_ROWS, MARKED, COLUMNS, MIN_COLUMNS, EXTRA_CYCLES, MAX_ROWS, MAX_CYCLES, FIRST_CYCLES,
+ LAST_CYCLES, REWRITE_CYCLES, USED, LOOSE) = range(14)  # fmt: skip
+
+
+@njit
+def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints, rows: int, dram: Dram) -> Ints:
+    """Count the scans of every tile.
+
+    `boxes` int[n, 5]: elements along the axes, outermost first, `pitches` int[5] bytes apart, `width` bytes each.
+    `trips`, `steps` int[n, 5, 2]: iterations of the two loops over tiles along each axis, and bytes from one of their
+    tiles to the next (0 if there is only one). `rows`: rows that the tensor fills. Boxes that differ only in the
+    outermost axes should follow each other: scans of the inner axes are then measured once.
+
+    Returns int[n, 14], with the columns above.
+    """
+    counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), np.zeros((0, 0, 0), np.int64)
+    scan = box_scan(boxes[0], pitches, width)
+    for i in range(len(boxes)):
+        like, scan, last = scan, box_scan(boxes[i], pitches, width), np.sum((trips[i] - 1) * steps[i])
+        unit = dram.row_bytes
+        for step in np.append(steps[i], scan.strides):
+            unit = np.gcd(unit, step)
+        measured, parts = measure_like(scan, unit, dram, like, parts)
+        begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        first, stop = np.zeros((5, 2), np.int64), trips[i].copy()
+        counts[i, MIN_COLUMNS] = np.iinfo(np.int64).max
+        axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
+        copies, left = trips[i, axis, loop] // recurs, trips[i, axis, loop] % recurs
+        for more in range(2):  # the positions that come `copies` times, then those that come once more
+            first[axis, loop], stop[axis, loop] = (0, left) if more else (left, recurs)
+            _count(steps[i] // unit, first, stop, copies + more, shift, measured, dram, begins, ends, counts[i])
+        counts[i, MATCHES] = np.sum(np.minimum(begins, ends))
+        counts[i, MARKED] = np.sum(begins + ends > 0)
+        alone = _single_scan_cycles(measured[0], dram)
+        later, returned = _later_scan_cycles(
+            measured[last % dram.row_bytes // unit], last // dram.row_bytes, ends, dram
+        )
+        counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = alone, later if last else alone
+        counts[i, REWRITE_CYCLES] = returned
+    return counts
+
+
+@njit
+def _fold(trips: Ints, steps: Ints, row_bytes: int) -> tuple[int, int, int, int]:
+    """Return the loop whose recurrence leaves the fewest base addresses to count.
+
+    `trips`, `steps` int[5, 2]. Returns its axis, its place there, the iterations after which its addresses recur (all,
+    if they do not), and the rows by which they are then further on.
+    """
+    bases, folded = np.ones(5, np.int64), (0, 0, trips[0, 0], 0)
+    for axis in range(5):
+        bases[axis] = len(_sums(steps[axis], np.zeros(2, np.int64), trips[axis])[0])
+    best = bases.prod()
+    for axis in range(5):
+        for loop in range(2):
+            if trips[axis, loop] > 1:
+                recurs, shift = recurrence(steps[axis, loop], row_bytes)
+                left = bases.prod() // bases[axis] * recurs * trips[axis, 1 - loop]
+                if recurs < trips[axis, loop] and left < best:
+                    folded, best = (axis, loop, recurs, shift), left
+    return folded
+
+
+@njit
+def _sums(steps: Ints, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
+    """Return all sums of an offset of each of two loops, ascending, and the number of ways in which each arises.
+
+    The offsets of a loop are its step times `first` to `stop` - 1; `steps`, `first`, `stop` int[2].
+    """
+    unit = np.gcd(steps[0], steps[1])
+    if unit == 0 or min(stop - first) == 0:
+        return np.zeros(min(stop - first), np.int64), np.ones(min(stop - first), np.int64)
+    low = np.sum(first * steps)
+    ways = np.zeros((np.sum((stop - 1) * steps) - low) // unit + 1, np.int64)
+    for i in range(first[0], stop[0]):
+        for j in range(first[1], stop[1]):
+            ways[(i * steps[0] + j * steps[1] - low) // unit] += 1
+    found = np.flatnonzero(ways)
+    return low + found * unit, ways[found]
+
+
+@njit
+def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measured: Ints, dram: Dram, begins: Ints,
+           ends: Ints, out: Ints) -> None:  # fmt: skip
+    """Add some positions of a tile to its counts `out`.
+
+    The positions are all sums of an offset of each loop (`_sums`), and `copies` of them, each `shift` rows further on.
+    Steps are in units; a row has as many units as `measured` has rows. `begins`, `ends` int[rows]: scans that begin
+    their bank with a row, and that leave their bank with it. Modifies begins, ends and out.
+    """
+    bases, scans = np.zeros(1, np.int64), np.ones(1, np.int64)
+    for axis in range(4):
+        found, ways = _sums(steps[axis], first[axis], stop[axis])
+        bases, scans = (bases.reshape(-1, 1) + found).ravel(), (scans.reshape(-1, 1) * ways).ravel()
+    inner, ways = _sums(steps[4], first[4], stop[4])
+    units, row_shift, begun, left = len(measured), log2_of(len(measured)), np.zeros_like(begins), np.zeros_like(ends)
+    number, lowest, highest = measured[:, BANKS].copy(), measured[:, PER_BANK:], measured[:, PER_BANK + dram.banks :]
+    times = np.zeros(units, np.int64)
+    for i in range(len(bases)):
+        for j in range(len(inner)):
+            base, more = bases[i] + inner[j], scans[i] * ways[j]
+            row = quotient(base, units, row_shift)
+            m = base - row * units
+            times[m] += more
+            for bank in range(number[m]):
+                begun[row + lowest[m, bank]] += more
+                left[row + highest[m, bank]] += more
+    miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
+    for m in range(units):
+        if times[m]:
+            scan, of_all = measured[m], copies * times[m]
+            out[MAX_ROWS] = max(out[MAX_ROWS], scan[ROWS])
+            out[MAX_CYCLES] = max(out[MAX_CYCLES], dram.tCCD * scan[TOUCHED] + miss * scan[ROWS])
+            out[CLOSED] += of_all * scan[ROWS]
+            out[COLUMNS] += of_all * scan[TOUCHED]
+            out[MIN_COLUMNS] = min(out[MIN_COLUMNS], scan[TOUCHED])
+            out[EXTRA_CYCLES] += of_all * scan[EXTRA]
+            out[SHARED_ROWS] += of_all * scan[SHARED]
+            out[USED] += of_all * scan[BANKS]
+            out[LOOSE] += of_all * scan[BANKS] * scan[CROSSES]
+    for row in range(len(begins)):
+        if begun[row] + left[row] > 0:
+            for copy in range(copies):
+                begins[row + copy * shift] += begun[row]
+                ends[row + copy * shift] += left[row]
+
+
+@njit
+def _single_scan_cycles(measured: Ints, dram: Dram) -> int:
+    """Return the cycles of a scan by itself; `measured`: a row of `tables.counts.scans.measure`."""
+    runs = measured[EXTRA] + measured[ROWS] * period(1, dram)
+    return int(runs - period(measured[FINAL], dram) + last_run(measured[FINAL], dram))
+
+
+@njit
+def _later_scan_cycles(measured: Ints, row: int, ends: Ints, dram: Dram) -> tuple[int, int]:
+    """Return lower bounds on the cycles that a scan adds to a stream: after other tiles, and right after the same tile.
+
+    It begins in `row`. It takes its columns, and a row miss per row that it opens. In each bank the first row may be
+    open already: if another scan leaves the bank with it, or, right after itself, if it is the bank's only row.
+    """
+    found, left = 0, 0
+    for bank in range(PER_BANK, PER_BANK + (measured[BANKS] if dram.is_open else 0)):
+        lowest, highest = measured[bank], measured[bank + dram.banks]
+        found += ends[row + lowest] > (lowest == highest)
+        left += lowest == highest
+    columns, miss = dram.tCCD * measured[TOUCHED], dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP
+    opened = measured[ROWS]
+    return int(columns + (opened - found) * miss), int(columns + (opened - left) * miss)

@@ -1,0 +1,184 @@
+"""One tensor's DRAM stream under a mapping: its tiles, their order, and when the array needs them; scan by scan."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tables.counts.accesses import fetches
+from tables.counts.visits import BLOCK, SEQUENTIAL, WINDOW, Tile
+from tables.counts.walk import (
+    INFINITE_CYCLES,
+    NO_OVERLAP,
+    NO_STREAM_LIMIT,
+    Demand,
+    StreamCounts,
+    StreamLimit,
+    walk_stream,
+)
+from tables.dram import Dram
+from tables.jit import njit
+from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
+
+
+class ArrayTiming(NamedTuple):
+    """The array's cycles without any load from DRAM, and whether PE, global buffer and row buffer have two slots."""
+
+    array_cycles: int
+    is_double: tuple[bool, bool, bool]
+
+
+#: For callers that do not read stall cycles.
+ANY_TIMING = ArrayTiming(1, (True, True, False))
+
+
+@njit
+def merge_segments(starts: Ints, length: int) -> Ints:
+    """Join equal segments that touch, `starts` int[m] ascending. Returns int[n, 2]: first byte and bytes of each."""
+    merged = np.empty((starts.shape[0], 2), np.int64)
+    n = 0
+    for start in starts:
+        if n and merged[n - 1, 0] + merged[n - 1, 1] == start:
+            merged[n - 1, 1] += length
+        else:
+            merged[n, 0], merged[n, 1] = start, length
+            n += 1
+    return merged[:n].copy()
+
+
+def segments(sets: list[Ints], strides: list[int], width: int) -> Ints:
+    """Return int[n, 2]: first byte and bytes of the segments of a tile, in address order.
+
+    The tile is the product of axis sets (`sets`, outermost axis first); `strides`: elements from one index to the next.
+    """
+    starts = np.zeros(1, np.int64)
+    for offsets, stride in zip(sets, strides, strict=True):
+        if len(offsets) > 1:
+            starts = np.add.outer(starts, offsets * stride * width).ravel()
+    return merge_segments(starts, width)
+
+
+def _strides(sizes: list[int]) -> list[int]:
+    """Return the elements (or blocks) from one index to the next along each axis of a packed array."""
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, strides[0] * size)
+    return strides
+
+
+def stream_loops(nest: Nest, t: int, consumer: int) -> list[tuple[int, int, int, int]]:
+    """Return (dim, level, factor, step) of the loops that make a consumer fetch tiles of t, outermost first.
+
+    The step is the extent inside the loop: by so many indices one iteration moves on.
+    """
+    loops = nest.fetch_loops(t, consumer)
+    return [(d, level, nest.temporal[level][d], _extent_inside(nest, level, d)) for level, d in reversed(loops)]
+
+
+def _extent_inside(nest: Nest, level: int, d: int) -> int:
+    """Return how many indices of d one iteration of its loop at a level covers (or passes over)."""
+    if level == 0:
+        return nest.lanes(d)
+    return nest.extent(0, d) * nest.array(d) if level == 1 else nest.extent(level - 1, d)
+
+
+def demanded_tiles(nest: Nest, t: int, timing: ArrayTiming) -> int:
+    """Return over how many tiles (or array steps) the array's cycles are divided evenly in `tile_demand`."""
+    consumer, *inner = nest.consumers(t)
+    if consumer == MACS:
+        return nest.steps() // nest.array_step()
+    holder = consumer if timing.is_double[consumer] else inner[0]
+    return 1 if holder == MACS else fetches(nest, t, holder)
+
+
+def tile_demand(nest: Nest, t: int, timing: ArrayTiming) -> Demand:
+    """Return when the array needs the tiles of t: the q(t) of docs/model.md, section 7."""
+    consumer, *inner = nest.consumers(t)
+    if consumer == MACS:
+        return Demand(nest.array_step(), timing.array_cycles // demanded_tiles(nest, t, timing), True)
+    if t == O and nest.spilled():
+        return Demand(1, INFINITE_CYCLES, False)  # the array waits for the whole stream: the term Z
+    holder = consumer if timing.is_double[consumer] else inner[0]
+    # A level with one slot loads its next tile only while the array uses the last tile that was taken from it.
+    if holder == MACS or not timing.is_double[holder]:
+        return NO_OVERLAP
+    return Demand(1, timing.array_cycles // demanded_tiles(nest, t, timing), False, t != O and holder == consumer)
+
+
+def stream_key(nest: Nest, t: int, timing: ArrayTiming) -> tuple[object, ...]:
+    """Return what t's stream depends on besides layout and blocks: streams of one layer with equal keys are equal."""
+    consumer = nest.consumers(t)[0]
+    loops = [
+        (factor,) if d in IRRELEVANT[t] else (d, factor, inside)
+        for d, _, factor, inside in stream_loops(nest, t, consumer)
+    ]
+    spread = [nest.array(d) for d in range(8) if d not in IRRELEVANT[t]] if consumer <= PE else []
+    return t, consumer, tuple(loops), tile_demand(nest, t, timing), tuple(spread)
+
+
+def dram_stream(
+    nest: Nest, t: int, dram: Dram, timing: ArrayTiming = ANY_TIMING, limit: StreamLimit = NO_STREAM_LIMIT
+) -> StreamCounts:
+    """Return the exact counts of t's DRAM stream under a mapping; beyond the limit only that it is exceeded."""
+    consumer = nest.consumers(t)[0]
+    axes = AXES[t][nest.layout[t]]
+    width = nest.width(t, DRAM)
+    sizes = [nest.side(t, DRAM, a) for a in axes]
+    none = np.zeros(5, np.int64)
+    if consumer == ROW_BUFFER:
+        box = [nest.side(t, ROW_BUFFER, a) for a in axes]
+        block = list(box)
+        if t == I:
+            block = [nest.block_h if a == Q else nest.block_w if a == P else b for a, b in zip(axes, box, strict=True)]
+        grid = [-(-size // b) for size, b in zip(sizes, block, strict=True)]
+        strides = _strides(grid)
+        block_bytes = int(np.prod(block)) * width
+        mode = WINDOW if t == I else BLOCK
+        tile = Tile(mode, np.array([[0, block_bytes]]), block_bytes, none, none, none, nest.layout[t] == 1, width)
+        if t == I:
+            canonical = AXES[I][0]
+            pick = [axes.index(a) for a in canonical]
+            tile = tile._replace(
+                window=np.array([box[i] for i in pick]),
+                block=np.array([block[i] for i in pick]),
+                strides=np.array([strides[i] for i in pick]),
+            )
+    else:
+        strides = _strides(sizes)
+        sets = [axis_set(nest, t, consumer, a) for a in axes]
+        tile = Tile(SEQUENTIAL, segments(sets, strides, width), 0, none, none, none, False, width)
+    loops, steps = [], []
+    for d, _, factor, inside in stream_loops(nest, t, consumer):
+        step = [0] * 5
+        if d not in IRRELEVANT[t]:
+            axis, amount = _axis_step(nest, t, d, inside)
+            position = axes.index(axis)
+            if tile.mode == WINDOW:
+                step[AXES[I][0].index(axis)] = amount
+            elif tile.mode == BLOCK:
+                step[0] = amount // box[position] * strides[position]
+            else:
+                step[0] = amount * strides[position] * width
+        loops.append((factor, int(d in IRRELEVANT[t])))
+        steps.append(step)
+    return StreamCounts(
+        *walk_stream(
+            np.array(loops, np.int64).reshape(-1, 2),
+            np.array(steps, np.int64).reshape(-1, 5),
+            tile,
+            t == O,
+            t == O and nest.rereads_copies(),
+            tile_demand(nest, t, timing),
+            dram,
+            limit,
+        )
+    )
+
+
+def _axis_step(nest: Nest, t: int, d: int, indices: int) -> tuple[int, int]:
+    """Return the axis along which a dim moves, and by how many elements `indices` of the dim do."""
+    if t == I:
+        for axis, filters in FILTER_OF.items():
+            if d in (axis, filters):
+                stride, dilation = nest.stride_dilation(axis)
+                return axis, indices * (stride if d == axis else dilation)
+    return d, indices

@@ -1,0 +1,147 @@
+"""What is told of a layer before it is solved: what its mappings cost at least, and whether that can be counted."""
+
+import re
+from fractions import Fraction
+
+import attrs
+import pytest
+from hypothesis import assume, given, settings
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch.pe_array import ComputeUnit
+from cpsat_pim.base.dims import Dim
+from cpsat_pim.base.units import FJ_PER_NJ
+from cpsat_pim.base.validate import LIMIT
+from cpsat_pim.evaluate.cost import predict, to_machine
+from cpsat_pim.mapper.bounds.countable import FJ_WEIGHT, check_countable, heaviest_cycle
+from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
+from cpsat_pim.mapper.network.run import solve_and_verify
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.space.restriction import Restriction
+from cpsat_pim.mapper.space.subspace import Subspace
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.workload import ConvWorkload
+from tests.cross.cases import Case, cases
+from tests.cross.test_solver_against_enumeration import CASES, UNEVEN
+
+ARCH = PIMArchitecture()
+LAYER = ConvWorkload(C=64, K=64, P=56, Q=56)
+
+
+def sum_of(cycle_weight: int, fj_weight: int) -> Objective:
+    """Of so many times the cycles and the femtojoules."""
+    return Objective(kind="blended", alpha=cycle_weight, beta=fj_weight * FJ_PER_NJ)
+
+
+@pytest.mark.parametrize("case", [*CASES, *UNEVEN])
+@pytest.mark.parametrize("kind", ["latency", "energy"])
+def test_what_is_counted_is_refused_where_a_bound_would_not_fit(case: str, kind: str) -> None:
+    """A weight that takes some bound of a spatial mapping to 2^62 does not pass; a weight of 1 does."""
+    layer, arch = (CASES | UNEVEN)[case]
+    worst = max(
+        int(bounds.max(initial=0))
+        for subspace in Subspace
+        for _, bounds in [
+            SpatialBounds(layer, arch, Objective.named(kind), Restriction(layer, arch, subspace=subspace)).candidates(
+                LIMIT
+            )
+        ]
+    )
+    weight = LIMIT // worst + 1
+    with pytest.raises(ValueError, match="which cannot be counted"):
+        check_countable(layer, arch, sum_of(weight, 0) if kind == "latency" else sum_of(0, weight))
+    check_countable(layer, arch, Objective.named(kind))
+
+
+def test_weights_that_leave_64_bits_are_refused() -> None:
+    """They wrapped around, and what was found first, a thousand times the least, was called optimal."""
+    with pytest.raises(ValueError, match=re.escape("100000000000000 x up to 26226799 cycles + 1 x up to")):
+        solve_and_verify(LAYER, ARCH, Objective.named("blended", 1e8, 1))
+
+
+def test_energies_that_programs_do_not_hold_are_refused() -> None:
+    """A MAC of 2^58 fJ: programs end at 2^60, four MACs above, and a layer that has mappings was called infeasible."""
+    unit = ComputeUnit(mac_energy=Fraction(2**58 + 1, FJ_PER_NJ))
+    arch = PIMArchitecture(pe_array=attrs.evolve(ARCH.pe_array, compute_unit=unit))
+    for kind in ("energy", "latency"):
+        with pytest.raises(ValueError, match=re.escape("fJ reach 2^58, which cannot be counted")):
+            check_countable(ConvWorkload(C=2, K=2), arch, Objective.named(kind))
+
+
+def test_a_cycle_of_a_product_weighs_what_can_be_counted() -> None:
+    """However much energy a MAC takes; at least 1."""
+    for layer in (LAYER, ConvWorkload(C=2**30, K=2**20), ConvWorkload(C=2**30, K=2**30)):
+        weight = heaviest_cycle(layer, ARCH)
+        assert weight == 1 or weight * layer.macs < LIMIT // 4
+        assert weight == 1 or not check_countable(layer, ARCH, sum_of(weight, FJ_WEIGHT))
+
+
+@settings(max_examples=200)
+@given(cases(uneven=True))
+def test_no_mapping_takes_more_energy_than_was_checked(case: Case) -> None:
+    """But for rows that are opened again: beyond that energy a layer is said to have no mapping at all."""
+    figures, machine = predict(case.layer, case.arch, case.mapping).figures, to_machine(case.arch)
+    spent = figures.energy_fj - machine.activation_fj * sum(figures.row_activations)
+    assume(spent > 0)
+    accesses_alone = attrs.evolve(case.arch, activation_energy=0.0)
+    with pytest.raises(ValueError, match="cannot be counted"):
+        check_countable(case.layer, accesses_alone, sum_of(0, -(-(2**60) // spent)))
+
+
+def test_partial_sums_that_come_and_go_are_counted_twice() -> None:
+    """Groups innermost, channels outside: each of 512 MACs has a new tile of all three in the PE. I and W are written
+    and read there once a MAC, sums read twice and written twice, but for the first of each of 8 outputs, which neither
+    come back nor are read.
+    """
+    pes, *others = (attrs.evolve(level, access_cost=0.0, write_cost=None) for level in ARCH.hierarchy)
+    unit = attrs.evolve(ARCH.pe_array.compute_unit, mac_energy=0.0)
+    array = attrs.evolve(ARCH.pe_array, compute_unit=unit)
+    pes = attrs.evolve(pes, access_cost=1 / FJ_PER_NJ)
+    arch = attrs.evolve(ARCH, hierarchy=(pes, *others), activation_energy=0.0, pe_array=array)
+    layer, none = ConvWorkload(C=64, G=8), (1,) * 8
+    mapping = Mapping(
+        temporal=(none, none, none, (1, 1, 1, 1, 64, 1, 1, 8)),
+        spatial=(none,) * 3,
+        order=((), (), (), (Dim.C, Dim.G)),
+        stored=((True,) * 3, (False,) * 3, (False,) * 3),
+    )
+    spent = predict(layer, arch, mapping).figures.energy_fj
+    assert spent == 2 * 512 + 2 * 512 + 4 * 512 - 2 * 8
+    with pytest.raises(ValueError, match="cannot be counted"):
+        check_countable(layer, arch, sum_of(0, 2**60 // spent + 1))
+
+
+def test_inputs_that_come_again_with_their_gaps_are_counted() -> None:
+    """Two outputs a thousand apart are a tile of 1001 x 1001 of I, which every k and c may bring again: 3e7 times 1e6
+    elements of 15.9 pJ are more than 2^58 fJ, where a thousandth of that had been thought to be enough.
+    """
+    layer = ConvWorkload(P=2, Q=2, C=100, K=300_000, stride=(1000, 1000))
+    with pytest.raises(ValueError, match="reach 2\\^58"):
+        check_countable(layer, ARCH, Objective.named("latency"))
+
+
+def test_what_programs_cannot_add_up_stays_open() -> None:
+    """All of 48 bytes cross to the array, at 2000 cycles each: more than 2^60 with this weight. A mapping that moves I
+    twice is there to begin with; one that does not is better, whatever is found.
+    """
+    slow = attrs.evolve(ARCH, pe_array=attrs.evolve(ARCH.pe_array, interconnect_bandwidth=5e-4))
+    layer, none = ConvWorkload(P=4, C=4, K=4), (1,) * 8
+
+    def spread(side: int, again: int) -> Mapping:
+        return Mapping(
+            temporal=([1, 1, 1, 1, 4, 1, 1, 1], [1, 1, again, 1, 1, again, 1, 1], none, none),
+            spatial=([1, 1, side, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, side, 1, 1], none),
+            order=((Dim.C,), (Dim.K, Dim.P) if again > 1 else (), (), ()),
+            stored=((True,) * 3, (False,) * 3, (False,) * 3),
+        )
+
+    twice, once = (predict(layer, slow, mapping).figures for mapping in (spread(2, 2), spread(4, 1)))
+    objective = sum_of(2 * 10**13, 1)
+    better = objective.value(once.latency_cycles, once.energy_fj)
+    assert 2**60 < better < objective.value(twice.latency_cycles, twice.energy_fj)
+    for start in (None, spread(2, 2)):
+        solved = solve_and_verify(layer, slow, objective, Options(time_limit=20, start=start))
+        assert solved.least_cost is not None
+        assert solved.least_cost <= better
+        assert solved.status is Status.FEASIBLE

@@ -1,0 +1,99 @@
+"""Kernels are compiled once, before any clock runs, and by two processes from both ends."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cpsat_pim.mapper.network.compile
+from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.mapper.network.compile import compile_kernels
+from cpsat_pim.mapper.network.run import solve_and_verify
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search import Options, Progress
+from cpsat_pim.mapping.check import check_mapping
+
+STEPS = ("_measure_shapes", "_solve", "_count_orders", "_measure_windows", "_predict", "_simulate")
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The steps that were taken, in place of them."""
+    taken: list[str] = []
+    for step in STEPS:
+        monkeypatch.setattr(cpsat_pim.mapper.network.compile, step, lambda step=step: taken.append(step))
+    monkeypatch.setattr(multiprocessing.current_process(), "name", "MainProcess")
+    compile_kernels.cache_clear()
+    yield taken
+    compile_kernels.cache_clear()
+
+
+def test_kernels_are_compiled_before_the_clock_runs(done: list[str]) -> None:
+    """Once a process, whatever is solved; nobody hears of it."""
+    layer, heard = ConvWorkload(C=16, K=16), list[Progress]()
+    for _ in range(2):
+        solve_and_verify(layer, PIMArchitecture(), Objective.named("energy"), Options(), heard.append)
+    assert done == list(STEPS)
+    assert {progress.layer for progress in heard} == {layer.name}
+
+
+@pytest.mark.parametrize(
+    ("process", "is_backwards"), [("MainProcess", False), ("SpawnProcess-1", True), ("SpawnProcess-12", False)]
+)
+def test_every_other_worker_begins_at_the_end(
+    done: list[str], monkeypatch: pytest.MonkeyPatch, process: str, is_backwards: bool
+) -> None:
+    """So that two of them do half each."""
+    monkeypatch.setattr(multiprocessing.current_process(), "name", process)
+    compile_kernels()
+    assert done == list(reversed(STEPS) if is_backwards else STEPS)
+
+
+def test_what_is_predicted_and_simulated_for_the_compiler_is_legal() -> None:
+    """So all kernels run through."""
+    assert (
+        check_mapping(
+            cpsat_pim.mapper.network.compile._LAYER,
+            cpsat_pim.mapper.network.compile._ARCH,
+            cpsat_pim.mapper.network.compile._MAPPING,
+        )
+        == []
+    )
+
+
+def test_no_kernel_is_left_to_be_compiled_while_the_clock_runs(tmp_path: Path) -> None:
+    """In a process of its own none that a layer needs is new after the small one, whose tables may be on disk."""
+    program = """
+import importlib, os, pkgutil, sys
+import tables, tracesim
+from numba.core.dispatcher import Dispatcher
+from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.mapper.network.compile import compile_kernels
+from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.network.compile import compile_kernels
+from cpsat_pim.mapper.network.run import solve_and_verify
+
+def compiled():
+    packages = (tables, tracesim)
+    names = [f"{p.__name__}.{m.name}" for p in packages for m in pkgutil.iter_modules(p.__path__)]
+    modules = [importlib.import_module(name) for name in names]
+    return {k for m in modules for k, v in vars(m).items() if isinstance(v, Dispatcher) and v.signatures}
+
+compile_kernels()
+before = compiled()
+os.environ["CPSAT_PIM_CACHE"] = sys.argv[1]
+for kind in ("energy", "latency"):
+    layer, options = ConvWorkload(R=3, P=8, C=8, K=8), Options(time_limit=20)
+    solve_and_verify(layer, PIMArchitecture(), Objective.named(kind), options)
+print("enumerate_tiles" in before, "run_pipeline" in before, sorted(compiled() - before))
+"""
+    environment = os.environ | {"CPSAT_PIM_CACHE": str(tmp_path / "small")}
+    for cold in ("first", "second"):
+        command = [sys.executable, "-c", program, str(tmp_path / cold)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "True True []\n", cold

@@ -1,0 +1,57 @@
+"""Shape tables as files: read back, built anew if stale or broken, done without where the disk is full."""
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tables
+from cpsat_pim.evaluate.cost import to_shape
+from cpsat_pim.workload import ConvWorkload
+from tables.bounds.shapes import _code_version, shape_table
+from tests.tables.nests import DRAM
+
+
+def test_table_is_read_back_and_never_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second build reads the file; another width, machine or broken file builds anew."""
+    monkeypatch.setenv("CPSAT_PIM_CACHE", str(tmp_path))
+    shape = to_shape(ConvWorkload(P=4, Q=4, C=4, K=4))
+    built = shape_table(shape, 1, 1, DRAM)
+    assert len(list(tmp_path.glob("*.npz"))) == 1
+    again = shape_table(shape, 1, 1, DRAM)
+    assert all(np.array_equal(a, b) for a, b in zip(built[1:], again[1:], strict=True))
+    shape_table(shape, 1, 2, DRAM)
+    shape_table(shape, 1, 1, DRAM._replace(row_bytes=32))
+    files = list(tmp_path.glob("*.npz"))
+    assert len(files) == 3
+    whole = {file: file.read_bytes() for file in files}
+    for damage in (lambda data: b"not a table", lambda data: b"", lambda data: data[:-99], lambda data: data[:99]):
+        for file, data in whole.items():
+            file.write_bytes(damage(data))
+        repaired = shape_table(shape, 1, 1, DRAM)
+        assert np.array_equal(repaired.first_activations, built.first_activations)
+
+
+def test_key_depends_on_the_sources_of_all_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are built by kernels of several folders of the package; a change in any of them voids the files."""
+    monkeypatch.setattr(tables, "__file__", str(tmp_path / "__init__.py"))
+    (tmp_path / "counts").mkdir()
+    versions = set()
+    for text in ("a = 1", "a = 2"):
+        (tmp_path / "counts" / "scans.py").write_text(text)
+        versions.add(_code_version.__wrapped__())
+    assert len(versions) == 2
+
+
+def test_full_disk_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is built, and no part of a file is left behind."""
+    monkeypatch.setenv("CPSAT_PIM_CACHE", str(tmp_path))
+
+    def full(*arguments: object, **columns: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    shape = to_shape(ConvWorkload(P=2, Q=2, C=2, K=2))
+    assert shape_table(shape, 1, 1, DRAM).dims
+    assert [*tmp_path.iterdir()] == []

@@ -1,0 +1,68 @@
+"""Whether what is joined from parts of a scan is what going through its bytes finds."""
+
+import itertools
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tables.counts.scans import (
+    BANKS,
+    CROSSES,
+    EXTRA,
+    FINAL,
+    FIRST,
+    INITIAL,
+    LAST,
+    LAST_ROW,
+    PER_BANK,
+    ROWS,
+    SHARED,
+    TOUCHED,
+    box_scan,
+    measure,
+)
+from tables.dram import period
+from tests.tables.nests import build_dram
+
+SIZES = st.tuples(*[st.integers(1, 4)] * 5)
+
+
+@given(SIZES, SIZES, st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 3, 4]), st.sampled_from([8, 12, 32]))
+def test_scans_are_measured_byte_by_byte(
+    box: tuple[int, ...], gaps: tuple[int, ...], width: int, banks: int, row_bytes: int
+) -> None:
+    """Boxes in tensors that are larger by some elements along each axis, from each address of a row."""
+    sizes = [b + gap - 1 for b, gap in zip(box, gaps, strict=True)]
+    strides = [math.prod(sizes[a + 1 :]) * width for a in range(5)]
+    dram = build_dram(row_bytes, True, banks)
+    scan = box_scan(np.array(box), np.array(strides), width)
+    unit = math.gcd(row_bytes, width)
+    found = measure(scan, unit, dram)
+    outer = next((a for a in range(5) if box[a] > 1), 0)
+    for i in range(row_bytes // unit):
+        starts = [sum(map(math.prod, zip(at, strides, strict=True))) for at in itertools.product(*map(range, box))]
+        touched = [i * unit + start + byte for start in starts for byte in range(width)]
+        columns = [column for column, _ in itertools.groupby(byte // 4 for byte in touched)]
+        runs = [(row, len(list(run))) for row, run in itertools.groupby(column * 4 // row_bytes for column in columns)]
+        rows, lengths = [row for row, _ in runs], [n for _, n in runs]
+        by_bank = [[row for row in rows if row % banks == bank] for bank in range(banks)]
+        used = [of for of in by_bank if of]
+        slices = np.split(np.array(touched), box[outer])
+        expected = {
+            ROWS: len(rows),
+            TOUCHED: len(columns),
+            EXTRA: sum(period(n, dram) - period(1, dram) for n in lengths),
+            INITIAL: lengths[0],
+            FINAL: lengths[-1],
+            FIRST: columns[0] % (row_bytes // 4),
+            LAST: columns[-1] % (row_bytes // 4),
+            LAST_ROW: rows[-1],
+            BANKS: len(used),
+            SHARED: sum(len(of) for of in used if len(of) > 1),
+            CROSSES: banks > 1 and any(of[0] // row_bytes != of[-1] // row_bytes for of in slices),
+        }
+        assert {column: found[i, column] for column in expected} == expected
+        assert found[i, PER_BANK:][: len(used)].tolist() == [of[0] for of in used]
+        assert found[i, PER_BANK + banks :][: len(used)].tolist() == [of[-1] for of in used]
