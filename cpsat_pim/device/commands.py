@@ -94,7 +94,7 @@ class Controller:
 @frozen(kw_only=True)
 class Refresh:
     """One `command` for each node of level `at`: at tick `first`, `stagger` ticks later at the next node; then
-    every `interval`.
+    every `interval`. `idle` further nodes without cores are refreshed in turn (policy `window`).
     """
 
     command: str = field(validator=text)
@@ -102,3 +102,4 @@ class Refresh:
     first: int | str = field(validator=ticks_or_sum)
     stagger: int | str = field(default=0, validator=ticks_or_sum)
     interval: int | str = field(validator=ticks_or_sum)
+    idle: int = field(default=0, validator=not_negative)

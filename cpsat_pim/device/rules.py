@@ -83,9 +83,9 @@ def _constraints(device: Device) -> NDArray[np.int64]:
 def _refresh(device: Device) -> NDArray[np.int64]:
     refresh = device.refresh
     if refresh is None:
-        return np.array([-1, 0, 0, 0, 0])
+        return np.array([-1, 0, 0, 0, 0, 0])
     ticks = [device.ticks(value) for value in (refresh.first, refresh.stagger, refresh.interval)]
-    return np.array([device.command(refresh.command), device.levels.index(refresh.at), *ticks])
+    return np.array([device.command(refresh.command), device.levels.index(refresh.at), *ticks, refresh.idle])
 
 
 def _all_bank_mode(device: Device) -> NDArray[np.int64]:

@@ -81,7 +81,8 @@ class Rules(NamedTuple):
     `policy` a `Policy`; `queue` entries. `window` only: each node of `queue_level` has a queue of its own, and commands
     reach it through an entry queue of `entry_queue` entries.
     `mode_change`: the command that changes between modes 1 and 2, or -1.
-    `refresh` int64[5]: command (-1 = none), level, first tick, further ticks for each next node, interval.
+    `refresh` int64[6]: command (-1 = none), level, first tick, further ticks for each next node, interval, and nodes that
+    are refreshed in turn but hold no cores (`window` only: they take a tick each).
     `all_bank_mode` int64[5]: the row whose activation enters all-bank mode and the mask of banks (below a node of
     `queue_level`) that must have been activated there; the row whose closing leaves it and the mask of banks; how many
     banks can be activated in it. A row of -1 = the device has no such mode.

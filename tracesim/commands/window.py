@@ -131,10 +131,11 @@ def _request_refresh(rules: Rules, window: Window, tick: int) -> None:
     now = window.now
     if tick == now[_DUE]:
         now[_WAITING], now[_RANK] = 1, now[_TURN]
-        now[_TURN] = (now[_TURN] + 1) % window.mode.size
+        turns = window.mode.size + rules.refresh[5]
+        now[_TURN] = (now[_TURN] + 1) % turns
         now[_DUE] += rules.refresh[3]
         if now[_TURN] == 0:
-            now[_DUE] += rules.refresh[4] - window.mode.size * rules.refresh[3]
+            now[_DUE] += rules.refresh[4] - turns * rules.refresh[3]
 
 
 # --- One tick --------------------------------------------------------------------------------------------------------
@@ -248,7 +249,7 @@ def _refresh(rules: Rules, channel: Channel, window: Window, tick: int) -> bool:
     """Close the next bank of the rank that waits for a refresh, or refresh it if all are closed."""
     rank, banks = window.now[_RANK], channel.rows.size // window.mode.size
     is_open = False
-    for bank in range(rank * banks, (rank + 1) * banks):
+    for bank in range(rank * banks, min((rank + 1) * banks, channel.rows.size)):
         if channel.rows[bank] >= 0:
             is_open = True
             if _is_ready(rules, channel, window, bank, _precharge(rules), tick):
@@ -256,8 +257,9 @@ def _refresh(rules: Rules, channel: Channel, window: Window, tick: int) -> bool:
                 return True
     if is_open:
         return False
-    fill_node_path(window.path, channel.first, rules.axes, rules.queue_level, rank)
-    issue_command(rules, channel, window.path, rules.refresh[0], 0, tick)
+    if rank < window.mode.size:
+        fill_node_path(window.path, channel.first, rules.axes, rules.queue_level, rank)
+        issue_command(rules, channel, window.path, rules.refresh[0], 0, tick)
     log_inserted(channel, tick, rules.refresh[0], -1)
     window.now[_WAITING] = 0
     return True
