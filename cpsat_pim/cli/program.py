@@ -6,6 +6,7 @@ import sys
 from cpsat_pim.base.interrupts import termination_interrupts
 from cpsat_pim.cli import (
     baselines,
+    compiling,
     explain,
     fronts,
     fuzzing,
@@ -71,6 +72,6 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (solving, fronts, schedule, explain, reports, mappings, models, sweeps, baselines, fuzzing, lists):
+    for group in (solving, fronts, schedule, explain, reports, mappings, models, sweeps, baselines, fuzzing, compiling, lists):
         group.add_commands(commands)
     return parser
