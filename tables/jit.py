@@ -18,7 +18,7 @@ def drop_stale_cache(package: Path, kept: Path) -> None:
     Numba looks at a kernel's own file only. Kernels of other files are compiled into it, and a table built by what is
     no longer there would bound mappings wrongly, and be kept under the key of the new code.
     """
-    newest = max(source.stat().st_mtime for source in package.glob("*.py"))
+    newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
     for index in kept.glob("*.nbi"):
         with suppress(OSError):  # another process is at it as well, or nobody may change the package
             if index.stat().st_mtime < newest:
