@@ -60,7 +60,7 @@ class Step:
         work, partition = Work(self.array), self.partition
         if self.task.has_weights and partition.replicas < partition.sharing:
             groups = weight_groups(self.array, partition)
-            elements = self._of_nodes(self.boxes.weight_elements)[groups[:, 0]]
+            elements = self.of_nodes(self.boxes.weight_elements)[groups[:, 0]]
             width = self.task.workload.weight_bytes
             gather_weights(self.rates.grid, groups, elements, width, work.loads, work.dram, work.totals, work.received)
         return work.cost("weights", self.rates)
@@ -83,7 +83,7 @@ class Step:
         pull(
             self.rates.grid,
             tours,
-            self._of_nodes(boxes)[tours[:, 0]],
+            self.of_nodes(boxes)[tours[:, 0]],
             home_boxes(self.graph.stacks[stack].shape, home),
             node_numbers(self.array.cols, home.region),
             _is_last(home),
@@ -99,7 +99,7 @@ class Step:
         work = Work(self.array)
         if self.is_reduced:
             tours, layer = tours_of(self.array, self.partition, SHARES_OUTPUT), self.task.workload
-            boxes, chunks = self._of_nodes(self.boxes.output)[tours[:, 0]], self._of_nodes(self.held)[tours]
+            boxes, chunks = self.of_nodes(self.boxes.output)[tours[:, 0]], self.of_nodes(self.held)[tours]
             widths = (layer.psum_bytes, layer.output_bytes)
             counters = (work.loads, work.dram, work.totals)
             reduce_scatter(self.rates.grid, tours, boxes, chunks, layout_is_last, *widths, *counters)
@@ -128,7 +128,7 @@ class Step:
         )
         if added:
             join(self.rates.grid, homes, numbers, _is_last(home), width, added, 0, work.dram, work.totals)
-        work.received = self._of_nodes(at_home)  # here: elements that stay
+        work.received = self.of_nodes(at_home)  # here: elements that stay
         return work.cost("push", self.rates)
 
     def _homes(self, home: Home) -> tuple[np.ndarray, np.ndarray]:
@@ -162,7 +162,7 @@ class Step:
         layer = self.task.workload
         return (layer.N, layer.P, layer.Q, layer.K, layer.C, layer.G)
 
-    def _of_nodes(self, values: np.ndarray) -> np.ndarray:
+    def of_nodes(self, values: np.ndarray) -> np.ndarray:
         """Values of the region's nodes, by node number; zeros elsewhere."""
         everywhere = np.zeros((self.array.nodes, *values.shape[1:]), dtype=values.dtype)
         everywhere[self.numbers] = values
@@ -183,7 +183,7 @@ class Step:
         if boxes.pooled_input is not None:
             width = self.graph.stacks[self.task.reads.stack].element_bytes
             own = own + volumes(boxes.pooled_input).sum(axis=-1) * width
-        staged: np.ndarray = pulled.received + gathered.received + self._of_nodes(own)
+        staged: np.ndarray = pulled.received + gathered.received + self.of_nodes(own)
         return staged
 
     def _stays(self, stay: np.ndarray) -> np.ndarray:
@@ -195,7 +195,7 @@ class Step:
         if not self.task.has_weights:
             return np.zeros(self.array.nodes, dtype=np.int64)
         groups = weight_groups(self.array, self.partition)
-        elements = self._of_nodes(self.boxes.weight_elements)[groups[:, 0]][:, None]
+        elements = self.of_nodes(self.boxes.weight_elements)[groups[:, 0]][:, None]
         chunk = -(-elements // groups.shape[1])
         place = np.arange(groups.shape[1])[None, :]
         held = np.minimum((place + 1) * chunk, elements) - np.minimum(place * chunk, elements)
