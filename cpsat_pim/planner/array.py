@@ -1,14 +1,13 @@
 """An array of equal nodes and rectangles of it (docs/array.md, section 1)."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.dims import Level
-from cpsat_pim.validate import as_tuple, is_a, not_negative, one_of, or_none, positive
+from cpsat_pim.base.dims import Level
+from cpsat_pim.base.validate import is_a, not_negative, one_of, positive
 
 #: 1.1 pJ/bit/hop: NicePIM, section VIII-B.
 HOP_FJ_PER_BIT = 1100

@@ -310,7 +310,9 @@ class _Builder:
             first = min(names, key=list(self.stacks).index)
             home = {name: first if target in names else target for name, target in home.items()}
             if len({self.stacks[self.stack_of[operand]].shape for operand in one.operands}) > 1:
-                raise ValueError(f"{self.network.name}: {one.first}: operands of a sum must not be concatenated as well")
+                raise ValueError(
+                    f"{self.network.name}: {one.first}: operands of a sum must not be concatenated as well"
+                )
         return home
 
 

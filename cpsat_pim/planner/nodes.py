@@ -9,13 +9,13 @@ from typing import Any
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.check import check_fits
-from cpsat_pim.constraints import FREE, Constraints
-from cpsat_pim.floor import least_cost
-from cpsat_pim.mapping import Mapping
-from cpsat_pim.mapping_file import build_mapping
+from cpsat_pim.mapper.bounds.layer_bound import least_cost
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapping.check import check_fits
+from cpsat_pim.mapping.constraints import FREE, Constraints
+from cpsat_pim.mapping.mapping import Mapping
+from cpsat_pim.mapping.mapping_file import build_mapping
 from cpsat_pim.planner.partition import LAYOUTS
-from cpsat_pim.result import Objective
 from cpsat_pim.workload import ConvWorkload
 
 #: Indices of the layouts of I and O; None is free.
@@ -58,14 +58,20 @@ class NodeCosts:
     """Costs of node problems on one machine for one objective; solved ones are kept in a file, if there is one."""
 
     def __init__(
-        self, arch: PIMArchitecture, objective: Objective, store: Path | None = None, time_limit: float = 60.0
+        self,
+        arch: PIMArchitecture,
+        objective: Objective,
+        store: Path | None = None,
+        version: str = "",
+        time_limit: float = 60.0,
     ) -> None:
+        """`version` of this program, which is part of the key: optima of another one are not ours."""
         self.arch, self.objective, self.time_limit = arch, objective, time_limit
         self.solves, self.reused = 0, 0
         self._floors: dict[str, int | None] = {}
         self._solved: dict[str, NodeCost] = {}
         self._store = _Store(store) if store else None
-        self._machine = _digest([arch.to_dict(), objective.to_dict(), _code()])
+        self._machine = _digest([arch.to_dict(), objective.to_dict(), version])
 
     @property
     def known(self) -> int:
@@ -110,8 +116,8 @@ class NodeCosts:
 
     def _solve(self, problem: NodeProblem) -> NodeCost | None:
         """Solve and verify; the solver is imported by whoever solves."""
-        from cpsat_pim.model import Options
-        from cpsat_pim.run import solve_and_verify
+        from cpsat_pim.mapper.network.run import solve_and_verify
+        from cpsat_pim.mapper.search.state import Options
 
         options = Options(time_limit=self.time_limit, constraints=problem.constraints)
         solved = solve_and_verify(problem.layer, self.arch, self.objective, options)
@@ -139,13 +145,6 @@ def layout_index(layout: str) -> int:
 
 def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _code() -> str:
-    """The version of this program: optima of another one are not ours."""
-    from cpsat_pim.sweep.versions import current_versions
-
-    return str(current_versions())
 
 
 def _to_data(cost: NodeCost) -> dict[str, Any]:

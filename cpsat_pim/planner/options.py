@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import define, field, frozen
 
+from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.boxes import home_boxes, pooled_boxes
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
@@ -18,7 +19,6 @@ from cpsat_pim.planner.phases import PhaseCost, Rates
 from cpsat_pim.planner.plan import node_program
 from cpsat_pim.planner.step import Step
 from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS, node_numbers, tours_of
-from cpsat_pim.result import Objective
 from tables.array.table import (
     ACTS,
     ADDS,

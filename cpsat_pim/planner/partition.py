@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from attrs import field, frozen
 
+from cpsat_pim.base.validate import Rule, is_a, is_integer, one_of, or_none, positive
 from cpsat_pim.planner.array import Region
-from cpsat_pim.validate import Rule, is_a, is_integer, one_of, or_none, positive
 
 #: Dims that a layer is split in, in the order of part ranges.
 LAYER_DIMS = ("N", "P", "Q", "K", "C", "G")

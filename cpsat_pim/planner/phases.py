@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from attrs import field, frozen
 
-from cpsat_pim.cost import access_energies_fj
-from cpsat_pim.dims import Level
+from cpsat_pim.base.dims import Level
+from cpsat_pim.base.units import to_fj
+from cpsat_pim.evaluate.cost import access_energies_fj
 from cpsat_pim.planner.array import NodeArray
-from cpsat_pim.units import to_fj
 from tables.array.counts import (
     ACTIVATED,
     ADDITIONS,

@@ -5,12 +5,12 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.base.validate import as_tuple, is_a, not_negative, one_of, or_none
+from cpsat_pim.mapping.mapping import Mapping
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.boxes import bounds_of
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
-from cpsat_pim.validate import as_tuple, is_a, not_negative, one_of, or_none
 from cpsat_pim.workload import ConvWorkload
 
 ROUND_ROBIN, LISTED = "round-robin", "listed"
@@ -128,7 +128,7 @@ def _order_problems(graph: Graph, plan: Plan) -> Iterator[str]:
             if task.name not in places or writer not in places:
                 continue
             (s, r, i), (s0, r0, i0) = places[task.name], places[writer]
-            if not (s0 < s or (s0, r0) == (s, r) and i0 < i):
+            if not (s0 < s or ((s0, r0) == (s, r) and i0 < i)):
                 yield f"segments: {task.name} runs before {writer}, which it reads"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
+from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Optimum, minimize
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
@@ -22,7 +23,6 @@ from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.space import Space
-from cpsat_pim.result import Objective, Status
 
 #: Told of a line of progress.
 Report = Callable[[str], None]

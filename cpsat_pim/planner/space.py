@@ -5,11 +5,11 @@ from typing import Any
 
 from attrs import field, frozen
 
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, positive
 from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.boxes import bounds_of
 from cpsat_pim.planner.graph import LayerTask
 from cpsat_pim.planner.partition import LAYER_DIMS, LAYOUTS, TENSOR_DIMS, Digits, Home, Partition
-from cpsat_pim.validate import Rule, as_tuple, boolean, positive
 
 _LAYOUTS = Rule(f"must be some of {' '.join(LAYOUTS)}", lambda v: bool(v) and set(v) <= set(LAYOUTS))
 

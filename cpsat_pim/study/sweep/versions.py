@@ -12,20 +12,7 @@ from attrs import frozen
 _PACKAGES = ("cpsat_pim", "tables", "tracesim")
 
 #: Parts of `cpsat_pim` that have no say in what is found: they show it, or ask for it; and what in them writes it down.
-_AROUND = (
-    "__init__.py",
-    "__main__.py",
-    "cli",
-    "export",
-    "importers",
-    "optimizer.py",
-    "planner",
-    "report",
-    "schema.py",
-    "sweep",
-)
-#: Parts of `tables` and `tracesim` about arrays of nodes, which no layer's answer depends on.
-_ARRAYS = "array"
+_AROUND = ("__init__.py", "__main__.py", "cli", "export", "importers", "optimizer.py", "report", "schema.py", "sweep")
 _WRITING = ("report/jsonfile.py", "sweep/job.py")
 
 
@@ -53,7 +40,5 @@ def _sources() -> Iterator[tuple[str, Path]]:
         for root in map(Path, (spec.submodule_search_locations if spec else None) or ()):
             names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
             for name in names:
-                if name.split("/")[0] == _ARRAYS:
-                    continue
                 if package != "cpsat_pim" or name in _WRITING or name.split("/")[0] not in _AROUND:
                     yield f"{package}/{name}", root / name
