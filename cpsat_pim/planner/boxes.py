@@ -64,13 +64,15 @@ def part_boxes(graph: Graph, task: LayerTask, partition: Partition) -> PartBoxes
 def home_boxes(shape: tuple[int, int, int, int], home: Home) -> np.ndarray:
     """What each node of a home's region holds: int64[nodes, 8]."""
     splits = tuple(int(np.prod([f for d, f in home.h + home.w if d == dim], dtype=np.int64)) for dim in TENSOR_DIMS)
-    return part_ranges(part_indices(home.h, home.w, TENSOR_DIMS), shape, splits).reshape(-1, 8)
+    boxes: np.ndarray = part_ranges(part_indices(home.h, home.w, TENSOR_DIMS), shape, splits).reshape(-1, 8)
+    return boxes
 
 
 def volumes(boxes: np.ndarray) -> np.ndarray:
     """Elements of boxes: the product of their last axis' ranges."""
     sides: np.ndarray = boxes[..., 1::2] - boxes[..., 0::2]
-    return np.maximum(sides, 0).prod(axis=-1)
+    elements: np.ndarray = np.maximum(sides, 0).prod(axis=-1)
+    return elements
 
 
 def pooled_boxes(boxes: np.ndarray, pool: Pool) -> np.ndarray:
@@ -141,7 +143,9 @@ def _weight_elements(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
 
 def _window_ranges(parts: np.ndarray, stride: int, reach: int, pad: int, size: int) -> np.ndarray:
     """What windows over output positions [a, b) cover of an axis; empty for no positions."""
-    found = np.clip(np.stack([parts[:, 0] * stride - pad, (parts[:, 1] - 1) * stride + reach + 1 - pad], -1), 0, size)
+    found: np.ndarray = np.clip(
+        np.stack([parts[:, 0] * stride - pad, (parts[:, 1] - 1) * stride + reach + 1 - pad], -1), 0, size
+    )
     found[parts[:, 0] >= parts[:, 1]] = 0
     return found
 

@@ -77,7 +77,7 @@ class LayerTask:
 
 @frozen(kw_only=True)
 class Graph:
-    """A network's stacks by name, its layers in order, and its sums; `home_of` names the stack whose home a stack has."""
+    """A network's stacks by name, its layers in order, and its sums; `home_of`: the stack whose home a stack shares."""
 
     name: str
     stacks: dict[str, Stack]
@@ -147,7 +147,7 @@ class _Builder:
 
     def _sums(self) -> dict[str, Sum]:
         """Sums by their first operand."""
-        found = {}
+        found: dict[str, Sum] = {}
         for node in self.nodes:
             if node.join == ADD and len(node.after) > 1:
                 last = max(node.after, key=lambda name: self.order.get(name, -1))
@@ -178,7 +178,8 @@ class _Builder:
 
     def _reading(self, names: tuple[str, ...]) -> Reading:
         """The channel ranges of tensors in their stack, those that touch as one."""
-        stack, ranges = self.stacks[self.stack_of[names[0]]], []
+        stack = self.stacks[self.stack_of[names[0]]]
+        ranges: list[Range] = []
         for name in names:
             start = stack.offsets[stack.members.index(name)]
             stop = start + self.sizes[name][1]
@@ -234,7 +235,7 @@ class _Builder:
             yield f"{node.name}: a product of two activations must have R = S = N = 1"
         fits = self._weight_rows(node)
         if len(fits) != 1:
-            n, c, h, w = self.sizes[node.after[1]]
+            _, c, h, w = self.sizes[node.after[1]]
             why = "both would fit" if fits else f"neither K nor C fits {c} channels of {h} x {w}"
             yield f"{node.name}: weight_rows: must be K or C ({why})"
 
@@ -251,7 +252,7 @@ class _Builder:
             operands = self._operands(node)
             sizes = {self.sizes[name] if node.join == ADD else self.sizes[name][::2] for name in operands}
             if len(sizes) > 1:
-                yield f"{node.name}: after: what is joined must have one size (got {', '.join(map(str, sorted(sizes)))})"
+                yield f"{node.name}: after: must have one size (got {', '.join(map(str, sorted(sizes)))})"
             for i, name in enumerate(operands):
                 if (found := self.sums.get(name)) is not None:
                     yield from self._sum_problems(node, found, i)
@@ -310,9 +311,7 @@ class _Builder:
             first = min(names, key=list(self.stacks).index)
             home = {name: first if target in names else target for name, target in home.items()}
             if len({self.stacks[self.stack_of[operand]].shape for operand in one.operands}) > 1:
-                raise ValueError(
-                    f"{self.network.name}: {one.first}: operands of a sum must not be concatenated as well"
-                )
+                raise ValueError(f"{self.network.name}: {one.first}: operands of a sum must not be concatenated")
         return home
 
 

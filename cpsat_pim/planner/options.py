@@ -5,6 +5,7 @@ program is known. The node program's cost is an interval that a solve closes (`c
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from attrs import define, field, frozen
@@ -43,7 +44,7 @@ class Weighing:
     objective: Objective
     rates: Rates
 
-    def weigh(self, cycles: np.ndarray, energy_fj: np.ndarray) -> np.ndarray:
+    def weigh(self, cycles: Any, energy_fj: Any) -> np.ndarray:
         """Pairs (cost, tie) along a new first axis: the objective, then what it leaves out."""
         alpha, beta = self.objective.weights
         tie = cycles if beta else energy_fj
@@ -64,7 +65,7 @@ class Weighing:
 
     def of_phase(self, phase: PhaseCost) -> np.ndarray:
         """The pair of one phase."""
-        return self.weigh(np.int64(phase.cycles), np.int64(phase.energy_fj(self.rates)))
+        return self.weigh(phase.cycles, phase.energy_fj(self.rates))
 
 
 @define(kw_only=True, eq=False)
@@ -125,7 +126,7 @@ class LayerOptions:
         alpha, beta = self.weighing.objective.weights
         nodes = self.partitions[0].region.size
         if cost.is_solved:
-            pair = self.weighing.weigh(np.int64(cost.latency_cycles), np.int64(nodes * cost.energy_fj))
+            pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
             gap = 0 if upper or cost.value is None else cost.value - cost.least
             return int(pair[0]) - gap * (nodes if beta and not alpha else 1), int(pair[1])
         return cost.least * (nodes if beta and not alpha else 1), 0
@@ -230,11 +231,14 @@ class LayerOptions:
 
     def _row_table(self, row: _Row, upper: bool) -> np.ndarray:
         """(cost, tie) of one partition for all homes."""
-        assert row.pull is not None and row.push is not None and row.reduce is not None
+        assert row.pull is not None
+        assert row.push is not None
+        assert row.reduce is not None
         own = self._own_table(row, upper)
         reduced = row.reduce[:, [layout_index(home.layout) for home in self.writes]]
         moved = row.pull[:, :, :, None] + (row.push + reduced)[:, None, None, :]
-        return np.minimum(moved + own[:, :, None, :], INFINITE)
+        whole: np.ndarray = np.minimum(moved + own[:, :, None, :], INFINITE)
+        return whole
 
     def _own_table(self, row: _Row, upper: bool) -> np.ndarray:
         """(cost, tie) of the node program by homes read and written: int64[2, reads, writes]."""

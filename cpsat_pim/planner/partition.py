@@ -60,7 +60,7 @@ class Partition:
         _check_sides("Partition", self.region, self.h, self.w)
         if self.sharing % self.replicas:
             raise ValueError(
-                f"Partition.weight_replicas: must divide the {self.sharing} nodes of a sharing set (got {self.replicas})"
+                f"Partition.weight_replicas: must divide the {self.sharing} nodes that share (got {self.replicas})"
             )
 
     @property

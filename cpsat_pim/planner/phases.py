@@ -115,8 +115,8 @@ class PhaseCost:
     columns_written: int = 0
     activations: int = 0
     additions: int = 0
-    loads: np.ndarray | None = field(default=None, eq=False, repr=False)
-    received: np.ndarray | None = field(default=None, eq=False, repr=False)
+    loads: np.ndarray = field(eq=False, repr=False)
+    received: np.ndarray = field(eq=False, repr=False)
 
     @property
     def cycles(self) -> int:

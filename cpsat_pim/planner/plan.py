@@ -89,7 +89,7 @@ class Plan:
 def node_program(task: LayerTask, partition: Partition) -> ConvWorkload:
     """The layer that every node of the region runs: ceil-sized parts, partial sums written where C is split."""
     layer = task.workload
-    sizes = {
+    sizes: Any = {
         dim: part_size(bound, partition.split(dim)) for dim, bound in zip(LAYER_DIMS, bounds_of(task), strict=True)
     }
     width = layer.psum_bytes if partition.split("C") > 1 else layer.output_bytes

@@ -174,7 +174,6 @@ class Step:
         """Bytes that each node of the array needs besides weights and homes during the step: int64[nodes]."""
         layer, boxes = self.task.workload, self.boxes
         whole = volumes(boxes.output).sum(axis=-1)
-        assert pulled.received is not None and gathered.received is not None and pushed.received is not None
         stay = pushed.received[self.numbers]
         if self.is_reduced:
             own = whole * layer.psum_bytes + (volumes(self.held).sum(axis=-1) - self._stays(stay)) * layer.output_bytes

@@ -43,7 +43,7 @@ def node_numbers(cols: int, region: Region) -> np.ndarray:
 
 
 def snakes(sets: np.ndarray, cols: int) -> np.ndarray:
-    """Every set (node numbers in order) row by row, columns increasing in its first row, decreasing in its second, ..."""
+    """Every set (node numbers in order) row by row; columns increase in its first row, decrease in its second, ..."""
     rows, columns = sets // cols, sets % cols
     first = np.cumsum(np.diff(rows, axis=1, prepend=rows[:, :1]) != 0, axis=1)
     keys = first * cols + np.where(first % 2, cols - 1 - columns, columns)

@@ -57,7 +57,8 @@ def send(grid: Grid, loads: np.ndarray, totals: np.ndarray, a: int, b: int, flit
 @njit
 def volume(box: np.ndarray) -> int:
     """Elements of a box."""
-    return (box[1] - box[0]) * (box[3] - box[2]) * (box[5] - box[4]) * (box[7] - box[6])
+    elements: int = (box[1] - box[0]) * (box[3] - box[2]) * (box[5] - box[4]) * (box[7] - box[6])
+    return elements
 
 
 @njit

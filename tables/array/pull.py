@@ -1,4 +1,4 @@
-"""What nodes fetch before they compute: boxes of a tensor at home, and weights that others hold (section 5, 1 and 2)."""
+"""What nodes fetch before they compute: boxes of a tensor at home, and weights that others hold (section 5)."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ _PIECE = 4
 
 @njit
 def nearest_member(grid: Grid, tour: np.ndarray, owner: int) -> int:
-    """Place in a tour of the member that an owner delivers to: itself, else the nearest, else the first in row order."""
+    """Place of the member that an owner delivers to: itself, else the nearest, then the first in row order."""
     best = 0
     for i in range(1, len(tour)):
         near, nearer = hops_between(grid, owner, tour[best]), hops_between(grid, owner, tour[i])

@@ -22,10 +22,7 @@ class Phase:
         y, x = divmod(a, self.cols)
         to_y, to_x = divmod(b, self.cols)
         while (y, x) != (to_y, to_x):
-            if x != to_x:
-                step = (y, x + (1 if to_x > x else -1))
-            else:
-                step = (y + (1 if to_y > y else -1), x)
+            step = (y, x + (1 if to_x > x else -1)) if x != to_x else (y + (1 if to_y > y else -1), x)
             self.links[(y, x), step] += flits
             self.flit_hops += flits
             y, x = step
