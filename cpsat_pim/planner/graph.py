@@ -119,6 +119,8 @@ class _Builder:
     def __init__(self, network: Network, batch: int) -> None:
         self.network, self.batch = network, batch
         self.nodes = [evolve(n, workload=evolve(n.workload, N=n.workload.N * batch)) for n in network.layers]
+        if not self.nodes[0].after:  # a shape of the command line
+            self.nodes[0] = evolve(self.nodes[0], after=(INPUT,))
         self.order = {node.name: i for i, node in enumerate(self.nodes)}
         self.sizes = {INPUT: self._input_size(), **{node.name: _output_size(node) for node in self.nodes}}
         self.widths = {INPUT: self._input_bytes(), **{n.name: n.workload.output_bytes for n in self.nodes}}

@@ -108,9 +108,10 @@ def all_plans(graph, array, space, costs):
 
 
 @pytest.mark.parametrize("objective", ["latency", "energy"])
-@pytest.mark.parametrize(("name", "cols", "is_tied"), [
-    ("chain", 2, True), ("pooled", 2, False), ("residual", 2, False), ("concat", 2, False), ("product", 2, False)
-])
+@pytest.mark.parametrize(
+    ("name", "cols", "is_tied"),
+    [("chain", 2, True), ("pooled", 2, False), ("residual", 2, False), ("concat", 2, False), ("product", 2, False)],
+)
 def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, objective):
     """No plan costs less, and the plan that is returned costs as much; few node problems were solved."""
     monkeypatch.setattr("cpsat_pim.planner.search.LayerPlan", _without_mapping)
