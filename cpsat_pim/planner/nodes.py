@@ -22,7 +22,7 @@ from cpsat_pim.workload import ConvWorkload
 Layouts = tuple[int | None, int | None]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, cache_hash=True)
 class NodeProblem:
     """A layer on one node, I and O in given layouts."""
 
@@ -68,6 +68,7 @@ class NodeCosts:
         """`version` of this program, which is part of the key: optima of another one are not ours."""
         self.arch, self.objective, self.time_limit = arch, objective, time_limit
         self.solves, self.reused = 0, 0
+        self._keys: dict[NodeProblem, str] = {}
         self._floors: dict[str, int | None] = {}
         self._solved: dict[str, NodeCost] = {}
         self._store = _Store(store) if store else None
@@ -135,7 +136,9 @@ class NodeCosts:
         )
 
     def _key(self, problem: NodeProblem) -> str:
-        return _digest([problem.layer.shape, problem.layouts, self._machine])
+        if problem not in self._keys:
+            self._keys[problem] = _digest([problem.layer.shape, problem.layouts, self._machine])
+        return self._keys[problem]
 
 
 def layout_index(layout: str) -> int:

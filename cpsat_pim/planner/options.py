@@ -4,12 +4,13 @@ Costs of data movement are exact and computed when a partition is looked at; unt
 program is known. The node program's cost is an interval that a solve closes (`cpsat_pim.planner.nodes`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
+from cpsat_pim.base.dims import Tensor
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.boxes import home_boxes, pooled_boxes
 from cpsat_pim.planner.eliminate import INFINITE
@@ -68,6 +69,35 @@ class Weighing:
         return self.weigh(phase.cycles, phase.energy_fj(self.rates))
 
 
+@frozen(kw_only=True)
+class Price:
+    """What a byte of weights costs that lies in a node's DRAM: `per_byte` / `scale` of the objective (a multiplier).
+
+    Costs of a priced problem are `scale` x the objective + `per_byte` x bytes.
+    """
+
+    scale: int = 1
+    per_byte: int = 0
+
+
+#: Replicas of weights cost nothing, so every node that needs weights has them.
+FREE_BYTES = Price()
+
+
+@frozen(kw_only=True)
+class Replication:
+    """So many replicas of a layer's weights: cost and tie-breaker of their exchange, bytes on all nodes together."""
+
+    replicas: int
+    cost: int
+    tie: int
+    total_bytes: int
+
+    def priced(self, price: Price) -> tuple[int, int]:
+        """(cost, tie) at a price of bytes."""
+        return price.scale * self.cost + price.per_byte * self.total_bytes, self.tie
+
+
 @define(kw_only=True, eq=False)
 class _Row:
     """One partition: its node problems by layout and, once it was looked at, what it moves."""
@@ -77,6 +107,7 @@ class _Row:
     pull: np.ndarray | None = None
     push: np.ndarray | None = None
     reduce: np.ndarray | None = None
+    replications: tuple[Replication, ...] = ()
 
 
 @define(kw_only=True, eq=False)
@@ -213,7 +244,7 @@ class LayerOptions:
 
     # Tables
 
-    def table(self, upper: bool = False) -> np.ndarray:
+    def table(self, upper: bool = False, price: Price = FREE_BYTES) -> np.ndarray:
         """Least (cost, tie) for all homes: int64[2, homes read, homes of W or 1, homes written].
 
         The least over all partitions that were looked at, and over the floors of the others; with `upper` over those
@@ -222,14 +253,22 @@ class LayerOptions:
         shape = (2, len(self.reads), max(1, len(self.reads_weights)), len(self.writes))
         least = np.full(shape, INFINITE, dtype=np.int64)
         if not upper:
-            least[0], least[1] = self.unseen_floor, 0
+            least[0], least[1] = self._unseen(price), 0
         for row in self.rows[: self.seen]:
-            whole = self._row_table(row, upper)
+            whole = self._row_table(row, upper, price)
             better = (whole[0] < least[0]) | ((whole[0] == least[0]) & (whole[1] < least[1]))
             least = np.where(better, whole, least)
         return least
 
-    def _row_table(self, row: _Row, upper: bool) -> np.ndarray:
+    def _unseen(self, price: Price) -> int:
+        """No row that was not looked at costs less; its nodes hold the weights once at least."""
+        floor, layer = self.unseen_floor, self.task.workload
+        if floor >= INFINITE:
+            return INFINITE
+        once = layer.elements(Tensor.W) * layer.weight_bytes if self.task.has_weights else 0
+        return price.scale * floor + price.per_byte * once
+
+    def _row_table(self, row: _Row, upper: bool, price: Price) -> np.ndarray:
         """(cost, tie) of one partition for all homes."""
         assert row.pull is not None
         assert row.push is not None
@@ -237,8 +276,29 @@ class LayerOptions:
         own = self._own_table(row, upper)
         reduced = row.reduce[:, [layout_index(home.layout) for home in self.writes]]
         moved = row.pull[:, :, :, None] + (row.push + reduced)[:, None, None, :]
-        whole: np.ndarray = np.minimum(moved + own[:, :, None, :], INFINITE)
-        return whole
+        whole = moved + own[:, :, None, :]
+        if price.per_byte:
+            cost, tie = self.replication(row, price).priced(price)
+            priced = np.stack([whole[0] * price.scale + cost, whole[1] + tie])
+            whole = np.where(whole[0] >= INFINITE, INFINITE, priced)
+        least: np.ndarray = np.minimum(whole, INFINITE)
+        return least
+
+    def replication(self, row: _Row, price: Price) -> Replication:
+        """The best number of replicas at a price of bytes: of all homes, for the exchange does not depend on them."""
+        if not row.replications:
+            row.replications = tuple(self._replications(row.partition))
+        return min(row.replications, key=lambda one: one.priced(price))
+
+    def _replications(self, partition: Partition) -> Iterator[Replication]:
+        """Every number of replicas, the most first."""
+        sharing = partition.sharing if self.task.has_weights else 1
+        for replicas in (n for n in range(sharing, 0, -1) if sharing % n == 0):
+            split = evolve(partition, weight_replicas=replicas if self.task.has_weights else None)
+            step = Step(graph=self.graph, task=self.task, partition=split, rates=self.rates)
+            cost, tie = self.weighing.of_phase(step.weights())
+            held = int(step.weight_chunks().sum())
+            yield Replication(replicas=replicas, cost=int(cost), tie=int(tie), total_bytes=held)
 
     def _own_table(self, row: _Row, upper: bool) -> np.ndarray:
         """(cost, tie) of the node program by homes read and written: int64[2, reads, writes]."""
@@ -251,14 +311,21 @@ class LayerOptions:
         read, written = ([layout_index(home.layout) for home in homes] for homes in (self.reads, self.writes))
         return np.array([[[pairs[a, b][i] for b in written] for a in read] for i in (0, 1)], dtype=np.int64)
 
-    def best(self, at: tuple[int, int, int], upper: bool = False) -> tuple[_Row, NodeProblem] | None:
-        """The best row at these homes and its node problem; None if that is a row that was not looked at."""
-        found, least = None, (INFINITE, INFINITE) if upper else (self.unseen_floor, 0)
+    def best(
+        self, at: tuple[int, int, int], upper: bool = False, price: Price = FREE_BYTES
+    ) -> tuple[Partition, NodeProblem] | None:
+        """The best partition at these homes and its node problem; None if that is one that was not looked at."""
+        found, least = None, (INFINITE, INFINITE) if upper else (self._unseen(price), 0)
         for row in self.rows[: self.seen]:
-            cost, tie = self._row_table(row, upper)[(slice(None), *at)]
+            cost, tie = self._row_table(row, upper, price)[(slice(None), *at)]
             if (cost, tie) <= least and cost < INFINITE:
                 found, least = row, (int(cost), int(tie))
-        return None if found is None else (found, self._problem(found, at))
+        if found is None:
+            return None
+        partition = found.partition
+        if price.per_byte and self.task.has_weights:
+            partition = evolve(partition, weight_replicas=self.replication(found, price).replicas)
+        return partition, self._problem(found, at)
 
     def _problem(self, row: _Row, at: tuple[int, int, int]) -> NodeProblem:
         if not self.is_tied:

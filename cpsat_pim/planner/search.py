@@ -16,9 +16,10 @@ from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Optimum, minimize
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
+from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
-from cpsat_pim.planner.options import LayerOptions, Weighing
+from cpsat_pim.planner.options import FREE_BYTES, LayerOptions, Price, Weighing
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
@@ -111,7 +112,7 @@ class _Search:
         self.homes = self._homes()
         self.options = self._options()
         self.bound, self.found = 0, _Found()
-        self.rounds, self.width = 0, 0
+        self.rounds, self.width, self.progress = 0, 0, 0
 
     @property
     def is_over(self) -> bool:
@@ -178,29 +179,54 @@ class _Search:
         distinct = {id(options): options for options in self.options.values()}
         for options in distinct.values():
             options.look_at(self.limits.batch)
-        while not self.is_over:
-            self.rounds += 1
+        while not self.is_over and self.found.value > self.bound:
             lower = self._minimize(upper=False)
             self.bound = max(self.bound, lower.cost)
-            looked, solved = self._look_closer(lower)
-            if not looked:
+            if not self._round(lower):
                 self._keep_best()
-            self.report(
-                f"round {self.rounds}: bound {self.bound}, best {self.found.value if self.found.plan else '-'},"
-                f" {looked} layers looked at, {solved} node problems solved"
-            )
-            if self.found.value <= self.bound:
-                break
+        if self.found.cost is not None and self.found.cost.peak_bytes > self.array.capacity_bytes:
+            self._fit()
         return self._answer()
 
-    def _minimize(self, upper: bool) -> Optimum:
-        """The optimum over floors, or over solved node problems alone."""
+    def _round(self, lower: Optimum, price: Price = FREE_BYTES) -> int:
+        """Look closer at what an optimum uses; how many layers were not looked at closely enough for a plan."""
+        self.rounds += 1
+        looked, solved = self._look_closer(lower, price)
+        self.report(
+            f"round {self.rounds}: bound {self.bound}, best {self.found.value if self.found.plan else '-'},"
+            f" {looked} layers looked at, {solved} node problems solved"
+        )
+        self.progress = looked + solved
+        return looked
+
+    def _fit(self) -> None:
+        """Give bytes a price, as the best plan of all does not fit; node problems that this uses are solved as well.
+
+        The bound of all plans stays one of those that fit.
+        """
+        self.report(f"the best plan takes more than the {self.array.capacity_bytes} bytes of a node: bytes get a price")
+        self.found = _Found()
+        while True:
+            fitting = Fitting(self._minimize, self._plan, self._value, self.array.capacity_bytes, self.array.nodes)
+            fit = fitting.run()
+            self.bound = max(self.bound, fit.bound)
+            if fit.value < self.found.value:
+                self.found = _Found(value=fit.value, plan=fit.plan, cost=fit.cost)
+            if self.is_over or self.found.value <= self.bound:
+                return
+            price = fit.price or fitting.highest_price
+            self._round(fitting.raise_bound(price), price)
+            if self.progress == 0:
+                return
+
+    def _minimize(self, upper: bool, price: Price = FREE_BYTES) -> Optimum:
+        """The optimum over floors, or over solved node problems alone, at a price of bytes."""
         tables: dict[int, np.ndarray] = {}
         factors = []
         for task in self.graph.tasks:
             options = self.options[task.name]
             if id(options) not in tables:
-                tables[id(options)] = options.table(upper)
+                tables[id(options)] = options.table(upper, price)
             factors.append(self._factor(task, tables[id(options)]))
         optimum = minimize(factors, {name: len(homes) for name, homes in self.homes.items()})
         self.width = max(self.width, optimum.width)
@@ -223,10 +249,10 @@ class _Search:
         second = self._second(task)
         return values[home[task.reads.stack]], values[home[second[0]]] if second else 0, values[home[task.writes]]
 
-    def _look_closer(self, lower: Optimum) -> tuple[int, int]:
+    def _look_closer(self, lower: Optimum, price: Price = FREE_BYTES) -> tuple[int, int]:
         """Look at more partitions where the optimum uses ones that were not; else solve the node problems it uses."""
         uses = {(id(o := self.options[t.name]), self._at(t, lower.values)): o for t in self.graph.tasks}
-        best = {key: options.best(key[1]) for key, options in uses.items()}
+        best = {key: options.best(key[1], price=price) for key, options in uses.items()}
         unseen = {key[0]: uses[key] for key, found in best.items() if found is None}
         for options in unseen.values():
             options.look_at(self.limits.batch)
@@ -251,22 +277,26 @@ class _Search:
         if upper.cost >= INFINITE or (upper.cost, upper.tie) >= (self.found.value, self.found.tie):
             return
         plan = self._plan(upper)
-        problems = check_plan(self.graph, plan)
-        assert not problems, problems
-        cost = evaluate_plan(self.graph, plan)
-        value = int(self.objective.value(cost.latency_cycles, cost.energy_fj))
+        cost, value = self._value(plan)
         assert value == upper.cost, (value, upper.cost)  # the plan recosts itself by another way than the tables
         self.found = _Found(value=value, plan=plan, cost=cost, tie=upper.tie)
 
-    def _plan(self, upper: Optimum) -> Plan:
+    def _value(self, plan: Plan) -> tuple[PlanCost, int]:
+        """A plan's cost and its objective, by the way of `evaluate_plan`, which shares no table with the search."""
+        problems = check_plan(self.graph, plan)
+        assert not problems, problems
+        cost = evaluate_plan(self.graph, plan)
+        return cost, int(self.objective.value(cost.latency_cycles, cost.energy_fj))
+
+    def _plan(self, upper: Optimum, price: Price = FREE_BYTES) -> Plan:
         layers = {}
         for task in self.graph.tasks:
-            found = self.options[task.name].best(self._at(task, upper.values), upper=True)
+            found = self.options[task.name].best(self._at(task, upper.values), upper=True, price=price)
             assert found is not None
             node = self.costs.cost(found[1])
             assert node is not None
             layers[task.name] = LayerPlan(
-                partition=found[0].partition,
+                partition=found[0],
                 mapping=node.mapping,
                 node_cycles=node.latency_cycles,
                 node_energy_fj=node.energy_fj,

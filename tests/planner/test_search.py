@@ -4,6 +4,7 @@ import hashlib
 from itertools import product
 
 import pytest
+from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.result import Objective, Status
@@ -62,20 +63,20 @@ def layer(name, after, **fields):
 
 
 NETWORKS = {
-    "chain": [layer("a", ["input"], P=4, Q=4, C=2, K=4), layer("b", ["a"], P=4, Q=4, C=4, K=2, R=3, S=3)],
+    "chain": [layer("a", ["input"], P=4, C=2, K=4), layer("b", ["a"], P=4, C=4, K=2, R=3)],
     "pooled": [
         layer("a", ["input"], P=4, Q=4, C=2, K=4, pool=Pool(window=(2, 2), stride=(2, 2), size=(2, 2))),
         layer("b", ["a"], P=2, Q=2, C=4, K=2, input_pool=Pool(window=(3, 3), pad=(1, 1), size=(2, 2))),
     ],
     "residual": [
-        layer("a", ["input"], P=4, Q=2, C=2, K=2),
-        layer("b", ["a"], P=4, Q=2, C=2, K=2, R=3, S=3),
-        layer("c", ["b", "a"], P=4, Q=2, C=2, K=2, join="add"),
+        layer("a", ["input"], P=4, C=2, K=2),
+        layer("b", ["a"], P=4, C=2, K=2, R=3),
+        layer("c", ["b", "a"], P=4, C=2, join="add"),
     ],
     "concat": [
-        layer("a", ["input"], P=4, Q=2, C=2, K=2),
-        layer("b", ["input"], P=4, Q=2, C=2, K=4),
-        layer("c", ["a", "b"], P=4, Q=2, C=6, K=2, join="concat"),
+        layer("a", ["input"], P=4, C=2, K=2),
+        layer("b", ["input"], P=4, C=2, K=4),
+        layer("c", ["a", "b"], P=4, C=6, join="concat"),
     ],
     "product": [
         layer("a", ["input"], P=4, C=2, K=4),
@@ -134,3 +135,35 @@ def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, object
 def _without_mapping(**fields):
     """A layer's plan whose mapping is made up as its costs are."""
     return LayerPlan(**fields | {"mapping": None})
+
+
+@pytest.mark.parametrize("share", [0.9, 0.6, 0.5])
+def test_plan_that_does_not_fit_replicates_weights_less(monkeypatch, share):
+    """The best plan of all is too large for the nodes: the one returned fits, and the bound is below all that fit."""
+    monkeypatch.setattr("cpsat_pim.planner.search.LayerPlan", _without_mapping)
+    layers = [
+        layer("a", ["input"], P=4, C=8, K=8, weight_bytes=16),
+        layer("b", ["a"], P=4, C=8, K=8, weight_bytes=16),
+    ]
+    graph, kind = build_graph(Network(name="n", layers=layers)), Objective.named("latency")
+    space, costs = Space(dims=1, layouts=("BCHW",), is_tied=False), MadeUpCosts(kind)
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2)
+    free = solve_plan(graph, array, space, kind, costs)
+    tight = evolve(array, capacity_bytes=int(share * free.cost.peak_bytes))
+    solved = solve_plan(graph, tight, space, kind, costs)
+    fitting = []
+    for plan in all_plans(graph, tight, space, costs):
+        for replicas in product((1, 2), repeat=2):
+            if all(plan.layers[n].partition.sharing % r == 0 for n, r in zip("ab", replicas, strict=True)):
+                layers = {
+                    n: evolve(plan.layers[n], partition=evolve(plan.layers[n].partition, weight_replicas=r))
+                    for n, r in zip("ab", replicas, strict=True)
+                }
+                cost = evaluate_plan(graph, evolve(plan, layers=layers))
+                if cost.peak_bytes <= tight.capacity_bytes:
+                    fitting.append(cost.latency_cycles)
+    if not fitting:
+        assert solved.plan is None
+        return
+    assert solved.bound <= min(fitting) <= solved.value
+    assert solved.cost.peak_bytes <= tight.capacity_bytes
