@@ -31,7 +31,7 @@ def add_commands(commands: Any) -> None:
     add("--dims", metavar="N", type=_positive, default=2, help="dims a side of a partition (%(default)s)")
     add("--home-dims", metavar="N", type=_positive, default=1, help="dims a side of a home (%(default)s)")
     text = "layouts at home that node programs keep, or `free`: they choose their own (BCHW,BHWC)"
-    add("--layouts", metavar="A,B", type=names, default=["BCHW", "BHWC"], help=text)
+    add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
     add("--capacity", metavar="BYTES", type=_positive, help="DRAM bytes a node that may be used (the machine's)")
     add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
     add("--node-time", metavar="S", type=seconds, default=TIME_LIMIT, help="seconds a node problem (%(default)g)")
