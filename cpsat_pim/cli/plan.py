@@ -11,6 +11,7 @@ from cpsat_pim.cli.solving import given_arch
 
 if TYPE_CHECKING:
     from cpsat_pim.planner.array import NodeArray
+    from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.search import SolvedPlan
     from cpsat_pim.workload.network import Network
 
@@ -37,6 +38,7 @@ def add_commands(commands: Any) -> None:
     add("--node-time", metavar="S", type=seconds, default=TIME_LIMIT, help="seconds a node problem (%(default)g)")
     add("--store", metavar="FILE", help="keep what node problems cost in this file, and use what is there")
     add("--json", metavar="FILE", help="write the plan to a file, too (docs/array.md)")
+    add("--replay", metavar="PLAN.json", help="cost this plan anew, and search nothing")
     add("--quiet", action="store_true", help="no lines of progress")
 
 
@@ -47,6 +49,8 @@ def make_plan(arguments: argparse.Namespace) -> int:
     network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
     check_outputs(arguments.json)
     graph = given(lambda: build_graph(network, arguments.batch))
+    if arguments.replay:
+        return _replay(arguments, graph, array)
     solved = given(lambda: _solve(arguments, graph, array))
     _write(solved, arguments)
     if solved.plan is None:
@@ -55,7 +59,24 @@ def make_plan(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _solve(arguments: argparse.Namespace, graph: Any, array: "NodeArray") -> "SolvedPlan":
+def _replay(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> int:
+    """Cost a plan that was given."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.planner.evaluate import evaluate_plan
+    from cpsat_pim.planner.plan_file import read_plan
+    from cpsat_pim.report.plans import format_cost
+
+    plan = given(lambda: read_plan(arguments.replay, graph, array.node))
+    cost = evaluate_plan(graph, plan)
+    document = {**plan.to_dict(), "predicted": cost.to_dict()}
+    write_files(
+        ("standard output", lambda _: print(format_cost(plan, cost))),
+        (arguments.json, lambda path: write_json(document, path)),
+    )
+    return OK
+
+
+def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
     from cpsat_pim.mapper.result import Objective
     from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.search import SearchLimits, ignore, solve_plan
