@@ -9,6 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.units import to_fj
 from cpsat_pim.mapper.bounds.layer_bound import least_cost
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping.check import check_fits
@@ -39,9 +40,13 @@ class NodeProblem:
 
 @frozen(kw_only=True)
 class NodeCost:
-    """Bounds of a node problem in the objective's integers; after a solve also its best mapping's exact figures."""
+    """Bounds of a node problem in the objective's integers; after a solve also its best mapping's exact figures.
+
+    `is_refined`: the lower bound is that of the mapper, not just the MACs of all PEs at work.
+    """
 
     least: int
+    is_refined: bool = True
     value: int | None = None
     latency_cycles: int = 0
     energy_fj: int = 0
@@ -68,54 +73,72 @@ class NodeCosts:
         """`version` of this program, which is part of the key: optima of another one are not ours."""
         self.arch, self.objective, self.time_limit = arch, objective, time_limit
         self.solves, self.reused = 0, 0
-        self._keys: dict[NodeProblem, str] = {}
-        self._floors: dict[str, int | None] = {}
-        self._solved: dict[str, NodeCost] = {}
+        self._known: dict[NodeProblem, NodeCost | None] = {}
+        self._floors: dict[NodeProblem, int | None] = {}
         self._store = _Store(store) if store else None
         self._machine = _digest([arch.to_dict(), objective.to_dict(), version])
 
     @property
     def known(self) -> int:
         """Distinct node problems that were asked about."""
-        return len(self._floors.keys() | self._solved.keys())
+        return len(self._known)
 
     def cost(self, problem: NodeProblem) -> NodeCost | None:
-        """What is known without a solve; None if the problem has no mapping."""
-        key = self._key(problem)
-        if key in self._solved:
-            return self._solved[key]
-        kept = self._store.read(key) if self._store else None
+        """What is known; None if the problem is known to have no mapping."""
+        if problem not in self._known:
+            self._known[problem] = self._recall(problem)
+        return self._known[problem]
+
+    def _recall(self, problem: NodeProblem) -> NodeCost | None:
+        """What the store knows, or the plainest bound."""
+        kept = self._store.read(self._key(problem)) if self._store else None
         if kept is not None and "mapping" in kept:
             self.reused += 1
-            return self._solved.setdefault(key, _from_data(kept))
-        if key not in self._floors:
-            self._floors[key] = kept["least"] if kept is not None else self._floor(problem)
-            if self._store and kept is None:
-                self._store.write(key, {"least": self._floors[key]})
-        least = self._floors[key]
-        return None if least is None else NodeCost(least=least)
+            return _from_data(kept)
+        return NodeCost(least=self._plain_bound(problem.layer), is_refined=False)
+
+    def _plain_bound(self, layer: ConvWorkload) -> int:
+        """All PEs busy with a MAC each cycle; the energy of the MACs alone."""
+        array = self.arch.pe_array
+        energy_fj = layer.macs * to_fj(array.compute_unit.mac_energy)
+        return int(self.objective.value(-(-layer.macs // array.macs_per_cycle), energy_fj))
+
+    def refine(self, problem: NodeProblem) -> NodeCost | None:
+        """The mapper's lower bound, whatever the layouts are; None if the problem has no mapping."""
+        known = self.cost(problem)
+        if known is None or known.is_refined:
+            return known
+        floor = self._floor(problem.layer)
+        self._known[problem] = None if floor is None else NodeCost(least=max(known.least, floor))
+        return self._known[problem]
 
     def solve(self, problem: NodeProblem) -> NodeCost | None:
         """The optimum of a problem, proven or with its gap; None if it has no mapping."""
-        known = self.cost(problem)
+        known = self.refine(problem)
         if known is None or known.is_solved:
             return known
-        key, found = self._key(problem), self._solve(problem)
+        found = self._solve(problem, known.least)
         self.solves += 1
-        if found is None:
-            self._floors[key] = None
-            return None
-        self._solved[key] = found
-        if self._store:
-            self._store.write(key, _to_data(found))
+        self._known[problem] = found
+        if self._store and found is not None:
+            self._store.write(self._key(problem), _to_data(found))
         return found
 
-    def _floor(self, problem: NodeProblem) -> int | None:
-        if check_fits(problem.layer, self.arch):
-            return None
-        return least_cost(problem.layer, self.arch, self.objective, problem.constraints)
+    def _floor(self, layer: ConvWorkload) -> int | None:
+        """The mapper's bound of a layer in any layouts, kept in the store."""
+        free = NodeProblem(layer=layer)
+        if free not in self._floors:
+            key = f"floor {self._key(free)}"
+            kept = self._store.read(key) if self._store else None
+            if kept is None:
+                fits = not check_fits(layer, self.arch)
+                kept = {"least": least_cost(layer, self.arch, self.objective) if fits else None}
+                if self._store:
+                    self._store.write(key, kept)
+            self._floors[free] = kept["least"]
+        return self._floors[free]
 
-    def _solve(self, problem: NodeProblem) -> NodeCost | None:
+    def _solve(self, problem: NodeProblem, least: int) -> NodeCost | None:
         """Solve and verify; the solver is imported by whoever solves."""
         from cpsat_pim.mapper.network.run import solve_and_verify
         from cpsat_pim.mapper.search.state import Options
@@ -124,10 +147,9 @@ class NodeCosts:
         solved = solve_and_verify(problem.layer, self.arch, self.objective, options)
         if solved.mapping is None:
             return None
-        figures, floor = solved.predicted, self.cost(problem)
-        least = max(solved.least_cost or 0, floor.least if floor else 0)
+        figures = solved.predicted
         return NodeCost(
-            least=least,
+            least=max(solved.least_cost or 0, least),
             value=solved.cost,
             latency_cycles=figures.latency_cycles,
             energy_fj=figures.energy_fj,
@@ -136,9 +158,7 @@ class NodeCosts:
         )
 
     def _key(self, problem: NodeProblem) -> str:
-        if problem not in self._keys:
-            self._keys[problem] = _digest([problem.layer.shape, problem.layouts, self._machine])
-        return self._keys[problem]
+        return _digest([problem.layer.shape, problem.layouts, self._machine])
 
 
 def layout_index(layout: str) -> int:

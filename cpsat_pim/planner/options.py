@@ -100,10 +100,14 @@ class Replication:
 
 @define(kw_only=True, eq=False)
 class _Row:
-    """One partition: its node problems by layout and, once it was looked at, what it moves."""
+    """One partition: its node problems by layout, their least bound when it was made, and what it moves.
+
+    What it moves is None until it is looked at.
+    """
 
     partition: Partition
     program: tuple[NodeProblem, ...]
+    floor: int
     pull: np.ndarray | None = None
     push: np.ndarray | None = None
     reduce: np.ndarray | None = None
@@ -129,10 +133,12 @@ class LayerOptions:
     seen: int = 0
 
     def __attrs_post_init__(self) -> None:
-        rows = [_Row(partition=p, program=self._problems(p)) for p in self.partitions]
-        floors = [self._floor(row) for row in rows]
-        order = sorted((i for i, floor in enumerate(floors) if floor < INFINITE), key=lambda i: floors[i])
-        self.rows = [rows[i] for i in order]
+        rows = [self._row(partition) for partition in self.partitions]
+        self.rows = sorted((row for row in rows if row.floor < INFINITE), key=lambda row: row.floor)
+
+    def _row(self, partition: Partition) -> _Row:
+        problems = self._problems(partition)
+        return _Row(partition=partition, program=problems, floor=self._floor(problems))
 
     def _problems(self, partition: Partition) -> tuple[NodeProblem, ...]:
         """Node problems by layout of I and of O, or the one whose layouts are free."""
@@ -146,9 +152,9 @@ class LayerOptions:
             return [(None, None)]
         return [(a, b) for a in _layouts(self.reads) for b in _layouts(self.writes)]
 
-    def _floor(self, row: _Row) -> int:
-        """The least that a row's node program costs, in whatever layouts."""
-        return min((self.own(cost)[0] for cost in map(self.costs.cost, row.program) if cost), default=INFINITE)
+    def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
+        """The least that a partition's node program costs, in whatever layouts."""
+        return min((self.own(cost)[0] for cost in map(self.costs.cost, problems) if cost), default=INFINITE)
 
     def own(self, cost: NodeCost | None, upper: bool = False) -> tuple[int, int]:
         """(cost, tie) of a node program on all nodes: its floor, or its value."""
@@ -166,8 +172,8 @@ class LayerOptions:
 
     @property
     def unseen_floor(self) -> int:
-        """No row that was not looked at costs less."""
-        return self._floor(self.rows[self.seen]) if self.seen < len(self.rows) else INFINITE
+        """No row that was not looked at costs less: rows are in the order of what was known of them at first."""
+        return self.rows[self.seen].floor if self.seen < len(self.rows) else INFINITE
 
     def look_at(self, count: int) -> None:
         """Compute what the next rows move."""
@@ -326,6 +332,24 @@ class LayerOptions:
         if price.per_byte and self.task.has_weights:
             partition = evolve(partition, weight_replicas=self.replication(found, price).replicas)
         return partition, self._problem(found, at)
+
+    def refine(self, at: tuple[int, int, int], count: int, price: Price = FREE_BYTES) -> int:
+        """Refine the bounds of the node problems of the best rows at these homes that have plain ones; how many."""
+        costs = [(tuple(self._row_table(row, False, price)[(slice(None), *at)]), i) for i, row in self._seen_rows]
+        refined = 0
+        for _, i in sorted(costs):
+            problem = self._problem(self.rows[i], at)
+            known = self.costs.cost(problem)
+            if known is not None and not known.is_refined:
+                self.costs.refine(problem)
+                refined += 1
+            if refined == count:
+                break
+        return refined
+
+    @property
+    def _seen_rows(self) -> Iterator[tuple[int, _Row]]:
+        return enumerate(self.rows[: self.seen])
 
     def _problem(self, row: _Row, at: tuple[int, int, int]) -> NodeProblem:
         if not self.is_tied:

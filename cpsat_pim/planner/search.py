@@ -20,7 +20,7 @@ from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
 from cpsat_pim.planner.options import FREE_BYTES, LayerOptions, Price, Weighing
-from cpsat_pim.planner.partition import Home
+from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.space import Space
@@ -31,13 +31,15 @@ Report = Callable[[str], None]
 
 @frozen(kw_only=True)
 class SearchLimits:
-    """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time.
+    """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
+    `refined`: node problems whose bounds the mapper computes at a time.
 
     Smaller batches compute less, larger ones take fewer rounds.
     """
 
     time_limit: float = 600.0
-    batch: int = 24
+    batch: int = 64
+    refined: int = 8
 
 
 @frozen(kw_only=True)
@@ -250,16 +252,26 @@ class _Search:
         return values[home[task.reads.stack]], values[home[second[0]]] if second else 0, values[home[task.writes]]
 
     def _look_closer(self, lower: Optimum, price: Price = FREE_BYTES) -> tuple[int, int]:
-        """Look at more partitions where the optimum uses ones that were not; else solve the node problems it uses."""
+        """Look at more partitions where the optimum uses ones that were not, and refine plain bounds that it uses.
+
+        If it uses neither, solve the node problems that it uses.
+        """
         uses = {(id(o := self.options[t.name]), self._at(t, lower.values)): o for t in self.graph.tasks}
         best = {key: options.best(key[1], price=price) for key, options in uses.items()}
         unseen = {key[0]: uses[key] for key, found in best.items() if found is None}
         for options in unseen.values():
             options.look_at(self.limits.batch)
-        if unseen:
-            return len(unseen), 0
+        plain = {key: options for key, options in uses.items() if best[key] and not self._is_refined(best[key])}
+        for key, options in plain.items():
+            options.refine(key[1], self.limits.refined, price)
+        if unseen or plain:
+            return len(unseen) + len(plain), 0
         problems = dict.fromkeys(found[1] for found in best.values() if found)
         return 0, self._solve(list(problems))
+
+    def _is_refined(self, found: tuple[Partition, NodeProblem] | None) -> bool:
+        known = None if found is None else self.costs.cost(found[1])
+        return known is not None and known.is_refined
 
     def _solve(self, problems: list[NodeProblem]) -> int:
         """Solve node problems that were not; how many."""
