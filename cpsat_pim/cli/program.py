@@ -13,6 +13,7 @@ from cpsat_pim.cli import (
     lists,
     mappings,
     models,
+    plan,
     reports,
     schedule,
     solving,
@@ -72,6 +73,20 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (solving, fronts, schedule, explain, reports, mappings, models, sweeps, baselines, fuzzing, compiling, lists):
+    for group in (
+        solving,
+        fronts,
+        schedule,
+        explain,
+        reports,
+        mappings,
+        models,
+        plan,
+        sweeps,
+        baselines,
+        fuzzing,
+        compiling,
+        lists,
+    ):
         group.add_commands(commands)
     return parser

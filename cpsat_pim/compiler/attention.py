@@ -112,7 +112,10 @@ def _best_of_split(attention: Attention, target: Target, parts: int) -> Attentio
     if not rounds:
         return None
     split = ((parts, *(1,) * (len(CLASSES) - 1)),)
-    bounds = {heads: _Bounds(Attention(heads * parts, attention.tokens, attention.head_size), target, split) for heads in rounds}
+    bounds = {
+        heads: _Bounds(Attention(heads * parts, attention.tokens, attention.head_size), target, split)
+        for heads in rounds
+    }
     most = bounds[rounds[0]]
     if not most.is_possible:
         return None
@@ -194,11 +197,17 @@ def build_attention(attention: Attention, mapping: AttentionMapping, target: Tar
             owners += [len(emitters) - 1 if segment != SOFTMAX else -1] * len(added)
             groups.append(added)
     everywhere = np.full((1, len(target.axes)), -1, np.int64)
-    score, context = (moves(*pair, target) for pair in ((mapping.score, attention.score), (mapping.context, attention.context)))
-    return AttentionStream(np.concatenate(groups), np.array(owners), (score, (everywhere, everywhere), context), emitters)
+    score, context = (
+        moves(*pair, target) for pair in ((mapping.score, attention.score), (mapping.context, attention.context))
+    )
+    return AttentionStream(
+        np.concatenate(groups), np.array(owners), (score, (everywhere, everywhere), context), emitters
+    )
 
 
-def _emitter(contraction: Contraction, mapping: Mapping, target: Target, address: int, load: int) -> tuple[Emitter, int]:
+def _emitter(
+    contraction: Contraction, mapping: Mapping, target: Target, address: int, load: int
+) -> tuple[Emitter, int]:
     """The emitter of a product whose matrix lies from a bank column on, and the column behind it."""
     share, columns = mapping.share(contraction, target), target.device.core.columns
     steps = build_steps(share, columns)

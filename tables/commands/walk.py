@@ -80,9 +80,7 @@ def _free_slot(tick: int, busy: int, until: int) -> int:
 
 
 @njit
-def _row_tick(
-    timing: Timing, is_open: bool, activated: int, last_mac: int, visible: int, busy: int, until: int
-) -> int:
+def _row_tick(timing: Timing, is_open: bool, activated: int, last_mac: int, visible: int, busy: int, until: int) -> int:
     """Return the tick of the ACT of the next row: `visible` is the first tick at which its MAC is in the queue."""
     if not is_open:
         return _free_slot(max(visible, 1), busy, until)

@@ -141,7 +141,16 @@ def lower(mapping: Mapping, contraction: Contraction, target: Target) -> Lowered
 class Emitter:
     """Gives the emitted commands their registers, addresses and data."""
 
-    def __init__(self, mapping: Mapping, target: Target, share: Share, steps: Ints, groups: Ints, inputs: int, load: int | None = None) -> None:
+    def __init__(
+        self,
+        mapping: Mapping,
+        target: Target,
+        share: Share,
+        steps: Ints,
+        groups: Ints,
+        inputs: int,
+        load: int | None = None,
+    ) -> None:
         self.target, self.share, self.steps, self.groups = target, share, steps, groups
         self.reduce = reduced_axes(mapping, target)
         self.places = step_places(share)

@@ -121,7 +121,9 @@ class _Tokens:
         """AttAcc's systems: moves, and in `full` also QKV and projection, hide behind the attention of other heads."""
         heads = self.model.heads * self.batch
         attention = self._attacc_attention(ceil(length / TOKEN_STEP) * TOKEN_STEP)
-        softmax = max(SOFTMAX_FLOPS, 2 * ELEMENT) * length * heads / (STACK_BANDWIDTH * self.target.device.system.stacks)
+        softmax = (
+            max(SOFTMAX_FLOPS, 2 * ELEMENT) * length * heads / (STACK_BANDWIDTH * self.target.device.system.stacks)
+        )
         products, moved = dict(self.host_products), self.moved
         first, busy = 1 / self.model.heads, attention + softmax
         connected = products["qkv"] + products["projection"]

@@ -104,4 +104,3 @@ def output_ps(contraction: Contraction, target: Target, host: Host, split: tuple
 
 def _example(owner: tuple[int, ...]) -> Mapping:
     return Mapping(splits=(1,) * len(CLASSES), owners=owner, is_tree=True)
-
