@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from cpsat_pim.cli.arguments import add_command, checked
-from cpsat_pim.cli.output import OK, InputError, check_outputs, given, written
+from cpsat_pim.cli.output import OK, InputError, check_outputs, read_input, write_file
 
 _count = checked(int, lambda n: n > 0, "must be a positive integer")
 
@@ -39,22 +39,22 @@ def add_commands(commands: Any) -> None:
 
 def compile_(arguments: argparse.Namespace) -> int:
     """`compile`."""
+    from cpsat_pim.base.files import write_json
     from cpsat_pim.compiler.compile import compile_kernel
     from cpsat_pim.compiler.language import read_kernel
     from cpsat_pim.compiler.plan import format_plan
     from cpsat_pim.compiler.target import target_of
     from cpsat_pim.device import read_device
-    from cpsat_pim.base.files import write_json
 
     check_outputs(arguments.json)
-    device = given(lambda: read_device(arguments.device))
-    kernel = given(lambda: read_kernel(arguments.kernel))
+    device = read_input(lambda: read_device(arguments.device))
+    kernel = read_input(lambda: read_kernel(arguments.kernel))
     if arguments.channels is not None and arguments.channels > device.system.stacks * device.system.groups:
         raise InputError(f"--channels: {device.name} has {device.system.stacks * device.system.groups}")
-    plan = given(lambda: compile_kernel(kernel, arguments.sizes, device, arguments.channels))
+    plan = read_input(lambda: compile_kernel(kernel, arguments.sizes, device, arguments.channels))
     print(format_plan(plan, target_of(device)))
     if arguments.json is not None:
-        written(arguments.json, lambda path: write_json(plan.as_data(), path))
+        write_file(arguments.json, lambda path: write_json(plan.as_data(), path))
     return OK
 
 

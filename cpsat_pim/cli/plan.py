@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import TIME_LIMIT, add_arch, add_command, add_model_options, checked, names, seconds
 from cpsat_pim.cli.models import read_given_network
-from cpsat_pim.cli.output import NO_MAPPING, OK, check_outputs, given, note, write_files
+from cpsat_pim.cli.output import NO_MAPPING, OK, check_outputs, note, read_input, write_files
 from cpsat_pim.cli.solving import given_arch
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def make_plan(arguments: argparse.Namespace) -> int:
 
     network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
     check_outputs(arguments.json)
-    graph = given(lambda: build_graph(network, arguments.batch))
+    graph = read_input(lambda: build_graph(network, arguments.batch))
     if arguments.replay:
         return _replay(arguments, graph, array)
-    solved = given(lambda: _solve(arguments, graph, array))
+    solved = read_input(lambda: _solve(arguments, graph, array))
     _write(solved, arguments)
     if solved.plan is None:
         note("no plan was found")
@@ -66,7 +66,7 @@ def _replay(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -
     from cpsat_pim.planner.plan_file import read_plan
     from cpsat_pim.report.plans import format_cost
 
-    plan = given(lambda: read_plan(arguments.replay, graph, array.node))
+    plan = read_input(lambda: read_plan(arguments.replay, graph, array.node))
     cost = evaluate_plan(graph, plan)
     document = {**plan.to_dict(), "predicted": cost.to_dict()}
     write_files(
@@ -100,7 +100,7 @@ def _given_array(arguments: argparse.Namespace) -> "NodeArray":
     from cpsat_pim.planner.array import default_array, parse_array
 
     node, text = given_arch(arguments.arch), arguments.array
-    array = given(lambda: parse_array(text, node)) if text else default_array(node)
+    array = read_input(lambda: parse_array(text, node)) if text else default_array(node)
     return evolve(array, capacity_bytes=arguments.capacity) if arguments.capacity else array
 
 
@@ -112,7 +112,7 @@ def _with_widths(network: "Network", widths: tuple[int, ...] | None) -> "Network
         return network
     keys = ("input_bytes", "weight_bytes", "output_bytes", "psum_bytes")
     fields: Any = dict(zip(keys, widths, strict=True))
-    layers = given(lambda: [evolve(n, workload=evolve(n.workload, **fields)) for n in network.layers])
+    layers = read_input(lambda: [evolve(n, workload=evolve(n.workload, **fields)) for n in network.layers])
     return evolve(network, layers=layers)
 
 

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.units import to_fj
-from cpsat_pim.mapper.bounds.layer_bound import least_cost
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.mapping.constraints import FREE, Constraints
@@ -132,7 +132,7 @@ class NodeCosts:
             kept = self._store.read(key) if self._store else None
             if kept is None:
                 fits = not check_fits(layer, self.arch)
-                kept = {"least": least_cost(layer, self.arch, self.objective) if fits else None}
+                kept = {"least": layer_lower_bound(layer, self.arch, self.objective) if fits else None}
                 if self._store:
                     self._store.write(key, kept)
             self._floors[free] = kept["least"]
@@ -141,15 +141,15 @@ class NodeCosts:
     def _solve(self, problem: NodeProblem, least: int) -> NodeCost | None:
         """Solve and verify; the solver is imported by whoever solves."""
         from cpsat_pim.mapper.network.run import solve_and_verify
-        from cpsat_pim.mapper.search.state import Options
+        from cpsat_pim.mapper.search import SolveRequest
 
-        options = Options(time_limit=self.time_limit, constraints=problem.constraints)
-        solved = solve_and_verify(problem.layer, self.arch, self.objective, options)
+        request = SolveRequest(objective=self.objective, time_limit=self.time_limit, constraints=problem.constraints)
+        solved = solve_and_verify(problem.layer, self.arch, request)
         if solved.mapping is None:
             return None
         figures = solved.predicted
         return NodeCost(
-            least=max(solved.least_cost or 0, least),
+            least=max(solved.lower_bound or 0, least),
             value=solved.cost,
             latency_cycles=figures.latency_cycles,
             energy_fj=figures.energy_fj,
