@@ -4,10 +4,15 @@ pip install '.[docs]' && sphinx-build -W -b html docs docs/_build
 """
 
 import re
+import sys
 from importlib.metadata import version as installed
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parent))
+from house import draw
 
 project = "cpsat-pim"
 author = "The cpsat-pim authors"
@@ -44,6 +49,7 @@ def name_defaults(*event: Any) -> tuple[str | None, str | None]:
 
 
 def setup(app: Sphinx) -> None:
-    """Sphinx's hook."""
+    """Draw the house and connect the hooks above."""
+    (Path(__file__).parent / "house.svg").write_text(draw())
     app.connect("source-read", add_toctrees)
     app.connect("autodoc-process-signature", name_defaults)

@@ -1,4 +1,4 @@
-"""A tensor's banks: geometry, timing, and where row-aligned blocks lie in them."""
+"""The banks of a tensor: geometry, timing, and the addresses of row-aligned blocks."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from tables.jit import njit
 
 
 class Dram(NamedTuple):
-    """Geometry (bytes) and timing (cycles) of a tensor's banks."""
+    """Geometry (bytes) and timing (cycles) of a tensor's banks. `is_open`: rows stay open from one scan to the next."""
 
     row_bytes: int
     column_bytes: int
@@ -24,24 +24,28 @@ class Dram(NamedTuple):
 
 @njit
 def period(n: int, dram: Dram) -> int:
-    """Cycles from one activation to the next with n column accesses between."""
+    """Return the cycles from one row activation to the next, with n column accesses between (Eq. 33, at least tRC)."""
     return max(dram.tRC, max(dram.tRAS, dram.tRCD + (n - 1) * dram.tCCD + dram.tRTP) + dram.tRP)
 
 
 @njit
 def last_run(n: int, dram: Dram) -> int:
-    """Cycles from the last activation to the end of the last burst."""
+    """Return the cycles from the last activation to the end of the last of n bursts; 0 if n is 0."""
     return dram.tRCD + (n - 1) * dram.tCCD + dram.RL + dram.burst if n > 0 else 0
 
 
-def ending(dram: Dram) -> int:
-    """Cycles by which a stream's last run differs from the others: none is closed after it."""
+def last_run_excess(dram: Dram) -> int:
+    """Return the cycles that a stream's last run takes beyond tRCD and its columns, less those of an earlier run.
+
+    After the last run the data is awaited (RL, burst); after an earlier one its row is closed (tRTP, tRP). It may be
+    negative.
+    """
     return dram.RL + dram.burst - dram.tRTP - dram.tRP
 
 
 @njit
-def place(block: int, block_bytes: int, dram: Dram) -> int:
-    """First byte of a row-aligned block (Eq. 52-56; departs from 54: blocks that fit a row never straddle one)."""
+def block_address(block: int, block_bytes: int, dram: Dram) -> int:
+    """Return a row-aligned block's first byte (Eq. 52-56, except that a block that fits a row never straddles two)."""
     if block_bytes <= dram.row_bytes:
         per_row = dram.row_bytes // block_bytes
         return block // per_row * dram.row_bytes + block % per_row * block_bytes
@@ -49,7 +53,7 @@ def place(block: int, block_bytes: int, dram: Dram) -> int:
 
 
 def block_counts(blocks: int, block_bytes: int, dram: Dram) -> tuple[int, int]:
-    """Columns of scanning every row-aligned block once, each by itself, and rows that the blocks fill."""
+    """Return the columns of one scan per row-aligned block, and the rows that all blocks fill."""
     per_row = max(1, dram.row_bytes // block_bytes)
     columns = 0
     for slot in range(min(per_row, blocks)):
@@ -61,7 +65,7 @@ def block_counts(blocks: int, block_bytes: int, dram: Dram) -> tuple[int, int]:
 
 @njit
 def recurrence(step: int, unit: int) -> tuple[int, int]:
-    """After how many steps one is whole units further on (at least one step), and how many units."""
+    """Return the fewest steps (at least one) whose total length is a multiple of the unit, and that multiple."""
     a, b = unit, step
     while b:
         a, b = b, a % b

@@ -1,4 +1,4 @@
-"""Divisors and prime factors of a bound, and quick quotients."""
+"""Divisors and prime factors of a loop bound, and division by powers of two."""
 
 import math
 from functools import cache
@@ -8,13 +8,13 @@ from tables.jit import njit
 
 @cache
 def divisors(n: int) -> tuple[int, ...]:
-    """Divisors of n, ascending."""
+    """Return the divisors of n, ascending."""
     small = [i for i in range(1, math.isqrt(n) + 1) if n % i == 0]
     return (*small, *(n // i for i in reversed(small) if i * i != n))
 
 
 def primes_of(n: int) -> list[int]:
-    """The primes whose product n is, ascending."""
+    """Return the prime factors of n, ascending and with multiplicity."""
     found, p = [], 2
     while p * p <= n:
         while n % p == 0:
@@ -26,7 +26,7 @@ def primes_of(n: int) -> list[int]:
 
 @njit
 def log2_of(size: int) -> int:
-    """log2 of a power of two, else -1."""
+    """Return log2 of a power of two, and -1 for any other number."""
     shift = 0
     while 1 << shift < size:
         shift += 1
@@ -35,5 +35,5 @@ def log2_of(size: int) -> int:
 
 @njit
 def quotient(number: int, divisor: int, shift: int) -> int:
-    """Whole quotient by a divisor of which the log2 is known, or not (-1): a shift is several times faster."""
+    """Return number // divisor; `shift` is `log2_of` the divisor. A shift is several times faster than a division."""
     return number >> shift if shift >= 0 else number // divisor

@@ -13,21 +13,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @cache
 def drop_stale_cache(package: Path, kept: Path) -> None:
-    """Delete the package's compiled kernels that are older than any of its sources, from where numba keeps them.
+    """Delete the package's compiled kernels that are older than some source of the package.
 
-    Numba looks at a kernel's own file only. Kernels of other files are compiled into it, and a table built by what is
-    no longer there would bound mappings wrongly, and be kept under the key of the new code.
+    `kept`: the directory in which numba keeps them. Numba compares a kernel with its own source file only, although
+    kernels of other files are compiled into it. A kernel of deleted code would build tables with invalid bounds, and
+    these tables would be stored under the key of the new code.
     """
-    newest = max(source.stat().st_mtime for source in package.glob("*.py"))
+    newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
     for index in kept.glob("*.nbi"):
-        with suppress(OSError):  # another process is at it as well, or nobody may change the package
+        with suppress(OSError):  # another process deletes it too, or the package is read-only
             if index.stat().st_mtime < newest:
                 index.unlink()
 
 
 def njit(function: F) -> F:
-    """Compile without the interpreter, cached on disk: compiling takes longer than most layers' tables."""
+    """Compile in nopython mode and cache on disk: compiling takes longer than building most layers' tables."""
     compiled = numba.njit(cache=True)(function)
-    if compiled is not function and (kept := compiled.stats.cache_path):  # numba may be told to compile nothing
+    if compiled is not function and (kept := compiled.stats.cache_path):  # not if NUMBA_DISABLE_JIT is set
         drop_stale_cache(Path(__file__).parent, Path(kept))
     return cast(F, compiled)

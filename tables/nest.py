@@ -1,7 +1,16 @@
-"""The mapping as plain arrays, and what follows from it: extents, tiles, consumers, reuse, axis sets.
+"""The mapping as plain tuples, and what follows from it: extents, tiles, consumers, reuse, axis sets.
 
-Dims are R S P Q C K N G = 0..7, tensors I W O = 0..2, levels PE, global buffer, row buffer, DRAM = 0..3; the MACs,
-which hold nothing, are consumer -1.
+Numbers stand for names: dims R S P Q C K N G = 0..7, tensors I W O = 0..2, levels PE, global buffer, row buffer,
+DRAM = 0..3.
+
+Terms that the whole package uses:
+
+- *consumer* of a tensor: a level that takes its tiles from the next outer level that stores it. The innermost consumer
+  are the MACs (-1). They store nothing.
+- *fetch*: one tile taken in by a consumer.
+- *free loop* of a tensor and a consumer: an irrelevant loop outside the tile with no relevant loop between itself and
+  the tile. It names the same tile in each iteration, so it causes no fetch.
+- *class* of a dim: the tensor to which the dim is irrelevant. Groups have no class.
 """
 
 import itertools
@@ -12,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-#: One number, or many at a time.
+#: One number or an array of them.
 Size = TypeVar("Size", int, Ints)
 
 R, S, P, Q, C, K, N, G = range(8)
@@ -20,22 +29,22 @@ I, W, O = range(3)  # noqa: E741 - the tensors' names in every equation
 MACS, PE, GLOBAL_BUFFER, ROW_BUFFER, DRAM = range(-1, 4)
 #: Irrelevant dims of I, W, O.
 IRRELEVANT = ((K,), (P, Q, N), (R, S, C))
-#: Axes of each tensor's two layouts, outermost first, as the dim that walks the axis (P: width, Q: height).
+#: Axes of each tensor's two layouts, outermost first. An axis is named by its dim (of I, P is the width, Q the height).
 AXES = (
     ((N, G, C, Q, P), (N, Q, P, G, C)),
     ((G, K, C, S, R), (S, R, C, G, K)),
     ((N, G, K, Q, P), (N, Q, P, G, K)),
 )
-#: I's filter dim beside each output dim.
+#: The filter dim that moves along the same axis of I as an output dim.
 FILTER_OF = {P: R, Q: S}
-#: The offsets along an axis of a single index.
+#: The axis set of a tile with one index along an axis.
 ORIGIN = np.zeros(1, np.int64)
-#: Every tile covers all loops of its level.
+#: `Nest.outside` where every tile covers all loops of its level.
 EVEN = ((0, 0, 0),) * 4
 
 
 class LayerShape(NamedTuple):
-    """What shape tables depend on: bounds R S P Q C K N G, strides and dilations (width, height)."""
+    """A layer without its widths: loop bounds R S P Q C K N G, strides and dilations (width, height)."""
 
     bounds: tuple[int, ...]
     stride: tuple[int, int]
@@ -45,11 +54,14 @@ class LayerShape(NamedTuple):
 class Nest(NamedTuple):
     """One mapped layer.
 
-    temporal int[4][8] and spatial int[3][8] (H, W, Internal) factors; order: per level the dims with a factor above 1,
-    outermost first; stored bool[3][3]; layout index per tensor; block_h, block_w of a row-aligned I; strides and
-    dilations (width, height); width_bytes of I, W, O, partial sum; spatial_reduction as in `cost.Machine`; outside
-    int[4][3]: so many loops of order[m], outermost first, lie outside the tile of t at m (only ever some of the PEs'
-    and the global buffer's, and 0 where the level does not store t).
+    - `temporal` int[4][8]: loop factors per level and dim. `spatial` int[3][8]: factors on H, W and Internal.
+    - `order`: per level, the dims with a temporal factor above 1, outermost first.
+    - `stored` bool[3][3]: [level][tensor], DRAM excluded. `layout`: 0 or 1 per tensor, see `AXES`.
+    - `block_h`, `block_w`: elements of a block of a row-aligned I.
+    - `stride`, `dilation`: (width, height). `width_bytes`: of an element of I, W, O and of a partial sum.
+    - `spatial_reduction`: as in `cost.Machine`.
+    - `outside` int[4][3]: the number of loops of order[m], outermost first, that lie outside the tile of t at m. It is
+      0 where the level does not store t, and in the row buffer and DRAM.
     """
 
     temporal: tuple[tuple[int, ...], ...]
@@ -66,15 +78,15 @@ class Nest(NamedTuple):
     outside: tuple[tuple[int, ...], ...] = EVEN
 
     def array(self, d: int) -> int:
-        """PEs along a dim."""
+        """Return over how many PEs a dim is spread."""
         return self.spatial[0][d] * self.spatial[1][d]
 
     def lanes(self, d: int) -> int:
-        """Lanes along a dim."""
+        """Return over how many lanes of a PE a dim is spread."""
         return self.spatial[2][d]
 
     def extent(self, level: int, d: int) -> int:
-        """e0, eA*T1, .. of a dim; level DRAM gives the bound (Eq. 22)."""
+        """Return the extent e_m of a dim at a level; at DRAM it is the bound (Eq. 22)."""
         e = self.temporal[0][d] * self.lanes(d)
         if level > PE:
             e *= self.array(d)
@@ -83,35 +95,34 @@ class Nest(NamedTuple):
         return e
 
     def consumers(self, t: int) -> list[int]:
-        """Who takes t's elements, outermost first, ending with the MACs: the storing levels below DRAM, then -1."""
+        """Return t's consumers, outermost first: the levels below DRAM that store it, then the MACs."""
         return [m for m in (ROW_BUFFER, GLOBAL_BUFFER, PE) if self.stored[m][t]] + [MACS]
 
     def stride_dilation(self, d: int) -> tuple[int, int]:
-        """Stride and dilation along the axis of P or Q."""
+        """Return stride and dilation along the axis of P or Q."""
         side = 0 if d == P else 1
         return self.stride[side], self.dilation[side]
 
     def tile(self, t: int, level: int, d: int) -> int:
-        """Extent of a dim in t's tile at a level: that of the level without the loop that its tile does not cover."""
+        """Return the extent of a dim in t's tile at a level: the level's extent without a loop outside the tile."""
         e = self.extent(level, d)
         return e // self.temporal[level][d] if d in self.order[level][: self.outside[level][t]] else e
 
     def side(self, t: int, level: int, axis: int) -> int:
-        """Extent of t's tile at a level (one PE's at level 0) along an axis; along I's height and width its span."""
+        """Return the elements in t's tile at a level (at level 0: one PE) along an axis; of I the span."""
         along = self.tile(t, level, axis)
         if t != I or axis not in FILTER_OF:
             return along
         return span(along, self.tile(I, level, FILTER_OF[axis]), *self.stride_dilation(axis))
 
     def box(self, t: int, level: int) -> int:
-        """Elements of t's tile at a level (one PE's at level 0)."""
+        """Return the elements of t's tile at a level (one PE's at level 0)."""
         return math.prod([self.side(t, level, a) for a in AXES[t][0]])
 
     def fetch_loops(self, t: int, consumer: int) -> list[tuple[int, int]]:
-        """Level and dim of the loops that make a consumer fetch t's tiles, innermost first.
+        """Return (level, dim) of the loops that make a consumer fetch tiles of t, innermost first.
 
-        They lie outside its tile and are not free. Free are irrelevant loops with no relevant loop inside them (outside
-        the tile), across levels; at the MACs, which hold nothing, none is.
+        These are the loops outside its tile that are not free. At the MACs no loop is free, as they store nothing.
         """
         own = () if consumer == MACS else self.order[consumer][: self.outside[consumer][t]]
         outside = enumerate((own, *self.order[consumer + 1 :]), consumer)
@@ -121,7 +132,7 @@ class Nest(NamedTuple):
         return list(itertools.dropwhile(lambda loop: loop[1] in IRRELEVANT[t], loops))
 
     def reuse(self, t: int, consumer: int) -> int:
-        """How often each tile of t is fetched into a consumer."""
+        """Return how often a consumer fetches each tile of t."""
         factor = 1
         for level, d in self.fetch_loops(t, consumer):
             if d in IRRELEVANT[t]:
@@ -129,36 +140,36 @@ class Nest(NamedTuple):
         return factor
 
     def steps(self) -> int:
-        """Iterations of all temporal loops (Eq. 34)."""
+        """Return the number of steps: iterations of all temporal loops (Eq. 34)."""
         return math.prod(map(math.prod, self.temporal))
 
     def array_step(self) -> int:
-        """Steps between which no tile in the PEs changes: iterations of the PE loops inside all of these tiles."""
+        """Return the steps of an array step: iterations of the PE loops that lie inside every tile in the PEs."""
         return math.prod([self.temporal[PE][d] for d in self.order[PE][max(self.outside[PE]) :]])
 
     def spilled(self) -> bool:
-        """Whether partial sums go to DRAM and come back."""
+        """Return whether partial sums are read back from DRAM."""
         return self.reuse(O, self.consumers(O)[0]) > 1 or self.rereads_copies()
 
     def rereads_copies(self) -> bool:
-        """Whether a step that adds its sums in DRAM itself reads back copies of an output that it has just begun."""
+        """Return whether a step reads back copies of one output: MACs that add in DRAM, without spatial reduction."""
         copies = math.prod(self.array(d) * self.lanes(d) for d in IRRELEVANT[O])
         return self.consumers(O)[0] == MACS and copies > 1 and not self.spatial_reduction
 
     def width(self, t: int, level: int) -> int:
-        """Bytes per element of t at a level; partial sums on chip, and in DRAM once they are spilled."""
+        """Return the bytes of an element of t at a level. O has partial-sum width on chip, and if spilled in DRAM."""
         if t == O and (level < ROW_BUFFER or self.spilled()):
             return self.width_bytes[3]
         return self.width_bytes[t]
 
 
 def span(outputs: Size, filters: Size, stride: int, dilation: int) -> Size:
-    """Input positions from the first to the last that `outputs` x `filters` touch (Eq. 2)."""
+    """Return the positions of I from the first to the last that `outputs` and `filters` indices use (Eq. 2)."""
     return stride * (outputs - 1) + dilation * (filters - 1) + 1
 
 
 def axis_set(nest: Nest, t: int, consumer: int, axis: int) -> Ints:
-    """Sorted offsets along an axis of what one fetch into the consumer (one step at the MACs) brings in."""
+    """Return int64[n], ascending: positions along an axis of what one fetch (at the MACs: one step) brings in."""
     if consumer > PE:
         return np.arange(nest.side(t, consumer, axis))
     if t == I and axis in FILTER_OF:
@@ -177,7 +188,7 @@ def axis_set(nest: Nest, t: int, consumer: int, axis: int) -> Ints:
 
 
 def _sums(step_a: int, count_a: int, step_b: int, count_b: int) -> Ints:
-    """All step_a*i + step_b*j, i outermost."""
+    """Return int64[count_a * count_b]: all step_a*i + step_b*j, i outermost."""
     if count_a == count_b == 1:
         return ORIGIN
     return np.add.outer(step_a * np.arange(count_a), step_b * np.arange(count_b)).ravel()

@@ -80,7 +80,7 @@ def start_pipeline(prepared: Prepared) -> State:
 
 
 def transfer_cycles(prepared: Prepared) -> int:
-    """Return for how long ports and interconnect are busy, which the pipeline does not look at."""
+    """Return for how many cycles ports or the interconnect are busy. They are no links of the pipeline."""
     nest = prepared.nest
     crossings = count_crossings(nest.stored, prepared.moves, prepared.visits)
     pes = int(np.prod(nest.spatial[:2]))

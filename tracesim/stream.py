@@ -23,7 +23,7 @@ TENSOR, IS_WRITE, ADDRESS = range(3)
 """Columns of a bufferful: the tensor, whether it is written, and the address in it of the column's first byte."""
 
 SCANS_A_STEP = 4
-"""No more scans than these are recorded before the buffer is looked at: of I and W, and O's old and new tile."""
+"""The most scans that are recorded between two checks of the buffer: of I and W, and O's old and new tile."""
 
 
 class ColumnStream(NamedTuple):

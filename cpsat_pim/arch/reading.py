@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cpsat_pim.arch.architecture import LEVEL_NAMES, PIMArchitecture
-from cpsat_pim.base.reading import Shelf, read_plain, record_of
+from cpsat_pim.base.reading import FileKind, read_plain, record_of
 
 DEFAULT = "default"
 
@@ -27,7 +27,7 @@ def _defaults() -> dict[str, Any]:
     return PIMArchitecture().to_dict()
 
 
-ARCHS = Shelf(
+ARCHS = FileKind(
     kind="architecture",
     record=record_of(PIMArchitecture),
     package="cpsat_pim.arch",

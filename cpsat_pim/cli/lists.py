@@ -7,7 +7,7 @@ from typing import Any
 from cpsat_pim.cli.arguments import add_command
 from cpsat_pim.cli.output import OK
 
-#: The kinds of files that have a schema (`schema.SHELVES`, which takes time to import).
+#: The kinds of files that have a schema (`schema.FILE_KINDS`, which takes time to import).
 KINDS = ("arch", "network", "mapping", "constraints", "sweep")
 
 

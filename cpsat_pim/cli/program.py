@@ -4,7 +4,19 @@ import argparse
 import sys
 
 from cpsat_pim.base.interrupts import termination_interrupts
-from cpsat_pim.cli import baselines, explain, fronts, fuzzing, lists, mappings, models, reports, solving, sweeps
+from cpsat_pim.cli import (
+    baselines,
+    explain,
+    fronts,
+    fuzzing,
+    lists,
+    mappings,
+    models,
+    reports,
+    schedule,
+    solving,
+    sweeps,
+)
 from cpsat_pim.cli.arguments import EPILOG, Parser
 from cpsat_pim.cli.output import (
     BAD_INPUT,
@@ -59,6 +71,6 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (solving, fronts, explain, reports, mappings, models, sweeps, baselines, fuzzing, lists):
+    for group in (solving, fronts, schedule, explain, reports, mappings, models, sweeps, baselines, fuzzing, lists):
         group.add_commands(commands)
     return parser

@@ -8,9 +8,9 @@ from cpsat_pim.mapping.mapping_file import MAPPINGS
 from cpsat_pim.study.sweep.reading import PLANS
 from cpsat_pim.workload.network import NETWORKS
 
-SHELVES = {"arch": ARCHS, "network": NETWORKS, "mapping": MAPPINGS, "constraints": CONSTRAINTS, "sweep": PLANS}
+FILE_KINDS = {"arch": ARCHS, "network": NETWORKS, "mapping": MAPPINGS, "constraints": CONSTRAINTS, "sweep": PLANS}
 
 
 def schema_of(kind: str) -> dict[str, Any]:
-    """The schema of a kind of file: a key of `SHELVES`."""
-    return SHELVES[kind].schema()
+    """The schema of a kind of file: a key of `FILE_KINDS`."""
+    return FILE_KINDS[kind].schema()

@@ -22,7 +22,7 @@ from attrs import Factory, evolve, field, frozen
 from attrs.converters import optional
 
 from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
-from cpsat_pim.base.reading import Field, Mistake, Record, Shelf, Table, Value, table_of
+from cpsat_pim.base.reading import Field, FileKind, Mistake, Record, Table, Value, table_of
 from cpsat_pim.base.validate import Rule, as_table, as_tuple, boolean, is_integer, one_of
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.dataflow import Dataflow, classify_dataflow
@@ -277,7 +277,7 @@ def _laid_over(base: Values, over: Any) -> Any:
     return {**base, **{key: _laid_over(base[key], value) if key in base else value for key, value in over.items()}}
 
 
-CONSTRAINTS = Shelf(
+CONSTRAINTS = FileKind(
     kind="constraints",
     record=evolve(_LAYER, fields={**_PARTS, "layers": Field(kind=Table(_LAYER))}, build=_build_all),
 )

@@ -33,11 +33,11 @@ from cpsat_pim.base.reading import (
     VERSION,
     Either,
     Field,
+    FileKind,
     Kind,
     Listing,
     Mistake,
     Record,
-    Shelf,
     Value,
     fields_of,
     hint,
@@ -217,7 +217,7 @@ def _name_mistakes(values: Values) -> Iterator[Mistake]:
         yield f"layers[{name}]", "there is a layer of this name already"
 
 
-MAPPINGS = Shelf(
+MAPPINGS = FileKind(
     kind="mapping",
     record=Record(
         fields={

@@ -25,10 +25,10 @@ from cpsat_pim.base.reading import (
     SUFFIXES,
     VERSION,
     Field,
+    FileKind,
     Listing,
     Mistake,
     Record,
-    Shelf,
     Value,
     fields_of,
     hint,
@@ -281,7 +281,7 @@ def _workload(layer: Values, widths: Values) -> ConvWorkload:
     )
 
 
-NETWORKS = Shelf(
+NETWORKS = FileKind(
     kind="network",
     record=Record(
         fields={

@@ -1,14 +1,17 @@
-"""Row activations of passes over all tiles of a sequential tensor, and cycles of one, in the best of all orders.
+"""Row activations of passes over all tiles of a sequential tensor, and cycles of one pass, in the best order.
 
-`tables.bounds.shapes` knows of every tile what holds in any order, which with several banks is little (a row that one scan
-leaves open may be found by any other one), and of two loops of a dim nothing more. Here the orders are gone through,
-for one tile. However the loops outside a tile are split over levels and ordered, they are a sequence of loops of a
-prime number of iterations each; loops of one dim next to each other are one loop, in whatever order they come. So no
-mapping with that tile opens fewer rows than the least over all such sequences (nor as few, if that takes more levels
-than there are). With one bank and one loop per dim, the best order is built up from sets of loops (`count_ordered`).
+The bounds of `tables.bounds.shapes` hold in any order. They are weak where there are several banks (any scan may find a
+row that some other scan has left open) and where a dim has two loops. Here the orders of the loops outside one tile are
+enumerated.
 
-Fetches left out of a stream open no row: what is closed between two uses of a bank stays a change of its row. So passes
-counted without what else a stream does (outputs read back, iterations of further irrelevant loops) are a lower bound.
+However these loops are split over levels and ordered, they are a sequence of loops with a prime number of iterations
+each. Neighbouring loops of one dim are one loop, in whatever order their primes come. So no mapping with the tile opens
+fewer rows than the minimum over all such sequences. (The minimum may need more levels than there are.) With one bank
+and one loop per dim the best order is found over sets of loops instead (`count_ordered`).
+
+A stream also reads outputs back, and repeats passes in further irrelevant loops. Removing these scans adds no
+activation: where a remaining scan finds another row open in a bank than it needs, the full stream has an activation of
+the needed row, too, by this scan or by a removed one before it. So the count without these scans is a lower bound.
 """
 
 import itertools
@@ -22,42 +25,44 @@ import numpy as np
 from tables.counts.scans import BANKS, PER_BANK, ROWS, Scan, axis_box, axis_strides, box_scan, measure, step_bytes
 from tables.counts.stream import segments
 from tables.counts.visits import SEQUENTIAL, Tile
-from tables.counts.walk import AT_ONCE, Room, StreamCounts, walk_stream
+from tables.counts.walk import NO_OVERLAP, StreamCounts, StreamLimit, walk_stream
 from tables.dram import Dram
 from tables.factors import primes_of
 from tables.jit import njit
 from tables.nest import AXES, IRRELEVANT, Ints, LayerShape, O
 
-#: Sequences of loops, and banks looked at in all of them, up to which the best one is looked for.
-_MOST_ORDERS, _MOST_WORK = 4000, 100_000_000
+#: The most sequences of loops, and the most uses of banks in all of them, that are counted.
+_MAX_ORDERS, _MAX_WORK = 4000, 100_000_000
 
 
 class Loop(NamedTuple):
-    """A prime number of iterations of a dim; None: of the loops that are irrelevant to the tensor."""
+    """A loop with a prime number of iterations (`trips`) of dim `d`; None stands for dims irrelevant to the tensor."""
 
     d: int | None
     trips: int
 
 
-def least_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
+def min_activations(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
                       passes: int) -> int | None:  # fmt: skip
-    """The least row activations of so many passes over all tiles of t, in any order of any split of the loops outside
-    them and any of the layouts, which no mapping goes below; None if that is too much to count.
+    """Return the fewest row activations of `passes` passes over all tiles of t; None if that is too much to count.
 
-    `tile`: extents of R S P Q C K N G. The loops of the passes are never innermost: then they would not fetch anew.
+    The minimum is over all orders and splits of the loops outside the tile, and over the given layouts. No mapping
+    opens fewer rows. `tile`: extents of R S P Q C K N G. The loops that repeat passes are never innermost, where they
+    would be free.
     """
     sequences = _sequences(shape, t, tile, passes, dram.banks)
     if sequences is None:
         return None
     trips = np.array([[loop.trips for loop in sequence] for sequence in sequences], np.int64)
-    return min(_least(shape, t, width, dram, layout, tile, sequences, trips) for layout in layouts)
+    return min(_min_over_sequences(shape, t, width, dram, layout, tile, sequences, trips) for layout in layouts)
 
 
-def least_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
-                 room: Room, is_over: Callable[[], bool] = lambda: False) -> int | None:  # fmt: skip
-    """The least cycles of one pass over all tiles of t (outputs are written alone), in any order of any split of the
-    loops outside them and any of the layouts; one more than there is room for if it is more, None if it is too much to
-    count, or not counted before time `is_over`.
+def min_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[int], tile: tuple[int, ...],
+                 limit: StreamLimit, is_over: Callable[[], bool] = lambda: False) -> int | None:  # fmt: skip
+    """Return the fewest cycles of one pass over all tiles of t, in which outputs are only written.
+
+    The minimum is over all orders and splits of the loops outside the tile, and over the given layouts. If it exceeds
+    the limit, one cycle more than the limit is returned. None if it is too much to count, or if the time `is_over`.
     """
     sequences = _sequences(shape, t, tile, 1)
     if sequences is None:
@@ -76,34 +81,35 @@ def least_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: lis
             loops = np.array([(loop.trips, 0) for loop in sequence], np.int64).reshape(-1, 2)
             steps = np.zeros((len(sequence), 5), np.int64)
             steps[:, 0] = _steps(sequence, tile_steps)
-            counts = StreamCounts(*walk_stream(loops, steps, scanned, t == O, False, AT_ONCE, dram, room))
-            if room.holds(counts):
-                room = room._replace(cycles=counts.cycles - 1)
-    return room.cycles + 1
+            counts = StreamCounts(*walk_stream(loops, steps, scanned, t == O, False, NO_OVERLAP, dram, limit))
+            if limit.admits(counts):
+                limit = limit._replace(cycles=counts.cycles - 1)
+    return limit.cycles + 1
 
 
 def _sequences(shape: LayerShape, t: int, tile: tuple[int, ...], passes: int,
                each: int = 1) -> list[tuple[Loop, ...]] | None:  # fmt: skip
-    """All sequences of loops that go over all tiles of t so often; None if they are too much to count, with so much
-    work for `each` scan.
+    """Return all sequences of loops that go over all tiles of t `passes` times; None if they are too much to count.
+
+    `each`: the work of counting one scan.
     """
     dims = [d for d in range(8) if d not in IRRELEVANT[t] and shape.bounds[d] > 1]
     loops = Counter(Loop(d, p) for d in dims for p in primes_of(shape.bounds[d] // tile[d]))
     loops += Counter(Loop(None, p) for p in primes_of(passes))
-    orders = list(itertools.islice(_orders(loops), _MOST_ORDERS + 1))
+    orders = list(itertools.islice(_orders(loops), _MAX_ORDERS + 1))
     scans = math.prod(loop.trips for loop in loops.elements())
-    if len(orders) > _MOST_ORDERS or len(orders) * scans * each > _MOST_WORK:
+    if len(orders) > _MAX_ORDERS or len(orders) * scans * each > _MAX_WORK:
         return None
     return [order for order in orders if not order or order[-1].d is not None]
 
 
 def _tile_steps(shape: LayerShape, t: int, strides: dict[int, int], tile: tuple[int, ...]) -> dict[int, int]:
-    """Bytes from one tile to the next along each dim."""
+    """Return the bytes from one tile to the next along each relevant dim."""
     return {d: tile[d] * step_bytes(shape, t, strides, d) for d in range(8) if d not in IRRELEVANT[t]}
 
 
 def _orders(loops: Counter[Loop]) -> Iterator[tuple[Loop, ...]]:
-    """All orders of loops, outermost first; of those that differ in loops of one dim next to each other one."""
+    """Yield all orders of loops, outermost first; one of those that differ only among neighbouring loops of a dim."""
     left, number, order = dict(loops), loops.total(), list[Loop]()
 
     def continued() -> Iterator[tuple[Loop, ...]]:
@@ -120,9 +126,9 @@ def _orders(loops: Counter[Loop]) -> Iterator[tuple[Loop, ...]]:
     return continued()
 
 
-def _least(shape: LayerShape, t: int, width: int, dram: Dram, layout: int, tile: tuple[int, ...],
+def _min_over_sequences(shape: LayerShape, t: int, width: int, dram: Dram, layout: int, tile: tuple[int, ...],
            sequences: list[tuple[Loop, ...]], trips: Ints) -> int:  # fmt: skip
-    """The least over some sequences of loops, in one layout."""
+    """Return the fewest row activations over some sequences of loops, in one layout."""
     axes = AXES[t][layout]
     strides, _ = axis_strides(shape, t, axes, width)
     box = np.array([axis_box(shape, t, np.array([tile]), a)[0] for a in axes], np.int64)
@@ -134,7 +140,7 @@ def _least(shape: LayerShape, t: int, width: int, dram: Dram, layout: int, tile:
 
 
 def _steps(sequence: tuple[Loop, ...], tile_steps: dict[int, int]) -> list[int]:
-    """Bytes from one iteration of each loop to the next."""
+    """Return the bytes from one iteration of each loop to the next, outermost first."""
     inside, steps = dict(tile_steps), list[int]()
     for d, trips in reversed(sequence):
         steps.append(0 if d is None else inside[d])
@@ -145,7 +151,7 @@ def _steps(sequence: tuple[Loop, ...], tile_steps: dict[int, int]) -> list[int]:
 
 @njit
 def _fewest(scan: Scan, trips: Ints, steps: Ints, dram: Dram) -> int:
-    """The fewest row activations of the scans of any of the sequences `trips`, `steps` int[n, loops]."""
+    """Return the fewest row activations of the sequences `trips`, `steps` int[n, loops] (steps in bytes)."""
     unit, fewest = dram.row_bytes, 2**62
     for step in np.append(steps, scan.strides):
         unit = np.gcd(unit, step)
@@ -157,7 +163,7 @@ def _fewest(scan: Scan, trips: Ints, steps: Ints, dram: Dram) -> int:
 
 @njit
 def _count(measured: Ints, unit: int, trips: Ints, steps: Ints, dram: Dram, enough: int) -> int:
-    """Row activations of one sequence, as far as they are fewer than `enough`; `measured`: see `tables.counts.scans`."""
+    """Count the row activations of one sequence, up to `enough`; `measured` as from `tables.counts.scans.measure`."""
     banks = dram.banks
     opened = np.full(banks, -1, np.int64)
     index = np.zeros(len(trips), np.int64)
@@ -187,11 +193,11 @@ def _count(measured: Ints, unit: int, trips: Ints, steps: Ints, dram: Dram, enou
 
 @njit
 def count_ordered(trips: Ints, steps: Ints, reach: Ints, row_bytes: int, most: int, closed: Ints, opened: Ints) -> None:
-    """Activations of one pass over tiles in the best order of one loop per dim, where it has so many tiles at `most`.
-    Modifies opened int[n], what they are at least.
+    """Count the activations of one pass in the best order of one loop per dim, for passes of at most `most` tiles.
 
-    `trips`, `steps` int[n, dims]: loops over tiles, and bytes from one of their tiles to the next; `reach` int[n]:
-    bytes from the first to the last one of a scan; `closed` int[n]: activations if no row is found open.
+    `trips`, `steps` int[n, dims]: iterations of the loops over tiles, and bytes from one tile to the next. `reach`
+    int[n]: bytes from the first to the last byte of a scan. `closed` int[n]: activations if no row is found open.
+    Raises the lower bounds `opened` int[n] to what is counted.
     """
     for i in range(len(trips)):
         if trips[i].prod() <= most:
@@ -202,10 +208,10 @@ def count_ordered(trips: Ints, steps: Ints, reach: Ints, row_bytes: int, most: i
 
 @njit
 def _most_matches(trips: Ints, steps: Ints, reach: int, row_bytes: int) -> int:
-    """Most scans of a pass that can begin in the row where the one before ended, over all orders of the loops.
+    """Return the most scans of a pass that can begin in the row in which the scan before ended, over all loop orders.
 
-    When loop d moves on, the loops inside it go from their last iteration to their first; so the count depends on d and
-    on the set of loops inside it, and the best order is built inside out over sets.
+    When loop d advances, the loops inside it go from their last iteration to their first. So the count depends only on
+    d and on the set of loops inside it, and dynamic programming over sets, from the inside out, finds the best order.
     """
     n = trips.shape[0]
     best = np.zeros(1 << n, np.int64)
@@ -225,7 +231,10 @@ def _most_matches(trips: Ints, steps: Ints, reach: int, row_bytes: int) -> int:
 
 @njit
 def _matches_of(trips: Ints, steps: Ints, reach: int, row_bytes: int, d: int, inner: int, back: int) -> int:
-    """Matches when loop d moves on, over all iterations of the loops outside it; those inside end `back` bytes on."""
+    """Count such scans where loop d advances, over all iterations of the loops outside it.
+
+    `inner`: the set of d and the loops inside it, as bits. `back`: bytes from their first tile to their last one.
+    """
     n = trips.shape[0]
     index = np.zeros(n, np.int64)
     base, found = 0, 0

@@ -1,7 +1,8 @@
-"""What the scans of a box tile open at all of its positions, counted: the kernel of `tables.bounds.shapes`.
+"""What the scans of a box tile take, summed over all positions of the tile: the kernel of `tables.bounds.shapes`.
 
-Along a loop the addresses recur after a whole number of rows, and with them all that is counted (`_fold`); where two
-loops of an axis have tiles begin at the same address, these are scans of one base (`_sums`).
+Along one loop the addresses modulo the row recur, and with them all counts: positions that differ by such a period are
+counted at once (`_fold`). Where two loops of an axis let tiles begin at the same address, these tiles are counted as
+one base address with a multiplicity (`_sums`).
 """
 
 import numpy as np
@@ -23,19 +24,31 @@ from tables.factors import log2_of, quotient
 from tables.jit import njit
 from tables.nest import Ints
 
-#: Columns of the result.
-(CLOSED, MATCHES, AGAIN, MARKED, COLUMNS, LEAST_COLUMNS, LONG, MOST_ROWS, MOST_CYCLES, FIRST_CYCLES, LAST_CYCLES,
- RETURNED_CYCLES, USED, LOOSE) = range(14)  # fmt: skip
+#: Columns of the result, sums over all positions of the tile unless said:
+#:
+#: - CLOSED: rows that the scans open if no row is open at first. MATCHES: over all rows, min(scans that begin their
+#:   bank with the row, scans that leave their bank with it). SHARED_ROWS: rows in banks in which their scan has several
+#:   rows. MARKED: rows that some scan begins or leaves its bank with.
+#: - COLUMNS: column accesses. MIN_COLUMNS: the fewest of one scan. EXTRA_CYCLES: cycles of the scans' runs beyond as
+#:   many runs of one column. MAX_ROWS, MAX_CYCLES: the most rows of one scan, and an upper bound on what one adds to a
+#:   stream.
+#: - FIRST_CYCLES: of the first tile's scan by itself. LAST_CYCLES, REWRITE_CYCLES: lower bounds on what the scan of the
+#:   last tile adds to a stream, after other tiles and right after the same tile.
+#: - USED: banks that the scans use. LOOSE: the same, of scans with a slice of the box in two rows.
+(CLOSED, MATCHES, SHARED_ROWS, MARKED, COLUMNS, MIN_COLUMNS, EXTRA_CYCLES, MAX_ROWS, MAX_CYCLES, FIRST_CYCLES,
+ LAST_CYCLES, REWRITE_CYCLES, USED, LOOSE) = range(14)  # fmt: skip
 
 
 @njit
 def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints, rows: int, dram: Dram) -> Ints:
-    """Count every tile: int[n, 14].
+    """Count the scans of every tile.
 
-    `boxes` int[n, 5]: elements along the axes, outermost first, `pitches` bytes apart, `width` bytes each. `trips`,
-    `steps` int[n, 5, 2]: the loops over tiles along each axis, and bytes from one of their tiles to the next (0 if it
-    is the only one). The tensor fills so many `rows`. Boxes that are alike but for the outermost axes should follow
-    each other: what scans of the inner ones take is found once for them.
+    `boxes` int[n, 5]: elements along the axes, outermost first, `pitches` int[5] bytes apart, `width` bytes each.
+    `trips`, `steps` int[n, 5, 2]: iterations of the two loops over tiles along each axis, and bytes from one of their
+    tiles to the next (0 if there is only one). `rows`: rows that the tensor fills. Boxes that differ only in the
+    outermost axes should follow each other: scans of the inner axes are then measured once.
+
+    Returns int[n, 14], with the columns above.
     """
     counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), np.zeros((0, 0, 0), np.int64)
     scan = box_scan(boxes[0], pitches, width)
@@ -47,25 +60,29 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
         measured, parts = measure_like(scan, unit, dram, like, parts)
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         first, stop = np.zeros((5, 2), np.int64), trips[i].copy()
-        counts[i, LEAST_COLUMNS] = np.iinfo(np.int64).max
+        counts[i, MIN_COLUMNS] = np.iinfo(np.int64).max
         axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
         copies, left = trips[i, axis, loop] // recurs, trips[i, axis, loop] % recurs
-        for more in range(2):  # that many positions of the loop come once more than the others
+        for more in range(2):  # the positions that come `copies` times, then those that come once more
             first[axis, loop], stop[axis, loop] = (0, left) if more else (left, recurs)
             _count(steps[i] // unit, first, stop, copies + more, shift, measured, dram, begins, ends, counts[i])
         counts[i, MATCHES] = np.sum(np.minimum(begins, ends))
         counts[i, MARKED] = np.sum(begins + ends > 0)
-        alone = _alone(measured[0], dram)
-        later, returned = _later(measured[last % dram.row_bytes // unit], last // dram.row_bytes, ends, dram)
+        alone = _single_scan_cycles(measured[0], dram)
+        later, returned = _later_scan_cycles(
+            measured[last % dram.row_bytes // unit], last // dram.row_bytes, ends, dram
+        )
         counts[i, FIRST_CYCLES], counts[i, LAST_CYCLES] = alone, later if last else alone
-        counts[i, RETURNED_CYCLES] = returned
+        counts[i, REWRITE_CYCLES] = returned
     return counts
 
 
 @njit
 def _fold(trips: Ints, steps: Ints, row_bytes: int) -> tuple[int, int, int, int]:
-    """The loop, by axis and place there, of which folding leaves the fewest bases: after how many of its iterations
-    they recur (all of them, if they do not), and how many rows further on.
+    """Return the loop whose recurrence leaves the fewest base addresses to count.
+
+    `trips`, `steps` int[5, 2]. Returns its axis, its place there, the iterations after which its addresses recur (all,
+    if they do not), and the rows by which they are then further on.
     """
     bases, folded = np.ones(5, np.int64), (0, 0, trips[0, 0], 0)
     for axis in range(5):
@@ -83,8 +100,9 @@ def _fold(trips: Ints, steps: Ints, row_bytes: int) -> tuple[int, int, int, int]
 
 @njit
 def _sums(steps: Ints, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
-    """All sums of a start of each of two loops, ascending, and in how many ways each of them is one; the loops' starts
-    are their steps times `first` to `stop`, int[2].
+    """Return all sums of an offset of each of two loops, ascending, and the number of ways in which each arises.
+
+    The offsets of a loop are its step times `first` to `stop` - 1; `steps`, `first`, `stop` int[2].
     """
     unit = np.gcd(steps[0], steps[1])
     if unit == 0 or min(stop - first) == 0:
@@ -101,9 +119,11 @@ def _sums(steps: Ints, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
 @njit
 def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measured: Ints, dram: Dram, begins: Ints,
            ends: Ints, out: Ints) -> None:  # fmt: skip
-    """Add some positions of a tile to its counts: sums of a start of each loop, as of `_sums`, as many copies of these,
-    each `shift` rows apart. Modifies begins and ends int[rows], the scans that begin and leave the row's bank with it,
-    and out. Addresses are in units, of which a row has as many as there are in `measured`.
+    """Add some positions of a tile to its counts `out`.
+
+    The positions are all sums of an offset of each loop (`_sums`), and `copies` of them, each `shift` rows further on.
+    Steps are in units; a row has as many units as `measured` has rows. `begins`, `ends` int[rows]: scans that begin
+    their bank with a row, and that leave their bank with it. Modifies begins, ends and out.
     """
     bases, scans = np.zeros(1, np.int64), np.ones(1, np.int64)
     for axis in range(4):
@@ -126,13 +146,13 @@ def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measur
     for m in range(units):
         if times[m]:
             scan, of_all = measured[m], copies * times[m]
-            out[MOST_ROWS] = max(out[MOST_ROWS], scan[ROWS])
-            out[MOST_CYCLES] = max(out[MOST_CYCLES], dram.tCCD * scan[TOUCHED] + miss * scan[ROWS])
+            out[MAX_ROWS] = max(out[MAX_ROWS], scan[ROWS])
+            out[MAX_CYCLES] = max(out[MAX_CYCLES], dram.tCCD * scan[TOUCHED] + miss * scan[ROWS])
             out[CLOSED] += of_all * scan[ROWS]
             out[COLUMNS] += of_all * scan[TOUCHED]
-            out[LEAST_COLUMNS] = min(out[LEAST_COLUMNS], scan[TOUCHED])
-            out[LONG] += of_all * scan[EXTRA]
-            out[AGAIN] += of_all * scan[SHARED]
+            out[MIN_COLUMNS] = min(out[MIN_COLUMNS], scan[TOUCHED])
+            out[EXTRA_CYCLES] += of_all * scan[EXTRA]
+            out[SHARED_ROWS] += of_all * scan[SHARED]
             out[USED] += of_all * scan[BANKS]
             out[LOOSE] += of_all * scan[BANKS] * scan[CROSSES]
     for row in range(len(begins)):
@@ -143,18 +163,18 @@ def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measur
 
 
 @njit
-def _alone(measured: Ints, dram: Dram) -> int:
-    """Cycles of a scan by itself."""
+def _single_scan_cycles(measured: Ints, dram: Dram) -> int:
+    """Return the cycles of a scan by itself; `measured`: a row of `tables.counts.scans.measure`."""
     runs = measured[EXTRA] + measured[ROWS] * period(1, dram)
     return int(runs - period(measured[FINAL], dram) + last_run(measured[FINAL], dram))
 
 
 @njit
-def _later(measured: Ints, row: int, ends: Ints, dram: Dram) -> tuple[int, int]:
-    """Cycles that a scan after others, whose first byte is in a row, adds to a stream at least, and right after itself.
+def _later_scan_cycles(measured: Ints, row: int, ends: Ints, dram: Dram) -> tuple[int, int]:
+    """Return lower bounds on the cycles that a scan adds to a stream: after other tiles, and right after the same tile.
 
-    Its columns, and its rows; but in each bank the first one may be open: if another scan leaves the bank with it, or
-    after itself, if it is the bank's only one.
+    It begins in `row`. It takes its columns, and a row miss per row that it opens. In each bank the first row may be
+    open already: if another scan leaves the bank with it, or, right after itself, if it is the bank's only row.
     """
     found, left = 0, 0
     for bank in range(PER_BANK, PER_BANK + (measured[BANKS] if dram.is_open else 0)):

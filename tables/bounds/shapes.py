@@ -1,26 +1,32 @@
-"""Per candidate tile of a sequential tensor: exact columns, and activations for every order of every loop outside it.
+"""Shape tables: per candidate tile of a sequential tensor exact columns, and lower bounds on its row activations.
 
-A box tile is fetched X times each. With the rows of a scan's two ends known for every tile position:
-- closed = sum over tiles of the rows that a scan opens. With closed pages a stream opens exactly X * closed.
-- With open pages a scan saves the activation of a bank's first row only if the scan before it that used this bank left
-  that row open, as its last one there. In a pass, row r offers at most min(tiles that leave r, tiles that begin their
-  bank with r) such pairs, in whatever order; matches = their sum.
-- A repeated pass goes round some super-tile E (the loops inside an irrelevant loop that is not free). If E has several
-  rows in a bank, going round it again opens each of them at least once more: again(E) = sum over super-tiles of their
-  rows in such banks. Each repetition therefore costs at least the minimum of again(E) over the E larger than the tile.
-- An output tile opens its rows in such banks once more when it is written after it was read. (A box of tiles need not:
-  each of them is written right after it was read.)
-- Where loops run inside a box E before it changes, in whatever order, a pass over E begins at its lowest address, ends
-  at its highest and opens all its rows: with one bank the first two lines hold for E in place of the tile. With more, a
-  pass may begin and leave a bank with any of its rows there, so it saves, and makes others save, at most one activation
-  in each; but if each of E's slices along its outermost axis lies in one row, these are the lowest and the highest.
-- A box E that comes round again with no relevant loop in between was gone over from its lowest address to its highest
-  all the same, so E itself is among the super-tiles of the minimum: `again`.
-- With one loop per dim outside the tile, the order alone decides which neighbours follow each other: `ordered` is the
-  least over all orders.
-So activations >= first + (X - 1) * more, with the columns below, for all orders, splits and repetitions of the loops
-outside the tile; with closed pages both sides are equal. Step sets come again in free loops, too, so of them only the
-first two lines are sure: activations >= X * each.
+The bounds hold for every order and every split of the loops outside the tile, and for every number X of fetches of each
+tile. They follow from the rows that the scans of all tile positions begin and end with:
+
+- *Closed pages.* `closed` is the sum over tiles of the rows that one scan opens. A stream opens exactly X * closed.
+- *First pass.* With open pages a scan saves the activation of a bank's first row only if the scan before it that used
+  the bank left this row open, as its last one there. In one pass over all tiles, row r takes part in at most
+  min(tiles that leave their bank with r, tiles that begin their bank with r) such pairs, in whatever order the tiles
+  come. With `matches` the sum of these over all rows, one pass opens at least closed - matches rows. It also opens each
+  row with which some tile begins or leaves a bank at least once. `first_activations` is the larger of the two.
+- *Repeated passes.* A pass is repeated by an irrelevant loop that is not free. The relevant loops inside it sweep a
+  super-tile E that is larger than the tile. If E has several rows in a bank, going over E again opens each of them at
+  least once more. Summed over all super-tiles this is again(E), so each repetition opens at least the minimum of
+  again(E) over all E larger than the tile. `repeat_activations` is that minimum, or what a first pass opens if larger.
+- *Outputs.* A returning output tile is written after it was read, and opens its rows in such banks once more. (This
+  need not hold for a box of several tiles, as each of them is written right after it was read.)
+- *Boxes.* If loops run inside a box E before E changes, then in whatever order they run, a pass over E begins at its
+  lowest address, ends at its highest one, and opens all its rows. With one bank the bounds of a tile therefore hold for
+  E. With more banks a pass may begin and leave a bank with any of its rows there, so in each bank it saves at most one
+  activation itself and lets others save at most one. If each slice of E along its outermost axis lies in one row, these
+  rows are the lowest and the highest one, as for a tile. `box_activations`, `box_repeat_activations`.
+- *Swept boxes.* A box E that is repeated with no relevant loop in between was swept from its lowest address to its
+  highest one all the same, so E itself is among the super-tiles of the minimum: `swept_repeat_activations`.
+- *Best order.* With one loop per dim outside the tile, the order of the loops alone determines which tiles follow each
+  other. `ordered_activations` is the minimum of a first pass over all orders.
+
+So a stream opens at least first_activations + (X - 1) * repeat_activations rows; with closed pages exactly as many.
+Step sets are scanned again by free loops, too, so for them only X * `rescan_activations` is valid.
 """
 
 import hashlib
@@ -37,21 +43,22 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+import tables
 from tables.bounds.passes import count_ordered
 from tables.bounds.positions import (
-    AGAIN,
     CLOSED,
     COLUMNS,
+    EXTRA_CYCLES,
     FIRST_CYCLES,
     LAST_CYCLES,
-    LEAST_COLUMNS,
-    LONG,
     LOOSE,
     MARKED,
     MATCHES,
-    MOST_CYCLES,
-    MOST_ROWS,
-    RETURNED_CYCLES,
+    MAX_CYCLES,
+    MAX_ROWS,
+    MIN_COLUMNS,
+    REWRITE_CYCLES,
+    SHARED_ROWS,
     USED,
     count_tiles,
 )
@@ -60,54 +67,57 @@ from tables.dram import Dram
 from tables.factors import divisors
 from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, LayerShape, O, P
 
-#: Tiles of a pass up to which the best order is counted exactly.
+#: The most tiles in a pass for which the best order is counted.
 _MOST_ORDERED_TILES = 2048
 
 
 class ShapeTable(NamedTuple):
-    """One row per (tile, layout, kind): extents int[n, relevant dims] and the counts of the module's docstring.
+    """One row per tile, layout and kind of scan. All columns are int[n].
 
-    `is_strided` (I of a 1x1 layer with a stride): the scan takes only the positions in use, not their span.
-    `columns` are exact, per pass; `least_columns`: what each scan takes at least. `long_cycles`: by how much a pass's
-    runs, each scan by itself, outlast as many shortest ones; a stream takes at least a shortest run an activation and
-    these: joining two runs saves one at most.
-    `end_cycles`: the first scan's, of outputs the least that the last write-out adds unless it was read back.
-    `returned_cycles`: what a write-out adds to a stream right after the same tile was read back.
-    `again`: what a repeated pass over the tiles opens at least if each is a super-tile, with loops of its own inside.
-    `each`: what scanning all tiles once more adds at least on average, whenever each of them comes.
-    `boxed`, `boxed_more`: as `first` and `more`, for a box with loops inside in place of the tile.
-    `most_rows`, `most_cycles`: what no scan exceeds, neither in rows nor in what it adds to a stream.
+    - `dims`: the m relevant dims with a bound above 1; `extents` int[n, m]; `layout` 0 or 1; `is_strided`: the scan
+      takes only the positions of I that are used, not their span (1x1 filters with a stride).
+    - `first_activations`, `repeat_activations`: lower bounds for the first pass over all tiles and for each repetition.
+      `box_activations`, `box_repeat_activations`: the same for a box with loops inside, `swept_repeat_activations`: for
+      the repetition of a swept box. `ordered_activations`: for the first pass, with one loop per dim outside the tile.
+      `rescan_activations`: per scan of every tile, in whatever order, averaged over all scans.
+    - `columns`: exact column accesses of one pass; `min_scan_columns`: the fewest of one scan.
+    - `long_run_cycles`: cycles of the runs of one pass, each scan by itself, beyond as many shortest runs. A stream
+      takes at least one shortest run per activation and these cycles, as joining two runs saves one shortest run at
+      most.
+    - `end_cycles`: cycles of the first scan; of outputs a lower bound on what the last write-out adds to the stream,
+      unless the tile was read back. `rewrite_cycles`: the same bound if it was read back.
+    - `max_scan_rows`, `max_scan_cycles`: upper bounds on the rows of one scan and on what it adds to a stream.
     """
 
     dims: tuple[int, ...]
     extents: Ints
     layout: Ints
     is_strided: Ints
-    first: Ints
-    more: Ints
-    again: Ints
-    each: Ints
-    boxed: Ints
-    boxed_more: Ints
-    ordered: Ints
+    first_activations: Ints
+    repeat_activations: Ints
+    swept_repeat_activations: Ints
+    rescan_activations: Ints
+    box_activations: Ints
+    box_repeat_activations: Ints
+    ordered_activations: Ints
     columns: Ints
-    least_columns: Ints
-    long_cycles: Ints
+    min_scan_columns: Ints
+    long_run_cycles: Ints
     end_cycles: Ints
-    returned_cycles: Ints
-    most_rows: Ints
-    most_cycles: Ints
+    rewrite_cycles: Ints
+    max_scan_rows: Ints
+    max_scan_cycles: Ints
 
 
 @cache
 def _code_version() -> str:
-    """Hash of this package's sources: tables made by other code are never read."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    """Hash of all sources of `tables`: a table that other code has built is never read."""
+    sources = sorted(Path(tables.__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 def cache_directory() -> Path:
-    """Where tables are kept between runs."""
+    """Return the directory in which tables are kept between runs."""
     root = os.environ.get("CPSAT_PIM_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache"), "cpsat-pim"
     )
@@ -115,7 +125,10 @@ def cache_directory() -> Path:
 
 
 def shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable:
-    """Table of all tiles of t, from the disk cache if this very table was built before."""
+    """Return the table of all tiles of t, from the disk if the same table was built before.
+
+    `width`: bytes of an element of t in DRAM.
+    """
     key = hashlib.sha256(repr((_code_version(), shape, t, width, dram)).encode()).hexdigest()
     path = cache_directory() / f"{key}.npz"
     try:
@@ -129,7 +142,7 @@ def shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable
 
 
 def _store(path: Path, table: ShapeTable) -> None:
-    """Write a table in one step: a reader sees all of it or nothing. A full or read-only disk costs only time."""
+    """Write a table atomically. A full or read-only disk only costs the time to build the table again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
@@ -143,7 +156,7 @@ def _store(path: Path, table: ShapeTable) -> None:
 
 
 def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable:
-    """Build the table of `shape_table`."""
+    """Build the table that `shape_table` returns."""
     dims = tuple(d for d in range(8) if d not in IRRELEVANT[t] and shape.bounds[d] > 1)
     choices = [divisors(shape.bounds[d]) for d in dims]
     grid = tuple(len(c) for c in choices)
@@ -158,20 +171,26 @@ def build_shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> Shap
             ordered = _ordered(shape, t, width, dram, AXES[t][layout], every, activations[0], counts[:, CLOSED])
             end = counts[:, LAST_CYCLES if t == O else FIRST_CYCLES]
             kind = (np.full(len(extents), layout), np.full(len(extents), int(strided)))
-            columns = (counts[:, COLUMNS], counts[:, LEAST_COLUMNS])
-            timed = (counts[:, LONG], end, counts[:, RETURNED_CYCLES], counts[:, MOST_ROWS], counts[:, MOST_CYCLES])
+            columns = (counts[:, COLUMNS], counts[:, MIN_COLUMNS])
+            timed = (
+                counts[:, EXTRA_CYCLES],
+                end,
+                counts[:, REWRITE_CYCLES],
+                counts[:, MAX_ROWS],
+                counts[:, MAX_CYCLES],
+            )
             parts.append((extents, *kind, *activations, ordered, *columns, *timed))
     return ShapeTable(dims, *(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def can_be_strided(shape: LayerShape, t: int) -> bool:
-    """Whether scans of I may skip positions and still be a regular grid: 1x1 filters with a stride."""
+    """Return whether scans of t may skip positions on a regular grid: I of a layer with 1x1 filters and a stride."""
     return t == I and max(shape.stride) > 1 and shape.bounds[0] == shape.bounds[1] == 1
 
 
 def _counted(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], extents: Ints,
              strided: bool) -> Ints:  # fmt: skip
-    """The counts of every tile (`tables.bounds.positions`); `extents` int[n, 8]."""
+    """Return int[n, 14]: the counts of `tables.bounds.positions` of tiles with `extents` int[n, 8]."""
     strides, size = axis_strides(shape, t, axes, width)
     boxes = np.stack([extents[:, a] if strided else axis_box(shape, t, extents, a) for a in axes], axis=1)
     paces = [shape.stride[0 if a == P else 1] if strided and a in FILTER_OF else 1 for a in axes]
@@ -191,25 +210,25 @@ def _counted(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int,
 
 def _activations(shape: LayerShape, t: int, dram: Dram, grid: tuple[int, ...], extents: Ints,
                  counts: Ints) -> tuple[Ints, ...]:  # fmt: skip
-    """The columns `first`, `more`, `again`, `each`, `boxed` and `boxed_more` of the module's docstring."""
-    closed, again, touched = counts[:, CLOSED], counts[:, AGAIN], counts[:, MARKED]
+    """Return the columns `first_activations` to `box_repeat_activations` of the table, in its order."""
+    closed, shared, marked = counts[:, CLOSED], counts[:, SHARED_ROWS], counts[:, MARKED]
     if not dram.is_open:
-        more = closed * (2 if t == O else 1)
-        return closed, more, closed, closed, closed, more
-    rescan = again if t == O else np.zeros_like(again)
+        repeat = closed * (2 if t == O else 1)  # outputs are read and written
+        return closed, repeat, closed, closed, closed, repeat
+    write_out = shared if t == O else np.zeros_like(shared)
     gapless = _covers(shape, t, extents)
-    larger = np.where(gapless, _minimum_over_larger(again.reshape(grid)).ravel(), 0)
-    least = np.where(gapless, _minimum_from(again.reshape(grid)).ravel(), 0)
+    larger = np.where(gapless, _minimum_over_larger(shared.reshape(grid)).ravel(), 0)
+    at_least = np.where(gapless, _minimum_from(shared.reshape(grid)).ravel(), 0)
     tile = closed - counts[:, MATCHES]
     box = closed - np.minimum(counts[:, USED], counts[:, MATCHES] + 2 * counts[:, LOOSE])
-    first, boxed = np.maximum(tile, touched), np.maximum(box, touched)
-    more = np.maximum(tile, larger) + rescan
-    return first, more, np.maximum(box, least), tile, boxed, np.maximum(box, larger)
+    first, first_of_box = np.maximum(tile, marked), np.maximum(box, marked)
+    repeat = np.maximum(tile, larger) + write_out
+    return first, repeat, np.maximum(box, at_least), tile, first_of_box, np.maximum(box, larger)
 
 
 def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], extents: Ints, first: Ints,
              closed: Ints) -> Ints:  # fmt: skip
-    """Activations of one pass in the best order of one loop per dim; the bound `first` where that is too much work."""
+    """Return the column `ordered_activations`; where counting is too much work it is the bound of a first pass."""
     if not dram.is_open or dram.banks > 1:
         return first
     strides, _ = axis_strides(shape, t, axes, width)
@@ -223,7 +242,7 @@ def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int,
 
 
 def _minimum_from(values: Ints) -> Ints:
-    """Minimum over all entries that are smaller in no axis."""
+    """Return at each place the minimum of the entries whose indices are all at least as large."""
     least = values
     for axis in range(values.ndim):
         least = np.flip(np.minimum.accumulate(np.flip(least, axis), axis), axis)
@@ -231,7 +250,7 @@ def _minimum_from(values: Ints) -> Ints:
 
 
 def _minimum_over_larger(values: Ints) -> Ints:
-    """Minimum over all entries that are larger in some axis and smaller in none; 0 where there is none."""
+    """Return at each place the minimum of the entries with larger indices (some larger, none smaller); 0 if none."""
     at_least = _minimum_from(values)
     huge = np.iinfo(np.int64).max
     result = np.full_like(values, huge)
@@ -244,7 +263,7 @@ def _minimum_over_larger(values: Ints) -> Ints:
 
 
 def _covers(shape: LayerShape, t: int, extents: Ints) -> NDArray[np.bool_]:
-    """Whether neighbouring tiles leave no element between them, so that a super-tile is a box: bool[n]."""
+    """Return bool[n]: whether neighbouring tiles leave no element between them, so that super-tiles are boxes."""
     found = np.ones(len(extents), np.bool_)
     if t == I:
         for stride, dilation, filters in zip(shape.stride, shape.dilation, FILTER_OF.values(), strict=True):

@@ -1,8 +1,9 @@
-"""What an on-chip choice costs at least: energy terms per stored set, and their minimum per spatial mapping.
+"""Energy of an on-chip choice as a linear expression, and its lower bound per spatial mapping.
 
-Everything above the PE array can only add to what the MACs draw from the innermost levels. So for each way to spread
-dims over H, W and lanes and each set of levels that store a tensor, the energy with no refetch at all is a valid lower
-bound; the model then needs to look only at the combinations that can still beat a given value.
+A *stored set* says which of PE, global buffer and row buffer store a tensor. The accesses of a tensor are linear in a
+few *quantities* of the mapping, with coefficients that depend on the stored set alone. A spatial mapping and a stored
+set fix the quantities at the MACs; refetches can only add to them. So for each way to spread dims over H, W and lanes,
+and for each stored set, the energy without any refetch is a lower bound.
 """
 
 import itertools
@@ -36,13 +37,13 @@ from tables.nest import (
 )
 
 Stored = tuple[bool, bool, bool]
-#: Coefficients of quantities.
+#: A linear expression: the coefficient of each quantity.
 Terms = dict[str, int]
 READ, WRITE = 0, 1
 
 
 class Array(NamedTuple):
-    """The PE array: sizes, dims the lanes may take, whether a dim may use only one direction."""
+    """The PE array: PEs along both directions, a PE's lanes and their dims, whether a dim uses one direction only."""
 
     height: int
     width: int
@@ -52,26 +53,29 @@ class Array(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """The array's two options."""
+    """What the array shares: reads of one operand (`multicast`), writes of one output (`spatial_reduction`)."""
 
     multicast: bool
     spatial_reduction: bool
 
 
 class Energies(NamedTuple):
-    """fJ per element read and written, per level, and the array's options."""
+    """fJ per element [level][read, write], and what the array shares."""
 
     access_fj: tuple[tuple[int, int], ...]
     sharing: Sharing
 
 
 def access_terms(t: int, stored: Stored, array: Sharing) -> dict[tuple[int, int], Terms]:
-    """Accesses of t per (level, direction) as coefficients of quantities, given the levels that store it.
+    """Return the accesses of t per (level, direction), as linear expressions in its quantities.
 
-    `stored` is for PE, global buffer, row buffer. Quantities, in elements over the layer: `moved2`, `moved1`, `moved0`
-    into each level; `fills` written into PEs; `uses` by the MACs, shared ones once; `macs`; for outputs `held` =
-    partial sums that PEs give up, `holders` the same for one visit, `sums` = additions in PEs, `one` = elements. As
-    `tables.counts.accesses`.
+    `stored`: whether PE, global buffer, row buffer store t. The counts are those of `tables.counts.accesses`. The
+    quantities are numbers of elements over the layer:
+
+    - `moved2`, `moved1`, `moved0`: moved into the row buffer, the global buffer, the array;
+    - `fills`: written into PEs; `uses`: used by the steps' MACs, shared ones once; `macs`: MACs;
+    - of outputs `held`: partial sums that leave PEs; `holders`: the same for one visit of each tile; `sums`: additions
+      in PEs; `one`: elements of O.
     """
     terms: dict[tuple[int, int], Terms] = defaultdict(lambda: defaultdict(int))
     for parent, child in links(stored):
@@ -81,13 +85,13 @@ def access_terms(t: int, stored: Stored, array: Sharing) -> dict[tuple[int, int]
 
 
 def links(stored: Stored) -> list[tuple[int, int]]:
-    """Who takes a tensor from whom, as (parent, child), outermost first."""
+    """Return the links (parent, child) over which a tensor moves, outermost first."""
     chain = [DRAM, *(m for m in (ROW_BUFFER, GLOBAL_BUFFER, PE) if stored[m]), MACS]
     return list(itertools.pairwise(chain))
 
 
 def link_terms(t: int, parent: int, child: int, array: Sharing) -> list[tuple[int, int, str, int]]:
-    """What one link adds: (level, direction, quantity, coefficient)."""
+    """Return the accesses that one link causes: (level, direction, quantity, coefficient)."""
     if t != O:
         if child == MACS:
             return [(parent, READ, "macs" if parent == PE or not array.multicast else "uses", 1)]
@@ -106,7 +110,7 @@ def link_terms(t: int, parent: int, child: int, array: Sharing) -> list[tuple[in
 
 
 def _partial_sum_terms(parent: int, reduced: bool) -> list[tuple[int, int, str, int]]:
-    """Reads and writes of partial sums by the MACs; what starts afresh is not read."""
+    """Return the reads and writes of partial sums by the MACs. A sum that starts afresh is not read."""
     if parent != PE:
         quantity = "uses" if reduced else "macs"
         return [(parent, WRITE, quantity, 1), (parent, READ, quantity, 1), (parent, READ, "one", -1)]
@@ -117,7 +121,7 @@ def _partial_sum_terms(parent: int, reduced: bool) -> list[tuple[int, int, str, 
 
 
 def energy_terms(t: int, stored: Stored, energies: Energies) -> Terms:
-    """Coefficients (fJ) of a tensor's energy in the quantities of `access_terms` (Eq. 43)."""
+    """Return the energy of a tensor's accesses in fJ, linear in the quantities of `access_terms` (Eq. 43)."""
     total: Terms = defaultdict(int)
     for (level, way), terms in access_terms(t, stored, energies.sharing).items():
         for quantity, count in terms.items():
@@ -126,7 +130,7 @@ def energy_terms(t: int, stored: Stored, energies: Energies) -> Terms:
 
 
 def crossing_terms(t: int, stored: Stored, array: Sharing) -> Terms:
-    """Elements of t between the PE array and the level outside it, both ways."""
+    """Return the elements of t that cross into and out of the array, linear in its quantities."""
     consumer = PE if stored[PE] else MACS
     parent = next((m for m in (1, 2) if stored[m]), DRAM)
     total: Terms = defaultdict(int)
@@ -137,7 +141,7 @@ def crossing_terms(t: int, stored: Stored, array: Sharing) -> Terms:
 
 
 def input_tiles_span(shape: LayerShape, axis: int, e_outputs: int, e_filters: int) -> int:
-    """Sum of the spans of I's tiles along an axis (the halo base)."""
+    """Return the sum of the spans of I's tiles along an axis, halos included."""
     side = 0 if axis == P else 1
     filters = FILTER_OF[axis]
     tiles = (shape.bounds[axis] // e_outputs) * (shape.bounds[filters] // e_filters)
@@ -148,7 +152,10 @@ def input_tiles_span(shape: LayerShape, axis: int, e_outputs: int, e_filters: in
 def array_tiles_span(
     shape: LayerShape, axis: int, held_p: int, e0_p: int, pes_p: int, held_r: int, e0_r: int, pes_r: int
 ) -> int:
-    """Sum over array tiles of the positions along an axis that their PEs' boxes, each `held` long, cover."""
+    """Return the positions along an axis that array tiles cover, summed over all array tiles.
+
+    Along the output dim (p) and the filter dim (r): `held` indices of a PE's tile, the PEs `e0` apart, `pes` of them.
+    """
     side = 0 if axis == P else 1
     stride, dilation = shape.stride[side], shape.dilation[side]
     starts = np.add.outer(stride * e0_p * np.arange(pes_p), dilation * e0_r * np.arange(pes_r)).ravel()
@@ -161,7 +168,10 @@ def array_tiles_span(
 def step_points(
     shape: LayerShape, axis: int, lanes_p: int, e0_p: int, pes_p: int, lanes_r: int, e0_r: int, pes_r: int
 ) -> int:
-    """Sum over steps of the distinct positions along an axis that the MACs of a step use."""
+    """Return the distinct positions along an axis that a step uses, summed over all steps.
+
+    Along the output dim (p) and the filter dim (r): `lanes` of a PE, the PEs `e0` apart, `pes` of them.
+    """
     side = 0 if axis == P else 1
     stride, dilation = shape.stride[side], shape.dilation[side]
     starts = np.add.outer(stride * e0_p * np.arange(pes_p), dilation * e0_r * np.arange(pes_r)).ravel()
@@ -172,7 +182,7 @@ def step_points(
 
 @lru_cache(maxsize=8)
 def spatial_vectors(shape: LayerShape, array: Array) -> Ints:
-    """All (PEs per dim, lanes per dim) that the array can hold, int[n, 16], not to be written to."""
+    """Return all spatial mappings that fit the array: int[n, 16], PEs per dim, then lanes per dim; read-only."""
     dims = [d for d in range(8) if shape.bounds[d] > 1]
     found: set[tuple[int, ...]] = set()
 
@@ -201,10 +211,10 @@ def spatial_vectors(shape: LayerShape, array: Array) -> Ints:
 
 
 def place_on_array(pes: tuple[int, ...], array: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Some split of the PEs per dim over the array's height and width; `pes` is one of `spatial_vectors`.
+    """Return a split of the PEs per dim over the array's height and width; `pes` is from `spatial_vectors`.
 
     Raises:
-        ValueError: the array holds no such split.
+        ValueError: no split fits the array.
     """
     splits = [[(h, n // h) for h in divisors(n) if not (array.is_exclusive and 1 < h < n)] for n in pes]
     for split in itertools.product(*splits):
@@ -215,7 +225,7 @@ def place_on_array(pes: tuple[int, ...], array: Array) -> tuple[tuple[int, ...],
 
 
 def needed_elements(shape: LayerShape, t: int) -> int:
-    """Elements of a tensor that some MAC uses (of I, fewer than it has where the stride skips some)."""
+    """Return the elements of a tensor that MACs use: of I not those that the stride skips."""
     outside = math.prod(shape.bounds[d] for d in range(8) if d not in IRRELEVANT[t])
     if t != I:
         return outside
@@ -226,8 +236,11 @@ def needed_elements(shape: LayerShape, t: int) -> int:
     )
 
 
-def least_quantities(shape: LayerShape, t: int, vectors: Ints) -> dict[str, Ints]:
-    """The least value of each quantity of a tensor per spatial vector: no refetch anywhere, best spacing."""
+def min_quantities(shape: LayerShape, t: int, vectors: Ints) -> dict[str, Ints]:
+    """Return a lower bound int[n] on each quantity of a tensor per spatial mapping int[n, 16].
+
+    No tile is fetched twice, and PEs lie as far apart as makes the positions of I fewest.
+    """
     bounds = np.array(shape.bounds)
     macs = int(np.prod(bounds))
     pes, lanes = vectors[:, :8], vectors[:, 8:]
@@ -237,7 +250,7 @@ def least_quantities(shape: LayerShape, t: int, vectors: Ints) -> dict[str, Ints
         rest = int(bounds[[C, N, G]].prod())
         least = needed_elements(shape, I)
         points = [
-            _least_points_of(shape, a, np.column_stack([lanes[:, a], pes[:, a], lanes[:, f], pes[:, f]]))
+            _min_points_of(shape, a, np.column_stack([lanes[:, a], pes[:, a], lanes[:, f], pes[:, f]]))
             for a, f in FILTER_OF.items()
         ]
         uses = rest * points[0] * points[1] * (bounds[K] // (pes[:, K] * lanes[:, K]))
@@ -255,25 +268,25 @@ def least_quantities(shape: LayerShape, t: int, vectors: Ints) -> dict[str, Ints
     }  # fmt: skip
 
 
-def _least_points_of(shape: LayerShape, axis: int, rows: Ints) -> Ints:
-    """`_least_points` per row of its arguments; few of the rows differ."""
+def _min_points_of(shape: LayerShape, axis: int, rows: Ints) -> Ints:
+    """Return `_min_points` of each row of its arguments; few rows differ."""
     number = np.ravel_multi_index(tuple(rows.T), tuple(rows.max(axis=0, initial=0) + 1))
     _, one, which = np.unique(number, return_index=True, return_inverse=True)
-    return np.array([_least_points(shape, axis, *row) for row in rows[one].tolist()], np.int64)[which]
+    return np.array([_min_points(shape, axis, *row) for row in rows[one].tolist()], np.int64)[which]
 
 
 @cache
-def _least_points(shape: LayerShape, axis: int, lanes_p: int, pes_p: int, lanes_r: int, pes_r: int) -> int:
-    """Fewest distinct positions over all distances between PEs."""
+def _min_points(shape: LayerShape, axis: int, lanes_p: int, pes_p: int, lanes_r: int, pes_r: int) -> int:
+    """Return the fewest positions that all steps use along an axis, over all distances between PEs."""
     bound_p, bound_r = shape.bounds[axis], shape.bounds[FILTER_OF[axis]]
     steps_p = [lanes_p * k for k in divisors(bound_p // (pes_p * lanes_p))] if pes_p > 1 else [lanes_p]
     steps_r = [lanes_r * k for k in divisors(bound_r // (pes_r * lanes_r))] if pes_r > 1 else [lanes_r]
     return min(step_points(shape, axis, lanes_p, e_p, pes_p, lanes_r, e_r, pes_r) for e_p in steps_p for e_r in steps_r)
 
 
-def least_energy(shape: LayerShape, t: int, stored: Stored, energies: Energies, vectors: Ints) -> Ints:
-    """Least energy (fJ) of a tensor's accesses per spatial vector."""
-    quantities = least_quantities(shape, t, vectors)
+def min_energy(shape: LayerShape, t: int, stored: Stored, energies: Energies, vectors: Ints) -> Ints:
+    """Return int[n]: a lower bound on the energy (fJ) of a tensor's accesses per spatial mapping int[n, 16]."""
+    quantities = min_quantities(shape, t, vectors)
     total = np.zeros(len(vectors), np.int64)
     for quantity, coefficient in energy_terms(t, stored, energies).items():
         total += coefficient * quantities[quantity]

@@ -1,14 +1,15 @@
-"""Rows that fetching the windows of a row-aligned input opens at least, in whatever order.
+"""Lower bounds on the rows that fetching the windows of a row-aligned input opens, in whatever order.
 
-A row-aligned I lies in DRAM block by block (Eq. 52-56), and a fetch brings in a window, which may cut several blocks.
-With one bank a scan finds at most one of its rows open, and under closed pages none; so a pass over all windows opens
-at least as many rows as its windows lie in, each by itself, less one for each where pages stay open. A scan goes over
-its rows once, from the lowest to the highest. So where the innermost loop is one of C, a row is open only if the last
-one of a window is the first one of the next channels' window at the same place, or in the first iteration.
+A row-aligned I lies in DRAM block by block (Eq. 52-56). One fetch brings in a window, which may cut several blocks. A
+scan goes over the rows of its window once, from the lowest to the highest. With one bank it finds at most one of them
+open, and with closed pages none. So one pass over all windows opens at least the sum of the rows that each window lies
+in, less one row per window where pages stay open. If the innermost loop is one of C, the scan before is that of the
+neighbouring channels at the same place, except in the loop's first iteration. Then a row can be open only if the last
+row of a window is the first row of the next channels' window.
 
-Blocks are numbered along the axes of the layout, and `per_row` blocks that follow each other share a row. So the rows
-of a window are told by the numbers of its first and its last block, if from each of its blocks to the next it is no
-more than a row; else at least a row begins with each line of blocks along the width.
+Blocks are numbered along the axes of the layout, and `per_row` blocks with successive numbers share a row. If the block
+numbers of a window leave no row out between the first and the last, the numbers of its first and its last block give
+its rows. Else each line of blocks along the width begins at least one row of its own.
 """
 
 import itertools
@@ -23,13 +24,15 @@ from tables.factors import divisors
 from tables.jit import njit
 from tables.nest import FILTER_OF, C, G, Ints, LayerShape, N, P, Q, span
 
-#: More rows than any pass opens.
-_NEVER = 2**62
+#: More rows than any pass opens: the minimum over no blocks.
+_INFINITE_ROWS = 2**62
 
 
 class Axis(NamedTuple):
-    """The windows along an axis: extents of outputs and of filters, positions of a window, where the windows start, and
-    block sizes.
+    """The windows along an axis of I.
+
+    `outputs`, `filters`: their extents in the two dims of the axis. `size`: positions of one window. `starts` int[n]:
+    the first position of each. `blocks` int[m]: block sizes that a mapping may choose.
     """
 
     outputs: int
@@ -40,8 +43,10 @@ class Axis(NamedTuple):
 
 
 def block_sides(size: int, stride: int, window: int, outputs: int) -> list[int]:
-    """Block sizes along an axis of so many positions for windows of so many outputs (Eq. 8, 9): divisors of the axis
-    and steps of the tiles, no larger than the window.
+    """Return the block sizes along an axis that a mapping may choose (Eq. 8, 9), ascending.
+
+    These are the divisors of the axis, the steps of the tiles and the window itself, as far as they are no larger than
+    the window. `size`, `window`: positions of the axis and of one window. `outputs`: outputs of a window.
     """
     steps = {min(stride * n, size) for n in divisors(outputs)}
     return sorted({n for n in {*divisors(size), *steps, window} if n <= window})
@@ -49,9 +54,13 @@ def block_sides(size: int, stride: int, window: int, outputs: int) -> list[int]:
 
 @lru_cache(maxsize=2)
 def window_rows(shape: LayerShape, width: int, dram: Dram, capacity: int) -> Ints:
-    """Rows that a pass over all windows opens at least, whatever the blocks and the layout: int[n, 9], extents of R, S,
-    P, Q, C, N, G, and the count in any order and where the innermost loop is one of C, for all windows of at most
-    `capacity` bytes. None with several banks. What was asked for last is kept, and must not be modified.
+    """Return lower bounds on the rows that one pass over all windows opens, whatever the blocks and the layout.
+
+    One row per window of at most `capacity` bytes; no rows if there are several banks. The last two results are kept,
+    and must not be modified.
+
+    Returns int[n, 9]: extents of R, S, P, Q, C, N, G, the bound for any order of the loops, and the bound where the
+    innermost loop is one of C.
     """
     if dram.banks > 1:
         return np.zeros((0, 9), np.int64)
@@ -63,20 +72,20 @@ def window_rows(shape: LayerShape, width: int, dram: Dram, capacity: int) -> Int
         for w, h in itertools.product(widths, heights):
             bytes_deep = c * n * g * width
             if w.size * h.size * bytes_deep <= capacity:
-                rows = _least_rows(h.starts, h.size, h.blocks, w.starts, w.size, w.blocks, sizes, depth, bytes_deep,
+                rows = _min_rows(h.starts, h.size, h.blocks, w.starts, w.size, w.blocks, sizes, depth, bytes_deep,
                                    dram.row_bytes, dram.is_open)  # fmt: skip
                 found.append((w.filters, h.filters, w.outputs, h.outputs, c, n, g, *rows))
     return np.array(found, np.int64).reshape(-1, 9)
 
 
 def _pitch(shape: LayerShape, axis: int) -> tuple[int, int]:
-    """Stride and dilation along an axis."""
+    """Return stride and dilation along an axis."""
     side = 0 if axis == P else 1
     return shape.stride[side], shape.dilation[side]
 
 
 def _windows(shape: LayerShape, axis: int) -> Iterator[Axis]:
-    """All windows along an axis."""
+    """Yield all windows along an axis."""
     stride, dilation = _pitch(shape, axis)
     bound, filter_bound = shape.bounds[axis], shape.bounds[FILTER_OF[axis]]
     whole = span(bound, filter_bound, stride, dilation)
@@ -90,14 +99,17 @@ def _windows(shape: LayerShape, axis: int) -> Iterator[Axis]:
 
 
 @njit
-def _least_rows(starts_h: Ints, window_h: int, blocks_h: Ints, starts_w: Ints, window_w: int, blocks_w: Ints,
+def _min_rows(starts_h: Ints, window_h: int, blocks_h: Ints, starts_w: Ints, window_w: int, blocks_w: Ints,
                 sizes: Ints, depth: Ints, bytes_deep: int, row_bytes: int,
                 is_open: bool) -> tuple[int, int]:  # fmt: skip
-    """The least over both layouts and all blocks; `sizes` of I along height and width, `depth`: blocks along N, G and
-    C, `bytes_deep` bytes of a block per position.
+    """Return the two bounds of `window_rows`: the minimum over both layouts and all blocks.
+
+    `starts_h`, `starts_w` int[n]: first positions of the windows; `window_h`, `window_w`: positions of one; `blocks_h`,
+    `blocks_w` int[m]: block sizes. `sizes` int[2]: positions of I along height and width. `depth` int[3]: blocks along
+    N, G and C. `bytes_deep`: bytes of a block per position.
     """
     scans = len(starts_h) * len(starts_w) * depth.prod()
-    least = least_in_channels = _NEVER
+    least = least_in_channels = _INFINITE_ROWS
     for block_h in blocks_h:
         for block_w in blocks_w:
             grid = np.array([-(-sizes[0] // block_h), -(-sizes[1] // block_w)])
@@ -112,7 +124,7 @@ def _least_rows(starts_h: Ints, window_h: int, blocks_h: Ints, starts_w: Ints, w
                     offsets[i * len(images) : (i + 1) * len(images)] = images + i
                 rows = _rows_but_one(first_h, last_h, first_w, last_w, step, grid, offsets, per_row)
                 least = min(least, rows)
-                # Windows of which the last row is not the first one of the next channels' window at the same place.
+                # Windows whose last row is not the first row of the next channels' window at the same place.
                 to_next, apart = 1 if channels_last else grid[0] * grid[1], 0
                 for i in range(len(first_h)):
                     reach = ((last_h[i] - first_h[i]) * grid[1] + last_w - first_w) * step
@@ -126,24 +138,29 @@ def _least_rows(starts_h: Ints, window_h: int, blocks_h: Ints, starts_w: Ints, w
 @njit
 def _rows_but_one(first_h: Ints, last_h: Ints, first_w: Ints, last_w: Ints, step: int, grid: Ints, offsets: Ints,
                  per_row: int) -> int:  # fmt: skip
-    """Rows of all windows less one of each, at least: from block to block along the width numbers grow by a `step`."""
+    """Return a lower bound on the rows of all windows, less one per window.
+
+    `first_h`, `last_h`, `first_w`, `last_w` int[n]: first and last block of each window along height and width. Along
+    the width block numbers grow by `step`. `grid` int[2]: blocks along height and width. `offsets` int[m]: what the
+    other axes add to block numbers.
+    """
     line, total = grid[1] * step, 0
-    # How many offsets lift a number with this remainder into the next row.
+    # How many offsets move a block number with this remainder into the next row.
     lifted = np.zeros(per_row + 1, np.int64)
     for offset in offsets:
         lifted[per_row - offset % per_row] += 1
     lifted = np.cumsum(lifted)[:per_row]
-    if step >= per_row:  # all blocks in rows of their own
+    if step >= per_row:  # each block begins a row
         for i in range(len(first_h)):
             total += ((last_h[i] - first_h[i] + 1) * (last_w - first_w + 1) - 1).sum()
         return total * len(offsets)
-    if line <= per_row:  # no row is passed over
+    if line <= per_row:  # no row is left out between the first and the last
         for i in range(len(first_h)):
             for j in range(len(first_w)):
                 total += _crossed(first_h[i] * line + first_w[j] * step, last_h[i] * line + last_w[j] * step, per_row,
                                   len(offsets), lifted)  # fmt: skip
         return total
-    touched = np.zeros(grid[0], np.int64)  # by how many windows, line by line
+    touched = np.zeros(grid[0], np.int64)  # windows that touch a line of blocks
     lines = 0
     for i in range(len(first_h)):
         touched[first_h[i] : last_h[i] + 1] += 1
@@ -159,5 +176,5 @@ def _rows_but_one(first_h: Ints, last_h: Ints, first_w: Ints, last_w: Ints, step
 
 @njit
 def _crossed(first: int, last: int, per_row: int, offsets: int, lifted: Ints) -> int:
-    """Row boundaries between two numbers, over all offsets."""
+    """Return the row boundaries between two block numbers, summed over all offsets."""
     return int(offsets * (last // per_row - first // per_row) + lifted[last % per_row] - lifted[first % per_row])

@@ -10,7 +10,7 @@ READ, WRITE = 0, 1
 
 
 def accesses(nest: Nest, multicast: bool, spatial_reduction: bool) -> Ints:
-    """Element accesses, int[4 levels, 3 tensors, 2 directions]."""
+    """Return int[4, 3, 2]: elements accessed, [level][tensor][read, write] (docs/model.md, section 4)."""
     counts = np.zeros((4, 3, 2), np.int64)
     for t in (I, W, O):
         parent = DRAM
@@ -27,12 +27,12 @@ def accesses(nest: Nest, multicast: bool, spatial_reduction: bool) -> Ints:
 
 
 def fetches(nest: Nest, t: int, consumer: int) -> int:
-    """Tiles of t that the consumer takes in over the layer (steps, at the MACs)."""
+    """Return how many tiles of t a consumer takes in over the layer; at the MACs one per step."""
     return math.prod([nest.temporal[m][d] for m, d in nest.fetch_loops(t, consumer)])
 
 
 def _operand(nest: Nest, t: int, consumer: int, multicast: bool) -> tuple[int, int]:
-    """Elements of I or W read at the parent and written at the consumer."""
+    """Return the elements of I or W that are read at the parent, and those written at the consumer."""
     times = fetches(nest, t, consumer)
     if consumer > PE:
         moved = times * nest.box(t, consumer)
@@ -65,9 +65,9 @@ def _output(counts: Ints, nest: Nest, parent: int, consumer: int, spatial_reduct
 
 
 def _partial_sums(nest: Nest, elements: int, times: int, spatial_reduction: bool) -> tuple[int, int]:
-    """Reads and writes of partial sums by the MACs; a partial sum that starts afresh is not read.
+    """Return the partial sums that the MACs read and write. A partial sum that starts afresh is not read.
 
-    `times`: steps per output element (all irrelevant temporal loops).
+    `times`: steps per output element, the iterations of all irrelevant temporal loops.
     """
     lanes = math.prod(nest.lanes(d) for d in IRRELEVANT[O])
     holders = math.prod(nest.array(d) for d in IRRELEVANT[O])
@@ -81,4 +81,5 @@ def _partial_sums(nest: Nest, elements: int, times: int, spatial_reduction: bool
 
 
 def _used_pes(nest: Nest) -> int:
+    """Return the number of PEs in use."""
     return math.prod(nest.array(d) for d in range(8))

@@ -1,6 +1,7 @@
-"""The exact cost of one mapped layer.
+"""The cost of one mapped layer: exact accesses, DRAM streams and energy (Eq. 41-43), and the predicted latency.
 
-Accesses, DRAM streams, energy (Eq. 41-43) and predicted latency (Eq. 33-40, DLS Eq. 1).
+The latency refines Eq. 33-40 and DLS Eq. 1. docs/model.md, section 7, gives the whole formula; the symbols in the
+docstrings are its symbols.
 """
 
 import itertools
@@ -8,7 +9,7 @@ import math
 from typing import NamedTuple
 
 from tables.counts.accesses import READ, WRITE, accesses, fetches
-from tables.counts.stream import Tempo, dram_stream
+from tables.counts.stream import ArrayTiming, dram_stream
 from tables.counts.walk import StreamCounts
 from tables.dram import Dram
 from tables.nest import (
@@ -27,19 +28,19 @@ from tables.nest import (
     axis_set,
 )
 
-#: Bytes per cycle as (numerator, denominator); numerator 0 is no limit.
+#: Bytes per cycle as (numerator, denominator). A numerator of 0 means no limit.
 Rate = tuple[int, int]
 
 
-#: The DRAM streams of I, W, O.
+#: Counts of the DRAM streams of I, W, O.
 Streams = tuple[StreamCounts, StreamCounts, StreamCounts]
 
 
 class Machine(NamedTuple):
-    """What the cost depends on besides the mapping: energies in fJ, times in cycles, rates in bytes per cycle.
+    """A machine by numbers: energies in fJ, times in cycles, rates in bytes per cycle.
 
-    access_fj[level][direction]; bandwidth[level][direction] for PE, global buffer, row buffer; ports per level;
-    double_buffered for PE and global buffer.
+    `access_fj` [4 levels][read, write]; `bandwidth` [PE, global buffer, row buffer][read, write]; `ports` of the same
+    three levels; `double_buffered` of PE and global buffer.
     """
 
     dram: Dram
@@ -57,7 +58,7 @@ class Machine(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Predicted figures; every one but latency_cycles equals the simulated one."""
+    """Predicted figures. All but `latency_cycles` and `latency_terms` are exact: the simulator counts the same."""
 
     accesses: Ints
     streams: Streams
@@ -69,14 +70,14 @@ class Cost(NamedTuple):
 
 
 def exact_cost(nest: Nest, machine: Machine) -> Cost:
-    """Cost of one mapped layer on a machine."""
-    tempo = tempo_of(nest, machine)
+    """Return the cost of one mapped layer on a machine."""
+    tempo = array_timing(nest, machine)
     i, w, o = (dram_stream(nest, t, machine.dram, tempo) for t in (I, W, O))
     return cost_with(nest, machine, (i, w, o))
 
 
 def cost_with(nest: Nest, machine: Machine, streams: Streams) -> Cost:
-    """Cost of one mapped layer whose DRAM streams are known."""
+    """Return the cost of one mapped layer whose DRAM streams have been counted."""
     counts = accesses(nest, machine.multicast, machine.spatial_reduction)
     macs = math.prod(nest.extent(DRAM, d) for d in range(8))
     energy = macs * machine.mac_fj + sum(s.activations for s in streams) * machine.activation_fj
@@ -91,31 +92,31 @@ def cost_with(nest: Nest, machine: Machine, streams: Streams) -> Cost:
 
 
 def cycles_for(count_bytes: int, rate: Rate) -> int:
-    """Cycles to move bytes at a rate, rounded up."""
+    """Return the cycles that bytes take at a rate, rounded up; 0 without a limit."""
     return -(-count_bytes * rate[1] // rate[0]) if rate[0] else 0
 
 
 def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) -> dict[str, int]:
-    """What could end last, each with the start and the end that it cannot overlap; the latency is the largest.
+    """Return the terms T of section 7 by name, in cycles. The latency is the largest of them plus the pipeline latency.
 
-    The array starts when the first tiles of I and W are there and works step by step. Where a tensor's tiles come
-    later than it asks for them, it waits: streams of which every tile is late run side by side, so the latest of them
-    counts; single late tiles of different tensors seldom meet, so those add up. Partial sums that come back are
-    exposed on their link: the old tile must be out before the new one comes in, and only then can it be used. At the
-    end O's last tile goes out.
+    Each term is the time of one resource with the start and the end that it cannot overlap. The array starts when the
+    first tiles of I and W have arrived, and works step by step. It stalls where a tile arrives later than it is needed.
+    Streams whose tiles all arrive late stall it at the same time, so the largest of these stalls counts. Late tiles of
+    otherwise timely streams seldom coincide, so their stalls add up. Partial sums that return are exposed on their
+    link: the old tile leaves, then the new one arrives, then it is used. At the end O's last tile is written out.
     """
     head = {t: _first_cycles(nest, machine, t, streams[t]) for t in (I, W)}
     start = sum(head.values()) if machine.is_bus_shared else max(head.values())
     end = streams[O].last_cycles + _inner_tile_cycles(nest, machine, O, WRITE)
-    compute = _compute_cycles(nest, machine) + _waits(nest, machine, streams[O])
+    compute = _compute_cycles(nest, machine) + _exposed_returns(nest, machine, streams[O])
     moves = transfers(nest, machine, counts)
     if not machine.double_buffered[PE]:
         compute += max(moves["global_buffer"], moves["interconnect"])
-    single = sum(s.late_cycles - s.steady_cycles for s in streams)
-    terms = {"compute": start + compute + single + end}
+    single_stalls = sum(s.stall_cycles - s.steady_stall_cycles for s in streams)
+    terms = {"compute": start + compute + single_stalls + end}
     for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
-        ahead = start - head[t] if t != O and not machine.is_bus_shared else 0  # its second tile is loaded meanwhile
-        terms[name] = start + compute + streams[t].late_cycles - min(ahead, streams[t].second_cycles) + end
+        ahead = start - head[t] if t != O and not machine.is_bus_shared else 0  # the second tile is loaded in this time
+        terms[name] = start + compute + streams[t].stall_cycles - min(ahead, streams[t].second_stall_cycles) + end
         if nest.stored[ROW_BUFFER][t]:
             alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t) + _residence(nest, t)
             terms[name] = max(terms[name], alone + (start if t == O else end))
@@ -125,25 +126,25 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
 
 
 def _first_cycles(nest: Nest, machine: Machine, t: int, stream: StreamCounts) -> int:
-    """Cycles until the first tile is at the PEs; what the MACs draw from DRAM they wait for in their step."""
+    """Return head(t): cycles until the first tile is at the innermost level that stores t; 0 if no level does."""
     if nest.consumers(t)[0] == MACS:
         return 0
     return stream.first_cycles + _inner_tile_cycles(nest, machine, t, READ)
 
 
-def _waits(nest: Nest, machine: Machine, outputs: StreamCounts) -> int:
-    """Cycles for which the array waits for partial sums that come back."""
-    spilled = nest.spilled() and nest.consumers(O)[0] != MACS
-    return _exposed_partial_sums(nest, machine) + (outputs.cycles - outputs.last_cycles if spilled else 0)
+def _exposed_returns(nest: Nest, machine: Machine, outputs: StreamCounts) -> int:
+    """Return X + Z: cycles for which the array waits for partial sums that return, over links on chip and from DRAM."""
+    is_spilled = nest.spilled() and nest.consumers(O)[0] != MACS
+    return _exposed_partial_sums(nest, machine) + (outputs.cycles - outputs.last_cycles if is_spilled else 0)
 
 
 def _residence(nest: Nest, t: int) -> int:
-    """Steps for which a tile from DRAM is in use."""
+    """Return res(t): steps for which a tile from DRAM is in use."""
     return nest.steps() // fetches(nest, t, nest.consumers(t)[0])
 
 
 def transfers(nest: Nest, machine: Machine, counts: Ints) -> dict[str, int]:
-    """Busy cycles of each level's ports and of the interconnect (Eq. 38)."""
+    """Return the transfer times of section 6 by name: each level's ports and the interconnect, in cycles (Eq. 38)."""
     busy = {}
     for level, name in ((PE, "pe"), (GLOBAL_BUFFER, "global_buffer"), (ROW_BUFFER, "row_buffer")):
         instances = math.prod(nest.array(d) for d in range(8)) if level == PE else 1
@@ -159,7 +160,7 @@ def transfers(nest: Nest, machine: Machine, counts: Ints) -> dict[str, int]:
 
 
 def _array_bytes(nest: Nest, counts: Ints) -> int:
-    """Bytes between the array and the levels outside it."""
+    """Return the bytes that cross into and out of the array."""
     total = 0
     for t in (I, W, O):
         chain = [DRAM, *nest.consumers(t)]
@@ -170,9 +171,9 @@ def _array_bytes(nest: Nest, counts: Ints) -> int:
 
 
 def _link_elements(nest: Nest, counts: Ints, t: int, parent: int) -> tuple[int, int]:
-    """Elements read and written at the parent on its inner side."""
+    """Return the elements that are read and written at the parent by the array alone."""
     outer_reads = outer_writes = 0
-    if parent != DRAM:  # take off what the parent exchanges with its own parent: whole tiles
+    if parent != DRAM:  # without what the parent exchanges with its own parent: whole tiles
         times = nest.reuse(t, parent)
         tiles = fetches(nest, t, parent) // times
         box = nest.box(t, parent)
@@ -182,13 +183,13 @@ def _link_elements(nest: Nest, counts: Ints, t: int, parent: int) -> tuple[int, 
 
 
 def _inner_links(nest: Nest, t: int) -> list[tuple[int, int]]:
-    """(parent, level) of the links inside DRAM's that move tiles."""
+    """Return (parent, level) of t's links on chip: those that move tiles and do not begin at DRAM."""
     chain = [m for m in nest.consumers(t) if m != MACS]
     return list(itertools.pairwise(chain))
 
 
 def _tile_cycles(nest: Nest, machine: Machine, t: int, parent: int, level: int, way: int) -> int:
-    """Cycles of one tile's move over a link (an array tile at the PEs)."""
+    """Return move(t, parent -> level, way): cycles of one tile on a link; at the PEs of one array tile."""
     if level == PE:
         elements = math.prod(axis_set(nest, t, PE, a).size for a in AXES[t][0])
         holders = math.prod(nest.array(d) for d in IRRELEVANT[t])
@@ -202,12 +203,12 @@ def _tile_cycles(nest: Nest, machine: Machine, t: int, parent: int, level: int, 
 
 
 def _inner_tile_cycles(nest: Nest, machine: Machine, t: int, way: int) -> int:
-    """Cycles that one tile needs through all links inside DRAM's."""
+    """Return path(t, way): cycles of one tile over all links on chip."""
     return sum(_tile_cycles(nest, machine, t, parent, level, way) for parent, level in _inner_links(nest, t))
 
 
 def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
-    """Cycles for which a tile in the row buffer is in use: it has one slot, so t's DRAM stream waits for them."""
+    """Return use(t): cycles for which t's tiles in the row buffer are in use. It has one slot, so the loads wait."""
     if not nest.stored[ROW_BUFFER][t]:
         return 0
     consumer = nest.consumers(t)[1]
@@ -222,7 +223,7 @@ def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
 
 
 def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
-    """Cycles of the inner links on which partial sums come back."""
+    """Return X: cycles of the links on chip over which partial sums return."""
     total = 0
     for parent, level in _inner_links(nest, O):
         times = nest.reuse(O, level)
@@ -235,18 +236,18 @@ def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
 
 
 def _compute_cycles(nest: Nest, machine: Machine) -> int:
-    """Cycles of all array steps."""
+    """Return C: cycles of all array steps."""
     return _step_cycles(nest, machine) * (nest.steps() // nest.array_step())
 
 
-def tempo_of(nest: Nest, machine: Machine) -> Tempo:
-    """The array's own tempo: its steps, and the partial sums that it waits for."""
+def array_timing(nest: Nest, machine: Machine) -> ArrayTiming:
+    """Return C + X, the array's cycles without any load from DRAM, and which levels have two slots."""
     cycles = _compute_cycles(nest, machine) + _exposed_partial_sums(nest, machine)
-    return Tempo(cycles, (*machine.double_buffered, False))
+    return ArrayTiming(cycles, (*machine.double_buffered, False))
 
 
 def _step_cycles(nest: Nest, machine: Machine) -> int:
-    """Cycles of an array step: its PE loops, or the operands streamed past the PEs from an inner level."""
+    """Return A: cycles of an array step, its s steps or the operands that bypass the PEs' buffers in them."""
     steps = longest = nest.array_step()
     for t in (I, W, O):
         parent = nest.consumers(t)[-2] if len(nest.consumers(t)) > 1 else DRAM

@@ -1,4 +1,4 @@
-"""Scans of a sequential tensor's tiles: the boxes that they are, and what each of them opens by itself."""
+"""Scans of a sequential tensor's tiles as boxes, and what one scan takes: rows, columns, runs."""
 
 from typing import NamedTuple
 
@@ -8,17 +8,22 @@ from tables.dram import Dram, period
 from tables.jit import njit
 from tables.nest import FILTER_OF, I, Ints, LayerShape, P, span
 
-#: What is measured of one scan: rows opened, columns, by how much its runs outlast the shortest run, columns of its
-#: first and of its last run, its first column and its last, each counted in its row, and its last row, counted from the
-#: base address's; banks used, rows in banks with several of its rows, whether some slice lies in two rows; then the
-#: lowest row in each bank used, and as many columns further on the highest, and how many.
+#: Columns of what is measured of one scan, if no row is open at first:
+#:
+#: - ROWS opened; column accesses TOUCHED; EXTRA cycles by which its runs outlast as many runs of one column;
+#: - columns of its INITIAL and its FINAL run; its FIRST and its LAST column, each counted within its row; its LAST_ROW,
+#:   counted from the row of the base address;
+#: - BANKS used; SHARED, the rows in banks that hold several of its rows; CROSSES, whether a slice lies in two rows;
+#: - from PER_BANK on, three blocks of `banks` columns: of each bank used the lowest row, the highest row and the number
+#:   of rows.
 ROWS, TOUCHED, EXTRA, INITIAL, FINAL, FIRST, LAST, LAST_ROW, BANKS, SHARED, CROSSES, PER_BANK = range(12)
 
 
 class Scan(NamedTuple):
-    """A box: segments of so many `bytes`, repeated `times` int[n], `strides` bytes apart, innermost loop first.
+    """A box in memory: a segment of `bytes` contiguous bytes, repeated by loops.
 
-    It is `slices` along its outermost axis, `pitch` bytes apart, each `reach` bytes from first to last.
+    `times`, `strides` int[n]: iterations of the loops, innermost first, and bytes from one iteration to the next. Along
+    its outermost axis the box has `slices`, `pitch` bytes apart, each `reach` bytes from its first byte to its last.
     """
 
     bytes: int
@@ -30,7 +35,7 @@ class Scan(NamedTuple):
 
 
 def axis_box(shape: LayerShape, t: int, extents: Ints, axis: int) -> Ints:
-    """Box extents along an axis of tiles with extents int[n, 8]."""
+    """Return int[n]: elements along an axis of tiles whose dims have `extents` int[n, 8]."""
     if t == I and axis in FILTER_OF:
         side = 0 if axis == P else 1
         return span(extents[:, axis], extents[:, FILTER_OF[axis]], shape.stride[side], shape.dilation[side])
@@ -38,7 +43,7 @@ def axis_box(shape: LayerShape, t: int, extents: Ints, axis: int) -> Ints:
 
 
 def axis_strides(shape: LayerShape, t: int, axes: tuple[int, ...], width: int) -> tuple[dict[int, int], int]:
-    """Bytes from one element of a tensor to the next along each axis, outermost first, and those of all of it."""
+    """Return the bytes from one element to the next along each axis, outermost first, and the bytes of the tensor."""
     whole, strides, size = np.array([shape.bounds]), dict[int, int](), width
     for axis in reversed(axes):
         strides[axis], size = size, size * int(axis_box(shape, t, whole, axis)[0])
@@ -46,7 +51,7 @@ def axis_strides(shape: LayerShape, t: int, axes: tuple[int, ...], width: int) -
 
 
 def step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int) -> int:
-    """Bytes that a tensor's tiles move by per index of a dim; `strides`: from one element to the next along axes."""
+    """Return by how many bytes a tile moves per index of a dim; `strides` as from `axis_strides`."""
     for side, (axis, filters) in enumerate(FILTER_OF.items()):
         if t == I and d == axis:
             return shape.stride[side] * strides[axis]
@@ -57,7 +62,7 @@ def step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int) -> in
 
 @njit
 def box_scan(box: Ints, strides: Ints, width: int) -> Scan:
-    """The scan of a box, axes outermost first, strides in bytes."""
+    """Return the scan of a box: `box` int[5] elements and `strides` int[5] bytes along the axes, outermost first."""
     length, axis, outer = width, 4, 0
     while axis >= 0 and (strides[axis] == length or box[axis] == 1):
         length *= box[axis]
@@ -71,19 +76,25 @@ def box_scan(box: Ints, strides: Ints, width: int) -> Scan:
 
 @njit
 def measure(scan: Scan, unit: int, dram: Dram) -> Ints:
-    """Measure a scan from each base address in a row that is a multiple of a unit: int[addresses, columns above].
+    """Measure a scan from each base address within a row that is a multiple of `unit` bytes.
 
-    Rows and columns depend on the address modulo the row only. Segments ascend, so a column or row repeats only from
-    one to the next: what two parts take together follows from each of them and from where they meet, and 2 n
-    repetitions are two parts of n.
+    Rows and columns depend only on the base address modulo the row. Segments ascend in memory, so two successive parts
+    share at most the row, and the column, where they meet. What two parts take together follows from that, and 2 n
+    repetitions are two parts of n repetitions.
+
+    Returns int[row_bytes / unit, columns as above].
     """
     return measure_like(scan, unit, dram, scan, np.zeros((0, 0, 0), np.int64))[0]
 
 
 @njit
 def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Ints) -> tuple[Ints, Ints]:
-    """Measure a scan, and what its segments take, and with each loop one more: int[6, addresses, columns above]. These
-    `parts` of the scan `like` (at first an empty array, of none) are kept as far as it begins alike, and modified.
+    """Measure a scan as `measure` does, and keep what scans with the same inner loops have in common.
+
+    `parts` int[6, addresses, columns as above]: of the scan `like`, its segment, then with one more loop each. An array
+    of shape (0, 0, 0) stands for nothing measured yet. Parts that both scans share are taken over. Modifies parts.
+
+    Returns what is measured of the scan, and its parts.
     """
     longer = np.array([period(n, dram) - period(1, dram) for n in range(dram.row_bytes // dram.column_bytes + 1)])
     kept, addresses = 0, dram.row_bytes // unit
@@ -113,7 +124,7 @@ def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Ints) -> 
 
 @njit
 def _repeated(one: Ints, times: int, stride: int, unit: int, dram: Dram, longer: Ints) -> Ints:
-    """Measure a part that is repeated so many bytes further on each."""
+    """Return what `times` repetitions of a part take, `stride` bytes apart."""
     found, part, repeated, joined = one, one, 1, 0
     while times:
         if times & 1:
@@ -128,7 +139,7 @@ def _repeated(one: Ints, times: int, stride: int, unit: int, dram: Dram, longer:
 
 @njit
 def _segments(size: int, unit: int, dram: Dram, longer: Ints) -> Ints:
-    """Measure a segment of so many bytes from each address; `longer`: by how much a run outlasts the shortest one."""
+    """Measure a segment of `size` bytes from each address; `longer` int[n]: cycles of n columns in a run beyond one."""
     per_row, banks = dram.row_bytes // dram.column_bytes, dram.banks
     found = np.zeros((dram.row_bytes // unit, PER_BANK + 3 * banks), np.int64)
     for i in range(len(found)):
@@ -148,9 +159,10 @@ def _segments(size: int, unit: int, dram: Dram, longer: Ints) -> Ints:
 
 @njit
 def _joined(one: Ints, other: Ints, distance: int, unit: int, dram: Dram, longer: Ints) -> Ints:
-    """Measure two parts as one, of which the other begins so many bytes after the first, behind its end."""
+    """Return what two parts take together. The other begins `distance` bytes after the first one, behind its end."""
     found, banks, low, high, number = one.copy(), dram.banks, PER_BANK, PER_BANK + dram.banks, PER_BANK + 2 * dram.banks
-    shift, j = distance // dram.row_bytes, distance % dram.row_bytes // unit  # rows to the other one; its address
+    shift = distance // dram.row_bytes  # rows from the first part to the other one
+    j = distance % dram.row_bytes // unit  # the other part's base address
     for i in range(len(one)):
         found[i, ROWS] += other[j, ROWS]
         found[i, TOUCHED] += other[j, TOUCHED]
@@ -158,10 +170,10 @@ def _joined(one: Ints, other: Ints, distance: int, unit: int, dram: Dram, longer
         found[i, FINAL], found[i, LAST] = other[j, FINAL], other[j, LAST]
         found[i, LAST_ROW] = other[j, LAST_ROW] + shift
         if one[i, LAST_ROW] == shift:
-            again = int(one[i, LAST] == other[j, FIRST])
-            run = one[i, FINAL] + other[j, INITIAL] - again
+            shared = int(one[i, LAST] == other[j, FIRST])
+            run = one[i, FINAL] + other[j, INITIAL] - shared
             found[i, ROWS] -= 1
-            found[i, TOUCHED] -= again
+            found[i, TOUCHED] -= shared
             found[i, EXTRA] += longer[run] - longer[one[i, FINAL]] - longer[other[j, INITIAL]]
             found[i, INITIAL] = run if one[i, ROWS] == 1 else one[i, INITIAL]
             found[i, FINAL] = run if other[j, ROWS] == 1 else other[j, FINAL]
@@ -183,7 +195,7 @@ def _joined(one: Ints, other: Ints, distance: int, unit: int, dram: Dram, longer
 
 @njit
 def _crosses(base: int, scan: Scan, dram: Dram) -> bool:
-    """Whether some slice of a box begins in one row and ends in another."""
+    """Return whether some slice of a box begins in one row and ends in another."""
     for i in range(scan.slices):
         start = base + i * scan.pitch
         if start // dram.row_bytes != (start + scan.reach) // dram.row_bytes:

@@ -1,31 +1,40 @@
-"""One tensor's stream from DRAM under a mapping: its tiles, their order and pace, walked scan by scan."""
+"""One tensor's DRAM stream under a mapping: its tiles, their order, and when the array needs them; scan by scan."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from tables.counts.accesses import fetches
 from tables.counts.visits import BLOCK, SEQUENTIAL, WINDOW, Tile
-from tables.counts.walk import AT_ONCE, ENDLESS, NEVER, Pace, Room, StreamCounts, walk_stream
+from tables.counts.walk import (
+    INFINITE_CYCLES,
+    NO_OVERLAP,
+    NO_STREAM_LIMIT,
+    Demand,
+    StreamCounts,
+    StreamLimit,
+    walk_stream,
+)
 from tables.dram import Dram
 from tables.jit import njit
-from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
+from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, axis_set
 
 
-class Tempo(NamedTuple):
-    """Cycles of all array steps, and whether PE, global buffer and row buffer hold a second tile to load into."""
+class ArrayTiming(NamedTuple):
+    """The array's cycles without any load from DRAM, and whether PE, global buffer and row buffer have two slots."""
 
     array_cycles: int
     is_double: tuple[bool, bool, bool]
 
 
-#: For those who count no late tiles.
-ANY_TEMPO = Tempo(1, (True, True, False))
+#: For callers that do not read stall cycles.
+ANY_TIMING = ArrayTiming(1, (True, True, False))
 
 
 @njit
 def merge_segments(starts: Ints, length: int) -> Ints:
-    """Join sorted equal segments that touch: int[n, 2] of first byte and bytes."""
+    """Join equal segments that touch, `starts` int[m] ascending. Returns int[n, 2]: first byte and bytes of each."""
     merged = np.empty((starts.shape[0], 2), np.int64)
     n = 0
     for start in starts:
@@ -38,7 +47,10 @@ def merge_segments(starts: Ints, length: int) -> Ints:
 
 
 def segments(sets: list[Ints], strides: list[int], width: int) -> Ints:
-    """Byte segments of the product of per-axis offset sets, outermost axis first, in address order."""
+    """Return int[n, 2]: first byte and bytes of the segments of a tile, in address order.
+
+    The tile is the product of axis sets (`sets`, outermost axis first); `strides`: elements from one index to the next.
+    """
     starts = np.zeros(1, np.int64)
     for offsets, stride in zip(sets, strides, strict=True):
         if len(offsets) > 1:
@@ -47,7 +59,7 @@ def segments(sets: list[Ints], strides: list[int], width: int) -> Ints:
 
 
 def _strides(sizes: list[int]) -> list[int]:
-    """Elements (or blocks) from one index to the next along each axis of a packed array."""
+    """Return the elements (or blocks) from one index to the next along each axis of a packed array."""
     strides = [1]
     for size in reversed(sizes[1:]):
         strides.insert(0, strides[0] * size)
@@ -55,98 +67,65 @@ def _strides(sizes: list[int]) -> list[int]:
 
 
 def stream_loops(nest: Nest, t: int, consumer: int) -> list[tuple[int, int, int, int]]:
-    """Loops that drive t's fetches into a consumer, outermost first: (dim, level, factor, extent of one iteration).
+    """Return (dim, level, factor, step) of the loops that make a consumer fetch tiles of t, outermost first.
 
-    One iteration of a level-m loop moves by the extent of what is inside it.
+    The step is the extent inside the loop: by so many indices one iteration moves on.
     """
     loops = nest.fetch_loops(t, consumer)
     return [(d, level, nest.temporal[level][d], _extent_inside(nest, level, d)) for level, d in reversed(loops)]
 
 
 def _extent_inside(nest: Nest, level: int, d: int) -> int:
-    """Indices of d that one iteration of its loop at a level covers (or steps over)."""
+    """Return how many indices of d one iteration of its loop at a level covers (or passes over)."""
     if level == 0:
         return nest.lanes(d)
     return nest.extent(0, d) * nest.array(d) if level == 1 else nest.extent(level - 1, d)
 
 
-def tiles_paced(nest: Nest, t: int, tempo: Tempo) -> int:
-    """Over how many tiles (or array steps) the array's cycles are shared out to make t's pace."""
+def demanded_tiles(nest: Nest, t: int, timing: ArrayTiming) -> int:
+    """Return over how many tiles (or array steps) the array's cycles are divided evenly in `tile_demand`."""
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
         return nest.steps() // nest.array_step()
-    holder = consumer if tempo.is_double[consumer] else inner[0]
+    holder = consumer if timing.is_double[consumer] else inner[0]
     return 1 if holder == MACS else fetches(nest, t, holder)
 
 
-def stream_pace(nest: Nest, t: int, tempo: Tempo) -> Pace:
-    """How fast the array asks for t's tiles."""
+def tile_demand(nest: Nest, t: int, timing: ArrayTiming) -> Demand:
+    """Return when the array needs the tiles of t: the q(t) of docs/model.md, section 7."""
     consumer, *inner = nest.consumers(t)
     if consumer == MACS:
-        return Pace(nest.array_step(), tempo.array_cycles // tiles_paced(nest, t, tempo), True)
+        return Demand(nest.array_step(), timing.array_cycles // demanded_tiles(nest, t, timing), True)
     if t == O and nest.spilled():
-        return Pace(1, NEVER, False)  # outputs that come back are waited for as a whole
-    holder = consumer if tempo.is_double[consumer] else inner[0]
-    # A level with one slot takes its next tile only while the last tile taken from it is in use further in.
-    if holder == MACS or not tempo.is_double[holder]:
-        return AT_ONCE
-    return Pace(1, tempo.array_cycles // tiles_paced(nest, t, tempo), False, t != O and holder == consumer)
+        return Demand(1, INFINITE_CYCLES, False)  # the array waits for the whole stream: the term Z
+    holder = consumer if timing.is_double[consumer] else inner[0]
+    # A level with one slot loads its next tile only while the array uses the last tile that was taken from it.
+    if holder == MACS or not timing.is_double[holder]:
+        return NO_OVERLAP
+    return Demand(1, timing.array_cycles // demanded_tiles(nest, t, timing), False, t != O and holder == consumer)
 
 
-def stream_key(nest: Nest, t: int, tempo: Tempo) -> tuple[object, ...]:
-    """What t's stream depends on besides layout and blocks: of one layer, streams with equal keys are equal."""
+def stream_key(nest: Nest, t: int, timing: ArrayTiming) -> tuple[object, ...]:
+    """Return what t's stream depends on besides layout and blocks: streams of one layer with equal keys are equal."""
     consumer = nest.consumers(t)[0]
     loops = [
         (factor,) if d in IRRELEVANT[t] else (d, factor, inside)
         for d, _, factor, inside in stream_loops(nest, t, consumer)
     ]
     spread = [nest.array(d) for d in range(8) if d not in IRRELEVANT[t]] if consumer <= PE else []
-    return t, consumer, tuple(loops), stream_pace(nest, t, tempo), tuple(spread)
+    return t, consumer, tuple(loops), tile_demand(nest, t, timing), tuple(spread)
 
 
-def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO, room: Room = ENDLESS) -> StreamCounts:
-    """Exact counts of t's DRAM stream under a mapping, if there is room for it."""
+def dram_stream(
+    nest: Nest, t: int, dram: Dram, timing: ArrayTiming = ANY_TIMING, limit: StreamLimit = NO_STREAM_LIMIT
+) -> StreamCounts:
+    """Return the exact counts of t's DRAM stream under a mapping; beyond the limit only that it is exceeded."""
     consumer = nest.consumers(t)[0]
-    axes = AXES[t][nest.layout[t]]
-    width = nest.width(t, DRAM)
-    sizes = [nest.side(t, DRAM, a) for a in axes]
-    none = np.zeros(5, np.int64)
-    if consumer == ROW_BUFFER:
-        box = [nest.side(t, ROW_BUFFER, a) for a in axes]
-        block = list(box)
-        if t == I:
-            block = [nest.block_h if a == Q else nest.block_w if a == P else b for a, b in zip(axes, box, strict=True)]
-        grid = [-(-size // b) for size, b in zip(sizes, block, strict=True)]
-        strides = _strides(grid)
-        block_bytes = int(np.prod(block)) * width
-        mode = WINDOW if t == I else BLOCK
-        tile = Tile(mode, np.array([[0, block_bytes]]), block_bytes, none, none, none, nest.layout[t] == 1, width)
-        if t == I:
-            canonical = AXES[I][0]
-            pick = [axes.index(a) for a in canonical]
-            tile = tile._replace(
-                window=np.array([box[i] for i in pick]),
-                block=np.array([block[i] for i in pick]),
-                strides=np.array([strides[i] for i in pick]),
-            )
-    else:
-        strides = _strides(sizes)
-        sets = [axis_set(nest, t, consumer, a) for a in axes]
-        tile = Tile(SEQUENTIAL, segments(sets, strides, width), 0, none, none, none, False, width)
-    loops, steps = [], []
-    for d, _, factor, inside in stream_loops(nest, t, consumer):
-        step = [0] * 5
-        if d not in IRRELEVANT[t]:
-            axis, amount = _axis_step(nest, t, d, inside)
-            position = axes.index(axis)
-            if tile.mode == WINDOW:
-                step[AXES[I][0].index(axis)] = amount
-            elif tile.mode == BLOCK:
-                step[0] = amount // box[position] * strides[position]
-            else:
-                step[0] = amount * strides[position] * width
-        loops.append((factor, int(d in IRRELEVANT[t])))
-        steps.append(step)
+    tile = _aligned_tile(nest, t) if consumer == ROW_BUFFER else _packed_tile(nest, t, consumer)
+    driving = stream_loops(nest, t, consumer)
+    loops = [(factor, int(d in IRRELEVANT[t])) for d, _, factor, _ in driving]
+    units = _position_units(nest, t, tile.mode)
+    steps = [_position_step(nest, t, tile.mode, units, d, inside) for d, _, _, inside in driving]
     return StreamCounts(
         *walk_stream(
             np.array(loops, np.int64).reshape(-1, 2),
@@ -154,15 +133,77 @@ def dram_stream(nest: Nest, t: int, dram: Dram, tempo: Tempo = ANY_TEMPO, room: 
             tile,
             t == O,
             t == O and nest.rereads_copies(),
-            stream_pace(nest, t, tempo),
+            tile_demand(nest, t, timing),
             dram,
-            room,
+            limit,
         )
     )
 
 
+def _packed_tile(nest: Nest, t: int, consumer: int) -> Tile:
+    """Return what one scan of a sequential tensor reads for a consumer."""
+    axes, width, none = AXES[t][nest.layout[t]], nest.width(t, DRAM), np.zeros(5, np.int64)
+    sets = [axis_set(nest, t, consumer, a) for a in axes]
+    parts = segments(sets, _strides([nest.side(t, DRAM, a) for a in axes]), width)
+    return Tile(SEQUENTIAL, parts, 0, none, none, none, False, width)
+
+
+def _aligned_tile(nest: Nest, t: int) -> Tile:
+    """Return what one scan of a row-aligned tensor reads: a block, of I a window over blocks."""
+    width, none = nest.width(t, DRAM), np.zeros(5, np.int64)
+    block = {axis: _block_side(nest, t, axis) for axis in AXES[t][0]}
+    block_bytes = math.prod(block.values()) * width
+    tile = Tile(BLOCK, np.array([[0, block_bytes]]), block_bytes, none, none, none, nest.layout[t] == 1, width)
+    if t != I:
+        return tile
+    strides = _block_strides(nest, t)
+    return tile._replace(
+        mode=WINDOW,
+        window=np.array([nest.side(t, ROW_BUFFER, a) for a in AXES[I][0]]),
+        block=np.array([block[a] for a in AXES[I][0]]),
+        strides=np.array([strides[a] for a in AXES[I][0]]),
+    )
+
+
+def _block_side(nest: Nest, t: int, axis: int) -> int:
+    """Return the elements of a block of a row-aligned tensor along an axis."""
+    if t == I and axis in FILTER_OF:
+        return nest.block_w if axis == P else nest.block_h
+    return nest.side(t, ROW_BUFFER, axis)
+
+
+def _block_strides(nest: Nest, t: int) -> dict[int, int]:
+    """Return how much the number of a block grows from one block to the next along each axis."""
+    axes = AXES[t][nest.layout[t]]
+    grid = [-(-nest.side(t, DRAM, a) // _block_side(nest, t, a)) for a in axes]
+    return dict(zip(axes, _strides(grid), strict=True))
+
+
+def _position_units(nest: Nest, t: int, mode: int) -> dict[int, tuple[int, int]]:
+    """Return (elements, what they add to the position) per axis: one block and its number, or one element and bytes."""
+    if mode != SEQUENTIAL:
+        return {axis: (nest.side(t, ROW_BUFFER, axis), stride) for axis, stride in _block_strides(nest, t).items()}
+    axes, width = AXES[t][nest.layout[t]], nest.width(t, DRAM)
+    strides = _strides([nest.side(t, DRAM, a) for a in axes])
+    return {axis: (1, stride * width) for axis, stride in zip(axes, strides, strict=True)}
+
+
+def _position_step(nest: Nest, t: int, mode: int, units: dict[int, tuple[int, int]], d: int, indices: int) -> list[int]:
+    """Return what `indices` of a dim add to a tile's position, as in `walk_stream`."""
+    step = [0] * 5
+    if d in IRRELEVANT[t]:
+        return step
+    axis, amount = _axis_step(nest, t, d, indices)
+    if mode == WINDOW:
+        step[AXES[I][0].index(axis)] = amount
+    else:
+        elements, added = units[axis]
+        step[0] = amount // elements * added
+    return step
+
+
 def _axis_step(nest: Nest, t: int, d: int, indices: int) -> tuple[int, int]:
-    """Axis that a dim walks and how far `indices` of the dim move along it."""
+    """Return the axis along which a dim moves, and by how many elements `indices` of the dim do."""
     if t == I:
         for axis, filters in FILTER_OF.items():
             if d in (axis, filters):

@@ -1,28 +1,32 @@
-"""Which rows a scan of a tile visits, and columns in each.
+"""The rows that a scan of a tile visits, and the column accesses in each.
 
-A scan is a list of contiguous byte segments: the same list for every tile but for its base address, except for a
-row-aligned I, whose windows cut the layout's blocks differently. So what it visits depends on where it begins in a row,
-and for windows on where they cut their first block: of such patterns there are few.
+A scan reads a list of contiguous byte segments. Tiles of one mapping have the same list and differ in their base
+address, except for the windows of a row-aligned I, which cut the blocks of the layout in different places. So the
+visits depend only on the byte of the row at which the scan begins, and for windows on where they cut their first
+block. These *patterns* are few, and the visits of each are found once.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from tables.dram import Dram, place
+from tables.dram import Dram, block_address
 from tables.jit import njit
 from tables.nest import Ints
 
-#: How a tile's bytes are found: packed tensor, one block of a row-aligned tensor, a window over blocks.
+#: Modes of a tile: part of a packed tensor, one block of a row-aligned tensor, a window over blocks.
 SEQUENTIAL, BLOCK, WINDOW = range(3)
-#: While a scan is gone through: visits to rows, of all scans and of this one, and the last column.
+#: State of `_touch`: visits listed, visits of this scan, and the last column accessed.
 _VISITS, _ADDED, _COLUMN = range(3)
 
 
 class Tile(NamedTuple):
-    """What one scan reads: `segments` int[n, 2] (first byte, bytes) from the tile's base; blocks and windows as below.
+    """What one scan reads.
 
-    `window`, `block`: extents per axis N G C H W of a row-aligned I; `strides`: blocks from one to the next along each.
+    `segments` int[n, 2]: first byte, counted from the tile's base, and bytes. `block_bytes`: of a block of a
+    row-aligned tensor. Of a window, per axis N G C H W: `window` and `block` int[5], their elements, and `strides`
+    int[5], how much the block number grows from one block to the next. `channels_last`: the layout is NHWGC. `width`:
+    bytes of an element.
     """
 
     mode: int
@@ -37,18 +41,20 @@ class Tile(NamedTuple):
 
 @njit
 def scan_patterns(tile: Tile, dram: Dram) -> int:
-    """How many patterns there may be."""
+    """Return how many patterns there can be."""
     cuts = tile.block[3] * tile.block[4] if tile.mode == WINDOW else 0
     return int(max(dram.row_bytes, cuts * (dram.row_bytes // max(1, tile.block_bytes)), cuts))
 
 
 @njit
 def scan_pattern(at: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
-    """The row in which the scan of the tile at a position begins, and which of all that it can be it is but for that:
-    the byte there, of windows also where they cut the first block.
+    """Return the row in which the scan of a tile begins, and the number of its pattern.
+
+    `at` int[5]: the tile's position as in `walk_stream`. The pattern is the byte of the row at which the scan begins,
+    and of a window also where it cuts its first block.
     """
     if tile.mode != WINDOW:
-        base = at[0] if tile.mode == SEQUENTIAL else place(at[0], tile.block_bytes, dram)
+        base = at[0] if tile.mode == SEQUENTIAL else block_address(at[0], tile.block_bytes, dram)
         return base // dram.row_bytes, base % dram.row_bytes
     number, size = 0, tile.block
     for axis in range(5):
@@ -60,31 +66,36 @@ def scan_pattern(at: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
 
 @njit
 def add_visits(which: int, tile: Tile, dram: Dram, visits: Ints, number: int) -> tuple[Ints, int]:
-    """Add which rows a scan visits, from where it begins, and columns in each, behind so many visits: these and those
-    (in place, while there is room), and how many there are then.
+    """Append the visits of the pattern `which` to the first `number` visits.
+
+    `visits` int[n, 2]: row, counted from the one in which the scan begins, and column accesses there. Modifies visits
+    in place while they fit, else a larger array takes their place.
+
+    Returns the visits, and how many are listed.
     """
     per_row, size, end = max(1, dram.row_bytes // max(1, tile.block_bytes)), tile.block, np.array([number, 0, -1])
     if tile.mode == WINDOW:
         h, w = which // per_row // size[4], which // per_row % size[4]
         lines, blocks = (h + tile.window[3] - 1) // size[3] + 1, (w + tile.window[4] - 1) // size[4] + 1
-        visits = _with_room(visits, number + lines * blocks * -(-tile.block_bytes // dram.row_bytes))
+        visits = _grown(visits, number + lines * blocks * -(-tile.block_bytes // dram.row_bytes))
         _touch_window(h, w, which % per_row, tile, dram, visits, end)
     else:
-        visits = _with_room(visits, number + int(np.sum((tile.segments[:, 1] - 1) // dram.row_bytes + 2)))
+        visits = _grown(visits, number + int(np.sum((tile.segments[:, 1] - 1) // dram.row_bytes + 2)))
         for i in range(len(tile.segments)):
             _touch(which + tile.segments[i, 0], tile.segments[i, 1], dram, visits, end)
     return visits, end[_VISITS]
 
 
 @njit
-def _with_room(visits: Ints, most: int) -> Ints:
-    """The visits, with room for so many at least."""
+def _grown(visits: Ints, most: int) -> Ints:
+    """Return the visits in an array of at least `most` entries."""
     return visits if most <= len(visits) else np.concatenate((visits, np.empty((most, 2), np.int64)))
 
 
 @njit
 def _touch(start: int, length: int, dram: Dram, visits: Ints, end: Ints) -> None:
-    """Access the bytes [start, start + length): add columns to the visit of the last row, or visits of further ones.
+    """Access the bytes [start, start + length): add column accesses to the last visit, or further visits.
+
     Modifies visits and end.
     """
     per_row = dram.row_bytes // dram.column_bytes
@@ -105,8 +116,9 @@ def _touch(start: int, length: int, dram: Dram, visits: Ints, end: Ints) -> None
 
 @njit
 def _touch_window(h: int, w: int, number: int, tile: Tile, dram: Dram, visits: Ints, end: Ints) -> None:
-    """A window over a row-aligned I that starts at height h and width w of a block of that number, block by block in
-    address order. Modifies visits and end.
+    """Access a window over a row-aligned I, block by block in address order.
+
+    It begins at height `h` and width `w` of the block `number`. Modifies visits and end.
     """
     size = tile.block
     outer = size[0] if tile.channels_last else size[0] * size[1] * size[2]
@@ -120,9 +132,9 @@ def _touch_window(h: int, w: int, number: int, tile: Tile, dram: Dram, visits: I
             w0 = max(w - bw * size[4], 0)
             w1 = min(w + tile.window[4] - bw * size[4], size[4])
             here = number + bh * tile.strides[3] + bw * tile.strides[4]
-            base = place(here, tile.block_bytes, dram)
+            base = block_address(here, tile.block_bytes, dram)
             bw += 1
-            # Bytes that follow each other: of a line, of whole lines, of a whole block and those after it in the row.
+            # Contiguous bytes: of one line, of whole lines, or of a whole block and those behind it in the same row.
             lines, length, images = 1, (w1 - w0) * inner * tile.width, outer
             if w1 - w0 == size[4]:
                 lines, length = h1 - h0, (h1 - h0) * length

@@ -1,6 +1,7 @@
-"""A sequence of scans, walked: exact column accesses, row activations and DRAM cycles.
+"""A walk over the scans of a stream: exact column accesses, row activations, DRAM cycles and stall cycles.
 
-What a scan visits (`tables.counts.visits`) is found once for all that begin alike; then each of them is walked row by row.
+The rows that a scan visits (`tables.counts.visits`) are found once per pattern. The walk then goes over each scan row
+by row.
 """
 
 from typing import NamedTuple
@@ -12,44 +13,46 @@ from tables.dram import Dram, last_run, period, recurrence
 from tables.jit import njit
 from tables.nest import Ints
 
-#: Slots of a walk's state: columns, activations, cycles of closed runs, columns in the open run, scans begun; tiles
-#: taken, cycles when the array last took some, late cycles, of how many tiles these are, what of them falls on a second
-#: one that is loaded ahead, and the least cycles that any took.
-COLUMNS, ACTIVATIONS, CYCLES, RUN, SCANS, TAKEN, BEFORE, LATE, OVERLAPPED, SECOND, QUICKEST = range(11)
-#: Of each bank: its open row, -1 for none, and the scan that used it last.
+#: Slots of a walk's state:
+#:
+#: - COLUMNS and ACTIVATIONS so far, CYCLES of the runs that are closed, columns in the current RUN, SCANS begun;
+#: - tiles TAKEN; the cycle at which the array was last SUPPLIED; cycles for which it STALLED; tiles (or array steps)
+#:   whose load is OVERLAPPED by computation, and the fewest cycles of such a load (QUICKEST); the stall for the SECOND.
+COLUMNS, ACTIVATIONS, CYCLES, RUN, SCANS, TAKEN, SUPPLIED, STALLED, OVERLAPPED, SECOND, QUICKEST = range(11)
+#: Rows of `rows` int[2, banks]: the open row of each bank (-1 for none), and the scan that used the bank last.
 OPEN, USED = range(2)
-#: A snapshot of a walk is its state, and from here on the banks' open rows.
+#: A snapshot of a walk holds its state, and from this place on the open row of each bank.
 _ROWS = QUICKEST + 1
-#: Iterations of a loop that are remembered.
-_MOST_REMEMBERED = 64
-#: Visits that are remembered; then they are found anew, as those of most scans are needed soon or never.
-_MOST_VISITS = 1_000_000
-#: More cycles than any scan takes.
-NEVER = 2**62
+#: The most iterations of a loop after which its addresses may recur for the recurrence to be used.
+_MAX_SNAPSHOTS = 64
+#: The most visits that are kept. Beyond that they are found anew: most are needed again soon, or never.
+_MAX_VISITS = 1_000_000
+#: More cycles than any stream takes.
+INFINITE_CYCLES = 2**62
 
 
-class Pace(NamedTuple):
-    """How fast the array asks for tiles: `scans` tiles in `cycles`.
+class Demand(NamedTuple):
+    """When the array needs tiles: after every `scans` scans, and computation hides `cycles` cycles of their load.
 
-    `is_drawn`: the MACs take them while they compute; else the first one (an output's last) overlaps no computation.
-    `is_ahead`: the second one is loaded behind the first, before the array starts, if there is time.
+    `is_streamed`: the MACs take the tiles as they compute, so all loads overlap computation. Else the first load (of
+    outputs the last write-out) overlaps none. `loads_ahead`: the second tile may be loaded before the array starts.
     """
 
     scans: int
     cycles: int
-    is_drawn: bool
-    is_ahead: bool = False
+    is_streamed: bool
+    loads_ahead: bool = False
 
 
-#: Each tile as soon as the one before is there.
-AT_ONCE = Pace(1, 0, False)
+#: Computation hides nothing of any load.
+NO_OVERLAP = Demand(1, 0, False)
 
 
 class StreamCounts(NamedTuple):
-    """Totals of a stream, and the cycles that its first and its last scan take.
+    """Totals of a stream, and the cycles of its first and its last scan.
 
-    `late_cycles`: by how much tiles come (or outputs leave) later than the array asks for them, each by itself.
-    `steady_cycles`: what of it is left if all were as quick as the quickest. `second_cycles`: what of it falls on a
+    `stall_cycles`: cycles for which the array waits for tiles (or for outputs to leave), each load by itself.
+    `steady_stall_cycles`: the stall if all loads were as quick as the quickest. `second_stall_cycles`: the stall for a
     second tile that may be loaded before the array starts.
     """
 
@@ -58,29 +61,29 @@ class StreamCounts(NamedTuple):
     cycles: int
     first_cycles: int
     last_cycles: int
-    late_cycles: int
-    steady_cycles: int
-    second_cycles: int
+    stall_cycles: int
+    steady_stall_cycles: int
+    second_stall_cycles: int
 
 
-class Room(NamedTuple):
-    """Activations and cycles that a stream may take: of one that takes more, no more is counted than that it does."""
+class StreamLimit(NamedTuple):
+    """The most activations and cycles that a stream may take. The walk ends once a stream exceeds either."""
 
     activations: int
     cycles: int
 
-    def holds(self, stream: StreamCounts) -> bool:
-        """Whether it takes no more."""
+    def admits(self, stream: StreamCounts) -> bool:
+        """Return whether a stream exceeds neither limit."""
         return stream.activations <= self.activations and stream.cycles <= self.cycles
 
 
-#: No limit.
-ENDLESS = Room(NEVER, NEVER)
+#: A limit that every stream meets.
+NO_STREAM_LIMIT = StreamLimit(INFINITE_CYCLES, INFINITE_CYCLES)
 
 
 @njit
-def _visit(row: int, visits: Ints, dram: Dram, state: Ints, rows: Ints) -> None:
-    """Go through a scan's visits, from the row on where it begins. Modifies state and rows."""
+def _access_rows(row: int, visits: Ints, dram: Dram, state: Ints, rows: Ints) -> None:
+    """Access the rows of one scan; `row`: where it begins, `visits` int[n, 2]. Modifies state and rows."""
     state[SCANS] += 1
     for i in range(len(visits)):
         here, columns = row + visits[i, 0], visits[i, 1]
@@ -100,32 +103,32 @@ def _visit(row: int, visits: Ints, dram: Dram, state: Ints, rows: Ints) -> None:
 
 @njit
 def _cycles(state: Ints, dram: Dram) -> int:
-    """Cycles of the stream, were it to end here."""
+    """Return the cycles of the stream if it ended here."""
     return int(state[CYCLES]) + last_run(state[RUN], dram)
 
 
 @njit
-def _per_column(dram: Dram) -> int:
-    """Cycles that a column adds to a stream at least, whatever the rows."""
+def _min_column_cycles(dram: Dram) -> int:
+    """Return a lower bound on the cycles that one column access adds to a stream, whatever its row."""
     return max(0, dram.tCCD + min(0, dram.tRCD + min(dram.tRTP + dram.tRP, dram.RL + dram.burst) - dram.tCCD))
 
 
 @njit
-def _least_cycles(tile: Tile, dram: Dram) -> int:
-    """Cycles that a scan adds to a stream at least: those of its bytes."""
+def _min_scan_cycles(tile: Tile, dram: Dram) -> int:
+    """Return a lower bound on the cycles that one scan adds to a stream: those of the columns that its bytes fill."""
     size = np.prod(tile.window) * tile.width if tile.mode == WINDOW else np.sum(tile.segments[:, 1])
-    return int(-(-size // dram.column_bytes)) * _per_column(dram)
+    return int(-(-size // dram.column_bytes)) * _min_column_cycles(dram)
 
 
 @njit
-def _at_least(state: Ints, more: int, dram: Dram) -> int:
-    """Cycles of the stream at least, if what is left of it adds so many."""
-    return int(state[CYCLES] + state[RUN] * _per_column(dram) + more)
+def _min_total_cycles(state: Ints, more: int, dram: Dram) -> int:
+    """Return a lower bound on the cycles of the stream if the scans that are left add at least `more`."""
+    return int(state[CYCLES] + state[RUN] * _min_column_cycles(dram) + more)
 
 
 @njit
 def _advance(index: Ints, at: Ints, loops: Ints, steps: Ints) -> int:
-    """Next iteration of the loop nest; the loop that moved on, -1 after the last. Modifies index and at."""
+    """Go to the next iteration; return the loop that advanced, or -1 after the last one. Modifies index and at."""
     for i in range(loops.shape[0] - 1, -1, -1):
         index[i] += 1
         at += steps[i]
@@ -138,9 +141,9 @@ def _advance(index: Ints, at: Ints, loops: Ints, steps: Ints) -> int:
 
 @njit
 def _loop_recurrence(step: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
-    """After how many iterations a loop is whole rows further on, and how many.
+    """Return after how many iterations of a loop the addresses are a whole number of rows further on, and that number.
 
-    A window that is whole blocks further on cuts these in the same way.
+    For a window they also have to be whole blocks further on: then it cuts its blocks in the same places.
     """
     if not step.any():
         return 1, 0
@@ -153,23 +156,24 @@ def _loop_recurrence(step: Ints, tile: Tile, dram: Dram) -> tuple[int, int]:
         blocks = moved * tile.strides[axis]
     per_row = max(1, dram.row_bytes // tile.block_bytes)
     rows = max(1, -(-tile.block_bytes // dram.row_bytes))
-    again, shift = recurrence(blocks * rows, per_row)
-    return times * again, shift
+    repeats, shift = recurrence(blocks * rows, per_row)
+    return times * repeats, shift
 
 
 @njit
-def _same_place(now: Ints, then: Ints, shift: int, scans: int, rows: Ints, moving: Ints) -> bool:
-    """Whether two snapshots differ only in what was counted and in how many rows on they are (in other banks, then).
+def _recurs(now: Ints, then: Ints, shift: int, scans: int, rows: Ints, moving: Ints) -> bool:
+    """Return whether what followed the snapshot `then` will follow the snapshot `now`, `shift` rows further on.
 
-    `moving`: set to the banks that were used in between, and those that will be if all goes on like that. What the
-    others have open does not matter.
+    That holds if the two differ only in totals and in open rows that are `shift` rows apart, in banks as far apart.
+    Sets `moving` int[banks] to 1 for the banks that were used in between and those that will be used by repetitions.
+    The open rows of all other banks do not matter.
     """
     if now[RUN] != then[RUN]:
         return False
     is_within = now[TAKEN] // scans == then[TAKEN] // scans
-    is_as_far = now[CYCLES] - now[BEFORE] == then[CYCLES] - then[BEFORE]
+    is_as_far = now[CYCLES] - now[SUPPLIED] == then[CYCLES] - then[SUPPLIED]
     if not is_within and not (is_as_far and (now[TAKEN] - then[TAKEN]) % scans == 0):
-        return False  # neither within an array step nor whole ones
+        return False  # neither within one array step nor a whole number of array steps
     moving[:] = 0
     banks = rows.shape[1]
     for used in np.flatnonzero(rows[USED] > then[SCANS]):
@@ -185,8 +189,8 @@ def _same_place(now: Ints, then: Ints, shift: int, scans: int, rows: Ints, movin
 
 
 @njit
-def _move_on(rows: Ints, by: int, moving: Ints) -> None:
-    """The open rows of some banks, so many rows further on, and just used. Modifies rows."""
+def _shift_open_rows(rows: Ints, by: int, moving: Ints) -> None:
+    """Move the open rows of the `moving` banks `by` rows further on, and mark the banks as just used. Modifies rows."""
     old = rows[OPEN].copy()
     for bank in np.flatnonzero(moving):
         to = (bank + by) % old.shape[0]
@@ -196,7 +200,7 @@ def _move_on(rows: Ints, by: int, moving: Ints) -> None:
 
 @njit
 def _returns(index: Ints, loops: Ints) -> bool:
-    """Whether this tile was fetched before: some irrelevant loop is past its first iteration."""
+    """Return whether this tile was fetched before: some irrelevant loop is past its first iteration."""
     for i in range(loops.shape[0]):  # noqa: SIM110 - numba compiles no generator expressions within any()
         if loops[i, 1] == 1 and index[i] > 0:
             return True
@@ -204,91 +208,105 @@ def _returns(index: Ints, loops: Ints) -> bool:
 
 
 @njit
-def _pass_over(state: Ints, then: Ints, left: int, shift: int, pace: Pace, rows: Ints, moving: Ints) -> int:
-    """Count at once as many repetitions of what came since a snapshot as there are, of so many left: how many. Each is
-    so many rows further on. Modifies state, and rows, the open ones of some banks (`_same_place`).
+def _skip_repetitions(state: Ints, then: Ints, left: int, shift: int, demand: Demand, rows: Ints, moving: Ints) -> int:
+    """Count repetitions of what came since the snapshot `then` at once, at most `left` of them.
+
+    Each repetition lies `shift` rows further on. `moving` as set by `_recurs`. Modifies state and rows.
+
+    Returns the number of repetitions.
     """
-    again, taken = left, state[TAKEN] - then[TAKEN]
-    if then[TAKEN] // pace.scans == state[TAKEN] // pace.scans:  # no further than to the last scan of the array step
-        again = min(again, (pace.scans - 1 - state[TAKEN] % pace.scans) // taken)
-    for slot in (COLUMNS, ACTIVATIONS, CYCLES, TAKEN, BEFORE, LATE, OVERLAPPED):
-        state[slot] += again * (state[slot] - then[slot])
-    _move_on(rows, again * shift, moving)
-    return again
+    repeats, taken = left, state[TAKEN] - then[TAKEN]
+    if then[TAKEN] // demand.scans == state[TAKEN] // demand.scans:  # stay before the last scan of the array step
+        repeats = min(repeats, (demand.scans - 1 - state[TAKEN] % demand.scans) // taken)
+    for slot in (COLUMNS, ACTIVATIONS, CYCLES, TAKEN, SUPPLIED, STALLED, OVERLAPPED):
+        state[slot] += repeats * (state[slot] - then[slot])
+    _shift_open_rows(rows, repeats * shift, moving)
+    return repeats
 
 
 @njit
-def _pace(state: Ints, now: int, is_overlapped: bool, pace: Pace) -> None:
-    """Tiles that the array asks for at once are there at a cycle: by how much later than asked for. Modifies state."""
-    took = now - state[BEFORE]
+def _supply(state: Ints, now: int, is_overlapped: bool, demand: Demand) -> None:
+    """Supply the array with the tiles that it needs next, in the cycle `now`; add its stall. Modifies state."""
+    took = now - state[SUPPLIED]
     if is_overlapped:
-        state[LATE] += max(0, took - pace.cycles)
+        state[STALLED] += max(0, took - demand.cycles)
         state[OVERLAPPED] += 1
         state[QUICKEST] = min(state[QUICKEST], took)
-        if state[TAKEN] == 2 and pace.is_ahead:
-            state[SECOND] = state[LATE]
-    state[BEFORE] = now
+        if state[TAKEN] == 2 and demand.loads_ahead:
+            state[SECOND] = state[STALLED]
+    state[SUPPLIED] = now
 
 
 @njit
 def walk_stream(
-    loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, pace: Pace, dram: Dram, room: Room
+    loops: Ints,
+    steps: Ints,
+    tile: Tile,
+    is_output: bool,
+    always_reads: bool,
+    demand: Demand,
+    dram: Dram,
+    limit: StreamLimit,
 ) -> tuple[int, int, int, int, int, int, int, int]:
-    """Scan every fetched tile of a stream in loop order, or as many as fill the room; the fields of `StreamCounts`.
+    """Scan the tiles of a stream in loop order, until all are scanned or a limit is exceeded.
 
-    loops int[m, 2]: factor, 1 if irrelevant, outermost first; steps int[m, 5]: what one iteration adds to the tile's
-    position: N G C H W elements for a window, else byte address or block number in column 0. An output tile is read
-    when it returns (with `always_reads` on its first visit too) and written when it is left.
+    `loops` int[m, 2]: factor, and 1 if irrelevant, outermost first. `steps` int[m, 5]: what one iteration adds to the
+    tile's position: elements along N G C H W of a window, else in column 0 the byte address or the block number. An
+    output tile is read when it returns (with `always_reads` also on its first visit) and written when it is left.
 
-    An iteration that begins as an earlier one of the same loop began, but for whole rows of address, costs what that
-    one cost, and so do all that follow: they are counted at once.
+    If an iteration begins in the state in which an earlier one of the same loop began, a whole number of rows further
+    on, it costs what that one cost, and so do its repetitions. These are counted at once.
+
+    Returns the fields of `StreamCounts`. Of a stream beyond the limit the activations or the cycles exceed it, and
+    nothing else is meant by them.
     """
     state, rows = np.zeros(_ROWS, np.int64), np.full((2, dram.banks), -1, np.int64)
     moving = np.zeros(dram.banks, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
-    seen = np.zeros((loops.shape[0], _MOST_REMEMBERED, _ROWS + dram.banks), np.int64)
-    known, visits, taken_down = np.zeros((scan_patterns(tile, dram), 2), np.int64), np.empty((64, 2), np.int64), 0
-    recurs = [_loop_recurrence(step, tile, dram) for step in steps]
+    snapshots = np.zeros((loops.shape[0], _MAX_SNAPSHOTS, _ROWS + dram.banks), np.int64)
+    patterns, visits, listed = np.zeros((scan_patterns(tile, dram), 2), np.int64), np.empty((64, 2), np.int64), 0
+    recurrences = [_loop_recurrence(step, tile, dram) for step in steps]
     here = np.empty(_ROWS + dram.banks, np.int64)
-    state[QUICKEST], first_cycles, before_last = NEVER, 0, 0
-    moved, scans, least = 0, int(np.prod(loops[:, 0])), _least_cycles(tile, dram)
+    state[QUICKEST], first_cycles, before_last = INFINITE_CYCLES, 0, 0
+    moved, scans, scan_cycles = 0, int(np.prod(loops[:, 0])), _min_scan_cycles(tile, dram)
     while (
-        state[ACTIVATIONS] <= room.activations and _at_least(state, (scans - state[TAKEN]) * least, dram) <= room.cycles
+        state[ACTIVATIONS] <= limit.activations
+        and _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram) <= limit.cycles
     ):
         row, which = scan_pattern(at, tile, dram)
-        if not known[which, 1]:
-            if taken_down > _MOST_VISITS:
-                known[:], taken_down = 0, 0
-            known[which, 0] = taken_down
-            visits, taken_down = add_visits(which, tile, dram, visits, taken_down)
-            known[which, 1] = taken_down
-        of_scan = visits[known[which, 0] : known[which, 1]]
+        if not patterns[which, 1]:
+            if listed > _MAX_VISITS:
+                patterns[:], listed = 0, 0
+            patterns[which, 0] = listed
+            visits, listed = add_visits(which, tile, dram, visits, listed)
+            patterns[which, 1] = listed
+        scanned = visits[patterns[which, 0] : patterns[which, 1]]
         if not is_output or always_reads or _returns(index, loops):
-            _visit(row, of_scan, dram, state, rows)
+            _access_rows(row, scanned, dram, state, rows)
         if state[TAKEN] == 0:
             first_cycles = _cycles(state, dram)
         moved = _advance(index, at, loops, steps)
         before_last = _cycles(state, dram)
         if is_output:
-            _visit(row, of_scan, dram, state, rows)
+            _access_rows(row, scanned, dram, state, rows)
         state[TAKEN] += 1
-        if state[TAKEN] % pace.scans == 0:
-            is_overlapped = pace.is_drawn or (moved >= 0 if is_output else state[TAKEN] > 1)
-            _pace(state, _cycles(state, dram), is_overlapped, pace)
+        if state[TAKEN] % demand.scans == 0:
+            is_overlapped = demand.is_streamed or (moved >= 0 if is_output else state[TAKEN] > 1)
+            _supply(state, _cycles(state, dram), is_overlapped, demand)
         if moved < 0:
             break
-        period, shift = recurs[moved]
-        if not 0 < period <= _MOST_REMEMBERED or loops[moved, 0] <= 2 * period:
+        period, shift = recurrences[moved]
+        if not 0 < period <= _MAX_SNAPSHOTS or loops[moved, 0] <= 2 * period:
             continue
-        then = seen[moved, index[moved] % period]
+        then = snapshots[moved, index[moved] % period]
         here[:_ROWS], here[_ROWS:] = state, rows[OPEN]
-        if index[moved] > period and _same_place(here, then, shift, pace.scans, rows, moving):
+        if index[moved] > period and _recurs(here, then, shift, demand.scans, rows, moving):
             left = (loops[moved, 0] - 1 - index[moved]) // period
-            again = _pass_over(state, then, left, shift, pace, rows, moving)
-            index[moved] += again * period
-            at += again * period * steps[moved]
+            repeats = _skip_repetitions(state, then, left, shift, demand, rows, moving)
+            index[moved] += repeats * period
+            at += repeats * period * steps[moved]
         then[:] = here
-    steady = state[OVERLAPPED] * max(0, state[QUICKEST] - pace.cycles) if state[OVERLAPPED] else 0
-    total = max(_cycles(state, dram), _at_least(state, (scans - state[TAKEN]) * least, dram))
+    steady = state[OVERLAPPED] * max(0, state[QUICKEST] - demand.cycles) if state[OVERLAPPED] else 0
+    total = max(_cycles(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
     counted = (state[COLUMNS], state[ACTIVATIONS], total)
-    return (*counted, first_cycles, total - before_last, state[LATE], steady, state[SECOND])
+    return (*counted, first_cycles, total - before_last, state[STALLED], steady, state[SECOND])

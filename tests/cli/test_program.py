@@ -11,7 +11,7 @@ import pytest
 
 from cpsat_pim.cli import main
 from cpsat_pim.cli.output import listed
-from cpsat_pim.cli.schema import SHELVES
+from cpsat_pim.cli.schema import FILE_KINDS
 from cpsat_pim.mapping.mapping_file import MAPPINGS
 from cpsat_pim.workload.network import parse_shape
 from tests.cli.commands import TINY, map_tiny, read_json, run_python, run_shell
@@ -35,7 +35,7 @@ def test_archs_lists_every_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert "16x16" in out
 
 
-@pytest.mark.parametrize("kind", SHELVES)
+@pytest.mark.parametrize("kind", FILE_KINDS)
 def test_schema_prints_a_schema(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """JSON, for an editor."""
     assert main(["schema", kind]) == 0

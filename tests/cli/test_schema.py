@@ -10,7 +10,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import arch_names
 from cpsat_pim.base.reading.fields import Reader
 from cpsat_pim.base.reading.nodes import compose, plain
-from cpsat_pim.cli.schema import SHELVES, schema_of
+from cpsat_pim.cli.schema import FILE_KINDS, schema_of
 from cpsat_pim.workload.network import network_names
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
@@ -68,7 +68,7 @@ def mistakes(kind, text):
     return [error.message for error in jsonschema.Draft202012Validator(schema_of(kind)).iter_errors(data(text))]
 
 
-@pytest.mark.parametrize("kind", SHELVES)
+@pytest.mark.parametrize("kind", FILE_KINDS)
 def test_schemas_are_schemas(kind):
     """They obey the standard, and say which."""
     schema = schema_of(kind)
@@ -93,7 +93,7 @@ def test_valid_files_are_accepted_by_reader_and_schema(kind, text, tmp_path: Pat
     """Both are made of one description."""
     path = tmp_path / "f.yaml"
     path.write_text(text)
-    SHELVES[kind].read(path)
+    FILE_KINDS[kind].read(path)
     assert mistakes(kind, text) == []
 
 
@@ -127,7 +127,7 @@ def test_mistakes_are_found_by_reader_and_schema(kind, text, tmp_path: Path):
     path = tmp_path / "f.yaml"
     path.write_text(text)
     with pytest.raises(ValueError, match=r"."):
-        SHELVES[kind].read(path)
+        FILE_KINDS[kind].read(path)
     assert mistakes(kind, text)
 
 

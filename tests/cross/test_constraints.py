@@ -1,4 +1,4 @@
-"""Under constraints the solver's optimum is the least cost of the mappings that keep them; no bound is too high."""
+"""Under constraints the optimum is the least cost of all mappings that keep them, and every bound is valid."""
 
 import random
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def draw_constraints(case: str, rng: random.Random) -> Constraints:
 
 
 def assert_optimal(case: str, constraints: Constraints, objective: Objective) -> None:
-    """The solver's answer is proven, and the enumeration's."""
+    """The result is optimal, and equal to that of the enumeration."""
     expected = least(case, constraints, objective)
     request = SolveRequest(objective=objective, time_limit=60, constraints=constraints)
     solved = solve_layer(*CASES[case], request)
@@ -89,12 +89,12 @@ def assert_optimal(case: str, constraints: Constraints, objective: Objective) ->
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("case", CASES)
 def test_optimum_is_the_least_of_what_keeps_random_constraints(case: str, seed: int, kind: str) -> None:
-    """And where nothing keeps them it is said that there is nothing."""
+    """If no mapping keeps them the result is INFEASIBLE."""
     assert_optimal(case, draw_constraints(case, random.Random(f"{case} {seed}")), Objective.named(kind))
 
 
 def test_some_of_the_random_constraints_leave_nothing() -> None:
-    """So both answers are tested."""
+    """So both kinds of results are tested."""
     drawn = [(case, draw_constraints(case, random.Random(f"{case} {seed}"))) for case in CASES for seed in SEEDS]
     empty = sum(least(case, constraints, ENERGY) is None for case, constraints in drawn)
     assert 2 <= empty <= 12
@@ -123,7 +123,7 @@ def fixed(**factors: int) -> list[int | None]:
     ids=["loops of the row buffer", "some of the DRAM", "of both", "in an order"],
 )
 def test_row_buffer_that_stores_nothing_loops_where_it_has_to(constraints: dict[str, object]) -> None:
-    """A loop of the row buffer is as good as one of the DRAM only where constraints do not tell them apart."""
+    """A loop of the row buffer can be moved to the DRAM at equal cost only if constraints do not name one of them."""
     sequential = [[None] * 3, [None] * 3, [False] * 3]
     assert_optimal("product, weights in the row buffer", Constraints(stored=sequential, **constraints), ENERGY)
 
@@ -153,9 +153,9 @@ def test_block_of_partial_sums_has_to_fit_the_row_buffer(outer: tuple[Dim, ...],
     assert solved.mapping is None or check_mapping(layer, arch, solved.mapping) == []
 
 
-def test_lessons_are_of_parts_with_the_same_orders() -> None:
-    """A part whose outer loops go by the row buffer's name has none of the orders that the DRAM's must have: what is
-    the least over those may not be taught of it.
+def test_cuts_are_shared_by_subspaces_with_the_same_orders() -> None:
+    """A subspace whose outer loops are the row buffer's need not keep the orders of the DRAM: a minimum over those
+    orders is no cut there.
     """
     layer = ConvWorkload(P=4, C=4, K=4)
     ordered = Constraints(order=[(), (), (), (Dim.K, Dim.C, Dim.P)])
@@ -189,8 +189,8 @@ def kept_by(mapping: Mapping, rng: random.Random) -> Constraints:
 
 @pytest.mark.parametrize("kind", ["latency", "energy"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_program_contains_the_mapping_whose_constraints_it_keeps(name: str, kind: str) -> None:
-    """At its exact cost: as for all mappings, with less left to choose from."""
+def test_master_problem_contains_the_mapping_whose_constraints_it_keeps(name: str, kind: str) -> None:
+    """At its exact cost, as without constraints."""
     layer, arch, objective = LAYERS[name], PIMArchitecture(), Objective.named(kind)
     rng = random.Random(f"{name} {kind} constrained")
     tables = build_tables(layer, arch)

@@ -260,7 +260,7 @@ def assert_equal(layer: ConvWorkload, other: ConvWorkload, arch: PIMArchitecture
 # --- Scale -----------------------------------------------------------------------------------------------------------
 
 
-def dearer(arch: PIMArchitecture, times: int) -> PIMArchitecture:
+def costlier(arch: PIMArchitecture, times: int) -> PIMArchitecture:
     """Every energy so many times as much."""
 
     def scaled(cost: float | None) -> float | None:
@@ -276,9 +276,9 @@ def dearer(arch: PIMArchitecture, times: int) -> PIMArchitecture:
 def test_energies_scale_the_optimum(case: str) -> None:
     """Four times the energies, four times the least energy; at a fourth of the weight, the same blend."""
     layer, arch = LESSER[case]
-    once, four_times = solved(layer, arch, "energy"), solved(layer, dearer(arch, 4), "energy")
+    once, four_times = solved(layer, arch, "energy"), solved(layer, costlier(arch, 4), "energy")
     assert four_times.objective_value == four_times.bound == 4 * once.objective_value  # type: ignore[operator]
-    blends = [solved(layer, arch, "blended", 1), solved(layer, dearer(arch, 4), "blended", 0.25)]
+    blends = [solved(layer, arch, "blended", 1), solved(layer, costlier(arch, 4), "blended", 0.25)]
     assert len({blend.objective_value for blend in blends}) == len({blend.bound for blend in blends}) == 1
 
 

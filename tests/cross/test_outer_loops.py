@@ -61,8 +61,8 @@ def test_optimum_is_the_least_over_all_outer_loops(
 ) -> None:
     """One loop per dim at the DRAM, or any at the two outer levels.
 
-    The examples: what gathered loops sweep lies in one row, which is open when the next pass over it begins (twice);
-    answers with the same extents inside their outer loops, of which the MACs draw I's elements one by one.
+    The examples: what contiguous loops sweep lies in one row, which is open when the next pass over it begins (twice);
+    solutions with the same extents inside their outer loops, of which the MACs draw I's elements one by one.
     """
     assume(not may_split or math.prod(outer) <= 16)
     p, c, k = (m * n for m, n in zip(outer, inner, strict=True))

@@ -74,7 +74,7 @@ def test_optimum_is_the_least_predicted_cost_of_all_padded_layers(case: str, kin
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
 @pytest.mark.parametrize("seed", range(2))
 def test_more_padding_is_never_worse(seed: int, kind: str) -> None:
-    """A larger share adds layers, and takes none away; proven or not, no bound is above a better answer."""
+    """A larger share adds layers, and takes none away; proven or not, no bound exceeds the cost of a better mapping."""
     rng = random.Random(f"{seed} {kind}")
     layer = ConvWorkload(**{rng.choice("RQNGK"): 2, rng.choice("PC"): rng.choice((11, 13, 17))})
     arch = rng.choice([arch for _, arch in OTHERS.values()])
@@ -120,9 +120,9 @@ def test_padding_costs_what_is_counted_by_hand() -> None:
     figures = [predict(layer, arch, products(11, 1)).figures, predict(padded, arch, products(6, 2)).figures]
     assert [(f.energy_fj, f.compute_cycles) for f in figures] == [(325_000, 11), (336_000, 6)]
     assert not figures[1].differences(simulate(padded, arch, products(6, 2)))
-    answer = solve_layer(padded, arch, SolveRequest(objective=Objective.named("energy"), time_limit=5))
-    answer = attrs.evolve(answer, mapping=products(6, 2))
-    assert answer.pe_utilization == 11 / 6 / (2 * 1 * 2)  # an array of two PEs of two lanes
+    solved = solve_layer(padded, arch, SolveRequest(objective=Objective.named("energy"), time_limit=5))
+    solved = attrs.evolve(solved, mapping=products(6, 2))
+    assert solved.pe_utilization == 11 / 6 / (2 * 1 * 2)  # an array of two PEs of two lanes
 
 
 def products(steps: int, lanes: int) -> Mapping:
@@ -142,18 +142,18 @@ def products(steps: int, lanes: int) -> Mapping:
 
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
 @pytest.mark.parametrize("case", ["closed pages, two rows of outputs", "groups, two banks"])
-def test_only_what_beats_a_value_is_an_answer(case: str, kind: str) -> None:
+def test_only_what_beats_a_value_is_returned(case: str, kind: str) -> None:
     """One above the optimum, the optimum; at the optimum and below, proof that there is none."""
     layer, arch = OTHERS[case]
     objective = Objective.named(kind, 1, 3)
     least = min(objective.value(*cost) for cost in costs(layer, arch))
     assert beaten(layer, arch, objective, least + 1).cost == least
     for value in (least, least - 1, least // 2):
-        answer = beaten(layer, arch, objective, value)
-        assert answer.mapping is None
-        assert answer.status is Status.INFEASIBLE or (answer.lower_bound or 0) >= value
+        solved = beaten(layer, arch, objective, value)
+        assert solved.mapping is None
+        assert solved.status is Status.INFEASIBLE or (solved.lower_bound or 0) >= value
 
 
 def beaten(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, value: int) -> SolvedLayer:
-    """The answer that costs less."""
+    """Solve for a mapping that costs less than the value."""
     return solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=20, value_to_beat=value))

@@ -66,7 +66,7 @@ CASES = {
 def uneven(
     pe: str, buffer: str, row_buffer: str, *, bytes_in_pe: int, bytes_in_buffer: int, **options: object
 ) -> PIMArchitecture:
-    """A toy that may keep part of a level's tile, with so little room that it has to."""
+    """Return a toy that may store a smaller tile than its level's, with so little capacity that it has to."""
     toy = machine(pe, buffer, row_buffer, uneven_residency=True, **options)
     inner = [attrs.evolve(toy.hierarchy[m], entries=n) for m, n in enumerate((bytes_in_pe, bytes_in_buffer))]
     return attrs.evolve(toy, hierarchy=(*inner, *toy.hierarchy[2:]))
@@ -125,7 +125,7 @@ def test_optimum_is_the_least_predicted_cost(case: str) -> None:
 
 @pytest.mark.parametrize("case", UNEVEN)
 def test_optimum_is_the_least_of_uneven_mappings_too(case: str) -> None:
-    """Where tiles may leave out loops of their level, by any objective."""
+    """With tiles that may cover only some loops of their level, for any objective."""
     layer, arch = UNEVEN[case]
     mappings = list(every_mapping(layer, arch))
     assert any(mapping.is_uneven for mapping in mappings)
@@ -168,7 +168,7 @@ def test_blocks_may_end_later_than_any_tile() -> None:
 
 
 def slow_buffer(layer_stores: tuple[str, str, str], bandwidth: float) -> PIMArchitecture:
-    """A toy whose global buffer takes many cycles a byte, so that it pays to leave it out."""
+    """A toy whose global buffer takes many cycles a byte, so that bypassing it pays."""
     toy = machine(*layer_stores)
     pe, buffer = toy.hierarchy[:2]
     buffer = attrs.evolve(buffer, bypass_defined=False, read_bandwidth_limit=bandwidth, write_bandwidth_limit=bandwidth)

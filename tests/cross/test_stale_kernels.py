@@ -16,12 +16,12 @@ import tracesim.jit
 
 @pytest.mark.parametrize("jit", [tables.jit, tracesim.jit])
 def test_cached_kernels_older_than_any_source_are_dropped(jit: ModuleType, tmp_path: Path) -> None:
-    """A change in one file voids what was compiled from the others."""
+    """A change in one file, of any folder of the package, voids what was compiled from the others."""
     package, kept = tmp_path / "package", tmp_path / "kept"
-    package.mkdir()
+    (package / "folder").mkdir(parents=True)
     kept.mkdir()
     old, new = kept / "a.nbi", kept / "b.nbi"
-    for path, when in [(old, 1000), (package / "a.py", 500), (package / "b.py", 2000), (new, 3000)]:
+    for path, when in [(old, 1000), (package / "a.py", 500), (package / "folder" / "b.py", 2000), (new, 3000)]:
         path.touch()
         os.utime(path, (when, when))
     jit.drop_stale_cache(package, kept)

@@ -1,4 +1,4 @@
-"""Streams that are counted once stand for all that look the same."""
+"""Streams that agree in their key have the same counts, so one count stands for all of them."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from cpsat_pim.base.dims import Tensor
 from cpsat_pim.evaluate.cost import to_machine, to_nest
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.study.fuzz.enumeration import every_mapping
-from tables.counts.cost import tempo_of
+from tables.counts.cost import array_timing
 from tables.counts.stream import dram_stream, stream_key
 from tables.counts.walk import StreamCounts
 from tests.cross.test_solver_against_enumeration import CASES, UNEVEN, uneven
@@ -19,7 +19,7 @@ MORE = {
         uneven("I", "", "", bytes_in_pe=64, bytes_in_buffer=24),
     ),
 }
-#: Looked at of a layer.
+#: Mappings drawn of a layer.
 MAPPINGS = 1500
 
 
@@ -31,7 +31,7 @@ def test_streams_with_equal_keys_are_equal(case: str) -> None:
     known, shared = dict[object, tuple[Mapping, StreamCounts]](), 0
     for mapping in mappings[:: max(1, len(mappings) // MAPPINGS)]:
         nest = to_nest(layer, mapping, arch.spatial_reduction)
-        tempo = tempo_of(nest, computer)
+        tempo = array_timing(nest, computer)
         for t in Tensor:
             stream = dram_stream(nest, t, computer.dram, tempo)
             key = stream_key(nest, t, tempo), mapping.layout[t], mapping.block_h, mapping.block_w

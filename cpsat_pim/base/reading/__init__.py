@@ -20,7 +20,7 @@ from cpsat_pim.base.reading.fields import (
     record_of,
     table_of,
 )
-from cpsat_pim.base.reading.file_kind import SUFFIXES, VERSION, Shelf
+from cpsat_pim.base.reading.file_kind import SUFFIXES, VERSION, FileKind
 from cpsat_pim.base.reading.json_file import read_json
 from cpsat_pim.base.reading.nodes import FileMistakes, hint, to_yaml
 
@@ -31,12 +31,12 @@ __all__ = [
     "Data",
     "Either",
     "Field",
+    "FileKind",
     "FileMistakes",
     "Kind",
     "Listing",
     "Mistake",
     "Record",
-    "Shelf",
     "Table",
     "Value",
     "fields_of",

@@ -37,7 +37,7 @@ def _nested(path: str, value: Any) -> Any:
 
 
 @define(kw_only=True, slots=False)
-class Shelf:
+class FileKind:
     """What is called `kind` (`architecture`): its files in a folder of a package, and how any such file is read.
 
     `builtin` are names that have no file, and their data; `defaults` is what a file leaves out, for changes to be made

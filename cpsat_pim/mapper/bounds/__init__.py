@@ -1,1 +1,1 @@
-"""Lower bounds on what a layer, a spatial mapping or a tile costs, found without the solver."""
+"""Lower bounds on the cost of a layer, a spatial mapping or a tile, computed without the solver."""

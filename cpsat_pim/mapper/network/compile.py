@@ -16,7 +16,7 @@ from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapper.search.window_cut import WindowCut
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
-from tables.bounds.passes import least_activations
+from tables.bounds.passes import min_activations
 from tables.bounds.shapes import build_shape_table
 
 _LAYER, _ARCH = ConvWorkload(C=2, K=2), PIMArchitecture()
@@ -58,7 +58,7 @@ def _solve() -> None:
 
 
 def _count_orders() -> None:
-    least_activations(to_shape(_LAYER), Tensor.I, 1, to_machine(_ARCH).dram, [0], _ONES, 1)
+    min_activations(to_shape(_LAYER), Tensor.I, 1, to_machine(_ARCH).dram, [0], _ONES, 1)
 
 
 def _measure_windows() -> None:

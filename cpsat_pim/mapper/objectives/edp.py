@@ -28,7 +28,7 @@ from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.evaluate.cost import Prediction, predict
 from cpsat_pim.mapper.bounds.countable import FJ_WEIGHT, check_countable, heaviest_cycle
-from cpsat_pim.mapper.bounds.layer_bound import least_cost
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.mapper.search import OnProgress, Progress, SolveRequest, ignore_progress, solve_layer
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
@@ -357,7 +357,7 @@ def solve_edp(
 
     heaviest = heaviest_cycle(layer, arch)
     search = LeastProduct(solves, request.budget, solves.is_over, report, heaviest, request.parameters)
-    search.run(least_cost(layer, arch, _LATENCY, request.constraints, request.budget) or 1, start)
+    search.run(layer_lower_bound(layer, arch, _LATENCY, request.constraints, request.budget) or 1, start)
     return SolvedLayer.concluded(
         (search.incumbent.mapping, search.incumbent.prediction) if search.incumbent else None,
         search.bound,

@@ -19,7 +19,7 @@ from cpsat_pim.base.dims import Level
 from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.mapper.bounds.countable import check_countable
-from cpsat_pim.mapper.bounds.layer_bound import least_cost
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.objectives.edp import solve_for
 from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.mapper.search import OnProgress, Progress, SolveRequest
@@ -162,7 +162,7 @@ class _PaddedSearch:
             if self.stop.is_set() or self.seconds > self.parameters.padding_bound_share * self.request.time_limit:
                 return
             limits = (self.request.constraints, self.request.budget)
-            bound = least_cost(candidate.layer, self.arch, self.objective, *limits)
+            bound = layer_lower_bound(candidate.layer, self.arch, self.objective, *limits)
             candidate.lower_bound = self._raised(candidate, bound)
             candidate.has_bound = True
 

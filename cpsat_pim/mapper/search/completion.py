@@ -23,9 +23,9 @@ from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.windows import block_sides
-from tables.counts.cost import Cost, cost_with, tempo_of
-from tables.counts.stream import Tempo, dram_stream, stream_key, tiles_paced
-from tables.counts.walk import ENDLESS, Room, StreamCounts
+from tables.counts.cost import Cost, array_timing, cost_with
+from tables.counts.stream import ArrayTiming, demanded_tiles, dram_stream, stream_key
+from tables.counts.walk import NO_STREAM_LIMIT, StreamCounts, StreamLimit
 from tables.nest import EVEN, Nest, span
 
 #: By how many times its size a tensor can grow in DRAM: blocks may end just behind the middle of a row, and of I's
@@ -95,14 +95,14 @@ class Completions:
         outside: Outside,
         innermost: dict[int, InnermostClass],
         cache: StreamCache,
-        limits_below: Callable[[int | None], Sequence[Room]],
+        limits_below: Callable[[int | None], Sequence[StreamLimit]],
         cutoff: int | None,
         parameters: SearchParameters = DEFAULTS,
     ) -> None:
         self.restriction, self.objective, self.draft, self.outside = restriction, objective, draft, outside
         self.parameters = parameters
         self.layer, arch = restriction.layer, restriction.arch
-        self.sees_cycles, self.sees_energy = restriction.sees(objective)
+        self.sees_cycles, self.sees_energy = restriction.relevant_figures(objective)
         self.machine = to_machine(arch)
         self.nest = to_nest(self.layer, draft, arch.spatial_reduction)
         is_double = self.machine.double_buffered
@@ -111,7 +111,7 @@ class Completions:
         largest = _MOST_GROWTH * max(self.layer.width_bytes) * elements + len(Tensor) * arch.row_bytes
         #: Whether tensors may outgrow the DRAM with what row-aligned blocks leave empty.
         self.is_dram_tight = arch.hierarchy[Level.DRAM].capacity_bytes < largest
-        self._tempos: dict[Order, Tempo] = {}
+        self._tempos: dict[Order, ArrayTiming] = {}
         self._cache = cache
         self._limits_below, self._cutoff, self.stream_limits = limits_below, cutoff, limits_below(cutoff)
 
@@ -178,7 +178,7 @@ class Completions:
         streams = [placement.stream for found in placements for placement in found.undominated]
         if not streams:
             activations, cycles = (
-                n + 1 if n < no_limit else 0 for n, no_limit in zip(self.stream_limits[t], ENDLESS, strict=True)
+                n + 1 if n < no_limit else 0 for n, no_limit in zip(self.stream_limits[t], NO_STREAM_LIMIT, strict=True)
             )
             return StreamFigures(activations, cycles, 0, 0, 0)
         fewest = min(found.fewest_activations for found in placements if found.fewest_activations is not None)
@@ -188,8 +188,8 @@ class Completions:
             fewest,
             min(s.cycles for s in streams),
             min(s.last_cycles if t is Tensor.O else s.first_cycles for s in streams),
-            min(s.late_cycles - s.second_cycles for s in streams),
-            min(s.late_cycles - s.steady_cycles for s in streams),
+            min(s.stall_cycles - s.second_stall_cycles for s in streams),
+            min(s.stall_cycles - s.steady_stall_cycles for s in streams),
         )
 
     def min_joint_activations(self, orders: Iterable[Order]) -> int | None:
@@ -204,7 +204,7 @@ class Completions:
 
     def _paced_cycles(self, t: Tensor, order: Order) -> int:
         cycles = self.tempo(order).array_cycles
-        return cycles - cycles % tiles_paced(self.nest_in(order), t, self.tempo(order))
+        return cycles - cycles % demanded_tiles(self.nest_in(order), t, self.tempo(order))
 
     # --- Counting ----------------------------------------------------------------------------------------------------
 
@@ -231,15 +231,15 @@ class Completions:
         key = stream_key(nest, t, tempo)
         if key not in self._cache:
             placements = [self._place(nest, t, tempo, *choice) for choice in self.choices(t)]
-            within = [p for p in placements if self.stream_limits[t].holds(p.stream)]
+            within = [p for p in placements if self.stream_limits[t].admits(p.stream)]
             fewest = min((p.stream.activations for p in within), default=None)
             self._cache[key] = Placements(self._undominated(within), fewest)
         return self._cache[key]
 
-    def tempo(self, order: Order) -> Tempo:
+    def tempo(self, order: Order) -> ArrayTiming:
         """Return how fast the array works under an order."""
         if order not in self._tempos:
-            self._tempos[order] = tempo_of(self.nest_in(order), self.machine)
+            self._tempos[order] = array_timing(self.nest_in(order), self.machine)
         return self._tempos[order]
 
     def choices(self, t: Tensor) -> list[tuple[int, int, int]]:
@@ -249,7 +249,7 @@ class Completions:
             blocks = input_blocks(self.layer, self.draft)
         return [(layout, *block) for layout in self.restriction.layouts(t) for block in blocks]
 
-    def _place(self, nest: Nest, t: Tensor, tempo: Tempo, layout: int, block_h: int, block_w: int) -> Placement:
+    def _place(self, nest: Nest, t: Tensor, tempo: ArrayTiming, layout: int, block_h: int, block_w: int) -> Placement:
         layouts = [layout if u is t else 0 for u in Tensor]
         placed = nest._replace(layout=tuple(layouts), block_h=block_h, block_w=block_w)
         stream = dram_stream(placed, t, self.machine.dram, tempo, self.stream_limits[t])
@@ -269,8 +269,8 @@ class Completions:
 
     def _visible(self, stream: StreamCounts) -> tuple[int, ...]:
         """Return the figures of a stream that can change the objective or the budget."""
-        stall = stream.late_cycles
-        stalls = (stall, stall - stream.second_cycles, stall - stream.steady_cycles)
+        stall = stream.stall_cycles
+        stalls = (stall, stall - stream.second_stall_cycles, stall - stream.steady_stall_cycles)
         times = (stream.cycles, stream.first_cycles, stream.last_cycles, *stalls) if self.sees_cycles else ()
         return (*times, stream.activations) if self.sees_energy else times
 
@@ -278,7 +278,7 @@ class Completions:
         mapping = attrs.evolve(
             self._ordered(nest.order), layout=nest.layout, block_h=nest.block_h, block_w=nest.block_w
         )
-        return self.restriction.complete(mapping)
+        return self.restriction.place_outer_loops(mapping)
 
     def _ordered(self, order: tuple[tuple[int, ...], ...]) -> Mapping:
         return attrs.evolve(self.draft, order=order, outside=self.nest_in(order).outside[: len(ON_CHIP)])

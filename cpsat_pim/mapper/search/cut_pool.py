@@ -48,7 +48,7 @@ class BoxFamily(NamedTuple):
         box = master.reuse.extents(self.level, self.is_swept)
         deviations = [*consumed_outside(master, self.level, self.t, self.is_swept)]
         deviations.append(b.differs(master.streams.scans[self.t].layout, self.layout))
-        too_many = table.boxed > master.streams.most_activations[self.t]
+        too_many = table.box_activations > master.streams.max_activations[self.t]
         for row in table.extents[(table.layout == self.layout) & (table.is_strided == 0) & too_many]:
             b.clause([*deviations, *(b.differs(box[d], e) for d, e in zip(table.dims, row.tolist(), strict=True))])
 
@@ -81,7 +81,7 @@ class Cut(NamedTuple):
 
     def add_to(self, master: MasterProblem) -> None:
         """Add the cut to a master problem, unless it has no mapping of the validity."""
-        if not master.may_have(self.validity.extents):
+        if not master.may_contain(self.validity.extents):
             return
         b = master.b
         deviations = list(self.validity.deviations(master))

@@ -22,7 +22,7 @@ from cpsat_pim.mapper.search.orders import Order
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.validity import Validities
 from cpsat_pim.mapper.search.window_cut import WindowCut
-from tables.bounds.passes import least_activations, least_cycles
+from tables.bounds.passes import min_activations, min_cycles
 from tables.bounds.shapes import can_be_strided
 from tables.counts.accesses import fetches
 from tables.dram import Dram
@@ -100,7 +100,7 @@ class CutGenerator:
         """
         if not has_known_boxes(self.master.layer, t):
             return False
-        levels = [Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.master.v.row_buffer else []), Level.DRAM]
+        levels = [Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.master.v.has_row_buffer_loops else []), Level.DRAM]
         return any([self._add_box(t, level, is_swept) for level in levels for is_swept in (False, True)])  # noqa: C419
 
     def _add_box(self, t: Tensor, level: Level, is_swept: bool) -> bool:
@@ -129,7 +129,10 @@ class CutGenerator:
             box = self._swept(level, box)
         rows = (table.layout == layout) & (table.is_strided == 0)
         rows &= (table.extents == [box[d] for d in table.dims]).all(axis=1)
-        first, more, again = (int(column[rows][0]) for column in (table.boxed, table.boxed_more, table.again))
+        first, more, again = (
+            int(column[rows][0])
+            for column in (table.box_activations, table.box_repeat_activations, table.swept_repeat_activations)
+        )
         if is_swept:  # it may come again with nothing relevant in between
             more = again
         inner = int(level) - 1
@@ -193,7 +196,7 @@ class CutGenerator:
         if passes is None or passes in self.cut_pool.counted_activations:
             return False
         self.cut_pool.counted_activations.add(passes)
-        least = least_activations(*self._stored(t), passes.tile, passes.passes) or 0
+        least = min_activations(*self._stored(t), passes.tile, passes.passes) or 0
         if least <= self.solution.activations[t]:
             return False
         return self._add(passes.validity, lambda p, is_valid: p.b.imply([is_valid], p.streams.activations[t] >= least))
@@ -205,7 +208,7 @@ class CutGenerator:
             return False
         self.cut_pool.counted_cycles.add(passes)
         limit, is_over = self.completions.stream_limits[t], self.cut_pool.is_over
-        least = least_cycles(*self._stored(t), passes.tile, limit, is_over) or 0
+        least = min_cycles(*self._stored(t), passes.tile, limit, is_over) or 0
         if least <= self.solution.charged(t).cycles:
             return False
         return self._add(passes.validity, lambda p, is_valid: p.b.imply([is_valid], p.streams.cycles[t] >= least))
@@ -289,14 +292,14 @@ class CutGenerator:
             # A slower array hides at most the cycles that it takes longer itself, and what its pace rounds down on all
             # tiles together; a faster one hides less.
             assert p.latency is not None
-            b, array, stall = p.b, p.latency.array, p.latency.late[t]
+            b, array, stall = p.b, p.latency.array, p.latency.stall[t]
             is_slower = b.boolean("is_slower")
             b.imply([is_slower], array >= compute + 1)
             b.imply([is_valid, b.negated(is_slower)], stall >= least.stall_cycles)
             b.imply([is_valid, is_slower], stall + array >= least.stall_cycles + paced)
             is_paced = b.boolean("is_paced")
             b.clause([b.negated(is_valid), b.differs(array, compute), is_paced])
-            b.imply([is_paced], p.latency.single[t] >= least.isolated_stall_cycles)
+            b.imply([is_paced], p.latency.isolated_stall[t] >= least.isolated_stall_cycles)
 
         return self._add(validity, require)
 

@@ -83,7 +83,7 @@ class LoopOrders:
 
     def can_be_contiguous(self, level: Level, dims: Collection[Dim]) -> bool:
         """Whether an order has all of a level's loops of some dims innermost."""
-        halves = [self._restriction.interleaved(level, block, dims) for block in self._blocks(level)]
+        halves = [self._restriction.split_innermost(level, block, dims) for block in self._blocks(level)]
         is_held = any(d in dims for outside, _ in halves for d in outside)
         is_inside = [d in dims for outside, inside in halves for d in (*outside, *inside)]
         return not is_held and is_inside == sorted(is_inside)
@@ -94,7 +94,9 @@ class LoopOrders:
             return [loops]
         innermost = self._innermost[level].loops if level in self._innermost else ()
         sets = [
-            loops for block in self._blocks(level) for loops in self._restriction.interleaved(level, block, innermost)
+            loops
+            for block in self._blocks(level)
+            for loops in self._restriction.split_innermost(level, block, innermost)
         ]
         return self._concatenated(level, sets)
 

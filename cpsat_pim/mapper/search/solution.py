@@ -51,8 +51,8 @@ class Solution:
         timed = (
             master.streams.cycles[t],
             master.streams.end_cycles[t],
-            master.latency.late[t],
-            master.latency.single[t],
+            master.latency.stall[t],
+            master.latency.isolated_stall[t],
         )
         return StreamFigures(self.activations[t], *(self.value(x) for x in timed))
 
@@ -62,7 +62,7 @@ class Solution:
         t = next(t for t in Tensor if self.value(v.innermost[level][t]))
         loops = [d for d in CLASSES[t] if self.value(v.temporal[level][d]) > 1]
         contiguous = tuple(d for d in loops if not self.value(reuse.interleaved[level].get(d, 0)))
-        return InnermostClass(t, contiguous, reuse.tells_parted(level))
+        return InnermostClass(t, contiguous, reuse.knows_interleaved(level))
 
     def _draft(self) -> Mapping:
         """Return the mapping with a first order: contiguous loops of the innermost class last; of the others, loops

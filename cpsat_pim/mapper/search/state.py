@@ -14,7 +14,7 @@ from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.bounds.countable import HIGHEST
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
-from cpsat_pim.mapper.bounds.tile_bounds import Looks
+from cpsat_pim.mapper.bounds.tile_bounds import TileEnumerations
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.search.completion import Completion, Completions, StreamCache
 from cpsat_pim.mapper.search.cut_pool import CutPool
@@ -28,7 +28,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import Constraints, check_constraints
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable
-from tables.counts.walk import ENDLESS, Room
+from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit
 
 
 class SearchState:
@@ -47,7 +47,7 @@ class SearchState:
         self.spatial_bounds: list[SpatialBounds] = []
         self.counted_streams: StreamCache = {}
         #: Enumerated tiles, by whether tensors are row-aligned and by constraints.
-        self.tile_enumerations: defaultdict[tuple[bool, Constraints], Looks] = defaultdict(Looks)
+        self.tile_enumerations: defaultdict[tuple[bool, Constraints], TileEnumerations] = defaultdict(TileEnumerations)
         #: Cuts, by the loop orders that constraints leave to a subspace.
         self._cut_pools: defaultdict[Order, CutPool] = defaultdict(lambda: CutPool(lambda: self.is_over))
         #: Extents inside the outer loops of merged solutions whose exact cost was above the master problem's bound.
@@ -143,15 +143,15 @@ class SearchState:
             self.parameters,
         )
 
-    def stream_limits(self, trial_bound: int | None) -> list[Room]:
+    def stream_limits(self, trial_bound: int | None) -> list[StreamLimit]:
         """Return what each tensor's stream can take in a mapping that costs at most a trial bound, in any subspace.
 
         Of any subspace, since cuts and counted streams hold in all of them.
         """
         if trial_bound is None or trial_bound > HIGHEST:
-            return [ENDLESS] * 3
-        of_subspaces = np.array([bounds.rooms(trial_bound) for bounds in self.spatial_bounds])
-        return [Room(*limits) for limits in of_subspaces.max(axis=0).tolist()]
+            return [NO_STREAM_LIMIT] * 3
+        of_subspaces = np.array([bounds.stream_limits(trial_bound) for bounds in self.spatial_bounds])
+        return [StreamLimit(*limits) for limits in of_subspaces.max(axis=0).tolist()]
 
     def _while_time(self, orders: Iterable[Order]) -> Iterator[Order]:
         """Yield the first order, and more until the time is up."""

@@ -51,9 +51,14 @@ class SubspaceSearch:
         state.spatial_bounds.append(self.spatial_bounds)
         enumerations = state.tile_enumerations[self.subspace.is_aligned, restriction.constraints]
         self.tiles = TileBounds(
-            self.spatial_bounds, state.tables, enumerations, self._count_tiles, lambda: state.is_over
+            self.spatial_bounds,
+            state.tables,
+            enumerations,
+            self._count_tiles,
+            lambda: state.is_over,
+            parameters=state.parameters,
         )
-        self.lower_bound = self.spatial_bounds.least
+        self.lower_bound = self.spatial_bounds.lower_bound
         self.forbidden_bound: int | None = None
         #: The master problem to be solved again with more cuts.
         self.master: MasterProblem | None = None
@@ -104,7 +109,7 @@ class SubspaceSearch:
         result = self.state.solve(master, until, math.inf if self._is_hard else self.parameters.solve_work)
         self._adapt_tiles_per_trial(result)
         if result.status == cp_model.INFEASIBLE:
-            self._raise_lower_bound(master.target + 1)
+            self._raise_lower_bound(master.trial_bound + 1)
             return
         if result.bound is not None:
             self._raise_lower_bound(result.bound)
@@ -199,12 +204,12 @@ class SubspaceSearch:
         The lower the trial bound, the fewer candidates a master problem leaves open.
         """
         cutoff, lower_bound = self.state.cutoff, self.lower_bound or 0
-        trial = self.tiles.target_beyond(lower_bound, self.tiles_per_trial)
+        trial = self.tiles.trial_bound_beyond(lower_bound, self.tiles_per_trial)
         if trial is None and cutoff is not None:
             part = (cutoff - lower_bound) // self.parameters.hard_parts
             trial = max(_above(lower_bound, self.parameters.hard_step), lower_bound + part)
-            self.tiles.look_up_to(min(cutoff, trial))
-            trial = self.tiles.target_beyond(lower_bound, self.tiles_per_trial) or trial
+            self.tiles.enumerate_up_to(min(cutoff, trial))
+            trial = self.tiles.trial_bound_beyond(lower_bound, self.tiles_per_trial) or trial
         return None if trial is None else min(HIGHEST if cutoff is None else cutoff, trial)
 
     @property
@@ -228,7 +233,7 @@ class SubspaceSearch:
             trial = _above(base, step) if cutoff is None else min(_above(base, step), cutoff)
             if self.lower_bound is None or self.lower_bound > trial:
                 continue
-            least = self.tiles.least(trial)
+            least = self.tiles.lower_bound(trial)
             if least is None:
                 return
             self._raise_lower_bound(least)
@@ -254,14 +259,14 @@ class SubspaceSearch:
         """Return the master problem to solve; None if the subspace is closed or exhausted, or if its lower bound was
         raised without a solve, so that it may be another subspace's turn.
         """
-        if self._is_hard and not self.tiles.is_thorough:
-            self.tiles.look_closer()
+        if self._is_hard and not self.tiles.is_tight:
+            self.tiles.tighten()
             self._tile_raises, self.master = self._raise_by_tiles(), None
         master, cutoff = self.master, self.state.cutoff
-        if master is not None and (cutoff is None or master.target <= cutoff):
+        if master is not None and (cutoff is None or master.trial_bound <= cutoff):
             self._add_known_cuts(master)  # those that other subspaces have made meanwhile
             return master
-        if master is None and self.tiles.is_on and next(self._tile_raises, None) is not None:
+        if master is None and self.tiles.is_enabled and next(self._tile_raises, None) is not None:
             return None
         if self._is_hard and not self._has_tried_cheapest and self.subspace is not Subspace.SPLIT:
             self._has_tried_cheapest = True
@@ -269,7 +274,7 @@ class SubspaceSearch:
             cutoff = self.state.cutoff
         if not self._has_looked_ahead and self._lookahead is not None:
             self._has_looked_ahead = True
-            self.tiles.look_up_to(self._lookahead)
+            self.tiles.enumerate_up_to(self._lookahead)
         trial_bound = cutoff if master is not None else self._next_trial_bound()
         if not self.is_open:
             return None
@@ -295,9 +300,11 @@ class SubspaceSearch:
             InvalidMaster: CP-SAT cannot add up costs as high as the trial bound.
         """
         any_split = self._is_relaxed_split(extents)
-        master = MasterProblem(self.tiles, trial_bound, any_split=any_split, within=extents, candidates=candidates)
+        master = MasterProblem(
+            self.tiles, trial_bound, any_split=any_split, inner_extents=extents, candidates=candidates
+        )
         for refuted, bound in self.refuted_up_to.items() if extents is None else ():
-            master.leave_out(refuted, bound)
+            master.exclude(refuted, bound)
         self._add_known_cuts(master)
         master.b.model.add(master.cost >= (self.lower_bound or 0))
         problem = master.b.model.validate()
@@ -328,7 +335,8 @@ class SubspaceSearch:
         arch = state.arch if is_limited else attrs.evolve(state.arch, activation_energy=0.0)
         spatial_bounds = SpatialBounds(state.layer, arch, energy, self.restriction)
         candidates = Candidates(*spatial_bounds.candidates(_MOST_FJ), None)
-        master = MasterProblem(TileBounds(spatial_bounds, state.tables), _MOST_FJ, candidates=candidates)
+        tiles = TileBounds(spatial_bounds, state.tables, parameters=state.parameters)
+        master = MasterProblem(tiles, _MOST_FJ, candidates=candidates)
         cut_pool = CutPool(lambda: state.is_over)
         try:
             while state.incumbent is None:
@@ -348,11 +356,11 @@ class SubspaceSearch:
         """Seek any mapping: among the cheapest tiles, or below the lowest trial bound that soon gives one; end at so
         many seconds of the search.
         """
-        assert self.spatial_bounds.least is not None
+        assert self.spatial_bounds.lower_bound is not None
         if self._seek_among_cheapest_tiles(until):
             return
         for step in self.parameters.any_steps:
-            trial_bound = _above(self.spatial_bounds.least, step)
+            trial_bound = _above(self.spatial_bounds.lower_bound, step)
             candidates = Candidates(*self.spatial_bounds.candidates(trial_bound), None)
             if self.state.seconds >= until or self._seek(trial_bound, candidates):
                 return
@@ -394,12 +402,12 @@ class SubspaceSearch:
         for split loops, which are searched last, and else little more than what may matter now.
         """
         cutoff = self.state.cutoff
-        trial_bound = master.target if cutoff is None else min(master.target, cutoff)
+        trial_bound = master.trial_bound if cutoff is None else min(master.trial_bound, cutoff)
         if self.subspace is not Subspace.SPLIT:
             trial_bound = min(trial_bound, _above(self.lower_bound or 0, self.parameters.refutation_step))
         is_refuted = self._refute(solution.inner_extents, trial_bound, until)
         if is_refuted:
-            master.leave_out(solution.inner_extents, self.refuted_up_to[solution.inner_extents])
+            master.exclude(solution.inner_extents, self.refuted_up_to[solution.inner_extents])
         return is_refuted
 
     def _refute(self, extents: tuple[int, ...], trial_bound: int, until: float) -> bool:
@@ -419,7 +427,7 @@ class SubspaceSearch:
         state = self.state
         master = self._build_master(trial_bound, extents)
         while not (state.is_over or state.seconds >= until):
-            if state.cutoff is not None and state.cutoff < master.target:
+            if state.cutoff is not None and state.cutoff < master.trial_bound:
                 master = self._build_master(state.cutoff, extents)
             status, bound, solutions = state.solve(master, until)[:3]
             if status == cp_model.INFEASIBLE:

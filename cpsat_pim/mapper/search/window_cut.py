@@ -34,7 +34,7 @@ class WindowCut(NamedTuple):
         """Require of a master problem these rows, as often as windows are fetched again."""
         b, v, streams = master.b, master.v, master.streams
         aligned = v.first_consumer(Level.ROW_BUFFER, Tensor.I)
-        rows = self.rows[self.rows[:, -2] <= streams.most_activations[Tensor.I]]
+        rows = self.rows[self.rows[:, -2] <= streams.max_activations[Tensor.I]]
         if aligned is False or not len(self.rows):
             return
         if not len(rows):

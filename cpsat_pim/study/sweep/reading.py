@@ -30,7 +30,7 @@ import yaml
 from attrs import frozen
 
 from cpsat_pim.arch.reading import read_arch
-from cpsat_pim.base.reading import WRONG, Field, Kind, Listing, Record, Shelf, Value, fields_of
+from cpsat_pim.base.reading import WRONG, Field, FileKind, Kind, Listing, Record, Value, fields_of
 from cpsat_pim.base.reading.fields import Reader, Scales, Schema
 from cpsat_pim.base.validate import Rule, is_integer, not_negative, one_of, positive, text
 from cpsat_pim.mapping.constraints import read_constraints
@@ -259,7 +259,7 @@ _PARTS: dict[str, Kind] = {
         doc="So many different combinations of the values of its axes.",
     ),
 }
-PLANS = Shelf(
+PLANS = FileKind(
     kind="sweep plan",
     record=Record(
         fields={

@@ -208,7 +208,7 @@ def test_time_limit_is_that_of_the_whole_layer(monkeypatch: pytest.MonkeyPatch) 
         return finite(request.objective, request.budget, request.start)
 
     monkeypatch.setattr("cpsat_pim.mapper.objectives.edp.solve_layer", slow)
-    monkeypatch.setattr("cpsat_pim.mapper.objectives.edp.least_cost", lambda *_: 1)
+    monkeypatch.setattr("cpsat_pim.mapper.objectives.edp.layer_lower_bound", lambda *_: 1)
     solved = solve_edp(LAYER, ARCH, SolveRequest(objective=EDP, time_limit=0.8))
     assert len(asked) > 1
     assert sum(request.time_limit for request, _ in asked) < 0.8

@@ -114,7 +114,9 @@ def answers(monkeypatch: pytest.MonkeyPatch, leasts: dict[int, int], *given: Sol
         return answer
 
     monkeypatch.setattr(cpsat_pim.mapper.objectives.padding, "solve_for", solve)
-    monkeypatch.setattr(cpsat_pim.mapper.objectives.padding, "least_cost", lambda layer, *others: leasts[layer.C])
+    monkeypatch.setattr(
+        cpsat_pim.mapper.objectives.padding, "layer_lower_bound", lambda layer, *others: leasts[layer.C]
+    )
     return asked
 
 

@@ -22,8 +22,8 @@ def test_literals_are_read_as_the_mapping_has_them(subspace: Subspace) -> None:
     """A tensor's scans are boxes unless the row buffer takes it; a negated literal is the contrary."""
     layer, arch, objective = ConvWorkload(P=14, Q=14, C=64, K=64), PIMArchitecture(), Objective.named("latency")
     spatial_bounds = SpatialBounds(layer, arch, objective, Restriction(layer, arch, subspace=subspace))
-    assert spatial_bounds.least is not None
-    master = MasterProblem(TileBounds(spatial_bounds, build_tables(layer, arch)), 2 * spatial_bounds.least)
+    assert spatial_bounds.lower_bound is not None
+    master = MasterProblem(TileBounds(spatial_bounds, build_tables(layer, arch)), 2 * spatial_bounds.lower_bound)
     solutions = solve_master(
         master, SolveRequest(objective=Objective.named("latency")), threading.Event(), 30, first=True
     ).solutions

@@ -8,7 +8,6 @@ from ortools.sat.python import cp_model
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.base.interrupts import Stop
-from cpsat_pim.mapper.model import master
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.result import Objective, SolvedLayer, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
@@ -72,7 +71,7 @@ def test_a_long_search_of_few_tiles_begins_again_with_a_linear_relaxation(monkey
     assert set(levels) == {0, 2}
     assert again.status is usual.status is Status.OPTIMAL
     assert again.cost == usual.cost
-    monkeypatch.setattr(master, "_FEW_TILES", -1)
+    request = attrs.evolve(blended, parameters=SearchParameters(restart_conflicts=1, small_tiles=-1))
     levels.clear()
     solve_seeing(monkeypatch, lambda s: levels.append(s.parameters.linearization_level), request)
     assert set(levels) == {0}

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tables
 from cpsat_pim.evaluate.cost import to_shape
 from cpsat_pim.workload import ConvWorkload
-from tables.bounds.shapes import shape_table
+from tables.bounds.shapes import _code_version, shape_table
 from tests.tables.nests import DRAM
 
 
@@ -29,14 +30,25 @@ def test_table_is_read_back_and_never_stale(tmp_path: Path, monkeypatch: pytest.
         for file, data in whole.items():
             file.write_bytes(damage(data))
         repaired = shape_table(shape, 1, 1, DRAM)
-        assert np.array_equal(repaired.first, built.first)
+        assert np.array_equal(repaired.first_activations, built.first_activations)
+
+
+def test_key_depends_on_the_sources_of_all_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are built by kernels of several folders of the package; a change in any of them voids the files."""
+    monkeypatch.setattr(tables, "__file__", str(tmp_path / "__init__.py"))
+    (tmp_path / "counts").mkdir()
+    versions = set()
+    for text in ("a = 1", "a = 2"):
+        (tmp_path / "counts" / "scans.py").write_text(text)
+        versions.add(_code_version.__wrapped__())
+    assert len(versions) == 2
 
 
 def test_full_disk_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table is built, and no part of a file is left behind."""
     monkeypatch.setenv("CPSAT_PIM_CACHE", str(tmp_path))
 
-    def full(*arguments: object, **tables: object) -> None:
+    def full(*arguments: object, **columns: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(np, "savez", full)

@@ -8,7 +8,7 @@ import attrs
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import verify
-from cpsat_pim.mapper.bounds.layer_bound import least_cost
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.network.shared.decisions import Choice, Decision, changed, constrained, covers
 from cpsat_pim.mapper.result import SolvedLayer, Status
 from cpsat_pim.mapper.search import SolveRequest
@@ -112,7 +112,7 @@ class SharedLayer:
             return None
         constraints = attrs.evolve(constraints, layout=self.own.layout)
         if constraints not in self._factor_bounds:
-            self._factor_bounds[constraints] = least_cost(self.layer, self.arch, self.objective, constraints)
+            self._factor_bounds[constraints] = layer_lower_bound(self.layer, self.arch, self.objective, constraints)
         return self._factor_bounds[constraints]
 
     def _has(self, result: SolvedLayer, choice: Choice) -> bool:

@@ -1,0 +1,1 @@
+"""A network on an array of nodes: partitions, homes, data exchange, proven plans."""

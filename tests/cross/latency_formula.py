@@ -1,0 +1,188 @@
+"""The predicted latency as docs/model.md, section 7, defines it, recomputed from a walk over single MACs.
+
+Nothing here comes from `tables`. Tiles, moves, accesses and scan times are those that the naive simulator
+(`tests/tracesim/naive.py`) lists; the symbols are the page's.
+"""
+
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from tests.tracesim.naive import Naive
+
+I, W, O = range(3)  # noqa: E741 -- the field's letters
+READ, WRITE = range(2)
+MACS, PE, GLOBAL_BUFFER, ROW_BUFFER, DRAM = range(-1, 4)
+NAMES = ("I", "W", "O")
+
+
+class Stalls(NamedTuple):
+    """Stall cycles of one tensor: all, those of a uniform stream, and those of the second tile."""
+
+    all: int
+    steady: int
+    second: int
+
+
+class Formula:
+    """The formula's symbols for one nest that has been walked."""
+
+    def __init__(self, walked: Naive) -> None:
+        """Take the walk's lists."""
+        self.walked, self.device = walked, walked.device
+        outer = max(len(walked.around[t, PE]) for t in range(3))
+        self.array_steps = [list(steps) for _, steps in groupby(walked.steps, key=lambda step: step[0][:outer])]
+        self.steps, self.s = len(walked.steps), len(self.array_steps[0])
+
+    # -- mapping ------------------------------------------------------------------------------------------------
+
+    def levels(self, t: int) -> list[int]:
+        """c1(t), c2(t), ..: the levels below DRAM that store t, outermost first, then the MACs."""
+        return [*self.walked.chain[t], MACS]
+
+    def n(self, t: int, level: int) -> int:
+        """n(t, c): tiles of t that the level takes in."""
+        if level == MACS:
+            return self.steps
+        kinds = ("out",) if t == O else ("in",)  # each tile of O leaves once for each time it was taken
+        return sum(op[0] in kinds and op[1:3] == (t, level) for op in self.walked.operations)
+
+    def returns(self, level: int) -> int:
+        """Tiles of O that come back to a level."""
+        return sum(op[0] == "in" and op[1:3] == (O, level) for op in self.walked.operations)
+
+    def spills(self) -> bool:
+        """Whether tiles of O come back from DRAM to a level."""
+        first = self.levels(O)[0]
+        return first != MACS and self.returns(first) > 0
+
+    # -- moves on the chip --------------------------------------------------------------------------------------
+
+    def move(self, t: int, level: int, way: int) -> int:
+        """move(t, p -> c, way): cycles of one tile on the link into a level."""
+        elements = max(op[3] for op in self.walked.operations if op[0] in ("in", "out") and op[1:3] == (t, level))
+        return self.walked.bus_cycles(t, self.walked.parent(t, level), way, elements)
+
+    def inner_links(self, t: int) -> list[int]:
+        """The levels whose link to t's parent lies on the chip."""
+        return self.walked.chain[t][1:]
+
+    def path(self, t: int, way: int) -> int:
+        """Cycles of one tile over all inner links."""
+        return sum(self.move(t, level, way) for level in self.inner_links(t))
+
+    # -- the array ----------------------------------------------------------------------------------------------
+
+    def array_step_cycles(self) -> int:
+        """A: s steps, or the operands that pass the PEs in them."""
+        longest = self.s
+        shares = (self.device.multicast, self.device.multicast, self.device.spatial_reduction)
+        for t in range(3):
+            level = self.walked.at(t)
+            if level in (PE, DRAM):
+                continue
+            macs = self.walked.steps[0][1]
+            used = len({u[t] for _, u in macs}) if shares[t] else len(macs)
+            ways = (READ, WRITE) if t == O else (READ,)
+            longest = max(longest, sum(self.walked.bus_cycles(t, level, way, used * self.s) for way in ways))
+        return longest
+
+    def steps_term(self) -> int:
+        """C: all array steps."""
+        return self.array_step_cycles() * len(self.array_steps)
+
+    def exposed_sums(self) -> int:
+        """X: moves of O over the inner links on which tiles come back."""
+        total = 0
+        for level in self.inner_links(O):
+            if self.returns(level):
+                total += self.n(O, level) * self.move(O, level, WRITE) + self.returns(level) * self.move(O, level, READ)
+        return total
+
+    def spilled_stream(self) -> int:
+        """Z: O's DRAM stream without its last scan, where tiles come back from DRAM."""
+        times = self.walked.times[O]
+        return times[-2] if self.spills() else 0
+
+    def exposed_ports(self) -> int:
+        """Y: what fills PEs that have one slot."""
+        busy = self.busy()
+        return 0 if self.device.double_buffered[PE] else max(busy["global_buffer"], busy["interconnect"])
+
+    # -- DRAM streams -------------------------------------------------------------------------------------------
+
+    def hides(self, t: int) -> int | None:
+        """q(t): cycles of the array's work that hide one load; None: the array waits for the whole stream (Z)."""
+        array, (first, *inner) = self.steps_term() + self.exposed_sums(), self.levels(t)
+        doubles = {PE: self.device.double_buffered[0], GLOBAL_BUFFER: self.device.double_buffered[1]}
+        if first == MACS:
+            return array // len(self.array_steps)
+        if t == O and self.spills():
+            return None
+        holder = first if doubles.get(first) else inner[0]
+        return array // self.n(t, holder) if doubles.get(holder) else 0
+
+    def loads(self, t: int) -> list[int]:
+        """d(1), d(2), ..: what the stream advances per tile, or per array step where the MACs draw t."""
+        times = self.walked.times[t]
+        if self.levels(t)[0] != MACS:
+            return [b - a for a, b in pairwise(times)]
+        uses = [op[2][t] for op in self.walked.operations if op[0] == "step"]
+        return [times[end] - times[begin] for _, _, begin, end in uses]
+
+    def stalls(self, t: int) -> Stalls:
+        """stall(t), steady(t), second(t)."""
+        q, loads, (first, *_) = self.hides(t), self.loads(t), self.levels(t)
+        if q is None:
+            return Stalls(0, 0, 0)
+        overlapped = loads if first == MACS else loads[:-1] if t == O else loads[1:]
+        waits = [max(0, d - q) for d in overlapped]
+        steady = len(overlapped) * max(0, min(overlapped) - q) if overlapped else 0
+        is_ahead = t != O and first in (PE, GLOBAL_BUFFER) and bool(self.device.double_buffered[first])
+        return Stalls(sum(waits), steady, waits[0] if waits and is_ahead else 0)
+
+    def head(self, t: int) -> int:
+        """head(t): cycles until the first tile of I or W is at the innermost level that stores it."""
+        return 0 if self.levels(t)[0] == MACS else self.walked.times[t][1] + self.path(t, READ)
+
+    def residence(self, t: int) -> int:
+        """res(t): steps for which a tile from DRAM is in use."""
+        return self.steps // self.n(t, self.levels(t)[0])
+
+    def row_buffer_use(self, t: int) -> int:
+        """use(t): cycles for which the tiles in the row buffer are in use."""
+        level = self.levels(t)[1]
+        if level == MACS:
+            return self.steps_term()
+        if t != O:
+            return self.n(t, level) * self.move(t, level, READ)
+        back = self.returns(level) * self.move(O, level, READ) if self.returns(level) else 0
+        return self.n(O, level) * self.move(O, level, WRITE) + back
+
+    # -- ports and the interconnect -----------------------------------------------------------------------------
+
+    def busy(self) -> dict[str, int]:
+        """busy(m): transfer times of section 6."""
+        totals = self.walked.totals()  # per level and way: I, W, O and all three; last the interconnect
+        names = ("pe", "global_buffer", "row_buffer")
+        return {name: max(totals[8 * m : 8 * m + 8]) for m, name in enumerate(names)} | {"interconnect": totals[-1]}
+
+    # -- together -----------------------------------------------------------------------------------------------
+
+    def terms(self) -> dict[str, int]:
+        """The terms of which the latency is the largest, without the pipeline latency."""
+        is_shared, streams = bool(self.device.shared_bus), [times[-1] for times in self.walked.times]
+        heads = [self.head(I), self.head(W)]
+        start = sum(heads) if is_shared else max(heads)
+        end = streams[O] - self.walked.times[O][-2] + self.path(O, WRITE)
+        work = self.steps_term() + self.exposed_sums() + self.spilled_stream() + self.exposed_ports()
+        stalls = [self.stalls(t) for t in range(3)]
+        terms = {"compute": start + work + sum(s.all - s.steady for s in stalls) + end}
+        for t, name in enumerate(NAMES):
+            ahead = 0 if t == O or is_shared else start - heads[t]
+            terms[f"dram_{name}"] = start + work + stalls[t].all - min(ahead, stalls[t].second) + end
+            if self.levels(t)[0] == ROW_BUFFER:
+                alone = streams[t] + self.row_buffer_use(t) + self.residence(t) + (start if t == O else end)
+                terms[f"dram_{name}"] = max(terms[f"dram_{name}"], alone)
+        if is_shared:
+            terms["dram_bus"] = sum(streams) + min(self.residence(I), self.residence(W))
+        return terms | {name: start + busy + end for name, busy in self.busy().items()}
