@@ -1,6 +1,6 @@
 """Draw the lower bound and the incumbent of a layer over the time of its search: the picture of docs/solver.md.
 
-    python scripts/plot_convergence.py [--network resnet50] [--layer layer4.2.conv2] [--objective latency]
+    python scripts/plot_convergence.py [--network resnet50] [--layer fc] [--objective energy]
         [--time-limit 300] [--plot docs/solver.svg]
 
 The points are the progress that the search reports (`cpsat_pim.mapper.search.Progress`), one after each step; seconds
@@ -23,8 +23,8 @@ def main() -> None:
     """Solve the layer and draw its progress."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--network", default="resnet50")
-    parser.add_argument("--layer", default="layer4.2.conv2")
-    parser.add_argument("--objective", default="latency")
+    parser.add_argument("--layer", default="fc")
+    parser.add_argument("--objective", default="energy")
     parser.add_argument("--time-limit", type=float, default=300.0)
     parser.add_argument("--plot", type=Path, default=Path("docs/solver.svg"))
     arguments = parser.parse_args()
@@ -54,7 +54,6 @@ def draw(pyplot: Any, points: list[Progress], solved: SolvedLayer, path: Path) -
         axes.step(seconds, values, style, where="post", marker=".", label=label)
     axes.set_xlabel("seconds of the search")
     axes.set_ylabel(f"{solved.objective.kind} (reported unit)")
-    axes.set_ylim(bottom=0)
     axes.legend(loc="lower right")
     figure.savefig(path, metadata={"Date": None})
 
