@@ -3,8 +3,8 @@
 The share saved is of the optima, whether or not they were proven. The optimum of either machine lies from `bound` to
 `value`, so the share lies from 1 - value after / bound before to 1 - bound after / value before; it is known if both
 optima were proven. Where all old mappings are legal at their old cost, the optimum cannot be worse, and the share is
-not negative. Every mapping found on one machine is tried on the others, if it is legal there: as the start of later solves,
-and as an incumbent of earlier ones. So no machine has a worse value than the old mapping has on it.
+not negative. Every mapping found on one machine is tried on the others, if it is legal there: as the start of later
+solves, and as an incumbent of earlier ones. So no machine has a worse value than the old mapping has on it.
 """
 
 import math
