@@ -1,6 +1,6 @@
-"""The simulator: what moves, where it lies, and when it happens.
+"""The simulator: counts what moves, places the tensors in DRAM, and walks the pipeline.
 
-`prepare` counts what moves; `simulate`, `timeline` and `stream` each walk what it returns in their own way.
+`prepare` counts what moves. `simulate`, `timeline` and `stream` walk what it returns, each in its own way.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Results as JSON, schema 1 (docs/json.md), and read back as mapped layers."""
+"""Write results as JSON, schema 1 (docs/json.md), and read the mapped layers back."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ from cpsat_pim.mapping.mapping_file import MAPPING, SHAPE, read_mapping_file
 
 SCHEMA = 1
 
-#: An object of JSON.
+#: A JSON object.
 Entry = dict[str, Any]
 
 
@@ -41,7 +41,7 @@ Entry = dict[str, Any]
 
 
 def to_document(network: SolvedNetwork) -> Entry:
-    """A solved network as plain data, schema 1."""
+    """Convert a solved network to plain data, schema 1."""
     document = build_document(
         network=network.network,
         arch=network.arch.to_dict(),
@@ -57,7 +57,7 @@ def to_document(network: SolvedNetwork) -> Entry:
 def build_document(
     *, network: str, arch: Entry, objective: Entry, layers: list[Entry], seconds: float, interrupted: bool
 ) -> Entry:
-    """The whole of its parts, with the totals of the layers' entries."""
+    """Assemble a document from its parts, and add the totals over the layers' entries."""
     return {
         "schema": SCHEMA,
         "network": network,
@@ -69,7 +69,7 @@ def build_document(
 
 
 def layer_entry(node: NetworkLayer) -> Entry:
-    """A layer's place in such a document."""
+    """Convert a solved layer to its entry in the document."""
     solved = node.solved
     return {
         "name": node.name,
@@ -88,7 +88,9 @@ def layer_entry(node: NetworkLayer) -> Entry:
 
 
 def _asked(solved: SolvedLayer) -> Entry:
-    """What its status and bound are of, unless that is all mappings of the layer as it is."""
+    """Return the restrictions under which status and bound hold: constraints, budget and padding, where there
+    are any.
+    """
     asked = {
         "constraints": solved.constraints.to_dict(),
         "budget": solved.budget.to_dict(),
@@ -98,7 +100,7 @@ def _asked(solved: SolvedLayer) -> Entry:
 
 
 def _totals(layers: list[Entry]) -> Entry:
-    """Sums over layers' entries times their counts; only layers with a mapping have costs."""
+    """Sum the layers' entries times their counts; only layers with a mapping have costs."""
     mapped = [layer for layer in layers if layer["mapping"]]
 
     def total(cost: Callable[[Entry], int]) -> int:
@@ -121,7 +123,7 @@ def _totals(layers: list[Entry]) -> Entry:
 
 
 def _useful_macs(shape: Entry) -> int:
-    """Multiply-accumulates without those of the padding."""
+    """Count the multiply-accumulates of a shape without those of the padding."""
     return math.prod(shape[d.name] - shape.get("zeros", {}).get(d.name, 0) for d in Dim)
 
 
@@ -129,7 +131,7 @@ def _useful_macs(shape: Entry) -> int:
 
 
 def _needed(**kinds: Kind) -> dict[str, Field]:
-    """Keys that must be there."""
+    """Return required fields of these kinds."""
     return {key: Field(kind=kind, required=True) for key, kind in kinds.items()}
 
 
@@ -138,14 +140,14 @@ def _or_null(kind: Kind) -> Either:
 
 
 def _are_known(rows: Any) -> bool:
-    """What was known while solving."""
+    """Return whether rows are triples of seconds, best value and bound."""
     return isinstance(rows, tuple) and all(
         isinstance(row, tuple) and len(row) == 3 and all(map(_REAL_OR_NULL.holds, row)) for row in rows
     )
 
 
 def _third_axis(front: dict[str, Any]) -> Iterator[Mistake]:
-    """Points have a third coordinate where their front has a third axis, and only there."""
+    """Yield a mistake for each point whose third coordinate does not match the axes of its front."""
     for i, point in enumerate(front.get("points", ())):
         if ("z" in point) != ("z" in front):
             yield f"points[{i}].z", "is missing" if "z" in front else "is of no axis"
@@ -164,10 +166,10 @@ _CHOICE = Record(
 )
 _SHARED = _needed(choice=_or_null(_CHOICE), status=Value(one_of(*Status)), gap=Value(_REAL_OR_NULL))
 
-#: An objective as `Objective.to_dict` gives it.
+#: An objective as `Objective.to_dict` returns it.
 OBJECTIVE = Record(fields=_needed(kind=_KIND, alpha=_REAL, beta=_REAL), build=Objective)
 
-#: Of a layer and of a document: what a mapping is simulated from, and what a page needs beside that.
+#: Keys of a layer and of a document: what is needed to simulate a mapping, and what a page needs besides.
 _MAPPED_LAYER = _needed(shape=SHAPE) | {
     "name": Field(kind=Value(text)),
     "predicted": Field(kind=_or_null(Data())),
@@ -186,7 +188,7 @@ _LAYER = _MAPPED_LAYER | _needed(
 
 
 def _result(layer: dict[str, Field], others: dict[str, Field]) -> Record:
-    """A document whose layers have these keys; what is not read of it may be anything."""
+    """Return the record of a document whose layers have these keys; keys that are not read may hold anything."""
     layers = Listing(Record(fields=layer, is_open=True), "a list of layers", may_be_empty=True)
     return Record(fields=_needed(arch=record_of(PIMArchitecture), layers=layers) | others, is_open=True)
 
@@ -207,7 +209,7 @@ _RESULT = _result(
 
 
 def build_result(file: str, data: Entry) -> Entry:
-    """The values of a document: its machine, objective, and layers' shapes and mappings as objects, all else as it is.
+    """Read a document: its machine, objective, shapes and mappings become objects, all else stays plain data.
 
     Raises:
         ValueError: it is no such document, or there are mistakes in it; a line each, `<file>: <path.to.entry>: ...`.
@@ -223,7 +225,7 @@ def _built(file: str, data: Entry, kind: Record) -> Entry:
 
 
 def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
-    """The mapped layers of a file that `--json` wrote, of a mapping file, or the one of a reproducer.
+    """Read the mapped layers of a file written by `--json`, of a mapping file, or of a reproducer.
 
     Raises:
         ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
@@ -237,7 +239,7 @@ def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
 
 
 def read_mappings(path: str | Path) -> dict[str, Mapping]:
-    """The mappings of such a file by the names of layers; a mapping file need not give the machine and shapes.
+    """Read the mappings of such a file by layer name. A mapping file may lack machine and shapes.
 
     Raises:
         ValueError: see `read_mapped_layers`.
@@ -248,7 +250,7 @@ def read_mappings(path: str | Path) -> dict[str, Mapping]:
 
 
 def _mapped_yaml(path: str | Path) -> Iterator[MappedLayer]:
-    """The layers of a mapping file that gives all that is needed to simulate them."""
+    """Yield the layers of a mapping file that gives everything needed to simulate them."""
     file = read_mapping_file(path)
     if file.arch is None:
         raise ValueError(f"{path}: arch: is missing")
@@ -259,7 +261,7 @@ def _mapped_yaml(path: str | Path) -> Iterator[MappedLayer]:
 
 
 def _mapped(result: Entry) -> Iterator[MappedLayer]:
-    """The layers of a result that have a mapping."""
+    """Yield the layers of a result that have a mapping."""
     for entry in result["layers"]:
         mapping = entry.get("mapping")
         if mapping is not None:

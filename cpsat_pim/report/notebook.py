@@ -1,4 +1,4 @@
-"""Results as notebooks show them: the columns of the printed table, and a single layer's loop nest."""
+"""HTML views of results for notebooks: the printed table, and the loop nest of a single layer."""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,17 +9,17 @@ from cpsat_pim.report.text import tabulate
 
 
 def network_html(network: SolvedNetwork) -> str:
-    """A row per layer, and the totals."""
+    """Return a table with a row per layer and the totals."""
     return _table(tabulate(network), has_totals=True)
 
 
 def layers_html(layers: Sequence[SolvedLayer]) -> str:
-    """A row per layer."""
+    """Return a table with a row per layer."""
     return _table(tabulate(_as_network(layers)), has_totals=False)
 
 
 def layer_html(solved: SolvedLayer) -> str:
-    """A row, and the loop nest to fold out."""
+    """Return the row of a layer, and its loop nest in a collapsed element."""
     table = layers_html([solved])
     if solved.mapping is None:
         return table
@@ -28,7 +28,7 @@ def layer_html(solved: SolvedLayer) -> str:
 
 
 def _as_network(layers: Sequence[SolvedLayer]) -> SolvedNetwork:
-    """Layers on their own, each once."""
+    """Wrap layers as a network in which each occurs once."""
     nodes = tuple(NetworkLayer(name=s.workload.name, count=1, after=(), solved=s) for s in layers)
     seconds = sum(s.solve_seconds for s in layers)
     return SolvedNetwork(network="", arch=layers[0].arch, objective=layers[0].objective, layers=nodes, seconds=seconds)

@@ -1,4 +1,4 @@
-"""Live progress on stderr: best, bound and gap of the layers being solved; silent when stderr is not a terminal."""
+"""Live progress on stderr: incumbent, bound and gap of the layers being solved; silent if stderr is not a terminal."""
 
 import sys
 import threading
@@ -18,10 +18,10 @@ _ROWS = 12
 
 
 class LiveProgress:
-    """A context whose `report` takes `Progress`, from any thread, and shows the layers heard of last."""
+    """A context whose callback takes `Progress`, from any thread, and shows the layers with the latest progress."""
 
     def __init__(self, kind: str, total: int, stream: TextIO | None = None) -> None:
-        """`kind` is the objective's name, `total` the number of different layers."""
+        """Set the objective's name `kind` and the number of distinct layers `total`."""
         stream = stream or sys.stderr
         self._kind, self._total = kind, total
         self._latest: dict[str, Progress] = {}
@@ -41,7 +41,7 @@ class LiveProgress:
             self._live.stop()
 
     def report(self, progress: Progress) -> None:
-        """Remember what is known of a layer; the screen follows by itself."""
+        """Store the latest progress of a layer; the display refreshes by itself."""
         with self._lock:
             self._latest.pop(progress.layer, None)
             self._latest[progress.layer] = progress
@@ -49,9 +49,9 @@ class LiveProgress:
     def _draw(self) -> RenderableType:
         with self._lock:
             latest = list(self._latest.values())
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=f"{len(latest)} of {self._total} layers begun")
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=f"{len(latest)} of {self._total} layers started")
         table.add_column("solving", no_wrap=True)
-        for heading in ("best", "bound", "gap", "s"):
+        for heading in ("incumbent", "bound", "gap", "s"):
             table.add_column(heading, justify="right", no_wrap=True)
         for progress in latest[-_ROWS:]:
             table.add_row(Text(progress.layer), *self._cells(progress))

@@ -98,25 +98,25 @@ def bound_array_tile(x: Record, layer: Record, objective: TrialObjective) -> int
     The loops just outside the PEs' tile are irrelevant to one tensor at most. So the irrelevant loops of at most one
     tensor are free for the PEs, and the bound is the minimum over that tensor.
     """
-    least, (column, _, _, _, pipeline, _) = INFINITE_COST, layer.dram
+    bound, (column, _, _, _, pipeline, _) = INFINITE_COST, layer.dram
     for free in range(3):
         energy, cycles = layer.activation_fj * layer.min_rows.sum(), x.min_cycles
         for f in range(layer.resources):
             load = 0
             for t in range(3):
                 one, visits = _NOT_STORABLE, 1 if t == free else x.class_outer_loops[t]
-                for kept in range(4):
-                    if layer.is_offered[t, x.in_pe[t], kept]:
-                        moved1 = layer.coefficients[f, t, x.in_pe[t], kept, MOVED1] * layer.needed[t]
-                        one = min(one, x.without_visits[f, t, kept] + x.per_visit[f, t, kept] * visits + moved1)
+                for buffers in range(4):
+                    if layer.is_offered[t, x.in_pe[t], buffers]:
+                        moved1 = layer.coefficients[f, t, x.in_pe[t], buffers, MOVED1] * layer.needed[t]
+                        one = min(one, x.without_visits[f, t, buffers] + x.per_visit[f, t, buffers] * visits + moved1)
                 load += one
             if f == ENERGY:
                 energy += load
             else:
                 cycles = max(cycles, _port_cycles(layer.rates[f], load, x.class_pes) + column + pipeline)
         if not objective.fj_weight or energy <= (objective.trial_bound - objective.fixed) // objective.fj_weight:
-            least = min(least, _value(objective, cycles, energy))
-    return least
+            bound = min(bound, _value(objective, cycles, energy))
+    return bound
 
 
 @njit
@@ -226,7 +226,7 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
     and outside it. Modifies x: residence, buffers, free.
     """
     pipeline, steps, spare_fj = layer.dram[4], x.class_loops_left.prod(), _energy_left(x, objective)
-    kept, freed, cheapest = x.buffers, x.free, INFINITE_COST
+    buffers, free, bound = x.buffers, x.free, INFINITE_COST
     for t in range(3):
         tiles = 1
         for d in range(8):
@@ -236,53 +236,53 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
         x.residence[t, 2] = 0 if x.open_dims else steps // (tiles * x.class_loops_outside[t])
     for stored in x.stored_sets[:few]:
         for t in range(3):
-            kept[t] = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
+            buffers[t] = 2 * (stored >> t & 1) + (stored >> (3 + t) & 1)
         for innermost in range(9):
             one, other = innermost // 3, innermost % 3
             if (x.class_buffer_loops[one] == 1 and one > 0) or (x.class_loops_outside[other] == 1 and other > 0):
                 continue  # the class has no loop that could be innermost
             energy, cycles = 0, x.min_cycles
             for t in range(3):
-                freed[t] = 2 * (t == one) + (t == other)
-                energy += x.usage[t, freed[t], kept[t], ENERGY]
-                cycles = max(cycles, x.stream_cycles[t, freed[t], kept[t]] + pipeline)
-            most = min(objective.trial_bound, cheapest)
+                free[t] = 2 * (t == one) + (t == other)
+                energy += x.usage[t, free[t], buffers[t], ENERGY]
+                cycles = max(cycles, x.stream_cycles[t, free[t], buffers[t]] + pipeline)
+            most = min(objective.trial_bound, bound)
             if energy > spare_fj or _value(objective, cycles, energy) > most:
                 continue
             if objective.cycle_weight:
                 cycles = max(cycles, _min_busy_cycles(x, layer, boxes, steps) + pipeline)
             value = _value(objective, cycles, energy)
-            if is_aligned and x.is_inner_set and not x.open_dims and value < cheapest:
+            if is_aligned and x.is_inner_set and not x.open_dims and value < bound:
                 value = _bound_with_dram_loops(x, layer, dram_bounds, objective, stored >> 3, other, energy, cycles)
-            cheapest = min(cheapest, value)
-    return cheapest
+            bound = min(bound, value)
+    return bound
 
 
 @njit
 def _min_busy_cycles(x: Record, layer: Record, boxes: Ints, steps: int) -> int:
     """Return a lower bound on the cycles of what cannot overlap: the terms of `cpsat_pim.mapper.model.latency`."""
-    column, first_load, in_pe, kept, freed = layer.dram[0], layer.dram[3], x.in_pe, x.buffers, x.free
-    start, end, outputs = 0, column, x.stream_cycles[O, freed[O], kept[O]]
+    column, first_load, in_pe, buffers, free = layer.dram[0], layer.dram[3], x.in_pe, x.buffers, x.free
+    start, end, outputs = 0, column, x.stream_cycles[O, free[O], buffers[O]]
     for t in (I, W):
-        if in_pe[t] or kept[t]:
+        if in_pe[t] or buffers[t]:
             start = max(start, first_load)
-        if (in_pe[t] or kept[t]) and not kept[t] & 1 and not (x.open_dims if kept[t] else not x.is_inner_set):
-            box = boxes[t, x.box[t] if kept[t] else x.pe_box[t]]
+        if (in_pe[t] or buffers[t]) and not buffers[t] & 1 and not (x.open_dims if buffers[t] else not x.is_inner_set):
+            box = boxes[t, x.box[t] if buffers[t] else x.pe_box[t]]
             start = max(start, min(box[END], box[LAYOUT + END]))
     fetches = x.class_loops_outside[O]
-    if freed[O] & 1 and (kept[O] or x.looped_classes == (x.class_buffer_loops[O] > 1)):
+    if free[O] & 1 and (buffers[O] or x.looped_classes == (x.class_buffer_loops[O] > 1)):
         fetches = 1
-    fetches *= 1 if freed[O] & 2 or kept[O] else x.class_buffer_loops[O]
-    if fetches > 1 and not kept[O] & 1 and (kept[O] or in_pe[O]):
+    fetches *= 1 if free[O] & 2 or buffers[O] else x.class_buffer_loops[O]
+    if fetches > 1 and not buffers[O] & 1 and (buffers[O] or in_pe[O]):
         end = max(end, outputs)  # partial sums return, and the array waits for them
-    busy = max(start + steps + end, start + outputs + x.residence[O, kept[O]])
+    busy = max(start + steps + end, start + outputs + x.residence[O, buffers[O]])
     for t in (I, W):
-        before = 0 if in_pe[t] or kept[t] else start
-        busy = max(busy, before + x.stream_cycles[t, freed[t], kept[t]] + x.residence[t, kept[t]] + end)
+        before = 0 if in_pe[t] or buffers[t] else start
+        busy = max(busy, before + x.stream_cycles[t, free[t], buffers[t]] + x.residence[t, buffers[t]] + end)
     for f in range(1, layer.resources):
         load, largest = 0, 0
         for t in range(3):
-            one = x.usage[t, freed[t], kept[t], f]
+            one = x.usage[t, free[t], buffers[t], f]
             load, largest = load + one, max(largest, one)
         port = _port_cycles(layer.rates[f], max(load, largest * layer.rates[f, 2]), x.class_pes)
         busy = max(busy, start + port + column)
@@ -297,34 +297,30 @@ def _bound_with_dram_loops(x: Record, layer: Record, dram_bounds: DramLoopBounds
     `aligned`: set of row-aligned tensors. `other`: the class of the innermost loops outside the global buffer.
     `energy`, `cycles`: the bound without the DRAM's loops.
     """
-    miss, pipeline, place, kept, freed, least = layer.dram[1], layer.dram[4], x.place, x.buffers, x.free, INFINITE_COST
+    miss, pipeline, place = layer.dram[1], layer.dram[4], x.place
+    buffers, free, bound = x.buffers, x.free, INFINITE_COST
     spare_fj = _energy_left(x, objective)
     for case in (other, NONE_FREE):
         fj, share, busy = dram_bounds.fj[case, aligned, place], 0.0, dram_bounds.cycles[case, aligned, place]
-        if case == NONE_FREE and kept[other] == 2:
+        if case == NONE_FREE and buffers[other] == 2:
             share = 1.0
-        elif (
-            case == NONE_FREE
-            and not kept[other]
-            and x.in_pe[other]
-            and (x.looped_classes == (x.class_buffer_loops[other] > 1))
-        ):
-            share = min(
-                1.0, x.per_visit[ENERGY, other, 0] / max(1, dram_bounds.fill_fj[other])
-            )  # refilled are the PEs, not the global buffer
+        no_others = x.looped_classes == (x.class_buffer_loops[other] > 1)
+        if case == NONE_FREE and not buffers[other] and x.in_pe[other] and no_others:
+            # The PEs are refilled, not the global buffer.
+            share = min(1.0, x.per_visit[ENERGY, other, 0] / max(1, dram_bounds.fill_fj[other]))
         fj = max(fj, share * dram_bounds.refill_fj[aligned, other, place])
         for t in range(3):
-            if kept[t] & 1:
+            if buffers[t] & 1:
                 continue
-            opened, taken = x.rows[t, freed[t], kept[t]], x.column_cycles[t, freed[t], kept[t]]
+            opened, taken = x.rows[t, free[t], buffers[t]], x.column_cycles[t, free[t], buffers[t]]
             rows = max(opened[0], dram_bounds.rows[case, aligned, t, 0, place])
             rows1 = max(opened[1], dram_bounds.rows[case, aligned, t, 1, place])
             fj += layer.activation_fj * (min(rows, rows1) - min(opened[0], opened[1]))
             busy = max(busy, min(taken[0] + miss * rows, taken[1] + miss * rows1))
         if fj <= spare_fj - energy and objective.cycle_weight * busy <= objective.trial_bound:
             most = max(cycles, int(busy) + pipeline)
-            least = min(least, _value(objective, most, energy + int(fj)))
-    return least
+            bound = min(bound, _value(objective, most, energy + int(fj)))
+    return bound
 
 
 @njit

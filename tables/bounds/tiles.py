@@ -45,7 +45,7 @@ from tables.nest import I, Ints, K, O, P, W
 @njit
 def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: TrialObjective, vectors: Ints,
                     kinds: Ints, cycles: Ints, is_aligned: bool, begin: int, end: int, most: int, margin: int,
-                    number: int, found: Ints, least: Ints) -> tuple[int, int, TrialObjective]:  # fmt: skip
+                    number: int, found: Ints, min_bound: Ints) -> tuple[int, int, TrialObjective]:  # fmt: skip
     """Enumerate the tiles of spatial mappings `begin` to `end` - 1 whose lower bound meets the trial bound.
 
     `vectors` int[n, 19]: PEs per dim, lanes per dim, whether the PEs store each tensor. `kinds` int[n, 4]: rows of
@@ -55,14 +55,14 @@ def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: Tr
     m-th of it; `found` may then hold tiles above it. `number`: tiles found by earlier calls.
 
     Modifies `found` int[k, 18], the first k tiles: spatial mapping, extents in the PEs and in the global buffer, bound.
-    Modifies `least` int[n]: the smallest bound per spatial mapping, or `INFINITE_COST`.
+    Modifies `min_bound` int[n]: the smallest bound per spatial mapping, or `INFINITE_COST`.
 
     Returns the number of tiles found, the number of evaluations (of tiles and of sets of them), and the objective with
     its trial bound.
     """
     states, evaluated, layer = np.zeros(1, TILE_STATE), 0, costs.layer[0]
     for n in range(begin, end):
-        least[n], x = INFINITE_COST, states[0]
+        min_bound[n], x = INFINITE_COST, states[0]
         _set_vector(x, layer, vectors[n], kinds[n], cycles[n])
         dims = 8 if x.in_pe.any() else 4  # else T0 of the other dims changes no bound
         is_left = objective.fixed + objective.cycle_weight * x.min_cycles <= objective.trial_bound
@@ -79,7 +79,7 @@ def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: Tr
             if not x.is_inner_set:  # this was the bound for any T0
                 x.is_inner_set, is_left = 1, value <= objective.trial_bound
                 continue
-            least[n] = min(least[n], value)
+            min_bound[n] = min(min_bound[n], value)
             if margin and value <= objective.trial_bound and value + value // margin < objective.trial_bound:
                 objective = TrialObjective(
                     objective.cycle_weight, objective.fj_weight, objective.fixed, value + value // margin
@@ -145,14 +145,14 @@ def _set_inner(x: Record, costs: TileCosts) -> bool:
             extent = x.array[d] if in_pe else x.vector[d] * x.vector[8 + d]
             x.pe_box[t] += costs.places[d, extent] * layer.strides[t, d]
         for f in range(layer.resources):
-            for kept in range(4):
-                x.per_visit[f, t, kept], x.without_visits[f, t, kept] = 0, 0
+            for buffers in range(4):
+                x.per_visit[f, t, buffers], x.without_visits[f, t, buffers] = 0, 0
                 for q in range(len(QUANTITIES)):
-                    term = layer.coefficients[f, t, in_pe, kept, q] * quantities[q]
+                    term = layer.coefficients[f, t, in_pe, buffers, q] * quantities[q]
                     if MOVED0 <= q < USES:
-                        x.per_visit[f, t, kept] += term
+                        x.per_visit[f, t, buffers] += term
                     elif q != MOVED1:
-                        x.without_visits[f, t, kept] += term
+                        x.without_visits[f, t, buffers] += term
     return bool(used <= layer.capacity[0])
 
 
@@ -187,33 +187,33 @@ def _enumerate_buffer_tiles(x: Record, costs: TileCosts, dram_bounds: DramLoopBo
 
     Returns the number of tiles found so far, the number of evaluations, and the smallest bound of a tile.
     """
-    layer, evaluated, least, is_first, x.open_dims, x.buffer_at[:] = costs.layer[0], 0, INFINITE_COST, True, 8, 0
+    layer, evaluated, min_bound, is_first, x.open_dims, x.buffer_at[:] = costs.layer[0], 0, INFINITE_COST, True, 8, 0
     while x.open_dims < 8 or is_first:
-        evaluated, is_first, cheapest = evaluated + 1, False, INFINITE_COST
+        evaluated, is_first, bound = evaluated + 1, False, INFINITE_COST
         _set_tile(x, layer, costs.divisors, costs.places, dram_bounds.strides)
         if objective.cycle_weight * dram_bounds.stored_cycles[0, x.place] <= objective.trial_bound:
             bound_tensors(x, layer, costs.boxes, ALL_FREE)
-            few = find_stored_sets(x, layer, dram_bounds.stored_cycles, dram_bounds.stored_fj, objective, is_aligned)
-            if few:
+            sets = find_stored_sets(x, layer, dram_bounds.stored_cycles, dram_bounds.stored_fj, objective, is_aligned)
+            if sets:
                 for free in range(3):
                     bound_tensors(x, layer, costs.boxes, free)
-                cheapest = bound_tile(x, layer, costs.boxes, dram_bounds, objective, is_aligned, few)
-        if not (x.is_inner_set or x.open_dims or cheapest > objective.trial_bound):
-            return number, evaluated, cheapest
+                bound = bound_tile(x, layer, costs.boxes, dram_bounds, objective, is_aligned, sets)
+        if not (x.is_inner_set or x.open_dims or bound > objective.trial_bound):
+            return number, evaluated, bound
         if not x.open_dims:
-            least = min(least, cheapest)
-            if cheapest <= objective.trial_bound:
+            min_bound = min(min_bound, bound)
+            if bound <= objective.trial_bound:
                 if number < len(found):
-                    found[number, 0], found[number, 17] = n, cheapest
+                    found[number, 0], found[number, 17] = n, bound
                     found[number, 1:9], found[number, 9:17] = x.e0, x.extents
                 number += 1
-        elif cheapest <= objective.trial_bound:
+        elif bound <= objective.trial_bound:
             x.open_dims -= 1
             while x.open_dims and x.outer_loops[x.open_dims] == 1:
                 x.open_dims -= 1
             continue
         x.open_dims = _advance(x.buffer_at, x.outer_loops, costs.divisors, layer.counts, x.open_dims, 8)
-    return number, evaluated, least
+    return number, evaluated, min_bound
 
 
 @njit

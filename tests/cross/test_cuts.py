@@ -108,9 +108,9 @@ def test_cuts_hold_for_mappings_like_those_they_were_made_from(
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("latency")
     state = SearchState(layer, arch, SolveRequest(objective=objective, time_limit=2))
     drafts: list[Mapping] = []
-    add_stream_cuts = CutGenerator.add_stream_cuts
+    add_cuts = CutGenerator.add_stream_cuts
     monkeypatch.setattr(
-        CutGenerator, "add_stream_cuts", lambda cuts, which: drafts.append(cuts.draft) or add_stream_cuts(cuts, which)
+        CutGenerator, "add_stream_cuts", lambda cuts, which: drafts.append(cuts.draft) or add_cuts(cuts, which)
     )  # type: ignore[func-returns-value]
     search_subspaces(state)
     rng = random.Random(f"{name} {machine}")

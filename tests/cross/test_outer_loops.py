@@ -1,4 +1,4 @@
-"""Which rows outer loops open, with all else fixed: the solver's optimum is the least of every completion."""
+"""With all but the outer loops fixed, the optimum is the least of all completions."""
 
 import math
 
@@ -34,12 +34,12 @@ def toy(banks: int, buffer_bytes: int, aligned: str = "") -> PIMArchitecture:
 
 
 def row(**factors: int) -> tuple[int, ...]:
-    """Factors per dim."""
+    """Return factors per dim."""
     return tuple(factors.get(d.name, 1) for d in Dim)
 
 
 def outer_loops_free(inner: tuple[int, ...], *, may_split: bool) -> Constraints:
-    """Everything fixed but the loops at the DRAM and their order, with `may_split` those at the row buffer, too."""
+    """Return constraints that fix all but the loops of the DRAM and their order; with `may_split` the row buffer's too."""
     temporal = (ONES, inner, FREE if may_split else ONES, FREE)
     return Constraints(temporal=temporal, spatial=(ONES,) * 3)
 

@@ -1,4 +1,4 @@
-"""Padded layers: counted like any other, and the optimum is the least of all that a layer may be padded to."""
+"""Padded layers are counted like others, and the optimum is the least of all layers that a layer may be padded to."""
 
 import random
 from functools import cache
@@ -52,7 +52,7 @@ def test_energy_optimum_is_the_least_simulated_energy_of_all_padded_layers(case:
 
 @cache
 def costs(layer: ConvWorkload, arch: PIMArchitecture) -> set[tuple[int, int]]:
-    """Predicted cycles and energy of every mapping."""
+    """Return predicted cycles and energy of every mapping."""
     figures = (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
     return {(f.latency_cycles, f.energy_fj) for f in figures}
 
@@ -60,7 +60,7 @@ def costs(layer: ConvWorkload, arch: PIMArchitecture) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("kind", ["latency", "blended"])
 @pytest.mark.parametrize("case", ["reduction", "weights in the row buffer"])
 def test_optimum_is_the_least_predicted_cost_of_all_padded_layers(case: str, kind: str) -> None:
-    """Of latency and blends; out of time, the bound still holds for all."""
+    """For latency and blends; if time runs out, the bound is valid for all."""
     layer, arch, padding = CASES[case]
     objective = Objective.named(kind, 1, 3)
     least = min(objective.value(*cost) for each in padded_layers(layer, padding) for cost in costs(each, arch))
@@ -126,7 +126,7 @@ def test_padding_costs_what_is_counted_by_hand() -> None:
 
 
 def products(steps: int, lanes: int) -> Mapping:
-    """C in steps within a PE and over its lanes."""
+    """Return a mapping with C in steps within a PE and over its lanes."""
     ones = [1] * 8
     temporal, spatial = [*ones[:4], steps, *ones[5:]], [*ones[:4], lanes, *ones[5:]]
     return Mapping(

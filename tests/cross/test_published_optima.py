@@ -1,4 +1,4 @@
-"""Optima that another exact mapper has published, on the machine that was made for the comparison."""
+"""Optima that another exact mapper has published, on a machine made for the comparison."""
 
 import pytest
 

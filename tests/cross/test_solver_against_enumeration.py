@@ -1,4 +1,4 @@
-"""For tiny layers the solver's optimum is the least cost over the whole space, found by trying every mapping."""
+"""For tiny layers the optimum is the least cost of the whole search space, found by enumeration."""
 
 from functools import cache
 
@@ -21,7 +21,7 @@ from cpsat_pim.workload import ConvWorkload
 
 
 def machine(pe: str, buffer: str, row_buffer: str, **options: object) -> PIMArchitecture:
-    """A toy with 16 B rows and 4 B columns; each argument names the tensors that a level may store, `!` = must."""
+    """Return a toy with 16 B rows and 4 B columns. Arguments name the tensors that a level may store, `!` = must."""
 
     def level(name: str, stores: str, **figures: object) -> MemoryLevel:
         return MemoryLevel(
@@ -45,7 +45,7 @@ def machine(pe: str, buffer: str, row_buffer: str, **options: object) -> PIMArch
 
 
 def with_dram(toy: PIMArchitecture, **figures: object) -> PIMArchitecture:
-    """A toy with another DRAM."""
+    """Return a toy with other figures of the DRAM."""
     return attrs.evolve(toy, hierarchy=(*toy.hierarchy[:3], attrs.evolve(toy.hierarchy[3], **figures)))
 
 
@@ -93,14 +93,14 @@ UNEVEN = {
 
 @cache
 def whole_space(case: str) -> list[Figures]:
-    """What each mapping of a case is predicted to cost; tests that ask are in one group, which one worker runs."""
+    """Return the predicted figures of each mapping of a case. One worker runs all tests that need them."""
     layer, arch = CASES[case]
     return [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
-    """No mapping of the space simulates to less energy than the solver proves."""
+    """No mapping of the space has less simulated energy than the proven optimum."""
     layer, arch = CASES[case]
     least = min(simulate(layer, arch, mapping).energy_fj for mapping in every_mapping(layer, arch))
     solved = solve_layer(layer, arch, SolveRequest(objective=Objective.named("energy"), time_limit=60))
@@ -111,7 +111,7 @@ def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
 @pytest.mark.xdist_group("whole spaces")
 @pytest.mark.parametrize("case", CASES)
 def test_optimum_is_the_least_predicted_cost(case: str) -> None:
-    """Nor to a lower predicted latency, or blend; out of time, the bound still holds for the whole space."""
+    """For latency and blends; if time runs out, the bound is valid for the whole space."""
     layer, arch = CASES[case]
     figures = whole_space(case)
     for objective in (Objective.named("latency"), Objective.named("blended", 1, 3)):
@@ -139,7 +139,7 @@ def test_optimum_is_the_least_of_uneven_mappings_too(case: str) -> None:
 
 
 def test_an_uneven_tile_can_cost_less_than_all_even_ones() -> None:
-    """Of a convolution with an overlapping input."""
+    """For a convolution with overlapping windows."""
     layer, arch = UNEVEN["halo in the PEs"]
     solved = {
         allowed: solve_layer(
@@ -177,7 +177,7 @@ def slow_buffer(layer_stores: tuple[str, str, str], bandwidth: float) -> PIMArch
 
 @pytest.mark.parametrize("bandwidth", [0.5, 0.05, 0.01])
 def test_a_link_that_is_not_used_takes_no_time(bandwidth: float) -> None:
-    """However slow the buffer that a mapping does not store a tensor in."""
+    """Whatever the bandwidth of a buffer that a mapping bypasses."""
     layer, arch = ConvWorkload(C=4, K=2), slow_buffer(("W!", "IW", ""), bandwidth)
     figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
     for objective in (Objective.named("latency"), Objective.named("blended", 1, 3)):
@@ -187,7 +187,7 @@ def test_a_link_that_is_not_used_takes_no_time(bandwidth: float) -> None:
         assert solved.objective_value == solved.bound == least
 
 
-def test_blocks_lie_in_dram_otherwise_than_boxes() -> None:
+def test_blocks_are_not_placed_in_dram_like_boxes() -> None:
     """Several row-aligned blocks of O may share a row where the box that they make up lies in more of them.
 
     O's blocks of 2 K x 4 P take 8 B, so two that follow each other along P share a row of 16 B; packed, each 4 P of a
@@ -217,7 +217,7 @@ def test_blocks_lie_in_dram_otherwise_than_boxes() -> None:
 @pytest.mark.parametrize("kind", ["energy", "latency"])
 @pytest.mark.parametrize("order", [(), (Dim.C, Dim.P)])
 def test_groups_on_the_array_leave_all_orders_of_the_other_loops(order: tuple[Dim, ...], kind: str) -> None:
-    """Also those in which loops of one class do not follow each other, whatever lies between them."""
+    """Also those in which loops of one class are interleaved with others."""
     layer, toy, ones = ConvWorkload(P=4, Q=4, C=4, G=2), machine("IWO!", "", "", activation_energy=1.0), (1,) * 8
     in_dram, groups = (1, 1, 4, 4, 4, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 2)
     constraints = Constraints(

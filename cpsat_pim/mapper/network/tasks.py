@@ -16,7 +16,7 @@ from typing import Any
 from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.interrupts import Stop, interrupt_stops, interrupts_held_back, work_for_parent
+from cpsat_pim.base.interrupts import Stop, block_interrupts, interrupt_stops, set_up_worker
 from cpsat_pim.base.validate import positive
 from cpsat_pim.mapper.network.verified import solve_and_verify
 from cpsat_pim.mapper.result import SolvedLayer
@@ -104,7 +104,7 @@ class _Worker:
 
 
 def _start_worker(stop: Any, progress: Any) -> None:
-    work_for_parent()
+    set_up_worker()
     progress.cancel_join_thread()  # a worker that ends must not wait for a parent that has stopped listening
     _Worker.stop, _Worker.progress = stop, progress
 
@@ -125,7 +125,7 @@ def _run_in_workers(tasks: list[Task], execution: Execution, on_results: OnResul
     ):
         futures: _Futures = {}
         try:
-            with interrupts_held_back():
+            with block_interrupts():
                 for task in tasks:
                     futures[pool.submit(_work, task)] = task.key
             _await(futures, progress, execution, workers_stop, on_results)

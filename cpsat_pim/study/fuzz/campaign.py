@@ -1,9 +1,10 @@
-"""Round after round of drawing and comparing, until time is over, somebody asks to stop, or a disagreement is found.
+"""Draw and compare in rounds, until the time limit, a stop request, or a disagreement.
 
-What a round draws depends on the seed and its number only. It has five parts: mappings of a layer against the
-simulator; a layer that the solver proves in a moment, its answer against its simulation and its bound against random
-mappings and an annealed one; a layer pinned to parts of a random mapping, which the solver's bound must not exceed; a
-layer pinned to all of one but its outer loops, and a tiny layer, of which every mapping is tried.
+What a round draws depends only on the seed and the round's number. A round has five parts. (1) Mappings of a layer are
+compared with the simulator. (2) A layer that solves within seconds: its solution is compared with its simulation, and
+its bound with random mappings and an annealed one. (3) A layer with some parts of its mapping fixed to those of a
+random mapping, whose cost the solver's bound must not exceed. (4) A layer with everything but its outer loops fixed,
+and (5) a tiny layer, are compared with a full enumeration of the mappings.
 """
 
 import time
@@ -37,20 +38,20 @@ from cpsat_pim.study.fuzz.compare import (
 from cpsat_pim.study.fuzz.draw import Drawer
 from cpsat_pim.study.fuzz.shrink import shrink
 
-#: MACs of the layers of a round's three parts.
+#: MACs of the layers of parts 1, 2 and 5.
 _TRACED, _SOLVED, _ENUMERATED = 4000, 400, 9
 #: Layers of the first part, which is quick; mappings compared of each, and in the second part; layers of the third.
 _LAYERS, _MAPPINGS, _PINNED = 8, 16, 3
-#: What the fourth part pins.
+#: The parts of the mapping that part 4 fixes.
 _ALL_BUT_OUTER_LOOPS = ("inside", "spatial", "stored")
-#: Mappings that annealing looks at.
+#: Mappings that annealing evaluates.
 _ANNEALED = 200
-#: Seconds for a solve, and for shrinking what was found.
+#: Seconds of a solve, and of shrinking a disagreement.
 _SOLVE_SECONDS, _SHRINK_SECONDS = 5.0, 120.0
 
-#: A comparison that was made: its name, its case, what it found.
+#: A comparison that was made: its name, its case, and what it found.
 Made = tuple[str, Case, Finding | None]
-#: Hears how often each comparison was made, and in how many rounds.
+#: Gets the number of comparisons by name, and the number of rounds.
 Report = Callable[[Counter[str], int], None]
 
 
@@ -67,8 +68,8 @@ class Discovery:
 def run_campaign(
     seed: int, seconds: float, stop: Stop, report: Report, keep: Callable[[Discovery], None] = lambda found: None
 ) -> Discovery | None:
-    """Compare until something is found; None if time is over or a stop is asked for before. `keep` is told of it before
-    it is shrunk, which takes some time.
+    """Compare until a disagreement is found; return None at the time limit or a stop request. `keep` gets the
+    disagreement before it is shrunk, because shrinking takes time.
     """
     deadline, counts = time.monotonic() + seconds, Counter[str]()
     limits = Limits(time_limit=_SOLVE_SECONDS, stop=stop)
@@ -94,7 +95,8 @@ def _shrunk(name: str, number: int, case: Case, finding: Finding, limits: Limits
     def is_over() -> bool:
         return limits.stop.is_set() or time.monotonic() >= deadline
 
-    if finding.witness is not None:  # a mapping below the bound says it all, without trying all others again
+    # A mapping below the bound suffices as witness; a repeated enumeration is not needed.
+    if finding.witness is not None:
         shown = attrs.evolve(case, mapping=finding.witness)
         below = compare("bound", shown, limits)
         name, case, finding = ("bound", shown, below) if below is not None else (name, case, finding)
@@ -106,36 +108,38 @@ def _shrunk(name: str, number: int, case: Case, finding: Finding, limits: Limits
 
 
 def traced_case(draw: Drawer) -> Case:
-    """A layer whose mappings are simulated in a moment, on any machine."""
+    """Draw a layer whose mappings are quick to simulate, on a random machine."""
     return Case(layer=draw.layer(_TRACED), arch=draw.machine(), objective=draw.objective())
 
 
 def solved_case(draw: Drawer) -> Case:
-    """A layer that is solved in a moment, on any machine."""
+    """Draw a layer that is quick to solve, on a random machine."""
     return Case(layer=draw.layer(_SOLVED), arch=draw.machine(), objective=draw.objective())
 
 
 def enumerated_case(draw: Drawer) -> Case:
-    """A tiny layer on a machine that leaves few choices."""
+    """Draw a tiny layer on a machine that leaves few choices."""
     return Case(layer=draw.layer(_ENUMERATED), arch=draw.machine(forced=80), objective=draw.objective())
 
 
 def with_mappings(draw: Drawer, case: Case) -> Iterator[Case]:
-    """The case with random legal mappings, if there are any."""
+    """Yield the case with random legal mappings, if there are any."""
     space, rng = Space(case.layer, case.arch), np.random.default_rng(draw.below(2**32))
     for _ in range(0 if space.is_empty else _MAPPINGS):
         yield attrs.evolve(case, mapping=space.draw(rng).to_mapping(case.layer))
 
 
 def annealed(draw: Drawer, case: Case) -> Case:
-    """The case with a mapping that annealing finds, if there are any."""
+    """Return the case with a mapping found by annealing, if there is one."""
     problem = Problem(layer=case.layer, arch=case.arch, objective=case.objective)
     found = map_by_annealing(problem, Effort(samples=_ANNEALED, seed=draw.below(2**32)))
     return attrs.evolve(case, mapping=found.mapping if found else None)
 
 
 def pinned_case(draw: Drawer, *parts: str) -> Case | None:
-    """A layer pinned to these parts of a random mapping of it, or to some; None if it has none."""
+    """Draw a layer whose mapping agrees in these (or random) parts with a random mapping; None if the layer has no
+    mapping.
+    """
     pinned = parts or sorted(draw.some_of(PINS, most=len(PINS)), key=PINS.index)
     mapped = next(with_mappings(draw, solved_case(draw)), None)
     return attrs.evolve(mapped, pinned=pinned) if mapped else None
@@ -193,5 +197,5 @@ def _enumerate(name: str, case: Case, limits: Limits) -> Iterator[Made]:
 def _judged(
     case: Case, solved: SolvedLayer | Finding, judge: Callable[[Case, SolvedLayer], Finding | None]
 ) -> Finding | None:
-    """What is to be said of an answer; that there is none, for a solver that failed."""
+    """Compare a solution; a solver that failed is a finding."""
     return solved if isinstance(solved, Finding) else attempt(case, lambda: judge(case, solved))

@@ -1,4 +1,4 @@
-"""The comparisons: each asks two parties that share no code, and tells where they differ."""
+"""The comparisons: each evaluates the same quantity by two parties that share no code."""
 
 import itertools
 import threading
@@ -24,16 +24,16 @@ from cpsat_pim.workload import ConvWorkload
 
 _T = TypeVar("_T")
 
-#: Mappings of a layer that are tried one by one; a layer with more of them is left out.
+#: The most mappings that are enumerated; a layer with more is skipped.
 MOST_ENUMERATED = 20_000
 
-#: Parts of a mapping to which the space can be pinned; `inside`: the loops of the PEs and the global buffer.
+#: Parts of a mapping that can be fixed; `inside`: the loops of the PEs and the global buffer.
 PINS = ("temporal", "inside", "spatial", "order", "stored", "layout")
 
 
 @frozen(kw_only=True)
 class Case:
-    """What is asked about: the whole space, or what has the `pinned` parts (of `PINS`) in common with a mapping."""
+    """The case to compare: a layer on a machine, with the parts `pinned` (of `PINS`) fixed to those of a mapping."""
 
     layer: ConvWorkload
     arch: PIMArchitecture
@@ -43,7 +43,7 @@ class Case:
 
     @property
     def constraints(self) -> Constraints:
-        """What the solver is held to."""
+        """The constraints that fix the pinned parts."""
         if self.mapping is None:
             return FREE
         free = (None,) * len(Dim)
@@ -53,14 +53,14 @@ class Case:
         return Constraints(**parts)
 
     def value(self, mapping: Mapping) -> int:
-        """The predicted objective of a mapping in the solver's integers."""
+        """Return the predicted objective of a mapping in the solver's integers."""
         figures = predict(self.layer, self.arch, mapping).figures
         return self.objective.value(figures.latency_cycles, figures.energy_fj)
 
 
 @frozen(kw_only=True)
 class Finding:
-    """A disagreement: a line per difference, and a mapping that shows it, if one does."""
+    """A disagreement: a line per difference, and a mapping that shows it, if there is one."""
 
     lines: tuple[str, ...] = field(converter=as_tuple)
     witness: Mapping | None
@@ -119,7 +119,7 @@ def compare(name: str, case: Case, limits: Limits) -> Finding | None:
 
 
 def attempt(case: Case, ask: Callable[[], _T]) -> _T | Finding:
-    """An answer; a party that fails instead is a finding, too."""
+    """Return the result of `ask`; an exception becomes a finding."""
     try:
         return ask()
     except Exception as error:
@@ -136,13 +136,13 @@ def solve(case: Case, limits: Limits) -> SolvedLayer:
 
 
 def few_mappings(case: Case) -> list[Mapping] | None:
-    """All mappings (with the pinned parts), if they are few."""
+    """Return all mappings (with the pinned parts) if they are few, else None."""
     mappings = list(itertools.islice(every_mapping(case.layer, case.arch, case.constraints), MOST_ENUMERATED + 1))
     return mappings if len(mappings) <= MOST_ENUMERATED else None
 
 
 def judge_answer(case: Case, solved: SolvedLayer) -> Finding | None:
-    """Whether the mapping found is legal and costs what it is said to, and what is called optimal, its bound."""
+    """Check that the mapping found is legal and has the reported cost, and that an OPTIMAL cost equals its bound."""
     if solved.mapping is None or solved.prediction is None:
         return None
     try:
@@ -156,7 +156,7 @@ def judge_answer(case: Case, solved: SolvedLayer) -> Finding | None:
 
 
 def judge_bound(case: Case, solved: SolvedLayer) -> Finding | None:
-    """Whether the mapping costs no less than the bound, nor exists where there is said to be none."""
+    """Check that the mapping costs at least the bound, and that a layer reported infeasible has no mapping."""
     mapping = case.mapping
     if mapping is None:
         return None
@@ -169,7 +169,9 @@ def judge_bound(case: Case, solved: SolvedLayer) -> Finding | None:
 
 
 def judge_optimum(case: Case, solved: SolvedLayer, mappings: list[Mapping]) -> Finding | None:
-    """Whether the least cost of all mappings is the optimum, and no less than the bound of an unproven answer."""
+    """Check that the least cost of all mappings is the reported optimum, and at least the bound of an unproven
+    solution.
+    """
     least = min(mappings, key=case.value, default=None)
     if solved.mapping is not None and (least is None or case.value(solved.mapping) < case.value(least)):
         line = f"{solved.status} {solved.objective_value}, but no mapping of the enumeration costs so little"

@@ -71,7 +71,7 @@ def test_a_long_search_of_few_tiles_begins_again_with_a_linear_relaxation(monkey
     assert set(levels) == {0, 2}
     assert again.status is usual.status is Status.OPTIMAL
     assert again.cost == usual.cost
-    request = attrs.evolve(blended, parameters=SearchParameters(restart_conflicts=1, small_tiles=-1))
+    none_is_small = attrs.evolve(request, parameters=SearchParameters(restart_conflicts=1, small_tiles=-1))
     levels.clear()
-    solve_seeing(monkeypatch, lambda s: levels.append(s.parameters.linearization_level), request)
+    solve_seeing(monkeypatch, lambda s: levels.append(s.parameters.linearization_level), none_is_small)
     assert set(levels) == {0}

@@ -1,4 +1,4 @@
-"""Whether the rows that row-aligned blocks open are as many as the orders of the DRAM's loops leave."""
+"""Lower bounds on the rows of row-aligned blocks, against all orders of the DRAM's loops."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tables.bounds.layer import CLASS_OF, LAYER
-from tables.bounds.outer_loops import aligned_stream
+from tables.bounds.row_aligned import aligned_stream
 from tables.dram import Dram
 from tables.nest import AXES, O, W
 
