@@ -115,6 +115,6 @@ def test_a_mapping_is_found_however_high_the_trial_bound() -> None:
 
 def test_no_mapping_is_found_where_a_trial_bound_is_too_large_for_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     """If CP-SAT rejects the master problem no mapping is found, and no error is raised."""
-    monkeypatch.setattr("cpsat_pim.mapper.search.subspace_search.HIGHEST", 2**62)
+    monkeypatch.setattr("cpsat_pim.mapper.search.trial_bounds.HIGHEST", 2**62)
     layer = ConvWorkload(C=64, K=64)
     assert solve_layer(layer, PIMArchitecture(), FAR).status is Status.UNKNOWN
