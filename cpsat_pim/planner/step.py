@@ -33,10 +33,16 @@ class Step:
     partition: Partition
     rates: Rates
     boxes: PartBoxes = field(init=False)
+    #: What each node holds of the output before it is pushed: int64[nodes, boxes, 8].
+    held: np.ndarray = field(init=False)
 
     @boxes.default
     def _boxes(self) -> PartBoxes:
         return part_boxes(self.graph, self.task, self.partition)
+
+    @held.default
+    def _held(self) -> np.ndarray:
+        return self._chunks() if self.is_reduced else self.boxes.output
 
     @property
     def array(self) -> NodeArray:
@@ -137,11 +143,6 @@ class Step:
         return boxes, node_numbers(self.array.cols, home.region)
 
     # What nodes hold
-
-    @property
-    def held(self) -> np.ndarray:
-        """What each node holds of the output before it is pushed: int64[nodes, boxes, 8]."""
-        return self._chunks() if self.is_reduced else self.boxes.output
 
     def _chunks(self) -> np.ndarray:
         """Of each node's part the chunk that it ends with."""
