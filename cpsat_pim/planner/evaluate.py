@@ -127,7 +127,7 @@ class _Evaluation:
 
     def _step(self, segment: int, region: int, name: str) -> StepCost:
         task, layer = self.graph.task(name), self.plan.layers[name]
-        step = Step(graph=self.graph, task=task, partition=layer.partition, rates=self.rates)
+        step = Step(graph=self.graph, task=task, partition=layer.partition, rates=self.rates, tours=layer.tours)
         homes = self.plan.homes
         out = homes[task.writes]
         gathered = step.weights()

@@ -7,10 +7,11 @@ from attrs import evolve, field, frozen
 
 from cpsat_pim.base.validate import as_tuple, is_a, not_negative, one_of, or_none
 from cpsat_pim.mapping.mapping import Mapping
-from cpsat_pim.planner.array import NodeArray, Region
+from cpsat_pim.planner.array import MESH, NodeArray, Region
 from cpsat_pim.planner.boxes import bounds_of
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
+from cpsat_pim.planner.tours import EXCHANGES, Tours, exchange_tours, replaced
 from cpsat_pim.workload import ConvWorkload
 
 ROUND_ROBIN, LISTED = "round-robin", "listed"
@@ -20,11 +21,14 @@ ROUND_ROBIN, LISTED = "round-robin", "listed"
 class LayerPlan:
     """A layer's partition, the mapping of its node program, and the simulated figures of that mapping on one node.
 
+    `tours`: by exchange, those that take the place of the default ones.
+
     Raises:
         ValueError: a figure is negative.
     """
 
     partition: Partition = field(validator=is_a(Partition))
+    tours: Tours = field(factory=dict)
     mapping: Mapping | None = field(default=None, validator=or_none(is_a(Mapping)))
     node_cycles: int = field(default=0, validator=not_negative)
     node_energy_fj: int = field(default=0, validator=not_negative)
@@ -32,6 +36,7 @@ class LayerPlan:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return self.partition.to_dict() | {
+            "tours": {exchange: [list(tour) for tour in tours] for exchange, tours in self.tours.items()},
             "mapping": self.mapping and self.mapping.to_dict(),
             "node_cycles": self.node_cycles,
             "node_energy_fj": self.node_energy_fj,
@@ -98,7 +103,18 @@ def node_program(task: LayerTask, partition: Partition) -> ConvWorkload:
 
 def check_plan(graph: Graph, plan: Plan) -> list[str]:
     """One line per rule that a plan breaks; none if it is one of the network."""
-    return [*_segment_problems(graph, plan), *_layer_problems(graph, plan), *_home_problems(graph, plan)]
+    return [
+        *_array_problems(plan.array),
+        *_segment_problems(graph, plan),
+        *_layer_problems(graph, plan),
+        *_home_problems(graph, plan),
+    ]
+
+
+def _array_problems(array: NodeArray) -> Iterator[str]:
+    """Only meshes can be costed so far."""
+    if array.interconnect != MESH:
+        yield f"array.interconnect: {array.interconnect} cannot be costed yet, only {MESH}"
 
 
 def _segment_problems(graph: Graph, plan: Plan) -> Iterator[str]:
@@ -155,9 +171,22 @@ def _layer_problems(graph: Graph, plan: Plan) -> Iterator[str]:
             continue
         if task.name in regions and layer.partition.region != regions[task.name]:
             yield f"layers.{task.name}: must be split over its segment's region"
+        yield from _tour_problems(task, plan.array, layer)
         for dim, bound in zip(LAYER_DIMS, bounds_of(task), strict=True):
             if layer.partition.split(dim) > bound:
                 yield f"layers.{task.name}: {dim} is split by {layer.partition.split(dim)}, but is {bound}"
+
+
+def _tour_problems(task: LayerTask, array: NodeArray, layer: LayerPlan) -> Iterator[str]:
+    """Tours are of sets that share in their exchange."""
+    for exchange, tours in layer.tours.items():
+        if exchange not in EXCHANGES:
+            yield f"layers.{task.name}.tours: must be of {', '.join(EXCHANGES)} (got {exchange!r})"
+            continue
+        try:
+            replaced(exchange_tours(array, layer.partition, exchange), tours)
+        except ValueError as error:
+            yield f"layers.{task.name}.tours.{exchange}: {error}"
 
 
 def _home_problems(graph: Graph, plan: Plan) -> Iterator[str]:

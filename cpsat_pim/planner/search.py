@@ -13,7 +13,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.array import MESH, NodeArray
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Optimum, minimize
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
 from cpsat_pim.planner.fit import Fitting
@@ -78,8 +78,10 @@ def solve_plan(
     """The best plan of the space.
 
     Raises:
-        ValueError: a layer has no partition that fits, or its node programs have no mapping.
+        ValueError: a layer has no partition that fits, its node programs have no mapping, or the array is no mesh.
     """
+    if array.interconnect != MESH:
+        raise ValueError(f"array.interconnect: {array.interconnect} cannot be planned for yet, only {MESH}")
     return _Search(graph, array, space, objective, costs, limits or SearchLimits(), report).run()
 
 
