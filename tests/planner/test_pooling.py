@@ -34,7 +34,7 @@ def step(**node):
     ],
 )
 def test_outputs_are_pooled_before_they_are_sent(window, stride, sent):
-    """Both nodes read what they hold; node 0 writes its own part, and reads and writes what arrives: one column each."""
+    """Both nodes read what they hold; node 0 writes its own part, reads and writes what arrives: a column each."""
     pool = Pool(window=(window, 1), stride=(stride, 1), size=(2, 1))
     cost = step(pool=pool).push(FIRST_NODE)
     assert (cost.flits, cost.bytes) == (sent, sent)
