@@ -9,7 +9,7 @@ from cpsat_pim.base.validate import as_tuple, is_a, not_negative, one_of, or_non
 from cpsat_pim.mapping.mapping import Mapping
 from cpsat_pim.planner.array import MESH, NodeArray, Region
 from cpsat_pim.planner.boxes import bounds_of
-from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.graph import Graph, LayerTask, Sum
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
 from cpsat_pim.planner.tours import EXCHANGES, Tours, exchange_tours, replaced
 from cpsat_pim.workload import ConvWorkload
@@ -132,6 +132,14 @@ def _segment_problems(graph: Graph, plan: Plan) -> Iterator[str]:
     yield from _order_problems(graph, plan)
 
 
+def _sum_problems(graph: Graph, places: dict[str, tuple[int, int, int]]) -> Iterator[str]:
+    """The operand that is last in the file is computed in the last of the operands' segments."""
+    for one in graph.sums:
+        segments = {o: places[o][0] for o in one.operands if o in places}
+        if segments and segments[one.finished_by] < max(segments.values()):
+            yield f"segments: {one.finished_by} must not run before the other operands of {one.first}"
+
+
 def _is_known(graph: Graph, name: str) -> bool:
     return any(task.name == name for task in graph.tasks)
 
@@ -139,6 +147,8 @@ def _is_known(graph: Graph, name: str) -> bool:
 def _order_problems(graph: Graph, plan: Plan) -> Iterator[str]:
     """Writers of what a layer reads come in an earlier segment, or earlier in the same region."""
     places = {name: (s, r, i) for i, (s, r, name) in enumerate(plan.steps)}
+    if len(places) == len(graph.tasks):
+        yield from _sum_problems(graph, places)
     for task in graph.tasks:
         for writer in (other.name for other in graph.tasks if is_read_from(task, other.writes, channels_of(other))):
             if task.name not in places or writer not in places:
@@ -151,6 +161,13 @@ def _order_problems(graph: Graph, plan: Plan) -> Iterator[str]:
 def channels_of(task: LayerTask) -> tuple[int, int]:
     """The channels of its stack that a layer writes."""
     return task.offset, task.offset + task.workload.G * task.workload.K
+
+
+def is_joined(plan: Plan, one: Sum) -> bool:
+    """Whether operands of a sum are computed in several regions of its last segment, so that it waits for its end."""
+    places = {name: (s, r) for s, r, name in plan.steps}
+    last = places[one.finished_by]
+    return any(places[o][0] == last[0] and places[o] != last for o in one.operands if o in places)
 
 
 def is_read_from(task: LayerTask, stack: str, channels: tuple[int, int]) -> bool:
