@@ -14,7 +14,7 @@ import yaml
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.cli.arguments import cpus
 from cpsat_pim.cli.program import build_parser
-from cpsat_pim.cli.sweeps import spelled_out
+from cpsat_pim.cli.sweeps import expand_shorthand
 from cpsat_pim.mapping.constraints import read_constraints
 from cpsat_pim.mapping.mapping_file import read_mapping_file
 from cpsat_pim.study.sweep.reading import read_plan
@@ -153,4 +153,4 @@ def test_commands_are_those_of_the_program(page: Path) -> None:
     text = page.read_text().replace("\\\n", " ")
     for line in re.findall(r"(?:python -m cpsat_pim|cpsat-pim) ((?!COMMAND)[^\n`|>]+)", text):
         words = shlex.split(line, comments=True)
-        assert build_parser().parse_args(spelled_out(words)).command, line
+        assert build_parser().parse_args(expand_shorthand(words)).command, line
