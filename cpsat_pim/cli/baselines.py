@@ -230,8 +230,9 @@ def _read_references(arguments: argparse.Namespace) -> "dict[str, Reference | No
 
 
 def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
-    """Solve the network. The exit code is not 0 if the solve was interrupted or its workers were killed."""
-    from cpsat_pim.mapper.network.run import WorkersDied, solve_network
+    """The network that is given, solved, as far as nothing was stopped or killed; then the exit code is not 0."""
+    from cpsat_pim.mapper.network.run import Execution, WorkersDied, solve_network
+    from cpsat_pim.mapper.search import SolveRequest
     from cpsat_pim.report.progress import LiveProgress
 
     network = _given_network(arguments)
@@ -239,8 +240,8 @@ def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
     check_layers_fit(network, arch, objective)
     try:
         with LiveProgress(objective.kind, len(network.layers)) as report:
-            limits = {"time_limit": arguments.time_limit, "jobs": arguments.jobs}
-            solved = solve_network(network, arch, objective, report=report, **limits)
+            request = SolveRequest(objective=objective, time_limit=arguments.time_limit)
+            solved = solve_network(network, arch, request, Execution(jobs=arguments.jobs, on_progress=report))
     except WorkersDied as death:
         note(str(workers_died_error(death)))
         return death.solved, BAD_INPUT

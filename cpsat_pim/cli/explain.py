@@ -34,7 +34,7 @@ from cpsat_pim.cli.solving import given_arch, given_constraints, given_objective
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
-    from cpsat_pim.mapper.explain import Asked, Upgrade
+    from cpsat_pim.mapper.explain import ExplainRequest, Upgrade
     from cpsat_pim.mapper.result import Objective
     from cpsat_pim.mapping import Mapping
     from cpsat_pim.report.explain import Layers
@@ -102,7 +102,7 @@ def explain(arguments: argparse.Namespace) -> int:
     layers: Layers = []
     try:
         with LiveProgress(what.objective.kind, len(what.network.layers)) as report:
-            found = explain_network(what.network, evolve(asked, report=report), constraints, what.mappings)
+            found = explain_network(what.network, evolve(asked, on_progress=report), constraints, what.mappings)
             layers = read_input(lambda: list(found))
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
@@ -178,18 +178,18 @@ def _read_result(file: str) -> dict[str, Any]:
     return read_input(lambda: build_result(file, data)) if "schema" in data else {}
 
 
-def _read_asked(what: _Given, arguments: argparse.Namespace) -> "Asked":
-    from cpsat_pim.mapper.explain import Asked
+def _read_asked(what: _Given, arguments: argparse.Namespace) -> "ExplainRequest":
+    from cpsat_pim.mapper.explain import ExplainRequest
     from cpsat_pim.mapper.result import Budget
+    from cpsat_pim.mapper.search import SolveRequest
 
-    asked = Asked(
-        arch=what.arch,
+    solve = SolveRequest(
         objective=what.objective,
         budget=Budget(cycles=arguments.max_cycles, fj=arguments.max_energy),
-        upgrades=_read_upgrades(what.arch, arguments.upgrades),
         time_limit=arguments.time_limit,
         seed=arguments.seed,
     )
+    asked = ExplainRequest(arch=what.arch, solve=solve, upgrades=_read_upgrades(what.arch, arguments.upgrades))
     for node in what.network.layers:
         read_input(partial(asked.problem, node.workload))
     return asked

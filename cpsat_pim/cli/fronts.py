@@ -62,7 +62,8 @@ def add_commands(commands: Any) -> None:
 def find_fronts(arguments: argparse.Namespace) -> int:
     """Run `pareto`: check the arguments, compute the fronts, and write the results."""
     from cpsat_pim.evaluate.verify import Disagreement
-    from cpsat_pim.mapper.network.pareto import AXES, network_fronts
+    from cpsat_pim.mapper.network.pareto import AXES, FrontRequest, network_fronts
+    from cpsat_pim.mapper.search import SolveRequest
     from cpsat_pim.report.fronts import fronts_document
 
     network, arch = read_given_layers(arguments), given_arch(arguments.arch)
@@ -70,10 +71,14 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     check_layers_fit(network, arch, *AXES)
     check_outputs(arguments.json, arguments.mapping, arguments.html)
     check_page(arguments.html)
-    asked = {name: getattr(arguments, name) for name in ("time_limit", "total_time", "seed")}
-    asked |= {"with_activations": arguments.activations, "keep": incremental_writer(arguments.json, fronts_document)}
+    request = FrontRequest(
+        step=step,
+        with_activations=arguments.activations,
+        total_time=arguments.total_time,
+        each=SolveRequest(objective=AXES[0], time_limit=arguments.time_limit, seed=arguments.seed),
+    )
     try:
-        fronts = network_fronts(network, arch, step=step, **asked)
+        fronts = network_fronts(network, arch, request, on_front=incremental_writer(arguments.json, fronts_document))
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_fronts(fronts, arguments)

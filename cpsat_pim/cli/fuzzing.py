@@ -132,14 +132,13 @@ def _write(discovery: "Discovery", path: str) -> None:
 
 
 def _replay(path: str) -> int:
-    """Repeat the comparison of a reproducer."""
-    from cpsat_pim.mapper.search import Options
-    from cpsat_pim.study.fuzz.compare import compare
+    """Make one comparison."""
+    from cpsat_pim.study.fuzz.compare import Limits, compare
     from cpsat_pim.study.fuzz.reproducer import read_case
 
     name, case = read_input(lambda: read_case(path))
     with _temporary_table_cache():
-        finding = compare(name, case, Options())
+        finding = compare(name, case, Limits())
     if finding is None:
         print(f"{name}: no disagreement")
         return OK

@@ -6,12 +6,14 @@ import sys
 from cpsat_pim.base.interrupts import termination_interrupts
 from cpsat_pim.cli import (
     baselines,
+    compiling,
     explain,
     fronts,
     fuzzing,
     lists,
     mappings,
     models,
+    plan,
     reports,
     schedule,
     solving,
@@ -71,6 +73,20 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (solving, fronts, schedule, explain, reports, mappings, models, sweeps, baselines, fuzzing, lists):
+    for group in (
+        solving,
+        fronts,
+        schedule,
+        explain,
+        reports,
+        mappings,
+        models,
+        plan,
+        sweeps,
+        baselines,
+        fuzzing,
+        compiling,
+        lists,
+    ):
         group.add_commands(commands)
     return parser

@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ from cpsat_pim.cli.reports import check_page, page_writer, timeline_writer
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
     from cpsat_pim.evaluate.verify import Disagreement
-    from cpsat_pim.mapper.network.run import WorkersDied
+    from cpsat_pim.mapper.network.run import NetworkRequest, WorkersDied
     from cpsat_pim.mapper.result import NetworkLayer, Objective, SharedChoice, SolvedNetwork
     from cpsat_pim.mapping import Mapping
     from cpsat_pim.mapping.constraints import NetworkConstraints
@@ -124,7 +123,7 @@ def map_layer(arguments: argparse.Namespace) -> int:
 def _solve_and_report(
     network: "Network", arguments: argparse.Namespace, starts: "Starts", constraints: "NetworkConstraints"
 ) -> int:
-    """Check all arguments, solve, write the results, and return the exit code."""
+    """Check all that was given, solve, report, and return the exit code."""
     from cpsat_pim.evaluate.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
@@ -137,55 +136,46 @@ def _solve_and_report(
     check_outputs(arguments.json, arguments.mapping, arguments.timeline, arguments.html)
     check_page(arguments.html)
     try:
-        solved = _solve(network, arch, objective, arguments, starts, constraints)
+        solved = _solve(network, arch, _request(arguments, objective, starts, constraints), arguments)
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_solved(solved, arguments)
     return _exit_code(network, solved)
 
 
+def _request(
+    arguments: argparse.Namespace, objective: "Objective", starts: "Starts", constraints: "NetworkConstraints"
+) -> "NetworkRequest":
+    """Return what the layers' solves are asked."""
+    from cpsat_pim.mapper.network.run import NetworkRequest
+    from cpsat_pim.mapper.search import SolveRequest
+
+    limits = {"time_limit": arguments.time_limit, "seed": arguments.seed, "padding": arguments.padding}
+    return NetworkRequest(each=SolveRequest(objective=objective, **limits), constraints=constraints, starts=starts)
+
+
 def _solve(
-    network: "Network",
-    arch: "PIMArchitecture",
-    objective: "Objective",
-    arguments: argparse.Namespace,
-    starts: "Starts",
-    constraints: "NetworkConstraints",
+    network: "Network", arch: "PIMArchitecture", request: "NetworkRequest", arguments: argparse.Namespace
 ) -> "SolvedNetwork":
-    from cpsat_pim.mapper.network.run import WorkersDied
+    """Solve the layers by themselves, or with a choice that they share; show the progress meanwhile."""
+    from cpsat_pim.mapper.network.run import Execution, WorkersDied, solve_network
+    from cpsat_pim.mapper.network.shared import solve_shared
+    from cpsat_pim.report.jsonfile import to_document
     from cpsat_pim.report.progress import LiveProgress
 
-    different = len({constraints.key(node.name, node.workload) for node in network.layers})
+    different = len({request.key(node) for node in network.layers})
     try:
-        with LiveProgress(objective.kind, different) as report:
-            return _solver(arguments)(
-                network,
-                arch,
-                objective,
-                time_limit=arguments.time_limit,
-                seed=arguments.seed,
-                jobs=arguments.jobs,
-                report=report,
-                starts=starts,
-                constraints=constraints,
-            )
+        with LiveProgress(request.each.objective.kind, different) as report:
+            execution = Execution(jobs=arguments.jobs, on_progress=report)
+            if arguments.share is not None:
+                return solve_shared(network, arch, request, arguments.share, arguments.total_time, execution)
+            return solve_network(network, arch, request, execution, incremental_writer(arguments.json, to_document))
     except WorkersDied as death:
         _write_solved(death.solved, arguments)
         raise workers_died_error(death) from death
 
 
-def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
-    """Return the function that solves the layers: each on its own, or all with a shared choice."""
-    from cpsat_pim.mapper.network.run import solve_network
-    from cpsat_pim.mapper.network.shared import solve_shared
-    from cpsat_pim.report.jsonfile import to_document
-
-    if arguments.share is None:
-        return partial(solve_network, padding=arguments.padding, keep=incremental_writer(arguments.json, to_document))
-    return partial(solve_shared, share=arguments.share, total_time=arguments.total_time)
-
-
-# --- Input ------------------------------------------------------------------------------------------------------------
+# --- What was given --------------------------------------------------------------------------------------------------
 
 
 def given_arch(name: str) -> "PIMArchitecture":

@@ -1,4 +1,4 @@
-"""What a solve returns: status, bound, mapping and figures, free of the solver; results recost themselves."""
+"""Results of solves: status, lower bound, mapping and figures. They know no solver, and recost themselves."""
 
 import math
 from enum import StrEnum
@@ -18,17 +18,17 @@ from cpsat_pim.workload import ConvWorkload
 
 T = TypeVar("T")
 
-#: What is not proven has no smaller gap, however figures are rounded.
+#: The least gap of a result that is not proven, however its figures are rounded.
 _LEAST_GAP = 2.0**-53
 
-#: A mapping and what it is predicted to cost.
-Found = tuple[Mapping, Prediction]
-#: Seconds since a solve began, and the best value and the bound that were known then.
-Known = tuple[float, int | float | None, int | float | None]
+#: A mapping and its predicted cost.
+Predicted = tuple[Mapping, Prediction]
+#: Seconds since a solve began, and its incumbent and lower bound then, in the objective's reported unit.
+ProgressPoint = tuple[float, int | float | None, int | float | None]
 
 
 class Status(StrEnum):
-    """How a solve ended: proven optimal, a mapping with a gap, proven empty, or out of time with nothing."""
+    """How a solve ended: a proven optimum; a mapping with a gap; a proof that there is no mapping; neither of these."""
 
     OPTIMAL = "OPTIMAL"
     FEASIBLE = "FEASIBLE"
@@ -37,7 +37,7 @@ class Status(StrEnum):
 
 
 def _exact(value: Fraction | float | str) -> Fraction:
-    """A weight as it is written: 0.1 is a tenth."""
+    """Return a weight as it is written: 0.1 is a tenth."""
     return Fraction(str(value))
 
 
@@ -45,7 +45,7 @@ def _exact(value: Fraction | float | str) -> Fraction:
 class Objective:
     """alpha * latency (cycles) + beta * energy (nJ) (section 5.6.5); `scale` times that is an integer.
 
-    Of kind `edp` it is their product, latency * energy (fJ), and the weights say nothing.
+    Of kind `edp` it is their product, latency * energy (fJ), and the weights have no effect.
 
     Raises:
         ValueError: both weights are zero or one is negative.
@@ -63,7 +63,7 @@ class Objective:
 
     @classmethod
     def named(cls, kind: str, alpha: float | str = 1, beta: float | str = 1) -> "Objective":
-        """`latency`, `energy`, `blended` or `edp`; alpha and beta matter for `blended` only.
+        """Return the objective `latency`, `energy`, `blended` or `edp`; alpha and beta matter for `blended` only.
 
         Raises:
             ValueError: unknown name, or weights out of range.
@@ -74,13 +74,13 @@ class Objective:
         return cls(kind=kind, alpha=weights[kind][0], beta=weights[kind][1])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return it as plain data."""
         weights = {"alpha": self.alpha, "beta": self.beta}
         return {"kind": self.kind} | {k: int(w) if w.denominator == 1 else float(w) for k, w in weights.items()}
 
     @property
     def is_product(self) -> bool:
-        """Whether it is latency times energy, and no sum."""
+        """Whether it is latency times energy instead of a sum."""
         return self.kind == "edp"
 
     @property
@@ -95,7 +95,7 @@ class Objective:
         """Integer weights of a cycle and of a femtojoule.
 
         Raises:
-            ValueError: it is no sum.
+            ValueError: the objective is a product.
         """
         if self.is_product:
             raise ValueError("objective: a product has no weights")
@@ -104,21 +104,22 @@ class Objective:
         return int(self.alpha * self.scale), int(self.beta / FJ_PER_NJ * self.scale)
 
     def value(self, latency_cycles: int, energy_fj: int) -> int:
-        """The integer objective of a cost."""
+        """Return the integer objective of a cost."""
         if self.is_product:
             return latency_cycles * energy_fj
         return self.weights[0] * latency_cycles + self.weights[1] * energy_fj
 
     def reported(self, value: int) -> int | float:
-        """An integer objective in the reported unit."""
+        """Return an integer objective in the reported unit."""
         exact = Fraction(value, self.scale)
         return exact.numerator if exact.denominator == 1 else float(exact)
 
 
 @frozen(kw_only=True)
 class Budget:
-    """What a mapping may cost at most, as predicted: cycles, femtojoules, row activations of all tensors together; None
-    is no limit.
+    """The most that a mapping may cost, as predicted: cycles, femtojoules, row activations of all tensors together.
+
+    None is no limit.
     """
 
     cycles: int | None = None
@@ -126,31 +127,32 @@ class Budget:
     activations: int | None = None
 
     def to_dict(self) -> dict[str, int]:
-        """Plain data: the limits that there are."""
+        """Return the limits that there are, as plain data."""
         return {name: most for name, most in asdict(self).items() if most is not None}
 
     def allows(self, latency_cycles: int, energy_fj: int, activations: int) -> bool:
-        """Whether a cost is within it."""
+        """Whether a cost keeps the budget."""
         costs = ((latency_cycles, self.cycles), (energy_fj, self.fj), (activations, self.activations))
         return all(most is None or cost <= most for cost, most in costs)
 
     def covers(self, figures: Figures) -> bool:
-        """Whether a mapping of these figures is within it."""
+        """Whether a mapping with these figures keeps the budget."""
         return self.allows(figures.latency_cycles, figures.energy_fj, sum(figures.row_activations))
 
 
-#: For those who may spend what they like.
+#: The budget without limits.
 NO_LIMIT = Budget()
 
 
 @frozen(kw_only=True)
 class SolvedLayer:
-    """One layer's answer. `objective_value` and `bound` are in the objective's reported unit; no mapping, no value.
+    """The result of one layer's solve. `objective_value` and `bound` are in the objective's reported unit; without a
+    mapping there is no value.
 
-    `simulated` is what the trace simulator counted for this very mapping, `progress` what was known while solving; the
-    status is of the mappings that keep the `constraints` and the `budget`, of the layer and all that it may be padded
-    to with the share `padding` of MACs more: `workload` is what the mapping is of. The properties named as in listing
-    5-7 give the seeds' view.
+    `status` and `bound` are of all mappings that keep the `constraints` and the `budget`, of the layer and of all
+    layers that it may be padded to with at most the share `padding` of MACs more. `workload` is the layer that the
+    mapping is of. `simulated`: the trace simulator's figures of this mapping. `progress`: incumbents and lower bounds
+    during the solve. The properties named as in listing 5-7 give the seeds' view.
     """
 
     workload: ConvWorkload
@@ -163,33 +165,34 @@ class SolvedLayer:
     bound: int | float | None = None
     solve_seconds: float = 0.0
     solver_info: dict[str, Any] = field(factory=dict)
-    progress: tuple[Known, ...] = ()
+    progress: tuple[ProgressPoint, ...] = ()
     constraints: Constraints = FREE
     budget: Budget = NO_LIMIT
     padding: float = 0.0
 
     @classmethod
-    def known(cls, best: Found | None, least: int | None, **fields: Any) -> "SolvedLayer":
-        """What is known when a search ends: the best mapping found, if any, and that none costs less than `least`, in
-        the objective's integers; None is a proof that there is none that is better, or none at all.
+    def concluded(cls, incumbent: Predicted | None, lower_bound: int | None, **fields: Any) -> "SolvedLayer":
+        """Return the result of a search that ended with an incumbent, if any, and a lower bound in the objective's
+        integers. A lower bound of None is a proof that no mapping costs less than the incumbent, or that there is none.
         """
-        if best is not None:
-            mapping, prediction = best
-            return cls(status=Status.FEASIBLE, mapping=mapping, prediction=prediction, **fields).bounded(least)
-        bound = None if least is None else fields["objective"].reported(least)
-        return cls(status=Status.INFEASIBLE if least is None else Status.UNKNOWN, bound=bound, **fields)
+        if incumbent is not None:
+            mapping, prediction = incumbent
+            solved = cls(status=Status.FEASIBLE, mapping=mapping, prediction=prediction, **fields)
+            return solved.with_lower_bound(lower_bound)
+        bound = None if lower_bound is None else fields["objective"].reported(lower_bound)
+        return cls(status=Status.INFEASIBLE if lower_bound is None else Status.UNKNOWN, bound=bound, **fields)
 
-    def bounded(self, least: int | None) -> "SolvedLayer":
-        """The answer, which has a mapping, with what is known besides: see `known`."""
-        cost = self._answer(self.cost)
-        least = cost if least is None else min(least, cost)
-        status = Status.OPTIMAL if least == cost else Status.FEASIBLE
-        return evolve(self, bound=self.objective.reported(least), status=status)
+    def with_lower_bound(self, lower_bound: int | None) -> "SolvedLayer":
+        """Return the result, which has a mapping, with another lower bound: see `concluded`."""
+        cost = self._of_mapping(self.cost)
+        lower_bound = cost if lower_bound is None else min(lower_bound, cost)
+        status = Status.OPTIMAL if lower_bound == cost else Status.FEASIBLE
+        return evolve(self, bound=self.objective.reported(lower_bound), status=status)
 
     @property
     def predicted(self) -> Figures:
-        """Predicted figures of the mapping."""
-        return self._answer(self.prediction).figures
+        """The predicted figures of the mapping."""
+        return self._of_mapping(self.prediction).figures
 
     @property
     def objective_value(self) -> int | float | None:
@@ -198,14 +201,14 @@ class SolvedLayer:
 
     @property
     def cost(self) -> int | None:
-        """The same in the objective's integers."""
+        """The exact objective of the mapping in the objective's integers."""
         if self.prediction is None:
             return None
         return self.objective.value(self.predicted.latency_cycles, self.predicted.energy_fj)
 
     @property
-    def least_cost(self) -> int | None:
-        """The bound in these integers; where the reported one was rounded to a float, at most what it stood for."""
+    def lower_bound(self) -> int | None:
+        """The bound in the objective's integers; never above the exact one, which a float may round."""
         if self.status is Status.OPTIMAL:
             return self.cost
         if self.bound is None:
@@ -215,13 +218,13 @@ class SolvedLayer:
 
     @property
     def gap(self) -> float | None:
-        """(objective - bound) / objective; 0 is a proof."""
+        """(objective - bound) / objective; 0 only if the objective is proven optimal."""
         return _gap(self.objective_value, self.bound, self.status)
 
     @property
     def limited_by(self) -> str:
-        """What ends last: compute, dram_I, dram_W, dram_O, a level's transfers or the interconnect."""
-        bounds = self._answer(self.prediction).bounds
+        """The resource that ends last: compute, dram_I, dram_W, dram_O, a level's transfers or the interconnect."""
+        bounds = self._of_mapping(self.prediction).bounds
         return max(bounds, key=lambda name: bounds[name])
 
     @property
@@ -242,13 +245,13 @@ class SolvedLayer:
     @property
     def pe_utilization(self) -> float:
         """Useful MACs a cycle over the array's peak."""
-        steps = self._answer(self.mapping).compute_steps
+        steps = self._of_mapping(self.mapping).compute_steps
         return self.workload.useful_macs / (steps * self.arch.pe_array.macs_per_cycle)
 
     @property
     def layout(self) -> dict[str, str]:
         """DRAM layout per tensor: mode and axis order."""
-        mapping = self._answer(self.mapping)
+        mapping = self._of_mapping(self.mapping)
         return {
             t.name: ("row_aligned " if mapping.stored[Level.ROW_BUFFER][t] else "sequential ")
             + LAYOUT_ORDERS[t][mapping.layout[t]]
@@ -258,7 +261,7 @@ class SolvedLayer:
     @property
     def loop_bounds(self) -> dict[int, dict[str, dict[int, int]]]:
         """[m][H, W, INTERNAL or temporal][dim] = factor (listing 5)."""
-        mapping = self._answer(self.mapping)
+        mapping = self._of_mapping(self.mapping)
         bounds = {int(m): {"temporal": {int(d): mapping.temporal[m][d] for d in Dim}} for m in Level}
         for s in Direction:
             bounds[int(Level.PE)][s.name] = {int(d): mapping.spatial[s][d] for d in Dim}
@@ -267,13 +270,13 @@ class SolvedLayer:
     @property
     def permutation(self) -> dict[int, dict[int, int]]:
         """[m][p] = dim, p counted from the innermost loop (listing 5)."""
-        mapping = self._answer(self.mapping)
+        mapping = self._of_mapping(self.mapping)
         return {int(m): {p: int(d) for p, d in enumerate(reversed(mapping.order[m]))} for m in Level}
 
     @property
     def bypass(self) -> dict[int, dict[str, bool]]:
         """[m][tensor] = stored (listing 5)."""
-        mapping = self._answer(self.mapping)
+        mapping = self._of_mapping(self.mapping)
         return {m: {t.name: mapping.stored[m][t] for t in Tensor} for m in range(3)}
 
     @property
@@ -284,7 +287,7 @@ class SolvedLayer:
     @property
     def tile_info(self) -> dict[str, dict[str, dict[str, int]]]:
         """Tile extents per level, tensor that it stores, and dim relevant to the tensor (listing 5)."""
-        mapping = self._answer(self.mapping)
+        mapping = self._of_mapping(self.mapping)
         held = {m: [t for t in Tensor if m is Level.DRAM or mapping.stored[m][t]] for m in Level}
         return {m.name: {t.name: {d.name: mapping.tile(m, t)[d] for d in RELEVANT[t]} for t in held[m]} for m in Level}
 
@@ -292,7 +295,8 @@ class SolvedLayer:
         """For notebooks: the figures and the loop nest."""
         return _in_notebook("layer_html", self)
 
-    def _answer(self, value: T | None) -> T:
+    def _of_mapping(self, value: T | None) -> T:
+        """Return a value that only a result with a mapping has."""
         if value is None:
             raise ValueError(f"{self.workload.name}: no mapping was found ({self.status})")
         return value
@@ -300,7 +304,7 @@ class SolvedLayer:
 
 @frozen(kw_only=True)
 class NetworkLayer:
-    """A layer of a network as solved: its name, how often it runs, what feeds it, and the answer."""
+    """A layer of a network as solved: its name, how often it runs, the layers that feed it, and its result."""
 
     name: str
     count: int
@@ -310,11 +314,12 @@ class NetworkLayer:
 
 @frozen(kw_only=True)
 class SharedChoice:
-    """What all layers of a network have in common, best for their sum; both are in the objective's reported unit.
+    """The choice that all layers of a network share, with the least sum of objectives.
 
-    `share` names what was to be shared, `choice` says how (nothing where no choice suits all layers, or none was found
-    in time). No choice has a sum below `bound`; `free` is the sum of what the layers cost, as far as is known, where
-    each has its own. `solves`: how many it took.
+    `share`: the names of what is shared. `choice`: how; None if no choice suits all layers, or none was found in time.
+    `objective_value`: the sum under the choice; `bound`: no choice has a lower sum; `free`: the sum of the best known
+    mappings where each layer has a choice of its own; all in the objective's reported unit. `solves`: how many solves
+    were made.
     """
 
     share: tuple[str, ...]
@@ -327,11 +332,11 @@ class SharedChoice:
 
     @property
     def gap(self) -> float | None:
-        """(objective - bound) / objective; 0 is a proof."""
+        """(objective - bound) / objective; 0 only if the objective is proven optimal."""
         return _gap(self.objective_value, self.bound, self.status)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return it as plain data."""
         return {
             "share": list(self.share),
             "choice": self.choice and self.choice.to_dict(),
@@ -346,7 +351,7 @@ class SharedChoice:
 
 @frozen(kw_only=True)
 class SolvedNetwork:
-    """All layers of a network, in execution order; `shared`: what they were to have in common, if anything."""
+    """The results of a network's layers, in execution order; `shared`: the choice that they share, if any."""
 
     network: str
     arch: PIMArchitecture
@@ -358,7 +363,7 @@ class SolvedNetwork:
 
     @property
     def mapped(self) -> tuple[NetworkLayer, ...]:
-        """The layers that have a mapping, of which all sums are."""
+        """The layers that have a mapping; all sums are over these."""
         return tuple(n for n in self.layers if n.solved.mapping)
 
     @property
@@ -378,12 +383,12 @@ class SolvedNetwork:
 
     @property
     def bound(self) -> int | float:
-        """Sum over the same layers of what no mapping has less of."""
-        return self.objective.reported(sum(n.count * (n.solved.least_cost or 0) for n in self.mapped))
+        """Sum over the same layers of their lower bounds."""
+        return self.objective.reported(sum(n.count * (n.solved.lower_bound or 0) for n in self.mapped))
 
     @property
     def gap(self) -> float | None:
-        """(objective - bound) / objective; 0 is a proof of all layers that have a mapping, None if none has."""
+        """(objective - bound) / objective; 0 if all layers with a mapping are proven; None if none has a mapping."""
         is_proven = all(n.solved.status is Status.OPTIMAL for n in self.mapped)
         status = Status.OPTIMAL if is_proven else Status.FEASIBLE
         return _gap(self.objective_value, self.bound, status) if self.mapped else None
@@ -394,13 +399,13 @@ class SolvedNetwork:
 
 
 def _gap(value: int | float | None, bound: int | float | None, status: Status) -> float | None:
-    """(value - bound) / value; 0 if proven and only then: what is reported may be rounded to be equal."""
+    """Return (value - bound) / value; 0 if and only if proven, as reported numbers may be equal by rounding."""
     if value is None or bound is None:
         return None
     return 0.0 if status is Status.OPTIMAL else max(_LEAST_GAP, float((value - bound) / value))
 
 
 def _in_notebook(form: str, result: SolvedLayer | SolvedNetwork) -> str:
-    """A result as notebooks show it. Reports build on results, so theirs is looked up when a notebook asks for it."""
+    """Return a result as notebooks show it. Reports build on results, so this one is imported when it is needed."""
     text: str = getattr(import_module("cpsat_pim.report.notebook"), form)(result)
     return text

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cpsat_pim.mapper.search.solve import Progress
+from cpsat_pim.mapper.search import Progress
 from cpsat_pim.report.text import format_gap, format_objective
 
 _ROWS = 12
@@ -58,7 +58,7 @@ class LiveProgress:
         return table
 
     def _cells(self, progress: Progress) -> tuple[str, str, str, str]:
-        best, bound = progress.best, progress.bound
+        best, bound = progress.incumbent, progress.bound
         gap = (best - bound) / best if best and bound is not None else None
         return self._value(best), self._value(bound), format_gap(gap), f"{progress.seconds:.1f}"
 

@@ -10,6 +10,9 @@
 A bound, `count`, stride or dilation that is absent is 1. `after` names earlier layers, `input` is the network's own
 input; without it a layer follows the one above. `weights: false` marks a product of two activations. With `extends:
 NETWORK` the rest is a change: `layers: {conv1: {N: 8}}` changes the layers that it names.
+
+What lies between layers matters to plans only (docs/array.md, section 2): the network's `input: {C: 3, H: 224, W:
+224}`, and of a layer `join: add`, `pad: [1, 1]`, `pool: {window: [3, 3], stride: [2, 2], size: [56, 56]}`.
 """
 
 import re
@@ -18,7 +21,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
+from attrs.converters import optional
 
 from cpsat_pim.base.dims import Dim, Tensor
 from cpsat_pim.base.reading import (
@@ -36,7 +40,8 @@ from cpsat_pim.base.reading import (
     record_of,
     to_yaml,
 )
-from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, positive, text
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, one_of, or_none, positive, text
+from cpsat_pim.workload.joins import JOINS, InputSize, Pool, padding
 from cpsat_pim.workload.layer import ConvWorkload
 
 INPUT = "input"
@@ -49,6 +54,9 @@ BYTES = ("input", "weight", "output", "psum")
 class NetworkNode:
     """A layer in its network: how often it runs and what it comes after; `weights` is False where W holds activations.
 
+    `join`: how several tensors become its input. `pad`: zeros (left, top) in front of it. `pool`: of its output,
+    `input_pool`: of its input, as this layer reads it. `weight_rows`: the dim along the width of a tensor read as W.
+
     Raises:
         ValueError: a field is of the wrong type, or the count is not positive.
     """
@@ -58,11 +66,27 @@ class NetworkNode:
     after: tuple[str, ...] = field(default=(), converter=as_tuple)
     workload: ConvWorkload = field(validator=is_a(ConvWorkload))
     weights: bool = field(default=True, validator=boolean)
+    join: str | None = field(default=None, validator=or_none(one_of(*JOINS)), metadata={"kind": Value(one_of(*JOINS))})
+    pad: tuple[int, int] | None = field(
+        default=None,
+        converter=optional(as_tuple),
+        validator=or_none(padding),
+        metadata={"kind": Value(padding)},
+    )
+    pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
+    input_pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
+    weight_rows: str | None = field(
+        default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
+    )
+
+
+#: What a layer's entry says of the tensors around it, without a default of its own.
+BETWEEN = ("join", "pad", "pool", "input_pool", "weight_rows")
 
 
 @frozen(kw_only=True)
 class Network:
-    """Layers in execution order.
+    """Layers in execution order; `input` is the size of the network's own input, if it is said.
 
     Raises:
         ValueError: there is none, a name occurs twice, or a layer comes after one that is not before it.
@@ -70,6 +94,9 @@ class Network:
 
     name: str = field(validator=text)
     layers: tuple[NetworkNode, ...] = field(converter=as_tuple)
+    input: InputSize | None = field(
+        default=None, validator=or_none(is_a(InputSize)), metadata={"kind": record_of(InputSize)}
+    )
 
     def __attrs_post_init__(self) -> None:
         if not self.layers:
@@ -90,7 +117,7 @@ class Network:
         for name in names:
             if name not in known:
                 raise ValueError(f"{self.name}: no layer is named {name!r}{hint(name, known)}")
-        return evolve(self, layers=[evolve(node, after=()) for node in self.layers if node.name in names])
+        return evolve(self, layers=[evolve(node, after=(), join=None) for node in self.layers if node.name in names])
 
     @property
     def total_macs(self) -> int:
@@ -130,6 +157,8 @@ def format_network(network: Network, *comments: str) -> str:
     head: dict[str, Any] = {"version": VERSION, "name": network.name}
     if widths != {(1, 1, 1, 1)}:
         head["bytes"] = dict(zip(BYTES, *widths, strict=True))
+    if network.input is not None:
+        head["input"] = asdict(network.input)
     lines = [f"# {_printable(comment)}" for comment in comments]
     lines += [f"{key}: {_flow(value)}" for key, value in head.items()]
     return "\n".join([*lines, "layers:", *(f"- {_flow(_entry(node))}" for node in network.layers), ""])
@@ -145,8 +174,18 @@ def _entry(node: NetworkNode) -> dict[str, Any]:
         **{key: size for key, size in sizes.items() if size != 1},
         **{key: pair for key, pair in pairs.items() if pair != [1, 1]},
         **({} if node.weights else {"weights": False}),
+        **{key: _plain(value) for key in BETWEEN if (value := getattr(node, key)) is not None},
         "after": list(node.after) or [INPUT],
     }
+
+
+def _plain(value: Any) -> Any:
+    """A field as a file holds it."""
+    return {k: list(v) for k, v in asdict(value).items()} if isinstance(value, Pool) else _listed(value)
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _flow(value: object) -> str:
@@ -234,7 +273,7 @@ _LAYER = Record(
     fields={
         **fields_of(NetworkNode, ("name",)),
         **fields_of(ConvWorkload, (*BOUNDS, *PAIRS)),
-        **fields_of(NetworkNode, ("count", "weights")),
+        **fields_of(NetworkNode, ("count", "weights", *BETWEEN)),
         "after": Field(kind=Value(_NAMES)),
     },
     doc="A layer: bounds, count, stride and dilation that are absent are 1; without `after` it follows the one above.",
@@ -259,7 +298,9 @@ def _layer_mistakes(values: Values) -> Iterator[Mistake]:
             yield from ((at, line.removeprefix("ConvWorkload").lstrip(".: ")) for line in str(error).splitlines())
 
 
-def _build_network(layers: tuple[Values, ...], name: str, bytes: Values | None = None) -> Network:
+def _build_network(
+    layers: tuple[Values, ...], name: str, bytes: Values | None = None, input: InputSize | None = None
+) -> Network:
     befores = (INPUT, *(layer["name"] for layer in layers))
     nodes = [
         NetworkNode(
@@ -268,10 +309,11 @@ def _build_network(layers: tuple[Values, ...], name: str, bytes: Values | None =
             after=layer.get("after", (before,)),
             workload=_workload(layer, bytes or {}),
             weights=layer.get("weights", True),
+            **{key: layer[key] for key in BETWEEN if key in layer},
         )
         for before, layer in zip(befores, layers, strict=False)
     ]
-    return Network(name=name, layers=nodes)
+    return Network(name=name, layers=nodes, input=input)
 
 
 def _workload(layer: Values, widths: Values) -> ConvWorkload:
@@ -286,7 +328,7 @@ NETWORKS = FileKind(
     kind="network",
     record=Record(
         fields={
-            **fields_of(Network, ("name",)),
+            **fields_of(Network, ("name", "input")),
             "bytes": Field(kind=_WIDTHS),
             "layers": Field(kind=Listing(_LAYER, "a list of at least one layer"), required=True),
         },

@@ -24,13 +24,13 @@ from cpsat_pim.mapper.model.builder import Builder, Int
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.variables import CLASSES, Variables
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.completion import input_blocks
 from cpsat_pim.mapper.search.cut_pool import CutPool
 from cpsat_pim.mapper.search.solver import solve_master
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
-from cpsat_pim.mapper.search.window_cut import WindowRows
+from cpsat_pim.mapper.search.window_cut import WindowCut
 from cpsat_pim.mapper.space.candidates import Candidates
 from cpsat_pim.mapper.space.parameters import SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
@@ -202,7 +202,7 @@ def merged_loops(mapping: Mapping) -> Mapping:
 def has(master: MasterProblem, mapping: Mapping) -> bool:
     """Return whether a master problem contains a mapping."""
     fix(master.b, master.v, mapping)
-    reply = solve_master(master, 60, 0, {}, threading.Event(), first=True)
+    reply = solve_master(master, SolveRequest(objective=master.objective), threading.Event(), 60, first=True)
     assert reply.status != cp_model.UNKNOWN
     return reply.status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
 
@@ -227,7 +227,7 @@ def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: st
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("blended")
     rng = random.Random(f"{name} {machine} {channels_innermost}")
     cut_pool = CutPool(lambda: False)
-    cut_pool.cuts.append(WindowRows.of(layer, arch))
+    cut_pool.cuts.append(WindowCut.of(layer, arch))
     drawn = (draw_mapping(layer, arch, rng) for _ in range(MOST_DRAWS))
     aligned = (mapping for mapping in drawn if mapping.stored[Level.ROW_BUFFER][Tensor.I])
     wanted = (mapping for mapping in aligned if not channels_innermost or Dim.C in mapping.order[Level.DRAM])
@@ -246,7 +246,7 @@ def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: st
 def test_stream_limits_admit_the_streams_of_every_mapping(name: str, machine: str, kind: str) -> None:
     """The limits of a search admit mappings of all subspaces, as these share counted streams and cuts."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named(kind)
-    state = SearchState(layer, arch, objective, Options())
+    state = SearchState(layer, arch, SolveRequest(objective=objective))
     subspace_searches = [SubspaceSearch(state, Restriction(layer, arch, subspace=subspace)) for subspace in Subspace]
     rng = random.Random(f"{name} {machine} {kind}")
     for _ in range(DRAWN):
@@ -254,7 +254,7 @@ def test_stream_limits_admit_the_streams_of_every_mapping(name: str, machine: st
         figures = predict(layer, arch, mapping).figures
         value = objective.value(figures.latency_cycles, figures.energy_fj)
         nest, dram = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch).dram
-        limits = state.rooms(value)
+        limits = state.stream_limits(value)
         for t in Tensor:
             assert limits[t].admits(dram_stream(nest, t, dram))
         for subspace_search in subspace_searches:

@@ -12,7 +12,7 @@ from cpsat_pim.base.dims import BUFFERS, Dim, Direction, Level, Tensor
 from cpsat_pim.evaluate.cost import Figures, predict
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
@@ -77,8 +77,8 @@ def draw_constraints(case: str, rng: random.Random) -> Constraints:
 def assert_optimal(case: str, constraints: Constraints, objective: Objective) -> None:
     """The result is optimal, and equal to that of the enumeration."""
     expected = least(case, constraints, objective)
-    options = Options(time_limit=60, constraints=constraints)
-    solved = solve_layer(*CASES[case], objective, options)
+    request = SolveRequest(objective=objective, time_limit=60, constraints=constraints)
+    solved = solve_layer(*CASES[case], request)
     assert solved.status is (Status.INFEASIBLE if expected is None else Status.OPTIMAL), constraints
     if solved.mapping is not None and expected is not None:
         assert check_constraints(solved.mapping, constraints) == []
@@ -137,7 +137,7 @@ def test_group_inside_a_class_sweeps_no_box() -> None:
     arch = attrs.evolve(machine("", "O!", ""), activation_energy=0.5)
     last = Constraints(layout=[1, None, 1], order=[(), (), (), (Dim.P, Dim.G)])
     kept = [m for m in every_mapping(layer, arch) if not check_constraints(m, last)]
-    solved = solve_layer(layer, arch, ENERGY, Options(time_limit=60, constraints=last))
+    solved = solve_layer(layer, arch, SolveRequest(objective=ENERGY, time_limit=60, constraints=last))
     assert solved.objective_value == solved.bound == min(predict(layer, arch, m).figures.energy_fj for m in kept)
 
 
@@ -148,7 +148,7 @@ def test_block_of_partial_sums_has_to_fit_the_row_buffer(outer: tuple[Dim, ...],
     """Four outputs of a byte fit 16 bytes; not as partial sums of 8 bytes, which come back if C is outside N."""
     layer, arch = ConvWorkload(C=2, K=4, N=2, psum_bytes=8), machine("", "", "O!")
     constraints = Constraints(temporal=[NONE, NONE, NONE, fixed(C=2, K=1, N=2)], order=[(), (), (), outer])
-    solved = solve_layer(layer, arch, ENERGY, Options(time_limit=60, constraints=constraints))
+    solved = solve_layer(layer, arch, SolveRequest(objective=ENERGY, time_limit=60, constraints=constraints))
     assert solved.status is status
     assert solved.mapping is None or check_mapping(layer, arch, solved.mapping) == []
 
@@ -160,7 +160,7 @@ def test_cuts_are_shared_by_subspaces_with_the_same_orders() -> None:
     layer = ConvWorkload(P=4, C=4, K=4)
     ordered = Constraints(order=[(), (), (), (Dim.K, Dim.C, Dim.P)])
     for constraints, is_shared in ((ordered, False), (Constraints(), True)):
-        state = SearchState(layer, machine("", "IWO!", "W"), ENERGY, Options(constraints=constraints))
+        state = SearchState(layer, machine("", "IWO!", "W"), SolveRequest(objective=ENERGY, constraints=constraints))
         merged, aligned = (
             state.cut_pool_of(Restriction(layer, state.arch, constraints, subspace))
             for subspace in (Subspace.MERGED, Subspace.ALIGNED)

@@ -21,7 +21,7 @@ from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.variables import CLASSES
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.cuts import CutGenerator
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solve import search_subspaces
@@ -35,6 +35,8 @@ from tables.factors import divisors
 from tests.cross.test_bounds import DRAWN, LAYERS, MACHINES, arranged, contains, fix, hold_streams, subspace_of
 from tests.cross.test_groups import nest, rows, slow_pes
 from tests.cross.test_solver_against_enumeration import machine
+
+REQUEST = SolveRequest(objective=Objective.named("energy"))
 
 
 def interleaved(order: Sequence[Dim]) -> set[Dim]:
@@ -52,7 +54,7 @@ def master_of(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ())
     """
     figures, subspace = predict(state.layer, state.arch, mapping).figures, subspace_of(mapping)
     assert subspace is not None
-    restriction = Restriction(state.layer, state.arch, state.options.constraints, subspace)
+    restriction = Restriction(state.layer, state.arch, state.request.constraints, subspace)
     tiles = TileBounds(SpatialBounds(state.layer, state.arch, state.objective, restriction), state.tables)
     master = MasterProblem(tiles, state.objective.value(figures.latency_cycles, figures.energy_fj))
     fix(master.b, master.v, mapping)
@@ -64,7 +66,7 @@ def master_of(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ())
 
 def solutions_of(master: MasterProblem) -> list[Solution]:
     """Return the solutions that CP-SAT finds, if any."""
-    return solve_master(master, 60, 0, {}, threading.Event(), first=True).solutions
+    return solve_master(master, REQUEST, threading.Event(), 60, first=True).solutions
 
 
 def add_cuts_of(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ()) -> None:
@@ -72,7 +74,7 @@ def add_cuts_of(state: SearchState, mapping: Mapping, apart: Collection[Dim] = (
     master = master_of(state, mapping, apart)
     solution = solutions_of(master)[0]
     cut_pool = state.cut_pool_of(master.spatial_bounds.restriction)
-    CutGenerator(solution, state.completions(solution), cut_pool).add_streams(list(Tensor))
+    CutGenerator(solution, state.completions(solution), cut_pool).add_stream_cuts(list(Tensor))
 
 
 def admits(state: SearchState, mapping: Mapping) -> bool:
@@ -104,11 +106,11 @@ def test_cuts_hold_for_mappings_like_those_they_were_made_from(
 ) -> None:
     """With all cuts of a search, a master problem still contains every mapping that costs at most its trial bound."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("latency")
-    state = SearchState(layer, arch, objective, Options(time_limit=2))
+    state = SearchState(layer, arch, SolveRequest(objective=objective, time_limit=2))
     drafts: list[Mapping] = []
-    add_streams = CutGenerator.add_streams
+    add_cuts = CutGenerator.add_stream_cuts
     monkeypatch.setattr(
-        CutGenerator, "add_streams", lambda cuts, which: drafts.append(cuts.draft) or add_streams(cuts, which)
+        CutGenerator, "add_stream_cuts", lambda cuts, which: drafts.append(cuts.draft) or add_cuts(cuts, which)
     )  # type: ignore[func-returns-value]
     search_subspaces(state)
     rng = random.Random(f"{name} {machine}")
@@ -141,7 +143,7 @@ def test_a_cut_is_not_valid_for_other_loops_that_an_order_holds_outside() -> Non
     )
     opened = [predict(layer, arch, mapping).figures.row_activations[Tensor.W] for mapping in (once, twice)]
     assert opened == [8, 4]
-    state = SearchState(layer, arch, Objective.named("energy"), Options(constraints=constraints))
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("energy"), constraints=constraints))
     state.tables = build_tables(layer, arch)
     add_cuts_of(state, once)
     assert admits(state, twice)
@@ -162,7 +164,7 @@ def test_a_cut_is_not_valid_for_other_loops_that_an_uneven_tile_holds_outside() 
     )
     opened = [predict(layer, arch, mapping).figures.row_activations[Tensor.W] for mapping in (once, twice)]
     assert opened == [8, 4]
-    state = SearchState(layer, arch, Objective.named("energy"), Options())
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("energy")))
     state.tables = build_tables(layer, arch)
     add_cuts_of(state, once)
     assert admits(state, twice)
@@ -177,7 +179,7 @@ def test_a_cut_on_stalls_is_valid_only_for_loops_interleaved_alike() -> None:
     arch = attrs.evolve(
         arch, dram_timings=attrs.evolve(arch.dram_timings, tRC=80), pe_array=PEArray(array_shape=PhyDim2(h=1, w=1))
     )
-    state = SearchState(layer, arch, Objective.named("latency"), Options())
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("latency")))
     state.tables = build_tables(layer, arch)
     add_cuts_of(state, nest(("Q4", "", "", "K4 P2 G8"), ("IWO", "", "")))
     assert admits(state, nest(("Q2", "", "", "G8 P2 K4 Q2"), ("IWO", "", "")))
@@ -192,7 +194,7 @@ def test_a_solution_that_no_order_allows_gives_no_cut_on_others() -> None:
     arch = slow_pes(arch, read_bandwidth_limit=Fraction(1, 256))
     none: list[int | None] = [None] * 8
     constraints = Constraints(temporal=[none, [1] * 8, [1] * 8, none], order=[[], [], [], [Dim.G, Dim.C]])
-    state = SearchState(layer, arch, Objective.named("latency"), Options(constraints=constraints))
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("latency"), constraints=constraints))
     state.tables = build_tables(layer, arch)
     add_cuts_of(state, nest(("R2", "", "", "G2 C2"), ("IWO", "IWO", ""), h="G4"), apart=[Dim.C])
     assert admits(state, nest(("C2", "", "", "R2 G2"), ("IWO", "IWO", ""), h="G4"))

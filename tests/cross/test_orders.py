@@ -49,13 +49,13 @@ def test_best_completion_costs_the_least_of_all(kind: str, machine: str) -> None
         outside = tuple(tuple(frozenset(loops[:point]) for point in points) for loops, points in levels)
         restriction = Restriction(LAYER, arch, subspace=subspace)
         found = Completions(restriction, objective, mapping, outside, {}, {}, lambda _: [NO_STREAM_LIMIT] * 3, None)
-        answer = found.best(found.orders(found.levels_ordered) or [])
+        answer = found.best(found.orders.of_levels(found.orders.levels_that_matter) or [])
         assert answer
         is_blocked = mapping.stored[Level.ROW_BUFFER][Tensor.I]
         blocks = input_blocks(LAYER, mapping) if is_blocked else [(0, 0)]
         layouts = itertools.product((0, 1), repeat=3)
         least = None
-        for order, layout, (h, w) in itertools.product(found.orders(list(Level)) or [], layouts, blocks):
+        for order, layout, (h, w) in itertools.product(found.orders.of_levels(list(Level)) or [], layouts, blocks):
             cost = exact_cost(found.nest_in(order)._replace(layout=layout, block_h=h, block_w=w), found.machine)
             value = objective.value(cost.latency_cycles, cost.energy_fj)
             least = value if least is None else min(least, value)
@@ -89,4 +89,4 @@ def test_fewest_activations_are_those_of_any_layout() -> None:
     nests = [found.nest_in(mapping.order)._replace(layout=(layout,) * 3) for layout in (0, 1)]
     counts = [dram_stream(nest, Tensor.W, dram, tempo, NO_STREAM_LIMIT).activations for nest in nests]
     assert (min(counts), max(counts)) == (2, 8)
-    assert found.least(Tensor.W, [mapping.order]).activations == 2
+    assert found.min_figures(Tensor.W, [mapping.order]).activations == 2

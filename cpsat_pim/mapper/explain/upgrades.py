@@ -185,8 +185,8 @@ class _Steps:
         """The layer on the old machine: no worse than any mapping found, nor better than on a larger machine."""
         base = self._improved(self._base)
         known = [base, *(solved for upgrade, solved in self.tried if solved and upgrade.is_larger)]
-        least = max((solved.least_cost for solved in known if solved.least_cost is not None), default=None)
-        return base if least is None else base.bounded(least)
+        least = max((solved.lower_bound for solved in known if solved.lower_bound is not None), default=None)
+        return base if least is None else base.with_lower_bound(least)
 
     def gain(self, base: SolvedLayer, upgrade: Upgrade, solved: SolvedLayer | None) -> Gain:
         """What one of them buys."""
@@ -208,7 +208,7 @@ class _Steps:
         prediction = predict(solved.workload, solved.arch, mapping)
         simulated = verify(solved.workload, solved.arch, mapping, prediction)
         better = evolve(solved, mapping=mapping, prediction=prediction, simulated=simulated, status=Status.FEASIBLE)
-        return better if better.least_cost is None else better.bounded(better.least_cost)
+        return better if better.lower_bound is None else better.with_lower_bound(better.lower_bound)
 
     def _best(self, arch: PIMArchitecture) -> Mapping | None:
         """Of all mappings found the cheapest one on a machine."""

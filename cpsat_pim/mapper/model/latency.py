@@ -251,10 +251,8 @@ class Latency:
             linked = v.linked(Level.ROW_BUFFER, consumer, t)
             if pace is None or linked is False:
                 continue
-            name = (
-                "fills" if consumer == Level.PE and t is not Tensor.O and not v.arch.multicast else f"moved{consumer}"
-            )
-            size, quantity = self.traffic.moved[t][name]
+            is_copied = consumer == Level.PE and t is not Tensor.O and not v.arch.multicast
+            size, quantity = self.traffic.moved[t]["fills" if is_copied else f"moved{consumer}"]
             width = tile_width(self.v.layer, Level.ROW_BUFFER, t)
             b.imply([linked], use * pace.numerator >= quantity * (size * width * pace.denominator))
         return use

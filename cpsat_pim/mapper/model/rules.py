@@ -37,7 +37,7 @@ class Rules:
         """If PEs take a tensor from DRAM or the row buffer, no loop of a dim that is spread over PEs is outside its
         tile.
 
-        Otherwise the PEs' boxes would be gathered from places e0 apart (docs/model.md, section 3).
+        Otherwise the PEs' boxes would be read from places e0 apart (docs/model.md, section 3).
         """
         straight = [lit for s, lit in self.v.is_stored_set[t].items() if s[Level.PE] and not s[Level.GLOBAL_BUFFER]]
         for d in RELEVANT[t]:

@@ -100,10 +100,9 @@ class Variables:
         self.e1[d] = self._known("e1", d, (e for e in inside if e % given == 0))
         self._inner_factors(d)
         self._times(self.eA[d], self.temporal[Level.GLOBAL_BUFFER][d], self.e1[d])
-        self.e2[d] = (
-            b.integer((given * f for f in outside), f"e2_{d.name}") if self.has_row_buffer_loops else self.e1[d]
-        )
+        self.e2[d] = self.e1[d]
         if self.has_row_buffer_loops:
+            self.e2[d] = b.integer((given * f for f in outside), f"e2_{d.name}")
             self._times(self.e1[d], self.temporal[Level.ROW_BUFFER][d], self.e2[d])
         b.model.add_multiplication_equality(n, [self.e2[d], self.temporal[Level.DRAM][d]])
 

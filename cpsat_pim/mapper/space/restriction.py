@@ -81,7 +81,7 @@ class Restriction:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the subspace has no mapping, as far as stored sets and bounds tell.
+        """Whether the subspace has no mapping, as far as stored sets and bounds show.
 
         The aligned subspace is empty if no tensor can be row-aligned; the others, if some tensor must be. The split one
         is empty, too, if no dim can have two outer loops, or if the merged subspace contains it already.

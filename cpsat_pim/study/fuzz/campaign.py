@@ -18,7 +18,6 @@ from attrs import frozen
 
 from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.mapper.result import SolvedLayer
-from cpsat_pim.mapper.search import Options
 from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.study.baselines.problem import Problem
 from cpsat_pim.study.baselines.search import Effort, map_by_annealing
@@ -27,6 +26,7 @@ from cpsat_pim.study.fuzz.compare import (
     PINS,
     Case,
     Finding,
+    Limits,
     attempt,
     compare,
     few_mappings,
@@ -72,15 +72,15 @@ def run_campaign(
     disagreement before it is shrunk, because shrinking takes time.
     """
     deadline, counts = time.monotonic() + seconds, Counter[str]()
-    options = Options(time_limit=_SOLVE_SECONDS, stop=stop)  # type: ignore[arg-type]
+    limits = Limits(time_limit=_SOLVE_SECONDS, stop=stop)
     number = 0
     while time.monotonic() < deadline and not stop.is_set():
-        for name, case, finding in compare_round(seed, number, options):
+        for name, case, finding in compare_round(seed, number, limits):
             counts[name] += 1
             if finding is not None:
                 report(counts, number)
                 keep(Discovery(comparison=name, round=number, case=case, finding=finding))
-                return _shrunk(name, number, case, finding, options)
+                return _shrunk(name, number, case, finding, limits)
             if stop.is_set():
                 break
         number += 1
@@ -88,19 +88,19 @@ def run_campaign(
     return None
 
 
-def _shrunk(name: str, number: int, case: Case, finding: Finding, options: Options) -> Discovery:
-    """Shrink the disagreement within a time limit."""
+def _shrunk(name: str, number: int, case: Case, finding: Finding, limits: Limits) -> Discovery:
+    """The disagreement, made simpler for some time."""
     deadline = time.monotonic() + _SHRINK_SECONDS
 
     def is_over() -> bool:
-        return options.stop.is_set() or time.monotonic() >= deadline
+        return limits.stop.is_set() or time.monotonic() >= deadline
 
     # A mapping below the bound suffices as witness; a repeated enumeration is not needed.
     if finding.witness is not None:
         shown = attrs.evolve(case, mapping=finding.witness)
-        below = compare("bound", shown, options)
+        below = compare("bound", shown, limits)
         name, case, finding = ("bound", shown, below) if below is not None else (name, case, finding)
-    case, finding = shrink(case, finding, partial(compare, name, options=options), is_over)
+    case, finding = shrink(case, finding, partial(compare, name, limits=limits), is_over)
     return Discovery(comparison=name, round=number, case=case, finding=finding)
 
 
@@ -148,49 +148,49 @@ def pinned_case(draw: Drawer, *parts: str) -> Case | None:
 # --- A round ---------------------------------------------------------------------------------------------------------
 
 
-def compare_round(seed: int, number: int, options: Options) -> Iterator[Made]:
-    """Yield the comparisons of a round as they are made."""
+def compare_round(seed: int, number: int, limits: Limits) -> Iterator[Made]:
+    """The comparisons of a round, made one by one."""
     draw = Drawer.of(np.random.default_rng([seed, number]))
     for _ in range(_LAYERS):
-        yield from _trace(draw, options)
-    yield from _solve(draw, options)
+        yield from _trace(draw, limits)
+    yield from _solve(draw, limits)
     for _ in range(_PINNED):
-        yield from _pin(draw, options)
+        yield from _pin(draw, limits)
     case = pinned_case(draw, *_ALL_BUT_OUTER_LOOPS)
     if case is not None:
-        yield from _enumerate("completion", case, options)
-    yield from _enumerate("enumeration", enumerated_case(draw), options)
+        yield from _enumerate("completion", case, limits)
+    yield from _enumerate("enumeration", enumerated_case(draw), limits)
 
 
-def _trace(draw: Drawer, options: Options) -> Iterator[Made]:
-    """Predict and simulate random mappings of a layer."""
+def _trace(draw: Drawer, limits: Limits) -> Iterator[Made]:
+    """Random mappings of a layer, each predicted and simulated."""
     for mapped in with_mappings(draw, traced_case(draw)):
-        yield "trace", mapped, compare("trace", mapped, options)
+        yield "trace", mapped, compare("trace", mapped, limits)
 
 
-def _solve(draw: Drawer, options: Options) -> Iterator[Made]:
-    """Solve a layer; compare the solution with its simulation and the bound with random mappings."""
+def _solve(draw: Drawer, limits: Limits) -> Iterator[Made]:
+    """A layer solved: its answer, and its bound against random mappings."""
     case = solved_case(draw)
     if check_fits(case.layer, case.arch):
         return
-    solved = attempt(case, lambda: solve(case, options))
+    solved = attempt(case, lambda: solve(case, limits))
     yield "answer", case, _judged(case, solved, judge_answer)
     for mapped in (*with_mappings(draw, case), annealed(draw, case)):
         yield "bound", mapped, _judged(mapped, solved, judge_bound)
 
 
-def _pin(draw: Drawer, options: Options) -> Iterator[Made]:
-    """Solve a layer with parts of its mapping fixed."""
+def _pin(draw: Drawer, limits: Limits) -> Iterator[Made]:
+    """A layer solved that is pinned to parts of a mapping."""
     case = pinned_case(draw)
     if case is not None:
-        yield "pinned", case, compare("pinned", case, options)
+        yield "pinned", case, compare("pinned", case, limits)
 
 
-def _enumerate(name: str, case: Case, options: Options) -> Iterator[Made]:
-    """Solve a layer, and evaluate every mapping of it if they are few."""
+def _enumerate(name: str, case: Case, limits: Limits) -> Iterator[Made]:
+    """A layer solved, and every mapping of it costed, if they are few."""
     if check_fits(case.layer, case.arch) or (mappings := few_mappings(case)) is None:
         return
-    solved = attempt(case, lambda: solve(case, options))
+    solved = attempt(case, lambda: solve(case, limits))
     yield name, case, _judged(case, solved, partial(judge_optimum, mappings=mappings))
 
 

@@ -1,6 +1,7 @@
 """The comparisons: each evaluates the same quantity by two parties that share no code."""
 
 import itertools
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -9,11 +10,12 @@ from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import ON_CHIP, Dim
+from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.base.validate import as_tuple
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import Disagreement, differences, simulate, verify
 from cpsat_pim.mapper.result import Objective, SolvedLayer, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints
@@ -64,8 +66,16 @@ class Finding:
     witness: Mapping | None
 
 
-def compare_trace(case: Case, options: Options) -> Finding | None:
-    """Compare a mapping with the validator, and every exact figure of the tables with the simulation."""
+@frozen(kw_only=True)
+class Limits:
+    """How long the solver may take for a case: `time_limit` seconds, and until `stop` is set."""
+
+    time_limit: float = 60.0
+    stop: Stop = field(factory=threading.Event)
+
+
+def compare_trace(case: Case, limits: Limits) -> Finding | None:
+    """A mapping against the validator, and tables against simulation: every exact figure."""
     if case.mapping is None:
         return None
     if broken := check_mapping(case.layer, case.arch, case.mapping):
@@ -76,24 +86,24 @@ def compare_trace(case: Case, options: Options) -> Finding | None:
     return Finding(lines=lines, witness=case.mapping) if lines else None
 
 
-def compare_answer(case: Case, options: Options) -> Finding | None:
-    """Compare the solver's solution with the validator, its recomputed cost and its simulation."""
-    return judge_answer(case, solve(case, options))
+def compare_answer(case: Case, limits: Limits) -> Finding | None:
+    """The solver's answer against the validator, its recount and its simulation."""
+    return judge_answer(case, solve(case, limits))
 
 
-def compare_bound(case: Case, options: Options) -> Finding | None:
-    """Compare the solver's bound with the cost of a mapping."""
-    return judge_bound(case, solve(case, options))
+def compare_bound(case: Case, limits: Limits) -> Finding | None:
+    """The solver's bound against the cost of a mapping."""
+    return judge_bound(case, solve(case, limits))
 
 
-def compare_enumeration(case: Case, options: Options) -> Finding | None:
-    """Compare the solver's optimum with the least cost of all mappings, or of all that have the pinned parts."""
+def compare_enumeration(case: Case, limits: Limits) -> Finding | None:
+    """The solver's optimum against the least cost of all mappings, or all that have the pinned parts."""
     mappings = few_mappings(case)
-    return judge_optimum(case, solve(case, options), mappings) if mappings is not None else None
+    return judge_optimum(case, solve(case, limits), mappings) if mappings is not None else None
 
 
-#: The comparisons by name.
-COMPARISONS: dict[str, Callable[[Case, Options], Finding | None]] = {
+#: By the names under which they are counted.
+COMPARISONS: dict[str, Callable[[Case, Limits], Finding | None]] = {
     "trace": compare_trace,
     "answer": compare_answer,
     "bound": compare_bound,
@@ -103,9 +113,9 @@ COMPARISONS: dict[str, Callable[[Case, Options], Finding | None]] = {
 }
 
 
-def compare(name: str, case: Case, options: Options) -> Finding | None:
-    """Make the comparison of this name."""
-    return attempt(case, lambda: COMPARISONS[name](case, options))
+def compare(name: str, case: Case, limits: Limits) -> Finding | None:
+    """One of the comparisons."""
+    return attempt(case, lambda: COMPARISONS[name](case, limits))
 
 
 def attempt(case: Case, ask: Callable[[], _T]) -> _T | Finding:
@@ -119,9 +129,10 @@ def attempt(case: Case, ask: Callable[[], _T]) -> _T | Finding:
 # --- Judging ---------------------------------------------------------------------------------------------------------
 
 
-def solve(case: Case, options: Options) -> SolvedLayer:
-    """Solve the case."""
-    return solve_layer(case.layer, case.arch, case.objective, attrs.evolve(options, constraints=case.constraints))
+def solve(case: Case, limits: Limits) -> SolvedLayer:
+    """The solver's answer."""
+    request = SolveRequest(objective=case.objective, constraints=case.constraints, time_limit=limits.time_limit)
+    return solve_layer(case.layer, case.arch, request, limits.stop)
 
 
 def few_mappings(case: Case) -> list[Mapping] | None:

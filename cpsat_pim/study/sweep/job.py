@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs import field, frozen
@@ -19,7 +19,10 @@ from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.study.sweep.versions import Versions, current_versions
 from cpsat_pim.workload import ConvWorkload
 
-#: Solves a job: returns the layer's entry of a results file (docs/json.md).
+if TYPE_CHECKING:
+    from cpsat_pim.mapper.search import SolveRequest
+
+#: What answers a job: the layer's entry of a results file (docs/json.md).
 Work = Callable[["Job"], dict[str, Any]]
 
 
@@ -64,6 +67,13 @@ class Job:
         weights = [str(self.objective.alpha), str(self.objective.beta)]
         data = [self.layer.shape, arch_key(self.arch), self.objective.kind, weights, self.constraints.to_dict()]
         return digest([*data, attrs.asdict(self.options), attrs.asdict(self.versions)])
+
+    @property
+    def request(self) -> "SolveRequest":
+        """What the solve is asked; the solver is imported by whoever solves."""
+        from cpsat_pim.mapper.search import SolveRequest
+
+        return SolveRequest(objective=self.objective, constraints=self.constraints, **attrs.asdict(self.options))
 
     def __str__(self) -> str:
         return f"{self.layer.name} on {self.arch.name} for {self.objective.kind}"
@@ -131,7 +141,6 @@ def solve_job(job: Job) -> dict[str, Any]:
     """
     from cpsat_pim.mapper.network.run import solve_and_verify
     from cpsat_pim.mapper.result import NetworkLayer
-    from cpsat_pim.mapper.search import Options
     from cpsat_pim.mapping.check import check_fits
     from cpsat_pim.report.jsonfile import layer_entry
 
@@ -140,8 +149,7 @@ def solve_job(job: Job) -> dict[str, Any]:
     problems = check_fits(job.layer, job.arch)
     if problems:
         raise Unfit("; ".join(problems))
-    options = Options(time_limit=job.options.time_limit, seed=job.options.seed, constraints=job.constraints)
-    solved = solve_and_verify(job.layer, job.arch, job.objective, options, padding=job.options.padding)
+    solved = solve_and_verify(job.layer, job.arch, job.request)
     return layer_entry(NetworkLayer(name=job.layer.name, count=1, after=(), solved=solved))
 
 

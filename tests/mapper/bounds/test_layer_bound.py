@@ -17,7 +17,7 @@ from cpsat_pim.mapper.bounds.countable import FJ_WEIGHT, check_countable, heavie
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
@@ -57,7 +57,7 @@ def test_weights_with_which_a_bound_overflows_are_refused(case: str, kind: str) 
 def test_weights_that_leave_64_bits_are_refused() -> None:
     """Sums wrapped around, and a mapping of a thousand times the least cost was called optimal."""
     with pytest.raises(ValueError, match=re.escape("100000000000000 x up to 26226799 cycles + 1 x up to")):
-        solve_and_verify(LAYER, ARCH, Objective.named("blended", 1e8, 1))
+        solve_and_verify(LAYER, ARCH, SolveRequest(objective=Objective.named("blended", 1e8, 1)))
 
 
 def test_energies_that_exceed_all_domains_are_refused() -> None:
@@ -141,7 +141,7 @@ def test_a_cost_above_all_domains_stays_open() -> None:
     better = objective.value(once.latency_cycles, once.energy_fj)
     assert 2**60 < better < objective.value(twice.latency_cycles, twice.energy_fj)
     for start in (None, spread(2, 2)):
-        solved = solve_and_verify(layer, slow, objective, Options(time_limit=20, start=start))
-        assert solved.least_cost is not None
-        assert solved.least_cost <= better
+        solved = solve_and_verify(layer, slow, SolveRequest(objective=objective, time_limit=20, start=start))
+        assert solved.lower_bound is not None
+        assert solved.lower_bound <= better
         assert solved.status is Status.FEASIBLE

@@ -11,6 +11,7 @@ from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.solver import solve_master
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
@@ -23,7 +24,9 @@ def test_literals_are_read_as_the_mapping_has_them(subspace: Subspace) -> None:
     spatial_bounds = SpatialBounds(layer, arch, objective, Restriction(layer, arch, subspace=subspace))
     assert spatial_bounds.lower_bound is not None
     master = MasterProblem(TileBounds(spatial_bounds, build_tables(layer, arch)), 2 * spatial_bounds.lower_bound)
-    solutions = solve_master(master, 30, 0, {}, threading.Event(), first=True).solutions
+    solutions = solve_master(
+        master, SolveRequest(objective=Objective.named("latency")), threading.Event(), 30, first=True
+    ).solutions
     assert solutions
     for solution in solutions:
         for t in (Tensor.I, Tensor.W):

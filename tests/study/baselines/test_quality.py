@@ -13,6 +13,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cli import main
 from cpsat_pim.mapper.network.run import solve_network
 from cpsat_pim.mapper.result import Objective, SolvedNetwork, Status
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.report.jsonfile import to_document
 from cpsat_pim.study.baselines.quality import Comparison, Sampling, compare, sample
 from cpsat_pim.study.baselines.references import Reference, distinct, read_references, solved_references
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.xdist_group("quality")
 @pytest.fixture(scope="module")
 def solved() -> SolvedNetwork:
     """Two equal layers, proven."""
-    return solve_network(NETWORK, PIMArchitecture(), Objective.named("energy"), time_limit=30)
+    return solve_network(NETWORK, PIMArchitecture(), SolveRequest(objective=Objective.named("energy"), time_limit=30))
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Transformers as lists of layers, and where each layer runs."""

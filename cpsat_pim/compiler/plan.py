@@ -1,0 +1,123 @@
+"""A compiled kernel: its mapping, its cost with a proof, and what the simulator and the numbers say."""
+
+from collections.abc import Mapping as Names
+from typing import Any
+
+from attrs import frozen
+
+from cpsat_pim.compiler.mapping import CLASSES, Mapping
+from cpsat_pim.compiler.mapping.mapping import UNUSED
+from cpsat_pim.compiler.target import Target
+
+#: Version of the JSON that `Plan.as_data` returns.
+FORMAT = 1
+
+
+@frozen(kw_only=True)
+class Plan:
+    """A kernel on a device.
+
+    `ticks` are those of every channel without refresh, `compute_ticks` those of the MACs and rows alone. `host_ps`: reading
+    the results. `bound_ps`: no mapping of the space takes less. `simulated`, `refreshed`: ticks of the simulator without
+    and with refresh. `functional`: the channels whose results on numbers were compared, and equal.
+    """
+
+    kernel: str
+    sizes: Names[str, int]
+    device: str
+    tick_ps: int
+    channels: int
+    mapping: Mapping
+    ticks: int
+    compute_ticks: int
+    host_ps: int
+    time_ps: int
+    bound_ps: int
+    mappings: int
+    walked: int
+    simulated: int
+    refreshed: int
+    functional: int
+    commands: Names[str, int]
+
+    @property
+    def status(self) -> str:
+        """OPTIMAL: the bound is reached."""
+        return "OPTIMAL" if self.bound_ps == self.time_ps else "FEASIBLE"
+
+    def as_data(self) -> dict[str, Any]:
+        """The plan as JSON takes it."""
+        return {
+            "format": FORMAT,
+            "status": self.status,
+            "objective": self.time_ps,
+            "bound": self.bound_ps,
+            "unit": "ps",
+            "kernel": self.kernel,
+            "sizes": dict(self.sizes),
+            "device": self.device,
+            "tick_ps": self.tick_ps,
+            "channels": self.channels,
+            "ticks": self.ticks,
+            "parts": {
+                "compute_ticks": self.compute_ticks,
+                "rearrangement_ticks": self.ticks - self.compute_ticks,
+                "host_ps": self.host_ps,
+            },
+            "commands": dict(self.commands),
+            "mapping": mapping_data(self.mapping),
+            "simulated": {"ticks": self.simulated, "ticks_with_refresh": self.refreshed},
+            "functional": {"channels_equal": self.functional},
+            "space": {"mappings": self.mappings, "walked": self.walked},
+        }
+
+
+def mapping_data(mapping: Mapping) -> dict[str, Any]:
+    """A mapping as JSON takes it."""
+    return {
+        "splits": dict(zip(CLASSES, mapping.splits, strict=True)),
+        "owners": [None if owner == UNUSED else CLASSES[owner] for owner in mapping.owners],
+        "lanes": "depth" if mapping.is_tree else "outputs",
+        "output_tile": mapping.output_tile,
+        "depth_tile": mapping.depth_tile,
+        "order": mapping.order,
+        "overlaps_drains": mapping.overlaps_drains,
+        "overlaps_loads": mapping.overlaps_loads,
+    }
+
+
+def format_plan(plan: Plan, target: Target) -> str:
+    """The plan as text."""
+    microseconds = plan.time_ps / 1e6
+    sizes = ", ".join(f"{name}={value}" for name, value in plan.sizes.items())
+    counts = ", ".join(f"{name} {count}" for name, count in plan.commands.items() if count)
+    lines = [
+        f"{plan.kernel} ({sizes}) on {plan.device}, {plan.channels} channels",
+        *describe_mapping(plan.mapping, target),
+        f"time          {microseconds:.3f} us ({plan.status}: the best of {plan.mappings:,} mappings, "
+        f"{plan.walked:,} walked, the others excluded by lower bounds)",
+        f"device        {plan.ticks:,} ticks of {plan.tick_ps} ps: {plan.compute_ticks:,} compute, "
+        f"{plan.ticks - plan.compute_ticks:,} moves that MACs do not hide",
+        f"host          {plan.host_ps / 1e6:.3f} us to read the results",
+        f"simulated     {plan.simulated:,} ticks, {plan.refreshed:,} with refresh",
+        f"functional    equal on {plan.functional} channel(s)",
+        f"commands      {counts}",
+    ]
+    return "\n".join(lines)
+
+
+def describe_mapping(mapping: Mapping, target: Target) -> list[str]:
+    """A mapping in words, in lines of two columns."""
+    split = [f"{name} by {parts}" for name, parts in zip(CLASSES, mapping.splits, strict=True) if parts > 1]
+    axes = [
+        f"{name} {'unused' if owner == UNUSED else CLASSES[owner]}"
+        for name, owner in zip(target.axis_names, mapping.owners, strict=True)
+    ]
+    beside = [name for name, on in (("drains", mapping.overlaps_drains), ("loads", mapping.overlaps_loads)) if on]
+    return [
+        f"channels      {', '.join(split) or 'all equal'}",
+        f"axes          {', '.join(axes)}",
+        f"lanes         {'depth (tree)' if mapping.is_tree else 'outputs'}",
+        f"tiles         {mapping.output_tile} accumulator(s), {mapping.depth_tile} input column(s), {mapping.order}",
+        f"beside MACs   {' and '.join(beside) or 'nothing'}",
+    ]

@@ -1,0 +1,50 @@
+"""Executes the commands of a compiled kernel on numbers and compares the result with numpy's."""
+
+import numpy as np
+
+from cpsat_pim.compiler.language import Kernel, KernelMistake, evaluate
+from cpsat_pim.compiler.lowering import Lowered
+from cpsat_pim.compiler.lowering.data import Placement
+from cpsat_pim.compiler.mapping import Contraction
+from cpsat_pim.compiler.mapping.contraction import DEPTH
+from cpsat_pim.compiler.target import Target
+from cpsat_pim.device.rules import rules_of
+from tracesim.commands import execute
+
+#: Points of the loops up to which all channels are executed; of larger kernels, those of the first and last results.
+ALL_POINTS = 1 << 22
+
+
+def compare_on_numbers(
+    kernel: Kernel, contraction: Contraction, lowered: Lowered, target: Target, seed: int = 0
+) -> int:
+    """The number of channels that were executed on random small integers, after all their results were right.
+
+    Raises:
+        KernelMistake: a result differs from the reference.
+    """
+    rng = np.random.default_rng(seed)
+    arrays = {p.name: rng.integers(-4, 5, p.extents) for p in kernel.parameters}
+    placement = Placement(lowered, contraction, target)
+    matrix, channels = arrays[contraction.matrix.tensor], _chosen(placement)
+    inputs = arrays[contraction.inputs.tensor] if contraction.inputs else None
+    result = np.zeros(kernel.tensor(contraction.statement.target.tensor).extents, np.int64)
+    touched = np.zeros_like(result)
+    for channel in channels:
+        exchange = np.zeros((placement.input_vectors + placement.output_vectors, lowered.share.lanes), np.int64)
+        exchange[: placement.input_vectors] = placement.input_contents(channel, inputs)
+        execute(rules_of(target.device), lowered.stream, placement.bank_contents(channel, matrix), exchange)
+        placement.add_results(channel, exchange[placement.input_vectors :], result)
+        placement.add_results(channel, np.ones_like(exchange[placement.input_vectors :]), touched)
+    expected = evaluate(kernel, arrays)[contraction.statement.target.tensor]
+    if not (result == np.where(touched > 0, expected, 0)).all():
+        raise KernelMistake(f"{kernel.name}: the commands compute another result than numpy")
+    return len(channels)
+
+
+def _chosen(placement: Placement) -> list[tuple[int, ...]]:
+    """All channels, or of a large kernel those of the first and the last results, with every part of their sums."""
+    channels = list(placement.channels())
+    if np.prod(placement.contraction.extents, dtype=np.int64) <= ALL_POINTS:
+        return channels
+    return [channel for channel in channels if channel[:DEPTH] in (channels[0][:DEPTH], channels[-1][:DEPTH])]

@@ -1,0 +1,120 @@
+"""Messages on an array of nodes: link loads, totals, and scans of boxes in DRAM (docs/array.md, sections 4 and 6).
+
+Work arrays of a phase, modified in place:
+`loads`, int64[nodes, 6]: flits on a node's links to the east, west, south and north, into the network and out of it.
+`dram`, int64[nodes, 3]: columns read, columns written, activations. `totals`, int64[6]: see below.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tables.jit import njit
+
+EAST, WEST, SOUTH, NORTH, INJECT, EJECT = range(6)
+READ, WRITTEN, ACTIVATED = range(3)
+#: Bytes, flits, flits x hops, hops of the longest delivery, dependent hops along a tour, additions.
+BYTES, FLITS, FLIT_HOPS, LONGEST, TOUR, ADDITIONS = range(6)
+TOTALS = 6
+
+
+class Grid(NamedTuple):
+    """The array: nodes a row, bytes of a flit, of a DRAM column and of a DRAM row."""
+
+    cols: int
+    flit_bytes: int
+    column_bytes: int
+    row_bytes: int
+
+
+@njit
+def hops_between(grid: Grid, a: int, b: int) -> int:
+    """Links on the way from one node to another."""
+    return abs(a // grid.cols - b // grid.cols) + abs(a % grid.cols - b % grid.cols)
+
+
+@njit
+def send(grid: Grid, loads: np.ndarray, totals: np.ndarray, a: int, b: int, flits: int, size_bytes: int) -> int:
+    """Send flits from a to b: along the row first, then along the column. Returns the hops."""
+    ya, xa, yb, xb = a // grid.cols, a % grid.cols, b // grid.cols, b % grid.cols
+    for x in range(xa, xb):
+        loads[ya * grid.cols + x, EAST] += flits
+    for x in range(xa, xb, -1):
+        loads[ya * grid.cols + x, WEST] += flits
+    for y in range(ya, yb):
+        loads[y * grid.cols + xb, SOUTH] += flits
+    for y in range(ya, yb, -1):
+        loads[y * grid.cols + xb, NORTH] += flits
+    loads[a, INJECT] += flits
+    loads[b, EJECT] += flits
+    hops = abs(ya - yb) + abs(xa - xb)
+    totals[BYTES] += size_bytes
+    totals[FLITS] += flits
+    totals[FLIT_HOPS] += flits * hops
+    return hops
+
+
+@njit
+def volume(box: np.ndarray) -> int:
+    """Elements of a box."""
+    elements: int = (box[1] - box[0]) * (box[3] - box[2]) * (box[5] - box[4]) * (box[7] - box[6])
+    return elements
+
+
+@njit
+def overlap(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+    """The box that two boxes share, in `out`; False if there is none."""
+    for i in range(0, 8, 2):
+        out[i] = max(a[i], b[i])
+        out[i + 1] = min(a[i + 1], b[i + 1])
+        if out[i] >= out[i + 1]:
+            return False
+    return True
+
+
+@njit
+def range_blocks(start: int, stop: int, block: int) -> int:
+    """Blocks of so many bytes that a byte range touches."""
+    return 0 if start >= stop else (stop - 1) // block - start // block + 1
+
+
+@njit
+def scan(box: np.ndarray, within: np.ndarray, channels_last: bool, width: int, block: int) -> int:
+    """Distinct blocks of so many bytes that a box touches in a larger box stored from a block's first byte on.
+
+    `channels_last`: the larger box lies in the order N H W C, else N C H W. `width`: bytes of an element.
+    """
+    # Axes from the outermost to the innermost: offsets and lengths of the box, extents of the larger one.
+    a, b, c = (4, 6, 2) if channels_last else (2, 4, 6)
+    start0, start1, start2, start3 = box[0] - within[0], box[a] - within[a], box[b] - within[b], box[c] - within[c]
+    length0, length1, length2 = box[1] - box[0], box[a + 1] - box[a], box[b + 1] - box[b]
+    run = box[c + 1] - box[c]
+    stride2 = within[c + 1] - within[c]
+    stride1 = stride2 * (within[b + 1] - within[b])
+    stride0 = stride1 * (within[a + 1] - within[a])
+    first = start0 * stride0 + start1 * stride1 + start2 * stride2 + start3
+    # Whole inner axes lie one behind the other: one longer run.
+    if run == stride2:
+        run, length2 = run * length2, 1
+        if run == stride1:
+            run, length1 = run * length1, 1
+            if run == stride0:
+                run, length0 = run * length0, 1
+    count, last = 0, -1
+    for i in range(length0):
+        for j in range(length1):
+            for k in range(length2):
+                at = (first + i * stride0 + j * stride1 + k * stride2) * width
+                low, high = at // block, (at + run * width - 1) // block
+                count += high - low + (low != last)
+                last = high
+    return count
+
+
+@njit
+def access(
+    grid: Grid, dram: np.ndarray, node: int, way: int, box: np.ndarray, within: np.ndarray, last: bool, width: int
+) -> None:
+    """Count one scan of a box on a node, read or written."""
+    dram[node, way] += scan(box, within, last, width, grid.column_bytes)
+    dram[node, ACTIVATED] += scan(box, within, last, width, grid.row_bytes)
