@@ -47,7 +47,7 @@ def _head(solved: SolvedPlan) -> list[str]:
     gap = "-" if solved.gap is None else f"{100 * solved.gap:.3g} %"
     counts = solved.statistics
     return [
-        f"{solved.status}: {solved.objective.kind} {_reported(solved, solved.value)}, no plan of the space is below "
+        f"{solved.status}: {solved.objective.kind} {_reported(solved, solved.value)}, lower bound "
         f"{_reported(solved, solved.bound)} (gap {gap}), {solved.seconds:.1f} s",
         f"space: {solved.space}",
         f"{counts['node_solves']} node problems solved, {counts['node_reused']} taken from the store, of "
