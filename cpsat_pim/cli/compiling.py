@@ -1,4 +1,4 @@
-"""`compile`, `devices` (docs/compiler.md): tensor kernels on command-driven PIM devices."""
+"""`compile`, `devices` (docs/compiler.md): compile tensor kernels for command-driven PIM devices."""
 
 import argparse
 import re
@@ -11,10 +11,10 @@ _count = checked(int, lambda n: n > 0, "must be a positive integer")
 
 
 def sizes(text: str) -> dict[str, int]:
-    """`B=32,N=4096` as numbers by name.
+    """Read sizes such as `B=32,N=4096` as numbers by name.
 
     Raises:
-        argparse.ArgumentTypeError: it reads otherwise.
+        argparse.ArgumentTypeError: the text is not of this form.
     """
     found: dict[str, int] = {}
     for part in text.split(","):
@@ -26,19 +26,19 @@ def sizes(text: str) -> dict[str, int]:
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
+    """Add the commands `compile` and `devices` to the parser."""
     parser = add_command(commands, "compile", "compile a tensor kernel for a PIM device, with proof", compile_)
     add = parser.add_argument
-    add("kernel", metavar="KERNEL|FILE.py:NAME", help="a kernel that comes with the package, or one of a file")
-    add("--sizes", metavar="B=32,N=4096", type=sizes, default={}, help="a number for every size of the kernel")
+    add("kernel", metavar="KERNEL|FILE.py:NAME", help="a kernel of the package, or of a file")
+    add("--sizes", metavar="B=32,N=4096", type=sizes, default={}, help="the value of every size of the kernel")
     add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
-    add("--channels", metavar="N", type=_count, help="use so many channels (all of the device)")
+    add("--channels", metavar="N", type=_count, help="number of channels to use (all of the device)")
     add("--json", metavar="FILE", help="write the plan as JSON")
     add_command(commands, "devices", "list the command-driven PIM devices that come with the package", list_devices)
 
 
 def compile_(arguments: argparse.Namespace) -> int:
-    """`compile`."""
+    """Run `compile`: compile a kernel, print the plan, and write it to the `--json` file."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.compiler.compile import compile_kernel
     from cpsat_pim.compiler.language import read_kernel
@@ -59,7 +59,7 @@ def compile_(arguments: argparse.Namespace) -> int:
 
 
 def list_devices(arguments: argparse.Namespace) -> int:
-    """`devices`."""
+    """Run `devices`: print the devices that come with the package."""
     from cpsat_pim.device import device_names, read_device
 
     for name in device_names():

@@ -132,7 +132,7 @@ def _write(discovery: "Discovery", path: str) -> None:
 
 
 def _replay(path: str) -> int:
-    """Make one comparison."""
+    """Repeat the comparison of a reproducer."""
     from cpsat_pim.study.fuzz.compare import Limits, compare
     from cpsat_pim.study.fuzz.reproducer import read_case
 

@@ -1,4 +1,4 @@
-"""`plan`: a whole network on an array of nodes."""
+"""`plan`: plan a whole network on an array of nodes (docs/plan.md)."""
 
 import argparse
 from pathlib import Path
@@ -19,31 +19,48 @@ _positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
 
 
 def add_commands(commands: Any) -> None:
-    """The command's words."""
+    """Add the command `plan` to the parser."""
     parser = add_command(commands, "plan", "plan a whole network on an array of nodes, with a bound", make_plan)
     add = parser.add_argument
-    add("network", metavar="NETWORK", help="a network as of `run`")
+    add("network", metavar="NETWORK", help="a network (as for `run`)")
     add_model_options(parser)
     add_arch(parser, default="stacked-3d-4x4")
     add("--array", metavar="RxC", help="rows and columns of nodes (the machine's vaults and units)")
-    add("--objective", choices=("latency", "energy"), default="latency", help="what is least (%(default)s)")
-    add("--batch", metavar="N", type=_positive, default=1, help="samples at once (%(default)s)")
-    add("--bytes", metavar="I,W,O,PSUM", type=_widths, help="bytes an element (the network's)")
-    add("--dims", metavar="N", type=_positive, default=2, help="dims a side of a partition (%(default)s)")
-    add("--home-dims", metavar="N", type=_positive, default=1, help="dims a side of a home (%(default)s)")
-    text = "layouts at home that node programs keep, or `free`: they choose their own (BCHW,BHWC)"
+    add("--objective", choices=("latency", "energy"), default="latency", help="what to minimize (%(default)s)")
+    add("--batch", metavar="N", type=_positive, default=1, help="samples processed together (%(default)s)")
+    add("--bytes", metavar="I,W,O,PSUM", type=_widths, help="bytes per element (those of the network)")
+    add(
+        "--dims",
+        metavar="N",
+        type=_positive,
+        default=2,
+        help="dims that each side of the array may be split by (%(default)s)",
+    )
+    add(
+        "--home-dims",
+        metavar="N",
+        type=_positive,
+        default=1,
+        help="axes that each side of a home may be split by (%(default)s)",
+    )
+    text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
     add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
-    add("--capacity", metavar="BYTES", type=_positive, help="DRAM bytes a node that may be used (the machine's)")
+    add(
+        "--capacity",
+        metavar="BYTES",
+        type=_positive,
+        help="DRAM bytes per node that may be used (those of the machine)",
+    )
     add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
-    add("--node-time", metavar="S", type=seconds, default=TIME_LIMIT, help="seconds a node problem (%(default)g)")
-    add("--store", metavar="FILE", help="keep what node problems cost in this file, and use what is there")
-    add("--json", metavar="FILE", help="write the plan to a file, too (docs/array.md)")
-    add("--replay", metavar="PLAN.json", help="cost this plan anew, and search nothing")
-    add("--quiet", action="store_true", help="no lines of progress")
+    add("--node-time", metavar="S", type=seconds, default=TIME_LIMIT, help="seconds per node problem (%(default)g)")
+    add("--store", metavar="FILE", help="store and reuse the results of node problems in this file")
+    add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
+    add("--replay", metavar="PLAN.json", help="compute the cost of this plan, without a search")
+    add("--quiet", action="store_true", help="print no progress")
 
 
 def make_plan(arguments: argparse.Namespace) -> int:
-    """`plan`: check all that was given, search, report."""
+    """Run `plan`: check the arguments, search the best plan, and write the results."""
     from cpsat_pim.planner.graph import build_graph
 
     network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
@@ -60,7 +77,7 @@ def make_plan(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> int:
-    """Cost a plan that was given."""
+    """Compute the cost of a given plan, without a search."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.planner.evaluate import evaluate_plan
     from cpsat_pim.planner.plan_file import read_plan
@@ -94,7 +111,7 @@ def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") ->
 
 
 def _given_array(arguments: argparse.Namespace) -> "NodeArray":
-    """The array of `--array` of nodes of `--arch`."""
+    """Return the array of `--array`, whose nodes are the machine of `--arch`."""
     from attrs import evolve
 
     from cpsat_pim.planner.array import default_array, parse_array
@@ -105,7 +122,7 @@ def _given_array(arguments: argparse.Namespace) -> "NodeArray":
 
 
 def _with_widths(network: "Network", widths: tuple[int, ...] | None) -> "Network":
-    """The network with other bytes an element, if they were given."""
+    """Return the network with other bytes per element, if `--bytes` gives them."""
     from attrs import evolve
 
     if widths is None:
@@ -117,7 +134,7 @@ def _with_widths(network: "Network", widths: tuple[int, ...] | None) -> "Network
 
 
 def _widths(text: str) -> tuple[int, ...]:
-    """`2,2,2,4`."""
+    """Read four element widths such as `2,2,2,4`."""
     parts = text.split(",")
     if len(parts) != 4 or not all(part.isdecimal() and 0 < int(part) <= 64 for part in parts):
         raise argparse.ArgumentTypeError(f"must be four integers from 1 to 64, like 2,2,2,4 (got {text!r})")
@@ -125,7 +142,7 @@ def _widths(text: str) -> tuple[int, ...]:
 
 
 def _write(solved: "SolvedPlan", arguments: argparse.Namespace) -> None:
-    """To standard output, and to the file that was asked for."""
+    """Print the plan, and write it to the `--json` file."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.report.plans import format_plan, plan_document
 

@@ -123,7 +123,7 @@ def map_layer(arguments: argparse.Namespace) -> int:
 def _solve_and_report(
     network: "Network", arguments: argparse.Namespace, starts: "Starts", constraints: "NetworkConstraints"
 ) -> int:
-    """Check all that was given, solve, report, and return the exit code."""
+    """Check all arguments, solve, write the results, and return the exit code."""
     from cpsat_pim.evaluate.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
@@ -146,7 +146,7 @@ def _solve_and_report(
 def _request(
     arguments: argparse.Namespace, objective: "Objective", starts: "Starts", constraints: "NetworkConstraints"
 ) -> "NetworkRequest":
-    """Return what the layers' solves are asked."""
+    """Build the request that is sent with every layer's solve."""
     from cpsat_pim.mapper.network.run import NetworkRequest
     from cpsat_pim.mapper.search import SolveRequest
 
@@ -157,7 +157,7 @@ def _request(
 def _solve(
     network: "Network", arch: "PIMArchitecture", request: "NetworkRequest", arguments: argparse.Namespace
 ) -> "SolvedNetwork":
-    """Solve the layers by themselves, or with a choice that they share; show the progress meanwhile."""
+    """Solve the layers, each on its own or with a shared choice, and show the progress."""
     from cpsat_pim.mapper.network.run import Execution, WorkersDied, solve_network
     from cpsat_pim.mapper.network.shared import solve_shared
     from cpsat_pim.mapper.result import SolvedNetwork

@@ -1,4 +1,4 @@
-"""A plan as text and as a document: a row a step, then totals, bound and what binds."""
+"""Plans as text and as a document: a row per step, then totals, bound, and the resources that limit them."""
 
 from typing import Any
 
@@ -12,7 +12,9 @@ _HEADINGS = ("step", "rows", "columns", "WR", "node", "pull", "reduce", "push", 
 
 
 def plan_document(solved: SolvedPlan) -> dict[str, Any]:
-    """The answer as plain data: status, bound, the declared space, the plan (as `--replay` reads it) and its cost."""
+    """Convert a solved plan to plain data: status, bound, the declared space, the plan (as `--replay` reads it) and its
+    cost.
+    """
     return {
         "status": solved.status.value,
         "objective_kind": solved.objective.kind,
@@ -32,12 +34,12 @@ def _reported(solved: SolvedPlan, value: int | None) -> int | float | None:
 
 
 def format_plan(solved: SolvedPlan) -> str:
-    """The answer as lines of text."""
+    """Format a solved plan as lines of text."""
     return "\n".join([*_head(solved), *(_body(solved.plan, solved.cost) if solved.plan and solved.cost else [])])
 
 
 def format_cost(plan: Plan, cost: PlanCost) -> str:
-    """A plan that was given, and what it costs."""
+    """Format a given plan and its cost."""
     return "\n".join(_body(plan, cost))
 
 
@@ -45,7 +47,7 @@ def _head(solved: SolvedPlan) -> list[str]:
     gap = "-" if solved.gap is None else f"{100 * solved.gap:.3g} %"
     counts = solved.statistics
     return [
-        f"{solved.status}: {solved.objective.kind} {_reported(solved, solved.value)}, no plan of the space is below "
+        f"{solved.status}: {solved.objective.kind} {_reported(solved, solved.value)}, lower bound "
         f"{_reported(solved, solved.bound)} (gap {gap}), {solved.seconds:.1f} s",
         f"space: {solved.space}",
         f"{counts['node_solves']} node problems solved, {counts['node_reused']} taken from the store, of "

@@ -1,11 +1,11 @@
-"""What a network file says of the tensors between layers: pooling windows and the size of the input."""
+"""What a network file states about the tensors between layers: pooling windows, and the size of the network's input."""
 
 from attrs import field, frozen
 
 from cpsat_pim.base.validate import Rule, as_tuple, is_integer, pair_of_positive, positive
 
 CONCAT, ADD = "concat", "add"
-#: How several tensors become a layer's input.
+#: The ways in which several tensors become a layer's input.
 JOINS = (CONCAT, ADD)
 
 
@@ -13,7 +13,7 @@ def _is_pad(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(is_integer(v) and v >= 0 for v in value)
 
 
-#: Zeros in front, (left, top).
+#: Zeros before the tensor, (left, top).
 padding = Rule(
     "must be two integers of at least 0, left and top",
     _is_pad,
@@ -25,11 +25,11 @@ padding = Rule(
 class Pool:
     """A pooling window over a tensor; pairs are (width, height).
 
-    Pooled element x covers columns `[x * stride - pad, x * stride - pad + window)`, clipped to the tensor; rows
-    likewise. `size` is that of the pooled tensor, so no rounding rule is needed.
+    Pooled element x covers columns `[x * stride - pad, x * stride - pad + window)`, clipped to the tensor, and rows
+    likewise. `size` is the size of the pooled tensor, so that no rounding rule is needed.
 
     Raises:
-        ValueError: a field is no pair of positive integers (`pad`: of at least 0).
+        ValueError: a field is not a pair of positive integers (`pad`: of non-negative integers).
     """
 
     window: tuple[int, int] = field(converter=as_tuple, validator=pair_of_positive)
@@ -40,7 +40,7 @@ class Pool:
 
 @frozen(kw_only=True)
 class InputSize:
-    """Size of a network's input: samples, channels, height and width.
+    """The size of a network's input: samples, channels, height and width.
 
     Raises:
         ValueError: one of them is not a positive integer.

@@ -52,10 +52,12 @@ BYTES = ("input", "weight", "output", "psum")
 
 @frozen(kw_only=True)
 class NetworkNode:
-    """A layer in its network: how often it runs and what it comes after; `weights` is False where W holds activations.
+    """A layer in its network: how often it runs, and the layers whose outputs it reads. `weights` is False where W
+    holds activations.
 
-    `join`: how several tensors become its input. `pad`: zeros (left, top) in front of it. `pool`: of its output,
-    `input_pool`: of its input, as this layer reads it. `weight_rows`: the dim along the width of a tensor read as W.
+    `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
+    output. `input_pool`: pooling of its input, as only this layer reads it. `weight_rows`: the dim along the width of a
+    tensor that is read as W.
 
     Raises:
         ValueError: a field is of the wrong type, or the count is not positive.
@@ -80,16 +82,16 @@ class NetworkNode:
     )
 
 
-#: What a layer's entry says of the tensors around it, without a default of its own.
+#: Keys of a layer's entry about the tensors around it, without defaults of their own.
 BETWEEN = ("join", "pad", "pool", "input_pool", "weight_rows")
 
 
 @frozen(kw_only=True)
 class Network:
-    """Layers in execution order; `input` is the size of the network's own input, if it is said.
+    """Layers in execution order; `input` is the size of the network's own input, if the file gives it.
 
     Raises:
-        ValueError: there is none, a name occurs twice, or a layer comes after one that is not before it.
+        ValueError: there are no layers, a name occurs twice, or a layer comes after one that does not precede it.
     """
 
     name: str = field(validator=text)
@@ -108,7 +110,7 @@ class Network:
             earlier.append(node.name)
 
     def only(self, names: Iterable[str]) -> "Network":
-        """The network with these layers alone, in its own order; what they come after may not be among them.
+        """Return the network with only these layers, in its own order; layers that they come after may be missing.
 
         Raises:
             ValueError: no layer has one of the names.
@@ -180,7 +182,7 @@ def _entry(node: NetworkNode) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A field as a file holds it."""
+    """Convert a field to the form of the file."""
     return {k: list(v) for k, v in asdict(value).items()} if isinstance(value, Pool) else _listed(value)
 
 
@@ -284,7 +286,7 @@ Values = dict[str, Any]
 
 
 def _layer_mistakes(values: Values) -> Iterator[Mistake]:
-    """What is wrong with layers among each other, and with the shape of each."""
+    """Yield the mistakes between layers, and in the shape of each."""
     earlier: list[str] = []
     for i, layer in enumerate(values.get("layers", ())):
         name = layer.get("name", "")
@@ -341,7 +343,7 @@ NETWORKS = FileKind(
 
 
 def _place_problems(name: str, after: Iterable[str], earlier: list[str]) -> Iterator[Mistake]:
-    """A name is new and not the input's, and what a layer comes after is the input or an earlier layer."""
+    """Yield a mistake if a name is not new or is `input`, or if a layer comes after one that does not precede it."""
     if name == INPUT:
         yield "name", f"{INPUT!r} is the network's input"
     if name in earlier:

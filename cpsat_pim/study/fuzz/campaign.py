@@ -89,7 +89,7 @@ def run_campaign(
 
 
 def _shrunk(name: str, number: int, case: Case, finding: Finding, limits: Limits) -> Discovery:
-    """The disagreement, made simpler for some time."""
+    """Shrink the disagreement within a time limit."""
     deadline = time.monotonic() + _SHRINK_SECONDS
 
     def is_over() -> bool:
@@ -149,7 +149,7 @@ def pinned_case(draw: Drawer, *parts: str) -> Case | None:
 
 
 def compare_round(seed: int, number: int, limits: Limits) -> Iterator[Made]:
-    """The comparisons of a round, made one by one."""
+    """Yield the comparisons of a round as they are made."""
     draw = Drawer.of(np.random.default_rng([seed, number]))
     for _ in range(_LAYERS):
         yield from _trace(draw, limits)
@@ -163,13 +163,13 @@ def compare_round(seed: int, number: int, limits: Limits) -> Iterator[Made]:
 
 
 def _trace(draw: Drawer, limits: Limits) -> Iterator[Made]:
-    """Random mappings of a layer, each predicted and simulated."""
+    """Predict and simulate random mappings of a layer."""
     for mapped in with_mappings(draw, traced_case(draw)):
         yield "trace", mapped, compare("trace", mapped, limits)
 
 
 def _solve(draw: Drawer, limits: Limits) -> Iterator[Made]:
-    """A layer solved: its answer, and its bound against random mappings."""
+    """Solve a layer; compare the solution with its simulation, and the bound with random mappings."""
     case = solved_case(draw)
     if check_fits(case.layer, case.arch):
         return
@@ -180,14 +180,14 @@ def _solve(draw: Drawer, limits: Limits) -> Iterator[Made]:
 
 
 def _pin(draw: Drawer, limits: Limits) -> Iterator[Made]:
-    """A layer solved that is pinned to parts of a mapping."""
+    """Solve a layer with parts of its mapping fixed."""
     case = pinned_case(draw)
     if case is not None:
         yield "pinned", case, compare("pinned", case, limits)
 
 
 def _enumerate(name: str, case: Case, limits: Limits) -> Iterator[Made]:
-    """A layer solved, and every mapping of it costed, if they are few."""
+    """Solve a layer, and evaluate every mapping of it if they are few."""
     if check_fits(case.layer, case.arch) or (mappings := few_mappings(case)) is None:
         return
     solved = attempt(case, lambda: solve(case, limits))

@@ -68,14 +68,14 @@ class Finding:
 
 @frozen(kw_only=True)
 class Limits:
-    """How long the solver may take for a case: `time_limit` seconds, and until `stop` is set."""
+    """Limits of a solve: `time_limit` seconds, and the `stop` flag."""
 
     time_limit: float = 60.0
     stop: Stop = field(factory=threading.Event)
 
 
 def compare_trace(case: Case, limits: Limits) -> Finding | None:
-    """A mapping against the validator, and tables against simulation: every exact figure."""
+    """Compare a mapping with the validator, and every exact figure of the tables with the simulation."""
     if case.mapping is None:
         return None
     if broken := check_mapping(case.layer, case.arch, case.mapping):
@@ -87,22 +87,22 @@ def compare_trace(case: Case, limits: Limits) -> Finding | None:
 
 
 def compare_answer(case: Case, limits: Limits) -> Finding | None:
-    """The solver's answer against the validator, its recount and its simulation."""
+    """Compare the solver's solution with the validator, its recomputed cost and its simulation."""
     return judge_answer(case, solve(case, limits))
 
 
 def compare_bound(case: Case, limits: Limits) -> Finding | None:
-    """The solver's bound against the cost of a mapping."""
+    """Compare the solver's bound with the cost of a mapping."""
     return judge_bound(case, solve(case, limits))
 
 
 def compare_enumeration(case: Case, limits: Limits) -> Finding | None:
-    """The solver's optimum against the least cost of all mappings, or all that have the pinned parts."""
+    """Compare the solver's optimum with the least cost of all mappings, or of all that have the pinned parts."""
     mappings = few_mappings(case)
     return judge_optimum(case, solve(case, limits), mappings) if mappings is not None else None
 
 
-#: By the names under which they are counted.
+#: The comparisons by name.
 COMPARISONS: dict[str, Callable[[Case, Limits], Finding | None]] = {
     "trace": compare_trace,
     "answer": compare_answer,
@@ -114,7 +114,7 @@ COMPARISONS: dict[str, Callable[[Case, Limits], Finding | None]] = {
 
 
 def compare(name: str, case: Case, limits: Limits) -> Finding | None:
-    """One of the comparisons."""
+    """Make the comparison of this name."""
     return attempt(case, lambda: COMPARISONS[name](case, limits))
 
 
@@ -130,7 +130,7 @@ def attempt(case: Case, ask: Callable[[], _T]) -> _T | Finding:
 
 
 def solve(case: Case, limits: Limits) -> SolvedLayer:
-    """The solver's answer."""
+    """Solve the case."""
     request = SolveRequest(objective=case.objective, constraints=case.constraints, time_limit=limits.time_limit)
     return solve_layer(case.layer, case.arch, request, limits.stop)
 

@@ -70,7 +70,7 @@ class Job:
 
     @property
     def request(self) -> "SolveRequest":
-        """What the solve is asked; the solver is imported by whoever solves."""
+        """The request of the solve; the solver is imported only in the process that solves."""
         from cpsat_pim.mapper.search import SolveRequest
 
         return SolveRequest(objective=self.objective, constraints=self.constraints, **attrs.asdict(self.options))
