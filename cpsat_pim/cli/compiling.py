@@ -1,4 +1,4 @@
-"""`compile`, `devices` (docs/compiler.md): tensor kernels on command-driven PIM devices."""
+"""`compile`, `llm`, `devices` (docs/compiler.md): tensor kernels on command-driven PIM devices."""
 
 import argparse
 import re
@@ -34,6 +34,15 @@ def add_commands(commands: Any) -> None:
     add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
     add("--channels", metavar="N", type=_count, help="use so many channels (all of the device)")
     add("--json", metavar="FILE", help="write the plan as JSON")
+    text = "time of a transformer's generated tokens on host and PIM (DCC, fig. 8)"
+    parser = add_command(commands, "llm", text, llm)
+    add = parser.add_argument
+    add("model", choices=("gpt3-13b", "llama-33b"))
+    add("--batch", metavar="N", type=_count, default=1, help="requests together (%(default)s)")
+    add("--lin", metavar="N", type=_count, default=2048, help="given tokens (%(default)s)")
+    add("--lout", metavar="N", type=_count, default=128, help="generated tokens (%(default)s)")
+    add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
+    add("--json", metavar="FILE", help="write the times as JSON")
     add_command(commands, "devices", "list the command-driven PIM devices that come with the package", list_devices)
 
 
@@ -55,6 +64,31 @@ def compile_(arguments: argparse.Namespace) -> int:
     print(format_plan(plan, target_of(device)))
     if arguments.json is not None:
         written(arguments.json, lambda path: write_json(plan.as_data(), path))
+    return OK
+
+
+def llm(arguments: argparse.Namespace) -> int:
+    """`llm`: a line a system, with its gain over the host alone and milliseconds a token by group of layers."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.compiler.models.llm import GROUPS, SYSTEMS, Request, generation_seconds
+    from cpsat_pim.compiler.models.transformer import MODELS
+    from cpsat_pim.compiler.target import target_of
+    from cpsat_pim.device import read_device
+
+    check_outputs(arguments.json)
+    if arguments.lout < 2:
+        raise InputError("--lout: must be at least 2: the first token belongs to the prefill")
+    target = given(lambda: target_of(read_device(arguments.device)))
+    request = Request(MODELS[arguments.model], arguments.batch, arguments.lin, arguments.lout)
+    times = {system: generation_seconds(request, system, target) for system in SYSTEMS}
+    host = sum(times["gpu"].values())
+    print(f"{'system':14} {'gain':>6} {'ms a token':>11}  " + "  ".join(f"{group:>12}" for group in GROUPS))
+    for system, parts in times.items():
+        token = {group: seconds * 1e3 / (arguments.lout - 1) for group, seconds in parts.items()}
+        shares = "  ".join(f"{token[group]:12.4f}" for group in GROUPS)
+        print(f"{system:14} {host / sum(parts.values()):6.3f} {sum(token.values()):11.4f}  {shares}")
+    if arguments.json is not None:
+        written(arguments.json, lambda path: write_json({"format": 1, "seconds": times}, path))
     return OK
 
 
