@@ -48,12 +48,12 @@ def add_commands(commands: Any) -> None:
 
 def compile_(arguments: argparse.Namespace) -> int:
     """`compile`."""
+    from cpsat_pim.base.files import write_json
     from cpsat_pim.compiler.compile import compile_kernel
     from cpsat_pim.compiler.language import read_kernel
     from cpsat_pim.compiler.plan import format_plan
     from cpsat_pim.compiler.target import target_of
     from cpsat_pim.device import read_device
-    from cpsat_pim.base.files import write_json
 
     check_outputs(arguments.json)
     device = given(lambda: read_device(arguments.device))

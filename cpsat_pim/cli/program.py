@@ -72,6 +72,19 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (solving, fronts, schedule, explain, reports, mappings, models, sweeps, baselines, fuzzing, compiling, lists):
+    for group in (
+        solving,
+        fronts,
+        schedule,
+        explain,
+        reports,
+        mappings,
+        models,
+        sweeps,
+        baselines,
+        fuzzing,
+        compiling,
+        lists,
+    ):
         group.add_commands(commands)
     return parser

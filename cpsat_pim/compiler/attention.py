@@ -102,7 +102,7 @@ def best_attention(attention: Attention, target: Target, channels: int | None = 
 
 
 def least_mac_ticks(attention: Attention, target: Target, parts: int) -> int:
-    """Ticks of the MACs alone if no lane were idle: no mapping that splits the heads over `parts` channels takes fewer."""
+    """Ticks of the MACs alone if no lane were idle: a lower bound for heads split over `parts` channels."""
     elements = 2 * ceiling(attention.heads, parts) * attention.tokens * attention.head_size
     return ceiling(elements, target.device.core.lanes * int(np.prod(target.axes))) * target.timing.mac
 
@@ -112,7 +112,10 @@ def _best_of_split(attention: Attention, target: Target, parts: int) -> Attentio
     if not rounds:
         return None
     split = ((parts, *(1,) * (len(CLASSES) - 1)),)
-    bounds = {heads: _Bounds(Attention(heads * parts, attention.tokens, attention.head_size), target, split) for heads in rounds}
+    bounds = {
+        heads: _Bounds(Attention(heads * parts, attention.tokens, attention.head_size), target, split)
+        for heads in rounds
+    }
     most = bounds[rounds[0]]
     if not most.is_possible:
         return None
@@ -145,7 +148,7 @@ class _Bounds:
 
 
 def head_rounds(attention: Attention, target: Target, parts: int) -> list[int]:
-    """The heads that a channel computes at a time: as many as its buffer holds the scores of; none if it holds no head's."""
+    """The heads that a channel computes at a time: as many as its buffer holds the scores of."""
     heads = ceiling(attention.heads, parts)
     most = min(heads, target.device.group.buffer_bytes // (attention.tokens * SCORE_BYTES))
     if most == 0:
@@ -194,11 +197,17 @@ def build_attention(attention: Attention, mapping: AttentionMapping, target: Tar
             owners += [len(emitters) - 1 if segment != SOFTMAX else -1] * len(added)
             groups.append(added)
     everywhere = np.full((1, len(target.axes)), -1, np.int64)
-    score, context = (moves(*pair, target) for pair in ((mapping.score, attention.score), (mapping.context, attention.context)))
-    return AttentionStream(np.concatenate(groups), np.array(owners), (score, (everywhere, everywhere), context), emitters)
+    score, context = (
+        moves(*pair, target) for pair in ((mapping.score, attention.score), (mapping.context, attention.context))
+    )
+    return AttentionStream(
+        np.concatenate(groups), np.array(owners), (score, (everywhere, everywhere), context), emitters
+    )
 
 
-def _emitter(contraction: Contraction, mapping: Mapping, target: Target, address: int, load: int) -> tuple[Emitter, int]:
+def _emitter(
+    contraction: Contraction, mapping: Mapping, target: Target, address: int, load: int
+) -> tuple[Emitter, int]:
     """The emitter of a product whose matrix lies from a bank column on, and the column behind it."""
     share, columns = mapping.share(contraction, target), target.device.core.columns
     steps = build_steps(share, columns)

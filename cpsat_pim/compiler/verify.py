@@ -15,7 +15,9 @@ from tracesim.commands import execute
 ALL_POINTS = 1 << 22
 
 
-def compare_on_numbers(kernel: Kernel, contraction: Contraction, lowered: Lowered, target: Target, seed: int = 0) -> int:
+def compare_on_numbers(
+    kernel: Kernel, contraction: Contraction, lowered: Lowered, target: Target, seed: int = 0
+) -> int:
     """The number of channels that were executed on random small integers, after all their results were right.
 
     Raises:

@@ -1,8 +1,8 @@
 """The best mapping of a contraction: every mapping of the space is evaluated or bounded from below.
 
-A *cut* is a split over the channels, an owner for every axis and the role of the lanes. It fixes the work of a core. The
-*tilings* of a cut are the tiles, their order and what overlaps. A cut whose lower bound is not below the best known time has no better
-tiling. So nothing is left out.
+A *cut* is a split over the channels, an owner for every axis and the role of the lanes. It fixes the work of a core.
+The *tilings* of a cut are the tiles, their order and what overlaps. A cut whose lower bound is not below the best known
+time has no better tiling. So nothing is left out.
 """
 
 from typing import NamedTuple
@@ -35,8 +35,9 @@ class Space(NamedTuple):
 
     `chunks` int64[splits, 4]: elements of each class a channel; `extra` int64[splits]: picoseconds of the host.
     `parts` int64[owners, 4]: cores that each class is cut over; `drains`, `loads` int64[owners, moves, levels] with
-    `drain_moves`, `load_moves` int64[owners] of them in use. `depth_tiles` int64: the tiles to try beside the largest that fits.
-    `is_checked` int64[1]: 1, see `walk.Moves`. `follows`: ticks are those behind another kernel that has opened the first row.
+    `drain_moves`, `load_moves` int64[owners] of them in use. `depth_tiles` int64: the tiles to try beside the largest
+    that fits. `is_checked` int64[1]: 1, see `walk.Moves`. `follows`: ticks are those behind another kernel that has
+    opened the first row.
     """
 
     chunks: Ints
@@ -100,7 +101,8 @@ def lower_bound(space: Space, timing: Timing, share: Share, drain_moves: int, lo
     """Return ticks that no tiling of a cut falls below.
 
     The MACs follow each other at their distance, with a PRE and an ACT between rows, behind the first ACT and the first
-    load, and before the drain of the last accumulator. Every column of inputs is loaded once, every accumulator drained once.
+    load, and before the drain of the last accumulator. Every column of inputs is loaded once, every accumulator drained
+    once.
     """
     size = pass_columns(share)
     rows = 0
@@ -122,7 +124,8 @@ def lower_bound(space: Space, timing: Timing, share: Share, drain_moves: int, lo
 
 @njit
 def depth_tile(space: Space, share: Share, choice: int) -> int:
-    """Return a depth tile to try: the largest that fits, the largest that fits twice, those of the space; 0 if it was tried."""
+    """Return a depth tile to try: the largest that fits, the largest that fits twice, those of the space; 0 if it was
+    tried."""
     columns = ceiling(share.depth, share.lanes)
     if not space.has_inputs:
         return columns if choice == 0 else 0
@@ -137,7 +140,8 @@ def depth_tile(space: Space, share: Share, choice: int) -> int:
 
 @njit
 def build_tilings(space: Space, share: Share) -> Ints:
-    """Return int64[tilings, 5]: output tile, depth tile, order, overlap of drains and of loads; none is another one's equal."""
+    """Return int64[tilings, 5]: output tile, depth tile, order, overlap of drains and of loads; none is another one's
+    equal."""
     columns, vectors = ceiling(share.depth, share.lanes), ceiling(share.outputs, share.lanes)
     choices = space.depth_tiles.size + 2
     result = np.zeros((choices * space.accumulators * 8, 5), np.int64)
@@ -174,7 +178,8 @@ def ticks_of(space: Space, timing: Timing, share: Share, owner: int) -> int:
     """Return the exact ticks of a mapping."""
     one = slice(owner, owner + 1)
     moves = Moves(
-        space.drains[one], space.loads[one], space.drain_moves[one], space.load_moves[one], space.is_checked, space.nodes
+        space.drains[one], space.loads[one], space.drain_moves[one], space.load_moves[one], space.is_checked,
+        space.nodes
     )  # fmt: skip
     steps = build_steps(share, timing.columns)
     groups = build_groups(share, steps, space.drain_moves[owner], space.load_moves[owner])

@@ -31,7 +31,8 @@ def bound(kernel: str, **sizes: int) -> Contraction:
 @given(st.data())
 @pytest.mark.parametrize("name", TARGETS)
 def test_walk_is_the_simulators_tick(name: str, data: st.DataObject) -> None:
-    """Every mapping takes exactly the ticks that the simulator, which shares no code with the walk, needs for its commands."""
+    """Every mapping takes exactly the ticks that the simulator, which shares no code with the walk, needs for its
+    commands."""
     target = TARGETS[name]
     _, contraction = data.draw(contractions())
     mapping = data.draw(mappings(contraction, target))
@@ -104,7 +105,8 @@ def test_cp_sat_proves_the_optimum_of_the_sweep(kernel: str, sizes: dict[str, in
 
 
 def test_best_gemv_is_not_worse_than_attaccs_own_distribution() -> None:
-    """AttAcc splits heads over channels, outputs over bank groups and the depth over banks: one mapping of the space."""
+    """AttAcc splits heads over channels, outputs over bank groups and the depth over banks: one mapping of the
+    space."""
     from cpsat_pim.compiler.mapping import Mapping
 
     contraction, target = bound("gemv", B=32, N=512, K=128), TARGETS["attacc"]

@@ -2,9 +2,9 @@
 
 from attrs import field, frozen
 
+from cpsat_pim.base.validate import boolean, is_a, one_of, positive
 from cpsat_pim.compiler.mapping.contraction import CLASSES, DEPTH, OUTPUTS, Contraction
 from cpsat_pim.compiler.target import Target
-from cpsat_pim.base.validate import boolean, is_a, one_of, positive
 from tables.commands.steps import INPUT_STATIONARY, OUTPUT_STATIONARY, Share, ceiling, place_batch, returns_too_soon
 
 #: An axis that no class owns: its cores but the first are idle.

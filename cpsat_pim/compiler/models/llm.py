@@ -1,10 +1,11 @@
 """Time of a generated token of a transformer, layer by layer on host or PIM (DCC, fig. 8).
 
-The published systems follow AttAcc's model (attacc_simulator c600051, `src/system.py`): `gpu` runs everything on the host,
-`base` attention on PIM, `full` also a part of the feed-forward and overlaps heads. `compiled-base` and `compiled-full` take
-attention, QKV and projection with this package's best mappings, simulated with refresh, each product where it is faster, and the feed-forward
-as `base` and `full` have it: the published model divides it by the peak bandwidths, which no mapping reaches. `compiled`
-divides the outputs of every product over host and PIM by exact times.
+The published systems follow AttAcc's model (attacc_simulator c600051, `src/system.py`): `gpu` runs everything on the
+host, `base` attention on PIM, `full` also a part of the feed-forward and overlaps heads. `compiled-base` and
+`compiled-full` take attention, QKV and projection with this package's best mappings, simulated with refresh, each
+product where it is faster, and the feed-forward as `base` and `full` have it: the published model divides it by the
+peak bandwidths, which no mapping reaches. `compiled` divides the outputs of every product over host and PIM by exact
+times.
 """
 
 from collections.abc import Mapping as Names
@@ -28,8 +29,8 @@ from tracesim.commands import Stream, simulate
 
 SYSTEMS = ("gpu", "base", "compiled-base", "full", "compiled-full", "compiled")
 GROUPS = ("attention", "qkv", "projection", "feed-forward", "other")
-#: Where the softmax of a compiled attention is computed. On the host, scores leave the channels and probabilities return, so
-#: that tokens may be split over channels.
+#: Where the softmax of a compiled attention is computed. On the host, scores leave the channels and probabilities
+#: return, so that tokens may be split over channels.
 SOFTMAX_PLACES = ("channel", "host")
 #: Bytes of an element.
 ELEMENT = 2
@@ -134,7 +135,9 @@ class _Tokens:
         """AttAcc's systems: moves, and in `full` also QKV and projection, hide behind the attention of other heads."""
         heads = self.model.heads * self.batch
         attention = self._attacc_attention(ceil(length / TOKEN_STEP) * TOKEN_STEP)
-        softmax = max(SOFTMAX_FLOPS, 2 * ELEMENT) * length * heads / (STACK_BANDWIDTH * self.target.device.system.stacks)
+        softmax = (
+            max(SOFTMAX_FLOPS, 2 * ELEMENT) * length * heads / (STACK_BANDWIDTH * self.target.device.system.stacks)
+        )
         products, moved = dict(self.host_products), self.moved
         first, busy = 1 / self.model.heads, attention + softmax
         connected = products["qkv"] + products["projection"]
@@ -219,7 +222,8 @@ def pim_seconds(product: Product, target: Target) -> float:
 
 @cache
 def shared_seconds(product: Product, target: Target, host: Host) -> float:
-    """The least time if some sixteenths of the outputs are computed on PIM and the others at the same time on the host."""
+    """The least time if some sixteenths of the outputs are computed on PIM and the others at the same time on the
+    host."""
     least = float("inf")
     for sixteenths in range(1, 16):
         columns = product.n * sixteenths // 16

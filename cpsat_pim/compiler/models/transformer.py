@@ -2,8 +2,8 @@
 
 from attrs import field, frozen
 
-from cpsat_pim.compiler.host import Host, Product, activation_seconds, norm_seconds
 from cpsat_pim.base.validate import boolean, positive
+from cpsat_pim.compiler.host import Host, Product, activation_seconds, norm_seconds
 
 
 @frozen(kw_only=True)
