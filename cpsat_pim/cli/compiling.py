@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from pathlib import Path
 from typing import Any
 
 from cpsat_pim.cli.arguments import add_command, checked
@@ -34,6 +35,7 @@ def add_commands(commands: Any) -> None:
     add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
     add("--channels", metavar="N", type=_count, help="use so many channels (all of the device)")
     add("--json", metavar="FILE", help="write the plan as JSON")
+    add("--trace", metavar="FILE", help="write the commands of a channel as a trace of AttAcc's Ramulator")
     text = "time of a transformer's generated tokens on host and PIM (DCC, fig. 8)"
     parser = add_command(commands, "llm", text, llm)
     add = parser.add_argument
@@ -49,13 +51,14 @@ def add_commands(commands: Any) -> None:
 def compile_(arguments: argparse.Namespace) -> int:
     """`compile`."""
     from cpsat_pim.base.files import write_json
-    from cpsat_pim.compiler.compile import compile_kernel
+    from cpsat_pim.compiler.compile import compile_kernel, stream_of
     from cpsat_pim.compiler.language import read_kernel
     from cpsat_pim.compiler.plan import format_plan
     from cpsat_pim.compiler.target import target_of
+    from cpsat_pim.compiler.traces import attacc_trace
     from cpsat_pim.device import read_device
 
-    check_outputs(arguments.json)
+    check_outputs(arguments.json, arguments.trace)
     device = given(lambda: read_device(arguments.device))
     kernel = given(lambda: read_kernel(arguments.kernel))
     if arguments.channels is not None and arguments.channels > device.system.stacks * device.system.groups:
@@ -64,6 +67,9 @@ def compile_(arguments: argparse.Namespace) -> int:
     print(format_plan(plan, target_of(device)))
     if arguments.json is not None:
         written(arguments.json, lambda path: write_json(plan.as_data(), path))
+    if arguments.trace is not None:
+        trace = given(lambda: attacc_trace(stream_of(plan, kernel, device), device))
+        written(arguments.trace, lambda path: Path(path).write_text(trace))
     return OK
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping as Names
 
 from attrs import evolve
 
-from cpsat_pim.compiler.attention import Attention, attention_of, best_attention, lower_attention
+from cpsat_pim.compiler.attention import Attention, AttentionMapping, attention_of, best_attention, lower_attention
 from cpsat_pim.compiler.host import A100_HBM3
 from cpsat_pim.compiler.language import Kernel, KernelMistake, shipped_kernel
 from cpsat_pim.compiler.lowering import Lowered, lower
@@ -17,11 +17,21 @@ from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.compiler.verify import compare_on_numbers
 from cpsat_pim.device import Device
 from cpsat_pim.device.rules import rules_of
-from tracesim.commands import simulate
+from tracesim.commands import Stream, simulate
 
 
 class CompilerDefect(Exception):
     """Two independent answers of this package differ: report it."""
+
+
+def stream_of(plan: Plan, kernel: Kernel, device: Device) -> Stream:
+    """The commands of one channel of a compiled kernel; all channels get the same."""
+    bound, target = kernel.bind(plan.sizes), target_of(device)
+    attention = attention_of(bound)
+    if attention is not None:
+        pair = AttentionMapping(plan.mappings["score"], plan.mappings["context"])
+        return lower_attention(attention, pair, target)
+    return lower(plan.mappings[kernel.name], contraction_of(bound, bound.statements[0]), target).stream
 
 
 def compile_kernel(kernel: Kernel, sizes: Names[str, int], device: Device, channels: int | None = None) -> Plan:

@@ -18,9 +18,9 @@ class Plan:
     """A kernel on a device.
 
     `mappings`: of every product, by name. `ticks` are those of every channel without refresh, `compute_ticks` those of
-    the MACs and rows alone. `host_ps`: reading the results. `bound_ps`: no mapping of the space takes less. `space`: how
-    many mappings there are; `walked`: how many of them exactly. `simulated`, `refreshed`: ticks of the simulator without
-    and with refresh. `functional`: the channels whose results on numbers were compared, and equal.
+    the MACs and rows alone. `host_ps`: reading the results. `bound_ps`: no mapping of the space takes less.
+    `space`: how many mappings there are; `walked`: how many of them exactly. `simulated`, `refreshed`: ticks of the
+    simulator without and with refresh. `functional`: the channels whose results on numbers were compared, and equal.
     """
 
     kernel: str

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 
 from cpsat_pim.cli import main
 from cpsat_pim.compiler.attention import Attention, best_attention, lower_attention
+from cpsat_pim.compiler.compile import compile_kernel, stream_of
 from cpsat_pim.compiler.host import A100_HBM3, Product, move_seconds, norm_seconds, product_seconds
+from cpsat_pim.compiler.language import read_kernel, shipped_kernel
 from cpsat_pim.compiler.lowering import lower
 from cpsat_pim.compiler.models.llm import Request, generation_seconds
 from cpsat_pim.compiler.models.transformer import GPT3_13B
 from cpsat_pim.compiler.target import target_of
+from cpsat_pim.compiler.traces import attacc_trace
 from cpsat_pim.compiler.verify import compare_on_numbers
 from cpsat_pim.device import read_device
 from cpsat_pim.device.rules import rules_of
@@ -44,10 +47,9 @@ def test_attention_takes_the_simulators_ticks(heads: int, tokens: int, head_size
 
 
 def test_memory_bound_product_takes_its_bytes_over_the_bandwidth() -> None:
-    """A vector times 5120 x 13824: the tile of 512 columns gives 27 blocks on 108 cores, a quarter of the bandwidth.
+    """A vector times 5120 x 13824: 108 tiles of 128 columns fill the 108 cores.
 
-    108 blocks of 128 columns fill all cores, so that the published model chooses those: bytes of the matrix, of the
-    vector for each of the 108 tiles or once from the L2 cache, and of the result, over 0.85 x 3352 GB/s.
+    The whole vector and result fit the L2 cache, so that matrix, vector and result are read or written once.
     """
     seconds = product_seconds(A100_HBM3, Product(1, 13824, 5120))
     moved = 2 * (13824 * 5120 + 5120 + 13824)
@@ -101,3 +103,35 @@ def test_mistakes_are_one_line(words: list[str], expected: str, capsys: pytest.C
     message = capsys.readouterr().err.strip()
     assert expected in message
     assert "\n" not in message
+
+
+HALO = """
+@kernel
+def strided(w: "N K+1", x: "2*B 3*K") -> "B N":
+    y = zeros(B, N)
+    for b in range(B):
+        for n in range(N):
+            for k in range(K):
+                y[b, n] += w[n, k + 1] * x[2 * b, 3 * k + 1]
+    return y
+"""
+
+
+@pytest.mark.parametrize("sizes", [{"B": 2, "N": 17, "K": 37}, {"B": 1, "N": 5, "K": 3}])
+def test_affine_accesses_are_packed_where_they_are_used(tmp_path: Path, sizes: dict[str, int]) -> None:
+    """Offsets and strides in the indices of both operands: the commands compute the kernel's own result."""
+    file = tmp_path / "halo.py"
+    file.write_text(HALO)
+    plan = compile_kernel(read_kernel(f"{file}:strided"), sizes, TARGET.device, 3)
+    assert plan.functional > 0
+    assert plan.simulated == plan.ticks
+
+
+def test_attacc_trace_states_pseudochannel_rank_bankgroup_bank_row_column() -> None:
+    """Only commands of AttAcc's trace; the first MAC reads row 0, column 0 of core 0."""
+    device = TARGET.device
+    plan = compile_kernel(shipped_kernel("gemv"), {"B": 2, "N": 1, "K": 1}, device, 1)
+    lines = attacc_trace(stream_of(plan, shipped_kernel("gemv"), device), device).splitlines()
+    macs = [line for line in lines if line.startswith("PIM_MAC_AB")]
+    assert macs[0] == "PIM_MAC_AB 0x00000000"
+    assert {line.split()[0] for line in lines} <= {"PIM_WR_GB", "PIM_MAC_AB", "PIM_MV_SB", "PIM_BARRIER"}
