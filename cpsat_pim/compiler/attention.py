@@ -19,7 +19,7 @@ from cpsat_pim.compiler.search.space import distinct_parts, space_of
 from cpsat_pim.compiler.search.sweep import mapping_of
 from cpsat_pim.compiler.target import Target
 from tables.commands.steps import build_groups, build_steps, ceiling, place_batch
-from tables.commands.sweep import NONE, sweep
+from tables.commands.sweep import NONE, count_mappings, sweep
 from tables.commands.walk import ADDRESS, DRAINS, LOADS, MACS, SEGMENT, walk
 from tracesim.commands import Stream
 
@@ -144,7 +144,8 @@ class _Bounds:
             host = [int(space.arrays.extra[0]) for space in spaces]
             self.score_bound = ceiling(best[1].bound_ps - host[1], tick)
             self.context_bound = ceiling(best[3].bound_ps - host[3], tick)
-            self.mappings = best[0].mappings * best[2].mappings
+            counts = [count_mappings(spaces[at].arrays, target.timing) for at in (0, 2)]
+            self.mappings = counts[0] * counts[1]
 
 
 def head_rounds(attention: Attention, target: Target, parts: int) -> list[int]:

@@ -213,7 +213,7 @@ def pim_seconds(product: Product, target: Target) -> float:
     """A weight product on PIM with its best mapping, simulated with refresh."""
     kernel = shipped_kernel("gemm").bind({"B": product.m, "N": product.n, "K": product.k})
     contraction = contraction_of(kernel, kernel.statements[0])
-    best = best_mapping(contraction, target)
+    best = best_mapping(contraction, target, counts=False)
     if best is None:
         return float("inf")
     ticks = simulate(rules_of(target.device), lower(best.mapping, contraction, target).stream, refresh=True).finish
@@ -236,7 +236,9 @@ def shared_seconds(product: Product, target: Target, host: Host) -> float:
 def _product_mappings(heads: int, tokens: int, head_size: int, target: Target) -> tuple[Mapping, Mapping, int]:
     """The best mappings of scores and contexts as two kernels, and the host's picoseconds to read both results."""
     attention = Attention(heads, tokens, head_size)
-    score, context = best_mapping(attention.score, target), best_mapping(attention.context, target)
+    score, context = (
+        best_mapping(contraction, target, counts=False) for contraction in (attention.score, attention.context)
+    )
     if score is None or context is None:
         raise ValueError(f"attention: {heads} heads of {tokens} tokens do not fit the banks of {target.device.name}")
     return score.mapping, context.mapping, score.host_ps + context.host_ps

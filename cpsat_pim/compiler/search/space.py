@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
 
 import numpy as np
 from attrs import frozen
@@ -76,7 +77,7 @@ def possible_splits(extents: tuple[int, ...], channels: int) -> Iterator[tuple[i
     more.
     """
     choices = [distinct_parts(extent, channels) for extent in extents]
-    return (split for split in product(*choices) if int(np.prod(split)) <= channels)
+    return (split for split in product(*choices) if prod(split) <= channels)
 
 
 def distinct_parts(extent: int, most: int) -> list[int]:
