@@ -28,9 +28,11 @@ from cpsat_pim.report.timeline import build_timeline  # noqa: E402
 
 WIDTH = 760
 STYLE = """
-text { font: 13px system-ui, sans-serif; fill: #1b2733 } .head { font-weight: 600 } .note { font-size: 12px; fill: #51606e }
+text { font: 13px system-ui, sans-serif; fill: #1b2733 }
+.head { font-weight: 600 } .note { font-size: 12px; fill: #51606e }
 .paper { fill: #fff } .level { fill: #eef3f8; stroke: #7b93ab } .array { fill: #f6efe2; stroke: #b39a66 }
-.loop { fill: #fff; stroke: #7b93ab } .I { fill: #8fbbe3 } .W { fill: #f0b070 } .O { fill: #93c993 } .step { fill: #9aa7b4 }
+.loop { fill: #fff; stroke: #7b93ab } .step { fill: #9aa7b4 }
+.I { fill: #8fbbe3 } .W { fill: #f0b070 } .O { fill: #93c993 }
 """
 
 
@@ -52,10 +54,12 @@ def write_example(page: str, file: str, folder: str) -> Path:
 
 
 def text(x: float, y: float, content: str, kind: str = "") -> str:
+    """Return a line of text at a position."""
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{escape(content)}</text>'
 
 
 def box(x: float, y: float, width: float, height: float, kind: str) -> str:
+    """Return a rectangle of a style."""
     return f'<rect class="{kind}" x="{x:.6g}" y="{y:g}" width="{width:.6g}" height="{height:g}" rx="3"/>'
 
 
@@ -70,7 +74,7 @@ def svg(height: float, parts: list[str]) -> str:
 
 def draw_node(arch: PIMArchitecture) -> str:
     """Draw one node: a box per level with its capacity and the keys that describe it, and the PE array."""
-    shape, unit, dram = arch.pe_array.array_shape, arch.pe_array.compute_unit, arch.hierarchy[Level.DRAM]
+    shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
     notes = {
         Level.DRAM: f"dram_timings, num_banks: {arch.banks} per tensor, columns of {arch.column_bytes} B",
         Level.ROW_BUFFER: f"row_buffer_size: rows of {format_bytes(arch.row_bytes)}",
@@ -95,7 +99,6 @@ def draw_node(arch: PIMArchitecture) -> str:
     parts.append(
         text(275, y + 55, f"hierarchy: PE, {pe.name} of {format_bytes(pe.capacity_bytes)} in every PE", "note")
     )
-    assert dram.capacity_bytes > 0
     return svg(y + 26 * shape.h + 12, parts)
 
 

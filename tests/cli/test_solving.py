@@ -107,7 +107,9 @@ def test_predicted_and_simulated_are_equal_but_for_the_latency(pair: str, tmp_pa
 
 
 def test_run_solves_all_layers_and_counts_them(pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Totals count `first` twice; equal layers have equal results; worker processes give the same results as this one."""
+    """Totals count `first` twice; equal layers have equal results; worker processes give the same results as
+    this one.
+    """
     path = tmp_path / "pair.json"
     assert main(["run", pair, "--objective", "energy", "--jobs", "2", "--json", str(path)]) == 0
     data = read_json(path)

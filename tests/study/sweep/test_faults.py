@@ -75,7 +75,9 @@ def test_a_killed_worker_costs_one_try(write_plan: WritePlan) -> None:
 
 
 def test_a_killed_sweep_loses_nothing_that_had_finished(write_plan: WritePlan) -> None:
-    """SIGKILL in mid-sweep: its workers end; run again, finished jobs are not solved again and their results are the same."""
+    """SIGKILL in mid-sweep: its workers end; run again, finished jobs are not solved again and their results
+    are the same.
+    """
     plan = write_plan(*range(1, 13))
     with start(plan) as process:
         wait_for(lambda: len(answers(plan)) >= 3)
