@@ -1,7 +1,8 @@
-"""`compile`, `devices` (docs/compiler.md): compile tensor kernels for command-driven PIM devices."""
+"""`compile`, `llm`, `devices` (docs/compiler.md): tensor kernels on command-driven PIM devices."""
 
 import argparse
 import re
+from pathlib import Path
 from typing import Any
 
 from cpsat_pim.cli.arguments import add_command, checked
@@ -26,7 +27,7 @@ def sizes(text: str) -> dict[str, int]:
 
 
 def add_commands(commands: Any) -> None:
-    """Add the commands `compile` and `devices` to the parser."""
+    """Add the commands `compile`, `llm` and `devices` to the parser."""
     parser = add_command(commands, "compile", "compile a tensor kernel for a PIM device, with proof", compile_)
     add = parser.add_argument
     add("kernel", metavar="KERNEL|FILE.py:NAME", help="a kernel of the package, or of a file")
@@ -34,19 +35,30 @@ def add_commands(commands: Any) -> None:
     add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
     add("--channels", metavar="N", type=_count, help="number of channels to use (all of the device)")
     add("--json", metavar="FILE", help="write the plan as JSON")
+    add("--trace", metavar="FILE", help="write the commands of a channel as a trace of AttAcc's Ramulator")
+    text = "time of a transformer's generated tokens on host and PIM (DCC, fig. 8)"
+    parser = add_command(commands, "llm", text, llm)
+    add = parser.add_argument
+    add("model", choices=("gpt3-13b", "llama-33b"))
+    add("--batch", metavar="N", type=_count, default=1, help="requests together (%(default)s)")
+    add("--lin", metavar="N", type=_count, default=2048, help="given tokens (%(default)s)")
+    add("--lout", metavar="N", type=_count, default=128, help="generated tokens (%(default)s)")
+    add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
+    add("--json", metavar="FILE", help="write the times as JSON")
     add_command(commands, "devices", "list the command-driven PIM devices that come with the package", list_devices)
 
 
 def compile_(arguments: argparse.Namespace) -> int:
-    """Run `compile`: compile a kernel, print the plan, and write it to the `--json` file."""
+    """Run `compile`: compile a kernel, print the plan, and write the `--json` and `--trace` files."""
     from cpsat_pim.base.files import write_json
-    from cpsat_pim.compiler.compile import compile_kernel
+    from cpsat_pim.compiler.compile import compile_kernel, stream_of
     from cpsat_pim.compiler.language import read_kernel
     from cpsat_pim.compiler.plan import format_plan
     from cpsat_pim.compiler.target import target_of
+    from cpsat_pim.compiler.traces import attacc_trace
     from cpsat_pim.device import read_device
 
-    check_outputs(arguments.json)
+    check_outputs(arguments.json, arguments.trace)
     device = read_input(lambda: read_device(arguments.device))
     kernel = read_input(lambda: read_kernel(arguments.kernel))
     if arguments.channels is not None and arguments.channels > device.system.stacks * device.system.groups:
@@ -55,6 +67,34 @@ def compile_(arguments: argparse.Namespace) -> int:
     print(format_plan(plan, target_of(device)))
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json(plan.as_data(), path))
+    if arguments.trace is not None:
+        trace = read_input(lambda: attacc_trace(stream_of(plan, kernel, device), device))
+        write_file(arguments.trace, lambda path: Path(path).write_text(trace))
+    return OK
+
+
+def llm(arguments: argparse.Namespace) -> int:
+    """Run `llm`: print a line a system, with its gain over the host alone and milliseconds a token by group of layers."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.compiler.models.llm import GROUPS, SYSTEMS, Request, generation_seconds
+    from cpsat_pim.compiler.models.transformer import MODELS
+    from cpsat_pim.compiler.target import target_of
+    from cpsat_pim.device import read_device
+
+    check_outputs(arguments.json)
+    if arguments.lout < 2:
+        raise InputError("--lout: must be at least 2: the first token belongs to the prefill")
+    target = read_input(lambda: target_of(read_device(arguments.device)))
+    request = Request(MODELS[arguments.model], arguments.batch, arguments.lin, arguments.lout)
+    times = {system: generation_seconds(request, system, target) for system in SYSTEMS}
+    host = sum(times["gpu"].values())
+    print(f"{'system':14} {'gain':>6} {'ms a token':>11}  " + "  ".join(f"{group:>12}" for group in GROUPS))
+    for system, parts in times.items():
+        token = {group: seconds * 1e3 / (arguments.lout - 1) for group, seconds in parts.items()}
+        shares = "  ".join(f"{token[group]:12.4f}" for group in GROUPS)
+        print(f"{system:14} {host / sum(parts.values()):6.3f} {sum(token.values()):11.4f}  {shares}")
+    if arguments.json is not None:
+        write_file(arguments.json, lambda path: write_json({"format": 1, "seconds": times}, path))
     return OK
 
 

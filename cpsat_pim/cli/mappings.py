@@ -91,7 +91,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     from cpsat_pim.evaluate.cost import predict
     from cpsat_pim.evaluate.verify import simulate
     from cpsat_pim.mapping.check import check_mapping
-    from cpsat_pim.report.nest import format_padding
+    from cpsat_pim.mapping.loop_nest import format_padding
     from cpsat_pim.report.text import open_console, print_comparison
 
     name = case.layer.name

@@ -160,7 +160,7 @@ def _solve(
     """Solve the layers, each on its own or with a shared choice, and show the progress."""
     from cpsat_pim.mapper.network.run import Execution, WorkersDied, solve_network
     from cpsat_pim.mapper.network.shared import solve_shared
-    from cpsat_pim.report.jsonfile import to_document
+    from cpsat_pim.mapper.result import SolvedNetwork
     from cpsat_pim.report.progress import LiveProgress
 
     different = len({request.key(node) for node in network.layers})
@@ -169,7 +169,9 @@ def _solve(
             execution = Execution(jobs=arguments.jobs, on_progress=report)
             if arguments.share is not None:
                 return solve_shared(network, arch, request, arguments.share, arguments.total_time, execution)
-            return solve_network(network, arch, request, execution, incremental_writer(arguments.json, to_document))
+            return solve_network(
+                network, arch, request, execution, incremental_writer(arguments.json, SolvedNetwork.to_dict)
+            )
     except WorkersDied as death:
         _write_solved(death.solved, arguments)
         raise workers_died_error(death) from death
@@ -260,7 +262,7 @@ def check_layers_fit(
 
 def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
     """Print the loop nests, if requested, and the table of results."""
-    from cpsat_pim.report.nest import format_nest
+    from cpsat_pim.mapping.loop_nest import format_nest
     from cpsat_pim.report.text import open_console, print_plain, print_results
 
     console = open_console(sys.stdout)
@@ -277,9 +279,8 @@ def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> Non
     from cpsat_pim.base.files import write_json, write_text
     from cpsat_pim.evaluate.verify import MappedLayer
     from cpsat_pim.mapping.mapping_file import format_mapping_file
-    from cpsat_pim.report.jsonfile import to_document
 
-    document = to_document(solved)
+    document = solved.to_dict()
     mapped = [(node.solved.workload, node.solved.mapping) for node in solved.layers if node.solved.mapping]
     cases = [MappedLayer(layer=layer, arch=solved.arch, mapping=mapping) for layer, mapping in mapped]
     write_files(

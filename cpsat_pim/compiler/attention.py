@@ -19,7 +19,7 @@ from cpsat_pim.compiler.search.space import distinct_parts, space_of
 from cpsat_pim.compiler.search.sweep import mapping_of
 from cpsat_pim.compiler.target import Target
 from tables.commands.steps import build_groups, build_steps, ceiling, place_batch
-from tables.commands.sweep import NONE, sweep
+from tables.commands.sweep import NONE, count_mappings, sweep
 from tables.commands.walk import ADDRESS, DRAINS, LOADS, MACS, SEGMENT, walk
 from tracesim.commands import Stream
 
@@ -102,7 +102,7 @@ def best_attention(attention: Attention, target: Target, channels: int | None = 
 
 
 def least_mac_ticks(attention: Attention, target: Target, parts: int) -> int:
-    """Ticks of the MACs alone if no lane were idle: no mapping that splits the heads over `parts` channels takes fewer."""
+    """Ticks of the MACs alone if no lane were idle: a lower bound for heads split over `parts` channels."""
     elements = 2 * ceiling(attention.heads, parts) * attention.tokens * attention.head_size
     return ceiling(elements, target.device.core.lanes * int(np.prod(target.axes))) * target.timing.mac
 
@@ -144,11 +144,12 @@ class _Bounds:
             host = [int(space.arrays.extra[0]) for space in spaces]
             self.score_bound = ceiling(best[1].bound_ps - host[1], tick)
             self.context_bound = ceiling(best[3].bound_ps - host[3], tick)
-            self.mappings = best[0].mappings * best[2].mappings
+            counts = [count_mappings(spaces[at].arrays, target.timing) for at in (0, 2)]
+            self.mappings = counts[0] * counts[1]
 
 
 def head_rounds(attention: Attention, target: Target, parts: int) -> list[int]:
-    """The heads that a channel computes at a time: as many as its buffer holds the scores of; none if it holds no head's."""
+    """The heads that a channel computes at a time: as many as its buffer holds the scores of."""
     heads = ceiling(attention.heads, parts)
     most = min(heads, target.device.group.buffer_bytes // (attention.tokens * SCORE_BYTES))
     if most == 0:

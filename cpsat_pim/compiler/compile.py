@@ -4,21 +4,34 @@ from collections.abc import Mapping as Names
 
 from attrs import evolve
 
-from cpsat_pim.compiler.language import Kernel, KernelMistake
+from cpsat_pim.compiler.attention import Attention, AttentionMapping, attention_of, best_attention, lower_attention
+from cpsat_pim.compiler.host import A100_HBM3
+from cpsat_pim.compiler.language import Kernel, KernelMistake, shipped_kernel
 from cpsat_pim.compiler.lowering import Lowered, lower
 from cpsat_pim.compiler.lowering.contraction import compute_ticks
-from cpsat_pim.compiler.mapping import Contraction, contraction_of
+from cpsat_pim.compiler.mapping import CLASSES, Contraction, contraction_of
 from cpsat_pim.compiler.plan import Plan
 from cpsat_pim.compiler.search import Optimum, best_mapping
+from cpsat_pim.compiler.search.space import output_ps
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.compiler.verify import compare_on_numbers
 from cpsat_pim.device import Device
 from cpsat_pim.device.rules import rules_of
-from tracesim.commands import simulate
+from tracesim.commands import Stream, simulate
 
 
 class CompilerDefect(Exception):
     """Two independent answers of this package differ: report it."""
+
+
+def stream_of(plan: Plan, kernel: Kernel, device: Device) -> Stream:
+    """The commands of one channel of a compiled kernel; all channels get the same."""
+    bound, target = kernel.bind(plan.sizes), target_of(device)
+    attention = attention_of(bound)
+    if attention is not None:
+        pair = AttentionMapping(plan.mappings["score"], plan.mappings["context"])
+        return lower_attention(attention, pair, target)
+    return lower(plan.mappings[kernel.name], contraction_of(bound, bound.statements[0]), target).stream
 
 
 def compile_kernel(kernel: Kernel, sizes: Names[str, int], device: Device, channels: int | None = None) -> Plan:
@@ -29,6 +42,9 @@ def compile_kernel(kernel: Kernel, sizes: Names[str, int], device: Device, chann
         CompilerDefect: walk and simulator differ, or the numbers do.
     """
     bound = kernel.bind(sizes)
+    attention = attention_of(bound)
+    if attention is not None:
+        return _attention_plan(kernel, sizes, target_of(device), channels, attention)
     if len(bound.statements) != 1:
         raise KernelMistake(f"{kernel.name}: expected one statement (got {len(bound.statements)})")
     target = target_of(device)
@@ -60,16 +76,58 @@ def _plan(
         device=device.name,
         tick_ps=device.tick_ps,
         channels=channels,
-        mapping=optimum.mapping,
+        mappings={kernel.name: optimum.mapping},
         ticks=optimum.ticks,
         compute_ticks=compute_ticks(optimum.mapping, contraction, target),
         host_ps=optimum.host_ps,
         time_ps=optimum.time_ps,
         bound_ps=optimum.time_ps,
-        mappings=optimum.mappings,
+        space=optimum.mappings,
         walked=optimum.walked,
         simulated=trace.finish,
         refreshed=refreshed.finish,
         functional=0,
+        commands={command.name: int(n) for command, n in zip(device.commands, trace.counts, strict=True) if n},
+    )
+
+
+def _attention_plan(
+    kernel: Kernel, sizes: Names[str, int], target: Target, channels: int | None, attention: Attention
+) -> Plan:
+    """The plan of an attention; on numbers its two products are executed, each by itself."""
+    device, rules = target.device, rules_of(target.device)
+    optimum = best_attention(attention, target, channels)
+    stream = lower_attention(attention, optimum.mapping, target)
+    trace, refreshed = simulate(rules, stream), simulate(rules, stream, refresh=True)
+    if trace.finish != optimum.ticks:
+        raise CompilerDefect(f"{kernel.name}: {optimum.ticks} ticks predicted, {trace.finish} simulated")
+    products = {
+        "score": (attention.score, optimum.mapping.score),
+        "context": (attention.context, optimum.mapping.context),
+    }
+    equal = 0
+    for name, (contraction, mapping) in products.items():
+        product = shipped_kernel({"score": "gemv"}.get(name, name)).bind(
+            {"B": attention.heads, "N": attention.tokens, "K": attention.head_size}
+        )
+        equal = compare_on_numbers(product, contraction, lower(mapping, contraction, target), target)
+    host_ps = output_ps(attention.context, target, A100_HBM3, (1,) * len(CLASSES))
+    return Plan(
+        kernel=kernel.name,
+        sizes=sizes,
+        device=device.name,
+        tick_ps=device.tick_ps,
+        channels=channels or target.channels,
+        mappings={name: mapping for name, (_, mapping) in products.items()},
+        ticks=optimum.ticks,
+        compute_ticks=sum(compute_ticks(mapping, contraction, target) for contraction, mapping in products.values()),
+        host_ps=host_ps,
+        time_ps=optimum.ticks * device.tick_ps + host_ps,
+        bound_ps=optimum.bound * device.tick_ps + host_ps,
+        space=optimum.mappings,
+        walked=0,
+        simulated=trace.finish,
+        refreshed=refreshed.finish,
+        functional=equal,
         commands={command.name: int(n) for command, n in zip(device.commands, trace.counts, strict=True) if n},
     )

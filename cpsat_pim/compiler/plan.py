@@ -17,9 +17,10 @@ FORMAT = 1
 class Plan:
     """A kernel on a device.
 
-    `ticks` are those of every channel without refresh, `compute_ticks` those of the MACs and rows alone. `host_ps`: reading
-    the results. `bound_ps`: no mapping of the space takes less. `simulated`, `refreshed`: ticks of the simulator without
-    and with refresh. `functional`: the channels whose results on numbers were compared, and equal.
+    `mappings`: of every product, by name. `ticks` are those of every channel without refresh, `compute_ticks` those of
+    the MACs and rows alone. `host_ps`: reading the results. `bound_ps`: no mapping of the space takes less.
+    `space`: how many mappings there are; `walked`: how many of them exactly. `simulated`, `refreshed`: ticks of the
+    simulator without and with refresh. `functional`: the channels whose results on numbers were compared, and equal.
     """
 
     kernel: str
@@ -27,13 +28,13 @@ class Plan:
     device: str
     tick_ps: int
     channels: int
-    mapping: Mapping
+    mappings: Names[str, Mapping]
     ticks: int
     compute_ticks: int
     host_ps: int
     time_ps: int
     bound_ps: int
-    mappings: int
+    space: int
     walked: int
     simulated: int
     refreshed: int
@@ -65,10 +66,10 @@ class Plan:
                 "host_ps": self.host_ps,
             },
             "commands": dict(self.commands),
-            "mapping": mapping_data(self.mapping),
+            "mapping": {name: mapping_data(mapping) for name, mapping in self.mappings.items()},
             "simulated": {"ticks": self.simulated, "ticks_with_refresh": self.refreshed},
             "functional": {"channels_equal": self.functional},
-            "space": {"mappings": self.mappings, "walked": self.walked},
+            "space": {"mappings": self.space, "walked": self.walked},
         }
 
 
@@ -93,9 +94,8 @@ def format_plan(plan: Plan, target: Target) -> str:
     counts = ", ".join(f"{name} {count}" for name, count in plan.commands.items() if count)
     lines = [
         f"{plan.kernel} ({sizes}) on {plan.device}, {plan.channels} channels",
-        *describe_mapping(plan.mapping, target),
-        f"time          {microseconds:.3f} us ({plan.status}: the best of {plan.mappings:,} mappings, "
-        f"{plan.walked:,} walked, the others excluded by lower bounds)",
+        *(line for name, mapping in plan.mappings.items() for line in (f"{name}:", *describe_mapping(mapping, target))),
+        f"time          {microseconds:.3f} us ({_proof(plan)})",
         f"device        {plan.ticks:,} ticks of {plan.tick_ps} ps: {plan.compute_ticks:,} compute, "
         f"{plan.ticks - plan.compute_ticks:,} moves that MACs do not hide",
         f"host          {plan.host_ps / 1e6:.3f} us to read the results",
@@ -104,6 +104,14 @@ def format_plan(plan: Plan, target: Target) -> str:
         f"commands      {counts}",
     ]
     return "\n".join(lines)
+
+
+def _proof(plan: Plan) -> str:
+    """What is proven."""
+    if plan.status == "OPTIMAL":
+        return f"OPTIMAL: the best of {plan.space:,} mappings, {plan.walked:,} walked, the others excluded by bounds"
+    gap = 100 * (plan.time_ps - plan.bound_ps) / plan.bound_ps
+    return f"FEASIBLE: none of {plan.space:,} mappings takes less than {plan.bound_ps / 1e6:.3f} us, gap {gap:.2f} %"
 
 
 def describe_mapping(mapping: Mapping, target: Target) -> list[str]:

@@ -86,7 +86,8 @@ class Target:
 
     @cached_property
     def axis_order(self) -> tuple[int, ...]:
-        """The axes, those first along which consecutive moves may follow each other soonest; of equals the inner one."""
+        """The axes, those first along which consecutive moves may follow each other soonest; of equals the inner
+        one."""
         apart = [int(self.timing.spacing[: axis + 1].max()) for axis in range(len(self.axes))]
         return tuple(sorted(range(len(self.axes)), key=lambda axis: (apart[axis], -axis)))
 

@@ -190,8 +190,8 @@ def _merged(ranges: list[Range]) -> list[Range]:
 def _with_channels(n: np.ndarray, channels: list[list[Range]], rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     """Boxes of every node, one a channel range; those of empty parts are all zeros."""
     boxes = np.zeros((len(channels), max(1, *map(len, channels)), 8), dtype=np.int64)
+    boxes[:, :, 0:2], boxes[:, :, 4:6], boxes[:, :, 6:8] = n[:, None], rows[:, None], cols[:, None]
     for node, ranges in enumerate(channels):
-        for at, (start, stop) in enumerate(ranges):
-            boxes[node, at] = (*n[node], start, stop, *rows[node], *cols[node])
+        boxes[node, : len(ranges), 2:4] = np.array(ranges, dtype=np.int64).reshape(-1, 2)
     boxes[volumes(boxes) == 0] = 0
     return boxes

@@ -7,7 +7,7 @@ import numpy as np
 from cpsat_pim.planner.boxes import home_boxes, volumes
 from cpsat_pim.planner.graph import Graph, LayerTask, Stack
 from cpsat_pim.planner.partition import Home
-from cpsat_pim.planner.plan import Plan, is_read_from
+from cpsat_pim.planner.plan import Plan, is_joined, is_read_from
 from cpsat_pim.planner.tours import node_numbers
 from cpsat_pim.workload.network import INPUT
 
@@ -44,7 +44,8 @@ def _life(graph: Graph, plan: Plan, order: list[str], member: str) -> tuple[int,
     """First and last step; None if it is added on its way and never stored."""
     readers = [order.index(task.name) for task in graph.tasks if _reads(graph, task, member)]
     sums = [one for one in graph.sums if member in one.operands]
-    if not readers and any(one.finished_by == member and one.first != member for one in sums):
+    added = [one for one in sums if one.finished_by == member and one.first != member and not is_joined(plan, one)]
+    if added and not readers:
         return None
     start = 0 if member == INPUT else order.index(member)
     ends = readers + [order.index(one.finished_by) for one in sums if one.finished_by != INPUT]

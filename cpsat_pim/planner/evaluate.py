@@ -7,12 +7,12 @@ from attrs import field, frozen
 
 from cpsat_pim.planner.boxes import home_boxes
 from cpsat_pim.planner.capacity import live_members
-from cpsat_pim.planner.graph import Graph, Sum
+from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.phases import PhaseCost, Rates, Work, rates_of
-from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.plan import Plan, is_joined
 from cpsat_pim.planner.step import Step
 from cpsat_pim.planner.tours import node_numbers
-from cpsat_pim.workload.network import INPUT
+from tables.array.counts import INJECT
 from tables.array.push import join
 
 
@@ -49,10 +49,10 @@ class StepCost:
 
 @frozen(kw_only=True)
 class PlanCost:
-    """The steps of a plan, the joins at the ends of its segments, and the bytes on each node by step."""
+    """The steps of a plan, the sums at the ends of its segments by segment, and the bytes on each node by step."""
 
     steps: tuple[StepCost, ...]
-    joins: tuple[PhaseCost, ...]
+    joins: dict[int, PhaseCost]
     rates: Rates
     segment_cycles: tuple[int, ...]
     used_bytes: np.ndarray = field(eq=False, repr=False)
@@ -65,12 +65,13 @@ class PlanCost:
     @property
     def phases(self) -> list[PhaseCost]:
         """All phases that move data."""
-        return [phase for step in self.steps for phase in step.phases] + list(self.joins)
+        return [phase for step in self.steps for phase in step.phases] + list(self.joins.values())
 
     @property
     def energy_fj(self) -> int:
         """Nodes, network, DRAM and additions."""
-        return sum(step.energy_fj(self.rates) for step in self.steps) + sum(j.energy_fj(self.rates) for j in self.joins)
+        joined = sum(phase.energy_fj(self.rates) for phase in self.joins.values())
+        return sum(step.energy_fj(self.rates) for step in self.steps) + joined
 
     @property
     def peak_bytes(self) -> int:
@@ -94,6 +95,7 @@ class PlanCost:
             "dram_activations": sum(phase.activations for phase in phases),
             "peak_bytes": self.peak_bytes,
             "steps": [step.to_dict() for step in self.steps],
+            "joins": {str(segment): phase.to_dict() for segment, phase in self.joins.items()},
         }
 
 
@@ -116,10 +118,10 @@ class _Evaluation:
     def cost(self) -> PlanCost:
         """Steps, then segments, then capacity."""
         steps = tuple(self._step(*step) for step in self.plan.steps)
-        joins = {s: self._joins(s) for s in range(len(self.plan.segments))}
+        joins = {s: self._join(s) for s in range(len(self.plan.segments))}
         return PlanCost(
             steps=steps,
-            joins=tuple(phase for phases in joins.values() for phase in phases),
+            joins={segment: phase for segment, phase in joins.items() if phase is not None},
             rates=self.rates,
             segment_cycles=tuple(self._segment_cycles(s, steps, joins[s]) for s in joins),
             used_bytes=self._used(),
@@ -127,12 +129,12 @@ class _Evaluation:
 
     def _step(self, segment: int, region: int, name: str) -> StepCost:
         task, layer = self.graph.task(name), self.plan.layers[name]
-        step = Step(graph=self.graph, task=task, partition=layer.partition, rates=self.rates)
+        step = Step(graph=self.graph, task=task, partition=layer.partition, rates=self.rates, tours=layer.tours)
         homes = self.plan.homes
         out = homes[task.writes]
         gathered = step.weights()
         pulled = step.pull(homes[task.reads.stack], homes[task.reads_weights.stack] if task.reads_weights else None)
-        added = sum(len(one.operands) - 1 for one in task.finishes if not self._is_late(one))
+        added = sum(len(one.operands) - 1 for one in task.finishes if not is_joined(self.plan, one))
         pushed = step.push(out, added)
         phases = (gathered, pulled, step.reduce(out.layout == "BHWC"), pushed)
         for phase in phases:
@@ -149,31 +151,25 @@ class _Evaluation:
             nodes=layer.partition.region.size,
         )
 
-    def _is_late(self, one: Sum) -> bool:
-        """Whether operands are computed side by side, so that the sum waits for the segment's end."""
-        last = self.places[one.finished_by]
-        return any(self.places[o][0] == last[0] and self.places[o] != last for o in one.operands if o != INPUT)
+    def _join(self, segment: int) -> PhaseCost | None:
+        """The sums that wait for the end of a segment, as one phase; None if there is none."""
+        late = [s for s in self.graph.sums if self.places[s.finished_by][0] == segment and is_joined(self.plan, s)]
+        work = Work(self.plan.array)
+        for one in late:
+            stack = self.graph.stacks[self.graph.stack_of[one.first]]
+            home, reads = self.plan.homes[stack.name], len(one.operands)
+            boxes, numbers = home_boxes(stack.shape, home), node_numbers(self.plan.array.cols, home.region)
+            counters = (work.dram, work.totals)
+            join(self.rates.grid, boxes, numbers, home.layout == "BHWC", stack.element_bytes, reads, 1, *counters)
+        return work.cost("join", self.rates) if late else None
 
-    def _joins(self, segment: int) -> list[PhaseCost]:
-        """The sums that wait for the end of a segment."""
-        late = [s for s in self.graph.sums if self.places[s.finished_by][0] == segment and self._is_late(s)]
-        return [self._join(one) for one in late]
-
-    def _join(self, one: Sum) -> PhaseCost:
-        work, stack = Work(self.plan.array), self.graph.stacks[self.graph.stack_of[one.first]]
-        home = self.plan.homes[stack.name]
-        boxes, numbers = home_boxes(stack.shape, home), node_numbers(self.plan.array.cols, home.region)
-        is_last, reads = home.layout == "BHWC", len(one.operands)
-        counters = (work.dram, work.totals)
-        join(self.rates.grid, boxes, numbers, is_last, stack.element_bytes, reads, 1, *counters)
-        return work.cost(f"join {one.first}", self.rates)
-
-    def _segment_cycles(self, segment: int, steps: tuple[StepCost, ...], joins: list[PhaseCost]) -> int:
-        """The slowest region, or the busiest link of all of them; then the joins."""
+    def _segment_cycles(self, segment: int, steps: tuple[StepCost, ...], joined: PhaseCost | None) -> int:
+        """The slowest region, or the busiest link or port of all of them; then the sums."""
         regions = range(len(self.plan.segments[segment]))
         own = [sum(s.cycles for s in steps if (s.segment, s.region) == (segment, r)) for r in regions]
-        shared = int(self.loads[segment][:, :4].max()) if len(own) > 1 else 0
-        return max(*own, shared) + sum(phase.cycles for phase in joins)
+        loads = self.loads[segment]
+        port = -(-int(loads[:, INJECT:].max()) // self.plan.array.local_port_flits)
+        return max(*own, int(loads[:, :INJECT].max()), port) + (joined.cycles if joined else 0)
 
     # Capacity
 

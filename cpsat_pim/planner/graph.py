@@ -164,9 +164,9 @@ class _Builder:
     def _stacks(self) -> dict[str, Stack]:
         """Tensors that are concatenated anywhere belong to one stack."""
         groups: dict[str, list[str]] = {name: [name] for name in self.sizes}
+        listed = list(dict.fromkeys(part for node in self.nodes for part in self._parts(node)))
         for node in self.nodes:
-            parts = self._parts(node)
-            merged = list(dict.fromkeys(member for part in parts for member in groups[part]))
+            merged = sorted({member for part in self._parts(node) for member in groups[part]}, key=listed.index)
             for member in merged:
                 groups[member] = merged
         return {group[0]: self._stack(group) for group in groups.values()}
@@ -250,6 +250,9 @@ class _Builder:
 
     def _join_problems(self) -> Iterator[str]:
         """Operands are alike, and nobody reads the first of them before the sum is finished."""
+        last = [one.finished_by for one in self.sums.values()]
+        for name in sorted({name for name in last if last.count(name) > 1}):
+            yield f"{name}: must not finish several sums"
         for node in self.nodes:
             operands = self._operands(node)
             sizes = {self.sizes[name] if node.join == ADD else self.sizes[name][::2] for name in operands}
@@ -312,7 +315,7 @@ class _Builder:
             names = {home[self.stack_of[operand]] for operand in one.operands}
             first = min(names, key=list(self.stacks).index)
             home = {name: first if target in names else target for name, target in home.items()}
-            if len({self.stacks[self.stack_of[operand]].shape for operand in one.operands}) > 1:
+            if any(len(self.stacks[self.stack_of[operand]].members) > 1 for operand in one.operands):
                 raise ValueError(f"{self.network.name}: {one.first}: operands of a sum must not be concatenated")
         return home
 

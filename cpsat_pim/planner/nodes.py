@@ -19,6 +19,9 @@ from cpsat_pim.mapping.mapping_file import build_mapping
 from cpsat_pim.planner.partition import LAYOUTS
 from cpsat_pim.workload import ConvWorkload
 
+#: So many times longer is a problem solved again that was not proven.
+_LONGER = 4.0
+
 #: Indices of the layouts of I and O; None is free.
 Layouts = tuple[int | None, int | None]
 
@@ -57,6 +60,16 @@ class NodeCost:
     def is_solved(self) -> bool:
         """Whether there is a mapping."""
         return self.mapping is not None
+
+    @property
+    def gap(self) -> int:
+        """What the best mapping costs more than the bound."""
+        return 0 if self.value is None else self.value - self.least
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no mapping costs less than the one that is known."""
+        return self.value is not None and self.value <= self.least
 
 
 class NodeCosts:
@@ -113,11 +126,14 @@ class NodeCosts:
         return self._known[problem]
 
     def solve(self, problem: NodeProblem) -> NodeCost | None:
-        """The optimum of a problem, proven or with its gap; None if it has no mapping."""
+        """The optimum of a problem, proven or with its gap; None if it has no mapping.
+
+        One that was solved before and not proven is solved again, in more time and from the mapping that is known.
+        """
         known = self.refine(problem)
-        if known is None or known.is_solved:
+        if known is None or known.is_proven:
             return known
-        found = self._solve(problem, known.least)
+        found = self._solve(problem, known)
         self.solves += 1
         self._known[problem] = found
         if self._store and found is not None:
@@ -138,18 +154,23 @@ class NodeCosts:
             self._floors[free] = kept["least"]
         return self._floors[free]
 
-    def _solve(self, problem: NodeProblem, least: int) -> NodeCost | None:
+    def _solve(self, problem: NodeProblem, known: NodeCost) -> NodeCost | None:
         """Solve and verify; the solver is imported by whoever solves."""
         from cpsat_pim.mapper.network.run import solve_and_verify
         from cpsat_pim.mapper.search import SolveRequest
 
-        request = SolveRequest(objective=self.objective, time_limit=self.time_limit, constraints=problem.constraints)
+        request = SolveRequest(
+            objective=self.objective,
+            time_limit=max(self.time_limit, _LONGER * known.seconds),
+            constraints=problem.constraints,
+            start=known.mapping,
+        )
         solved = solve_and_verify(problem.layer, self.arch, request)
         if solved.mapping is None:
             return None
         figures = solved.predicted
         return NodeCost(
-            least=max(solved.lower_bound or 0, least),
+            least=max(solved.lower_bound or 0, known.least),
             value=solved.cost,
             latency_cycles=figures.latency_cycles,
             energy_fj=figures.energy_fj,

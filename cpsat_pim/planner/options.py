@@ -5,6 +5,7 @@ program is known. The node program's cost is an interval that a solve closes (`c
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,8 @@ class LayerOptions:
     writes: Sequence[Home]
     partitions: Sequence[Partition]
     rows: list[_Row] = field(init=False)
+    #: The last tables by what they were asked for, with the bounds of node problems that they were made of.
+    _tables: dict[tuple[bool, Price], tuple[Any, np.ndarray]] = field(init=False, factory=dict)
     #: Rows that are looked at come first.
     seen: int = 0
 
@@ -256,6 +259,13 @@ class LayerOptions:
         The least over all partitions that were looked at, and over the floors of the others; with `upper` over those
         alone whose node problem is solved.
         """
+        made_of = [[self.own(self.costs.cost(p), upper) for p in row.program] for _, row in self._seen_rows]
+        known = self._tables.get((upper, price))
+        if known is None or known[0] != made_of:
+            known = self._tables[upper, price] = (made_of, self._table(upper, price))
+        return known[1]
+
+    def _table(self, upper: bool, price: Price) -> np.ndarray:
         shape = (2, len(self.reads), max(1, len(self.reads_weights)), len(self.writes))
         least = np.full(shape, INFINITE, dtype=np.int64)
         if not upper:
@@ -363,6 +373,12 @@ def _layouts(homes: Sequence[Home]) -> list[int]:
 
 
 def _homes(shape: tuple[int, int, int, int], homes: Sequence[Home]) -> np.ndarray:
+    return _home_boxes(shape, tuple(homes))
+
+
+@lru_cache(maxsize=256)
+def _home_boxes(shape: tuple[int, int, int, int], homes: tuple[Home, ...]) -> np.ndarray:
+    """Home boxes of all homes: int64[homes, nodes, 8]."""
     return np.stack([home_boxes(shape, home) for home in homes])
 
 

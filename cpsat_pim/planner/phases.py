@@ -23,6 +23,7 @@ from tables.array.counts import (
     TOUR,
     WRITTEN,
     Grid,
+    new_memo,
 )
 
 
@@ -38,12 +39,13 @@ class Rates:
     activation_fj: int
     addition_fj: int
     flit_hop_fj: int
+    #: The array as the kernels read it.
+    grid: Grid = field(init=False, eq=False, repr=False)
 
-    @property
-    def grid(self) -> Grid:
-        """The array as the kernels read it."""
+    @grid.default
+    def _grid(self) -> Grid:
         array = self.array
-        return Grid(array.cols, array.flit_bytes, array.node.column_bytes, array.node.row_bytes)
+        return Grid(array.cols, array.flit_bytes, array.node.column_bytes, array.node.row_bytes, new_memo())
 
 
 def rates_of(array: NodeArray) -> Rates:

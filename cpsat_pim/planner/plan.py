@@ -7,10 +7,11 @@ from attrs import evolve, field, frozen
 
 from cpsat_pim.base.validate import as_tuple, is_a, not_negative, one_of, or_none
 from cpsat_pim.mapping.mapping import Mapping
-from cpsat_pim.planner.array import NodeArray, Region
+from cpsat_pim.planner.array import MESH, NodeArray, Region
 from cpsat_pim.planner.boxes import bounds_of
-from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.graph import Graph, LayerTask, Sum
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
+from cpsat_pim.planner.tours import EXCHANGES, Tours, exchange_tours, replaced
 from cpsat_pim.workload import ConvWorkload
 
 ROUND_ROBIN, LISTED = "round-robin", "listed"
@@ -20,11 +21,14 @@ ROUND_ROBIN, LISTED = "round-robin", "listed"
 class LayerPlan:
     """A layer's partition, the mapping of its node program, and the simulated figures of that mapping on one node.
 
+    `tours`: by exchange, those that take the place of the default ones.
+
     Raises:
         ValueError: a figure is negative.
     """
 
     partition: Partition = field(validator=is_a(Partition))
+    tours: Tours = field(factory=dict)
     mapping: Mapping | None = field(default=None, validator=or_none(is_a(Mapping)))
     node_cycles: int = field(default=0, validator=not_negative)
     node_energy_fj: int = field(default=0, validator=not_negative)
@@ -32,6 +36,7 @@ class LayerPlan:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return self.partition.to_dict() | {
+            "tours": {exchange: [list(tour) for tour in tours] for exchange, tours in self.tours.items()},
             "mapping": self.mapping and self.mapping.to_dict(),
             "node_cycles": self.node_cycles,
             "node_energy_fj": self.node_energy_fj,
@@ -98,7 +103,18 @@ def node_program(task: LayerTask, partition: Partition) -> ConvWorkload:
 
 def check_plan(graph: Graph, plan: Plan) -> list[str]:
     """One line per rule that a plan breaks; none if it is one of the network."""
-    return [*_segment_problems(graph, plan), *_layer_problems(graph, plan), *_home_problems(graph, plan)]
+    return [
+        *_array_problems(plan.array),
+        *_segment_problems(graph, plan),
+        *_layer_problems(graph, plan),
+        *_home_problems(graph, plan),
+    ]
+
+
+def _array_problems(array: NodeArray) -> Iterator[str]:
+    """Only meshes can be costed so far."""
+    if array.interconnect != MESH:
+        yield f"array.interconnect: {array.interconnect} cannot be costed yet, only {MESH}"
 
 
 def _segment_problems(graph: Graph, plan: Plan) -> Iterator[str]:
@@ -116,6 +132,14 @@ def _segment_problems(graph: Graph, plan: Plan) -> Iterator[str]:
     yield from _order_problems(graph, plan)
 
 
+def _sum_problems(graph: Graph, places: dict[str, tuple[int, int, int]]) -> Iterator[str]:
+    """The operand that is last in the file is computed in the last of the operands' segments."""
+    for one in graph.sums:
+        segments = {o: places[o][0] for o in one.operands if o in places}
+        if segments and segments[one.finished_by] < max(segments.values()):
+            yield f"segments: {one.finished_by} must not run before the other operands of {one.first}"
+
+
 def _is_known(graph: Graph, name: str) -> bool:
     return any(task.name == name for task in graph.tasks)
 
@@ -123,6 +147,8 @@ def _is_known(graph: Graph, name: str) -> bool:
 def _order_problems(graph: Graph, plan: Plan) -> Iterator[str]:
     """Writers of what a layer reads come in an earlier segment, or earlier in the same region."""
     places = {name: (s, r, i) for i, (s, r, name) in enumerate(plan.steps)}
+    if len(places) == len(graph.tasks):
+        yield from _sum_problems(graph, places)
     for task in graph.tasks:
         for writer in (other.name for other in graph.tasks if is_read_from(task, other.writes, channels_of(other))):
             if task.name not in places or writer not in places:
@@ -135,6 +161,13 @@ def _order_problems(graph: Graph, plan: Plan) -> Iterator[str]:
 def channels_of(task: LayerTask) -> tuple[int, int]:
     """The channels of its stack that a layer writes."""
     return task.offset, task.offset + task.workload.G * task.workload.K
+
+
+def is_joined(plan: Plan, one: Sum) -> bool:
+    """Whether operands of a sum are computed in several regions of its last segment, so that it waits for its end."""
+    places = {name: (s, r) for s, r, name in plan.steps}
+    last = places[one.finished_by]
+    return any(places[o][0] == last[0] and places[o] != last for o in one.operands if o in places)
 
 
 def is_read_from(task: LayerTask, stack: str, channels: tuple[int, int]) -> bool:
@@ -155,9 +188,22 @@ def _layer_problems(graph: Graph, plan: Plan) -> Iterator[str]:
             continue
         if task.name in regions and layer.partition.region != regions[task.name]:
             yield f"layers.{task.name}: must be split over its segment's region"
+        yield from _tour_problems(task, plan.array, layer)
         for dim, bound in zip(LAYER_DIMS, bounds_of(task), strict=True):
             if layer.partition.split(dim) > bound:
                 yield f"layers.{task.name}: {dim} is split by {layer.partition.split(dim)}, but is {bound}"
+
+
+def _tour_problems(task: LayerTask, array: NodeArray, layer: LayerPlan) -> Iterator[str]:
+    """Tours are of sets that share in their exchange."""
+    for exchange, tours in layer.tours.items():
+        if exchange not in EXCHANGES:
+            yield f"layers.{task.name}.tours: must be of {', '.join(EXCHANGES)} (got {exchange!r})"
+            continue
+        try:
+            replaced(exchange_tours(array, layer.partition, exchange), tours)
+        except ValueError as error:
+            yield f"layers.{task.name}.tours.{exchange}: {error}"
 
 
 def _home_problems(graph: Graph, plan: Plan) -> Iterator[str]:

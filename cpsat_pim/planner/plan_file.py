@@ -80,6 +80,7 @@ def _layer_plan(entry: dict[str, Any]) -> LayerPlan:
             w=_at(entry, "w"),
             weight_replicas=entry.get("weight_replicas"),
         ),
+        tours={exchange: tuple(map(tuple, tours)) for exchange, tours in entry.get("tours", {}).items()},
         mapping=None if mapping is None else build_mapping("mapping", mapping),
         node_cycles=_at(entry, "node_cycles"),
         node_energy_fj=_at(entry, "node_energy_fj"),

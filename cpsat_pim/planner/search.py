@@ -13,7 +13,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.array import MESH, NodeArray
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Optimum, minimize
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
 from cpsat_pim.planner.fit import Fitting
@@ -78,8 +78,10 @@ def solve_plan(
     """The best plan of the space.
 
     Raises:
-        ValueError: a layer has no partition that fits, or its node programs have no mapping.
+        ValueError: a layer has no partition that fits, its node programs have no mapping, or the array is no mesh.
     """
+    if array.interconnect != MESH:
+        raise ValueError(f"array.interconnect: {array.interconnect} cannot be planned for yet, only {MESH}")
     return _Search(graph, array, space, objective, costs, limits or SearchLimits(), report).run()
 
 
@@ -186,6 +188,8 @@ class _Search:
             self.bound = max(self.bound, lower.cost)
             if not self._round(lower):
                 self._keep_best()
+                if self.progress == 0:
+                    break
         if self.found.cost is not None and self.found.cost.peak_bytes > self.array.capacity_bytes:
             self._fit()
         return self._answer()
@@ -274,13 +278,19 @@ class _Search:
         return known is not None and known.is_refined
 
     def _solve(self, problems: list[NodeProblem]) -> int:
-        """Solve node problems that were not; how many."""
+        """Solve node problems that were not, or, if there is none, the one with the widest gap again; how many."""
+        known = [(problem, cost) for problem in problems if (cost := self.costs.cost(problem)) is not None]
+        unsolved = [problem for problem, cost in known if not cost.is_solved]
+        if not unsolved:
+            unproven = [(cost.gap, i, problem) for i, (problem, cost) in enumerate(known) if not cost.is_proven]
+            unsolved = [max(unproven)[2]] if unproven else []
         solved = 0
-        for problem in problems:
-            cost = self.costs.cost(problem)
-            if cost is not None and not cost.is_solved:
-                self.costs.solve(problem)
-                solved += 1
+        for problem in unsolved:
+            if self.is_over:
+                break
+            self.costs.solve(problem)
+            solved += 1
+            self.report(f"{problem.layer.name}: node problem {solved} of {len(unsolved)} solved")
         return solved
 
     def _keep_best(self) -> None:

@@ -10,10 +10,16 @@ from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
 from cpsat_pim.planner.phases import PhaseCost, Rates, Work
 from cpsat_pim.planner.tours import (
+    PULL,
+    PULL_W,
+    REDUCE,
     SHARES_INPUT,
     SHARES_OUTPUT,
     SHARES_WEIGHTS,
+    WEIGHTS,
+    Tours,
     node_numbers,
+    replaced,
     tours_of,
     weight_groups,
 )
@@ -32,11 +38,18 @@ class Step:
     task: LayerTask
     partition: Partition
     rates: Rates
+    tours: Tours = field(factory=dict)
     boxes: PartBoxes = field(init=False)
+    #: What each node holds of the output before it is pushed: int64[nodes, boxes, 8].
+    held: np.ndarray = field(init=False)
 
     @boxes.default
     def _boxes(self) -> PartBoxes:
         return part_boxes(self.graph, self.task, self.partition)
+
+    @held.default
+    def _held(self) -> np.ndarray:
+        return self._chunks() if self.is_reduced else self.boxes.output
 
     @property
     def array(self) -> NodeArray:
@@ -59,7 +72,7 @@ class Step:
         """All-gather of weights that no node holds whole."""
         work, partition = Work(self.array), self.partition
         if self.task.has_weights and partition.replicas < partition.sharing:
-            groups = weight_groups(self.array, partition)
+            groups = self._weight_groups
             elements = self.of_nodes(self.boxes.weight_elements)[groups[:, 0]]
             width = self.task.workload.weight_bytes
             gather_weights(self.rates.grid, groups, elements, width, work.loads, work.dram, work.totals, work.received)
@@ -68,17 +81,19 @@ class Step:
     def pull(self, home: Home, weights_home: Home | None = None) -> PhaseCost:
         """Input boxes (and what takes the place of W) from their homes."""
         work, task = Work(self.array), self.task
-        self._pull(work, SHARES_INPUT, self.boxes.input, task.reads.stack, home)
+        self._pull(work, PULL, SHARES_INPUT, self.boxes.input, task.reads.stack, home)
         if task.reads_weights is not None and weights_home is not None and self.boxes.weights is not None:
-            self._pull(work, SHARES_WEIGHTS, self.boxes.weights, task.reads_weights.stack, weights_home)
+            self._pull(work, PULL_W, SHARES_WEIGHTS, self.boxes.weights, task.reads_weights.stack, weights_home)
         if self.boxes.pooled_input is not None:
             is_last, width = _is_last(home), self.graph.stacks[task.reads.stack].element_bytes
             nodes, raw, pooled = self.numbers, self.boxes.input, self.boxes.pooled_input
             repool(self.rates.grid, nodes, raw, pooled, is_last, width, work.dram, work.totals)
         return work.cost("pull", self.rates)
 
-    def _pull(self, work: Work, dims: tuple[str, ...], boxes: np.ndarray, stack: str, home: Home) -> None:
-        tours = tours_of(self.array, self.partition, dims)
+    def _pull(
+        self, work: Work, exchange: str, dims: tuple[str, ...], boxes: np.ndarray, stack: str, home: Home
+    ) -> None:
+        tours = self._tours(exchange, dims)
         width = self.graph.stacks[stack].element_bytes
         pull(
             self.rates.grid,
@@ -98,7 +113,7 @@ class Step:
         """Add partial sums, where C is split."""
         work = Work(self.array)
         if self.is_reduced:
-            tours, layer = tours_of(self.array, self.partition, SHARES_OUTPUT), self.task.workload
+            tours, layer = self._tours(REDUCE, SHARES_OUTPUT), self.task.workload
             boxes, chunks = self.of_nodes(self.boxes.output)[tours[:, 0]], self.of_nodes(self.held)[tours]
             widths = (layer.psum_bytes, layer.output_bytes)
             counters = (work.loads, work.dram, work.totals)
@@ -136,16 +151,20 @@ class Step:
         boxes = home_boxes(self.graph.stacks[self.task.writes].shape, home)
         return boxes, node_numbers(self.array.cols, home.region)
 
-    # What nodes hold
+    def _tours(self, exchange: str, dims: tuple[str, ...]) -> np.ndarray:
+        """Tours of the sets that agree in some dims: the plan's, else the default ones."""
+        return replaced(tours_of(self.array, self.partition, dims), self.tours.get(exchange, ()))
 
     @property
-    def held(self) -> np.ndarray:
-        """What each node holds of the output before it is pushed: int64[nodes, boxes, 8]."""
-        return self._chunks() if self.is_reduced else self.boxes.output
+    def _weight_groups(self) -> np.ndarray:
+        """Tours of the groups that hold one copy of the weights."""
+        return replaced(weight_groups(self.array, self.partition), self.tours.get(WEIGHTS, ()))
+
+    # What nodes hold
 
     def _chunks(self) -> np.ndarray:
         """Of each node's part the chunk that it ends with."""
-        tours = tours_of(self.array, self.partition, SHARES_OUTPUT)
+        tours = self._tours(REDUCE, SHARES_OUTPUT)
         bounds = dict(zip(LAYER_DIMS, self._bounds(), strict=True))
         sizes = {dim: part_size(bounds[dim], self.partition.split(dim)) for dim in _CHUNK_DIMS}
         dim = max(_CHUNK_DIMS, key=lambda d: sizes[d])
@@ -193,7 +212,7 @@ class Step:
         """Bytes of weights that each node of the array holds all through: int64[nodes]."""
         if not self.task.has_weights:
             return np.zeros(self.array.nodes, dtype=np.int64)
-        groups = weight_groups(self.array, self.partition)
+        groups = self._weight_groups
         elements = self.of_nodes(self.boxes.weight_elements)[groups[:, 0]][:, None]
         chunk = -(-elements // groups.shape[1])
         place = np.arange(groups.shape[1])[None, :]

@@ -1,5 +1,6 @@
 """Sharing sets of a region's nodes and the cyclic orders in which they pass data on (docs/array.md, section 5)."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +12,10 @@ from cpsat_pim.planner.partition import LAYER_DIMS, Digits, Partition, part_indi
 SHARES_WEIGHTS = ("K", "C", "G")
 SHARES_INPUT = ("N", "P", "Q", "C", "G")
 SHARES_OUTPUT = ("N", "P", "Q", "K", "G")
+
+#: Tours of a step by exchange, in the place of the default ones.
+Tours = dict[str, tuple[tuple[int, ...], ...]]
+WEIGHTS, PULL, PULL_W, REDUCE = EXCHANGES = ("weights", "pull", "pull_w", "reduce")
 
 
 def tours_of(array: NodeArray, partition: Partition, dims: tuple[str, ...]) -> np.ndarray:
@@ -32,6 +37,29 @@ def weight_groups(array: NodeArray, partition: Partition) -> np.ndarray:
     """The tours of the groups that hold one copy of the weights: int64[groups, members]."""
     tours = tours_of(array, partition, SHARES_WEIGHTS)
     return snakes(np.sort(tours.reshape(-1, partition.sharing // partition.replicas), axis=1), array.cols)
+
+
+def exchange_tours(array: NodeArray, partition: Partition, exchange: str) -> np.ndarray:
+    """The default tours of an exchange."""
+    if exchange == WEIGHTS:
+        return weight_groups(array, partition)
+    dims = {PULL: SHARES_INPUT, PULL_W: SHARES_WEIGHTS, REDUCE: SHARES_OUTPUT}
+    return tours_of(array, partition, dims[exchange])
+
+
+def replaced(tours: np.ndarray, given: Sequence[Sequence[int]]) -> np.ndarray:
+    """Tours with those that are given in the place of the ones over the same nodes.
+
+    Raises:
+        ValueError: one that is given is over no set's nodes.
+    """
+    places = {frozenset(tour): i for i, tour in enumerate(tours.tolist())}
+    changed = tours.copy()
+    for tour in given:
+        if frozenset(tour) not in places or len(set(tour)) != len(tour):
+            raise ValueError(f"must be tours of sets that share (got {list(tour)})")
+        changed[places[frozenset(tour)]] = tour
+    return changed
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.mapper.explain import Bounds, Conflict, Explained, Gain, Known, Member, Threshold, sum_gains
 from cpsat_pim.mapper.explain.limits import Limit
 from cpsat_pim.mapper.result import NetworkLayer, Objective
-from cpsat_pim.report.jsonfile import build_document, layer_entry
+from cpsat_pim.mapper.result.document import build_document
 from cpsat_pim.report.text import format_energy, format_gap, format_objective, print_plain
 from cpsat_pim.workload.network import NetworkNode
 
@@ -253,7 +253,7 @@ def explained_document(
         network=network,
         arch=arch,
         objective=objective.to_dict(),
-        layers=[layer_entry(node) for node in nodes],
+        layers=[node.to_dict() for node in nodes],
         seconds=seconds,
         interrupted=interrupted,
     )

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from cpsat_pim.mapper.network.pareto import Front, LayerFront, NetworkFronts, Point
 from cpsat_pim.mapper.result import NetworkLayer, Objective, Status
+from cpsat_pim.mapper.result.document import build_document
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.dataflow import classify_dataflow
-from cpsat_pim.report.jsonfile import build_document, layer_entry
 from cpsat_pim.report.text import format_edp, format_energy, format_gap, format_layouts, print_plain
 from cpsat_pim.workload import ConvWorkload
 
@@ -86,7 +86,7 @@ def fronts_document(fronts: NetworkFronts) -> dict[str, Any]:
         network=fronts.network,
         arch=fronts.arch.to_dict(),
         objective=Objective.named("energy").to_dict(),
-        layers=[layer_entry(_least_energy(layer)) for layer in fronts.layers],
+        layers=[_least_energy(layer).to_dict() for layer in fronts.layers],
         seconds=fronts.seconds,
         interrupted=fronts.interrupted,
     )

@@ -1,15 +1,12 @@
-"""Write results as JSON, schema 1 (docs/json.md), and read the mapped layers back."""
+"""Read the results that `--json` wrote, schema 1 (docs/json.md), and the mapped layers of any file that has some."""
 
-import math
-from collections.abc import Callable, Iterator
-from operator import itemgetter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.dims import Dim, Tensor
 from cpsat_pim.base.reading import (
     SUFFIXES,
     Data,
@@ -27,107 +24,10 @@ from cpsat_pim.base.reading import (
 )
 from cpsat_pim.base.validate import Rule, boolean, not_negative, not_negative_real, one_of, or_none, positive, text
 from cpsat_pim.evaluate.verify import MappedLayer, read_reproducer
-from cpsat_pim.mapper.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork, Status
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.result.document import SCHEMA, Entry
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.mapping_file import MAPPING, SHAPE, read_mapping_file
-
-SCHEMA = 1
-
-#: A JSON object.
-Entry = dict[str, Any]
-
-
-# --- Writing ---------------------------------------------------------------------------------------------------------
-
-
-def to_document(network: SolvedNetwork) -> Entry:
-    """Convert a solved network to plain data, schema 1."""
-    document = build_document(
-        network=network.network,
-        arch=network.arch.to_dict(),
-        objective=network.objective.to_dict(),
-        layers=[layer_entry(node) for node in network.layers],
-        seconds=network.seconds,
-        interrupted=network.interrupted,
-    )
-    document["totals"] |= {"objective": network.objective_value, "bound": network.bound}
-    return document | ({"shared": network.shared.to_dict()} if network.shared else {})
-
-
-def build_document(
-    *, network: str, arch: Entry, objective: Entry, layers: list[Entry], seconds: float, interrupted: bool
-) -> Entry:
-    """Assemble a document from its parts, and add the totals over the layers' entries."""
-    return {
-        "schema": SCHEMA,
-        "network": network,
-        "arch": arch,
-        "objective": objective,
-        "layers": layers,
-        "totals": _totals(layers) | {"seconds": round(seconds, 3), "interrupted": interrupted},
-    }
-
-
-def layer_entry(node: NetworkLayer) -> Entry:
-    """Convert a solved layer to its entry in the document."""
-    solved = node.solved
-    return {
-        "name": node.name,
-        "count": node.count,
-        "shape": solved.workload.shape,
-        "status": solved.status.value,
-        "objective": solved.objective_value,
-        "bound": solved.bound,
-        "gap": solved.gap,
-        "solve_seconds": round(solved.solve_seconds, 3),
-        "predicted": solved.predicted.to_dict() if solved.prediction else None,
-        "simulated": solved.simulated.to_dict() if solved.simulated else None,
-        "mapping": solved.mapping.to_dict() if solved.mapping else None,
-        "progress": [[round(seconds, 3), best, bound] for seconds, best, bound in solved.progress],
-    } | _asked(solved)
-
-
-def _asked(solved: SolvedLayer) -> Entry:
-    """Return the restrictions under which status and bound hold: constraints, budget and padding, where there
-    are any.
-    """
-    asked = {
-        "constraints": solved.constraints.to_dict(),
-        "budget": solved.budget.to_dict(),
-        "padding": solved.padding,
-    }
-    return {key: value for key, value in asked.items() if value}
-
-
-def _totals(layers: list[Entry]) -> Entry:
-    """Sum the layers' entries times their counts; only layers with a mapping have costs."""
-    mapped = [layer for layer in layers if layer["mapping"]]
-
-    def total(cost: Callable[[Entry], int]) -> int:
-        return sum(layer["count"] * cost(layer["predicted"]) for layer in mapped)
-
-    def total_of(key: str) -> int | float:
-        total: int | float = sum(layer["count"] * (layer[key] or 0) for layer in mapped)
-        return total
-
-    return {
-        "layers": sum(layer["count"] for layer in layers),
-        "mapped": sum(layer["count"] for layer in mapped),
-        "macs": sum(layer["count"] * _useful_macs(layer["shape"]) for layer in layers),
-        "latency_cycles": total(itemgetter("latency_cycles")),
-        "energy_fj": total(itemgetter("energy_fj")),
-        "objective": total_of("objective"),
-        "bound": total_of("bound"),
-        "row_activations": {t.name: total(lambda p, t=t: p["row_activations"][t.name]) for t in Tensor},  # type: ignore[misc]
-    }
-
-
-def _useful_macs(shape: Entry) -> int:
-    """Count the multiply-accumulates of a shape without those of the padding."""
-    return math.prod(shape[d.name] - shape.get("zeros", {}).get(d.name, 0) for d in Dim)
-
-
-# --- Reading ---------------------------------------------------------------------------------------------------------
 
 
 def _needed(**kinds: Kind) -> dict[str, Field]:

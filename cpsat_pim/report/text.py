@@ -18,7 +18,7 @@ from cpsat_pim.mapper.result import NetworkLayer, SharedChoice, SolvedLayer, Sol
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import FREE
 from cpsat_pim.mapping.dataflow import classify_dataflow
-from cpsat_pim.report.nest import format_padding
+from cpsat_pim.mapping.loop_nest import format_padding
 from cpsat_pim.workload.network import Network
 
 #: Width for output that is not a terminal: enough for every table.

@@ -18,8 +18,8 @@ from cpsat_pim.evaluate.verify import record
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import box_elems, check_mapping
 from cpsat_pim.mapping.dataflow import classify_dataflow
+from cpsat_pim.mapping.loop_nest import format_bound
 from cpsat_pim.report.jsonfile import build_result
-from cpsat_pim.report.nest import format_bound
 from cpsat_pim.report.text import format_choice, format_layouts
 from cpsat_pim.workload import ConvWorkload
 from tracesim.timeline import Timeline

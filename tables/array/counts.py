@@ -19,12 +19,25 @@ TOTALS = 6
 
 
 class Grid(NamedTuple):
-    """The array: nodes a row, bytes of a flit, of a DRAM column and of a DRAM row."""
+    """The array: nodes a row, bytes of a flit, of a DRAM column and of a DRAM row; and scans that were counted before.
+
+    `memo`, int64[any, 10], all zeros at first: see `scan`. It is modified in place.
+    """
 
     cols: int
     flit_bytes: int
     column_bytes: int
     row_bytes: int
+    memo: np.ndarray
+
+
+#: Entries of a memo: eight that identify a scan, then its columns and rows.
+MEMO = 10
+
+
+def new_memo(entries: int = 2**14) -> np.ndarray:
+    """An empty memo of so many scans; a power of two."""
+    return np.zeros((entries, MEMO), dtype=np.int64)
 
 
 @njit
@@ -79,20 +92,21 @@ def range_blocks(start: int, stop: int, block: int) -> int:
 
 
 @njit
-def scan(box: np.ndarray, within: np.ndarray, channels_last: bool, width: int, block: int) -> int:
-    """Distinct blocks of so many bytes that a box touches in a larger box stored from a block's first byte on.
+def scan(grid: Grid, box: np.ndarray, within: np.ndarray, channels_last: bool, width: int) -> tuple[int, int]:
+    """Distinct DRAM columns and rows that a box touches in a larger box stored from a row's first byte on.
 
-    `channels_last`: the larger box lies in the order N H W C, else N C H W. `width`: bytes of an element.
+    `channels_last`: the larger box lies in the order N H W C, else N C H W. `width`: bytes of an element. A scan
+    depends on its lengths, its strides and where in a row it begins, which many nodes have in common.
     """
     # Axes from the outermost to the innermost: offsets and lengths of the box, extents of the larger one.
     a, b, c = (4, 6, 2) if channels_last else (2, 4, 6)
-    start0, start1, start2, start3 = box[0] - within[0], box[a] - within[a], box[b] - within[b], box[c] - within[c]
     length0, length1, length2 = box[1] - box[0], box[a + 1] - box[a], box[b + 1] - box[b]
     run = box[c + 1] - box[c]
     stride2 = within[c + 1] - within[c]
     stride1 = stride2 * (within[b + 1] - within[b])
     stride0 = stride1 * (within[a + 1] - within[a])
-    first = start0 * stride0 + start1 * stride1 + start2 * stride2 + start3
+    first = (box[0] - within[0]) * stride0 + (box[a] - within[a]) * stride1
+    first += (box[b] - within[b]) * stride2 + box[c] - within[c]
     # Whole inner axes lie one behind the other: one longer run.
     if run == stride2:
         run, length2 = run * length2, 1
@@ -100,12 +114,43 @@ def scan(box: np.ndarray, within: np.ndarray, channels_last: bool, width: int, b
             run, length1 = run * length1, 1
             if run == stride0:
                 run, length0 = run * length0, 1
+    start = first * width % grid.row_bytes
+    lengths = (length0, length1, length2, run * width)
+    strides = (stride0 * width, stride1 * width, stride2 * width)
+    return _recall(grid, start, lengths, strides)
+
+
+@njit
+def _recall(
+    grid: Grid, start: int, lengths: tuple[int, int, int, int], strides: tuple[int, int, int]
+) -> tuple[int, int]:
+    """Columns and rows of a scan, from the memo if it is there."""
+    memo = grid.memo
+    at = start
+    for value in (*lengths, *strides):
+        at = at * 1000003 + value
+    at = (at ^ (at >> 17)) & (len(memo) - 1)
+    entry = memo[at]
+    known = entry[0] == lengths[0] and entry[1] == lengths[1] and entry[2] == lengths[2] and entry[3] == lengths[3]
+    known = known and entry[4] == strides[0] and entry[5] == strides[1] and entry[6] == strides[2]
+    if not known or entry[7] != start:
+        entry[0], entry[1], entry[2], entry[3] = lengths
+        entry[4], entry[5], entry[6] = strides
+        entry[7] = start
+        entry[8] = _distinct(start, lengths, strides, grid.column_bytes)
+        entry[9] = _distinct(start, lengths, strides, grid.row_bytes)
+    return entry[8], entry[9]
+
+
+@njit
+def _distinct(start: int, lengths: tuple[int, int, int, int], strides: tuple[int, int, int], block: int) -> int:
+    """Distinct blocks of so many bytes that runs of bytes touch; runs are in the order of their addresses."""
     count, last = 0, -1
-    for i in range(length0):
-        for j in range(length1):
-            for k in range(length2):
-                at = (first + i * stride0 + j * stride1 + k * stride2) * width
-                low, high = at // block, (at + run * width - 1) // block
+    for i in range(lengths[0]):
+        for j in range(lengths[1]):
+            for k in range(lengths[2]):
+                at = start + i * strides[0] + j * strides[1] + k * strides[2]
+                low, high = at // block, (at + lengths[3] - 1) // block
                 count += high - low + (low != last)
                 last = high
     return count
@@ -116,5 +161,6 @@ def access(
     grid: Grid, dram: np.ndarray, node: int, way: int, box: np.ndarray, within: np.ndarray, last: bool, width: int
 ) -> None:
     """Count one scan of a box on a node, read or written."""
-    dram[node, way] += scan(box, within, last, width, grid.column_bytes)
-    dram[node, ACTIVATED] += scan(box, within, last, width, grid.row_bytes)
+    columns, rows = scan(grid, box, within, last, width)
+    dram[node, way] += columns
+    dram[node, ACTIVATED] += rows

@@ -88,10 +88,10 @@ def _contribute(
         if not overlap(boxes[b], home, part):
             continue
         elements += volume(part)
-        columns += scan(part, boxes[b], channels_last, width, grid.column_bytes)
-        rows += scan(part, boxes[b], channels_last, width, grid.row_bytes)
-        read_columns += scan(part, home, channels_last, width, grid.column_bytes)
-        read_rows += scan(part, home, channels_last, width, grid.row_bytes)
+        touched = scan(grid, part, boxes[b], channels_last, width)
+        columns, rows = columns + touched[0], rows + touched[1]
+        touched = scan(grid, part, home, channels_last, width)
+        read_columns, read_rows = read_columns + touched[0], read_rows + touched[1]
     if elements == 0:
         return
     size_bytes = elements * width

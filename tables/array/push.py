@@ -42,10 +42,11 @@ def reduce_scatter(
             node, to, total, flits = tours[s, m], tours[s, (m + 1) % count], 0, 0
             for t in range(count):
                 elements = 0
-                for b in range(boxes.shape[1]):
+                for b in range(chunks.shape[2]):
                     if volume(chunks[s, t, b]) > 0:
                         elements += volume(chunks[s, t, b])
-                        access(grid, dram, node, READ, chunks[s, t, b], boxes[s, b], channels_last, psum_width)
+                        whole = boxes[s, _around(boxes[s], chunks[s, t, b])]
+                        access(grid, dram, node, READ, chunks[s, t, b], whole, channels_last, psum_width)
                         if t == m:
                             access(grid, dram, node, WRITTEN, chunks[s, t, b], chunks[s, t, b], channels_last, width)
                 if t != m:  # chunk m ends here; all others pass on to the next member
@@ -55,6 +56,15 @@ def reduce_scatter(
                 longest = max(longest, send(grid, loads, totals, node, to, flits, total * psum_width))
                 totals[ADDITIONS] += total
         totals[TOUR] = max(totals[TOUR], (count - 1) * longest)
+
+
+@njit
+def _around(boxes: np.ndarray, part: np.ndarray) -> int:
+    """The box whose channels a part lies in: a part of several groups has a box for each, the whole may be one."""
+    for b in range(len(boxes)):
+        if boxes[b, 2] <= part[2] and part[3] <= boxes[b, 3]:
+            return b
+    return 0
 
 
 @njit

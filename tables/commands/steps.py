@@ -1,8 +1,8 @@
 """The steps of a contraction on one core, and the barrier groups that they become.
 
-A core computes `outer` results sets (batch elements times vectors of a shared matrix), each `vectors` accumulators wide and
-`depth` input columns deep. A step loads a tile of input columns if it is not there, runs MACs over a tile of accumulators,
-and drains them if they are complete or if the next step needs them.
+A core computes `outer` results sets (batch elements times vectors of a shared matrix), each `vectors` accumulators wide
+and `depth` input columns deep. A step loads a tile of input columns if it is not there, runs MACs over a tile of
+accumulators, and drains them if they are complete or if the next step needs them.
 """
 
 from typing import NamedTuple
@@ -15,17 +15,18 @@ from tables.commands.walk import ADDRESS, DRAIN_STEP, DRAINS, LOAD_STEP, LOADS, 
 
 Ints = NDArray[np.int64]
 
-#: Orders of the tiles of one result set: all depth tiles of an accumulator tile first, or all accumulator tiles of a depth tile.
+#: Orders of the tiles of one result set: all depth tiles of an accumulator tile first, or all accumulator tiles of a
+#: depth tile.
 OUTPUT_STATIONARY, INPUT_STATIONARY = range(2)
 
 
 class Share(NamedTuple):
     """What one core computes, and in which tiles.
 
-    `batches` with a matrix of their own, `shared` vectors that meet the same matrix; `outputs` and `depth` elements of each.
-    `is_tree`: the lanes of a column lie along the depth, else along the outputs. `has_inputs`: inputs differ along the depth.
-    `output_tile` accumulators and `depth_tile` input columns a step; `order`; `overlaps_drains`, `overlaps_loads`: moves run
-    beside the MACs of the next or the previous step.
+    `batches` with a matrix of their own, `shared` vectors that meet the same matrix; `outputs` and `depth` elements of
+    each. `is_tree`: the lanes of a column lie along the depth, else along the outputs. `has_inputs`: inputs differ
+    along the depth. `output_tile` accumulators and `depth_tile` input columns a step; `order`; `overlaps_drains`,
+    `overlaps_loads`: moves run beside the MACs of the next or the previous step.
     """
 
     batches: int
@@ -97,7 +98,8 @@ def count_steps(share: Share) -> int:
 
 @njit
 def build_steps(share: Share, columns_a_row: int) -> Ints:
-    """Return int64[steps, 4]: MACs, bank column of the first, accumulators to drain after it, input columns to load before it.
+    """Return int64[steps, 4]: MACs, bank column of the first, accumulators to drain after it, input columns to load
+    before it.
 
     The columns of a core lie in the order in which the first vector meets them; further vectors walk them again.
     """
@@ -132,8 +134,9 @@ def build_steps(share: Share, columns_a_row: int) -> Ints:
 def build_groups(share: Share, steps: Ints, drain_moves: int, load_moves: int) -> Ints:
     """Return int64[groups, 8]: the barrier groups, in order (`walk.walk`).
 
-    Drains that overlap run beside the MACs of the next step, loads beside those of the step before. If both do, a barrier
-    keeps them apart, and the MACs are divided in proportion to the moves: mixed, a move could be ready before an earlier one.
+    Drains that overlap run beside the MACs of the next step, loads beside those of the step before. If both do, a
+    barrier keeps them apart, and the MACs are divided in proportion to the moves: mixed, a move could be ready before
+    an earlier one.
     """
     groups = np.zeros((4 * steps.shape[0] + 2, 8), np.int64)
     size, last = 0, steps.shape[0] - 1

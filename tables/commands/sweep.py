@@ -1,8 +1,8 @@
 """The best mapping of a contraction: every mapping of the space is evaluated or bounded from below.
 
-A *cut* is a split over the channels, an owner for every axis and the role of the lanes. It fixes the work of a core. The
-*tilings* of a cut are the tiles, their order and what overlaps. A cut whose lower bound is not below the best known time has no better
-tiling. So nothing is left out.
+A *cut* is a split over the channels, an owner for every axis and the role of the lanes. It fixes the work of a core.
+The *tilings* of a cut are the tiles, their order and what overlaps. A cut whose lower bound is not below the best known
+time has no better tiling. So nothing is left out.
 """
 
 from typing import NamedTuple
@@ -35,8 +35,9 @@ class Space(NamedTuple):
 
     `chunks` int64[splits, 4]: elements of each class a channel; `extra` int64[splits]: picoseconds of the host.
     `parts` int64[owners, 4]: cores that each class is cut over; `drains`, `loads` int64[owners, moves, levels] with
-    `drain_moves`, `load_moves` int64[owners] of them in use. `depth_tiles` int64: the tiles to try beside the largest that fits.
-    `is_checked` int64[1]: 1, see `walk.Moves`. `follows`: ticks are those behind another kernel that has opened the first row.
+    `drain_moves`, `load_moves` int64[owners] of them in use. `depth_tiles` int64: the tiles to try beside the largest
+    that fits. `is_checked` int64[1]: 1, see `walk.Moves`. `follows`: ticks are those behind another kernel that has
+    opened the first row.
     """
 
     chunks: Ints
@@ -59,7 +60,7 @@ class Space(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The best mapping: its time, split, owner, and the tiling; how many mappings there are and were walked.
+    """The best mapping: its time, split, owner, and the tiling; how many mappings were walked.
 
     `bound_ps`: the least lower bound of all cuts, for what the sweep is a part of.
     """
@@ -70,7 +71,6 @@ class Best(NamedTuple):
     split: int
     owner: int
     share: Share
-    mappings: int
     walked: int
 
 
@@ -100,7 +100,8 @@ def lower_bound(space: Space, timing: Timing, share: Share, drain_moves: int, lo
     """Return ticks that no tiling of a cut falls below.
 
     The MACs follow each other at their distance, with a PRE and an ACT between rows, behind the first ACT and the first
-    load, and before the drain of the last accumulator. Every column of inputs is loaded once, every accumulator drained once.
+    load, and before the drain of the last accumulator. Every column of inputs is loaded once, every accumulator drained
+    once.
     """
     size = pass_columns(share)
     rows = 0
@@ -122,7 +123,8 @@ def lower_bound(space: Space, timing: Timing, share: Share, drain_moves: int, lo
 
 @njit
 def depth_tile(space: Space, share: Share, choice: int) -> int:
-    """Return a depth tile to try: the largest that fits, the largest that fits twice, those of the space; 0 if it was tried."""
+    """Return a depth tile to try: the largest that fits, the largest that fits twice, those of the space; 0 if it was
+    tried."""
     columns = ceiling(share.depth, share.lanes)
     if not space.has_inputs:
         return columns if choice == 0 else 0
@@ -137,7 +139,8 @@ def depth_tile(space: Space, share: Share, choice: int) -> int:
 
 @njit
 def build_tilings(space: Space, share: Share) -> Ints:
-    """Return int64[tilings, 5]: output tile, depth tile, order, overlap of drains and of loads; none is another one's equal."""
+    """Return int64[tilings, 5]: output tile, depth tile, order, overlap of drains and of loads; none is another one's
+    equal."""
     columns, vectors = ceiling(share.depth, share.lanes), ceiling(share.outputs, share.lanes)
     choices = space.depth_tiles.size + 2
     result = np.zeros((choices * space.accumulators * 8, 5), np.int64)
@@ -174,7 +177,8 @@ def ticks_of(space: Space, timing: Timing, share: Share, owner: int) -> int:
     """Return the exact ticks of a mapping."""
     one = slice(owner, owner + 1)
     moves = Moves(
-        space.drains[one], space.loads[one], space.drain_moves[one], space.load_moves[one], space.is_checked, space.nodes
+        space.drains[one], space.loads[one], space.drain_moves[one], space.load_moves[one], space.is_checked,
+        space.nodes
     )  # fmt: skip
     steps = build_steps(share, timing.columns)
     groups = build_groups(share, steps, space.drain_moves[owner], space.load_moves[owner])
@@ -196,29 +200,82 @@ def best_tiling(space: Space, timing: Timing, share: Share, owner: int) -> tuple
 
 
 @njit
+def least_of_split(space: Space, timing: Timing, split: int) -> int:
+    """Return picoseconds that no cut of a split falls below: its MACs if no lane of no core were idle."""
+    elements, cores = 1, 1
+    for number in range(space.chunks.shape[1]):
+        elements *= space.chunks[split, number]
+    for owner in range(space.parts.shape[0]):
+        used = 1
+        for number in range(space.parts.shape[1]):
+            used *= space.parts[owner, number]
+        cores = max(cores, used)
+    macs = ceiling(elements, cores * space.lanes)
+    return (macs - 1) * timing.mac * space.tick_ps + space.extra[split]
+
+
+@njit
 def sweep(space: Space, timing: Timing, prunes: bool) -> Best:
     """Return the best mapping of a space; with `prunes`, cuts that a lower bound excludes are not walked.
 
-    The time of a mapping is its ticks and the picoseconds of the host. Time is `NONE` if nothing can be run.
+    The time of a mapping is its ticks and the picoseconds of the host. Time is `NONE` if nothing can be run. The split
+    with the least bound comes first, so that the others have a time to be compared with.
     """
-    splits, owners = space.chunks.shape[0], space.parts.shape[0]
-    bounds = np.full((splits, owners, 2), NONE, np.int64)
-    mappings = 0
+    splits = space.chunks.shape[0]
+    least = np.zeros(splits, np.int64)
     for split in range(splits):
-        for owner in range(owners):
-            for is_tree in range(2):
-                share = share_of(space, split, owner, is_tree)
-                if is_legal(space, timing, share):
-                    bound = lower_bound(space, timing, share, space.drain_moves[owner], space.load_moves[owner])
-                    bounds[split, owner, is_tree] = bound * space.tick_ps + space.extra[split]
-                    mappings += count_tilings(space, share)
-    flat = bounds.reshape(-1)
-    best = Best(NONE, flat.min() if flat.size else NONE, NONE, -1, -1, share_of(space, 0, 0, 0), mappings, 0)
-    best = _improved(space, timing, best, int(flat.argmin())) if flat.size and flat.min() < NONE else best
-    for cut in range(flat.size):
-        if flat[cut] < NONE and (flat[cut] < best.time_ps or not prunes):
-            best = _improved(space, timing, best, cut)
+        least[split] = least_of_split(space, timing, split)
+    best = Best(NONE, NONE, NONE, -1, -1, share_of(space, 0, 0, 0), 0)
+    first = int(least.argmin())
+    for turn in range(splits + 1):
+        split = first if turn == 0 else turn - 1
+        if turn > 0 and split == first:
+            continue
+        if prunes and least[split] >= best.time_ps:
+            best = _bounded(best, least[split])
+        else:
+            best = _sweep_split(space, timing, best, split, prunes)
     return best
+
+
+@njit
+def _sweep_split(space: Space, timing: Timing, best: Best, split: int, prunes: bool) -> Best:
+    """Return the better of the best mapping and the best one of a split; the cut with the least bound comes first."""
+    owners = space.parts.shape[0]
+    bounds = np.full(2 * owners, NONE, np.int64)
+    for cut in range(2 * owners):
+        owner = cut // 2
+        share = share_of(space, split, owner, cut % 2)
+        if is_legal(space, timing, share):
+            bound = lower_bound(space, timing, share, space.drain_moves[owner], space.load_moves[owner])
+            bounds[cut] = bound * space.tick_ps + space.extra[split]
+    first = int(bounds.argmin())
+    best = _bounded(best, bounds[first])
+    for turn in range(2 * owners + 1):
+        cut = first if turn == 0 else turn - 1
+        is_again = turn > 0 and cut == first
+        if bounds[cut] < NONE and not is_again and (bounds[cut] < best.time_ps or not prunes):
+            best = _improved(space, timing, best, split, cut)
+    return best
+
+
+@njit
+def _bounded(best: Best, bound_ps: int) -> Best:
+    """Return the best mapping with the least bound so far."""
+    least = min(best.bound_ps, bound_ps)
+    return Best(best.time_ps, least, best.ticks, best.split, best.owner, best.share, best.walked)
+
+
+@njit
+def count_mappings(space: Space, timing: Timing) -> int:
+    """Return the number of mappings of a space."""
+    total = 0
+    for split in range(space.chunks.shape[0]):
+        for cut in range(2 * space.parts.shape[0]):
+            share = share_of(space, split, cut // 2, cut % 2)
+            if is_legal(space, timing, share):
+                total += count_tilings(space, share)
+    return total
 
 
 @njit
@@ -238,15 +295,12 @@ def count_tilings(space: Space, share: Share) -> int:
 
 
 @njit
-def _improved(space: Space, timing: Timing, best: Best, cut: int) -> Best:
+def _improved(space: Space, timing: Timing, best: Best, split: int, cut: int) -> Best:
     """Return the better of the best mapping and the best tiling of a cut."""
-    owners = space.parts.shape[0]
-    split, owner, is_tree = cut // (2 * owners), cut // 2 % owners, cut % 2
+    owner, is_tree = cut // 2, cut % 2
     share = share_of(space, split, owner, is_tree)
     ticks, tiling, walked = best_tiling(space, timing, share, owner)
     time = ticks * space.tick_ps + space.extra[split]
     if time < best.time_ps:
-        return Best(time, best.bound_ps, ticks, split, owner, tiling, best.mappings, best.walked + walked)
-    return Best(
-        best.time_ps, best.bound_ps, best.ticks, best.split, best.owner, best.share, best.mappings, best.walked + walked
-    )  # fmt: skip
+        return Best(time, best.bound_ps, ticks, split, owner, tiling, best.walked + walked)
+    return Best(best.time_ps, best.bound_ps, best.ticks, best.split, best.owner, best.share, best.walked + walked)

@@ -1,9 +1,11 @@
-"""Ticks of a sequence of barrier groups, for devices that prefer what is ready and have a row and a column slot (AttAcc).
+"""Ticks of a sequence of barrier groups, for devices that prefer what is ready and have a row and a column slot
+(AttAcc).
 
-A group consists of MACs of consecutive columns and of moves (drains of accumulators, then loads of input registers). MACs and
-moves use different data paths and share the one column slot of a tick. The compiler emits both in the order of their
-earliest ticks, a MAC before a move of the same tick. Then nothing behind the head of the queue is ready before the head
-itself, and the controller, which prefers what is ready, issues in the order of the stream: the ticks follow from a recurrence.
+A group consists of MACs of consecutive columns and of moves (drains of accumulators, then loads of input registers).
+MACs and moves use different data paths and share the one column slot of a tick. The compiler emits both in the order of
+their earliest ticks, a MAC before a move of the same tick. Then nothing behind the head of the queue is ready before
+the head itself, and the controller, which prefers what is ready, issues in the order of the stream: the ticks follow
+from a recurrence.
 
 PRE and ACT use the row slot. They are issued for the next MAC as soon as it is in the queue and nothing in the queue
 still needs the open row: they hide behind moves. Two moves are at least two ticks apart, so that the second slot of the
@@ -33,7 +35,8 @@ class Timing(NamedTuple):
     """Ticks between commands, and the sizes that they depend on.
 
     `mac`: MAC to MAC. `act_to_mac`, `mac_to_pre`, `act_to_pre`, `act_to_act`, `pre_to_act`: rows. `queue`: entries.
-    `columns`: of a row. `apart`: any two moves. `spacing` int64[levels]: a move to a later one through the same node of a level.
+    `columns`: of a row. `apart`: any two moves. `spacing` int64[levels]: a move to a later one through the same node of
+    a level.
     """
 
     mac: int
@@ -51,9 +54,9 @@ class Timing(NamedTuple):
 class Moves(NamedTuple):
     """The moves of every segment of a kernel.
 
-    `drains`, `loads` int64[segments, moves, levels]: the nodes of the moves that drain one accumulator and that load one
-    input column; `drain_moves`, `load_moves` int64[segments]: how many. `is_checked` int64[segments]: 0 if the device does
-    not check the distance of a move to those before it (softmax). `nodes` of all levels.
+    `drains`, `loads` int64[segments, moves, levels]: the nodes of the moves that drain one accumulator and that load
+    one input column; `drain_moves`, `load_moves` int64[segments]: how many. `is_checked` int64[segments]: 0 if the
+    device does not check the distance of a move to those before it (softmax). `nodes` of all levels.
     """
 
     drains: Ints
@@ -92,9 +95,9 @@ def _row_tick(timing: Timing, is_open: bool, activated: int, last_mac: int, visi
 def walk(timing: Timing, groups: Ints, moves: Moves, opened: int, emitted: Ints) -> int:
     """Return the tick of the last command.
 
-    `groups` int64[groups, 8]. `opened`: the row that was opened long before the first tick, or -1: with the first row, the
-    result is a lower bound for a kernel that follows another one. Output: `emitted` int64[commands, 4]: kind, number of the MAC
-    or move within its group, group and tick; of length 0 if nobody asks.
+    `groups` int64[groups, 8]. `opened`: the row that was opened long before the first tick, or -1: with the first row,
+    the result is a lower bound for a kernel that follows another one. Output: `emitted` int64[commands, 4]: kind,
+    number of the MAC or move within its group, group and tick; of length 0 if nobody asks.
     """
     last = np.full(moves.nodes, NEVER, np.int64)
     removed = np.zeros(timing.queue, np.int64)  # ticks at which the entries behind the last MAC left the queue

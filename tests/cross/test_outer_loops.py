@@ -39,7 +39,7 @@ def row(**factors: int) -> tuple[int, ...]:
 
 
 def outer_loops_free(inner: tuple[int, ...], *, may_split: bool) -> Constraints:
-    """Return constraints that fix all but the loops of the DRAM and their order; with `may_split` the row buffer's too."""
+    """Return constraints that fix all but the DRAM's loops and their order; with `may_split` the row buffer's too."""
     temporal = (ONES, inner, FREE if may_split else ONES, FREE)
     return Constraints(temporal=temporal, spatial=(ONES,) * 3)
 

@@ -1,4 +1,4 @@
-"""What a solved layer tells of its mapping."""
+"""What a solved layer says of its mapping."""
 
 import attrs
 import pytest

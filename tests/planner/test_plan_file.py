@@ -7,9 +7,10 @@ from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.partition import Home, Partition
-from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan
+from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.plan_file import read_plan
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -86,3 +87,36 @@ def test_figures_of_the_file_are_kept_without_a_mapping(tmp_path):
 def test_replicas_that_are_not_said_are_all():
     """As many as nodes that share."""
     assert evolve(plan().layers["a"].partition, weight_replicas=None).replicas == 2
+
+
+def test_tours_of_a_plan_take_the_place_of_the_default_ones(tmp_path):
+    """Four nodes in a row gather weights: the default tour 0 1 2 3 comes back over three links, 0 2 3 1 over one less.
+
+    Hops of the four edges: 1 + 1 + 1 + 3 = 6 against 2 + 1 + 2 + 1 = 6, so flits x hops stay; the busiest link carries
+    the same, but the longest edge, 3 or 2 hops, is passed three times: 3 cycles less.
+    """
+    array = NodeArray(rows=1, cols=4, node=NODE)
+    split = Partition(region=array.whole, w=[("P", 4)], weight_replicas=1)
+    home = Home(region=array.whole, w=[("W", 4)])
+    base = evolve(
+        plan(),
+        array=array,
+        segments=[(RegionPlan(region=array.whole, layers=[name]),) for name in "ab"],
+        layers=dict.fromkeys("ab", LayerPlan(partition=split)),
+        homes=dict.fromkeys(("input", "a", "b"), home),
+    )
+    toured = LayerPlan(partition=split, tours={"weights": ((0, 2, 3, 1),)})
+    other = evolve(base, layers=base.layers | {"a": toured})
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(other.to_dict()))
+    assert read_plan(path, GRAPH, NODE) == other
+    costs = [evaluate_plan(GRAPH, each).steps[0].phases[0] for each in (base, other)]
+    assert costs[0].flit_hops == costs[1].flit_hops
+    assert costs[0].network_cycles - costs[1].network_cycles == 3
+
+
+def test_tour_of_no_set_is_refused():
+    """It must be over the very nodes that share."""
+    toured = evolve(plan().layers["a"], tours={"weights": ((0, 0),)})
+    problems = check_plan(GRAPH, evolve(plan(), layers=plan().layers | {"a": toured}))
+    assert problems == ["layers.a.tours.weights: must be tours of sets that share (got [0, 0])"]

@@ -150,12 +150,16 @@ def _pull_set(
 
 def candidates(homes: dict[int, Area], wanted: Area) -> list[tuple[int, Area]]:
     """Return the nodes, in order, whose home box may meet an area, with that box."""
-    (n0, n1), (y0, y1), (x0, x1) = wanted.n, wanted.y, wanted.x
-    return [
-        (node, home)
-        for node, home in sorted(homes.items())
-        if home.y[0] < y1 and y0 < home.y[1] and home.x[0] < x1 and x0 < home.x[1] and home.n[0] < n1 and n0 < home.n[1]
-    ]
+    if not wanted.c:
+        return []
+    around = (wanted.n, (wanted.c[0][0], wanted.c[-1][1]), wanted.y, wanted.x)
+    return [(node, home) for node, home in sorted(homes.items()) if _may_meet(home, around)]
+
+
+def _may_meet(home: Area, around: tuple[Range, Range, Range, Range]) -> bool:
+    """Whether a home box and ranges around an area overlap along each axis."""
+    own = (home.n, home.c[0], home.y, home.x)
+    return all(a[0] < b[1] and b[0] < a[1] for a, b in zip(own, around, strict=True))
 
 
 def _pull_path(plan: Plan, owner: int, tour: list[int]) -> tuple[int, ...]:

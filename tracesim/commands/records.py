@@ -145,7 +145,8 @@ class Trace(NamedTuple):
     counts: Ints
 
 
-_TABLE = ("slot", "scope", "needs", "opens", "closes", "activate", "precharge", "latency", "blocking", "mode")
+#: The fields of `Rules` that make up the command table, in the order of its columns.
+COMMAND_COLUMNS = ("slot", "scope", "needs", "opens", "closes", "activate", "precharge", "latency", "blocking", "mode")
 
 
 def checked_rules(rules: Rules) -> Rules:
@@ -157,7 +158,7 @@ def checked_rules(rules: Rules) -> Rules:
     }
     rules = rules._replace(**arrays)
     commands = rules.slot.size
-    for name in _TABLE:
+    for name in COMMAND_COLUMNS:
         if arrays[name].shape != (commands,):
             raise ValueError(f"Rules.{name}: must have {commands} entries (got {arrays[name].shape})")
     if rules.constraints.ndim != 2 or rules.constraints.shape[1] != 6:

@@ -109,8 +109,8 @@ def _execute_chunk(statement: Statement, values: dict[str, Array], first: int, s
     update = np.add if statement.update == ADD else np.maximum
     if all(len(index.terms) == 1 for index in statement.target.indices):  # each element is one point of the other loops
         inner = tuple(at for at, loop in enumerate(statement.loops) if loop in statement.reduction_loops)
-        first = tuple(0 if at in inner else slice(None) for at in range(len(shape)))
-        result, where = update.reduce(result, axis=inner), tuple(index[first] for index in where)
+        outer = tuple(0 if at in inner else slice(None) for at in range(len(shape)))
+        result, where = update.reduce(result, axis=inner), tuple(index[outer] for index in where)
     update.at(target, where, result)
 
 

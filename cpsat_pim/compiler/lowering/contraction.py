@@ -225,8 +225,8 @@ class Emitter:
         first = self.places[step, PLACE_DEPTH] * self.share.depth_tile
         columns = np.minimum(self.share.depth_tile, ceiling(self.share.depth, self.share.lanes) - first)
         if self.share.is_tree:
-            return columns
-        return np.minimum(columns * self.share.lanes, self.share.depth - first * self.share.lanes)
+            return np.asarray(columns, np.int64)
+        return np.asarray(np.minimum(columns * self.share.lanes, self.share.depth - first * self.share.lanes), np.int64)
 
     def _registers(self, step: Ints) -> Ints:
         """First input register of a step; tiles take turns if loads overlap."""
@@ -237,7 +237,7 @@ class Emitter:
     def _accumulators(self, step: Ints) -> Ints:
         """First accumulator of a step; tiles take turns if drains overlap."""
         drained = self.steps[:, DRAINS] > 0
-        turns = np.cumsum(drained) - drained
+        turns: Ints = np.cumsum(drained) - drained
         width = min(self.share.output_tile, ceiling(self.share.outputs, self.share.lanes))
         first = self.target.device.core.inputs
         return np.asarray(first + turns[step] % 2 * width * self.share.overlaps_drains, np.int64)
@@ -277,6 +277,7 @@ def step_places(share: Share) -> Ints:
 
 
 def empty_stream(size: int, axes: int) -> Stream:
+    """A stream of commands that are still all zero."""
     zeros = np.zeros(size, np.int64)
     return Stream(
         zeros,

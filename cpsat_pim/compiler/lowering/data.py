@@ -84,7 +84,7 @@ class Placement:
         return self._gather(inputs, self.contraction.inputs, points, good).reshape(-1, share.lanes)
 
     def add_results(self, channel: tuple[int, ...], vectors: Array, result: Array) -> None:
-        """Add what a channel delivered, [vectors, lanes], to the result tensor in place: the host's part of the reduction."""
+        """Add what a channel delivered, [vectors, lanes], to the result in place: the host's part of the sum."""
         share, drains = self.lowered.share, self.lowered.drains
         number, units = np.arange(share.batches * share.shared), ceiling(share.outputs, share.lanes)
         coordinates = self._delivering(drains)

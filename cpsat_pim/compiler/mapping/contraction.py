@@ -1,8 +1,8 @@
 """A statement as a contraction: a resident matrix meets moved inputs.
 
-`y[batch, shared, outputs] += matrix[batch, outputs, depth] * inputs[batch, shared, depth]`: every loop belongs to one of four
-classes by the operands it indexes. Loops of one class are flattened in their order; accesses may be any affine functions,
-since the matrix is packed for the banks once and the host gathers the inputs.
+`y[batch, shared, outputs] += matrix[batch, outputs, depth] * inputs[batch, shared, depth]`: every loop belongs to one
+of four classes by the operands it indexes. Loops of one class are flattened in their order; accesses may be any affine
+functions, since the matrix is packed for the banks once and the host gathers the inputs.
 """
 
 from functools import cached_property

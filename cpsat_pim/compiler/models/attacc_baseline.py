@@ -1,4 +1,6 @@
-"""AttAcc's own distribution of attention as a command stream (attacc_simulator c600051, `trace_gen/gen_trace_attacc_bank.py`).
+"""AttAcc's own distribution of attention as a command stream.
+
+Source: attacc_simulator c600051, `pim_ramulator_src/trace_gen/gen_trace_attacc_bank.py`.
 
 A head a channel; tokens over pseudo-channels, ranks and bank groups, the head dimension over banks. Two heads of a
 channel alternate: moves and softmax of one run beside the MACs of the other. The baseline of published comparisons.
@@ -92,8 +94,7 @@ def _tiled(
     count = len(drains)
     for tile in range(count + 1):
         if tile < count:
-            for row in macs[tile * stride : (tile + 1) * stride]:
-                yield row
+            yield from macs[tile * stride : (tile + 1) * stride]
         if tile > 0:
             yield drains[tile - 1]
         yield beside[tile] if tile < len(beside) else []

@@ -1,32 +1,37 @@
 """Time of a generated token of a transformer, layer by layer on host or PIM (DCC, fig. 8).
 
-The published systems follow AttAcc's model (attacc_simulator c600051, `src/system.py`): `gpu` runs everything on the host,
-`base` attention on PIM, `full` also a part of the feed-forward and overlaps heads. `compiled-base` and `compiled-full` take
-attention, QKV and projection from the exact ticks of this package's mappings, each product where it is faster, and the feed-forward
-as `base` and `full` have it: the published model divides it by the peak bandwidths, which no mapping reaches. `compiled`
-divides the outputs of every product over host and PIM by exact times.
+The published systems follow AttAcc's model (attacc_simulator c600051, `src/system.py`): `gpu` runs everything on the
+host, `base` attention on PIM, `full` also a part of the feed-forward and overlaps heads. `compiled-base` and
+`compiled-full` take attention, QKV and projection with this package's best mappings, simulated with refresh, each
+product where it is faster, and the feed-forward as `base` and `full` have it: the published model divides it by the
+peak bandwidths, which no mapping reaches. `compiled` divides the outputs of every product over host and PIM by exact
+times.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping as Names
 from functools import cache
 from math import ceil
 
 from attrs import evolve, frozen
 
-from cpsat_pim.compiler.attention import Attention, AttentionMapping, attention_ticks, best_attention
+from cpsat_pim.compiler.attention import Attention, AttentionMapping, best_attention, lower_attention
 from cpsat_pim.compiler.host import A100_HBM3, Host, Product, move_seconds, product_seconds
 from cpsat_pim.compiler.host.attacc_xpu import is_compute_bound
 from cpsat_pim.compiler.language import shipped_kernel
-from cpsat_pim.compiler.mapping import contraction_of
+from cpsat_pim.compiler.lowering import lower
+from cpsat_pim.compiler.mapping import Mapping, contraction_of
 from cpsat_pim.compiler.models.attacc_baseline import attacc_attention
 from cpsat_pim.compiler.models.transformer import Transformer, fully_connected, pointwise_seconds
 from cpsat_pim.compiler.search import best_mapping
 from cpsat_pim.compiler.target import Target
 from cpsat_pim.device.rules import rules_of
-from tracesim.commands import simulate
+from tracesim.commands import Stream, simulate
 
 SYSTEMS = ("gpu", "base", "compiled-base", "full", "compiled-full", "compiled")
 GROUPS = ("attention", "qkv", "projection", "feed-forward", "other")
+#: Where the softmax of a compiled attention is computed. On the host, scores leave the channels and probabilities
+#: return, so that tokens may be split over channels.
+SOFTMAX_PLACES = ("channel", "host")
 #: Bytes of an element.
 ELEMENT = 2
 #: Tokens that AttAcc's distribution and ours are told apart by: those of one more token a core.
@@ -53,14 +58,22 @@ class Request:
 
 
 def generation_seconds(request: Request, system: str, target: Target, host: Host = A100_HBM3) -> Parts:
-    """Seconds of all generated tokens but the first, by group of layers."""
-    model, batch = request.model, request.batch
+    """Seconds of all generated tokens but the first, by group of layers.
+
+    Compiled systems compute the softmax of a whole request where that is faster: keys and values keep their places.
+    """
+    tokens = _Tokens(request.model, request.batch, target, host)
+    modes = SOFTMAX_PLACES if system.startswith("compiled") else SOFTMAX_PLACES[:1]
+    totals = [_added_up(tokens, request, system, mode) for mode in modes]
+    return min(totals, key=lambda total: sum(total.values()))
+
+
+def _added_up(tokens: "_Tokens", request: Request, system: str, softmax: str) -> Parts:
     total = dict.fromkeys(GROUPS, 0.0)
-    tokens = _Tokens(model, batch, target, host)
     steps = range(request.given + 1, request.given + request.generated)
     for length in steps:
-        for group, seconds in tokens.parts(system, length, steps[-1]).items():
-            total[group] += seconds * model.blocks
+        for group, seconds in tokens.parts(system, length, steps[-1], softmax).items():
+            total[group] += seconds * request.model.blocks
     return total
 
 
@@ -84,7 +97,7 @@ class _Tokens:
             result[layer.group] += seconds(layer.product)  # type: ignore[operator]
         return result
 
-    def _parts(self, system: str, length: int, last: int) -> Parts:
+    def _parts(self, system: str, length: int, last: int, softmax: str) -> Parts:
         """Seconds of one block at a length, by group."""
         if system == "gpu":
             return {**self.host_products, "attention": self._host_attention(length), "other": self.other}
@@ -92,7 +105,8 @@ class _Tokens:
             return self._attacc(length, is_full=False)
         if system == "full":
             return self._attacc(length, is_full=True)
-        attention = self._pim_attention(ceil(length / TOKEN_STEP) * TOKEN_STEP, last)
+        stepped, longest = (ceil(tokens / TOKEN_STEP) * TOKEN_STEP for tokens in (length, last))
+        attention = self._pim_attention(stepped, longest, softmax)
         products = self._compiled_products(shares=system == "compiled")
         if system == "compiled-full":
             products["feed-forward"] = self._shared_feed_forward()
@@ -164,11 +178,21 @@ class _Tokens:
 
     # --- Compiled
 
-    def _pim_attention_uncached(self, length: int, last: int) -> float:
-        """All lengths with the mapping of the last, so that keys and values never change their places."""
-        heads = self.model.heads * self.batch
-        mapping = _attention_mapping(heads, ceil(last / TOKEN_STEP) * TOKEN_STEP, self.model.head_size, self.target)
-        return attention_ticks(Attention(heads, length, self.model.head_size), mapping, self.target) * self._tick
+    def _pim_attention_uncached(self, length: int, last: int, softmax: str) -> float:
+        """Every length with the mapping of the longest, so that keys and values never change their places."""
+        heads, size = self.model.heads * self.batch, self.model.head_size
+        if softmax == "channel":
+            mapping = _attention_mapping(heads, last, size, self.target)
+            return self._refreshed(lower_attention(Attention(heads, length, size), mapping, self.target)) * self._tick
+        score, context, host = _product_mappings(heads, last, size, self.target)
+        attention = Attention(heads, length, size)
+        ticks = self._refreshed(lower(score, attention.score, self.target).stream)
+        ticks += self._refreshed(lower(context, attention.context, self.target).stream)
+        return ticks * self._tick + host * 1e-12 + self._host_softmax(heads, length)
+
+    def _refreshed(self, stream: Stream) -> int:
+        """Ticks of the simulator with refresh, as the published baselines have it."""
+        return simulate(rules_of(self.target.device), stream, refresh=True).finish
 
     def _compiled_products(self, shares: bool) -> Parts:
         """Every product on host or PIM, whichever is faster, or on both."""
@@ -186,15 +210,20 @@ class _Tokens:
 
 @cache
 def pim_seconds(product: Product, target: Target) -> float:
-    """A weight product on PIM with its best mapping."""
+    """A weight product on PIM with its best mapping, simulated with refresh."""
     kernel = shipped_kernel("gemm").bind({"B": product.m, "N": product.n, "K": product.k})
-    best = best_mapping(contraction_of(kernel, kernel.statements[0]), target)
-    return float("inf") if best is None else best.time_ps * 1e-12
+    contraction = contraction_of(kernel, kernel.statements[0])
+    best = best_mapping(contraction, target, counts=False)
+    if best is None:
+        return float("inf")
+    ticks = simulate(rules_of(target.device), lower(best.mapping, contraction, target).stream, refresh=True).finish
+    return (ticks * target.device.tick_ps + best.host_ps) * 1e-12
 
 
 @cache
 def shared_seconds(product: Product, target: Target, host: Host) -> float:
-    """The least time if some sixteenths of the outputs are computed on PIM and the others at the same time on the host."""
+    """The least time if some sixteenths of the outputs are computed on PIM and the others at the same time on the
+    host."""
     least = float("inf")
     for sixteenths in range(1, 16):
         columns = product.n * sixteenths // 16
@@ -204,11 +233,23 @@ def shared_seconds(product: Product, target: Target, host: Host) -> float:
 
 
 @cache
+def _product_mappings(heads: int, tokens: int, head_size: int, target: Target) -> tuple[Mapping, Mapping, int]:
+    """The best mappings of scores and contexts as two kernels, and the host's picoseconds to read both results."""
+    attention = Attention(heads, tokens, head_size)
+    score, context = (
+        best_mapping(contraction, target, counts=False) for contraction in (attention.score, attention.context)
+    )
+    if score is None or context is None:
+        raise ValueError(f"attention: {heads} heads of {tokens} tokens do not fit the banks of {target.device.name}")
+    return score.mapping, context.mapping, score.host_ps + context.host_ps
+
+
+@cache
 def _attention_mapping(heads: int, tokens: int, head_size: int, target: Target) -> AttentionMapping:
     return best_attention(Attention(heads, tokens, head_size), target).mapping
 
 
-def speedups(request: Request, target: Target, host: Host = A100_HBM3) -> Mapping[str, float]:
+def speedups(request: Request, target: Target, host: Host = A100_HBM3) -> Names[str, float]:
     """How much faster each system generates than the host alone."""
     seconds = {system: sum(generation_seconds(request, system, target, host).values()) for system in SYSTEMS}
     return {system: seconds["gpu"] / value for system, value in seconds.items()}

@@ -1,8 +1,8 @@
 """The same space as a CP-SAT model: splits by tables, products by multiplication, costs by a table of exact walks.
 
-The sweep enumerates; this model is told the rules instead: which splits fit the channels, how an axis multiplies the cores of its
-class, how extents divide. Both must find the same optimum. It is meant for tests and small kernels: its cost table walks
-every cut.
+The sweep enumerates; this model is told the rules instead: which splits fit the channels, how an axis multiplies the
+cores of its class, how extents divide. Both must find the same optimum. It is meant for tests and small kernels: its
+cost table walks every cut.
 """
 
 from typing import Any
@@ -38,10 +38,11 @@ def solve_as_model(contraction: Contraction, target: Target, channels: int, seco
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = seconds
-    status = solver.solve(model.model)
-    if status == cp_model.MODEL_INVALID:
-        raise ValueError(model.model.validate())
-    return ModelOptimum(round(solver.objective_value), status == cp_model.OPTIMAL)
+    problem = model.model.validate()
+    if problem:
+        raise ValueError(problem)
+    solver.solve(model.model)
+    return ModelOptimum(round(solver.objective_value), solver.status_name() == "OPTIMAL")
 
 
 class _Model:

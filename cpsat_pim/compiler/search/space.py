@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
 
 import numpy as np
 from attrs import frozen
@@ -39,7 +40,8 @@ def space_of(
     splits: tuple[tuple[int, ...], ...] | None = None,
     follows: bool = False,
 ) -> SpaceOf:
-    """The space of a contraction on some channels (default: all), or of given splits; `follows`: see `tables.commands.sweep`."""
+    """The space of a contraction on some channels (default: all), or of given splits; `follows`: see
+    `tables.commands.sweep`."""
     splits = splits or tuple(possible_splits(contraction.extents, channels or target.channels))
     owners = tuple(possible_owners(contraction, target))
     chunks = np.array([[ceiling(n, g) for n, g in zip(contraction.extents, split, strict=True)] for split in splits])
@@ -71,10 +73,11 @@ def space_of(
 def possible_splits(extents: tuple[int, ...], channels: int) -> Iterator[tuple[int, ...]]:
     """Parts of each class: any integers with a product of at most the channels.
 
-    Of the counts that leave the same number of elements a channel only the least is listed: the others cost the same or more.
+    Of the counts that leave the same number of elements a channel only the least is listed: the others cost the same or
+    more.
     """
     choices = [distinct_parts(extent, channels) for extent in extents]
-    return (split for split in product(*choices) if int(np.prod(split)) <= channels)
+    return (split for split in product(*choices) if prod(split) <= channels)
 
 
 def distinct_parts(extent: int, most: int) -> list[int]:

@@ -7,7 +7,7 @@ from cpsat_pim.compiler.mapping import Contraction, Mapping
 from cpsat_pim.compiler.search.space import SpaceOf, space_of
 from cpsat_pim.compiler.target import Target
 from tables.commands.steps import OUTPUT_STATIONARY
-from tables.commands.sweep import NONE, Best, sweep
+from tables.commands.sweep import NONE, Best, count_mappings, sweep
 
 
 @frozen(eq=False)
@@ -23,19 +23,25 @@ class Optimum:
 
 
 def best_mapping(
-    contraction: Contraction, target: Target, channels: int | None = None, host: Host = A100_HBM3, prunes: bool = True
+    contraction: Contraction,
+    target: Target,
+    channels: int | None = None,
+    host: Host = A100_HBM3,
+    prunes: bool = True,
+    counts: bool = True,
 ) -> Optimum | None:
-    """The mapping of least time, or None if the device can run none."""
+    """The mapping of least time, or None if the device can run none; `counts`: also the mappings that there are."""
     space = space_of(contraction, target, channels, host)
     best = sweep(space.arrays, target.timing, prunes)
     if best.time_ps >= NONE:
         return None
+    mappings = count_mappings(space.arrays, target.timing) if counts else 0
     return Optimum(
         mapping_of(space, best),
         best.ticks,
         best.time_ps,
         int(space.arrays.extra[best.split]),
-        best.mappings,
+        mappings,
         best.walked,
     )
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 from attrs import field, frozen
@@ -22,6 +23,9 @@ from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping import Mapping, Stored
 from cpsat_pim.mapping.constraints import FREE, Constraints, NetworkConstraints
 from cpsat_pim.workload import ConvWorkload
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 #: Stored sets of the PEs and of the global buffer.
 Bypass = tuple[Stored, Stored]
@@ -44,11 +48,16 @@ class OptimizationResult:
     seconds: float
     interrupted: bool = False
 
-    def _repr_html_(self) -> str:
-        """For notebooks: a row per layer."""
-        from cpsat_pim.report.notebook import layers_html
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas frame with a row for each workload (`SolvedLayer.row`)."""
+        from pandas import DataFrame
 
-        return layers_html(self.mappings)
+        return DataFrame([solved.row() for solved in self.mappings])
+
+    def _repr_html_(self) -> str:
+        """Return a table with a row for each workload, for notebooks."""
+        table: str = self.to_frame().to_html(index=False, border=0)
+        return table
 
 
 @frozen(kw_only=True)

@@ -212,7 +212,7 @@ class Completions:
         """Yield nest and cost of one order for all undominated placements of the three tensors.
 
         Those that cost what an earlier one costs are skipped: with the same factors a cost depends on an order by how
-        often each tile is fetched, the loops that uneven tiles leave out, and the streams. Modifies `counted`.
+        often each tile is fetched, the loops inside uneven tiles, and the streams. Modifies `counted`.
         """
         ordered = self.nest_in(order)
         fetched = [ordered.reuse(t, m) for t in Tensor for m in ordered.consumers(t)]

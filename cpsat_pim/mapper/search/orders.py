@@ -127,7 +127,7 @@ class LoopOrders:
     def levels_that_matter(self) -> list[Level]:
         """Levels whose order can change a cost.
 
-        The order of the PEs' loops does only where tiles in the PEs leave loops out, where the MACs draw from the DRAM,
+        The order of the PEs' loops does only where tiles in the PEs are uneven, where the MACs draw from the DRAM,
         or where a dataflow class is asked for.
         """
         is_pe_order_seen = any(self._outside[Level.PE]) or any(self._consumer(t) == MACS for t in Tensor)

@@ -42,8 +42,8 @@ class SolveResult(NamedTuple):
 
 
 class _Strategy(NamedTuple):
-    """How CP-SAT searches: by which turn of `_STRATEGIES`, of which the first `available` are used, and whether by a binary
-    search of the objective.
+    """How CP-SAT searches: by one of the first `available` ones of `_STRATEGIES` (in which `turn`), and whether by a
+    binary search of the objective.
     """
 
     search: SearchParameters

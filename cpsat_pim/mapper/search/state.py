@@ -69,6 +69,11 @@ class SearchState:
         """Whether the time is up or a stop was asked for."""
         return self.is_stopped or self.seconds >= self.request.time_limit
 
+    @property
+    def is_hard(self) -> bool:
+        """Whether the layer has taken much work: then its tiles are bounded, and trial bounds rise by small steps."""
+        return bool(self.statistics["work"] > self.parameters.hard_work)
+
     # --- The incumbent -----------------------------------------------------------------------------------------------
 
     @property

@@ -11,26 +11,20 @@ problem of these extents alone refutes them all.
 import math
 from collections.abc import Iterator, Sequence
 
-import attrs
 from ortools.sat.python import cp_model
 
-from cpsat_pim.mapper.bounds.countable import HIGHEST
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.model.master import MasterProblem
-from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search.completion import Completions
-from cpsat_pim.mapper.search.cut_pool import CutPool
-from cpsat_pim.mapper.search.cuts import CutGenerator, OutOfTime, TooManyOrders
+from cpsat_pim.mapper.search.cuts import TooManyOrders
+from cpsat_pim.mapper.search.emptiness import has_no_mapping
 from cpsat_pim.mapper.search.solution import Solution
-from cpsat_pim.mapper.search.solver import SolveResult
 from cpsat_pim.mapper.search.state import SearchState
+from cpsat_pim.mapper.search.trial_bounds import TrialBounds, above
 from cpsat_pim.mapper.space.candidates import Candidates
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
-
-#: An energy (fJ) that no layer reaches except by rows that are opened again (`countable.check_countable`).
-_MOST_FJ = 2**58
 
 
 class InvalidMaster(RuntimeError):
@@ -69,9 +63,7 @@ class SubspaceSearch:
         self.refuted_up_to: dict[tuple[int, ...], int] = {}
         #: Solves so far of the relaxation over all splits of outer loops.
         self.relaxed_split_solves = 0
-        #: By how many more tiles a hard layer's next trial bound rises.
-        self.tiles_per_trial = self.parameters.tiles_per_trial
-        self._trial_bounds = self._rising_trial_bounds()
+        self.trial_bounds = TrialBounds(state, self.subspace, self.tiles)
         self._tile_raises = self._raise_by_tiles()
         self._has_tried_cheapest = self._has_looked_ahead = False
 
@@ -100,14 +92,14 @@ class SubspaceSearch:
 
         A step may solve several small master problems, where it refutes extents.
         """
-        if self.subspace is Subspace.SPLIT and self._split_trial_bound is None:
+        if self.subspace is Subspace.SPLIT and self.trial_bounds.first_of_split(self.lower_bound or 0) is None:
             self._refute_underestimated(until)
         master = self._next_master()
         if master is None:
             return
         self.master = None
-        result = self.state.solve(master, until, math.inf if self._is_hard else self.parameters.solve_work)
-        self._adapt_tiles_per_trial(result)
+        result = self.state.solve(master, until, math.inf if self.state.is_hard else self.parameters.solve_work)
+        self.trial_bounds.adapt(result)
         if result.status == cp_model.INFEASIBLE:
             self._raise_lower_bound(master.trial_bound + 1)
             return
@@ -118,13 +110,6 @@ class SubspaceSearch:
             self.master = master if is_open and result.work <= self.parameters.heavy_work else None
         elif result.solutions and not master.v.any_split:
             self.state.complete(result.solutions[0], 0)
-
-    def _adapt_tiles_per_trial(self, result: SolveResult) -> None:
-        """Take larger steps after a cheap refutation of a hard layer, smaller ones after an expensive solve."""
-        if self._is_hard and result.work < self.parameters.light_work and result.status == cp_model.INFEASIBLE:
-            self.tiles_per_trial *= 2
-        elif result.work > self.parameters.heavy_work:
-            self.tiles_per_trial = max(1, self.tiles_per_trial // 2)
 
     def _raise_lower_bound(self, bound: int) -> None:
         self.lower_bound = max(self.lower_bound or 0, bound)
@@ -165,62 +150,6 @@ class SubspaceSearch:
             known = self.forbidden_bound
             self.forbidden_bound = lower_bound if known is None else min(known, lower_bound)
 
-    # --- Trial bounds ------------------------------------------------------------------------------------------------
-
-    @property
-    def _is_hard(self) -> bool:
-        """Whether the layer has taken much work: then its tiles are bounded, and trial bounds rise by small steps."""
-        return bool(self.state.statistics["work"] > self.parameters.hard_work)
-
-    def _next_trial_bound(self) -> int | None:
-        """Return the next trial bound: the cutoff once that is near; None if there is none and no cutoff."""
-        cutoff, lower_bound = self.state.cutoff, self.lower_bound or 0
-        if self.subspace is Subspace.SPLIT and self._split_trial_bound is not None:
-            return self._split_trial_bound
-        if self._is_hard and self.subspace is not Subspace.SPLIT and (trial := self._hard_trial_bound()) is not None:
-            return trial
-        for trial_bound in self._trial_bounds:
-            if cutoff is not None and trial_bound >= cutoff * self.parameters.near_cutoff:
-                break
-            if trial_bound >= lower_bound:
-                return trial_bound
-        return cutoff
-
-    def _rising_trial_bounds(self) -> Iterator[int]:
-        """Yield trial bounds above the first lower bound; after one that took negligible work, skip the next one."""
-        work, is_skipped = 0.0, False
-        base, steps = self.lower_bound or 0, self.parameters.trial_steps
-        for step in steps:
-            if is_skipped and step < steps[-1]:
-                is_skipped = False
-                continue
-            yield _above(base, step)
-            now = self.state.statistics["work"]
-            is_skipped, work = now - work < self.parameters.negligible_work, now
-
-    def _hard_trial_bound(self) -> int | None:
-        """Return a hard layer's trial bound: for so many more tiles if tiles can be enumerated, else a small step up.
-
-        The lower the trial bound, the fewer candidates a master problem leaves open.
-        """
-        cutoff, lower_bound = self.state.cutoff, self.lower_bound or 0
-        trial = self.tiles.trial_bound_beyond(lower_bound, self.tiles_per_trial)
-        if trial is None and cutoff is not None:
-            part = (cutoff - lower_bound) // self.parameters.hard_parts
-            trial = max(_above(lower_bound, self.parameters.hard_step), lower_bound + part)
-            self.tiles.enumerate_up_to(min(cutoff, trial))
-            trial = self.tiles.trial_bound_beyond(lower_bound, self.tiles_per_trial) or trial
-        return None if trial is None else min(HIGHEST if cutoff is None else cutoff, trial)
-
-    @property
-    def _split_trial_bound(self) -> int | None:
-        """The first trial bound of the split subspace, a little below the cutoff, so that its lower bound is close to
-        the incumbent should the time end; None if there is no cutoff, or if that bound is refuted.
-        """
-        cutoff = self.state.cutoff
-        trial = None if cutoff is None else cutoff - cutoff // self.parameters.split_margin
-        return None if trial is None or (self.lower_bound or 0) > trial else trial
-
     # --- Bounds of tiles ---------------------------------------------------------------------------------------------
 
     def _raise_by_tiles(self) -> Iterator[int]:
@@ -230,7 +159,7 @@ class SubspaceSearch:
         base = self.lower_bound or 0
         for step in self.parameters.tile_steps:
             cutoff = self.state.cutoff
-            trial = _above(base, step) if cutoff is None else min(_above(base, step), cutoff)
+            trial = above(base, step) if cutoff is None else min(above(base, step), cutoff)
             if self.lower_bound is None or self.lower_bound > trial:
                 continue
             least = self.tiles.lower_bound(trial)
@@ -249,9 +178,9 @@ class SubspaceSearch:
     def _lookahead(self) -> int | None:
         """The cost up to which a hard layer's tiles are enumerated at once; None if they are not."""
         cutoff = self.state.cutoff
-        if cutoff is None or not self._is_hard or self.subspace is not Subspace.ALIGNED:
+        if cutoff is None or not self.state.is_hard or self.subspace is not Subspace.ALIGNED:
             return None
-        return min(cutoff, _above(self.lower_bound or 0, self.parameters.lookahead_step))
+        return min(cutoff, above(self.lower_bound or 0, self.parameters.lookahead_step))
 
     # --- Master problems ---------------------------------------------------------------------------------------------
 
@@ -259,7 +188,7 @@ class SubspaceSearch:
         """Return the master problem to solve; None if the subspace is closed or exhausted, or if its lower bound was
         raised without a solve, so that it may be another subspace's turn.
         """
-        if self._is_hard and not self.tiles.is_tight:
+        if self.state.is_hard and not self.tiles.is_tight:
             self.tiles.tighten()
             self._tile_raises, self.master = self._raise_by_tiles(), None
         master, cutoff = self.master, self.state.cutoff
@@ -268,14 +197,14 @@ class SubspaceSearch:
             return master
         if master is None and self.tiles.is_enabled and next(self._tile_raises, None) is not None:
             return None
-        if self._is_hard and not self._has_tried_cheapest and self.subspace is not Subspace.SPLIT:
+        if self.state.is_hard and not self._has_tried_cheapest and self.subspace is not Subspace.SPLIT:
             self._has_tried_cheapest = True
             self._seek_among_cheapest_tiles()
             cutoff = self.state.cutoff
         if not self._has_looked_ahead and self._lookahead is not None:
             self._has_looked_ahead = True
             self.tiles.enumerate_up_to(self._lookahead)
-        trial_bound = cutoff if master is not None else self._next_trial_bound()
+        trial_bound = cutoff if master is not None else self.trial_bounds.next(self.lower_bound or 0)
         if not self.is_open:
             return None
         if trial_bound is not None:
@@ -285,7 +214,7 @@ class SubspaceSearch:
 
     def _exhaust(self) -> None:
         """End without an incumbent at the highest trial bound; prove that there is no mapping, if that can be done."""
-        if self._has_no_mapping():
+        if has_no_mapping(self.state, self.restriction):
             self.lower_bound = None
         self.is_exhausted = True
 
@@ -322,35 +251,6 @@ class SubspaceSearch:
         if not master.v.any_split:
             self.state.cut_pool_of(self.restriction).add_to(master)
 
-    # --- Subspaces without a mapping ---------------------------------------------------------------------------------
-
-    def _has_no_mapping(self) -> bool:
-        """Prove that the subspace has no mapping at all, at any cost; make one that is found the incumbent.
-
-        No trial bound proves it, since the highest one may be too low. Here activations cost nothing unless a budget
-        counts them, for how often rows are opened has no limit; without them no mapping costs more than `_MOST_FJ`.
-        """
-        state, energy = self.state, Objective.named("energy")
-        is_limited = self.restriction.budget.fj is not None and self.restriction.budget.fj <= _MOST_FJ
-        arch = state.arch if is_limited else attrs.evolve(state.arch, activation_energy=0.0)
-        spatial_bounds = SpatialBounds(state.layer, arch, energy, self.restriction)
-        candidates = Candidates(*spatial_bounds.candidates(_MOST_FJ), None)
-        master = MasterProblem(
-            TileBounds(spatial_bounds, state.tables, parameters=state.parameters), _MOST_FJ, candidates=candidates
-        )
-        cut_pool = CutPool(lambda: state.is_over)
-        try:
-            while state.incumbent is None:
-                result = state.solve_for_any(master)
-                if not result.solutions:
-                    return result.status == cp_model.INFEASIBLE
-                completions = state.complete(result.solutions[0], 0)
-                if state.incumbent is None:
-                    state.update_incumbent(CutGenerator(result.solutions[0], completions, cut_pool).whole_cost())
-        except (OutOfTime, TooManyOrders):
-            pass  # the last draft may still have a legal completion
-        return False
-
     # --- Any mapping at all (heuristic) ------------------------------------------------------------------------------
 
     def find_any_mapping(self, until: float) -> None:
@@ -361,7 +261,7 @@ class SubspaceSearch:
         if self._seek_among_cheapest_tiles(until):
             return
         for step in self.parameters.any_steps:
-            trial_bound = _above(self.spatial_bounds.lower_bound, step)
+            trial_bound = above(self.spatial_bounds.lower_bound, step)
             candidates = Candidates(*self.spatial_bounds.candidates(trial_bound), None)
             if self.state.seconds >= until or self._seek(trial_bound, candidates):
                 return
@@ -370,7 +270,7 @@ class SubspaceSearch:
         """Seek a mapping with some of the cheapest enumerated tiles, and return whether one was soon found."""
         cheapest, cutoff = self.tiles.cheapest(), self.state.cutoff
         steps = self.parameters.any_tile_steps if cheapest is not None else ()
-        trial_bounds = [_above(self.lower_bound or 0, step) for step in steps]
+        trial_bounds = [above(self.lower_bound or 0, step) for step in steps]
         if cutoff is not None:
             trial_bounds = [trial for trial in trial_bounds if trial < cutoff] or [cutoff] * bool(steps)
         return any(self._seek(trial, cheapest) for trial in trial_bounds if self.state.seconds < until)
@@ -405,7 +305,7 @@ class SubspaceSearch:
         cutoff = self.state.cutoff
         trial_bound = master.trial_bound if cutoff is None else min(master.trial_bound, cutoff)
         if self.subspace is not Subspace.SPLIT:
-            trial_bound = min(trial_bound, _above(self.lower_bound or 0, self.parameters.refutation_step))
+            trial_bound = min(trial_bound, above(self.lower_bound or 0, self.parameters.refutation_step))
         is_refuted = self._refute(solution.inner_extents, trial_bound, until)
         if is_refuted:
             master.exclude(solution.inner_extents, self.refuted_up_to[solution.inner_extents])
@@ -440,8 +340,3 @@ class SubspaceSearch:
                 return True
             self._add_cuts_of(master, solutions, completions, bound)
         return False
-
-
-def _above(bound: int, step: float) -> int:
-    """Return a trial bound above a lower bound by a fraction of it."""
-    return min(int(bound * (1 + step)) + 1, HIGHEST)

@@ -10,8 +10,9 @@ from attrs import evolve, frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.reading import read_json
 from cpsat_pim.mapper.result import Objective, SolvedLayer, SolvedNetwork, Status
+from cpsat_pim.mapper.result.document import Entry
 from cpsat_pim.mapping.check import check_mapping
-from cpsat_pim.report.jsonfile import Entry, build_result
+from cpsat_pim.report.jsonfile import build_result
 from cpsat_pim.study.baselines.problem import Problem, Scored
 from cpsat_pim.workload import ConvWorkload
 

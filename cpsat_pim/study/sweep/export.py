@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from cpsat_pim.base.dims import Dim
 from cpsat_pim.base.extras import import_extra
 from cpsat_pim.base.files import file_stem, replacing, replacing_bytes, write_json
-from cpsat_pim.report.jsonfile import build_document
+from cpsat_pim.mapper.result.document import build_document
 from cpsat_pim.study.sweep.job import Failure
 from cpsat_pim.study.sweep.store import Store
 

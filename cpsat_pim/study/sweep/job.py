@@ -140,9 +140,7 @@ def solve_job(job: Job) -> dict[str, Any]:
         RuntimeError: this installation is not the one that planned the job.
     """
     from cpsat_pim.mapper.network.run import solve_and_verify
-    from cpsat_pim.mapper.result import NetworkLayer
     from cpsat_pim.mapping.check import check_fits
-    from cpsat_pim.report.jsonfile import layer_entry
 
     if job.versions != current_versions():
         raise RuntimeError(f"the sweep is of {job.versions}, its worker of {current_versions()}")
@@ -150,7 +148,7 @@ def solve_job(job: Job) -> dict[str, Any]:
     if problems:
         raise Unfit("; ".join(problems))
     solved = solve_and_verify(job.layer, job.arch, job.request)
-    return layer_entry(NetworkLayer(name=job.layer.name, count=1, after=(), solved=solved))
+    return solved.to_dict()
 
 
 def attempt(work: Work, job: Job) -> Outcome:

@@ -240,7 +240,7 @@ def test_dataflow_without_its_dims_is_a_conflict() -> None:
 
 
 def test_stop_leaves_what_is_known() -> None:
-    """Asked to stop, nothing is solved; what the smallest mappings tell is told, and no more is claimed."""
+    """Asked to stop, nothing is solved; what the smallest mappings prove is reported, and no more."""
     stop = threading.Event()
     stop.set()
     arch = arch_with(PE__entries=5, PE__bypass_defined=True)

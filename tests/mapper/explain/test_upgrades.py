@@ -92,7 +92,7 @@ def test_larger_machines_leave_every_mapping_as_it_is(case: str) -> None:
 
 
 def test_rounded_figures_prove_nothing() -> None:
-    """A bound a millionth below a cost that rounds to the same number: not proven, alone and after a look at others."""
+    """A bound a millionth below a cost that rounds to the same number: not proven, alone and beside others."""
     blend = Objective.named("blended", 1, "0.3")
     solved = solved_layer(objective=blend, status=Status.FEASIBLE)
     figures = attrs.evolve(solved.predicted, latency_cycles=2**50, energy_fj=10**6 + 1)
@@ -124,7 +124,7 @@ def test_claims_are_as_wide_as_the_bounds() -> None:
 
 
 def test_nothing_stays_nothing() -> None:
-    """On a machine whose energies are all zero no step saves any; where the next one's are not, no share is told."""
+    """On a machine whose energies are all zero no step saves any; where the next one's are not, no share is given."""
     nothing = Known(bound=0, value=0)
     gain = Gain(upgrade=OTHER, before=nothing, after=nothing)
     assert (gain.least, gain.most, gain.is_proven) == (0, 0, True)

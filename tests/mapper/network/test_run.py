@@ -18,6 +18,7 @@ from cpsat_pim.mapper.network.run import Execution, NetworkRequest, WorkersDied,
 from cpsat_pim.mapper.network.tasks import Results, _run_in_workers
 from cpsat_pim.mapper.result import Objective, SolvedNetwork, Status
 from cpsat_pim.mapper.search import Progress, SolveRequest
+from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints, NetworkConstraints
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -248,3 +249,15 @@ def test_disagreement_of_a_layer_reaches_the_caller(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("cpsat_pim.evaluate.verify.check_mapping", lambda *_: ["a rule is broken"])
     with pytest.raises(Disagreement, match="b: the mapping found does not hold:\n  a rule is broken"):
         solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY))
+
+
+def test_layers_start_from_their_own_mappings_else_from_that_of_all() -> None:
+    """A start by name replaces that of every layer; equal layers share the first one that there is."""
+    first, other = (
+        Mapping(temporal=[[1] * 8] * 4, spatial=[[1] * 8] * 3, order=[()] * 4, stored=stored)
+        for stored in ([[True] * 3] * 3, [[False] * 3] * 3)
+    )
+    request = NetworkRequest(each=SolveRequest(objective=ENERGY, start=first), starts={"c": other})
+    assert request.starts_by_key(SMALL.layers) == {request.key(SMALL.layers[0]): other}
+    assert request.of(SMALL.layers[1]).start == first
+    assert request.of(SMALL.layers[0], other).start == other

@@ -31,7 +31,7 @@ from cpsat_pim.mapper.result import Objective, SolvedNetwork, Status
 from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints, NetworkConstraints, check_constraints
-from cpsat_pim.report.jsonfile import build_result, to_document
+from cpsat_pim.report.jsonfile import build_result
 from cpsat_pim.report.view import build_view
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -254,13 +254,13 @@ def test_more_that_is_shared_costs_no_less(solved: SolvedNetwork) -> None:
 
 def test_documents_and_pages_tell_the_choice(solved: SolvedNetwork) -> None:
     """The JSON has it in the form of constraints, with the sum, its bound and its gap."""
-    document = to_document(solved)
+    document = solved.to_dict()
     shared = document["shared"]
     assert (shared["status"], shared["gap"], shared["share"]) == ("OPTIMAL", 0, ["bypass", "layout"])
     assert shared["objective"] == shared["bound"] == document["totals"]["objective"]
     assert set(shared["choice"]) == {"stored", "layout"}
     assert re.match(r"Shared by all layers: PE stores .*, I N\w+, .*: proven\.", build_view(document, "x")["shared"])
-    assert "shared" not in to_document(attrs.evolve(solved, shared=None))
+    assert "shared" not in attrs.evolve(solved, shared=None).to_dict()
     for choice in ({"stored": 5}, {"stored": {"PE": {"I": 1}}}, {"layout": {"I": 1}}):
         with pytest.raises(ValueError, match=r"r\.json: shared\.choice\."):
             build_result("r.json", document | {"shared": document["shared"] | {"choice": choice}})

@@ -90,7 +90,7 @@ def test_least_product_within_a_budget_is_that_of_the_rest(space: list[Cost], cy
 
 
 def test_few_solves_are_needed() -> None:
-    """Of a thousand points on a front that is bent inwards, a handful is looked at."""
+    """Of a thousand points on a front that is bent inwards, a handful is solved for."""
     space = [(n, 10**9 // n**3 + 1) for n in range(1, 501)] + [(500 + n, 8 - n // 63) for n in range(500)]
     solve = Finite(space)
     assert search(solve).bound == least(space)
@@ -107,10 +107,10 @@ def test_free_energy_is_the_least_product_at_once() -> None:
 @settings(max_examples=300)
 def test_bound_holds_without_a_proof(space: list[Cost], unlucky: dict[int, Status]) -> None:
     """With solves that run out of time it is no more than the least product, and the best no less; it never falls."""
-    told: list[int] = []
-    found = LeastProduct(Finite(space, unlucky), NO_LIMIT, lambda: False, lambda: told.append(found.bound or 0))
+    bounds: list[int] = []
+    found = LeastProduct(Finite(space, unlucky), NO_LIMIT, lambda: False, lambda: bounds.append(found.bound or 0))
     found.run(1)
-    assert told == sorted(told)
+    assert bounds == sorted(bounds)
     assert found.bound is not None
     assert found.bound <= least(space)
     assert found.incumbent is None or least(space) <= found.incumbent.edp
@@ -226,6 +226,6 @@ def test_stop_ends_with_the_best_and_its_bound() -> None:
 
 
 def test_product_has_no_weights() -> None:
-    """Who takes it for a sum is told."""
+    """Asking for them is an error."""
     with pytest.raises(ValueError, match="a product has no weights"):
         _ = EDP.weights

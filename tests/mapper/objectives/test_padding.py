@@ -102,8 +102,8 @@ def test_search_starts_from_the_mapping_of_a_padded_layer(turns: list[tuple[int,
 # --- Time ------------------------------------------------------------------------------------------------------------
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, leasts: dict[int, int], *given: SolvedLayer) -> list[SolveRequest]:
-    """Bounds of the screen by C, and answers of the solver in their order; what it was asked with."""
+def fixed_results(monkeypatch: pytest.MonkeyPatch, leasts: dict[int, int], *given: SolvedLayer) -> list[SolveRequest]:
+    """Fix lower bounds by C, and results of the solver in their order; return the requests of its solves."""
     asked: list[SolveRequest] = []
     to_come = iter(given)
 
@@ -137,7 +137,7 @@ def solve(stop: threading.Event | None = None, on_progress: OnProgress = ignore_
 
 def test_least_bound_first_and_what_is_open_has_its_turn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """14 finds nothing in time, 15 is solved and closes 13; then 14 is closed by what there is to beat."""
-    asked = answers(
+    asked = fixed_results(
         monkeypatch,
         {13: 900_000, 14: 100_000, 15: 200_000, 16: 899_000},
         found(14, Status.UNKNOWN, None, 150_000),
@@ -155,7 +155,7 @@ def test_out_of_time_the_bound_is_the_least_of_all(monkeypatch: pytest.MonkeyPat
     """14 takes all of the time that it is given, over and over: 500 of 1000 s, then what is left."""
     first = [found(14, Status.FEASIBLE, 500_000, 120_000), found(15, Status.UNKNOWN, None, 210_000)]
     later = [found(14, Status.UNKNOWN, None, 130_000), found(15, Status.UNKNOWN, None, 210_000)]
-    asked = answers(monkeypatch, {13: 900_000, 14: 100_000, 15: 200_000, 16: 899_000}, *first, *later * 9)
+    asked = fixed_results(monkeypatch, {13: 900_000, 14: 100_000, 15: 200_000, 16: 899_000}, *first, *later * 9)
     monkeypatch.setattr(
         cpsat_pim.mapper.objectives.padding.time, "monotonic", lambda: sum(request.time_limit for request in asked)
     )
@@ -167,7 +167,7 @@ def test_out_of_time_the_bound_is_the_least_of_all(monkeypatch: pytest.MonkeyPat
 
 def test_a_stop_leaves_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything was found: that of the MACs alone, which nothing can be below."""
-    answers(monkeypatch, {})
+    fixed_results(monkeypatch, {})
     stop = threading.Event()
     stop.set()
     solved = solve(stop)
@@ -239,8 +239,9 @@ def test_equal_layers_share_a_padded_answer(constraints: Constraints, turns: lis
 
 
 def test_padded_layers_that_cannot_be_counted_are_refused() -> None:
-    """Left out unseen, one of them might be better than what is then called optimal: 13 MACs of a fourteenth of 2^58 fJ
-    can be counted, 14 cannot.
+    """If it were excluded without a solve, one of them might be better than what is then called optimal.
+
+    13 MACs of a fourteenth of 2^58 fJ can be counted, 14 cannot.
     """
     unit = attrs.evolve(ARCH.pe_array.compute_unit, mac_energy=2**58 / 14 / FJ_PER_NJ)
     costly = attrs.evolve(ARCH, pe_array=attrs.evolve(ARCH.pe_array, compute_unit=unit))

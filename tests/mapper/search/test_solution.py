@@ -1,4 +1,4 @@
-"""What is read of a program's answers."""
+"""What is read of a solution of a master problem."""
 
 import threading
 

@@ -71,7 +71,7 @@ def test_parameters_that_leave_gaps_are_refused(name: str) -> None:
 
 
 def test_optima_past_the_precision_of_doubles_are_exact() -> None:
-    """Above 2^53 CP-SAT tells costs and bounds rounded, by the 8 of 144,115,188,075,855,89x fJ at most."""
+    """CP-SAT rounds costs and bounds above 2^53 as doubles, by the 8 of 144,115,188,075,855,89x fJ at most."""
     layer, array = ConvWorkload(C=2, K=2), PIMArchitecture().pe_array
     units = [attrs.evolve(array.compute_unit, mac_energy=Fraction(fj, FJ_PER_NJ)) for fj in (2**55 + 1, 0)]
     archs = [PIMArchitecture(pe_array=attrs.evolve(array, compute_unit=unit)) for unit in units]
@@ -115,6 +115,6 @@ def test_a_mapping_is_found_however_high_the_trial_bound() -> None:
 
 def test_no_mapping_is_found_where_a_trial_bound_is_too_large_for_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     """If CP-SAT rejects the master problem no mapping is found, and no error is raised."""
-    monkeypatch.setattr("cpsat_pim.mapper.search.subspace_search.HIGHEST", 2**62)
+    monkeypatch.setattr("cpsat_pim.mapper.search.trial_bounds.HIGHEST", 2**62)
     layer = ConvWorkload(C=64, K=64)
     assert solve_layer(layer, PIMArchitecture(), FAR).status is Status.UNKNOWN

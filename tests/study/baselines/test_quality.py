@@ -14,7 +14,6 @@ from cpsat_pim.cli import main
 from cpsat_pim.mapper.network.run import solve_network
 from cpsat_pim.mapper.result import Objective, SolvedNetwork, Status
 from cpsat_pim.mapper.search import SolveRequest
-from cpsat_pim.report.jsonfile import to_document
 from cpsat_pim.study.baselines.quality import Comparison, Sampling, compare, sample
 from cpsat_pim.study.baselines.references import Reference, distinct, read_references, solved_references
 from cpsat_pim.study.baselines.search import Effort
@@ -44,7 +43,7 @@ def solved() -> SolvedNetwork:
 def results(solved: SolvedNetwork, tmp_path: Path) -> Path:
     """The same as a file."""
     path = tmp_path / "r.json"
-    path.write_text(json.dumps(to_document(solved)))
+    path.write_text(json.dumps(solved.to_dict()))
     return path
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.tracesim.array.plans import DRAM, array, home, layer, step
 from tracesim.array import Figures, simulate_plan
-from tracesim.array.records import ADD, AXIS_C, AXIS_W, LISTED, C, K, P, Plan, Pool
+from tracesim.array.records import ADD, AXIS_C, AXIS_W, LISTED, C, K, P, Plan, Pool, Tours
 
 ROW = (0, 0, 1, 2)
 SQUARE = (0, 0, 2, 2)
@@ -116,6 +116,34 @@ def test_nothing_is_pushed_that_the_reduce_has_left_at_home() -> None:
     assert figures.add_energy_fj == 16 * 7
     # Weights 4, output at home 4, weights received 4, sums 32; node 0 the input of 16, others 4 received of it.
     assert figures.use_bytes.tolist() == [[60, 48, 48, 48]]
+
+
+def test_chunk_of_several_groups_has_a_box_in_each() -> None:
+    """K = 2 of both groups is cut in two: chunk t is channels t and 2 + t, 8 bytes of sums, one way each."""
+    whole = home((0, 0, 1, 1))
+    plan = build((1, 4, 1, 1), [layer(C=2, K=2, G=2)], [step(ROW, w=[(C, 2)])], [whole, whole])
+    reduce = by_phase(simulate_plan(plan), "reduce")
+    assert (reduce.bytes, reduce.flits, reduce.additions) == (16, 4, 4)
+    # A node reads each chunk in two scans of a column, and writes its own in two: 6 columns and rows.
+    assert (reduce.columns, reduce.activations, reduce.dram_cycles) == (12, 12, 6 * 2 + 6 * 11)
+
+
+def test_given_tours_say_who_passes_on_what() -> None:
+    """All of a 1 x 4 row share 4 bytes of weights, one each. The default tour ends with an edge of 3 hops.
+
+    0 2 3 1 has edges of 2, 1, 2 and 1 hops. Each edge carries 3 messages of a flit.
+    """
+    row = (0, 0, 1, 4)
+    base = step(row, w=[(P, 4)])
+    homes = [home(row, w=[(AXIS_W, 4)])] * 2
+    given = base._replace(tours=Tours(weights=(np.array([0, 2, 3, 1]),)))
+    plans = [build((1, 2, 1, 4), [layer(P=4, C=2, K=2)], [each], homes) for each in (base, given)]
+    default, other = (by_phase(simulate_plan(plan), "weights") for plan in plans)
+    assert (default.flit_hops, default.max_link_flits) == (3 * (1 + 1 + 1 + 3), 3)
+    # To the east: 0 - 1 - 2 and 2 - 3; to the west: 3 - 2 - 1 and 1 - 0.
+    assert (other.flit_hops, other.max_link_flits) == (3 * (2 + 1 + 2 + 1), 3)
+    # Three edges follow each other; the estimate takes the longest one each time.
+    assert (default.estimated_network_cycles, other.estimated_network_cycles) == (3 + 3 * 3, 3 + 3 * 2)
 
 
 def test_host_carries_everything_over_the_buses_of_rows() -> None:

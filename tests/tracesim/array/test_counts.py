@@ -37,7 +37,7 @@ def expected_pull_bytes(case: Case, number: int) -> int:
     return total
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(plan=plans(is_host=False))
 def test_pulled_bytes_are_those_that_nodes_lack(plan: Plan) -> None:
     """Counted element by element for each node."""
@@ -47,7 +47,7 @@ def test_pulled_bytes_are_those_that_nodes_lack(plan: Plan) -> None:
             assert phase.bytes == expected_pull_bytes(case, phase.layer)
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(plan=plans(is_host=False))
 def test_pushed_bytes_are_those_made_elsewhere(plan: Plan) -> None:
     """Where C is not split and nothing is pooled: outputs whose home is not the node that makes them."""
@@ -81,7 +81,7 @@ def check_figures(plan: Plan, figures: Figures) -> None:
     assert (figures.use_bytes >= 0).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(plan=plans())
 def test_no_network_time_is_below_the_fullest_link(plan: Plan) -> None:
     """And phases last as long as the slowest of network, DRAM and node program; mesh or host."""

@@ -35,7 +35,9 @@ def stream_of(device: Device, commands: list[Command]) -> Stream:
     )
 
 
-def work(function: Function, target: int = 0, source: int = 0, lane: int = 0, data: int = 0, reduce: int = 0) -> tuple:
+def work(
+    function: Function, target: int = 0, source: int = 0, lane: int = 0, data: int = 0, reduce: int = 0
+) -> tuple[int, ...]:
     """Return a row of `Stream.work`."""
     return (function, target, source, lane, data, reduce)
 

@@ -156,11 +156,11 @@ def test_every_command_is_counted(seed: int, name: str) -> None:
 
 def test_kernels_agree_with_their_python() -> None:
     """What is compiled does what is written."""
-    from tracesim.commands import state
+    from tracesim.commands import simulator, state
 
-    rules = known("attacc")[1]
-    channel = state.new_channel.py_func(rules, 4)  # type: ignore[attr-defined]
-    compiled = state.new_channel(rules, 4)
+    tables = simulator._tables(known("attacc")[1])
+    channel = state.new_channel.py_func(tables, 4)  # type: ignore[attr-defined]
+    compiled = state.new_channel(tables, 4)
     assert all(np.array_equal(a, b) for a, b in zip(channel, compiled, strict=True))
 
 

@@ -1,0 +1,33 @@
+"""Command streams in the formats of published simulators."""
+
+from cpsat_pim.compiler.language import KernelMistake
+from cpsat_pim.device import Device
+from tracesim.commands import Stream
+
+#: Our commands by the names of AttAcc's trace (attacc_simulator c600051, `pim_loadstore_trace.cpp`).
+ATTACC = {"MACAB": "PIM_MAC_AB", "WRGB": "PIM_WR_GB", "MVGB": "PIM_MV_GB", "MVSB": "PIM_MV_SB", "SFM": "PIM_SFM"}
+BARRIER = "PIM_BARRIER 0x00000000"
+
+
+def attacc_trace(stream: Stream, device: Device) -> str:
+    """The stream of one channel as a trace of AttAcc's Ramulator: a command and an address a line.
+
+    An address is pseudo-channel, rank, bank group, bank, row and column in units of a burst, then the bytes of a burst.
+
+    Raises:
+        KernelMistake: the device has commands that the trace does not.
+    """
+    names, lines, group = [command.name for command in device.commands], [], 0
+    axes = [axis.size for axis in device.group.axes]
+    for at in range(stream.kind.size):
+        lines += [BARRIER] * (int(stream.group[at]) - group)
+        group = int(stream.group[at])
+        name = names[stream.kind[at]]
+        if name not in ATTACC:
+            raise KernelMistake(f"{device.name}: AttAcc's trace has no command {name}")
+        address = 0
+        for size, coordinate in zip(axes, stream.coords[at], strict=False):
+            address = address * size + max(0, int(coordinate))
+        address = (address * device.core.rows + int(stream.row[at])) * device.core.columns + int(stream.column[at])
+        lines.append(f"{ATTACC[name]} 0x{address * device.core.column_bytes:08x}")
+    return "".join(line + "\n" for line in lines)
