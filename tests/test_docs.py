@@ -1,4 +1,4 @@
-"""The pages show files that can be read and mistakes as they are told; none is left out of the index."""
+"""The pages show files that can be read and messages as they are printed; the index lists every page."""
 
 import argparse
 import re
@@ -33,8 +33,8 @@ READERS = {
 }
 
 
-def told(path: Path) -> list[str]:
-    """What the program says of a file with mistakes."""
+def messages_of(path: Path) -> list[str]:
+    """Return the messages for a file with mistakes."""
     with pytest.raises(ValueError, match=r".") as caught:
         (read_plan if path.name == "plan.yaml" else read_arch)(path)
     return str(caught.value).splitlines()
@@ -64,7 +64,7 @@ def test_mistakes_are_shown_as_they_are(tmp_path: Path, monkeypatch: pytest.Monk
     lines = ["version: 1", "extends: hbm-pim", "vault_count: 4", "clok: 1 GHz", "multicast: true"]
     lines += ["dram_timings: {tRCDRD: 1, tRP: 14 nS}", "hierarchy:", "  GLOBAL_BUFFER: {entries: 0 KiB}"]
     Path("chip.yaml").write_text("\n".join(lines))
-    assert told(Path("chip.yaml")) == re.findall(r"    cpsat_pim: error: (.*)", FILES)
+    assert messages_of(Path("chip.yaml")) == re.findall(r"    cpsat_pim: error: (.*)", FILES)
 
 
 def test_mistakes_of_a_plan_are_shown_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_mistakes_of_a_plan_are_shown_as_they_are(tmp_path: Path, monkeypatch: p
     lines = ["version: 1", "base: {network: resnet50, time_limit: 0}", "grid:", "  arch: [default, hbm-pin]"]
     Path("plan.yaml").write_text("\n".join(lines))
     shown = re.findall(r"    cpsat_pim: error: (.*)", (ROOT / "docs" / "sweep.md").read_text())
-    for line, start in zip(told(Path("plan.yaml")), shown, strict=True):
+    for line, start in zip(messages_of(Path("plan.yaml")), shown, strict=True):
         assert line.startswith(start.removesuffix("..."))
 
 
@@ -93,7 +93,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not heading or heading in [re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings]
 
 
-def test_who_cites_is_told_what_pip_is_told() -> None:
+def test_citation_and_package_agree() -> None:
     """Version and licence."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
@@ -113,7 +113,7 @@ def commands(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[
 
 
 COMMANDS = dict(commands(build_parser()))
-TOLD_IN_WORDS = {"None", "False", str(cpus())}
+DESCRIBED_IN_WORDS = {"None", "False", str(cpus())}
 
 
 def documented_options(page: str, usual: set[str]) -> Iterator[tuple[tuple[str, str], str | None]]:
@@ -142,8 +142,8 @@ def test_options_are_those_of_the_program() -> None:
             names = [name for name in action.option_strings if (command, name) in rows]
             assert names or not action.option_strings, f"{command}: {action.option_strings}"
             assert all(choice in text for choice in action.choices or ())
-            told = {rows.pop((command, name)) for name in names} - {None}
-            assert str(action.default) in TOLD_IN_WORDS or told <= {str(action.default).removesuffix(".0")}
+            documented = {rows.pop((command, name)) for name in names} - {None}
+            assert str(action.default) in DESCRIBED_IN_WORDS or documented <= {str(action.default).removesuffix(".0")}
     assert not rows
 
 

@@ -296,7 +296,7 @@ def test_all_mistakes_of_a_file_are_told_at_once(write):
     ],
 )
 def test_file_of_another_kind_is_one_line(write, text, message):
-    """Whatever is in the file, the answer names it and what is wrong."""
+    """Whatever the file contains, the message names the file and the mistake."""
     assert complaint(write(text)) == f"mine.yaml:{message}"
 
 

@@ -71,7 +71,9 @@ def test_quality_reads_what_run_wrote(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_layers_of_a_file_go_by_their_own_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that is equal to another may be asked for alone; one without a mapping is told; a name twice counts once."""
+    """A layer equal to another may be selected alone; a layer without a mapping is reported; a repeated name
+    counts once.
+    """
     network, path = tmp_path / "net.yaml", tmp_path / "r.json"
     network.write_text("version: 1\nlayers:\n- {name: a, C: 4}\n- {name: b, C: 4}\n- {name: c, C: 2}\n")
     assert main(["run", str(network), "--jobs", "1", "--json", str(path)]) == 0

@@ -105,7 +105,7 @@ def test_product_is_explained_like_a_sum(chip: str, tmp_path: Path, capsys: pyte
 def test_network_has_totals_and_equal_layers_are_explained_once(
     chip: str, pair: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the layers named, both get the answer, and the step's gain for all together."""
+    """Both named layers are explained, and the upgrade's gain is summed over them."""
     seen: list[str] = []
     monkeypatch.setattr(cpsat_pim.mapper.explain.layers, "solve_and_verify", solve_noting(seen))
     options = ["--layers", "second,twin", "--arch", chip, "--upgrades", "hierarchy.GLOBAL_BUFFER.entries"]

@@ -137,7 +137,7 @@ def test_full_disk_is_one_line(pair: str, capsys: pytest.CaptureFixture[str]) ->
 def test_mistakes_are_one_line(
     pair: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What can be told before a line is written."""
+    """Mistakes are reported before a line is written."""
     assert message in error_of(capsys, "trace", pair, *arguments)
 
 

@@ -1,4 +1,4 @@
-"""`import`, and `run` on a model: what is written, what is told, and mistakes."""
+"""`import`, and `run` on a model: the files, the messages, and mistakes."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ BOUND = ("--bind", "batch=3", "--unsupported", "skip")
 
 WRITTEN = """\
 # Imported from net.onnx, batch=3.
-# Left out: 1 Det: det
+# Skipped: 1 Det: det
 version: 1
 name: net
 layers:
@@ -47,11 +47,11 @@ layers:
 
 
 def test_import_prints_the_network(model, capsys):
-    """The file goes to stdout, what is left out is told on stderr as well."""
+    """The file goes to stdout; stderr also names the skipped operators."""
     assert main(["import", model, *BOUND]) == 0
     out, err = capsys.readouterr()
     assert out == WRITTEN
-    assert err == "cpsat_pim: left out 1 Det: det\n"
+    assert err == "cpsat_pim: skipped 1 Det: det\n"
 
 
 def test_import_writes_a_file_that_run_reads(model, capsys):
@@ -68,7 +68,7 @@ def test_run_maps_a_model(model, capsys):
     assert main(["run", model, *BOUND, "--layers", "second", "--objective", "energy"]) == 0
     out, err = capsys.readouterr()
     assert "OPTIMAL" in out
-    assert err == "cpsat_pim: left out 1 Det: det\n"
+    assert err == "cpsat_pim: skipped 1 Det: det\n"
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_missing_package_is_told_with_the_extra_that_brings_it(model, package, m
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     assert main(["import", model]) == 2
-    told = f"{model}: {package} is not installed: pip install 'cpsat-pim[{package}]'"
-    assert capsys.readouterr().err == f"cpsat_pim: error: {told}\n"
+    message = f"{model}: {package} is not installed: pip install 'cpsat-pim[{package}]'"
+    assert capsys.readouterr().err == f"cpsat_pim: error: {message}\n"
 
 
 def test_help_imports_no_reader_of_models():

@@ -1,4 +1,4 @@
-"""`--padding`: padded answers are shown, written, read back and refused like any other."""
+"""`--padding`: padded results are shown, written, read back and rejected like all others."""
 
 import json
 from pathlib import Path

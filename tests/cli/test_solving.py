@@ -107,7 +107,9 @@ def test_predicted_and_simulated_are_equal_but_for_the_latency(pair: str, tmp_pa
 
 
 def test_run_solves_all_layers_and_counts_them(pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Totals count `first` twice; equal layers have equal answers; worker processes do as well as this one."""
+    """Totals count `first` twice; equal layers have equal results; worker processes give the same results as
+    this one.
+    """
     path = tmp_path / "pair.json"
     assert main(["run", pair, "--objective", "energy", "--jobs", "2", "--json", str(path)]) == 0
     data = read_json(path)
@@ -224,7 +226,7 @@ def test_run_hands_a_start_to_the_layers_that_have_one(
 def test_start_that_cannot_be_used_is_refused_before_solving(
     pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
-    """A broken file, an unknown layer, an illegal mapping: each is told."""
+    """A broken file, an unknown layer, an illegal mapping: each is reported."""
     path = tmp_path / "m.yaml"
     path.write_text(f"version: 1\nlayers:\n{text}\n")
     assert main(["run", pair, "--start-from", str(path)]) == 2

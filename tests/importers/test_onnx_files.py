@@ -86,7 +86,7 @@ def test_other_file_is_no_onnx_file(tmp_path, monkeypatch, content):
 
 
 def test_missing_file_and_directory_are_told(tmp_path, monkeypatch):
-    """As the system tells it."""
+    """The message is the system's."""
     monkeypatch.chdir(tmp_path)
     Path("dir.onnx").mkdir()
     assert complaint("net.onnx") == "cannot be read: No such file or directory"

@@ -49,7 +49,7 @@ def test_skipping_goes_on_without_them_and_tells(save):
     assert result.summary[:2] == ["1 LSTM: rnn", "2 Det: d1, d2"]
 
 
-def test_branches_are_left_out_with_what_they_read(save):
+def test_branches_are_skipped_with_what_they_read(save):
     """An If hides what it computes; what it takes from outside comes before what reads its result."""
     branch = helper.make_graph([node("Relu", "a", "inner")], "branch", [], [value("inner", 3, 8)])
     file = save(

@@ -169,7 +169,7 @@ def write(file_writer: FileWriter) -> Callable[[str | bytes], str]:
 
 
 def test_constraints_are_read_for_all_layers_and_for_some(write):
-    """A layer's own are laid over those of all: what it does not name stays."""
+    """A layer's own constraints are merged over those of all layers: keys that it does not name stay."""
     text = """
 version: 1
 temporal: {DRAM: {K: 1}}
@@ -209,7 +209,7 @@ layers:
         ("layout: {W: {mode: row_aligned, order: SRCGK}}", "layout: {W: GKCSR}", True, 0),
     ],
 )
-def test_layouts_of_a_layer_are_laid_over_those_of_all(write, everywhere, own, is_aligned, order):
+def test_layouts_of_a_layer_are_merged_over_those_of_all(write, everywhere, own, is_aligned, order):
     """Mode and axis order each for itself; the mode is what the row buffer stores, by either name."""
     read = read_constraints(write(f"version: 1\n{everywhere}\nlayers: {{fc: {{{own}}}}}\n")).of("fc")
     assert (read.stored[2][Tensor.W], read.layout[Tensor.W]) == (is_aligned, order)

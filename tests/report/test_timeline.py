@@ -25,12 +25,12 @@ def test_trace_ends_with_the_simulated_latency_less_the_constant() -> None:
 
 
 def test_layers_are_processes_with_names() -> None:
-    """Numbered from 1; what was left out is said in the name."""
+    """Processes are numbered from 1; the name states the number of omitted events."""
     trace = build_timeline([CASE, CASE], limit=2)["traceEvents"]
     names = {event["pid"]: event["args"]["name"] for event in trace if event["name"] == "process_name"}
     assert [*names] == [1, 2]
     assert names[1].startswith("a on default (")
-    assert names[1].endswith("events in the middle are left out)")
+    assert names[1].endswith("events in the middle are omitted)")
 
 
 def test_shared_bus_is_one_thread() -> None:

@@ -1,4 +1,4 @@
-"""What the page is told, by hand for one small layer, and how it complains of files that are none."""
+"""The data of the page, computed by hand for one small layer, and the messages for files that are not results."""
 
 from typing import Any
 

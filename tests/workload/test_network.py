@@ -75,7 +75,7 @@ def test_absent_keys_have_defaults(write):
     assert network.layers[1] == NetworkNode(name="b", after=["a"], workload=ConvWorkload(name="b"))
 
 
-def test_totals_count_repeated_layers_and_leave_out_activations(write):
+def test_totals_count_repeated_layers_and_exclude_activations(write):
     """2 x (3*4) of one layer and 5*6 MACs of a product of activations, which has no weights."""
     network = read_network(write(HEAD + "- {name: a, C: 3, K: 4, count: 2}\n- {name: b, C: 5, K: 6, weights: false}\n"))
     assert network.total_macs == 2 * 12 + 30
@@ -168,7 +168,7 @@ def test_mistake_in_a_layer_names_place_layer_and_key(write, layers, message):
     ],
 )
 def test_mistake_in_a_file_is_one_line(write, text, message):
-    """Whatever is in the file, the answer names it and what is wrong."""
+    """Whatever the file contains, the message names the file and the mistake."""
     assert complaint(write(text)) == f"net.yaml:{message}"
 
 

@@ -69,7 +69,7 @@ def shape(layer):
 
 
 def predecessors(layer, layers):
-    """Return the layers that a layer comes after, the network's input left out."""
+    """Return the layers that a layer comes after, without the network's input."""
     by_name = {other["name"]: other for other in layers}
     return [by_name[name] for name in layer["after"] if name != "input"]
 

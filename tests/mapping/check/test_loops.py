@@ -110,7 +110,7 @@ def test_any_order_of_the_loops_is_legal(order: tuple[Dim, ...]) -> None:
         ((Dim.C, Dim.K), "loop K of factor 1 is 1 times in the order CK, it must be there 0 times"),
     ],
 )
-def test_loops_left_out_repeated_or_trivial_are_named(order: tuple[Dim, ...], message: str) -> None:
+def test_loops_missing_repeated_or_trivial_are_named(order: tuple[Dim, ...], message: str) -> None:
     """A loop of factor 2 is in its level's order once, a loop of factor 1 is not."""
     found = violations(ConvWorkload(C=2), build_mapping("1C2", order=[[], order, [], []]))
     assert found == [f"Gbuf: {message}"]

@@ -158,8 +158,8 @@ def test_summary_says_how_many_are_proven(solved: SolvedNetwork) -> None:
 def test_all_samples_that_are_near_are_counted(solved: SolvedNetwork) -> None:
     """Of a layer with few mappings most may be near: more than are needed to follow a curve."""
     fresh = only(solved_references(solved))
-    dear = attrs.evolve(fresh, best=attrs.evolve(fresh.best, value=100 * fresh.best.value))
-    found = sample(dear, Effort(samples=100))
+    expensive = attrs.evolve(fresh, best=attrs.evolve(fresh.best, value=100 * fresh.best.value))
+    found = sample(expensive, Effort(samples=100))
     assert found is not None
     assert len(found.distances) > 16
     assert len(found.distances) == 100 or found.distances[-1] > 0.1

@@ -32,7 +32,7 @@ def filled_space(seed: int) -> Space:
 
 def small_spaces(seed: int) -> list[Space]:
     """A random machine with a random layer, and with a filter whose windows no buffer takes: for the latter there is no
-    mapping. What is known beforehand to have none is left out.
+    mapping. Layers known to have no mapping are excluded.
     """
     drawn = drawn_space(1000 + seed, most_macs=6)
     levels = [attrs.evolve(level, stores=(False, *level.stores[1:])) for level in drawn.arch.hierarchy[: Level.DRAM]]

@@ -103,8 +103,8 @@ def test_completions_differ_in_outer_loops_orders_and_layouts_only() -> None:
     assert len(completions) == 3 * 8
     assert {m.temporal[:2] for m in completions} == {mapping.temporal[:2]}
     assert compare("completion", case, Limits()) is None
-    dearer = attrs.evolve(solve(case, Limits()), bound=2 * max(map(case.value, completions)))
-    assert judge_optimum(case, dearer, completions) is not None
+    wrong = attrs.evolve(solve(case, Limits()), bound=2 * max(map(case.value, completions)))
+    assert judge_optimum(case, wrong, completions) is not None
 
 
 def test_answers_that_are_wrong_are_found() -> None:

@@ -1,4 +1,4 @@
-"""The commands of `sweep` as a user runs them, with the solver where an answer is needed."""
+"""The commands of `sweep` as a user runs them, with the solver where a result is needed."""
 
 import io
 import os
@@ -36,7 +36,7 @@ PLANS = sorted((Path(__file__).parents[2] / "scripts" / "sweeps").glob("*.yaml")
 
 
 def solve_with(plan: Path, **outcome: str) -> None:
-    """Give every open job of a plan an answer, or what is given."""
+    """Record a result, or the given outcome, for every open job of a plan."""
     with Store(plan.with_suffix(".sqlite")) as store:
         run_sweep(
             read_plan(plan),
@@ -70,7 +70,7 @@ def test_a_sweep_is_solved_resumed_and_exported(write_plan: WritePlan, capsys: p
     assert len(rows) == 2
 
 
-def test_failures_are_told_with_their_reasons_and_exit_code_1(
+def test_failures_are_reported_with_their_reasons_and_exit_code_1(
     write_plan: WritePlan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two jobs of one reason: a line on stderr, one in the status; then nothing is tried again by itself."""

@@ -186,7 +186,7 @@ def test_stores_of_different_plans_of_one_name_do_not_mix(
 
 
 def test_a_merge_does_not_undo_what_is_done(write_plan: WritePlan, tmp_path: Path) -> None:
-    """A store that failed where this one has an answer, and one that never began."""
+    """Merge a store that failed where this one has a result, and a store that never began."""
     path = write_plan(work.RAISING, 2)
     with Store(tmp_path / "failed.sqlite") as store:
         run_sweep(read_plan(path), store, solve)

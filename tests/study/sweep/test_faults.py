@@ -30,7 +30,7 @@ PATIENCE_SECONDS = 60.0
 
 
 def start(plan: Path) -> subprocess.Popen[bytes]:
-    """A sweep with slow answers in a process of its own."""
+    """Run a sweep with slow results in a process of its own."""
     return subprocess.Popen([sys.executable, "-m", "tests.study.sweep.work", str(plan)])
 
 
@@ -75,7 +75,9 @@ def test_a_killed_worker_costs_one_try(write_plan: WritePlan) -> None:
 
 
 def test_a_killed_sweep_loses_nothing_that_had_finished(write_plan: WritePlan) -> None:
-    """SIGKILL in mid-sweep: its workers end; run again, finished jobs are not redone and their answers are the same."""
+    """SIGKILL in mid-sweep: its workers end; run again, finished jobs are not solved again and their results
+    are the same.
+    """
     plan = write_plan(*range(1, 13))
     with start(plan) as process:
         wait_for(lambda: len(answers(plan)) >= 3)
@@ -100,7 +102,7 @@ def test_two_sweeps_on_one_store_share_the_work(write_plan: WritePlan) -> None:
 
 
 def test_a_sweep_takes_over_from_one_that_is_killed_beside_it(write_plan: WritePlan) -> None:
-    """What the dead one had taken is not left out, though nobody gave it back."""
+    """The jobs that the dead sweep had taken are solved, although nobody released them."""
     plan = write_plan(*range(1, 9))
     with start(plan) as first:
         wait_for(lambda: len(answers(plan)) >= 1)
@@ -136,7 +138,7 @@ def close_off(path: Path) -> None:
         os.seteuid(65534)
 
 
-def test_a_readonly_directory_is_told_before_solving(
+def test_a_readonly_directory_is_reported_before_solving(
     readonly_directory: Path, write_plan: WritePlan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line, exit 2, nothing solved."""
@@ -237,14 +239,14 @@ def refused(plan: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """What every command says of a store, in one line and with exit 2; the file stays as it is."""
     path = plan.with_suffix(".sqlite")
     before = path.read_bytes()
-    told = set()
+    messages = set()
     for command in ([str(plan)], ["status", str(path)], ["export", str(path)], ["merge", str(path), str(path)]):
         assert main(["sweep", *command]) == 2
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
-        told.add(err.removeprefix(f"cpsat_pim: error: {path}: ").strip())
+        messages.add(err.removeprefix(f"cpsat_pim: error: {path}: ").strip())
     assert path.read_bytes() == before
-    (line,) = told
+    (line,) = messages
     return line
 
 
@@ -295,7 +297,7 @@ def test_merging_what_is_not_there_makes_no_store(tmp_path: Path, capsys: pytest
     assert not Path(paths[0]).exists()
 
 
-def test_a_damaged_store_is_told(write_plan: WritePlan, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_store_is_reported(write_plan: WritePlan, capsys: pytest.CaptureFixture[str]) -> None:
     """Its first page is whole, the others are not."""
     plan = write_plan(*range(1, 60))
     with Store(plan.with_suffix(".sqlite")) as store:

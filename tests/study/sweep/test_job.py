@@ -73,7 +73,7 @@ def test_a_part_that_is_none_is_refused(given: str) -> None:
 
 
 def test_a_worker_of_another_version_refuses() -> None:
-    """An answer of other code under this key would be wrong."""
+    """A result of other code under this key would be wrong."""
     job = attrs.evolve(JOB, versions=Versions(code="0+0", solver="0"))
     outcome = attempt(solve_job, job)
     assert outcome.failure == "error"

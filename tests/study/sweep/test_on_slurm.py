@@ -135,7 +135,7 @@ def test_a_submission_that_is_refused_is_one_line(write_plan: WritePlan, tmp_pat
 
 
 def test_failures_in_journals_that_were_left_are_tried_again(write_plan: WritePlan) -> None:
-    """They were told when they were read first, and are no answer to who asks for another try."""
+    """They were reported when they were read first, and are not the result of another try."""
     plan = write_plan(2)
     (job,) = (use.job for use in read_plan(plan).uses())
     (plan.parent / "slurm").mkdir()

@@ -1,4 +1,4 @@
-"""Plans: what points they stand for, and all that can be wrong with them, told at once."""
+"""Plans: the points that they describe, and their mistakes, all reported at once."""
 
 import textwrap
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_grid_has_every_combination_the_last_axis_fastest(write_plan: WritePlan)
 
 
 def test_constraints_are_those_of_a_file_beside_the_plan(write_plan: WritePlan, tmp_path: Path) -> None:
-    """Of each layer its own, as in a run; layers that are not there are told."""
+    """Each layer has its own constraints, as in a run; unknown layers are reported."""
     (tmp_path / "c.yaml").write_text("version: 1\ndataflow: WS\nlayers: {conv1: {dataflow: OS}}")
     text = "base: {network: resnet50, layers: 'conv1,fc'}\ngrid: {constraints: [c.yaml]}"
     (point,) = read_plan(write_plan(text=text)).points
@@ -92,7 +92,7 @@ def test_ranges_go_by_steps_or_factors_up_to_their_end(write_plan: WritePlan) ->
 
 
 def test_fields_of_the_machine_take_other_values(write_plan: WritePlan) -> None:
-    """The field named has the value, with its unit; the machine's name tells it, all other fields stay."""
+    """The named field has the value, with its unit; the machine's name contains it; all other fields stay."""
     text = 'base: {network: "K=1"}\ngrid:\n  arch.hierarchy.GLOBAL_BUFFER.entries: [1 KiB]\n  arch.multicast: [false]\n'
     (point,) = read_plan(write_plan(text=text)).points
     (plain,) = read_plan(write_plan(1)).points
@@ -228,7 +228,7 @@ list:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[1, 2]", "is not YAML"),
         ("list: [{network: 'K=1'}]\nversion: 1", "version: is given twice"),
@@ -264,11 +264,11 @@ list:
         ("list: [{network: 'K=1', seed: " + "9" * 5000 + "}]", "must be a number below 2^62"),
     ],
 )
-def test_a_mistake_is_told(write_plan: WritePlan, text: str, told: str) -> None:
+def test_a_mistake_is_reported(write_plan: WritePlan, text: str, message: str) -> None:
     """One line, without an exception of another kind."""
     lines = problems(write_plan(text=text))
     assert len(lines) == 1
-    assert told in lines[0], lines
+    assert message in lines[0], lines
 
 
 @pytest.mark.parametrize("version", ["", "version: 2\n", "version: true\n", "version: 1.5\n"])

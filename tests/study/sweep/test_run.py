@@ -95,7 +95,7 @@ def test_a_job_that_kills_its_worker_is_tried_twice_and_the_others_go_on(write_p
 
 
 def test_a_job_whose_worker_dies_once_is_done(write_plan: WritePlan) -> None:
-    """The second try answers."""
+    """The second try succeeds."""
     assert sweep(write_plan(work.DEADLY, 2), work.deadly_once, workers=1).after.done == 2
     assert sorted(work.calls().values()) == [1, 2]
 
@@ -122,7 +122,7 @@ def test_workers_that_have_grown_are_replaced(
 
 
 def test_an_interrupted_sweep_leaves_its_jobs_open(write_plan: WritePlan) -> None:
-    """Ctrl-C after the first answer: that one is kept, the others can be taken by anybody."""
+    """Ctrl-C after the first result: that one is kept, the other jobs can be taken by any sweep."""
     plan = write_plan(2, 3, 4, 5)
 
     class Interrupt(Watch):
@@ -136,7 +136,7 @@ def test_an_interrupted_sweep_leaves_its_jobs_open(write_plan: WritePlan) -> Non
 
 
 def test_answers_of_another_version_are_not_used(write_plan: WritePlan) -> None:
-    """Both stay in the store; the plan's results are the new ones, and the summary tells how many were there."""
+    """Both stay in the store; the plan's results are the new ones, and the summary counts the old ones."""
     plan = write_plan(2, 3)
     sweep(plan)
     with sqlite3.connect(plan.with_suffix(".sqlite")) as database:  # as if an older program had written them
@@ -151,7 +151,7 @@ def test_answers_of_another_version_are_not_used(write_plan: WritePlan) -> None:
 
 
 def test_only_another_version_makes_an_answer_outdated(write_plan: WritePlan) -> None:
-    """The same layer done without constraints, or under others, is no older answer to this question."""
+    """The same layer done without constraints, or under others, is not an older result of this job."""
     plan = write_plan(2)
     sweep(plan)
     (plan.parent / "c.yaml").write_text("version: 1\ndataflow: OS\n")

@@ -46,7 +46,7 @@ def test_readers_see_what_runs(tmp_path: Path) -> None:
 
 
 def test_products_of_more_than_64_bits_are_kept_exactly(tmp_path: Path) -> None:
-    """In the answer; the columns have them as floats."""
+    """The stored answer has them exactly; the columns have them as floats."""
     answer = document()["layers"][0] | {"objective": 2**70, "bound": 2**70 - 5}
     with Store(tmp_path / "s.sqlite") as store:
         store.query("INSERT INTO jobs (key, shape, arch, objective, options, code, solver) VALUES ('k',1,1,1,1,1,1)")

@@ -1,4 +1,4 @@
-"""What stands in for the solver: answers at once, slowly, or dies. Workers import it by name.
+"""Replacements of the solver: they return a result at once, slowly, or die. Workers import them by name.
 
 Every call leaves a line `key pid` in the file that SWEEP_LOG names.
 """
@@ -25,7 +25,7 @@ LATENCY, ENERGY = 100, 7000
 
 
 def quick(job: Job) -> dict[str, Any]:
-    """An answer whose figures tell the job: K times 100 cycles, K times 7000 fJ."""
+    """Return a result whose figures identify the job: K times 100 cycles, K times 7000 fJ."""
     with open(os.environ["SWEEP_LOG"], "a") as log:
         log.write(f"{job.key} {os.getpid()}\n")
     k = job.layer.K
@@ -38,13 +38,13 @@ def quick(job: Job) -> dict[str, Any]:
 
 
 def slow(job: Job) -> dict[str, Any]:
-    """An answer after a while."""
+    """Return a result after a delay."""
     time.sleep(0.2)
     return quick(job)
 
 
 def deadly(job: Job) -> dict[str, Any]:
-    """An answer, unless the layer is deadly, or raises."""
+    """Return a result, or die or raise if the layer's name says so."""
     answer = quick(job)
     if job.layer.K == DEADLY:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -70,7 +70,7 @@ def pids() -> set[int]:
 
 
 def sweep(plan: str, workers: int = 2) -> None:
-    """A whole sweep of slow answers, for a process of its own."""
+    """Run a whole sweep of slow results, for a process of its own."""
     with Store(Path(plan).with_suffix(".sqlite")) as store:
         run_sweep(read_plan(plan), store, partial(run_locally, workers=workers, work=slow))
 
