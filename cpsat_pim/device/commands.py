@@ -2,9 +2,9 @@
 
 from attrs import field, frozen
 
-from cpsat_pim.device.timing import ticks_or_sum
 from cpsat_pim.base.reading import record_of
 from cpsat_pim.base.validate import Rule, as_tuple, boolean, not_negative, one_of, or_none, positive, text
+from cpsat_pim.device.timing import ticks_or_sum
 
 FUNCTIONS = (
     "load",

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
-from cpsat_pim.device.commands import Command, Controller, Refresh
-from cpsat_pim.device.timing import Constraint, ticks_of
 from cpsat_pim.base.reading import Listing, Table, Value, record_of
 from cpsat_pim.base.validate import Rule, as_tuple, boolean, not_negative, one_of, or_none, positive, text
+from cpsat_pim.device.commands import Command, Controller, Refresh
+from cpsat_pim.device.timing import Constraint, ticks_of
 
 _GROUP = "group"
 _kind = one_of("pim-device")
@@ -169,8 +169,9 @@ class Device:
             for name in given:
                 if name not in known:
                     yield f"{path}: no such axis as {name}, there are {', '.join(known)}"
-        if self.core.lanes * self.core.element_bytes != self.core.column_bytes:
-            yield f"core.column_bytes: must be lanes x element_bytes (got {self.core.column_bytes})"
+        core = self.core
+        if core.lanes * core.element_bytes != core.column_bytes:
+            yield f"core.lanes: times element_bytes must be column_bytes {core.column_bytes} (got {core.lanes})"
 
     def _bad_level(self, path: str, name: str | None) -> Iterator[str]:
         if name is not None and name not in self.levels:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from cpsat_pim.device.device import Device
 from cpsat_pim.base.reading import FileKind, record_of
+from cpsat_pim.device.device import Device
 
 DEVICES = FileKind(kind="device", record=record_of(Device), package="cpsat_pim.device", folder="presets")
 

@@ -87,7 +87,8 @@ def _cores(stream: Stream, at: int) -> tuple[Any, ...]:
 def _bank_column(machine: Machine, stream: Stream, at: int) -> Numbers:
     """Return the addressed column of the selected cores, [cores..., lane]; writing to it writes the bank."""
     bank = max(int(stream.coords[at, -1]), 0)
-    return machine.banks[(*_cores(stream, at), bank, int(stream.row[at]), int(stream.column[at]))]
+    column: Numbers = machine.banks[(*_cores(stream, at), bank, int(stream.row[at]), int(stream.column[at]))]
+    return column
 
 
 def _register(machine: Machine, stream: Stream, at: int, operand: int) -> Numbers:

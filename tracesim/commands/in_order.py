@@ -3,9 +3,15 @@
 import numpy as np
 
 from tracesim.commands.jit import kernel
-from tracesim.commands.records import Ints, Rules, Stream
+from tracesim.commands.records import Ints
 from tracesim.commands.state import (
+    BLOCKING,
+    LATENCY,
+    MODE,
+    SCOPE,
     Channel,
+    Commands,
+    Tables,
     fill_node_path,
     fill_path,
     issue_command,
@@ -16,7 +22,7 @@ from tracesim.commands.state import (
 
 
 @kernel
-def run_in_order(rules: Rules, stream: Stream, channel: Channel, refresh: bool, issue: Ints) -> int:
+def run_in_order(rules: Tables, stream: Commands, channel: Channel, refresh: bool, issue: Ints) -> int:
     """Issue a stream and return the finish tick. `channel` and `issue` int64[n] are modified in place."""
     mode = np.ones(1, np.int64)
     path = np.zeros(rules.axes.size + 1, np.int64)
@@ -33,15 +39,15 @@ def run_in_order(rules: Rules, stream: Stream, channel: Channel, refresh: bool, 
             if command != kind:
                 log_inserted(channel, tick, command, at)
         issue[at] = tick
-        finish = max(finish, tick + rules.latency[kind])
-        if rules.blocking[kind]:
-            enters = tick + rules.latency[kind] + 1
+        finish = max(finish, tick + rules.table[kind, LATENCY])
+        if rules.table[kind, BLOCKING]:
+            enters = tick + rules.table[kind, LATENCY] + 1
     return finish
 
 
 @kernel
 def _issue_next(
-    rules: Rules, stream: Stream, channel: Channel, mode: Ints, path: Ints, at: int, earliest: int
+    rules: Tables, stream: Commands, channel: Channel, mode: Ints, path: Ints, at: int, earliest: int
 ) -> tuple[int, int]:
     """Issue what a command of the stream lacks, or itself; return the command and its tick.
 
@@ -49,16 +55,16 @@ def _issue_next(
     """
     kind, row = stream.kind[at], stream.row[at]
     command = missing_command(rules, channel, kind, path[-1] - channel.first[-2], row)
-    tick = max(earliest, ready_tick(channel.ready, path, rules.scope[command], command))
-    if rules.mode[kind] != 0 and rules.mode[kind] != mode[0]:
-        mode[0] = rules.mode[kind]
+    tick = max(earliest, ready_tick(channel.ready, path, rules.table[command, SCOPE], command))
+    if rules.table[kind, MODE] != 0 and rules.table[kind, MODE] != mode[0]:
+        mode[0] = rules.table[kind, MODE]
         command = rules.mode_change
     issue_command(rules, channel, path, command, row, tick)
     return command, tick
 
 
 @kernel
-def _serve_refresh(rules: Rules, channel: Channel, tick: int, due: int, earliest: int) -> tuple[int, int]:
+def _serve_refresh(rules: Tables, channel: Channel, tick: int, due: int, earliest: int) -> tuple[int, int]:
     """Issue every refresh that is due before a tick, its PRE first; return the last tick and the next due tick."""
     path = np.zeros(rules.axes.size + 1, np.int64)
     while earliest >= due:
@@ -67,7 +73,7 @@ def _serve_refresh(rules: Rules, channel: Channel, tick: int, due: int, earliest
             command = -1
             while command != rules.refresh[0]:
                 command = missing_command(rules, channel, rules.refresh[0], 0, 0)
-                tick = max(tick + 1, due, ready_tick(channel.ready, path, rules.scope[command], command))
+                tick = max(tick + 1, due, ready_tick(channel.ready, path, rules.table[command, SCOPE], command))
                 issue_command(rules, channel, path, command, 0, tick)
                 log_inserted(channel, tick, command, -1)
         due += rules.refresh[4]

@@ -5,10 +5,20 @@ from typing import NamedTuple
 import numpy as np
 
 from tracesim.commands.jit import kernel
-from tracesim.commands.records import Ints, Rules, Stream
+from tracesim.commands.records import Ints
 from tracesim.commands.state import (
+    ACTIVATE,
+    CLOSES,
+    LATENCY,
     MIXED,
+    NEEDS,
+    OPENS,
+    PRECHARGE,
+    SCOPE,
+    SLOT,
     Channel,
+    Commands,
+    Tables,
     fill_node_path,
     fill_path,
     issue_command,
@@ -46,7 +56,7 @@ class Queue(NamedTuple):
 
 
 @kernel
-def run_ready_first(rules: Rules, stream: Stream, channel: Channel, refresh: bool, issue: Ints) -> int:
+def run_ready_first(rules: Tables, stream: Commands, channel: Channel, refresh: bool, issue: Ints) -> int:
     """Issue a stream and return the finish tick, -1 if the controller can never go on.
 
     `channel` and `issue` int64[n] are modified in place.
@@ -73,7 +83,7 @@ def run_ready_first(rules: Rules, stream: Stream, channel: Channel, refresh: boo
 
 
 @kernel
-def _new_queue(rules: Rules, refresh: bool) -> Queue:
+def _new_queue(rules: Tables, refresh: bool) -> Queue:
     """Return an empty queue before the first tick."""
     levels = rules.axes.size + 1
     entry, command, ticks = np.zeros((3, rules.queue), np.int64)
@@ -85,7 +95,7 @@ def _new_queue(rules: Rules, refresh: bool) -> Queue:
 
 
 @kernel
-def _refill(rules: Rules, stream: Stream, channel: Channel, queue: Queue) -> None:
+def _refill(rules: Tables, stream: Commands, channel: Channel, queue: Queue) -> None:
     """Let commands and barriers of the stream enter while there is room."""
     now = queue.now
     while now[_SIZE] < rules.queue and now[_AT] < stream.kind.size:
@@ -103,19 +113,19 @@ def _refill(rules: Rules, stream: Stream, channel: Channel, queue: Queue) -> Non
 
 
 @kernel
-def _look_up(rules: Rules, stream: Stream, channel: Channel, queue: Queue, i: int) -> None:
+def _look_up(rules: Tables, stream: Commands, channel: Channel, queue: Queue, i: int) -> None:
     """Set what must be issued next for an entry, and when that is ready."""
     at, path = queue.entry[i], queue.paths[i]
     kind = stream.kind[at]
     command = missing_command(rules, channel, kind, path[-1] - channel.first[-2], stream.row[at])
     queue.command[i] = command
-    queue.hits[i] = command == kind and rules.needs[kind] > 0
-    queue.ticks[i] = ready_tick(channel.ready, path, rules.scope[command], command)
+    queue.hits[i] = command == kind and rules.table[kind, NEEDS] > 0
+    queue.ticks[i] = ready_tick(channel.ready, path, rules.table[command, SCOPE], command)
 
 
 @kernel
 def _take_slot(
-    rules: Rules, stream: Stream, channel: Channel, queue: Queue, issue: Ints, tick: int, taken: int, is_first: bool
+    rules: Tables, stream: Commands, channel: Channel, queue: Queue, issue: Ints, tick: int, taken: int, is_first: bool
 ) -> int:
     """Issue at most one command; return the slot that no other command may take in this tick.
 
@@ -126,10 +136,10 @@ def _take_slot(
     now = queue.now
     if now[_WAITING] > 0:
         command = missing_command(rules, channel, rules.refresh[0], 0, 0)
-        slot = rules.slot[command]
+        slot: int = rules.table[command, SLOT]
         if is_first or slot + taken == 1:
             fill_node_path(queue.path, channel.first, rules.axes, rules.refresh[1], now[_SERVED])
-            if ready_tick(channel.ready, queue.path, rules.scope[command], command) <= tick:
+            if ready_tick(channel.ready, queue.path, rules.table[command, SCOPE], command) <= tick:
                 _issue_refresh(rules, stream, channel, queue, command, tick)
             return slot
     if now[_SIZE] > 0 and queue.entry[0] == _BARRIER:
@@ -137,7 +147,7 @@ def _take_slot(
     if now[_SIZE] == 0:
         return _NO_SLOT
     best = _candidate(rules, queue, tick)
-    slot = _NO_SLOT if queue.entry[best] == _BARRIER else rules.slot[queue.command[best]]
+    slot = _NO_SLOT if queue.entry[best] == _BARRIER else rules.table[queue.command[best], SLOT]
     if queue.ticks[best] > tick or not (is_first or slot + taken == 1):
         return _NO_SLOT
     if queue.entry[best] == _BARRIER:
@@ -148,7 +158,7 @@ def _take_slot(
 
 
 @kernel
-def _candidate(rules: Rules, queue: Queue, tick: int) -> int:
+def _candidate(rules: Tables, queue: Queue, tick: int) -> int:
     """Return the entry that would be issued; it may not be ready.
 
     A later entry wins if it alone is ready, unless it does not hit a row while another entry hits one on the same path.
@@ -163,7 +173,7 @@ def _candidate(rules: Rules, queue: Queue, tick: int) -> int:
             behind = True
         elif queue.ticks[i] <= tick:
             command = queue.command[i]
-            takes_part = not behind or rules.opens[command] > 0 or rules.closes[command] > 0
+            takes_part = not behind or rules.table[command, OPENS] > 0 or rules.table[command, CLOSES] > 0
             if takes_part and (queue.hits[i] or not _path_is_hit(queue, queue.paths[i, -1])):
                 best = i
     return best
@@ -179,13 +189,15 @@ def _path_is_hit(queue: Queue, bank: int) -> bool:
 
 
 @kernel
-def _issue_entry(rules: Rules, stream: Stream, channel: Channel, queue: Queue, issue: Ints, i: int, tick: int) -> None:
+def _issue_entry(
+    rules: Tables, stream: Commands, channel: Channel, queue: Queue, issue: Ints, i: int, tick: int
+) -> None:
     """Issue what an entry needs next; it leaves the queue if that is itself."""
     at, command = queue.entry[i], queue.command[i]
     issue_command(rules, channel, queue.paths[i], command, stream.row[at], tick)
     if command == stream.kind[at]:
         issue[at] = tick
-        queue.now[_FINISH] = max(queue.now[_FINISH], tick + rules.latency[command])
+        queue.now[_FINISH] = max(queue.now[_FINISH], tick + rules.table[command, LATENCY])
         _remove(queue, i)
     else:
         log_inserted(channel, tick, command, at)
@@ -193,7 +205,7 @@ def _issue_entry(rules: Rules, stream: Stream, channel: Channel, queue: Queue, i
 
 
 @kernel
-def _issue_refresh(rules: Rules, stream: Stream, channel: Channel, queue: Queue, command: int, tick: int) -> None:
+def _issue_refresh(rules: Tables, stream: Commands, channel: Channel, queue: Queue, command: int, tick: int) -> None:
     """Issue a refresh or the PRE before it."""
     issue_command(rules, channel, queue.path, command, 0, tick)
     log_inserted(channel, tick, command, _NOTHING)
@@ -205,13 +217,13 @@ def _issue_refresh(rules: Rules, stream: Stream, channel: Channel, queue: Queue,
 
 
 @kernel
-def _look_up_all(rules: Rules, stream: Stream, channel: Channel, queue: Queue) -> None:
+def _look_up_all(rules: Tables, stream: Commands, channel: Channel, queue: Queue) -> None:
     """Bring every entry up to date after a command.
 
     This is where the time goes. The arrays have names of their own because numba counts references to every array
     of a NamedTuple that is passed on.
     """
-    needs, scope, kinds, ready, first = rules.needs, rules.scope, stream.kind, channel.ready, channel.first
+    table, kinds, ready, first = rules.table, stream.kind, channel.ready, channel.first
     rows, common = stream.row, channel.common
     entry, paths, ticks, command, hits = queue.entry, queue.paths, queue.ticks, queue.command, queue.hits
     queue.now[_CHANGED] = 1
@@ -220,15 +232,15 @@ def _look_up_all(rules: Rules, stream: Stream, channel: Channel, queue: Queue) -
             continue
         kind = kinds[entry[i]]
         following = kind
-        if needs[kind] == 2 and common[0] != MIXED:
+        if table[kind, NEEDS] == 2 and common[0] != MIXED:
             hits[i] = common[0] == rows[entry[i]]
             if not hits[i]:
-                following = rules.activate[kind] if common[0] < 0 else rules.precharge[kind]
-        elif needs[kind] > 0:
+                following = rules.table[kind, ACTIVATE] if common[0] < 0 else rules.table[kind, PRECHARGE]
+        elif table[kind, NEEDS] > 0:
             following = missing_command(rules, channel, kind, paths[i, -1] - first[-2], rows[entry[i]])
             hits[i] = following == kind
         tick = 0
-        for level in range(scope[following] + 1):
+        for level in range(table[following, SCOPE] + 1):
             tick = max(tick, ready[paths[i, level], following])
         command[i], ticks[i] = following, tick
 
@@ -247,17 +259,17 @@ def _remove(queue: Queue, at: int) -> None:
 
 
 @kernel
-def _next_event(rules: Rules, channel: Channel, queue: Queue, tick: int) -> int:
+def _next_event(rules: Tables, channel: Channel, queue: Queue, tick: int) -> int:
     """Return the next tick at which a command becomes ready or a refresh is due. Until then nothing can happen."""
     now = queue.now
-    event = now[_DUE]
+    event: int = now[_DUE]
     for i in range(now[_SIZE]):
         if queue.ticks[i] > tick:
             event = min(event, queue.ticks[i])
     if now[_WAITING] > 0:
         command = missing_command(rules, channel, rules.refresh[0], 0, 0)
         fill_node_path(queue.path, channel.first, rules.axes, rules.refresh[1], now[_SERVED])
-        when = ready_tick(channel.ready, queue.path, rules.scope[command], command)
+        when = ready_tick(channel.ready, queue.path, rules.table[command, SCOPE], command)
         if when > tick:
             event = min(event, when)
     return event

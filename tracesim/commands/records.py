@@ -3,7 +3,7 @@
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,8 +81,8 @@ class Rules(NamedTuple):
     `policy` a `Policy`; `queue` entries. `window` only: each node of `queue_level` has a queue of its own, and commands
     reach it through an entry queue of `entry_queue` entries.
     `mode_change`: the command that changes between modes 1 and 2, or -1.
-    `refresh` int64[6]: command (-1 = none), level, first tick, further ticks for each next node, interval, and nodes that
-    are refreshed in turn but hold no cores (`window` only: they take a tick each).
+    `refresh` int64[6]: command (-1 = none), level, first tick, further ticks for each next node, interval, and
+    nodes that are refreshed in turn but hold no cores (`window` only: they take a tick each).
     `all_bank_mode` int64[5]: the row whose activation enters all-bank mode and the mask of banks (below a node of
     `queue_level`) that must have been activated there; the row whose closing leaves it and the mask of banks; how many
     banks can be activated in it. A row of -1 = the device has no such mode.
@@ -145,19 +145,20 @@ class Trace(NamedTuple):
     counts: Ints
 
 
-_TABLE = ("slot", "scope", "needs", "opens", "closes", "activate", "precharge", "latency", "blocking", "mode")
+#: The fields of `Rules` that make up the command table, in the order of its columns.
+COMMAND_COLUMNS = ("slot", "scope", "needs", "opens", "closes", "activate", "precharge", "latency", "blocking", "mode")
 
 
 def checked_rules(rules: Rules) -> Rules:
     """Return the rules with arrays of int64 in one block each; ValueError where they contradict each other."""
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.ascontiguousarray(value, dtype=np.int64)
         for name, value in rules._asdict().items()
         if isinstance(value, np.ndarray)
     }
     rules = rules._replace(**arrays)
     commands = rules.slot.size
-    for name in _TABLE:
+    for name in COMMAND_COLUMNS:
         if arrays[name].shape != (commands,):
             raise ValueError(f"Rules.{name}: must have {commands} entries (got {arrays[name].shape})")
     if rules.constraints.ndim != 2 or rules.constraints.shape[1] != 6:

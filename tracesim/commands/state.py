@@ -5,12 +5,44 @@ from typing import NamedTuple
 import numpy as np
 
 from tracesim.commands.jit import kernel
-from tracesim.commands.records import Ints, Rules
+from tracesim.commands.records import Ints
 
 #: `Channel.common[0]` while the banks have no row in common.
 MIXED = -2
 #: Columns of `Rules.constraints`.
 _BEFORE, _AFTER, _LEVEL, _TICKS, _WINDOW, _SIBLINGS = range(6)
+
+
+#: Columns of `Tables.table`.
+SLOT, SCOPE, NEEDS, OPENS, CLOSES, ACTIVATE, PRECHARGE, LATENCY, BLOCKING, MODE = range(10)
+
+
+class Tables(NamedTuple):
+    """`Rules` for kernels: the command table is one array, because numba passes every array of a tuple on its own.
+
+    `table` int64[C, 10]: slot, scope, needs, opens, closes, activate, precharge, latency, blocking, mode. The rest:
+    `Rules`.
+    """
+
+    axes: Ints
+    table: Ints
+    constraints: Ints
+    refresh: Ints
+    all_bank_mode: Ints
+    queue: int
+    queue_level: int
+    entry_queue: int
+    mode_change: int
+
+
+class Commands(NamedTuple):
+    """`Stream` for kernels: without the work, which takes no part in timing."""
+
+    kind: Ints
+    coords: Ints
+    row: Ints
+    column: Ints
+    group: Ints
 
 
 class Channel(NamedTuple):
@@ -38,9 +70,9 @@ class Channel(NamedTuple):
 
 
 @kernel
-def new_channel(rules: Rules, log_size: int) -> Channel:
+def new_channel(rules: Tables, log_size: int) -> Channel:
     """Return a channel before its first tick: all banks closed, everything ready."""
-    commands = rules.slot.size
+    commands = rules.table.shape[0]
     first = _first_nodes(rules.axes)
     start, constraints = _sorted_constraints(rules.constraints, commands)
     ready = np.zeros((first[-1], commands), np.int64)
@@ -121,7 +153,7 @@ def ready_tick(ready: Ints, path: Ints, scope: int, command: int) -> int:
 
 
 @kernel
-def issue_command(rules: Rules, channel: Channel, path: Ints, command: int, row: int, tick: int) -> None:
+def issue_command(rules: Tables, channel: Channel, path: Ints, command: int, row: int, tick: int) -> None:
     """Issue a command: delay what may follow it, open and close its banks, count it."""
     constraints, ready = channel.constraints, channel.ready
     for i in range(channel.start[command], channel.start[command + 1]):
@@ -134,7 +166,7 @@ def issue_command(rules: Rules, channel: Channel, path: Ints, command: int, row:
             since = _nth_last(channel.past, node, command, tick, constraints[i, _WINDOW])
         if since > 0:
             ready[node, after] = max(ready[node, after], since + constraints[i, _TICKS])
-    _change_rows(channel, rules.opens[command], rules.closes[command], path[-1] - channel.first[-2], row)
+    _change_rows(channel, rules.table[command, OPENS], rules.table[command, CLOSES], path[-1] - channel.first[-2], row)
     channel.counts[command] += 1
 
 
@@ -150,7 +182,7 @@ def _nth_last(past: Ints, node: int, command: int, tick: int, window: int) -> in
 
 
 @kernel
-def _delay_siblings(rules: Rules, channel: Channel, path: Ints, level: int, after: int, until: int) -> None:
+def _delay_siblings(rules: Tables, channel: Channel, path: Ints, level: int, after: int, until: int) -> None:
     """Delay a command in the open banks below the other nodes of a level that have the same parent."""
     axes, first_bank = rules.axes, channel.first[-2]
     below = 1
@@ -167,9 +199,9 @@ def _delay_siblings(rules: Rules, channel: Channel, path: Ints, level: int, afte
 
 
 @kernel
-def missing_command(rules: Rules, channel: Channel, kind: int, bank: int, row: int) -> int:
+def missing_command(rules: Tables, channel: Channel, kind: int, bank: int, row: int) -> int:
     """Return the command that must be issued next for a command: itself, its ACT or its PRE (section 2)."""
-    need = rules.needs[kind]
+    need = rules.table[kind, NEEDS]
     if need == 0:
         return kind
     have = channel.rows[bank] if need == 1 else channel.common[0]
@@ -179,7 +211,8 @@ def missing_command(rules: Rules, channel: Channel, kind: int, bank: int, row: i
         return kind
     if have == MIXED and need == 2 and not _other_row_is_open(channel.rows, row):
         have = -1
-    return rules.activate[kind] if have == -1 else rules.precharge[kind]
+    following: int = rules.table[kind, ACTIVATE] if have == -1 else rules.table[kind, PRECHARGE]
+    return following
 
 
 @kernel

@@ -9,8 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from tracesim.commands.jit import kernel
-from tracesim.commands.records import Ints, Rules, Stream
-from tracesim.commands.state import Channel, fill_node_path, issue_command, log_inserted, ready_tick
+from tracesim.commands.records import Ints
+from tracesim.commands.state import (
+    ACTIVATE,
+    LATENCY,
+    PRECHARGE,
+    SCOPE,
+    Channel,
+    Commands,
+    Tables,
+    fill_node_path,
+    issue_command,
+    log_inserted,
+    ready_tick,
+)
 
 _NEVER = 2**62
 #: Entries of `Window.now`.
@@ -43,7 +55,7 @@ class Window(NamedTuple):
 
 
 @kernel
-def run_window(rules: Rules, stream: Stream, channel: Channel, refresh: bool, issue: Ints) -> int:
+def run_window(rules: Tables, stream: Commands, channel: Channel, refresh: bool, issue: Ints) -> int:
     """Issue a stream and return the finish tick, -1 if the controller can never go on.
 
     `channel` and `issue` int64[n] are modified in place.
@@ -60,7 +72,7 @@ def run_window(rules: Rules, stream: Stream, channel: Channel, refresh: bool, is
         if at >= 0:
             issue[at] = tick
             done += 1
-            finish = max(finish, tick + rules.latency[stream.kind[at]])
+            finish = max(finish, tick + rules.table[stream.kind[at], LATENCY])
         if not _move(rules, window) and not moved and at == -1:
             tick = min(now[_EVENT], now[_DUE]) - 1
             if tick == _NEVER - 1:
@@ -69,7 +81,7 @@ def run_window(rules: Rules, stream: Stream, channel: Channel, refresh: bool, is
 
 
 @kernel
-def _new_window(rules: Rules, stream: Stream, channel: Channel, refresh: bool) -> Window:
+def _new_window(rules: Tables, stream: Commands, channel: Channel, refresh: bool) -> Window:
     """Return the queues before the first tick: the entry queue is full, a barrier right behind it is lost."""
     n, queues = stream.kind.size, channel.first[rules.queue_level + 1] - channel.first[rules.queue_level]
     bank, closes_group = np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -93,7 +105,7 @@ def _new_window(rules: Rules, stream: Stream, channel: Channel, refresh: bool) -
 
 
 @kernel
-def _enter(rules: Rules, window: Window, n: int) -> bool:
+def _enter(rules: Tables, window: Window, n: int) -> bool:
     """Let one command enter the entry queue if there is room."""
     if window.now[_ENTERED] >= n or window.size[0] >= rules.entry_queue:
         return False
@@ -104,7 +116,7 @@ def _enter(rules: Rules, window: Window, n: int) -> bool:
 
 
 @kernel
-def _move(rules: Rules, window: Window) -> bool:
+def _move(rules: Tables, window: Window) -> bool:
     """Move the first command whose queue has room out of the entry queue."""
     for i in range(window.size[0]):
         at = window.entry[0, i]
@@ -126,7 +138,7 @@ def _remove(window: Window, queue: int, i: int) -> None:
 
 
 @kernel
-def _request_refresh(rules: Rules, window: Window, tick: int) -> None:
+def _request_refresh(rules: Tables, window: Window, tick: int) -> None:
     """Note that the refresh of the next rank is due."""
     now = window.now
     if tick == now[_DUE]:
@@ -142,7 +154,7 @@ def _request_refresh(rules: Rules, window: Window, tick: int) -> None:
 
 
 @kernel
-def _issue_one(rules: Rules, stream: Stream, channel: Channel, window: Window, tick: int) -> int:
+def _issue_one(rules: Tables, stream: Commands, channel: Channel, window: Window, tick: int) -> int:
     """Issue at most one command; return its index in the stream, -2 for an inserted one, -1 for none."""
     now = window.now
     if now[_WAITING] and _refresh(rules, channel, window, tick):
@@ -151,7 +163,7 @@ def _issue_one(rules: Rules, stream: Stream, channel: Channel, window: Window, t
         queue = 1 + now[_NEXT_RANK]
         i = _ready_entry(rules, stream, channel, window, queue, tick)
         if i >= 0:
-            at = window.entry[queue, i]
+            at: int = window.entry[queue, i]
             _set_bank_path(rules, channel, window, window.bank[at])
             issue_command(rules, channel, window.path, stream.kind[at], stream.row[at], tick)
             _remove(window, queue, i)
@@ -163,7 +175,7 @@ def _issue_one(rules: Rules, stream: Stream, channel: Channel, window: Window, t
 
 
 @kernel
-def _ready_entry(rules: Rules, stream: Stream, channel: Channel, window: Window, queue: int, tick: int) -> int:
+def _ready_entry(rules: Tables, stream: Commands, channel: Channel, window: Window, queue: int, tick: int) -> int:
     """Return the first entry up to the first barrier that may be issued, or -1.
 
     The last command of a group must be at the head. No command passes one with the same bank, row and column.
@@ -182,7 +194,7 @@ def _ready_entry(rules: Rules, stream: Stream, channel: Channel, window: Window,
 
 
 @kernel
-def _repeats(stream: Stream, window: Window, queue: int, i: int) -> bool:
+def _repeats(stream: Commands, window: Window, queue: int, i: int) -> bool:
     """Whether an earlier entry has the same bank, row and column."""
     at = window.entry[queue, i]
     for j in range(i):
@@ -197,7 +209,7 @@ def _repeats(stream: Stream, window: Window, queue: int, i: int) -> bool:
 
 
 @kernel
-def _activate(rules: Rules, stream: Stream, channel: Channel, window: Window, queue: int, tick: int) -> bool:
+def _activate(rules: Tables, stream: Commands, channel: Channel, window: Window, queue: int, tick: int) -> bool:
     """Issue the first ACT that an entry before the first barrier needs and that is ready."""
     for i in range(window.size[queue]):
         at = window.entry[queue, i]
@@ -206,7 +218,7 @@ def _activate(rules: Rules, stream: Stream, channel: Channel, window: Window, qu
         bank, rank = window.bank[at], queue - 1
         in_rank = bank - rank * (channel.rows.size // window.mode.size)
         if channel.rows[bank] < 0 and (window.mode[rank] == 0 or in_rank < rules.all_bank_mode[4]):
-            command = rules.activate[stream.kind[at]]
+            command = rules.table[stream.kind[at], ACTIVATE]
             if _is_ready(rules, channel, window, bank, command, tick):
                 issue_command(rules, channel, window.path, command, stream.row[at], tick)
                 log_inserted(channel, tick, command, at)
@@ -216,7 +228,7 @@ def _activate(rules: Rules, stream: Stream, channel: Channel, window: Window, qu
 
 
 @kernel
-def _close_unused(rules: Rules, stream: Stream, channel: Channel, window: Window, tick: int) -> bool:
+def _close_unused(rules: Tables, stream: Commands, channel: Channel, window: Window, tick: int) -> bool:
     """Close the next bank, ranks first, whose open row no entry of the group at the head of its queue uses."""
     now, queues = window.now, window.mode.size
     banks = channel.rows.size // queues
@@ -233,7 +245,7 @@ def _close_unused(rules: Rules, stream: Stream, channel: Channel, window: Window
 
 
 @kernel
-def _is_used(stream: Stream, channel: Channel, window: Window, queue: int, bank: int) -> bool:
+def _is_used(stream: Commands, channel: Channel, window: Window, queue: int, bank: int) -> bool:
     """Whether an entry up to the first barrier hits the open row of a bank."""
     for i in range(window.size[queue]):
         at = window.entry[queue, i]
@@ -245,7 +257,7 @@ def _is_used(stream: Stream, channel: Channel, window: Window, queue: int, bank:
 
 
 @kernel
-def _refresh(rules: Rules, channel: Channel, window: Window, tick: int) -> bool:
+def _refresh(rules: Tables, channel: Channel, window: Window, tick: int) -> bool:
     """Close the next bank of the rank that waits for a refresh, or refresh it if all are closed."""
     rank, banks = window.now[_RANK], channel.rows.size // window.mode.size
     is_open = False
@@ -269,16 +281,16 @@ def _refresh(rules: Rules, channel: Channel, window: Window, tick: int) -> bool:
 
 
 @kernel
-def _precharge(rules: Rules) -> int:
+def _precharge(rules: Tables) -> int:
     """Return the command that closes a bank: that of the first command that names one."""
-    for command in rules.precharge:
-        if command >= 0:
-            return command
+    for command in range(rules.table.shape[0]):
+        if rules.table[command, PRECHARGE] >= 0:
+            return int(rules.table[command, PRECHARGE])
     return -1
 
 
 @kernel
-def _set_bank_path(rules: Rules, channel: Channel, window: Window, bank: int) -> None:
+def _set_bank_path(rules: Tables, channel: Channel, window: Window, bank: int) -> None:
     """Set the path to a bank."""
     node = bank
     for level in range(rules.axes.size, -1, -1):
@@ -288,17 +300,17 @@ def _set_bank_path(rules: Rules, channel: Channel, window: Window, bank: int) ->
 
 
 @kernel
-def _is_ready(rules: Rules, channel: Channel, window: Window, bank: int, command: int, tick: int) -> bool:
+def _is_ready(rules: Tables, channel: Channel, window: Window, bank: int, command: int, tick: int) -> bool:
     """Whether a command may be issued to a bank; sets the path, and the next event if it may not."""
     _set_bank_path(rules, channel, window, bank)
-    when = ready_tick(channel.ready, window.path, rules.scope[command], command)
+    when = ready_tick(channel.ready, window.path, rules.table[command, SCOPE], command)
     if when > tick:
         window.now[_EVENT] = min(window.now[_EVENT], when)
     return when <= tick
 
 
 @kernel
-def _close(rules: Rules, channel: Channel, window: Window, bank: int, tick: int) -> None:
+def _close(rules: Tables, channel: Channel, window: Window, bank: int, tick: int) -> None:
     """Issue the PRE of a bank and leave all-bank mode if it was the last one needed for that."""
     row, command = channel.rows[bank], _precharge(rules)
     issue_command(rules, channel, window.path, command, row, tick)
@@ -312,7 +324,7 @@ def _close(rules: Rules, channel: Channel, window: Window, bank: int, tick: int)
 
 
 @kernel
-def _enter_mode(rules: Rules, window: Window, rank: int, in_rank: int, row: int) -> None:
+def _enter_mode(rules: Tables, window: Window, rank: int, in_rank: int, row: int) -> None:
     """Enter all-bank mode if the row was the last one needed for that."""
     mode = rules.all_bank_mode
     if window.mode[rank] == 0 and row == mode[0]:
