@@ -12,8 +12,9 @@ import tempfile
 import time
 
 from cpsat_pim.mapper.network.compile import compile_kernels
-from cpsat_pim.mapper.network.run import solve_network
+from cpsat_pim.mapper.network.run import Execution, solve_network
 from cpsat_pim.mapper.result import NetworkLayer, Objective, SolvedNetwork, Status
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.workload.network import read_network
 
 
@@ -37,9 +38,8 @@ def main() -> None:
             solved = solve_network(
                 read_network(args.network),
                 PIMArchitecture(),
-                Objective.named(kind),
-                time_limit=args.time_limit,
-                jobs=args.jobs,
+                SolveRequest(objective=Objective.named(kind), time_limit=args.time_limit),
+                Execution(jobs=args.jobs),
             )
             if solved.interrupted:
                 raise SystemExit(130)

@@ -27,7 +27,7 @@ from cpsat_pim.base.extras import import_extra
 from cpsat_pim.mapper.network.compile import compile_kernels
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.workload import ConvWorkload
 
 OBJECTIVES = ("energy", "latency")
@@ -112,7 +112,7 @@ def solve_cold(layer: ConvWorkload, arch: PIMArchitecture, kind: str, time_limit
         os.environ["CPSAT_PIM_CACHE"] = cold
         compile_kernels()
         begun = time.process_time()
-        solved = solve_and_verify(layer, arch, Objective.named(kind), Options(time_limit=time_limit))
+        solved = solve_and_verify(layer, arch, SolveRequest(objective=Objective.named(kind), time_limit=time_limit))
     return {
         "status": solved.status.value,
         "gap": solved.gap,

@@ -18,7 +18,7 @@ from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.mapper.network.compile import compile_kernels
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective, SolvedLayer
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -71,9 +71,10 @@ def solve_cold(layer: ConvWorkload, time_limit: float) -> tuple[SolvedLayer, flo
     compile_kernels()
     with tempfile.TemporaryDirectory() as cold:
         os.environ["CPSAT_PIM_CACHE"] = cold
-        arch, options = read_arch("prover-comparison"), Options(time_limit=time_limit)
+        arch = read_arch("prover-comparison")
+        request = SolveRequest(objective=Objective.named("energy"), time_limit=time_limit)
         started = time.monotonic()
-        solved = solve_and_verify(layer, arch, Objective.named("energy"), options)
+        solved = solve_and_verify(layer, arch, request)
         return solved, time.monotonic() - started
 
 

@@ -1,7 +1,7 @@
-"""How far the seeds' estimates of row activations are from the exact counts, over candidate tiles of every layer.
+"""Measure the relative error of the estimators of row activations against the exact counts.
 
-For every unique layer of a network: each tile of each tensor that the global buffer could hold, streamed once in the
-layout's order (one loop per dim outside the tile). Prints mean and worst relative error per estimator and tensor.
+For every unique layer of a network and every tensor, random tiles that fit the global buffer are streamed once, with
+one loop per dim outside the tile. Prints the mean, median and worst relative error per estimator and tensor.
 
     python scripts/estimator_errors.py [--network resnet50] [--tiles 60]
 """
@@ -23,7 +23,7 @@ from tables.factors import divisors
 
 
 def tile_mapping(layer: ConvWorkload, extents: dict[Dim, int]) -> Mapping:
-    """All tensors in the global buffer, tiles of the given extents, loops outside in the order of the dims."""
+    """Return a mapping with all tensors in the global buffer, tiles of these extents, one DRAM loop a dim."""
     inner = [extents[d] for d in Dim]
     outer = [layer.bounds[d] // extents[d] for d in Dim]
     ones = [1] * len(Dim)
@@ -35,7 +35,7 @@ def tile_mapping(layer: ConvWorkload, extents: dict[Dim, int]) -> Mapping:
 
 
 def main() -> None:
-    """Print the table."""
+    """Draw the tiles, measure the errors, and print them as a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--network", default="resnet50")
     parser.add_argument("--tiles", type=int, default=60, help="tiles drawn per layer and tensor (seed 0)")

@@ -108,12 +108,12 @@ def answer(network: str, layer: str, objective: str, time_limit: float, paramete
     from cpsat_pim import PIMArchitecture
     from cpsat_pim.mapper.network.run import solve_and_verify
     from cpsat_pim.mapper.result import Objective
-    from cpsat_pim.mapper.search import Options
+    from cpsat_pim.mapper.search import SolveRequest
     from cpsat_pim.workload.network import read_network
 
     (node,) = read_network(network).only([layer]).layers
-    options = Options(time_limit=time_limit, parameters=parameters)
-    solved = solve_and_verify(node.workload, PIMArchitecture(), Objective.named(objective), options)
+    request = SolveRequest(objective=Objective.named(objective), time_limit=time_limit, cp_sat_parameters=parameters)
+    solved = solve_and_verify(node.workload, PIMArchitecture(), request)
     return {
         "status": solved.status.value,
         "value": solved.objective_value,

@@ -8,6 +8,9 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+#: The room of kernels about arrays of nodes.
+_ARRAY = "array"
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -19,11 +22,17 @@ def drop_stale_cache(package: Path, kept: Path) -> None:
     kernels of other files are compiled into it. A kernel of deleted code would build tables with invalid bounds, and
     these tables would be stored under the key of the new code.
     """
-    newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
+    sources = (source for source in package.rglob("*.py") if _concerns(source, kept))
+    newest = max(source.stat().st_mtime for source in sources)
     for index in kept.glob("*.nbi"):
         with suppress(OSError):  # another process deletes it too, or the package is read-only
             if index.stat().st_mtime < newest:
                 index.unlink()
+
+
+def _concerns(source: Path, kept: Path) -> bool:
+    """Whether kernels that are kept there may be compiled from a source: those of arrays are from nowhere else used."""
+    return source.parent.name != _ARRAY or _ARRAY in kept.parts
 
 
 def njit(function: F) -> F:

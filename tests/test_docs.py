@@ -14,7 +14,7 @@ import yaml
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.cli.arguments import cpus
 from cpsat_pim.cli.program import build_parser
-from cpsat_pim.cli.sweeps import spelled_out
+from cpsat_pim.cli.sweeps import expand_shorthand
 from cpsat_pim.mapping.constraints import read_constraints
 from cpsat_pim.mapping.mapping_file import read_mapping_file
 from cpsat_pim.study.sweep.reading import read_plan
@@ -134,7 +134,8 @@ def documented_options(page: str, usual: set[str]) -> Iterator[tuple[tuple[str, 
 def test_options_are_those_of_the_program() -> None:
     """Each is there for each command that has it, with its choices and its default; and there is no other."""
     usual = {"cli.md": {"run", "map"}, "sweep.md": {"sweep run"}, "baselines.md": {"baselines", "bench quality"}}
-    usual |= {"fuzz.md": {"fuzz"}, "explain.md": {"explain"}, "rings.md": {"schedule"}, "compiler.md": {"compile"}}
+    usual |= {"fuzz.md": {"fuzz"}, "explain.md": {"explain"}, "rings.md": {"schedule"}, "plan.md": {"plan"}}
+    usual |= {"compiler.md": {"compile"}}
     rows = dict(row for page, commands in usual.items() for row in documented_options(page, commands))
     text = "".join((ROOT / "docs" / page).read_text() for page in usual)
     for command, parser in COMMANDS.items():
@@ -153,4 +154,4 @@ def test_commands_are_those_of_the_program(page: Path) -> None:
     text = page.read_text().replace("\\\n", " ")
     for line in re.findall(r"(?:python -m cpsat_pim|cpsat-pim) ((?!COMMAND)[^\n`|>]+)", text):
         words = shlex.split(line, comments=True)
-        assert build_parser().parse_args(spelled_out(words)).command, line
+        assert build_parser().parse_args(expand_shorthand(words)).command, line

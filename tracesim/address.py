@@ -25,14 +25,14 @@ LAYOUT = record_type(
     low=(5,),
     high=(5,),
 )
-"""A tensor cut in blocks on a grid, and the tile scanned in it. A sequential tensor is one block.
+"""A tensor cut in blocks on a grid, and the tile that is scanned. A sequential tensor is one block.
 
-By axis of the tensor: the elements of a `block` along it; `number_step`: what one block along it adds to a block's
-number; `pitch_bytes`: what one element along it adds to the address within a block.
-Of blocks: `block_bytes`; `blocks_a_row`: whole ones that share a row, or 0 when each takes `rows_a_block` of its own.
-By place in the scan, outermost first: the tensor's `axis`; the tile's elements along it, `count`; its `step_bytes`, the
-pitch; the `first` and `last` block that the tile touches and the one at hand, `now`; which of the tile's elements lie
-in that one, `low` to `high` - 1.
+- Per axis of the tensor: `block`, its elements along the axis; `number_step`, what one block along the axis adds to the
+  block number; `pitch_bytes`, what one element along the axis adds to the address within a block.
+- Per block: `block_bytes`; `blocks_a_row`, whole blocks that share a row, or 0 if each takes `rows_a_block` of its own.
+- Per place in the scan, outermost first: `axis` of the tensor; `count`, the tile's elements along it; `step_bytes`, its
+  pitch; `first` and `last`, the blocks that the tile touches along it; `now`, the block at hand; `low` and `high`: the
+  tile's elements low to high - 1 lie in that block.
 """
 
 
@@ -51,9 +51,9 @@ class Scanner(NamedTuple):
 
 @kernel
 def set_layout(layout: Record, order: Ints, extent: Ints, block: Ints, width_bytes: int, row_bytes: int) -> None:
-    """Lay out a tensor of so many elements along its axes (int64[5]) in such blocks (int64[5]).
+    """Lay out a tensor with `extent` int64[5] elements along its axes in blocks of `block` int64[5] elements.
 
-    A block that reaches over the tensor's edge is laid out as a full one whose outer elements are never used.
+    A block that reaches over the tensor's edge takes the space of a full block. Its outer elements are never used.
     """
     blocks, block_bytes = 1, width_bytes
     for axis in order[::-1]:
@@ -79,8 +79,8 @@ def block_address(layout: Record, number: int) -> int:
 def set_tile(layout: Record, offsets: Ints, order: Ints, coordinates: Ints, counts: Ints) -> None:
     """Set which coordinates a tile has along each axis: int64[axis, n], counts int64[axis].
 
-    It is scanned in the layout's order, but first come the axes along which it has one element. They add nothing to
-    the differences of addresses, so the order of addresses stays, and the innermost loop becomes a long one.
+    The tile is scanned in the layout's order, except that axes along which it has one element come first. These add the
+    same to every address, so the order of addresses stays, and the innermost loop becomes long.
     """
     place = 0
     for is_long in (False, True):

@@ -18,9 +18,11 @@ BANK = record_type(
 )
 """The banks of one tensor. Byte b of the tensor lies in its row b // row_bytes, row r in bank r % banks.
 
-`columns`, `activations`: column accesses and row activations so far. `run_columns`: column accesses since the last
-activation. `cut_cycles`: time of the runs before it. `row_end`: first byte behind the row of this scan's latest column
-access. Beside each record goes `open_rows` int64[banks]: the row open in each bank, -1 for none.
+- `columns`, `activations`: column accesses and row activations so far.
+- `run_columns`: column accesses since the last activation. `cut_cycles`: cycles of all runs before it.
+- `row_end`: first byte behind the row of the last column access of this scan.
+
+`open_rows` int64[banks] goes with each record: the open row of each bank, -1 for none.
 """
 
 
@@ -50,7 +52,7 @@ def activate(bank: Record) -> None:
 
 @kernel
 def begin_scan(bank: Record) -> None:
-    """No column is shared with the scan before; whether its last row is still open is for the bank to say."""
+    """Begin a scan. It shares no column access with the scan before. Rows that are open stay open."""
     bank.row_end = 0
 
 

@@ -18,14 +18,14 @@ Record: TypeAlias = Any
 
 @cache
 def drop_stale_cache(package: Path, kept: Path) -> None:
-    """Delete the indices of compiled kernels, which numba has kept somewhere, that are older than any source.
+    """Delete the indices of compiled kernels that are older than some source of the package.
 
-    To numba a cached kernel is current as long as its own file is. It has compiled the kernels of other files into it
-    and does not notice when those change, and the truth must not come from code that is no longer there.
+    `kept`: the directory in which numba keeps them. Numba compares a kernel with its own source file only, although
+    kernels of other files are compiled into it. The truth must not come from deleted code.
     """
     newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
     for index in kept.glob("*.nbi"):
-        with suppress(OSError):  # another process is at it as well, or somebody else owns it
+        with suppress(OSError):  # another process deletes it too, or the package is read-only
             if index.stat().st_mtime < newest:
                 index.unlink()
 
@@ -37,7 +37,7 @@ def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Res
     `parallel` (a walk is a sequence). The undecorated function stays at `.py_func`.
     """
     compiled = numba.njit(cache=True)(function)
-    if compiled is not function and (kept := compiled.stats.cache_path):  # numba may be told to compile nothing
+    if compiled is not function and (kept := compiled.stats.cache_path):  # not if NUMBA_DISABLE_JIT is set
         drop_stale_cache(Path(__file__).parent, Path(kept))
     return cast(Callable[_Arguments, _Result], compiled)
 

@@ -23,13 +23,14 @@ ODOMETER = record_type(
     coordinate=(3, 5),
     coordinate_step=(MAX_LOOPS, 3, 5),
 )
-"""A counter over so many `loops`, outermost first, with `digits` and `factors`. The first `outer` of them count array
-steps: those outside the PEs or some tile in them.
+"""A counter over `loops` temporal loops, outermost first, with `digits` and `factors`.
 
-`identity` [tensor][level 0..2, STEP_SET]: the tile's number: the indices of the tensor's relevant loops outside the
-tile, as one mixed-radix number. `identity_step` [loop]: what one turn of the loop adds. `tiles`: how many there are.
-`coordinate` [tensor][axis]: of the first element that the current step uses. When a tile is entered all loops inside
-it stand at 0, so then it is that tile's first element as well. `coordinate_step` [loop].
+- `outer`: the first loops, whose iterations are array steps: those outside the PEs or outside some tile in them.
+- `identity` [tensor][level 0..2, STEP_SET]: the tile's number, a mixed-radix number of the indices of the tensor's
+  relevant loops outside the tile. `identity_step` [loop]: what one iteration of the loop adds to it. `tiles`: how many
+  numbers there are.
+- `coordinate` [tensor][axis]: of the first element that the current step uses. When a tile is entered all loops inside
+  it are at 0, so it is also the tile's first element. `coordinate_step` [loop]: what one iteration adds to it.
 """
 
 
@@ -78,7 +79,7 @@ def advance(odometer: Record, first: int, end: int) -> bool:
 
 @kernel
 def turn(odometer: Record, loop: int, by: int) -> None:
-    """Move one digit and all that depends on it."""
+    """Add `by` to the digit of a loop, and update the identities and coordinates."""
     odometer.digits[loop] += by
     for tensor in range(3):
         for held_at in range(4):
@@ -105,10 +106,10 @@ def first_visit(visited: Flags, level: int, tile: int) -> bool:
 
 
 class Visits(NamedTuple):
-    """What a walk over all array steps saw, as if every level stored every tensor (levels change independently).
+    """Counts of a walk over all array steps, as if every level stored every tensor (levels change independently).
 
-    `entered` int64[level 0..2][tensor]: how often a tile was entered. `first` int64[level]: O's first visits.
-    `array_steps`, and `steps_each`: the steps of one.
+    `entered` int64[level 0..2][tensor]: tiles entered. `first` int64[level]: first visits of O's tiles. `array_steps`,
+    and `steps_each`, the steps of each.
     """
 
     entered: Ints

@@ -36,9 +36,10 @@ CLOCK = record_type(
 )
 """Times so far, in cycles, and the tiles held. Fields are indexed [level 0..2][tensor] unless said.
 
-`link_free` [link]. `held`: identity of the tile held, or NOTHING. `corner` [axis]: coordinates of its first element.
-`loaded`, `last_use`: times of the tile held.
-`freed`: [2] when the slots of the tile before it, and of the one before that, became free.
+- `link_free` [link]: when the link becomes free.
+- `held`: identity of the tile held, or NOTHING. `corner` [axis]: coordinates of its first element.
+- `loaded`, `last_use`: when the tile held was loaded, and the end of its last use so far.
+- `freed` [2]: when the slot of the tile before it, and that of the one before that, became free.
 """
 
 

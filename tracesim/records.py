@@ -13,7 +13,7 @@ class Nest(NamedTuple):
     """A mapped layer as an explicit loop nest (sections 1 and 3). Dims in order R, S, P, Q, C, K, N, G = 0..7.
 
     `loops` int64[n, 3]: rows (level, dim, factor), temporal loops only, outermost first; levels 3 DRAM, 2 row
-    buffer, 1 global buffer, 0 PE descend; a dim occurs at most once a level; factors of 1 may be left out.
+    buffer, 1 global buffer, 0 PE descend; a dim occurs at most once a level; factors of 1 may be omitted.
     `spatial` int64[3, 8]: factors on H, W and Internal, per dim.
     `stored` bool[3, 3]: [level 0..2][tensor I, W, O]. `stored[2][t]` says too that t is row-aligned in DRAM.
     `conv` int64[4]: stride_w, stride_h, dilation_w, dilation_h.

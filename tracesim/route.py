@@ -33,11 +33,12 @@ ROUTE = record_type(
 )
 """How each tensor moves. Fields are indexed [level 0..2][tensor] unless said.
 
-`stored`; `parent`; `innermost` [tensor]: 3 is DRAM. `link` [level 0..2, TO_MACS][tensor]: number of the link into it.
-`is_double` [level]. `fetch_cycles`, and `drain_cycles` [level] of O: over links whose parent is not DRAM.
-`use_cycles` [tensor]: of one array step's stream over the link to the MACs, when that does not come from DRAM.
-`first_use_cycles`: O's on the first visit of its array tile.
-`rereads_copies`: a step reads some of its own copies of O's partial sums even on the first visit.
+- `stored`; `parent`, the next outer level that stores the tensor; `innermost` [tensor], 3 is DRAM.
+- `link` [level 0..2, TO_MACS][tensor]: number of the link into the level. `is_double` [level]: it has two slots.
+- `fetch_cycles`, and of O `drain_cycles` [level]: cycles of one tile on a link whose parent is not DRAM.
+- `use_cycles` [tensor]: cycles of one array step's stream to the MACs, if it does not come from DRAM.
+  `first_use_cycles`: those of O on the first visit of its array tile.
+- `rereads_copies`: a step reads back copies of an output that it has itself begun, even on the first visit.
 """
 
 

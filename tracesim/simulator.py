@@ -1,6 +1,6 @@
-"""The simulator: what moves, where it lies, and when it happens.
+"""The simulator: counts what moves, places the tensors in DRAM, and walks the pipeline.
 
-`prepare` counts what moves; `simulate`, `timeline` and `stream` each walk what it returns in their own way.
+`prepare` counts what moves. `simulate`, `timeline` and `stream` walk what it returns, each in its own way.
 """
 
 from typing import NamedTuple
@@ -80,7 +80,7 @@ def start_pipeline(prepared: Prepared) -> State:
 
 
 def transfer_cycles(prepared: Prepared) -> int:
-    """Return for how long ports and interconnect are busy, which the pipeline does not look at."""
+    """Return for how many cycles ports or the interconnect are busy. They are no links of the pipeline."""
     nest = prepared.nest
     crossings = count_crossings(nest.stored, prepared.moves, prepared.visits)
     pes = int(np.prod(nest.spatial[:2]))

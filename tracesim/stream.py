@@ -23,7 +23,7 @@ TENSOR, IS_WRITE, ADDRESS = range(3)
 """Columns of a bufferful: the tensor, whether it is written, and the address in it of the column's first byte."""
 
 SCANS_A_STEP = 4
-"""No more scans than these are recorded before the buffer is looked at: of I and W, and O's old and new tile."""
+"""The most scans that are recorded between two checks of the buffer: of I and W, and O's old and new tile."""
 
 
 class ColumnStream(NamedTuple):
@@ -38,11 +38,12 @@ class ColumnStream(NamedTuple):
 
 
 WALK = record_type(outermost=(3,), held=(3,), corner=(3, 5), rereads_copies=(), filled=(), column_end=())
-"""A walk under way. Fields are indexed [tensor] unless said.
+"""The state of a walk. Fields are indexed [tensor] unless said.
 
-`outermost`: the outermost level that stores it, STEP_SET if none. `held`: identity of the tile there, or NOTHING;
-`corner` [axis]: of its first element. `rereads_copies`: a step reads some of its own copies of O's partial sums even on
-the first visit. `filled`: accesses in the buffer. `column_end`: end of the column that this scan accessed last.
+- `outermost`: the outermost level that stores the tensor, STEP_SET if none.
+- `held`: identity of the tile there, or NOTHING. `corner` [axis]: coordinates of its first element.
+- `rereads_copies`: a step reads back copies of an output that it has itself begun, even on the first visit.
+- `filled`: accesses in the buffer. `column_end`: end of the column that this scan accessed last.
 """
 
 

@@ -1,8 +1,8 @@
-"""The simulated pipeline, event by event: the walk of `pipeline` once more, writing down what happens.
+"""The simulated pipeline as a list of events: the walk of `pipeline` with a log of what happens when.
 
-Kernels cannot be hooked into, so those here that are named `record_...` are the ones of `pipeline` and `address` with a
-log beside the state; every rule (links, slots, uses, columns, rows) stays with the kernels that they share. What they
-record ends when the simulation ends, which tests hold against `simulate`.
+Compiled kernels take no callbacks. So the kernels named `record_...` repeat those of `pipeline` and `address` with a
+log beside the state. Every rule (links, slots, uses, columns, rows) stays in the kernels that they share. Tests check
+that the recorded walk ends in the same cycle as `simulate`.
 """
 
 from typing import NamedTuple
@@ -36,7 +36,7 @@ and one more than the last row opened."""
 
 
 class Log(NamedTuple):
-    """What is written down: a record LOG, int64[limit, 7] the events kept, int64[tensor, BINS, BINS] the maps."""
+    """The log: a record LOG, int64[limit, 7] the events kept, int64[tensor, BINS, BINS] the maps."""
 
     counter: Record
     events: Ints
@@ -99,7 +99,7 @@ def _timeline(log: Log) -> Timeline:
 
 @kernel
 def log_event(log: Log, kind: int, link: int, parent: int, level: int, tensor: int, start: int, end: int) -> None:
-    """Note an event that takes time: in the first half of the log, then round and round in the second."""
+    """Log an event that takes time: first in the first half of the log, then cyclically in the second half."""
     if start == end:
         return
     half = log.events.shape[0] // 2
@@ -114,7 +114,7 @@ def log_event(log: Log, kind: int, link: int, parent: int, level: int, tensor: i
 
 @kernel
 def log_activation(log: Log, tensor: int, row: int) -> None:
-    """Count a row activation in the tensor's map; where it has outgrown its map, bins are merged in pairs first."""
+    """Count a row activation in the tensor's map. If it lies beyond the map, bins are merged in pairs first."""
     counter, cells = log.counter, log.maps[tensor]
     order = counter.activations[tensor]
     while order // counter.order_width[tensor] >= BINS:

@@ -16,7 +16,7 @@ class Moves(NamedTuple):
     `fetch` [level 0..2][tensor]: a tile comes in: reads at the parent, writes at the level.
     `drain` [level 0..2]: a tile of O goes out: writes at the parent, reads at the level.
     `use` [tensor]: a step without the tensor in its PEs: from (O: also to) the innermost storing level.
-    `rereads_copies`: and even on a first visit such a step reads some of O, its own copies of one partial sum.
+    `rereads_copies`: even on a first visit such a step reads back copies of an output that it has itself begun.
     `update`: a step with O in its PEs: writes there.
     `step_macs`: MACs of a step. `outputs`: distinct elements of O in an array tile, each in `copies` PEs.
     """

@@ -1,4 +1,4 @@
-"""The machine: memory levels, PE array, DRAM timing, presets and architecture files."""
+"""The machine: memory levels, PE array, DRAM timing, presets, and architecture files."""
 
 from cpsat_pim.arch.architecture import PIMArchitecture
 from cpsat_pim.arch.dram import DramTimings

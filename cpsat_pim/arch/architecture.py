@@ -1,4 +1,4 @@
-"""The machine: levels, PE array, DRAM timing and options (listings 1 and 8)."""
+"""The machine: memory levels, PE array, DRAM timing and options (listings 1 and 8)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ from cpsat_pim.base.validate import (
     text,
 )
 
-#: What a file may change of a machine that it extends, by the names of levels.
+#: What a file may change in a machine that it extends, by the names of levels.
 LEVEL_NAMES = tuple(level.name for level in Level)
 _LEVELS = Listing(record_of(MemoryLevel), "a list of four levels", LEVEL_NAMES)
 
@@ -45,7 +45,7 @@ def _to_levels(value: MemoryHierarchy | tuple[MemoryLevel, ...]) -> tuple[Memory
 
 
 def _four_levels(instance: Any, attribute: Any, value: Any) -> None:
-    """Four MemoryLevels."""
+    """Check that the hierarchy has four MemoryLevels."""
     if not isinstance(value, tuple) or not all(isinstance(level, MemoryLevel) for level in value):
         complain(instance, attribute, "must be MemoryLevels", value)
     if len(value) != len(Level):
@@ -109,11 +109,12 @@ def _default_hierarchy() -> MemoryHierarchy:
 class PIMArchitecture:
     """A PIM machine of `vault_count` x `pu_count` equal nodes; a layer is mapped on one node (listing 1).
 
-    `page_policy`: `open` keeps rows open across tile fetches, `closed` precharges after each. `activation_energy`: nJ a
-    row activation. `multicast`: an element needed by several PEs at once leaves its level once. `spatial_reduction`:
-    partial sums spread over PEs and lanes are added on the way out. `shared_data_bus`: the tensors' DRAM streams share
-    one bus. `uneven_residency`: tiles in the PEs and the global buffer may each cover only inner loops of their level.
-    `clock`: cycles a second, if known; files then may give times and bandwidths by the second.
+    `page_policy`: `open` keeps rows open across tile fetches, `closed` precharges after each. `activation_energy`: nJ
+    per row activation. `multicast`: an element that several PEs need at once leaves its level once.
+    `spatial_reduction`: partial sums spread over PEs and lanes are added on the way out. `shared_data_bus`: the
+    tensors' DRAM streams share one bus. `uneven_residency`: each tile in the PEs and the global buffer may cover only
+    the inner loops of its level. `clock`: cycles per second, if known; files may then give times in seconds and
+    bandwidths per second.
 
     Raises:
         ValueError: not four levels, widths that do not divide each other, or a figure out of range.
@@ -163,36 +164,40 @@ class PIMArchitecture:
 
     @property
     def banks(self) -> int:
-        """Banks of each tensor."""
+        """Number of banks of each tensor."""
         return self.hierarchy[Level.DRAM].num_banks
 
     @property
     def dram_activation_latency(self) -> int:
-        """Row activation cost in cycles (listing 1), derived from the timings."""
+        """Cycles of a row activation (listing 1), derived from the timings."""
         return self.dram_timings.activation_latency
 
     @property
     def pipeline_latency(self) -> int:
-        """Cycles until the first result: access latencies of the levels on the way and the unit's reduction."""
+        """Cycles until the first result: access latencies of the levels on the way, and the compute unit's
+        reduction.
+        """
         levels = sum(-int(-level.latency // 1) for level in self.hierarchy)
         return levels + self.pe_array.compute_unit.reduction_latency
 
     def usable_bytes(self, level: Level) -> int:
-        """Capacity a tile may use: half of it where the level is double buffered (PE and global buffer)."""
+        """Return the capacity for tiles: half of the level's capacity where it is double buffered (PE and global
+        buffer).
+        """
         memory = self.hierarchy[level]
         halved = memory.double_buffered and level in (Level.PE, Level.GLOBAL_BUFFER)
         return memory.capacity_bytes // 2 if halved else memory.capacity_bytes
 
     def storing_choices(self, level: Level, tensor: Tensor) -> tuple[bool, ...]:
-        """Whether the tensor may be stored at the level: (True,), (False,) or both (Eq. 6)."""
+        """Return whether the level may store the tensor: (True,), (False,) or both (Eq. 6)."""
         memory = self.hierarchy[level]
         if memory.bypass_defined:
             return (memory.stores[tensor],)
         return (False, True) if memory.stores[tensor] else (False,)
 
     def without_row_activation(self) -> "PIMArchitecture":
-        """The same machine on which activations take no time and no energy (`enable_row_activation=False`); data come
-        no earlier than the next column, as on any machine.
+        """Return the same machine with activations that take no time and no energy (`enable_row_activation=False`). The
+        next column still takes its time, as on any machine.
         """
         old = self.dram_timings
         read_latency = max(old.RL, old.tCCD_L - old.burst_cycles)
@@ -200,5 +205,5 @@ class PIMArchitecture:
         return attrs.evolve(self, dram_timings=timings, activation_energy=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as an architecture file holds it."""
+        """Convert to plain data, as in an architecture file."""
         return attrs.asdict(self)

@@ -36,7 +36,9 @@ class DramTimings:
         self._check_that_rows_cost_time()
 
     def _check_that_rows_cost_time(self) -> None:
-        """A column of a new row takes no less than one more column of the open row: bounds rest on it."""
+        """Check that a column of a new row takes at least as long as the next column of the open row: the bounds assume
+        this.
+        """
         sums = {"tRCDRD + tRTP + tRP": self.activation_latency + self.tCCD_L}
         sums["tRCDRD + RL + BL/2"] = self.tRCDRD + self.RL + self.burst_cycles
         for what, cycles in sums.items():
@@ -50,10 +52,10 @@ class DramTimings:
 
     @property
     def burst_cycles(self) -> int:
-        """Cycles that a burst holds the data bus (double data rate)."""
+        """Cycles that a burst occupies the data bus (double data rate)."""
         return self.BL // 2
 
     @property
     def activation_latency(self) -> int:
-        """What a row activation adds to a long run of column accesses (the activation latency of Eq. 33)."""
+        """Cycles that a row activation adds to a long run of column accesses (the activation latency of Eq. 33)."""
         return self.tRCDRD + self.tRTP + self.tRP - self.tCCD_L

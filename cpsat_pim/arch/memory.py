@@ -1,4 +1,4 @@
-"""Memory levels (listing 2) and their stack, inner to outer."""
+"""Memory levels (listing 2) and the hierarchy of four, inner to outer."""
 
 from collections.abc import Iterator
 
@@ -26,14 +26,15 @@ _RATE = measured_in("B/cycle")
 class MemoryLevel:
     """One memory level (listing 2).
 
-    `entries` elements of `word_bytes` each are its capacity, per instance. `access_cost` is nJ per element read,
-    `write_cost` per element written (the same when not given). `stores` says which of [input, weight, output] it may
-    hold; with `bypass_defined` it holds exactly those, otherwise the mapper decides. Bandwidths are bytes per cycle and
-    instance, one of `ports` equal ports a tensor at a time; None is no limit. `latency` (cycles) is paid once, when the
-    pipeline fills. `double_buffered` halves the usable capacity and overlaps filling with use (levels 0 and 1 only).
-    `blocksize` (bytes), the width of one access, and `instances` are for the reader's information: accesses are counted
-    in elements. At the row buffer `row_buffer_size` is the DRAM row (bytes); at the DRAM `num_banks` is the banks that
-    each tensor has, and bandwidths and ports have no effect: its timings say what it gives.
+    `entries` elements of `word_bytes` each are the capacity of one instance. `access_cost` is nJ per element read,
+    `write_cost` nJ per element written (equal to `access_cost` if not given). `stores` says which of [input, weight,
+    output] the level may store. With `bypass_defined` it stores exactly these; otherwise the mapper decides. Bandwidths
+    are bytes per cycle and instance, of one of `ports` equal ports, which serves a tensor at a time; None means no
+    limit. `latency` (cycles) is paid once, when the pipeline fills. `double_buffered` halves the usable capacity and
+    overlaps loading with use (levels 0 and 1 only). `blocksize` (bytes, the width of one access) and `instances` only
+    inform the reader: accesses are counted in elements. At the row buffer, `row_buffer_size` is the DRAM row (bytes).
+    At the DRAM, `num_banks` is the number of banks of each tensor; bandwidths and ports have no effect there, because
+    the timings determine its throughput.
 
     Raises:
         ValueError: a figure is out of range; the message names the field.

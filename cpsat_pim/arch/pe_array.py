@@ -17,7 +17,7 @@ from cpsat_pim.base.validate import (
     positive_real_or_none,
 )
 
-#: Dims that each type of unit can spread over its lanes: a scalar has none, a reduction tree adds lanes up.
+#: The dims that each type of unit can spread over its lanes: a scalar none; a reduction tree only dims that it adds up.
 LANE_DIMS: dict[str, tuple[Dim, ...]] = {
     "scalar": (),
     "simd": tuple(Dim),
@@ -36,16 +36,16 @@ class PhyDim2:
 
 
 def _to_dim(value: Any) -> Any:
-    """A dim's number, if it is given by its letter."""
+    """Return the number of a dim that is given by its letter; other values are unchanged."""
     return int(Dim[value]) if isinstance(value, str) and value in Dim.__members__ else value
 
 
 @frozen(kw_only=True)
 class ComputeUnit:
-    """What one PE computes with (listing 3).
+    """The compute unit of one PE (listing 3).
 
-    `num_macs` lanes do one MAC a cycle each; `mac_energy` is nJ a MAC; `reduction_latency` (cycles) is paid once per
-    layer. `internal_dim`, if given (by its letter or number), is the only dim that may be spread over the lanes.
+    Each of `num_macs` lanes does one MAC per cycle; `mac_energy` is nJ per MAC; `reduction_latency` (cycles) is paid
+    once per layer. `internal_dim`, if given (by letter or number), is the only dim that may be spread over the lanes.
 
     Raises:
         ValueError: unknown type, a scalar with several lanes, or a figure out of range.
@@ -69,16 +69,16 @@ class ComputeUnit:
 
     @property
     def lane_dims(self) -> tuple[Dim, ...]:
-        """Dims that may have an Internal factor."""
+        """The dims that may have an Internal factor."""
         return LANE_DIMS[self.unit_type] if self.internal_dim is None else (Dim(self.internal_dim),)
 
 
 @frozen(kw_only=True)
 class PEArray:
-    """H x W processing elements.
+    """An array of H x W processing elements.
 
-    `interconnect_bandwidth`: bytes per cycle between the array and the levels outside it, None for no limit.
-    `exclusive_spatial`: a dim may use at most one of H, W, Internal (Eq. 13); False allows it to be split over them.
+    `interconnect_bandwidth`: bytes per cycle between the array and the levels outside it; None means no limit.
+    `exclusive_spatial`: a dim may use at most one of H, W, Internal (Eq. 13); False allows a dim to be split over them.
     """
 
     array_shape: PhyDim2 = field(validator=is_a(PhyDim2))
@@ -90,5 +90,5 @@ class PEArray:
 
     @property
     def macs_per_cycle(self) -> int:
-        """Peak MACs a cycle."""
+        """Peak MACs per cycle."""
         return self.array_shape.h * self.array_shape.w * self.compute_unit.num_macs

@@ -39,15 +39,16 @@ ARCHS = FileKind(
 
 
 def arch_names() -> tuple[str, ...]:
-    """The machines that come with the package; `default` is `PIMArchitecture()`."""
+    """Return the names of the presets; `default` is `PIMArchitecture()`."""
     return ARCHS.names()
 
 
 def read_arch(
     name_or_path: str | Path, directory: Path | None = None, changes: Mapping[str, Any] | None = None
 ) -> PIMArchitecture:
-    """A machine by its name, or from a file that ends in .yaml or .yml, relative to a directory; with other values at
-    paths such as `hierarchy.GLOBAL_BUFFER.entries`, as a file has it that extends it: times follow the clock.
+    """Read a machine: a preset by name, or a file by its path (.yaml or .yml), relative to `directory`. `changes` gives
+    other values at paths such as `hierarchy.GLOBAL_BUFFER.entries`, as a file would that extends this one; times in
+    seconds are then converted with the changed clock.
 
     Raises:
         ValueError: no such name, an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
@@ -57,7 +58,8 @@ def read_arch(
 
 
 def change_arch(arch: PIMArchitecture, changes: Mapping[str, Any]) -> PIMArchitecture:
-    """The machine with other values at such paths, with units if need be; its own times are in cycles by now.
+    """Return a machine with other values at such paths, which may have units. The machine's own times are already in
+    cycles, so they do not follow a changed clock.
 
     Raises:
         ValueError: mistakes in them; a line each, `<path.to.field>: ...`.
@@ -67,7 +69,7 @@ def change_arch(arch: PIMArchitecture, changes: Mapping[str, Any]) -> PIMArchite
 
 
 def build_arch(file: str, data: Any) -> PIMArchitecture:
-    """The machine of such fields, as `PIMArchitecture.to_dict` gives them; `file` is where they come from.
+    """Build a machine from fields as `PIMArchitecture.to_dict` returns them; `file` names their source in messages.
 
     Raises:
         ValueError: mistakes in them; a line each, `<file>: <path.to.field>: ...`.

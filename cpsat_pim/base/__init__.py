@@ -1,1 +1,1 @@
-"""The vocabulary of the package (dims, units, rules for fields) and what reads and writes files."""
+"""What all folders share: dims and units, validation rules for fields, and reading and writing of files."""

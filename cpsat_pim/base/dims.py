@@ -1,4 +1,4 @@
-"""The vocabulary: loop dims, tensors, levels and parallel directions, in the order used everywhere."""
+"""Loop dims, tensors, memory levels and parallel directions, in the order that all code uses."""
 
 from enum import IntEnum
 
@@ -33,11 +33,11 @@ class Level(IntEnum):
     DRAM = 3
 
 
-#: The levels that may store a tensor or let it pass, inner to outer.
+#: The levels that may store a tensor or be bypassed by it, inner to outer.
 BUFFERS = (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)
 
 
-#: Those whose tiles need not cover all loops of their level, inner to outer.
+#: The levels whose tiles may cover only some loops of their level (uneven residency), inner to outer.
 ON_CHIP = (Level.PE, Level.GLOBAL_BUFFER)
 
 
@@ -49,17 +49,17 @@ class Direction(IntEnum):
     INTERNAL = 2
 
 
-#: Dims that do not move tensor t (the complement of Eq. 1): three classes that, with G apart, partition the dims.
+#: The dims whose loops do not move tensor t (the complement of Eq. 1). The three classes and G partition the dims.
 IRRELEVANT: dict[Tensor, tuple[Dim, ...]] = {
     Tensor.I: (Dim.K,),
     Tensor.W: (Dim.P, Dim.Q, Dim.N),
     Tensor.O: (Dim.R, Dim.S, Dim.C),
 }
 
-#: Dims that select an element of tensor t (Eq. 1).
+#: The dims that select an element of tensor t (Eq. 1).
 RELEVANT: dict[Tensor, tuple[Dim, ...]] = {t: tuple(d for d in Dim if d not in IRRELEVANT[t]) for t in Tensor}
 
-#: DRAM axis orders of each tensor, outermost first; the index is what mappings store (Eq. 50, 51).
+#: DRAM axis orders of each tensor, outermost axis first; mappings store the index (Eq. 50, 51).
 LAYOUT_ORDERS: dict[Tensor, tuple[str, str]] = {
     Tensor.I: ("NGCHW", "NHWGC"),
     Tensor.W: ("GKCSR", "SRCGK"),

@@ -1,4 +1,4 @@
-"""Files written whole or not at all: a reader sees the old file or the new one, never a part."""
+"""Write files atomically: a reader sees the old file or the complete new one, never a part."""
 
 import contextlib
 import io
@@ -13,13 +13,13 @@ from typing import Any, BinaryIO, TextIO
 
 
 def check_writable(path: str | Path) -> None:
-    """Fail before an hour of work rather than after it.
+    """Check that a file can be written, so that a wrong path fails before the work and not after it.
 
     Raises:
         ValueError: a file cannot be written there.
     """
     try:
-        if is_special(path):  # not opened: the reader of a pipe would see it end
+        if is_special(path):  # do not open a pipe: its reader would see the end of the data
             if not os.access(path, os.W_OK):
                 raise PermissionError(None, "permission denied")
             return
@@ -33,13 +33,13 @@ def check_writable(path: str | Path) -> None:
 
 
 def is_same_file(path: str | Path, other: str | Path) -> bool:
-    """Whether what is written to one replaces what was written to the other."""
+    """Return whether writing to one path would replace the content written to the other."""
     return _target(path) == _target(other) and not is_special(path)
 
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[TextIO]:
-    """Open a text file that takes the path's place when all is written; after an exception nothing has changed.
+    """Open a text file that replaces `path` when the block ends. After an exception the old file is unchanged.
 
     Raises:
         OSError: it cannot be written.
@@ -50,13 +50,13 @@ def replacing(path: str | Path) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def replacing_bytes(path: str | Path) -> Iterator[BinaryIO]:
-    """The same for a file of bytes.
+    """Open a binary file that replaces `path` when the block ends. After an exception the old file is unchanged.
 
     Raises:
         OSError: it cannot be written.
     """
     if is_special(path):
-        with open(path, "ab") as file:  # behind what is there
+        with open(path, "ab") as file:  # append to what an earlier writer sent
             yield file
         return
     target = _target(path)
@@ -73,7 +73,7 @@ def replacing_bytes(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def write_text(text: str, path: str | Path) -> None:
-    """Write a file in one step.
+    """Write a text file atomically.
 
     Raises:
         OSError: it cannot be written.
@@ -83,7 +83,7 @@ def write_text(text: str, path: str | Path) -> None:
 
 
 def write_json(data: Any, path: str | Path, *, indent: int | None = 1) -> None:
-    """Write a JSON file in one step; on one line without an indent.
+    """Write a JSON file atomically; `indent=None` writes it on one line.
 
     Raises:
         OSError: it cannot be written.
@@ -93,12 +93,14 @@ def write_json(data: Any, path: str | Path, *, indent: int | None = 1) -> None:
 
 
 def file_stem(name: str) -> str:
-    """A name without what a file's may not have."""
+    """Replace the characters of a name that a file name should not contain by underscores."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 
 
 def is_special(path: str | Path) -> bool:
-    """A pipe, a device, or what is open already, such as /dev/stdout: written to, not replaced."""
+    """Return whether a path is a pipe, a device, or an open descriptor such as /dev/stdout, which cannot be
+    replaced.
+    """
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -107,7 +109,7 @@ def is_special(path: str | Path) -> bool:
 
 
 def _is_open_already(path: str | Path) -> bool:
-    """Whether a path leads to a file by its descriptor."""
+    """Return whether a path leads to a file through its descriptor."""
     link = Path(os.path.abspath(path))
     while link.is_symlink():
         if re.fullmatch(r"/proc/\d+/fd|/dev/fd", os.path.realpath(link.parent)):
@@ -117,12 +119,12 @@ def _is_open_already(path: str | Path) -> bool:
 
 
 def _target(path: str | Path) -> Path:
-    """Where a link leads, so that the link stays one."""
+    """Resolve symbolic links, so that the link stays and its target is replaced."""
     return Path(os.path.realpath(path))
 
 
 def _mode(target: Path) -> int:
-    """The permissions of the file that is replaced, or those that a new file gets."""
+    """Return the permissions of the file to be replaced, or the permissions of a new file."""
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
     mask = os.umask(0)

@@ -1,4 +1,4 @@
-"""Ctrl-C: a wish to stop here, and nothing at all to worker processes, which it reaches as well; likewise `kill`."""
+"""Ctrl-C and `kill`: they ask the main process to stop with the results so far; worker processes ignore Ctrl-C."""
 
 import multiprocessing
 import os
@@ -9,32 +9,32 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from typing import Any, Protocol
 
-#: What asks to stop.
+#: The signals that request a stop.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop(Protocol):
-    """A `threading.Event` or one of `multiprocessing`."""
+    """A stop flag: a `threading.Event` or its counterpart in `multiprocessing`."""
 
     def is_set(self) -> bool:
-        """Whether to stop."""
+        """Return whether a stop was requested."""
 
     def set(self) -> None:
-        """Ask to stop."""
+        """Request a stop."""
 
 
 @contextmanager
 def interrupt_stops(stop: Stop) -> Iterator[None]:
-    """Turn the first Ctrl-C, or SIGTERM, into a stop; the second is as usual. In the main thread only."""
+    """Set `stop` at the first Ctrl-C or SIGTERM; a second one acts as usual. Has no effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def on_interrupt(number: int, frame: Any) -> None:
         stop.set()
-        as_before()
+        restore_handlers()
 
-    def as_before() -> None:
+    def restore_handlers() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -42,12 +42,12 @@ def interrupt_stops(stop: Stop) -> Iterator[None]:
     try:
         yield
     finally:
-        as_before()
+        restore_handlers()
 
 
 @contextmanager
 def termination_interrupts() -> Iterator[None]:
-    """SIGTERM ends the program as Ctrl-C does: with what it has. In the main thread only."""
+    """Let SIGTERM raise `KeyboardInterrupt`, as Ctrl-C does. Has no effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -59,12 +59,12 @@ def termination_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def interrupts_held_back() -> Iterator[None]:
-    """A process that starts meanwhile is deaf to Ctrl-C from its first moment; here it is heard afterwards."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+def block_interrupts() -> Iterator[None]:
+    """Block Ctrl-C while worker processes start, so that they inherit the block; the parent receives it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows has no signal masks
         yield
         return
-    resource_tracker.ensure_running()  # it lets the signal through when it starts, which it would do with a worker
+    resource_tracker.ensure_running()  # It unblocks the signal when it starts, so it must start before the workers do.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -72,10 +72,8 @@ def interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def work_for_parent() -> None:
-    """In a worker: Ctrl-C reaches the whole process group, and the parent sees to its workers; one that was killed
-    leaves nothing behind that solves on for nobody.
-    """
+def set_up_worker() -> None:
+    """Set up a worker process: ignore Ctrl-C, which the parent handles, and exit if the parent dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

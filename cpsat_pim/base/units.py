@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-#: Femtojoules per nanojoule: listings give nJ, the solver and the tables see integer fJ.
+#: Femtojoules per nanojoule: listings give nJ, the solver and the tables use integer fJ.
 FJ_PER_NJ = 1_000_000
 
 
 def to_fj(energy_nj: float) -> int:
-    """Energy in nJ, as written in a listing, as integer fJ (rounded to the nearest)."""
+    """Convert an energy in nJ, as written in a listing, to integer fJ (rounded to the nearest)."""
     return round(Fraction(str(energy_nj)) * FJ_PER_NJ)
 
 
 def to_fraction(value: float | Fraction) -> Fraction:
-    """The decimal as written, exactly (0.1 is 1/10, not its binary neighbour)."""
+    """Return a decimal number exactly as written: 0.1 is 1/10, not its binary neighbour."""
     return value if isinstance(value, Fraction) else Fraction(str(value))
 
 
@@ -24,13 +24,13 @@ def to_fraction(value: float | Fraction) -> Fraction:
 
 
 class Unit(NamedTuple):
-    """A scale and the powers of bytes, elements, seconds, cycles and joules."""
+    """A unit: its scale, and its powers of bytes, elements, seconds, cycles and joules."""
 
     scale: Fraction
     powers: tuple[int, int, int, int, int]
 
     def per(self, other: "Unit") -> "Unit":
-        """This unit over another."""
+        """Return this unit divided by another."""
         powers = tuple(a - b for a, b in zip(self.powers, other.powers, strict=True))
         return Unit(self.scale / other.scale, powers)  # type: ignore[arg-type]
 
@@ -43,7 +43,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
 
 
 def _build_units() -> dict[str, Unit]:
-    """Every unit by its name."""
+    """Return all units by name."""
     small, large = ({p: Fraction(10) ** n for p, n in table.items()} for table in (_SMALL, _LARGE))
     sizes = large | {p: Fraction(2) ** n for p, n in _BINARY.items()}
     units = {"bit": Unit(Fraction(1, 8), _POWERS["B"])}
@@ -59,14 +59,14 @@ UNITS = _build_units()
 _NUMBER = r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,3})?"
 _NAME = r"[A-Za-zµ]+"
 _AMOUNT = re.compile(rf"({_NUMBER})\s*({_NAME})(?:\s*/\s*(?:({_NUMBER})\s*)?({_NAME}))?")
-#: What JSON Schema can say of an amount: a number and something behind it.
+#: What JSON Schema can check of an amount: a number followed by a unit.
 AMOUNT_PATTERN = rf"^{_NUMBER}\s*{_NAME}(\s*/\s*({_NUMBER}\s*)?{_NAME})?$"
-#: More digits or larger exponents than any figure has.
+#: Limits that no real figure reaches: digits, and the decimal exponent.
 _DIGITS, _EXPONENT = 40, 40
 
 
 def exact_number(text: str) -> Fraction | None:
-    """A decimal number as written; None if it is none, or longer than any figure."""
+    """Read a decimal number exactly; None if the text is not a number or has too many digits."""
     match = re.fullmatch(r"([-+]?[0-9]+(?:\.[0-9]*)?)(?:[eE]([-+]?[0-9]{1,3}))?", text)
     if match is None or len(match[1]) > _DIGITS or abs(int(match[2] or 0)) > _EXPONENT:
         return None
@@ -74,12 +74,12 @@ def exact_number(text: str) -> Fraction | None:
 
 
 def measured_in(*units: str) -> dict[str, Any]:
-    """Metadata of an attrs field: the unit of a bare number (the first), and other kinds of unit that it can be."""
+    """Return the metadata of an attrs field: the unit of a bare number (first), and other units that are accepted."""
     return {"units": units}
 
 
 def unit_named(text: str) -> Unit:
-    """`B`, `B/cycle`.
+    """Return the unit of a name such as `B` or `B/cycle`.
 
     Raises:
         ValueError: there is no such unit.
@@ -92,13 +92,14 @@ def unit_named(text: str) -> Unit:
 
 
 def amount_in(text: str, units: tuple[str, ...], scales: Mapping[str, Fraction]) -> Fraction:
-    """`64 KiB`, `1.2 pJ`, `0.88 pJ/bit`, `804 pJ / 64 B` in the first of some units, exactly.
+    """Convert an amount such as `64 KiB`, `1.2 pJ`, `0.88 pJ/bit` or `804 pJ / 64 B` to the first unit that fits,
+    exactly.
 
-    `scales["element"]` is bytes per element and `scales["cycle"]` cycles per second: with them bytes become elements
-    and seconds cycles. A time in whole cycles is rounded up, as the least times of data sheets are.
+    `scales["element"]` is bytes per element and `scales["cycle"]` cycles per second; they convert bytes to elements and
+    seconds to cycles. A time in whole cycles is rounded up, because data sheets give minimum times.
 
     Raises:
-        ValueError: not a number with a unit, an unknown unit, or one of another kind.
+        ValueError: the text is not a number with a unit, or the unit is unknown or of another dimension.
     """
     match = _AMOUNT.fullmatch(text.strip())
     if match is None:
@@ -116,7 +117,7 @@ def amount_in(text: str, units: tuple[str, ...], scales: Mapping[str, Fraction])
 
 
 def _converted(amount: Fraction, given: Unit, wanted: Unit, scales: Mapping[str, Fraction]) -> Fraction | None:
-    """The amount in another unit, or None if it is of another kind."""
+    """Convert an amount to another unit; None if the dimensions differ."""
     ratio = given.per(wanted)
     size, elements, time, cycles, energy = ratio.powers
     if size + elements or time + cycles or energy:
@@ -129,12 +130,12 @@ def _converted(amount: Fraction, given: Unit, wanted: Unit, scales: Mapping[str,
 
 
 def _whole(cycles: Fraction) -> Fraction:
-    """Rounded away from 0: what is not enough stays so."""
+    """Round away from 0: a minimum time must not become shorter, and a negative number stays negative."""
     return Fraction(-(-cycles // 1) if cycles > 0 else cycles // 1)
 
 
 def _hint(name: str) -> str:
-    """The units that look like it, at best but for the case."""
+    """Suggest units with a similar name, preferably one that differs only in case."""
     same = [unit for unit in UNITS if unit.lower() == name.lower()]
     close = same or difflib.get_close_matches(name, UNITS, n=2, cutoff=0.5)
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -1,7 +1,7 @@
-"""Rules for the fields of frozen values.
+"""Validation rules for the fields of frozen values.
 
-A rule is an attrs validator; what is broken reads `Class.field: rule (got value)`. The readers of files hold what they
-read against the same rules, and the schemas for editors are made of them.
+A rule is an attrs validator; its error reads `Class.field: rule (got value)`. The readers of files check the same
+rules, and the JSON Schemas for editors are derived from them.
 """
 
 import math
@@ -11,20 +11,20 @@ from typing import Any
 
 from attrs import field, frozen
 
-#: No number of a file or a listing may reach this: what is multiplied by it would leave 64 bits.
+#: No number in a file or listing may reach this limit: products with it would exceed 64 bits.
 LIMIT = 2**62
 
 
 def complain(instance: Any, attribute: Any, rule: str, value: Any) -> None:
-    """Raise the ValueError of a broken rule."""
+    """Raise the ValueError of a violated rule."""
     raise ValueError(f"{type(instance).__name__}.{attribute.name}: {rule} (got {value!r})")
 
 
 @frozen(eq=False)
 class Rule:
-    """What a value must be: in words, as a test, and as JSON Schema.
+    """A condition on a value: its message, its test, and its JSON Schema.
 
-    `choices` are the words that it may be, if those are all.
+    `choices` are the allowed words, if the rule is a choice of words.
     """
 
     says: str
@@ -33,25 +33,25 @@ class Rule:
     choices: tuple[str, ...] = ()
 
     def broken_by(self, value: Any) -> str | None:
-        """What the value must be and is not."""
+        """Return the message of the rule if the value violates it, else None."""
         if not self.holds(value):
             return self.says
         return "must stay below 2^62" if _is_real(value) and abs(value) >= LIMIT else None
 
     def __call__(self, instance: Any, attribute: Any, value: Any) -> None:
-        """Raise the ValueError if the rule is broken."""
+        """Raise a ValueError if the value violates the rule."""
         problem = self.broken_by(value)
         if problem:
             complain(instance, attribute, problem, value)
 
 
 def is_integer(value: Any) -> bool:
-    """An int that is not a bool."""
+    """Return whether the value is an int and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_real(value: Any) -> bool:
-    """A finite number."""
+    """Return whether the value is a finite number and not a bool."""
     return isinstance(value, int | float | Fraction) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -85,13 +85,13 @@ three_booleans = Rule(
     _are_booleans,
     {"type": "array", "items": {"type": "boolean"}, "minItems": 3, "maxItems": 3},
 )
-#: As on the command line.
+#: Limits of the command line's `--time-limit`.
 seconds = Rule(
     "must be a positive number of at most 1e7",
     lambda v: _is_real(v) and 0 < v <= 1e7,
     {"type": "number", "exclusiveMinimum": 0, "maximum": 1e7},
 )
-#: The same and none at all.
+#: The same, and 0.
 seconds_or_none = Rule(
     "must be a number from 0 to 1e7",
     lambda v: _is_real(v) and 0 <= v <= 1e7,
@@ -112,27 +112,27 @@ boolean = Rule("must be true or false", lambda v: isinstance(v, bool), {"type": 
 
 
 def one_of(*choices: str) -> Rule:
-    """One of some words."""
+    """Return the rule that allows only the given words."""
     rule = f"must be one of {', '.join(choices)}"
     return Rule(rule, lambda v: isinstance(v, str) and v in choices, {"enum": list(choices)}, choices)
 
 
 def is_a(kind: type) -> Rule:
-    """An object of a class."""
+    """Return the rule that allows only instances of a class."""
     return Rule(f"must be a {kind.__name__}", lambda v: isinstance(v, kind))
 
 
 def or_none(rule: Rule) -> Rule:
-    """What a rule says, or nothing."""
+    """Return the rule that allows None besides the values of another rule."""
     schema = {"anyOf": [rule.schema, {"type": "null"}]}
     return Rule(f"{rule.says}, or nothing", lambda v: v is None or rule.holds(v), schema, rule.choices)
 
 
 def as_tuple(value: Any) -> Any:
-    """A list as a tuple; what is neither is left for the validator to refuse."""
+    """Convert an iterable to a tuple; leave other values for the validator to reject."""
     return tuple(value) if isinstance(value, Iterable) else value
 
 
 def as_table(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:
-    """Rows of entries as tuples."""
+    """Convert rows of entries to tuples of tuples."""
     return tuple(tuple(row) for row in rows)

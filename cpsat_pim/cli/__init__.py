@@ -1,4 +1,4 @@
-"""The command line (docs/cli.md). Whatever takes time to import is imported by the command that needs it."""
+"""The command line (docs/cli.md); each command imports what takes time to load only when it runs."""
 
 from cpsat_pim.cli.program import main
 

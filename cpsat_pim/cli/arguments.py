@@ -1,4 +1,4 @@
-"""Words to arguments: the parser, the types of its arguments, and arguments that several commands have."""
+"""Parse the command line: the parser, the types of arguments, and the arguments that several commands share."""
 
 import argparse
 import math
@@ -12,23 +12,23 @@ from cpsat_pim.cli.output import PROGRAM, InputError
 EPILOG = """exit codes: 0 every layer has a mapping, proven optimal or with its gap; 1 some layer has none, or a job
 of a sweep failed; 2 bad input; 3 prediction and simulation disagree; 130 interrupted"""
 
-#: What is meant where nothing is said: seconds of a solve, and of several together.
+#: Defaults: seconds of one solve, and of several solves together.
 TIME_LIMIT, NO_LIMIT = 60.0, math.inf
 
 _T = TypeVar("_T")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that complains in one line."""
+    """An argument parser that reports a mistake in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the complaint."""
+        """Raise `InputError` with the command's name and the message."""
         command = self.prog.removeprefix(PROGRAM).strip()
         raise InputError(f"{command}: {message}" if command else message)
 
 
 def add_command(commands: Any, name: str, text: str, command: Callable[[argparse.Namespace], int]) -> Any:
-    """The parser of a command."""
+    """Add a command to the parser and return the command's own parser."""
     parser = commands.add_parser(
         name, help=text, description=text[0].upper() + text[1:] + ".", epilog=EPILOG, allow_abbrev=False
     )
@@ -40,68 +40,75 @@ def add_command(commands: Any, name: str, text: str, command: Callable[[argparse
 
 
 def add_arch(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """The machine; without a default it can be told whether it was asked for."""
+    """Add `--arch`, the machine. Without a default the command can see whether the user gave one."""
     text = "a name (see `archs`) or a .yaml file (default)"
     parser.add_argument("--arch", metavar="NAME|FILE", default=default, help=text)
 
 
 def add_constraints(parser: argparse.ArgumentParser) -> None:
-    """What mappings are to keep."""
-    text = "only mappings that keep these (docs/files.md)"
+    """Add `--constraints`, the file of constraints that every mapping must satisfy."""
+    text = "only mappings that satisfy these constraints (docs/files.md)"
     parser.add_argument("--constraints", metavar="FILE.yaml", help=text)
 
 
 def add_layers(parser: argparse.ArgumentParser) -> None:
-    """Which layers of a network."""
+    """Add `--layers`, the names of the layers to work on."""
     parser.add_argument("--layers", metavar="A,B", type=names, help="only the layers of these names")
 
 
 def add_mapped_file(parser: argparse.ArgumentParser) -> None:
-    """The mappings to work on."""
+    """Add the file of mappings to work on, and `--layer`, which selects one of them."""
     parser.add_argument("file", metavar="FILE", help="results of `--json`, a mapping file (.yaml), or a reproducer")
     parser.add_argument("--layer", metavar="NAME", help="only the layer of this name")
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """How a model is imported."""
+    """Add the options that say how a model (ONNX, PyTorch) is imported."""
     add = parser.add_argument
     text = "what to do about a model's operators that cannot be mapped (%(default)s)"
-    add("--bind", metavar="NAME=N", type=binding, action="append", default=[], help="size of an open dim of a model")
+    add(
+        "--bind",
+        metavar="NAME=N",
+        type=binding,
+        action="append",
+        default=[],
+        help="size of a dim that a model leaves open",
+    )
     add("--unsupported", choices=("error", "skip"), default="error", help=text)
 
 
 def add_network(parser: argparse.ArgumentParser, metavar: str) -> None:
-    """The layers to map."""
+    """Add the network or shape whose layers are mapped."""
     text = "a name (see `networks`), a .yaml file, a model that `import` takes, or a shape: R=3,S=3,P=56"
     parser.add_argument("network", metavar=metavar, help=text)
 
 
 def add_objective(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """What is to be least; without a default it can be told whether it was asked for."""
+    """Add the objective to minimize. Without a default the command can see whether the user gave one."""
     add = parser.add_argument
     kinds = ("latency", "energy", "blended", "edp")
-    add("--objective", choices=kinds, default=default, help="what is least (energy)")
+    add("--objective", choices=kinds, default=default, help="what to minimize (energy)")
     add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
     add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
 
 
 def add_seed(parser: argparse.ArgumentParser, of: str = "of the solver", metavar: str = "N") -> None:
-    """Where random choices begin."""
+    """Add `--seed`, the seed of random choices."""
     parser.add_argument("--seed", metavar=metavar, type=seed, default=0, help=f"{of} (%(default)s)")
 
 
 def add_time_limit(parser: argparse.ArgumentParser, per: str, default: float | None = TIME_LIMIT) -> None:
-    """How long one solve may take; without a default it can be told whether it was asked for."""
+    """Add `--time-limit`, seconds of one solve. Without a default the command can see whether the user gave one."""
     parser.add_argument("--time-limit", metavar="S", type=seconds, default=default, help=f"{per} ({TIME_LIMIT:g})")
 
 
 def add_total_time(parser: argparse.ArgumentParser, per: str) -> None:
-    """How long several solves may take together."""
+    """Add `--total-time`, seconds of several solves together."""
     parser.add_argument("--total-time", metavar="S", type=seconds, default=NO_LIMIT, help=f"{per} (no limit)")
 
 
 def add_timeline(parser: argparse.ArgumentParser) -> None:
-    """Where the pipeline goes."""
+    """Add `--timeline`, the file for the simulated pipeline."""
     parser.add_argument("--timeline", metavar="FILE.json", help="write the simulated pipeline as a trace for Perfetto")
 
 
@@ -109,7 +116,9 @@ def add_timeline(parser: argparse.ArgumentParser) -> None:
 
 
 def checked(convert: Callable[[str], _T], holds: Callable[[_T], bool], rule: str) -> Callable[[str], _T]:
-    """An argparse type that states its rule."""
+    """Return an argparse type that converts text and rejects values for which `holds` is false, with `rule`
+    as message.
+    """
 
     def parse(text: str) -> _T:
         try:
@@ -137,12 +146,12 @@ gap = checked(int, lambda n: 0 <= n < 2**20, "must be an integer from 0 to 10485
 
 
 def names(text: str) -> list[str]:
-    """`conv1, conv2`."""
+    """Split a list of names such as `conv1, conv2`."""
     return [name.strip() for name in text.split(",")]
 
 
 def binding(text: str) -> tuple[str, int]:
-    """`batch=1`."""
+    """Read the size of an open dim, such as `batch=1`."""
     name, _, size = text.rpartition("=")
     if not name or not re.fullmatch(r"[1-9][0-9]{0,8}", size):
         raise argparse.ArgumentTypeError(f"must be a name and a size below 10^9, like batch=1 (got {text!r})")
@@ -150,5 +159,5 @@ def binding(text: str) -> tuple[str, int]:
 
 
 def cpus() -> int:
-    """CPUs that this process may use."""
+    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

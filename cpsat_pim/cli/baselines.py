@@ -1,4 +1,6 @@
-"""`baselines`, `bench quality` (docs/baselines.md): mappers to beat, and how far they are from proven optima."""
+"""`baselines` and `bench quality` (docs/baselines.md): run heuristic mappers, and measure their distance from proven
+optima.
+"""
 
 import argparse
 import sys
@@ -30,24 +32,24 @@ from cpsat_pim.cli.output import (
     InputError,
     check_names,
     check_outputs,
-    end_of_solving,
-    given,
+    closed_pipe_allowed,
     note,
     note_unmapped,
-    reader_may_leave,
+    read_input,
+    solving_exit_code,
     write_files,
 )
-from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement, told_death
+from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement, workers_died_error
 
 if TYPE_CHECKING:
     from cpsat_pim.mapper.result import SolvedNetwork
     from cpsat_pim.study.baselines.problem import Problem
-    from cpsat_pim.study.baselines.quality import Judged
+    from cpsat_pim.study.baselines.quality import Comparison
     from cpsat_pim.study.baselines.references import Reference
     from cpsat_pim.study.baselines.search import Effort
     from cpsat_pim.workload.network import Network
 
-#: What a file of results has already, and what is meant where there is no file.
+#: Options that a results file already fixes, with their defaults for when the command solves by itself.
 _SOLVING = {
     "arch": "default",
     "objective": "energy",
@@ -61,15 +63,15 @@ _samples = checked(int, lambda n: 1 <= n <= 10**7, "must be an integer from 1 to
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
+    """Add the commands `baselines` and `bench quality` to the parser."""
     parser = add_command(commands, "baselines", "map layers with heuristics and searches", run_baselines)
     add_network(parser, metavar="NETWORK|FILE|SHAPE")
     _add_options(parser)
     text = "measure this program"
     bench = commands.add_parser("bench", help=text, description=text.capitalize() + ".", allow_abbrev=False)
     kinds = bench.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    parser = add_command(kinds, "quality", "tell how far the baselines are from proven optima", bench_quality)
-    text = "results of `run --json`; or what `baselines` takes, to be solved first"
+    parser = add_command(kinds, "quality", "measure the distance of the baselines from proven optima", bench_quality)
+    text = "results of `run --json`, or what `baselines` takes, which is solved first"
     parser.add_argument("network", metavar="RESULT.json|NETWORK|..", help=text)
     _add_options(parser)
     add_time_limit(parser, "seconds per layer", default=None)
@@ -83,23 +85,23 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_arch(parser)
     add_objective(parser)
     add("--only", metavar="A,B", type=names, help="only the baselines of these names")
-    add("--samples", metavar="N", type=_samples, default=1000, help="mappings that a search looks at (%(default)s)")
-    add_seed(parser, "of what is drawn")
-    add("--json", metavar="FILE", help="write the mappings and figures to a file, too (docs/baselines.md)")
+    add("--samples", metavar="N", type=_samples, default=1000, help="mappings that a search evaluates (%(default)s)")
+    add_seed(parser, "of random choices")
+    add("--json", metavar="FILE", help="also write the mappings and figures to a file (docs/baselines.md)")
 
 
 # --- The commands ----------------------------------------------------------------------------------------------------
 
 
 def run_baselines(arguments: argparse.Namespace) -> int:
-    """`baselines`: a table for each different layer."""
+    """Run `baselines`: print one table per distinct layer."""
     names, effort = _given_names(arguments), _given_effort(arguments)
     problems = _given_problems(arguments)
-    return _judge(((problem, None) for problem in problems), names, effort, arguments.json)
+    return _compare(((problem, None) for problem in problems), names, effort, arguments.json)
 
 
 def bench_quality(arguments: argparse.Namespace) -> int:
-    """`bench quality`: the same, held against proven optima."""
+    """Run `bench quality`: print the same tables with the distance of each baseline from the proven optimum."""
     from cpsat_pim.evaluate.verify import Disagreement
 
     names, effort = _given_names(arguments), _given_effort(arguments)
@@ -109,53 +111,54 @@ def bench_quality(arguments: argparse.Namespace) -> int:
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     found = ((reference.problem, reference) for reference in references)
-    verdict = _judge(found, names, effort, arguments.json)
+    verdict = _compare(found, names, effort, arguments.json)
     return verdict if verdict == DISAGREEMENT else max(code, verdict)
 
 
-def _judge(
+def _compare(
     given: "Iterable[tuple[Problem, Reference | None]]", names: list[str], effort: "Effort", json: str | None
 ) -> int:
-    """Print layer by layer, then over all; the exit code."""
+    """Run the baselines, print a table per layer and a summary, write the results, and return the exit code."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.report.text import open_console
-    from cpsat_pim.study.baselines.quality import judge
-    from cpsat_pim.study.baselines.text import print_judged, print_summary
+    from cpsat_pim.study.baselines.quality import compare
+    from cpsat_pim.study.baselines.text import print_compared, print_summary
 
     console, found, is_interrupted = open_console(sys.stdout), [], False
     try:
         for problem, reference in given:
-            found.append(judge(problem, names, effort, reference))
-            with reader_may_leave():
-                print_judged(console, found[-1])
+            found.append(compare(problem, names, effort, reference))
+            with closed_pipe_allowed():
+                print_compared(console, found[-1])
     except KeyboardInterrupt:
         is_interrupted = True
         note("interrupted")
-    if any(judged.reference for judged in found):
-        with reader_may_leave():
+    if any(compared.reference for compared in found):
+        with closed_pipe_allowed():
             print_summary(console, found)
-    write_files((json, lambda path: write_json([judged.to_dict() for judged in found], path)))
-    verdict = _verdict(found)
+    write_files((json, lambda path: write_json([compared.to_dict() for compared in found], path)))
+    verdict = _exit_code(found)
     return INTERRUPTED if is_interrupted and verdict != DISAGREEMENT else verdict
 
 
-def _verdict(found: "list[Judged]") -> int:
-    """The exit code; on stderr a line for what should not be."""
-    for judged in found:
-        for name in judged.refuting:
-            note(f"{judged.problem.layer.name}: {name} is below the proven bound: this is a bug, please report it")
-    if any(judged.refuting for judged in found):
+def _exit_code(found: "list[Comparison]") -> int:
+    """Return the exit code, and warn on stderr about layers without a mapping and about refuted bounds."""
+    for compared in found:
+        for name in compared.refuting:
+            layer = compared.problem.layer.name
+            note(f"{layer}: {name} is below the proven lower bound; this is a bug, please report it")
+    if any(compared.refuting for compared in found):
         return DISAGREEMENT
-    unmapped = [judged.problem.layer.name for judged in found if not all(o.best for o in judged.outcomes)]
+    unmapped = [compared.problem.layer.name for compared in found if not all(o.best for o in compared.outcomes)]
     note_unmapped(unmapped)
     return NO_MAPPING if unmapped else OK
 
 
-# --- What was given --------------------------------------------------------------------------------------------------
+# --- Input ------------------------------------------------------------------------------------------------------------
 
 
 def _given_names(arguments: argparse.Namespace) -> list[str]:
-    """The baselines of `--only`, or all."""
+    """Return the baselines named by `--only`, or all."""
     from cpsat_pim.base.reading import hint
     from cpsat_pim.study.baselines.catalogue import BASELINES
 
@@ -173,7 +176,7 @@ def _given_effort(arguments: argparse.Namespace) -> "Effort":
 
 
 def _given_network(arguments: argparse.Namespace) -> "Network":
-    """The layers that are given; what solving needs and was not given takes its default."""
+    """Read the network and fill in the defaults of the options that solving needs."""
     for name, default in _SOLVING.items():
         if getattr(arguments, name, None) is None:
             setattr(arguments, name, default)
@@ -181,7 +184,7 @@ def _given_network(arguments: argparse.Namespace) -> "Network":
 
 
 def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
-    """The different layers to be mapped."""
+    """Yield the distinct layers to be mapped."""
     from cpsat_pim.study.baselines.problem import Problem
     from cpsat_pim.study.baselines.references import distinct
 
@@ -194,7 +197,7 @@ def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
 
 
 def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], int]":
-    """The different solved layers of a file, or of a network that is solved now; the exit code for what is missing."""
+    """Return the distinct solved layers, from a file or by solving now, and the exit code of the solve."""
     from cpsat_pim.study.baselines.references import distinct, solved_references
 
     if arguments.network.endswith(".json"):
@@ -210,25 +213,26 @@ def _given_references(arguments: argparse.Namespace) -> "tuple[list[Reference], 
 
 
 def _read_references(arguments: argparse.Namespace) -> "dict[str, Reference | None]":
-    """The layers of a file, or those of `--layers`."""
+    """Read the reference solutions from a results file, restricted to `--layers` if given."""
     from cpsat_pim.study.baselines.references import read_references
 
     file = arguments.network
     for name in _SOLVING:
         if getattr(arguments, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')}: {file} says it already")
+            raise InputError(f"--{name.replace('_', '-')}: {file} already gives it")
     refuse_bindings(arguments)
-    references = given(lambda: read_references(file))
+    references = read_input(lambda: read_references(file))
     wanted = [*references] if arguments.layers is None else arguments.layers
     check_names(wanted, [*references], file)
     if not any(references[name] for name in wanted):
-        raise InputError(f"{file}: holds no mapping")
+        raise InputError(f"{file}: contains no mapping")
     return {name: references[name] for name in wanted}
 
 
 def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
     """The network that is given, solved, as far as nothing was stopped or killed; then the exit code is not 0."""
-    from cpsat_pim.mapper.network.run import WorkersDied, solve_network
+    from cpsat_pim.mapper.network.run import Execution, WorkersDied, solve_network
+    from cpsat_pim.mapper.search import SolveRequest
     from cpsat_pim.report.progress import LiveProgress
 
     network = _given_network(arguments)
@@ -236,9 +240,9 @@ def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
     check_layers_fit(network, arch, objective)
     try:
         with LiveProgress(objective.kind, len(network.layers)) as report:
-            limits = {"time_limit": arguments.time_limit, "jobs": arguments.jobs}
-            solved = solve_network(network, arch, objective, report=report, **limits)
+            request = SolveRequest(objective=objective, time_limit=arguments.time_limit)
+            solved = solve_network(network, arch, request, Execution(jobs=arguments.jobs, on_progress=report))
     except WorkersDied as death:
-        note(str(told_death(death)))
+        note(str(workers_died_error(death)))
         return death.solved, BAD_INPUT
-    return solved, end_of_solving(network.layers, solved.layers, [], interrupted=solved.interrupted)
+    return solved, solving_exit_code(network.layers, solved.layers, [], interrupted=solved.interrupted)

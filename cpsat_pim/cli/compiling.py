@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from cpsat_pim.cli.arguments import add_command, checked
-from cpsat_pim.cli.output import OK, InputError, check_outputs, given, written
+from cpsat_pim.cli.output import OK, InputError, check_outputs, read_input, write_file
 
 _count = checked(int, lambda n: n > 0, "must be a positive integer")
 
 
 def sizes(text: str) -> dict[str, int]:
-    """`B=32,N=4096` as numbers by name.
+    """Read sizes such as `B=32,N=4096` as numbers by name.
 
     Raises:
-        argparse.ArgumentTypeError: it reads otherwise.
+        argparse.ArgumentTypeError: the text is not of this form.
     """
     found: dict[str, int] = {}
     for part in text.split(","):
@@ -27,13 +27,13 @@ def sizes(text: str) -> dict[str, int]:
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
+    """Add the commands `compile`, `llm` and `devices` to the parser."""
     parser = add_command(commands, "compile", "compile a tensor kernel for a PIM device, with proof", compile_)
     add = parser.add_argument
-    add("kernel", metavar="KERNEL|FILE.py:NAME", help="a kernel that comes with the package, or one of a file")
-    add("--sizes", metavar="B=32,N=4096", type=sizes, default={}, help="a number for every size of the kernel")
+    add("kernel", metavar="KERNEL|FILE.py:NAME", help="a kernel of the package, or of a file")
+    add("--sizes", metavar="B=32,N=4096", type=sizes, default={}, help="the value of every size of the kernel")
     add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
-    add("--channels", metavar="N", type=_count, help="use so many channels (all of the device)")
+    add("--channels", metavar="N", type=_count, help="number of channels to use (all of the device)")
     add("--json", metavar="FILE", help="write the plan as JSON")
     add("--trace", metavar="FILE", help="write the commands of a channel as a trace of AttAcc's Ramulator")
     text = "time of a transformer's generated tokens on host and PIM (DCC, fig. 8)"
@@ -49,7 +49,7 @@ def add_commands(commands: Any) -> None:
 
 
 def compile_(arguments: argparse.Namespace) -> int:
-    """`compile`."""
+    """Run `compile`: compile a kernel, print the plan, and write the `--json` and `--trace` files."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.compiler.compile import compile_kernel, stream_of
     from cpsat_pim.compiler.language import read_kernel
@@ -59,22 +59,22 @@ def compile_(arguments: argparse.Namespace) -> int:
     from cpsat_pim.device import read_device
 
     check_outputs(arguments.json, arguments.trace)
-    device = given(lambda: read_device(arguments.device))
-    kernel = given(lambda: read_kernel(arguments.kernel))
+    device = read_input(lambda: read_device(arguments.device))
+    kernel = read_input(lambda: read_kernel(arguments.kernel))
     if arguments.channels is not None and arguments.channels > device.system.stacks * device.system.groups:
         raise InputError(f"--channels: {device.name} has {device.system.stacks * device.system.groups}")
-    plan = given(lambda: compile_kernel(kernel, arguments.sizes, device, arguments.channels))
+    plan = read_input(lambda: compile_kernel(kernel, arguments.sizes, device, arguments.channels))
     print(format_plan(plan, target_of(device)))
     if arguments.json is not None:
-        written(arguments.json, lambda path: write_json(plan.as_data(), path))
+        write_file(arguments.json, lambda path: write_json(plan.as_data(), path))
     if arguments.trace is not None:
-        trace = given(lambda: attacc_trace(stream_of(plan, kernel, device), device))
-        written(arguments.trace, lambda path: Path(path).write_text(trace))
+        trace = read_input(lambda: attacc_trace(stream_of(plan, kernel, device), device))
+        write_file(arguments.trace, lambda path: Path(path).write_text(trace))
     return OK
 
 
 def llm(arguments: argparse.Namespace) -> int:
-    """`llm`: a line a system, with its gain over the host alone and milliseconds a token by group of layers."""
+    """Run `llm`: print a line a system, with its gain over the host alone and milliseconds a token by group of layers."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.compiler.models.llm import GROUPS, SYSTEMS, Request, generation_seconds
     from cpsat_pim.compiler.models.transformer import MODELS
@@ -84,7 +84,7 @@ def llm(arguments: argparse.Namespace) -> int:
     check_outputs(arguments.json)
     if arguments.lout < 2:
         raise InputError("--lout: must be at least 2: the first token belongs to the prefill")
-    target = given(lambda: target_of(read_device(arguments.device)))
+    target = read_input(lambda: target_of(read_device(arguments.device)))
     request = Request(MODELS[arguments.model], arguments.batch, arguments.lin, arguments.lout)
     times = {system: generation_seconds(request, system, target) for system in SYSTEMS}
     host = sum(times["gpu"].values())
@@ -94,12 +94,12 @@ def llm(arguments: argparse.Namespace) -> int:
         shares = "  ".join(f"{token[group]:12.4f}" for group in GROUPS)
         print(f"{system:14} {host / sum(parts.values()):6.3f} {sum(token.values()):11.4f}  {shares}")
     if arguments.json is not None:
-        written(arguments.json, lambda path: write_json({"format": 1, "seconds": times}, path))
+        write_file(arguments.json, lambda path: write_json({"format": 1, "seconds": times}, path))
     return OK
 
 
 def list_devices(arguments: argparse.Namespace) -> int:
-    """`devices`."""
+    """Run `devices`: print the devices that come with the package."""
     from cpsat_pim.device import device_names, read_device
 
     for name in device_names():

@@ -1,4 +1,4 @@
-"""`explain`: why a layer has no mapping, what bounds the one it has, and what more of the machine would buy."""
+"""`explain`: say why a layer has no mapping, what bounds the mapping it has, and what larger hardware would gain."""
 
 import argparse
 import re
@@ -24,17 +24,17 @@ from cpsat_pim.cli.models import named_layers, read_given_layers, refuse_binding
 from cpsat_pim.cli.output import (
     InputError,
     check_outputs,
-    end_of_solving,
-    given,
+    closed_pipe_allowed,
     note,
-    reader_may_leave,
+    read_input,
+    solving_exit_code,
     write_files,
 )
 from cpsat_pim.cli.solving import given_arch, given_constraints, given_objective, report_disagreement
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
-    from cpsat_pim.mapper.explain import Asked, Upgrade
+    from cpsat_pim.mapper.explain import ExplainRequest, Upgrade
     from cpsat_pim.mapper.result import Objective
     from cpsat_pim.mapping import Mapping
     from cpsat_pim.report.explain import Layers
@@ -44,7 +44,7 @@ _cycles = checked(int, lambda n: 0 < n < 2**62, "must be a positive integer")
 
 
 def _parse_energy(text: str) -> int:
-    """Whole femtojoules in `1.5 uJ`, or in nanojoules without a unit."""
+    """Read an energy such as `1.5 uJ`, in nJ without a unit, and return whole femtojoules."""
     from cpsat_pim.base.units import FJ_PER_NJ, amount_in, exact_number
 
     nanojoules = exact_number(text)
@@ -55,28 +55,30 @@ _energy = checked(_parse_energy, lambda fj: 0 < fj < 2**62, "must be a positive 
 
 
 def add_commands(commands: Any) -> None:
-    """The command's words."""
-    text = "tell why layers have no mapping, what bounds the one they have, and what more of the machine would buy"
+    """Add the command `explain` to the parser."""
+    text = "explain why layers have no mapping, what limits the mapping they have, and what a larger machine would gain"
     parser = add_command(commands, "explain", text, explain)
     add = parser.add_argument
-    text = "a shape as of `map`, a network as of `run`, or mappings as of `simulate`, which are explained as they are"
+    text = (
+        "a shape (as for `map`), a network (as for `run`), or mappings (as for `simulate`), which are not solved again"
+    )
     add("network", metavar="SHAPE|NETWORK|FILE", help=text)
     add_model_options(parser)
     add_layers(parser)
     add_arch(parser)
     add_constraints(parser)
-    add("--max-cycles", metavar="N", type=_cycles, help="only mappings of at most so many predicted cycles")
-    add("--max-energy", metavar="E", type=_energy, help="only mappings of at most so much energy: 1.5uJ")
+    add("--max-cycles", metavar="N", type=_cycles, help="only mappings of at most N predicted cycles")
+    add("--max-energy", metavar="E", type=_energy, help="only mappings of at most this energy: 1.5uJ")
     add_objective(parser)
-    text = "solve again with twice of one thing each: all, or some (docs/explain.md)"
+    text = "solve again with one resource doubled at a time: all, or some (docs/explain.md)"
     add("--upgrades", metavar="A,B", type=names, help=text)
     add_time_limit(parser, "seconds per solve")
     add_seed(parser)
-    add("--json", metavar="FILE", help="write all this to a file, too (docs/explain.md)")
+    add("--json", metavar="FILE", help="also write the explanations to a file (docs/explain.md)")
 
 
-class _Given(NamedTuple):  # no attrs, which `--help` has no time for
-    """What is to be explained: layers, and of some a mapping that is explained as it is."""
+class _Given(NamedTuple):  # No attrs here: `--help` would wait for its import.
+    """What is to be explained: the layers, and the given mappings of those layers that must not be solved again."""
 
     network: "Network"
     arch: "PIMArchitecture"
@@ -85,7 +87,7 @@ class _Given(NamedTuple):  # no attrs, which `--help` has no time for
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """`explain`: check all that was given, explain layer by layer, report."""
+    """Run `explain`: check the arguments, explain each layer, and write the results."""
     from attrs import evolve
 
     from cpsat_pim.evaluate.verify import Disagreement
@@ -100,37 +102,37 @@ def explain(arguments: argparse.Namespace) -> int:
     layers: Layers = []
     try:
         with LiveProgress(what.objective.kind, len(what.network.layers)) as report:
-            found = explain_network(what.network, evolve(asked, report=report), constraints, what.mappings)
-            layers = given(lambda: list(found))
+            found = explain_network(what.network, evolve(asked, on_progress=report), constraints, what.mappings)
+            layers = read_input(lambda: list(found))
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write(what, layers, arguments.json, time.monotonic() - started, asked.stop.is_set())
-    return _verdict(what.network, layers, asked.stop.is_set())
+    return _exit_code(what.network, layers, asked.stop.is_set())
 
 
-# --- What was given --------------------------------------------------------------------------------------------------
+# --- Input ------------------------------------------------------------------------------------------------------------
 
 
 def _holds_mappings(path: str) -> bool:
-    """Whether a file is one of mappings: results, or YAML with such a key."""
+    """Return whether a file holds mappings: a results file, or YAML with a `mapping` key."""
     if not path.endswith((".yaml", ".yml")):
         return path.endswith(".json")
     from cpsat_pim.base.reading.nodes import file_text
 
-    text = given(lambda: file_text(Path(path)))
+    text = read_input(lambda: file_text(Path(path)))
     return re.search(r"^[^#]*\bmapping\s*:", text, re.MULTILINE) is not None
 
 
 def _read_unmapped(arguments: argparse.Namespace) -> _Given:
-    """Layers to be solved."""
+    """Read layers that have no mapping yet."""
     arguments.objective = arguments.objective or "energy"
     network, arch = read_given_layers(arguments), given_arch(arguments.arch or "default")
     return _Given(network=network, arch=arch, objective=given_objective(arguments), mappings={})
 
 
 def _read_mapped(arguments: argparse.Namespace) -> _Given:
-    """Mapped layers of a file, which gives the machine, and its objective if it is one of results; of these also layers
-    without a mapping, for which one is looked for.
+    """Read mapped layers from a file. The file gives the machine; a results file also gives the objective, and the
+    layers without a mapping, which are solved.
     """
     from attrs import evolve
 
@@ -139,18 +141,18 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
 
     file = arguments.network
     if arguments.arch is not None:
-        raise InputError(f"--arch: {file} says it already")
+        raise InputError(f"--arch: {file} already gives it")
     refuse_bindings(arguments)
-    cases = given(lambda: read_mapped_layers(file))
+    cases = read_input(lambda: read_mapped_layers(file))
     result = _read_result(file)
     entries = result.get("layers") or [{"name": c.layer.name, "count": 1, "shape": c.layer} for c in cases]
     if not entries:
-        raise InputError(f"{file}: holds no mapping")
+        raise InputError(f"{file}: contains no mapping")
     nodes = [
         NetworkNode(name=entry["name"], count=entry["count"], workload=evolve(entry["shape"], name=entry["name"]))
         for entry in entries
     ]
-    network = given(lambda: Network(name=result.get("network", file), layers=nodes))
+    network = read_input(lambda: Network(name=result.get("network", file), layers=nodes))
     return _Given(
         network=named_layers(network, arguments),
         arch=result["arch"] if result else cases[0].arch,
@@ -160,7 +162,7 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
 
 
 def _objective(arguments: argparse.Namespace, recorded: "Objective | None") -> "Objective":
-    """What is asked for, else what the file was solved for."""
+    """Return the objective of the command line or, without one, the objective that the file records."""
     if arguments.objective is None and recorded is not None and arguments.alpha is arguments.beta is None:
         return recorded
     arguments.objective = arguments.objective or "energy"
@@ -168,33 +170,33 @@ def _objective(arguments: argparse.Namespace, recorded: "Objective | None") -> "
 
 
 def _read_result(file: str) -> dict[str, Any]:
-    """What a file of results says of all layers; nothing for other files."""
+    """Return the content of a results file, or an empty dict for other files."""
     from cpsat_pim.base.reading import read_json
     from cpsat_pim.report.jsonfile import build_result
 
-    data = given(lambda: read_json(file)) if file.endswith(".json") else {}
-    return given(lambda: build_result(file, data)) if "schema" in data else {}
+    data = read_input(lambda: read_json(file)) if file.endswith(".json") else {}
+    return read_input(lambda: build_result(file, data)) if "schema" in data else {}
 
 
-def _read_asked(what: _Given, arguments: argparse.Namespace) -> "Asked":
-    from cpsat_pim.mapper.explain import Asked
+def _read_asked(what: _Given, arguments: argparse.Namespace) -> "ExplainRequest":
+    from cpsat_pim.mapper.explain import ExplainRequest
     from cpsat_pim.mapper.result import Budget
+    from cpsat_pim.mapper.search import SolveRequest
 
-    asked = Asked(
-        arch=what.arch,
+    solve = SolveRequest(
         objective=what.objective,
         budget=Budget(cycles=arguments.max_cycles, fj=arguments.max_energy),
-        upgrades=_read_upgrades(what.arch, arguments.upgrades),
         time_limit=arguments.time_limit,
         seed=arguments.seed,
     )
+    asked = ExplainRequest(arch=what.arch, solve=solve, upgrades=_read_upgrades(what.arch, arguments.upgrades))
     for node in what.network.layers:
-        given(partial(asked.problem, node.workload))
+        read_input(partial(asked.problem, node.workload))
     return asked
 
 
 def _read_upgrades(arch: "PIMArchitecture", wanted: list[str] | None) -> "list[Upgrade]":
-    """All steps, those of some names, or none."""
+    """Return the upgrades named by `--upgrades`: all, some, or none."""
     from cpsat_pim.base.reading import hint
     from cpsat_pim.mapper.explain import upgrades_of
 
@@ -211,7 +213,7 @@ def _read_upgrades(arch: "PIMArchitecture", wanted: list[str] | None) -> "list[U
 
 
 def _write(what: _Given, layers: "Layers", json: str | None, seconds: float, interrupted: bool) -> None:
-    """To standard output, and to the file that was asked for."""
+    """Print the explanations, and write them to the `--json` file."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.report.explain import explained_document
 
@@ -225,13 +227,13 @@ def _print(layers: "Layers") -> None:
     from cpsat_pim.report.explain import print_explained
     from cpsat_pim.report.text import open_console
 
-    with reader_may_leave():
+    with closed_pipe_allowed():
         print_explained(open_console(sys.stdout), layers)
 
 
-def _verdict(network: "Network", layers: "Layers", interrupted: bool) -> int:
-    """The exit code; on stderr a line for what is missing."""
+def _exit_code(network: "Network", layers: "Layers", interrupted: bool) -> int:
+    """Return the exit code, and name on stderr the layers without a mapping."""
     unmapped = [node.name for node, explained in layers if explained.solved.mapping is None]
     if unmapped:
         note(f"no mapping for {', '.join(unmapped)}")
-    return end_of_solving(network.layers, layers, unmapped, interrupted=interrupted)
+    return solving_exit_code(network.layers, layers, unmapped, interrupted=interrupted)

@@ -1,4 +1,4 @@
-"""`pareto`: the fronts of layers in latency and energy, and perhaps row activations."""
+"""`pareto`: compute Pareto fronts of layers in latency and energy, optionally also in row activations."""
 
 import argparse
 import sys
@@ -18,10 +18,10 @@ from cpsat_pim.cli.arguments import (
 from cpsat_pim.cli.models import read_given_layers
 from cpsat_pim.cli.output import (
     check_outputs,
-    end_of_solving,
-    keeper,
+    closed_pipe_allowed,
+    incremental_writer,
     note_unmapped,
-    reader_may_leave,
+    solving_exit_code,
     write_files,
 )
 from cpsat_pim.cli.reports import check_page, page_writer
@@ -33,28 +33,37 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Any) -> None:
-    """The command's words."""
-    parser = add_command(commands, "pareto", "find the latency-energy front of layers, each point proven", find_fronts)
+    """Add the command `pareto` to the parser."""
+    parser = add_command(
+        commands, "pareto", "compute the latency-energy Pareto front of layers, each point proven", find_fronts
+    )
     add = parser.add_argument
-    text = "a shape as of `map`, or a network as of `run`"
+    text = "a shape (as for `map`), or a network (as for `run`)"
     add("network", metavar="SHAPE|NETWORK", help=text)
     add_model_options(parser)
     add_layers(parser)
     add_arch(parser, default="default")
-    add("--step", metavar="X%", type=share, default=0, help="each point needs X%% less energy than the last one (0)")
-    add("--activations", action="store_true", help="trade row activations, too: the front in all three")
+    add(
+        "--step",
+        metavar="X%",
+        type=share,
+        default=0,
+        help="each point has at least X%% less energy than the previous one (0)",
+    )
+    add("--activations", action="store_true", help="also minimize row activations: the front in all three")
     add_time_limit(parser, "seconds per solve")
     add_total_time(parser, "seconds per layer")
     add_seed(parser)
-    add("--json", metavar="FILE", help="write the fronts to a file, too (docs/json.md)")
+    add("--json", metavar="FILE", help="also write the fronts to a file (docs/json.md)")
     add("--mapping", metavar="FILE.yaml", help="write the points' mappings to a file that `simulate` reads")
-    add("--html", metavar="FILE", help="draw the fronts on an HTML page, too (docs/report.md)")
+    add("--html", metavar="FILE", help="also draw the fronts on an HTML page (docs/report.md)")
 
 
 def find_fronts(arguments: argparse.Namespace) -> int:
-    """`pareto`: check all that was given, find, report, and say how it went."""
+    """Run `pareto`: check the arguments, compute the fronts, and write the results."""
     from cpsat_pim.evaluate.verify import Disagreement
-    from cpsat_pim.mapper.network.pareto import AXES, network_fronts
+    from cpsat_pim.mapper.network.pareto import AXES, FrontRequest, network_fronts
+    from cpsat_pim.mapper.search import SolveRequest
     from cpsat_pim.report.fronts import fronts_document
 
     network, arch = read_given_layers(arguments), given_arch(arguments.arch)
@@ -62,21 +71,25 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     check_layers_fit(network, arch, *AXES)
     check_outputs(arguments.json, arguments.mapping, arguments.html)
     check_page(arguments.html)
-    asked = {name: getattr(arguments, name) for name in ("time_limit", "total_time", "seed")}
-    asked |= {"with_activations": arguments.activations, "keep": keeper(arguments.json, fronts_document)}
+    request = FrontRequest(
+        step=step,
+        with_activations=arguments.activations,
+        total_time=arguments.total_time,
+        each=SolveRequest(objective=AXES[0], time_limit=arguments.time_limit, seed=arguments.seed),
+    )
     try:
-        fronts = network_fronts(network, arch, step=step, **asked)
+        fronts = network_fronts(network, arch, request, on_front=incremental_writer(arguments.json, fronts_document))
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_fronts(fronts, arguments)
-    return _verdict(network, fronts)
+    return _exit_code(network, fronts)
 
 
 # --- Results ---------------------------------------------------------------------------------------------------------
 
 
 def _write_fronts(fronts: "NetworkFronts", arguments: argparse.Namespace) -> None:
-    """To standard output, and to all files that were asked for."""
+    """Print the fronts, and write all requested files."""
     from cpsat_pim.base.files import write_json, write_text
     from cpsat_pim.mapping.mapping_file import format_mapping_file
     from cpsat_pim.report.fronts import fronts_document, mapped_points
@@ -95,13 +108,13 @@ def _print(fronts: "NetworkFronts") -> None:
     from cpsat_pim.report.fronts import print_fronts
     from cpsat_pim.report.text import open_console
 
-    with reader_may_leave():
+    with closed_pipe_allowed():
         print_fronts(open_console(sys.stdout), fronts)
 
 
-def _verdict(network: "Network", fronts: "NetworkFronts") -> int:
-    """The exit code; on stderr a line for what is missing."""
+def _exit_code(network: "Network", fronts: "NetworkFronts") -> int:
+    """Return the exit code, and name on stderr the layers without a mapping or without a complete front."""
     unmapped = [layer.node.name for layer in fronts.layers if not layer.points]
     unproven = [layer.node.name for layer in fronts.layers if layer.points and not layer.front.is_complete]
     note_unmapped(unmapped)
-    return end_of_solving(network.layers, fronts.layers, unmapped, unproven, interrupted=fronts.interrupted)
+    return solving_exit_code(network.layers, fronts.layers, unmapped, unproven, interrupted=fronts.interrupted)

@@ -1,4 +1,4 @@
-"""`fuzz` (docs/fuzz.md): random layers, machines and mappings, on which independent answers must agree."""
+"""`fuzz` (docs/fuzz.md): compare independent computations on random layers, machines and mappings."""
 
 import argparse
 import os
@@ -19,34 +19,34 @@ from cpsat_pim.cli.output import (
     PROGRAM,
     InputError,
     check_outputs,
-    given,
     note,
-    print_mistakes,
-    written,
+    print_errors,
+    read_input,
+    write_file,
 )
 
 if TYPE_CHECKING:
     from cpsat_pim.study.fuzz.campaign import Discovery
 
-#: Seconds between lines that tell the counts.
-_TELL_SECONDS = 30.0
+#: Seconds between lines that report the counts.
+_PRINT_SECONDS = 30.0
 
 _minutes = checked(float, lambda x: 0 < x <= 1e5, "must be a positive number of at most 1e5")
 
 
 def add_commands(commands: Any) -> None:
-    """The command's words."""
+    """Add the command `fuzz` to the parser."""
     text = "compare tables, simulation, solver and enumeration on random cases"
     parser = add_command(commands, "fuzz", text, fuzz)
     add = parser.add_argument
     add("--minutes", metavar="M", type=_minutes, default=1.0, help="how long (%(default)s)")
-    add_seed(parser, "of what is drawn", metavar="S")
-    add("-o", "--output", metavar="FILE", default="fuzz.json", help="where a disagreement goes (%(default)s)")
-    add("--replay", metavar="FILE", help="make the comparison of such a file again, and nothing else")
+    add_seed(parser, "of random choices", metavar="S")
+    add("-o", "--output", metavar="FILE", default="fuzz.json", help="file for a disagreement (%(default)s)")
+    add("--replay", metavar="FILE", help="only repeat the comparison of such a file")
 
 
 def fuzz(arguments: argparse.Namespace) -> int:
-    """`fuzz`: until time is over, a disagreement is found, or Ctrl-C."""
+    """Run `fuzz` until the time limit, a disagreement, or Ctrl-C."""
     from cpsat_pim.base.interrupts import interrupt_stops
     from cpsat_pim.study.fuzz.campaign import run_campaign
 
@@ -54,11 +54,11 @@ def fuzz(arguments: argparse.Namespace) -> int:
         return _replay(arguments.replay)
     check_outputs(arguments.output)
     print(f"seed {arguments.seed}", flush=True)
-    tell, stop = _Teller(), threading.Event()
-    with _tables_of_its_own(), interrupt_stops(stop):
-        keep = partial(_keep, path=arguments.output)
-        discovery = run_campaign(arguments.seed, 60 * arguments.minutes, stop, tell.hear, keep)
-    tell.tell()
+    printer, stop = _CountPrinter(), threading.Event()
+    with _temporary_table_cache(), interrupt_stops(stop):
+        on_discovery = partial(_write_early, path=arguments.output)
+        discovery = run_campaign(arguments.seed, 60 * arguments.minutes, stop, printer.update, on_discovery)
+    printer.print_counts()
     if discovery is not None:
         return _report(discovery, arguments.output)
     if stop.is_set():
@@ -68,31 +68,31 @@ def fuzz(arguments: argparse.Namespace) -> int:
     return OK
 
 
-class _Teller:
-    """Prints the counts from time to time."""
+class _CountPrinter:
+    """Prints the number of comparisons at regular intervals."""
 
     def __init__(self) -> None:
-        self.started = self.told = time.monotonic()
+        self.started = self.printed_at = time.monotonic()
         self.counts, self.rounds = Counter[str](), 0
 
-    def hear(self, counts: Counter[str], rounds: int) -> None:
-        """Take the counts, and print them if the last time is long ago."""
+    def update(self, counts: Counter[str], rounds: int) -> None:
+        """Store the counts, and print them if the last line is old enough."""
         self.counts, self.rounds = counts, rounds
-        if rounds == 1 or time.monotonic() - self.told >= _TELL_SECONDS:
-            self.tell()
+        if rounds == 1 or time.monotonic() - self.printed_at >= _PRINT_SECONDS:
+            self.print_counts()
 
-    def tell(self) -> None:
+    def print_counts(self) -> None:
         """Print the counts."""
         from cpsat_pim.study.fuzz.compare import COMPARISONS
 
-        self.told = time.monotonic()
+        self.printed_at = time.monotonic()
         counts = ", ".join(f"{name} {self.counts[name]:,}" for name in COMPARISONS)
-        print(f"{self.told - self.started:6.0f} s  {self.rounds:,} rounds: {counts}", flush=True)
+        print(f"{self.printed_at - self.started:6.0f} s  {self.rounds:,} rounds: {counts}", flush=True)
 
 
 @contextmanager
-def _tables_of_its_own() -> Iterator[None]:
-    """Tables of random layers are kept as long as this lasts, not among those of the user."""
+def _temporary_table_cache() -> Iterator[None]:
+    """Keep cached tables of random layers in a temporary directory, apart from the user's cache."""
     name = "CPSAT_PIM_CACHE"
     before = os.environ.get(name)
     with tempfile.TemporaryDirectory(prefix="cpsat_pim-") as directory:
@@ -105,22 +105,22 @@ def _tables_of_its_own() -> Iterator[None]:
 
 
 def _report(discovery: "Discovery", path: str) -> int:
-    """Tell and write what was found."""
+    """Print the disagreement, write its reproducer, and return the exit code."""
     note(f"round {discovery.round}, {discovery.comparison}: a disagreement")
     for line in discovery.finding.lines:
         note(f"  {line}")
     try:
         _write(discovery, path)
     except InputError as error:
-        print_mistakes(str(error))
+        print_errors(str(error))
         path = os.path.join(tempfile.mkdtemp(prefix="cpsat_pim-"), os.path.basename(path))
         _write(discovery, path)
     note(f"this is a bug, please report it with {path} (see `{PROGRAM} fuzz --replay {path}`)")
     return DISAGREEMENT
 
 
-def _keep(discovery: "Discovery", path: str) -> None:
-    """Write it as it is found, if that can be; the end tells."""
+def _write_early(discovery: "Discovery", path: str) -> None:
+    """Write the disagreement as soon as it is found. A failure is ignored here; the write at the end reports it."""
     with suppress(InputError):
         _write(discovery, path)
 
@@ -128,18 +128,17 @@ def _keep(discovery: "Discovery", path: str) -> None:
 def _write(discovery: "Discovery", path: str) -> None:
     from cpsat_pim.study.fuzz.reproducer import write_discovery
 
-    written(path, lambda path: write_discovery(discovery, path))
+    write_file(path, lambda path: write_discovery(discovery, path))
 
 
 def _replay(path: str) -> int:
-    """Make one comparison."""
-    from cpsat_pim.mapper.search import Options
-    from cpsat_pim.study.fuzz.compare import compare
+    """Repeat the comparison of a reproducer."""
+    from cpsat_pim.study.fuzz.compare import Limits, compare
     from cpsat_pim.study.fuzz.reproducer import read_case
 
-    name, case = given(lambda: read_case(path))
-    with _tables_of_its_own():
-        finding = compare(name, case, Options())
+    name, case = read_input(lambda: read_case(path))
+    with _temporary_table_cache():
+        finding = compare(name, case, Limits())
     if finding is None:
         print(f"{name}: no disagreement")
         return OK

@@ -1,4 +1,4 @@
-"""`networks`, `archs`, `schema`: what there is."""
+"""`networks`, `archs`, `schema`: list what comes with the package."""
 
 import argparse
 import sys
@@ -7,12 +7,12 @@ from typing import Any
 from cpsat_pim.cli.arguments import add_command
 from cpsat_pim.cli.output import OK
 
-#: The kinds of files that have a schema (`schema.FILE_KINDS`, which takes time to import).
+#: The kinds of files that have a schema: the keys of `schema.FILE_KINDS`, which takes time to import.
 KINDS = ("arch", "network", "mapping", "constraints", "sweep")
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
+    """Add the commands `networks`, `archs` and `schema` to the parser."""
     add_command(commands, "networks", "list the networks that come with the package", list_networks)
     add_command(commands, "archs", "list the architectures that come with the package", list_archs)
     parser = add_command(commands, "schema", "print the JSON Schema of a kind of file, for editors", print_schema)
@@ -20,7 +20,7 @@ def add_commands(commands: Any) -> None:
 
 
 def list_networks(arguments: argparse.Namespace) -> int:
-    """`networks`."""
+    """Run `networks`: print the networks that come with the package."""
     from cpsat_pim.report.text import open_console, print_networks
     from cpsat_pim.workload.network import network_names, read_network
 
@@ -29,7 +29,7 @@ def list_networks(arguments: argparse.Namespace) -> int:
 
 
 def list_archs(arguments: argparse.Namespace) -> int:
-    """`archs`."""
+    """Run `archs`: print the machines that come with the package."""
     from cpsat_pim.arch.reading import arch_names, read_arch
     from cpsat_pim.report.text import open_console, print_archs
 
@@ -38,7 +38,7 @@ def list_archs(arguments: argparse.Namespace) -> int:
 
 
 def print_schema(arguments: argparse.Namespace) -> int:
-    """`schema`."""
+    """Run `schema`: print the JSON Schema of a kind of file."""
     import json
 
     from cpsat_pim.cli.schema import schema_of

@@ -1,4 +1,4 @@
-"""`simulate`, `trace`, `export`: mappings from a file are counted again, or written for other tools."""
+"""`simulate`, `trace`, `export`: simulate the mappings of a file, or write them for other tools."""
 
 import argparse
 import sys
@@ -9,13 +9,13 @@ from cpsat_pim.cli.output import (
     DISAGREEMENT,
     OK,
     InputError,
-    check_kept,
     check_names,
+    check_not_overwritten,
     check_outputs,
-    given,
     note,
+    read_input,
+    write_file,
     write_files,
-    written,
 )
 from cpsat_pim.cli.reports import timeline_writer
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
+    """Add the commands `simulate`, `trace` and `export` to the parser."""
     parser = add_command(commands, "simulate", "simulate the mappings of a file, or a reproducer", simulate_file)
     add_mapped_file(parser)
-    parser.add_argument("--constraints", metavar="FILE", help="tell what of these constraints (.yaml) is not kept")
+    parser.add_argument("--constraints", metavar="FILE", help="report the violations of these constraints (.yaml)")
     add_timeline(parser)
     text = "write the DRAM accesses of a mapping for a cycle-accurate simulator"
     _add_trace(add_command(commands, "trace", text, write_dram_trace))
@@ -41,7 +41,12 @@ def add_commands(commands: Any) -> None:
 def _add_trace(parser: argparse.ArgumentParser) -> None:
     add_mapped_file(parser)
     add = parser.add_argument
-    add("--format", choices=("ramulator2", "dramsim3"), required=True, help="whose traces (docs/export.md)")
+    add(
+        "--format",
+        choices=("ramulator2", "dramsim3"),
+        required=True,
+        help="the simulator that reads the trace (docs/export.md)",
+    )
     add("-o", "--output", metavar="FILE", required=True, help="the trace")
     add("--row-bits", metavar="N", type=row_bits, default=16, help="bits of an address for the row (%(default)s)")
     add("--gap", metavar="N", type=gap, default=128, help="dramsim3: cycles between accesses (%(default)s)")
@@ -50,41 +55,43 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
 def _add_export(parser: argparse.ArgumentParser) -> None:
     add_mapped_file(parser)
     add = parser.add_argument
-    add("--format", choices=("timeloop",), required=True, help="whose form (docs/export.md)")
-    add("-o", "--output", metavar="DIR", required=True, help="made if need be; three files a layer")
+    add("--format", choices=("timeloop",), required=True, help="the tool that reads the files (docs/export.md)")
+    add("-o", "--output", metavar="DIR", required=True, help="created if necessary; three files per layer")
 
 
 # --- simulate --------------------------------------------------------------------------------------------------------
 
 
 def simulate_file(arguments: argparse.Namespace) -> int:
-    """`simulate`: mappings from a file, each beside its prediction."""
+    """Run `simulate`: print the simulated figures of each mapping beside the predicted ones."""
     cases = _read_mapped(arguments)
     if arguments.constraints is not None:
         _note_violations(cases, arguments.constraints)
     check_outputs(arguments.timeline)
-    check_kept(arguments.timeline, arguments.file, arguments.constraints)
+    check_not_overwritten(arguments.timeline, arguments.file, arguments.constraints)
     code = max([_simulate(case, arguments.file) for case in cases])
     write_files((arguments.timeline, timeline_writer(cases)))
     return code
 
 
 def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
-    """Say on stderr which constraints the mappings do not keep."""
+    """Report on stderr which constraints the mappings violate."""
     from cpsat_pim.mapping.constraints import check_constraints, read_constraints
 
-    constraints = given(lambda: read_constraints(path))
+    constraints = read_input(lambda: read_constraints(path))
     for case in cases:
         for problem in check_constraints(case.mapping, constraints.of(case.layer.name)):
             note(f"{case.layer.name}: {problem}")
 
 
 def _simulate(case: "MappedLayer", file: str) -> int:
-    """Print one mapping's figures; 3 unless they are as predicted and as recorded."""
+    """Print the figures of one mapping. Return 3 if prediction and simulation or prediction and file
+    disagree, else 0.
+    """
     from cpsat_pim.evaluate.cost import predict
     from cpsat_pim.evaluate.verify import simulate
     from cpsat_pim.mapping.check import check_mapping
-    from cpsat_pim.report.nest import format_padding
+    from cpsat_pim.mapping.loop_nest import format_padding
     from cpsat_pim.report.text import open_console, print_comparison
 
     name = case.layer.name
@@ -94,7 +101,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
         for problem in problems:
             note(f"{name}: the mapping is illegal: {problem}")
         return DISAGREEMENT
-    predicted = given(lambda: predict(case.layer, case.arch, case.mapping)).figures
+    predicted = read_input(lambda: predict(case.layer, case.arch, case.mapping)).figures
     simulated = simulate(case.layer, case.arch, case.mapping)
     padding = format_padding(case.layer)
     print_comparison(open_console(sys.stdout), f"{name}, padded: {padding}" if padding else name, predicted, simulated)
@@ -104,7 +111,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     figures = predicted.to_dict()
     stale = [key for key in figures if case.recorded is not None and case.recorded.get(key) != figures[key]]
     if stale:
-        note(f"{name}: the file holds other predictions for {', '.join(stale)}; was it edited?")
+        note(f"{name}: the file records other predictions for {', '.join(stale)}; was it edited?")
     if not wrong and not stale:
         print(f"{name}: all exact figures are equal, simulated and predicted")
     return DISAGREEMENT if wrong or stale else OK
@@ -114,11 +121,11 @@ def _simulate(case: "MappedLayer", file: str) -> int:
 
 
 def write_dram_trace(arguments: argparse.Namespace) -> int:
-    """`trace`: the column accesses of one mapping, and what a simulator should count."""
+    """Run `trace`: write the column accesses of one mapping, and print the counts that a simulator should report."""
     case = _only_case(_read_legal(arguments), arguments.file)
     check_outputs(arguments.output)
-    check_kept(arguments.output, arguments.file)
-    addresses = written(arguments.output, lambda path: _write_trace(case, path, arguments))
+    check_not_overwritten(arguments.output, arguments.file)
+    addresses = write_file(arguments.output, lambda path: _write_trace(case, path, arguments))
     print(f"addresses: {addresses}")
     _print_expected(case)
     return OK
@@ -134,7 +141,7 @@ def _write_trace(case: "MappedLayer", path: str, arguments: argparse.Namespace) 
 
 
 def _print_expected(case: "MappedLayer") -> None:
-    """What a simulator should count that serves the accesses in order and leaves rows open."""
+    """Print the counts of a simulator that serves the accesses in order and leaves rows open."""
     from attrs import evolve
 
     from cpsat_pim.evaluate.verify import simulate
@@ -143,23 +150,26 @@ def _print_expected(case: "MappedLayer") -> None:
     for what, counts in (("column accesses", figures.column_accesses), ("row activations", figures.row_activations)):
         print(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
     if case.arch.page_policy != "open":
-        note(f"{case.arch.name} closes its rows after each scan, a trace cannot: the activations are of open rows")
+        note(
+            f"{case.arch.name} closes its rows after each scan, which a trace cannot express; "
+            "the activations assume open rows"
+        )
 
 
 # --- export ----------------------------------------------------------------------------------------------------------
 
 
 def export_mappings(arguments: argparse.Namespace) -> int:
-    """`export`: mappings with their problems and machine."""
+    """Run `export`: write mappings with their problems and machine."""
     cases = _read_legal(arguments)
     _check_stems([case.layer.name for case in cases], arguments.file)
-    for path in written(arguments.output, lambda directory: _write_timeloop(cases, directory)):
+    for path in write_file(arguments.output, lambda directory: _write_timeloop(cases, directory)):
         print(path)
     return OK
 
 
 def _write_timeloop(cases: list["MappedLayer"], directory: str) -> "list[Path]":
-    """The files of all layers."""
+    """Write the files of all layers and return their paths."""
     from cpsat_pim.export.timeloop import write_timeloop
 
     paths = (write_timeloop(case.layer, case.arch, case.mapping, directory) for case in cases)
@@ -167,25 +177,25 @@ def _write_timeloop(cases: list["MappedLayer"], directory: str) -> "list[Path]":
 
 
 def _check_stems(names: list[str], file: str) -> None:
-    """No layer's files would replace another's."""
+    """Raise `InputError` if two layers would write files of the same name."""
     from cpsat_pim.base.files import file_stem
 
     stems = [file_stem(name) for name in names]
     for stem in stems:
         if stems.count(stem) > 1:
-            raise InputError(f"{file}: {stems.count(stem)} layers have the file name {stem!r}, choose one with --layer")
+            raise InputError(f"{file}: {stems.count(stem)} layers have the file name {stem!r}; choose one with --layer")
 
 
-# --- What was given --------------------------------------------------------------------------------------------------
+# --- Input ------------------------------------------------------------------------------------------------------------
 
 
 def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
-    """The mapped layers of the file that is given, or the one that `--layer` names."""
+    """Return the mapped layers of the given file, or the one that `--layer` names."""
     from cpsat_pim.report.jsonfile import read_mapped_layers
 
-    cases = given(lambda: read_mapped_layers(arguments.file))
+    cases = read_input(lambda: read_mapped_layers(arguments.file))
     if not cases:
-        raise InputError(f"{arguments.file}: holds no mapping")
+        raise InputError(f"{arguments.file}: contains no mapping")
     if arguments.layer is None:
         return cases
     check_names([arguments.layer], [case.layer.name for case in cases], arguments.file)
@@ -193,7 +203,7 @@ def _read_mapped(arguments: argparse.Namespace) -> list["MappedLayer"]:
 
 
 def _read_legal(arguments: argparse.Namespace) -> list["MappedLayer"]:
-    """The mapped layers of the file that is given, if their mappings are legal."""
+    """Return the mapped layers of the given file. Raise `InputError` if a mapping is illegal."""
     from cpsat_pim.mapping.check import check_mapping
 
     cases = _read_mapped(arguments)
@@ -208,10 +218,10 @@ def _read_legal(arguments: argparse.Namespace) -> list["MappedLayer"]:
 
 
 def _only_case(cases: list["MappedLayer"], file: str) -> "MappedLayer":
-    """The one mapping that there is to choose from."""
+    """Return the only mapping. Raise `InputError` if the file holds several."""
     from cpsat_pim.base.reading import hint
 
     if len(cases) > 1:
         names = [case.layer.name for case in cases]
-        raise InputError(f"{file}: holds {len(cases)} mappings, choose one with --layer{hint('', names)}")
+        raise InputError(f"{file}: contains {len(cases)} mappings; choose one with --layer{hint('', names)}")
     return cases[0]

@@ -1,4 +1,4 @@
-"""What all commands share of their ends: exit codes, mistakes, messages, files that are written, pipes that break."""
+"""What all commands share when they end: exit codes, error messages, output files, and closed pipes."""
 
 import os
 import sys
@@ -12,18 +12,18 @@ PROGRAM = "cpsat_pim"
 #: Exit codes.
 OK, NO_MAPPING, BAD_INPUT, DISAGREEMENT, INTERRUPTED = 0, 1, 2, 3, 130
 
-#: So many names are enough for a line.
+#: Number of names that a message lists at most.
 _NAMES_LISTED = 12
 
 _T = TypeVar("_T")
 
 
 class InputError(Exception):
-    """What the user gave cannot be used; the message is one line, or a line for each mistake of a file."""
+    """The user's input cannot be used; the message is one line, or one line per mistake in a file."""
 
 
-def given(read: Callable[[], _T]) -> _T:
-    """What a reader returns; its complaint is about the input."""
+def read_input(read: Callable[[], _T]) -> _T:
+    """Call `read` and return its result. Its `ValueError` becomes an `InputError`."""
     try:
         return read()
     except ValueError as error:
@@ -31,7 +31,7 @@ def given(read: Callable[[], _T]) -> _T:
 
 
 def check_names(names: list[str], known: list[str], place: str) -> None:
-    """Every name is that of a layer."""
+    """Raise `InputError` if a name is not among the known ones."""
     from cpsat_pim.base.reading import hint
 
     for name in names:
@@ -39,8 +39,8 @@ def check_names(names: list[str], known: list[str], place: str) -> None:
             raise InputError(f"{place}: no layer is named {name!r}{hint(name, known)}")
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names for a line of text; of very many the first ones."""
+def name_list(names: Sequence[str]) -> str:
+    """Join names with commas; a long list is cut after the first names."""
     left = len(names) - _NAMES_LISTED
     return ", ".join(names) if left <= 1 else f"{', '.join(names[:_NAMES_LISTED])} and {left} more"
 
@@ -49,48 +49,49 @@ def listed(names: Sequence[str]) -> str:
 
 
 def check_outputs(*paths: str | None) -> None:
-    """What was asked for can be written, and each to a file of its own, known before it is there."""
+    """Check before any work that every output file can be written, and that no two outputs are the same file."""
     from cpsat_pim.base.files import check_writable, is_same_file
 
     wanted = [path for path in paths if path is not None]
     for i, path in enumerate(wanted):
-        given(partial(check_writable, path))
+        read_input(partial(check_writable, path))
         if any(is_same_file(path, other) for other in wanted[:i]):
-            raise InputError(f"{path}: is asked for twice, of which one would replace the other")
+            raise InputError(f"{path}: is the path of two outputs")
 
 
-def check_kept(output: str | None, *sources: str | None) -> None:
-    """What is written does not take the place of what it is made from."""
+def check_not_overwritten(output: str | None, *sources: str | None) -> None:
+    """Raise `InputError` if an output would overwrite a file that the command reads."""
     from cpsat_pim.base.files import is_same_file
 
     if output is not None and any(source is not None and is_same_file(output, source) for source in sources):
-        raise InputError(f"{output}: is read, so it cannot be what is written")
+        raise InputError(f"{output}: is an input file, which the output would overwrite")
 
 
-def written(path: str, write: Callable[[str], _T]) -> _T:
-    """What a writer of a file returns."""
+def write_file(path: str, write: Callable[[str], _T]) -> _T:
+    """Call `write` with a path and return its result. An `OSError` becomes an `InputError`."""
     try:
-        return given(lambda: write(path))
+        return read_input(lambda: write(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def write_files(*wanted: tuple[str | None, Callable[[str], object]]) -> None:
-    """Write the files that were asked for; one that fails keeps no other from being written."""
+    """Write all requested files. A file that fails does not stop the others from being written."""
     mistakes = []
     for path, write in wanted:
         if path is not None:
             try:
-                written(path, write)
+                write_file(path, write)
             except InputError as error:
                 mistakes.append(str(error))
     if mistakes:
         raise InputError("\n".join(mistakes))
 
 
-def keeper(path: str | None, document: Callable[[_T], object]) -> Callable[[_T], None] | None:
-    """Writes what is finished to a JSON file while the rest goes on, so that a kill loses none of it; what is read from
-    a pipe comes at the end. If it cannot be written the end tells.
+def incremental_writer(path: str | None, document: Callable[[_T], object]) -> Callable[[_T], None] | None:
+    """Return a function that writes the results so far to a JSON file, so that a killed run loses none of them.
+
+    A pipe or device gets only the final results. Errors are ignored here: the final write reports them.
     """
     from cpsat_pim.base.files import is_special, write_json
 
@@ -108,36 +109,36 @@ def keeper(path: str | None, document: Callable[[_T], object]) -> Callable[[_T],
 
 
 def note(text: str) -> None:
-    """A message on stderr."""
+    """Print a message on stderr."""
     print(f"{PROGRAM}: {text}", file=sys.stderr)
 
 
 def note_unmapped(names: Sequence[str]) -> None:
-    """Say on stderr which layers have no mapping, if any."""
+    """Name on stderr the layers that have no mapping, if any."""
     if names:
-        note(f"no mapping for {listed(names)}")
+        note(f"no mapping for {name_list(names)}")
 
 
-def end_of_solving(
+def solving_exit_code(
     wanted: Sized, begun: Sized, unmapped: Sized, unproven: Sequence[str] = (), *, interrupted: bool
 ) -> int:
-    """The exit code of layers; on stderr how many were not begun, or which are not proven."""
+    """Return the exit code of a solve, and report on stderr the layers that were not started or are not proven."""
     if interrupted:
-        note(f"interrupted, {len(wanted) - len(begun)} of {len(wanted)} layers not begun")
+        note(f"interrupted: {len(wanted) - len(begun)} of {len(wanted)} layers not started")
         return INTERRUPTED
     if unproven:
-        note(f"time ran out before a proof for {listed(unproven)}")
+        note(f"time limit reached before a proof of optimality for {name_list(unproven)}")
     return NO_MAPPING if unmapped else OK
 
 
-def print_mistakes(text: str) -> None:
-    """A message for each line."""
+def print_errors(text: str) -> None:
+    """Print an error message for each line of a text."""
     for line in text.splitlines() or [""]:
         note(f"error: {' '.join(line.split())}")
 
 
 def prepare_streams() -> None:
-    """To a stream that is closed nobody listens; a name that a terminal's encoding lacks is shown escaped."""
+    """Replace closed streams by the null device, and let a terminal show characters outside its encoding as escapes."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - it stays open to the end
@@ -147,11 +148,11 @@ def prepare_streams() -> None:
 
 
 @contextmanager
-def reader_may_leave() -> Iterator[None]:
-    """What is printed here is read, or a reader such as `| head` has seen enough: then nothing more is printed.
+def closed_pipe_allowed() -> Iterator[None]:
+    """Stop printing without an error when the reader of standard output, such as `| head`, closes the pipe.
 
     Raises:
-        OSError: it cannot be written; nothing more is tried to be.
+        OSError: standard output cannot be written; nothing more is printed then.
     """
     try:
         yield
@@ -164,5 +165,5 @@ def reader_may_leave() -> Iterator[None]:
 
 
 def _print_no_more() -> None:
-    """Throw away what is printed from now on, and what is left in the buffer: it would fail again at the end."""
+    """Redirect standard output to the null device: what is left in the buffer would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The program: its commands, and how it ends."""
+"""The program: build the parser, run one command, and return its exit code."""
 
 import argparse
 import sys
@@ -13,6 +13,7 @@ from cpsat_pim.cli import (
     lists,
     mappings,
     models,
+    plan,
     reports,
     schedule,
     solving,
@@ -25,36 +26,36 @@ from cpsat_pim.cli.output import (
     OK,
     PROGRAM,
     InputError,
+    closed_pipe_allowed,
     note,
     prepare_streams,
-    print_mistakes,
-    reader_may_leave,
+    print_errors,
 )
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; the exit code."""
+    """Run the command of `argv` and return the exit code."""
     prepare_streams()
     try:
-        with reader_may_leave(), termination_interrupts():
+        with closed_pipe_allowed(), termination_interrupts():
             return _run(sys.argv[1:] if argv is None else argv)
     except OSError as error:
-        print_mistakes(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+        print_errors(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
         return BAD_INPUT
     return OK
 
 
 def _run(argv: list[str]) -> int:
-    """Run a command; a mistake, an interruption and the end that argparse makes after `--help` as exit codes."""
+    """Run the command. Return an exit code for a mistake, an interruption, and the `SystemExit` of argparse."""
     try:
-        arguments = build_parser().parse_args(sweeps.spelled_out(argv))
+        arguments = build_parser().parse_args(sweeps.expand_shorthand(argv))
         code: int = arguments.command(arguments)
         return code
     except InputError as error:
-        print_mistakes(str(error))
+        print_errors(str(error))
         return BAD_INPUT
     except OverflowError as error:
-        print_mistakes(f"a figure is too large to be counted in 64 bits: {error}")
+        print_errors(f"a figure exceeds 64 bits: {error}")
         return BAD_INPUT
     except KeyboardInterrupt:
         note("interrupted")
@@ -64,7 +65,7 @@ def _run(argv: list[str]) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The commands and their arguments."""
+    """Build the parser of all commands."""
     parser = Parser(
         prog=PROGRAM,
         description="Provably optimal mappings of neural-network layers onto DRAM processing-in-memory accelerators.",
@@ -80,6 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
         reports,
         mappings,
         models,
+        plan,
         sweeps,
         baselines,
         fuzzing,

@@ -5,7 +5,17 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_seed, checked, names, seconds
-from cpsat_pim.cli.output import OK, InputError, check_kept, check_outputs, given, reader_may_leave, write_files
+from cpsat_pim.cli.output import (
+    DISAGREEMENT,
+    OK,
+    InputError,
+    check_not_overwritten,
+    check_outputs,
+    closed_pipe_allowed,
+    note,
+    read_input,
+    write_files,
+)
 
 if TYPE_CHECKING:
     from cpsat_pim.planner.rings.baselines import Outcome
@@ -18,7 +28,7 @@ _flits = checked(int, lambda n: 1 <= n <= 10**9, "must be an integer from 1 to 1
 
 
 def add_commands(commands: Any) -> None:
-    """The command's words."""
+    """Add the command `schedule` to the parser."""
     parser = add_command(commands, "schedule", "schedule the data exchange of sharing sets on a mesh", run_schedule)
     add = parser.add_argument
     add("--mesh", metavar="RxC", required=True, help="rows x columns of nodes, like 16x16")
@@ -41,9 +51,9 @@ def add_commands(commands: Any) -> None:
 
 
 def run_schedule(arguments: argparse.Namespace) -> int:
-    """`schedule`: print load, bound and rings; write what was asked for."""
+    """Run `schedule`: print load, bound and rings, and write the requested files."""
     from cpsat_pim.base.files import write_json, write_text
-    from cpsat_pim.planner.rings.check import check_schedule
+    from cpsat_pim.planner.rings.check import Disagreement, check_schedule
     from cpsat_pim.planner.rings.document import schedule_document
     from cpsat_pim.planner.rings.picture import draw
     from cpsat_pim.planner.rings.schedule import Effort
@@ -51,15 +61,19 @@ def run_schedule(arguments: argparse.Namespace) -> int:
 
     instance = _given_instance(arguments)
     _check_baselines(arguments, instance)
-    check_kept(arguments.json, arguments.sets)
+    check_not_overwritten(arguments.json, arguments.sets)
     check_outputs(arguments.json, arguments.html, arguments.svg)
     effort = Effort(seconds=arguments.time_limit, seed=arguments.seed)
     schedule = _scheduled(instance, effort)
-    check_schedule(schedule)
+    try:
+        check_schedule(schedule)
+    except Disagreement as disagreement:
+        note(f"{disagreement}: this is a bug, please report it")
+        return DISAGREEMENT
     outcomes, exchanges = _baselines(arguments, instance), _exchanges(schedule, effort)
     lines = [*format_schedule(schedule), *format_outcomes(schedule, outcomes)]
     lines += format_exchanges(exchanges, arguments.chunk_flits)
-    with reader_may_leave():
+    with closed_pipe_allowed():
         sys.stdout.write("\n".join(lines) + "\n")
     write_files(
         (arguments.json, lambda path: write_json(schedule_document(schedule, outcomes, exchanges), path)),
@@ -69,7 +83,7 @@ def run_schedule(arguments: argparse.Namespace) -> int:
     return OK
 
 
-# --- What was given ----------------------------------------------------------------------------------------------
+# --- Input ------------------------------------------------------------------------------------------------------------
 
 
 def _given_mesh(arguments: argparse.Namespace) -> "Mesh":
@@ -87,7 +101,7 @@ def _given_instance(arguments: argparse.Namespace) -> "Instance":
 
     mesh = _given_mesh(arguments)
     if arguments.sets is not None:
-        return given(lambda: read_sets(arguments.sets, mesh))
+        return read_input(lambda: read_sets(arguments.sets, mesh))
     try:
         return masked_instance(mesh, read_mask(arguments.free, mesh))
     except ValueError as error:

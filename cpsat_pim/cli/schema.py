@@ -1,4 +1,4 @@
-"""JSON Schemas of the files that users write, for editors: made of the descriptions that read them."""
+"""JSON Schemas of the files that users write, derived from the same descriptions that read the files."""
 
 from typing import Any
 
@@ -12,5 +12,5 @@ FILE_KINDS = {"arch": ARCHS, "network": NETWORKS, "mapping": MAPPINGS, "constrai
 
 
 def schema_of(kind: str) -> dict[str, Any]:
-    """The schema of a kind of file: a key of `FILE_KINDS`."""
+    """Return the schema of a kind of file; `kind` is a key of `FILE_KINDS`."""
     return FILE_KINDS[kind].schema()

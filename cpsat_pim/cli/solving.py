@@ -1,9 +1,8 @@
-"""`run`, `map`: layers are solved, printed and written."""
+"""`run`, `map`: solve layers, print and write the results."""
 
 import argparse
 import itertools
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +32,12 @@ from cpsat_pim.cli.output import (
     InputError,
     check_names,
     check_outputs,
-    end_of_solving,
-    given,
-    keeper,
+    closed_pipe_allowed,
+    incremental_writer,
     note,
     note_unmapped,
-    reader_may_leave,
+    read_input,
+    solving_exit_code,
     write_files,
 )
 from cpsat_pim.cli.reports import check_page, page_writer, timeline_writer
@@ -46,7 +45,7 @@ from cpsat_pim.cli.reports import check_page, page_writer, timeline_writer
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
     from cpsat_pim.evaluate.verify import Disagreement
-    from cpsat_pim.mapper.network.run import WorkersDied
+    from cpsat_pim.mapper.network.run import NetworkRequest, WorkersDied
     from cpsat_pim.mapper.result import NetworkLayer, Objective, SharedChoice, SolvedNetwork
     from cpsat_pim.mapping import Mapping
     from cpsat_pim.mapping.constraints import NetworkConstraints
@@ -56,11 +55,11 @@ if TYPE_CHECKING:
 
 
 _SHARES = ("bypass", "layout")
-_shares = checked(names, lambda wanted: all(name in _SHARES for name in wanted), "must be of bypass, layout")
+_shares = checked(names, lambda wanted: all(name in _SHARES for name in wanted), "must be bypass, layout or both")
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
+    """Add the commands `run` and `map` to the parser."""
     _add_run(add_command(commands, "run", "map the layers of a network", run_network))
     _add_map(add_command(commands, "map", "map one layer and print its loop nest", map_layer))
 
@@ -70,11 +69,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add_network(parser, metavar="NETWORK|..")
     add_model_options(parser)
     add_layers(parser)
-    add("--start-from", metavar="FILE", help="mappings to start from: .yaml, or results as .json")
-    add("--share", metavar="A,B", type=_shares, help="what all layers have in common: bypass, layout (docs/shared.md)")
+    add(
+        "--start-from", metavar="FILE", help="starting mappings (incumbents): a mapping file (.yaml) or results (.json)"
+    )
+    add("--share", metavar="A,B", type=_shares, help="choices that all layers share: bypass, layout (docs/shared.md)")
     add_total_time(parser, "--share: seconds for all layers together")
     _add_solve_options(parser)
-    add("--nest", action="store_true", help="print the loop nest of every mapping, too")
+    add("--nest", action="store_true", help="also print the loop nest of every mapping")
     parser.set_defaults(timeline=None)
 
 
@@ -90,21 +91,21 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_arch(parser, default="default")
     add_constraints(parser)
-    add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, to X%% more MACs at most (0)")
+    add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, with at most X%% more MACs (0)")
     add_objective(parser, default="energy")
     add_time_limit(parser, "seconds per layer")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add_seed(parser)
-    add("--json", metavar="FILE", help="write the results to a file, too (docs/json.md)")
-    add("--mapping", metavar="FILE.yaml", help="write the mappings to a file that can be edited and fed back")
-    add("--html", metavar="FILE", help="draw the results as one HTML page, too (docs/report.md)")
+    add("--json", metavar="FILE", help="also write the results to a file (docs/json.md)")
+    add("--mapping", metavar="FILE.yaml", help="write the mappings to a file that can be edited and read back")
+    add("--html", metavar="FILE", help="also draw the results as one HTML page (docs/report.md)")
 
 
 # --- The commands ----------------------------------------------------------------------------------------------------
 
 
 def run_network(arguments: argparse.Namespace) -> int:
-    """`run`: every layer of a network, or some."""
+    """Run `run`: map every layer of a network, or the selected ones."""
     network = read_given_network(arguments)
     starts = _read_starts(network, arguments.start_from)
     constraints = given_constraints(network, arguments.constraints)
@@ -112,115 +113,108 @@ def run_network(arguments: argparse.Namespace) -> int:
 
 
 def map_layer(arguments: argparse.Namespace) -> int:
-    """`map`: a network of one layer, named after its shape."""
+    """Run `map`: map a network of one layer, which is named after its shape."""
     from cpsat_pim.workload.network import shape_network
 
-    network = given(lambda: shape_network(arguments.shape))
+    network = read_input(lambda: shape_network(arguments.shape))
     return _solve_and_report(network, arguments, {}, given_constraints(network, arguments.constraints))
 
 
 def _solve_and_report(
     network: "Network", arguments: argparse.Namespace, starts: "Starts", constraints: "NetworkConstraints"
 ) -> int:
-    """Check all that was given, solve, report, and say how it went."""
+    """Check all arguments, solve, write the results, and return the exit code."""
     from cpsat_pim.evaluate.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
     if arguments.total_time != NO_LIMIT and arguments.share is None:
-        raise InputError("--total-time is for --share")
+        raise InputError("--total-time needs --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
-        raise InputError("--padding is neither for --share nor for --objective edp")
+        raise InputError("--padding cannot be combined with --share or --objective edp")
     check_layers_fit(network, arch, objective, padding=arguments.padding)
     _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.mapping, arguments.timeline, arguments.html)
     check_page(arguments.html)
     try:
-        solved = _solve(network, arch, objective, arguments, starts, constraints)
+        solved = _solve(network, arch, _request(arguments, objective, starts, constraints), arguments)
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_solved(solved, arguments)
-    return _verdict(network, solved)
+    return _exit_code(network, solved)
+
+
+def _request(
+    arguments: argparse.Namespace, objective: "Objective", starts: "Starts", constraints: "NetworkConstraints"
+) -> "NetworkRequest":
+    """Build the request that is sent with every layer's solve."""
+    from cpsat_pim.mapper.network.run import NetworkRequest
+    from cpsat_pim.mapper.search import SolveRequest
+
+    limits = {"time_limit": arguments.time_limit, "seed": arguments.seed, "padding": arguments.padding}
+    return NetworkRequest(each=SolveRequest(objective=objective, **limits), constraints=constraints, starts=starts)
 
 
 def _solve(
-    network: "Network",
-    arch: "PIMArchitecture",
-    objective: "Objective",
-    arguments: argparse.Namespace,
-    starts: "Starts",
-    constraints: "NetworkConstraints",
+    network: "Network", arch: "PIMArchitecture", request: "NetworkRequest", arguments: argparse.Namespace
 ) -> "SolvedNetwork":
-    from cpsat_pim.mapper.network.run import WorkersDied
+    """Solve the layers, each on its own or with a shared choice, and show the progress."""
+    from cpsat_pim.mapper.network.run import Execution, WorkersDied, solve_network
+    from cpsat_pim.mapper.network.shared import solve_shared
+    from cpsat_pim.mapper.result import SolvedNetwork
     from cpsat_pim.report.progress import LiveProgress
 
-    different = len({constraints.key(node.name, node.workload) for node in network.layers})
+    different = len({request.key(node) for node in network.layers})
     try:
-        with LiveProgress(objective.kind, different) as report:
-            return _solver(arguments)(
-                network,
-                arch,
-                objective,
-                time_limit=arguments.time_limit,
-                seed=arguments.seed,
-                jobs=arguments.jobs,
-                report=report,
-                starts=starts,
-                constraints=constraints,
+        with LiveProgress(request.each.objective.kind, different) as report:
+            execution = Execution(jobs=arguments.jobs, on_progress=report)
+            if arguments.share is not None:
+                return solve_shared(network, arch, request, arguments.share, arguments.total_time, execution)
+            return solve_network(
+                network, arch, request, execution, incremental_writer(arguments.json, SolvedNetwork.to_dict)
             )
     except WorkersDied as death:
         _write_solved(death.solved, arguments)
-        raise told_death(death) from death
-
-
-def _solver(arguments: argparse.Namespace) -> "Callable[..., SolvedNetwork]":
-    """How layers are solved: by themselves, or with a choice that they share."""
-    from cpsat_pim.mapper.network.run import solve_network
-    from cpsat_pim.mapper.network.shared import solve_shared
-    from cpsat_pim.report.jsonfile import to_document
-
-    if arguments.share is None:
-        return partial(solve_network, padding=arguments.padding, keep=keeper(arguments.json, to_document))
-    return partial(solve_shared, share=arguments.share, total_time=arguments.total_time)
+        raise workers_died_error(death) from death
 
 
 # --- What was given --------------------------------------------------------------------------------------------------
 
 
 def given_arch(name: str) -> "PIMArchitecture":
-    """The machine of `--arch`."""
+    """Read the machine of `--arch`."""
     from cpsat_pim.arch.reading import read_arch
 
-    return given(lambda: read_arch(name))
+    return read_input(lambda: read_arch(name))
 
 
 def given_objective(arguments: argparse.Namespace) -> "Objective":
-    """The objective of `--objective`, `--alpha` and `--beta`."""
+    """Build the objective of `--objective`, `--alpha` and `--beta`."""
     from cpsat_pim.mapper.result import Objective
 
     kind, alpha, beta = arguments.objective, arguments.alpha, arguments.beta
     if kind != "blended" and (alpha is not None or beta is not None):
-        raise InputError("--alpha and --beta are for --objective blended")
-    return given(lambda: Objective.named(kind, 1 if alpha is None else alpha, 1 if beta is None else beta))
+        raise InputError("--alpha and --beta need --objective blended")
+    return read_input(lambda: Objective.named(kind, 1 if alpha is None else alpha, 1 if beta is None else beta))
 
 
 def _read_starts(network: "Network", path: str | None) -> "Starts":
-    """The mappings of `--start-from` by the names of layers."""
+    """Read the starting mappings of `--start-from`, by layer name."""
     from cpsat_pim.report.jsonfile import read_mappings
 
     if path is None:
         return {}
-    starts = given(lambda: read_mappings(path))
+    starts = read_input(lambda: read_mappings(path))
     check_names(list(starts), [node.name for node in network.layers], f"{path}: {network.name}")
     return starts
 
 
 def given_constraints(network: "Network", path: str | None) -> "NetworkConstraints":
-    """The constraints of `--constraints`; layers that they name are the network's."""
+    """Read the constraints of `--constraints`. Raise `InputError` if they name a layer that the network lacks."""
     from cpsat_pim.mapping.constraints import NetworkConstraints, read_constraints
 
     if path is None:
         return NetworkConstraints()
-    constraints = given(lambda: read_constraints(path))
+    constraints = read_input(lambda: read_constraints(path))
     check_names(list(constraints.layers), [node.name for node in network.layers], f"{path}: {network.name}")
     return constraints
 
@@ -228,7 +222,7 @@ def given_constraints(network: "Network", path: str | None) -> "NetworkConstrain
 def _check_starts(
     network: "Network", arch: "PIMArchitecture", starts: "Starts", constraints: "NetworkConstraints", padding: float
 ) -> None:
-    """Every mapping to start from is legal, of the layer or of what it may be padded to, and keeps the constraints."""
+    """Check every starting mapping: it is legal for the layer or a padded form of it, and satisfies the constraints."""
     from cpsat_pim.base.dims import Level
     from cpsat_pim.mapping.check import check_mapping
     from cpsat_pim.mapping.constraints import check_constraints
@@ -248,8 +242,8 @@ def _check_starts(
 def check_layers_fit(
     network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0
 ) -> None:
-    """No layer is known beforehand to have no mapping, nor it or what it may be padded to to cost more than can be
-    counted.
+    """Raise `InputError` if a layer is known beforehand to have no mapping, or could cost more than 64 bits can count,
+    also when padded.
     """
     from cpsat_pim.mapper.bounds.countable import check_countable
     from cpsat_pim.mapping.check import check_fits
@@ -258,21 +252,21 @@ def check_layers_fit(
     for node in network.layers:
         for problem in check_fits(node.workload, arch):
             raise InputError(f"{node.name} on {arch.name}: {problem}")
-        padded = given(partial(padded_layers, node.workload, padding))
+        padded = read_input(partial(padded_layers, node.workload, padding))
         for objective, layer in itertools.product(objectives, padded):
-            given(partial(check_countable, layer, arch, objective))
+            read_input(partial(check_countable, layer, arch, objective))
 
 
 # --- Results ---------------------------------------------------------------------------------------------------------
 
 
 def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
-    """The table, below the nests."""
-    from cpsat_pim.report.nest import format_nest
+    """Print the loop nests, if requested, and the table of results."""
+    from cpsat_pim.mapping.loop_nest import format_nest
     from cpsat_pim.report.text import open_console, print_plain, print_results
 
     console = open_console(sys.stdout)
-    with reader_may_leave():
+    with closed_pipe_allowed():
         for node in solved.layers if with_nests else ():
             if node.solved.mapping:
                 nest = format_nest(node.solved.workload, solved.arch, node.solved.mapping)
@@ -281,13 +275,12 @@ def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
 
 
 def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> None:
-    """To standard output, and to all files that were asked for."""
+    """Print the results, and write all requested files."""
     from cpsat_pim.base.files import write_json, write_text
     from cpsat_pim.evaluate.verify import MappedLayer
     from cpsat_pim.mapping.mapping_file import format_mapping_file
-    from cpsat_pim.report.jsonfile import to_document
 
-    document = to_document(solved)
+    document = solved.to_dict()
     mapped = [(node.solved.workload, node.solved.mapping) for node in solved.layers if node.solved.mapping]
     cases = [MappedLayer(layer=layer, arch=solved.arch, mapping=mapping) for layer, mapping in mapped]
     write_files(
@@ -299,8 +292,8 @@ def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> Non
     )
 
 
-def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
-    """The exit code; on stderr a line for what is missing."""
+def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:
+    """Return the exit code, and report on stderr what is missing."""
     from cpsat_pim.mapper.result import Status
 
     unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
@@ -310,20 +303,20 @@ def _verdict(network: "Network", solved: "SolvedNetwork") -> int:
         unproven = []
         note(_shared_verdict(solved.shared))
     note_unmapped([name for name in unmapped if name not in ruled_out])
-    return end_of_solving(network.layers, solved.layers, unmapped, unproven, interrupted=solved.interrupted)
+    return solving_exit_code(network.layers, solved.layers, unmapped, unproven, interrupted=solved.interrupted)
 
 
 def _shared_verdict(shared: "SharedChoice") -> str:
-    """What is missing of a shared choice."""
+    """Say what is not proven about a shared choice."""
     from cpsat_pim.mapper.result import Status
 
     if shared.status is Status.INFEASIBLE:
-        return "no shared choice suits all layers"
-    return "time ran out before a proof of the shared choice"
+        return "infeasible: no shared choice has a mapping of every layer"
+    return "time limit reached before a proof of optimality of the shared choice"
 
 
 def _is_ruled_out(node: "NetworkLayer") -> bool:
-    """Say which layer has no mapping that keeps its constraints, and why if a look at them tells."""
+    """Return whether a layer is proven infeasible under its constraints, and report the reason on stderr."""
     from cpsat_pim.mapper.result import Status
     from cpsat_pim.mapping.constraints import FREE, check_constraints_fit
 
@@ -331,17 +324,24 @@ def _is_ruled_out(node: "NetworkLayer") -> bool:
     if solved.status is not Status.INFEASIBLE or solved.constraints == FREE:
         return False
     reasons = check_constraints_fit(solved.workload, solved.constraints)
-    note(": ".join([f"{node.name}: no mapping keeps the constraints", *(["; ".join(reasons)] if reasons else [])]))
+    note(
+        ": ".join(
+            [
+                f"{node.name}: infeasible: no mapping satisfies the constraints",
+                *(["; ".join(reasons)] if reasons else []),
+            ]
+        )
+    )
     return True
 
 
-def told_death(death: "WorkersDied") -> InputError:
-    """What to tell of worker processes that were killed."""
+def workers_died_error(death: "WorkersDied") -> InputError:
+    """Return the error that reports worker processes that were killed."""
     return InputError(f"{death}; if memory is short, try fewer --jobs")
 
 
 def report_disagreement(disagreement: "Disagreement") -> int:
-    """No result, but all that reproduces it."""
+    """Report a disagreement: write its reproducer, name the file on stderr, and return the exit code."""
     import tempfile
 
     from cpsat_pim.evaluate.verify import write_reproducer

@@ -1,4 +1,4 @@
-"""`sweep` (docs/sweep.md): a plan is solved; its store is looked at, exported and merged."""
+"""`sweep` (docs/sweep.md): solve a plan; show, export and merge its store."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, cpus, jobs
-from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, InputError, given, note, written
+from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, InputError, note, read_input, write_file
 
 if TYPE_CHECKING:
     from cpsat_pim.study.sweep.engine import Engine
@@ -21,22 +21,22 @@ _FAILURES_SHOWN = 20
 
 
 def add_commands(commands: Any) -> None:
-    """The commands' words."""
-    text = "solve a plan of many runs, and keep the results"
+    """Add the command `sweep` and its subcommands to the parser."""
+    text = "solve a plan of many runs, and store the results"
     sweep = commands.add_parser("sweep", help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
     kinds = sweep.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, (text, command, add_arguments) in _COMMANDS.items():
         add_arguments(add_command(kinds, name, text, partial(_run, command)))
 
 
-def spelled_out(argv: list[str]) -> list[str]:
-    """`sweep PLAN` as `sweep run PLAN`."""
+def expand_shorthand(argv: list[str]) -> list[str]:
+    """Expand `sweep PLAN` to `sweep run PLAN`."""
     is_short = argv[:1] == ["sweep"] and argv[1:2] and argv[1] not in (*_COMMANDS, "-h", "--help")
     return ["sweep", "run", *argv[1:]] if is_short else argv
 
 
 def _run(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Run a command; what is wrong with a store or an engine is about the input."""
+    """Run a subcommand. An error of a store, an engine or a missing package becomes an `InputError`."""
     from cpsat_pim.base.extras import MissingExtra
     from cpsat_pim.study.sweep.database import StoreError
     from cpsat_pim.study.sweep.engine import EngineError
@@ -50,18 +50,22 @@ def _run(command: Callable[[argparse.Namespace], int], arguments: argparse.Names
 def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("plan", metavar="PLAN.yaml", help="what to solve")
-    add("--store", metavar="FILE", help="where results are kept (the plan's name, ending in .sqlite)")
-    add("--resume", action="store_true", help="only go on with a store that is there; what is done is never redone")
-    add("--retry-failed", action="store_true", help="try again what has failed before")
+    add("--store", metavar="FILE", help="where results are stored (the plan's name with .sqlite)")
+    add(
+        "--resume",
+        action="store_true",
+        help="require an existing store; finished jobs are never solved again, with or without this",
+    )
+    add("--retry-failed", action="store_true", help="solve jobs again that failed before")
     add("--shard", metavar="K/N", type=_shard, default="1/1", help="only the K-th of N equal parts of the jobs")
     add("--engine", choices=("local", "ray", "slurm"), default="local", help="what solves the jobs (%(default)s)")
-    text = "jobs solved at a time; of an array, tasks (%(default)s)"
+    text = "jobs solved at a time; with slurm, tasks of the array (%(default)s)"
     add("--jobs", metavar="N", type=jobs, default=cpus(), help=text)
     add("--slurm", metavar="KEY=VALUE,..", default="", help="parameters of submitit, such as slurm_partition=cpu")
 
 
 def _shard(text: str) -> "Shard":
-    """`3/16`."""
+    """Read a part of the jobs such as `3/16`."""
     from cpsat_pim.study.sweep.plan import Shard
 
     try:
@@ -71,7 +75,7 @@ def _shard(text: str) -> "Shard":
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("store", metavar="STORE|PLAN.yaml", help="a store, or the plan whose store is meant")
+    parser.add_argument("store", metavar="STORE|PLAN.yaml", help="a store, or the plan that it belongs to")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -79,38 +83,40 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "to", metavar="FILE.csv|FILE.parquet|DIRECTORY/", nargs="?", default="-", help="to stdout as CSV if absent"
     )
-    parser.add_argument("--by", choices=("layer", "network"), default="layer", help="a row for each (%(default)s)")
+    parser.add_argument(
+        "--by", choices=("layer", "network"), default="layer", help="one row per layer or per network (%(default)s)"
+    )
 
 
 def _add_merge(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("store", metavar="STORE", help="the store that grows; made if it is not there")
-    parser.add_argument("others", metavar="OTHER", nargs="+", help="stores to be read")
+    parser.add_argument("store", metavar="STORE", help="the store to add to; created if necessary")
+    parser.add_argument("others", metavar="OTHER", nargs="+", help="stores to read")
 
 
 # --- run -------------------------------------------------------------------------------------------------------------
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
-    """`run`."""
+    """Run `sweep run`: solve the jobs of a plan."""
     from cpsat_pim.study.sweep.progress import LiveSweep
     from cpsat_pim.study.sweep.reading import read_plan
     from cpsat_pim.study.sweep.run import Choice, run_sweep
     from cpsat_pim.study.sweep.store import Store
 
-    plan, path = given(lambda: read_plan(arguments.plan)), _store_path(arguments)
+    plan, path = read_input(lambda: read_plan(arguments.plan)), _store_path(arguments)
     choice, engine = Choice(shard=arguments.shard, retry_failed=arguments.retry_failed), _engine(arguments, path)
     with Store(path) as store, LiveSweep(plan.name) as watch:
         try:
             summary = run_sweep(plan, store, engine, choice, watch)
         except KeyboardInterrupt:
-            note(f"{path} has all that had finished; the same command goes on from there")
+            note(f"{path} has all finished jobs; the same command continues from there")
             raise
     _print_summary(plan.name, path, summary)
-    return _verdict(summary.after)
+    return _exit_code(summary.after)
 
 
 def _store_path(arguments: argparse.Namespace) -> Path:
-    """Where the results are, or are going to be."""
+    """Return the path of the store, existing or not."""
     path = Path(arguments.store) if arguments.store else Path(arguments.plan).with_suffix(".sqlite")
     if arguments.resume and not path.exists():
         raise InputError(f"{path}: there is no such store to resume")
@@ -118,9 +124,9 @@ def _store_path(arguments: argparse.Namespace) -> Path:
 
 
 def _engine(arguments: argparse.Namespace, store: Path) -> "Engine":
-    """What is to solve the jobs."""
+    """Return the engine that solves the jobs."""
     if arguments.slurm and arguments.engine != "slurm":
-        raise InputError("--slurm is for --engine slurm")
+        raise InputError("--slurm needs --engine slurm")
     if arguments.engine == "ray":
         from cpsat_pim.study.sweep.engine.on_ray import run_on_ray
 
@@ -136,7 +142,7 @@ def _engine(arguments: argparse.Namespace, store: Path) -> "Engine":
 
 
 def _parameters(text: str) -> dict[str, Any]:
-    """`timeout_min=60,slurm_partition=cpu`."""
+    """Read parameters such as `timeout_min=60,slurm_partition=cpu`."""
     pairs = [item.partition("=") for item in text.split(",") if item]
     for key, equals, _ in pairs:
         if not equals or not key:
@@ -146,24 +152,24 @@ def _parameters(text: str) -> dict[str, Any]:
 
 def _print_summary(name: str, path: Path, summary: "Summary") -> None:
     before, after = summary.before, summary.after
-    print(f"{name}: {after.total} jobs: {_told(after)}; {before.done} were done before")
+    print(f"{name}: {after.total} jobs: {_tally_text(after)}; {before.done} were done before")
     print(f"results are in {path}")
     if summary.outdated:
-        note(f"{summary.outdated} had been done by another version of this program, whose answers are not used")
+        note(f"{summary.outdated} had been solved by another version of this program; those solutions are not used")
     if after.failed:
-        note(f"{after.failed} failed (see `sweep status {path}`); --retry-failed tries them again")
+        note(f"{after.failed} failed (see `sweep status {path}`); --retry-failed solves them again")
     if after.open:
         note(f"{after.open} are being solved by another sweep on {path}")
 
 
-def _told(tally: "Tally") -> str:
-    """`12 done (1 without a mapping), 3 failed, 2 open`."""
+def _tally_text(tally: "Tally") -> str:
+    """Describe a tally: `12 done (1 without a mapping), 3 failed, 2 open`."""
     unmapped = f" ({tally.unmapped} without a mapping)" if tally.unmapped else ""
     return f"{tally.done} done{unmapped}, {tally.failed} failed, {tally.open} open"
 
 
-def _verdict(tally: "Tally") -> int:
-    """The exit code."""
+def _exit_code(tally: "Tally") -> int:
+    """Return the exit code of a tally."""
     if tally.wrong:
         return DISAGREEMENT
     return NO_MAPPING if tally.failed or tally.unmapped or tally.open else OK
@@ -173,32 +179,35 @@ def _verdict(tally: "Tally") -> int:
 
 
 def print_status(arguments: argparse.Namespace) -> int:
-    """`status`: plans, how far they are, what has failed and why."""
+    """Run `sweep status`: print for each plan its progress, its failures and their reasons."""
     with _store_to_read(arguments.store) as store:
         for (plan,) in store.query("SELECT DISTINCT plan FROM points ORDER BY plan"):
             keys = [key for (key,) in store.query("SELECT DISTINCT job FROM uses WHERE plan = ?", plan)]
             (points,) = store.query("SELECT count(*) FROM points WHERE plan = ?", plan)[0]
-            print(f"{plan}: {points} points, {len(keys)} jobs: {_told(store.tally(keys))}")
+            print(f"{plan}: {points} points, {len(keys)} jobs: {_tally_text(store.tally(keys))}")
         _print_times(store)
         _print_failures(store)
     return OK
 
 
 def _print_times(store: "Store") -> None:
-    """How long jobs take, what runs now, and what is there besides the plans."""
+    """Print the duration of jobs, the jobs that run now, and the jobs that belong to no plan."""
     done, mean, worst = store.query("SELECT count(*), avg(seconds), max(gap) FROM jobs WHERE state = 'done'")[0]
     if done:
-        print(f"{done} done in the store: {mean:.1f} s each, the worst gap {100 * (worst or 0):.3g} %")
+        print(f"{done} done in the store: {mean:.1f} s each, largest gap {100 * (worst or 0):.3g} %")
     running = len(store.running())
     if running:
         print(f"{running} being solved now")
     unused = store.query("SELECT count(*) FROM jobs WHERE state = 'done' AND key NOT IN (SELECT job FROM uses)")[0][0]
     if unused:
-        print(f"{unused} done for no plan of now: for points that are gone, or by another version of this program")
+        print(
+            f"{unused} done for no current plan: their points were removed, "
+            "or another version of this program solved them"
+        )
 
 
 def _print_failures(store: "Store") -> None:
-    """Reasons with how often they occur, and where."""
+    """Print the reasons of failures, with their number and an example."""
     rows = store.query(
         "SELECT reason, count(DISTINCT key), min(layer || ' on ' || arch || ' for ' || objective) FROM results"
         " WHERE state = 'failed' GROUP BY reason ORDER BY 2 DESC, 1"
@@ -206,11 +215,11 @@ def _print_failures(store: "Store") -> None:
     for reason, count, example in rows[:_FAILURES_SHOWN]:
         print(f"failed: {count} x {reason} ({example}{', ...' if count > 1 else ''})")
     if len(rows) > _FAILURES_SHOWN:
-        print(f"failed: for {len(rows) - _FAILURES_SHOWN} more reasons (column `reason` of the export)")
+        print(f"failed: {len(rows) - _FAILURES_SHOWN} more reasons (column `reason` of the export)")
 
 
 def export_store(arguments: argparse.Namespace) -> int:
-    """`export`."""
+    """Run `sweep export`: write the results of a store."""
     from cpsat_pim.study.sweep import export
 
     rows = {"layer": export.layer_rows, "network": export.network_rows}[arguments.by]
@@ -218,12 +227,12 @@ def export_store(arguments: argparse.Namespace) -> int:
         if arguments.to == "-":
             export.write_csv(rows(store), sys.stdout)
             return OK
-        written(arguments.to, lambda path: _write_export(store, rows, path))
+        write_file(arguments.to, lambda path: _write_export(store, rows, path))
     return OK
 
 
 def _write_export(store: "Store", rows: "Callable[[Store], list[Row]]", to: str) -> None:
-    """The kind of export that a name asks for."""
+    """Write the export in the format that the target's name implies."""
     from cpsat_pim.study.sweep import export
 
     if to.endswith("/") or Path(to).is_dir():
@@ -238,12 +247,13 @@ def _write_export(store: "Store", rows: "Callable[[Store], list[Row]]", to: str)
 
 
 def merge_stores(arguments: argparse.Namespace) -> int:
-    """`merge`."""
+    """Run `sweep merge`: add the contents of other stores to a store."""
     from cpsat_pim.study.sweep.store import Store
 
     into, *others = map(_store_of, (arguments.store, *arguments.others))
     for other in others:
-        Store(other, readonly=True).close()  # before anything is made or changed
+        # Open each source first: a bad one must fail before anything is created or changed.
+        Store(other, readonly=True).close()
     with Store(into) as store:
         for other in others:
             store.merge(other)
@@ -258,7 +268,7 @@ def _store_to_read(named: str) -> "Store":
 
 
 def _store_of(named: str) -> Path:
-    """A store, or that of a plan."""
+    """Return the path of a store, given directly or by its plan."""
     from cpsat_pim.base.reading import SUFFIXES
 
     path = Path(named)
@@ -266,8 +276,8 @@ def _store_of(named: str) -> Path:
 
 
 _COMMANDS = {
-    "run": ("solve what is open of a plan (`sweep PLAN` is short for it)", run_plan, _add_run),
-    "status": ("tell what is done, open and failed in a store", print_status, _add_store),
+    "run": ("solve the open jobs of a plan (short: `sweep PLAN`)", run_plan, _add_run),
+    "status": ("show the done, open and failed jobs of a store", print_status, _add_store),
     "export": ("write a store's results as CSV, Parquet or results files", export_store, _add_export),
-    "merge": ("take the results of other stores into one", merge_stores, _add_merge),
+    "merge": ("merge the results of other stores into one", merge_stores, _add_merge),
 }

@@ -1,1 +1,1 @@
-"""What a mapping costs: predicted exactly by `tables`, and simulated by `tracesim`, which is always right."""
+"""The cost of a mapping: predicted exactly by `tables`, and simulated by `tracesim`, which is the reference."""

@@ -1,4 +1,4 @@
-"""The shell over `tables`: typed layers, machines and mappings in, exact predicted figures out."""
+"""The typed interface of `tables`: layers, machines and mappings in, exact predicted figures out."""
 
 from functools import lru_cache
 from typing import Any
@@ -14,16 +14,13 @@ from tables.counts.cost import Cost, Machine, Rate, exact_cost
 from tables.dram import Dram
 from tables.nest import EVEN, LayerShape, Nest
 
-#: Parts of a byte, or of a cycle, that bandwidths are told in.
+#: The denominators in which bandwidths are expressed: parts of a byte, or of a cycle.
 _MOST_PARTS = 10**6
 
 
 @frozen(kw_only=True)
 class Figures:
-    """What a mapped layer costs, predicted or simulated: cycles, fJ and counts per tensor (I, W, O).
-
-    `accesses[m][t]` are (reads, writes) in elements, m = PE..DRAM.
-    """
+    """The cost of a mapped layer, predicted or simulated: cycles, fJ, and counts per tensor (I, W, O)."""
 
     latency_cycles: int
     compute_cycles: int
@@ -34,7 +31,7 @@ class Figures:
     accesses: tuple[tuple[tuple[int, int], ...], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data with tensors and levels by name."""
+        """Convert to plain data, with tensors and levels by name."""
         return {
             "latency_cycles": self.latency_cycles,
             "compute_cycles": self.compute_cycles,
@@ -49,26 +46,28 @@ class Figures:
         }
 
     def differences(self, other: "Figures") -> list[str]:
-        """Exact figures (all but the latency) on which two results disagree."""
+        """Return the names of the exact figures (all but the latency) in which two results differ."""
         mine, theirs = self.to_dict(), other.to_dict()
         return [key for key in mine if key != "latency_cycles" and mine[key] != theirs[key]]
 
 
 @frozen(kw_only=True)
 class Prediction:
-    """Predicted figures and what each resource allows: latency is the largest of `bounds` plus the pipeline's."""
+    """Predicted figures, and the cycles of each resource. The latency is the largest of `bounds` plus the pipeline
+    latency.
+    """
 
     figures: Figures
     bounds: dict[str, int]
 
 
 def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
-    """Exact counts, energy and predicted latency of a legal mapping."""
+    """Return exact counts, energy and predicted latency of a legal mapping."""
     return to_prediction(exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)))
 
 
 def to_prediction(cost: Cost) -> Prediction:
-    """A cost as the package reports it."""
+    """Convert a cost of `tables` to a prediction."""
     figures = Figures(
         latency_cycles=cost.latency_cycles,
         compute_cycles=cost.compute_cycles,
@@ -82,7 +81,7 @@ def to_prediction(cost: Cost) -> Prediction:
 
 
 def to_nest(layer: ConvWorkload, mapping: Mapping, spatial_reduction: bool = True) -> Nest:
-    """The mapping as `tables` reads it."""
+    """Convert a mapping to the loop nest that `tables` evaluates."""
     return Nest(
         temporal=mapping.temporal,
         spatial=mapping.spatial,
@@ -101,7 +100,7 @@ def to_nest(layer: ConvWorkload, mapping: Mapping, spatial_reduction: bool = Tru
 
 @lru_cache(maxsize=32)
 def to_machine(arch: PIMArchitecture) -> Machine:
-    """The machine as `tables` reads it."""
+    """Convert a machine to the form that `tables` evaluates."""
     timings = arch.dram_timings
     inner = [arch.hierarchy[m] for m in (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)]
     return Machine(
@@ -134,17 +133,17 @@ def to_machine(arch: PIMArchitecture) -> Machine:
 
 
 def access_energies_fj(arch: PIMArchitecture) -> tuple[tuple[int, int], ...]:
-    """fJ per element read and written, PE..DRAM."""
+    """Return the fJ per element read and written, PE..DRAM."""
     return tuple(
         (to_fj(m.access_cost), to_fj(m.access_cost if m.write_cost is None else m.write_cost)) for m in arch.hierarchy
     )
 
 
 def rate(limit: float | None) -> Rate:
-    """Bytes per cycle as a fraction; (0, 1) is no limit.
+    """Convert bytes per cycle to a fraction; (0, 1) means no limit.
 
-    Exact down to millionths of a byte, and of a cycle where a byte takes several: longer fractions would leave 64 bits
-    where transfers are added up, and 10.666666666666666 is meant to be 32/3.
+    The fraction is exact to millionths of a byte, or of a cycle where a byte takes several. Longer fractions would
+    exceed 64 bits where transfers are added up, and 10.666666666666666 is meant to be 32/3.
     """
     if limit is None:
         return (0, 1)
@@ -157,10 +156,10 @@ def rate(limit: float | None) -> Rate:
 
 
 def to_shape(layer: ConvWorkload) -> LayerShape:
-    """The layer as the shape tables read it."""
+    """Convert a layer to the form that the shape tables evaluate."""
     return LayerShape(layer.bounds, layer.stride, layer.dilation)
 
 
 def tile_width(layer: ConvWorkload, level: int, t: int) -> int:
-    """Bytes per element at a level; at the row buffer an output counts at least its own width."""
+    """Return the bytes per element at a level; at the row buffer an output counts at least its own width."""
     return layer.psum_bytes if t == Tensor.O and level < Level.ROW_BUFFER else layer.width_bytes[t]

@@ -1,4 +1,4 @@
-"""The shell over `tracesim`: a mapped layer is simulated; its prediction is right or a `Disagreement` says why not."""
+"""The typed interface of `tracesim`: simulate a mapped layer, and raise `Disagreement` if its prediction is wrong."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -30,9 +30,10 @@ VERSION = 1
 
 
 class Disagreement(Exception):
-    """A mapping is illegal, or its prediction is not what is recosted or simulated: a bug, never a hard instance.
+    """A mapping is illegal, or its prediction differs from its recomputed or simulated figures: a bug, never a hard
+    instance.
 
-    `differences` has a line per broken rule or exact figure, with both values.
+    `differences` has a line per violated rule or differing figure, with both values.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Disagreement(Exception):
         predicted: Figures,
         simulated: Figures | None,
     ) -> None:
-        # The same arguments again: that is how an exception is pickled on its way from a worker.
+        # Pickling rebuilds an exception from its arguments, on the way from a worker process.
         super().__init__(layer, arch, mapping, differences, predicted, simulated)
         self.layer, self.arch, self.mapping = layer, arch, mapping
         self.differences, self.predicted, self.simulated = differences, predicted, simulated
@@ -55,10 +56,10 @@ class Disagreement(Exception):
 
 @frozen(kw_only=True)
 class MappedLayer:
-    """A mapped layer on a machine, as a file holds it.
+    """A mapped layer on a machine, as read from a file.
 
-    `recorded` are the predicted figures in the file, None if it has none; `is_reproducer` tells that the file was
-    written because of a disagreement.
+    `recorded` are the predicted figures in the file, None if it has none. `is_reproducer`: the file was written because
+    of a disagreement.
     """
 
     layer: ConvWorkload
@@ -69,10 +70,11 @@ class MappedLayer:
 
 
 def verify(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, prediction: Prediction) -> Figures:
-    """The simulated figures of a legal mapping; its prediction is what is recosted and, but for the latency, simulated.
+    """Return the simulated figures of a legal mapping, after comparing the prediction with recomputed and simulated
+    figures.
 
     Raises:
-        Disagreement: it is not so.
+        Disagreement: the mapping is illegal, or a figure other than the simulated latency differs.
     """
     predicted = prediction.figures
     problems = check_mapping(layer, arch, mapping)
@@ -90,7 +92,7 @@ def verify(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, predict
 
 
 def differences(predicted: Figures, other: Figures, how: str) -> list[str]:
-    """A line for each exact figure that differs."""
+    """Return a line for each exact figure that differs; `how` names the origin of `other`."""
     ours, theirs = predicted.to_dict(), other.to_dict()
     return [f"{key}: predicted {ours[key]}, {how} {theirs[key]}" for key in predicted.differences(other)]
 
@@ -99,7 +101,9 @@ def differences(predicted: Figures, other: Figures, how: str) -> list[str]:
 
 
 def simulate(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Figures:
-    """What the trace simulator counts for a mapping, legal or not, whose factors multiply to the layer's bounds."""
+    """Return what the trace simulator counts for a mapping, legal or not, whose factors multiply to the layer's
+    bounds.
+    """
     trace = tracesim.simulate(*_nest_on_device(layer, arch, mapping))
     activations, columns = (tuple(int(n) for n in counts) for counts in (trace.activations, trace.columns))
     return Figures(
@@ -114,25 +118,25 @@ def simulate(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Fi
 
 
 def stream_columns(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> ColumnStream:
-    """Every column access of a mapping in the order in which its loop nest makes them, as what `simulate` counts."""
+    """Return every column access of a mapping, in the order of its loop nest, as `simulate` counts them."""
     return tracesim.stream.stream_columns(*_nest_on_device(layer, arch, mapping))
 
 
 def record(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, limit: int) -> Timeline:
-    """When everything happens in the simulated pipeline, at most `limit` events, and the DRAM rows opened."""
+    """Record the simulated pipeline, at most `limit` events, and the DRAM rows that it opens."""
     return record_timeline(*_nest_on_device(layer, arch, mapping), limit)
 
 
 def _nest_on_device(
     layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
 ) -> tuple[tracesim.Nest, tracesim.Placement, tracesim.Device]:
-    """What the simulator is given."""
+    """Build the inputs of the simulator."""
     placement = tracesim.Placement(np.array(mapping.layout, np.int64), mapping.block_h, mapping.block_w)
     return _nest(layer, mapping), placement, _device(arch)
 
 
 def _nest(layer: ConvWorkload, mapping: Mapping) -> tracesim.Nest:
-    """The mapping as an explicit loop nest."""
+    """Convert the mapping to an explicit loop nest."""
     loops = [(m, d, mapping.temporal[m][d]) for m in reversed(Level) for d in mapping.order[m]]
     return tracesim.Nest(
         loops=np.array(loops, np.int64).reshape(-1, 3),
@@ -146,7 +150,7 @@ def _nest(layer: ConvWorkload, mapping: Mapping) -> tracesim.Nest:
 
 @lru_cache(maxsize=32)
 def _device(arch: PIMArchitecture) -> tracesim.Device:
-    """The machine's rules, in cycles, bytes and femtojoules."""
+    """Convert the machine to the simulator's device, in cycles, bytes and femtojoules."""
     t = arch.dram_timings
     buffers = [arch.hierarchy[m] for m in BUFFERS]
     rates = [[rate(m.read_bandwidth_limit), rate(m.write_bandwidth_limit)] for m in buffers]
@@ -181,7 +185,7 @@ def reproducer(
     predicted: Figures | None,
     simulated: Figures | None,
 ) -> dict[str, Any]:
-    """All that shows a disagreement, as plain data."""
+    """Return everything that reproduces a disagreement, as plain data."""
     return {
         "version": VERSION,
         "layer": {"name": layer.name, **layer.shape},
@@ -194,7 +198,9 @@ def reproducer(
 
 
 def write_reproducer(disagreement: Disagreement, directory: str | Path) -> Path:
-    """Write a disagreement to a JSON file in a directory, made if need be; `python -m cpsat_pim simulate` reads it."""
+    """Write a disagreement to a JSON file in a directory, which is created if necessary; `python -m cpsat_pim simulate`
+    reads the file.
+    """
     data = reproducer(
         disagreement.layer,
         disagreement.arch,
@@ -210,7 +216,7 @@ def write_reproducer(disagreement: Disagreement, directory: str | Path) -> Path:
 
 
 def read_reproducer(path: str | Path) -> MappedLayer:
-    """The mapped layer and machine of a file that `write_reproducer` wrote.
+    """Read the mapped layer and the machine of a file that `write_reproducer` wrote.
 
     Raises:
         ValueError: the file cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
@@ -227,7 +233,7 @@ def read_reproducer(path: str | Path) -> MappedLayer:
 
 
 def _require_bound(path: str | Path, layer: ConvWorkload, mapping: Mapping, dim: Dim) -> None:
-    """What is simulated is the layer: the simulator is given nothing but the loops."""
+    """Check that the loops cover the layer: the simulator gets only the loops, not the bounds."""
     covered = mapping.extents(Level.DRAM)[dim]
     if covered != layer.bounds[dim]:
         raise ValueError(f"{path}: mapping: {dim.name}: the factors multiply to {covered}, not to {layer.bounds[dim]}")

@@ -1,4 +1,4 @@
-"""The DRAM accesses of a mapping as a trace file for Ramulator 2 or DRAMsim3 (docs/export.md)."""
+"""Write the DRAM accesses of a mapping as a trace for Ramulator 2 or DRAMsim3 (docs/export.md)."""
 
 import itertools
 from collections.abc import Callable
@@ -18,22 +18,22 @@ from tracesim.stream import ADDRESS, IS_WRITE, TENSOR
 
 Ints = NDArray[np.int64]
 
-#: Simulators read an address into a signed 64-bit integer.
+#: Simulators read an address as a signed 64-bit integer.
 ADDRESS_BITS = 63
 
-#: Rows of a bank: those of the configurations in docs/export.md.
+#: Default for the rows of a bank: that of the configurations in docs/export.md.
 DEFAULT_ROW_BITS = 16
 
-#: Cycles from one access to the next: more than any access takes alone, so that none overtakes another.
+#: Default for the cycles between accesses: more than any single access takes, so that none overtakes another.
 DEFAULT_GAP = 128
 
 
 @frozen(kw_only=True)
 class AddressMap:
-    """Where a tensor's bytes lie: an address is `bank | row | column | byte`, most significant field first.
+    """The physical address of a tensor's byte: `bank | row | column | byte`, most significant field first.
 
-    Row r of tensor t (I, W, O = 0, 1, 2) is row `r div banks` of bank `t * banks + r mod banks`; `banks` are those of
-    one tensor. `row_bits` are given, the other fields are as wide as their largest value needs.
+    Row r of tensor t (I, W, O = 0, 1, 2) is row `r div banks` of bank `t * banks + r mod banks`; `banks` counts the
+    banks of one tensor. `row_bits` is given; the other fields are as wide as their largest value requires.
 
     Raises:
         ValueError: a figure is not positive, or an address would have more than 63 bits.
@@ -51,26 +51,26 @@ class AddressMap:
 
     @classmethod
     def of(cls, arch: PIMArchitecture, row_bits: int) -> "AddressMap":
-        """The map of a machine."""
+        """Return the address map of a machine."""
         return cls(banks=arch.banks, row_bytes=arch.row_bytes, column_bytes=arch.column_bytes, row_bits=row_bits)
 
     @property
     def bank_bits(self) -> int:
-        """Bits of the bank: three tensors' banks."""
+        """Bits of the bank, over the banks of all three tensors."""
         return _bits(len(Tensor) * self.banks)
 
     @property
     def column_bits(self) -> int:
-        """Bits of the column in a row."""
+        """Bits of the column within a row."""
         return _bits(self.row_bytes // self.column_bytes)
 
     @property
     def byte_bits(self) -> int:
-        """Bits of the byte in a column; all 0 in a trace."""
+        """Bits of the byte within a column; they are 0 in a trace."""
         return _bits(self.column_bytes)
 
     def addresses(self, tensor: Ints, address: Ints) -> Ints:
-        """The physical addresses of columns, given by their first bytes' addresses in their tensors."""
+        """Convert the addresses of columns within their tensors (of their first bytes) to physical addresses."""
         row, byte = np.divmod(address, self.row_bytes)
         row, bank = np.divmod(row, self.banks)
         place = (tensor * self.banks + bank) << self.row_bits | row
@@ -78,7 +78,7 @@ class AddressMap:
         return physical
 
     def __str__(self) -> str:
-        """The fields with their widths."""
+        """Return the fields with their widths."""
         return (
             f"bank {self.bank_bits} | row {self.row_bits} | column {self.column_bits} | byte {self.byte_bits} bits, "
             f"I W O in {self.banks} bank{'s' if self.banks > 1 else ''} each from bank 0"
@@ -86,7 +86,7 @@ class AddressMap:
 
 
 def _bits(count: int) -> int:
-    """Bits that number so many things."""
+    """Return the number of bits that numbers `count` items."""
     return (count - 1).bit_length()
 
 
@@ -94,16 +94,16 @@ def _bits(count: int) -> int:
 
 
 def _ramulator2(address: int, is_write: int, cycle: int) -> str:
-    """Ramulator 2's LoadStoreTrace: `LD|ST address`; it has no times."""
+    """Format an access for Ramulator 2's LoadStoreTrace: `LD|ST address`; it has no times."""
     return f"{'ST' if is_write else 'LD'} {address:#x}\n"
 
 
 def _dramsim3(address: int, is_write: int, cycle: int) -> str:
-    """DRAMsim3's trace: `address READ|WRITE cycle`."""
+    """Format an access for DRAMsim3: `address READ|WRITE cycle`."""
     return f"{address:#x} {'WRITE' if is_write else 'READ'} {cycle}\n"
 
 
-#: The formats: the line of an access, given its address, whether it is a write, and the cycle it is made in.
+#: The formats: each formats an access from its address, its direction, and its cycle.
 FORMATS: dict[str, Callable[[int, int, int], str]] = {"ramulator2": _ramulator2, "dramsim3": _dramsim3}
 
 
@@ -117,7 +117,7 @@ def write_trace(
     row_bits: int = DEFAULT_ROW_BITS,
     gap: int = DEFAULT_GAP,
 ) -> AddressMap:
-    """Write a line for every column access in order, `gap` cycles apart, without ever holding them all.
+    """Write a line for every column access in order, `gap` cycles apart, without holding all of them in memory.
 
     Raises:
         ValueError: the rows of a tensor do not fit `row_bits`.
@@ -133,7 +133,7 @@ def write_trace(
 
 
 def _check_rows_fit(rows: list[int], addresses: AddressMap) -> None:
-    """A bank has 2^row_bits rows."""
+    """Raise a ValueError if a bank of 2^row_bits rows is too small."""
     for tensor in Tensor:
         needed = _bits(-(-rows[tensor] // addresses.banks))
         if needed > addresses.row_bits:

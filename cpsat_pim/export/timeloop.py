@@ -18,7 +18,7 @@ from cpsat_pim.workload import ConvWorkload
 
 VERSION = 0.4
 
-#: Dataspaces, in Timeloop's own words.
+#: The dataspaces by Timeloop's names.
 DATASPACES = {Tensor.I: "Inputs", Tensor.W: "Weights", Tensor.O: "Outputs"}
 
 STORAGES = {
@@ -28,14 +28,14 @@ STORAGES = {
     Level.PE: "PEBuffer",
 }
 
-#: The parallel directions as containers, and the side of the mesh that each lies along.
+#: The parallel directions as containers, and the axis of the mesh that each uses.
 CONTAINERS = {
     Direction.H: ("ArrayRows", "meshY"),
     Direction.W: ("ArrayColumns", "meshX"),
     Direction.INTERNAL: ("Lanes", "meshX"),
 }
 
-#: Each level with the parallel directions right below it, outer to inner.
+#: Each level with the parallel directions directly below it, outer to inner.
 NEST = (
     (Level.DRAM, ()),
     (Level.ROW_BUFFER, ()),
@@ -56,7 +56,7 @@ PROJECTIONS = {
     Tensor.O: ((("N",),), (("G",),), (("K",),), (("Q",),), (("P",),)),
 }
 
-#: What Accelergy wants to know, and a machine here does not say.
+#: Attributes that Accelergy requires and a machine here does not have.
 SYSTEM = {"technology": "45nm", "global_cycle_seconds": 1e-9}
 
 COEFFICIENTS = ("Wstride", "Hstride", "Wdilation", "Hdilation")
@@ -71,7 +71,7 @@ class _Tagged(dict[str, Any]):
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
-    """Writes tags, and everything in full."""
+    """Writes tags, and never abbreviates by aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -105,7 +105,7 @@ def write_timeloop(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping,
 
 
 def problem(layer: ConvWorkload) -> dict[str, Any]:
-    """The layer: its shape, which every layer shares, and its bounds, strides and dilations."""
+    """Build the problem: the shape that all layers share, and this layer's bounds, strides and dilations."""
     shape = {
         "name": "GroupedConv",
         "dimensions": [d.name for d in Dim],
@@ -126,7 +126,9 @@ def _dataspace(tensor: Tensor) -> dict[str, Any]:
 
 
 def architecture(layer: ConvWorkload, arch: PIMArchitecture) -> dict[str, Any]:
-    """One node of the machine. Words have the width of the layer's narrowest element, so no legal tile is too large."""
+    """Build the architecture of one node. A word has the width of the layer's narrowest element, so that no legal tile
+    is too large.
+    """
     word_bytes = min(layer.width_bytes)
     sizes = {
         Direction.H: arch.pe_array.array_shape.h,
@@ -148,14 +150,14 @@ def _component(name: str, kind: str, attributes: dict[str, Any]) -> _Tagged:
 
 
 def _storage(arch: PIMArchitecture, level: Level, word_bytes: int) -> tuple[str, dict[str, Any]]:
-    """Class and attributes of a level."""
+    """Return class and attributes of a level."""
     if level is Level.DRAM:
         return "DRAM", {"width": 8 * arch.column_bytes, "datawidth": 8 * word_bytes}
     return "regfile" if level is Level.PE else "SRAM", _buffer(arch, level, word_bytes)
 
 
 def _buffer(arch: PIMArchitecture, level: Level, word_bytes: int) -> dict[str, Any]:
-    """Capacity in words, and words a cycle over all ports."""
+    """Return the capacity in words, and the words per cycle over all ports."""
     memory = arch.hierarchy[level]
     attributes: dict[str, Any] = {
         "depth": max(1, memory.capacity_bytes // word_bytes),
@@ -171,7 +173,7 @@ def _buffer(arch: PIMArchitecture, level: Level, word_bytes: int) -> dict[str, A
 
 
 def directives(mapping: Mapping) -> list[dict[str, Any]]:
-    """What each level stores and loops over, outer to inner."""
+    """Build the mapping directives: what each level stores, and its loops, outer to inner."""
     if mapping.is_uneven:
         raise ValueError(
             "a mapping with uneven residency has no form in Timeloop's files: a level's tiles are even there"
@@ -195,14 +197,14 @@ def _stores(mapping: Mapping, level: Level) -> dict[str, Any]:
 
 
 def _spreads(mapping: Mapping, direction: Direction) -> dict[str, Any]:
-    """The loops before `split` lie along X, those from it on along Y."""
+    """Build the spatial directive: the loops before `split` lie along X, the others along Y."""
     name, side = CONTAINERS[direction]
     split = len(Dim) if side == "meshX" else 0
     return _loops(name, "spatial", mapping.spatial[direction], ()) | {"split": split}
 
 
 def _loops(target: str, kind: str, factors: tuple[int, ...], order: tuple[Dim, ...]) -> dict[str, Any]:
-    """A loop for every dim. A permutation begins with the innermost one; loops of one turn go there."""
+    """Build the loops of all dims. A permutation begins with the innermost loop; loops of factor 1 come first."""
     permutation = [d for d in Dim if d not in order] + list(reversed(order))
     return {
         "target": target,

@@ -1,4 +1,4 @@
-"""Networks from models: ONNX files, exported PyTorch programs, and the modules that a Python function returns."""
+"""Import networks from models: ONNX files, exported PyTorch programs, and modules returned by a Python function."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from attrs import frozen
 
 from cpsat_pim.base.extras import import_extra
-from cpsat_pim.importers.builder import LeftOut, NetworkBuilder
+from cpsat_pim.importers.builder import NetworkBuilder, SkippedOperator
 from cpsat_pim.workload.network import Network
 
 __all__ = ["ImportedNetwork", "import_network", "is_model"]
@@ -17,26 +17,26 @@ _FUNCTION = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
 
 @frozen(kw_only=True)
 class ImportedNetwork:
-    """A network, and the model's operators that compute but are not in it."""
+    """A network, and the operators of the model that compute but are not part of it."""
 
     network: Network
-    left_out: tuple[LeftOut, ...]
+    skipped: tuple[SkippedOperator, ...]
 
     @property
     def summary(self) -> list[str]:
-        """A line for each kind of operator left out: how often it occurs, and the names."""
-        return _listed(self.left_out)
+        """One line per kind of skipped operator: how often it occurs, and the names."""
+        return _listed(self.skipped)
 
 
 def is_model(given: str) -> bool:
-    """Whether `import_network` takes it, going by its name."""
+    """Return whether the argument names a model, judged by its form."""
     return given.endswith((".onnx", ".pt2")) or _FUNCTION.fullmatch(given) is not None
 
 
 def import_network(
     model: str, bind: Mapping[str, int] | None = None, *, skip_unsupported: bool = False
 ) -> ImportedNetwork:
-    """The network of an .onnx or .pt2 file, or of what a `module:function` returns.
+    """Import the network of an .onnx or .pt2 file, or of the module that a `module:function` returns.
 
     Args:
         model: the file, or the function, which returns a `torch.nn.Module` and a tuple of its inputs.
@@ -50,15 +50,15 @@ def import_network(
     builder = NetworkBuilder()
     try:
         _trace(model, bind or {}, builder)
-        if builder.left_out and not skip_unsupported:
-            raise ValueError(f"cannot map {'; '.join(_listed(builder.left_out))} (--unsupported skip goes on without)")
-        return ImportedNetwork(network=builder.network(_name(model)), left_out=tuple(builder.left_out))
+        if builder.skipped and not skip_unsupported:
+            raise ValueError(f"cannot map {'; '.join(_listed(builder.skipped))} (--unsupported skip goes on without)")
+        return ImportedNetwork(network=builder.network(_name(model)), skipped=tuple(builder.skipped))
     except ValueError as error:
         raise ValueError(f"{model}: {error}") from error
 
 
 def _trace(model: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
-    """Hand the model's operators to the builder."""
+    """Pass the model's operators to the builder."""
     if not is_model(model):
         raise ValueError("must be an .onnx or .pt2 file, or a Python function as module:function")
     if model.endswith(".onnx"):
@@ -70,13 +70,13 @@ def _trace(model: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None
 
 
 def _name(model: str) -> str:
-    """The file's stem, or the function's name."""
+    """Return the file's stem, or the function's name."""
     return Path(model).stem if model.endswith((".onnx", ".pt2")) else model.partition(":")[2]
 
 
-def _listed(left_out: Sequence[LeftOut]) -> list[str]:
-    """For each kind of operator how often it occurs, and the names."""
+def _listed(skipped: Sequence[SkippedOperator]) -> list[str]:
+    """Return for each kind of operator how often it occurs, and the names."""
     names: dict[str, list[str]] = {}
-    for operator in left_out:
+    for operator in skipped:
         names.setdefault(operator.kind, []).append(operator.name)
     return [f"{len(those)} {kind}: {', '.join(those)}" for kind, those in names.items()]

@@ -1,10 +1,10 @@
-"""Dimensions that a model leaves open, and the sizes that the user binds them to."""
+"""The dims whose size a model leaves open, and the sizes that the user binds them to."""
 
 from collections.abc import Collection, Mapping
 
 
 def check_bound(bind: Mapping[str, int], *namings: Collection[str]) -> None:
-    """Every open dim is bound by one of its names, and nothing else is.
+    """Check that every open dim is bound by one of its names, and that nothing else is bound.
 
     Args:
         bind: sizes by name.
@@ -24,7 +24,7 @@ def check_bound(bind: Mapping[str, int], *namings: Collection[str]) -> None:
 
 
 def _listed(namings: Collection[Collection[str]]) -> str:
-    """The names of all dims; dims that share a symbol stand together behind it."""
+    """Return the names of all dims; dims that share a symbol are listed together after it."""
     if not namings:
         return "all sizes are given"
     together: dict[str, dict[str, None]] = {}

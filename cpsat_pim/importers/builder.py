@@ -1,9 +1,10 @@
-"""A network under construction: products become layers, everything else only passes on where its data come from.
+"""Build a network: products become layers, all other operators only propagate which layers their data come from.
 
-A tensor's `Parts` say that. It is one part, the layers that are summed in it, or several, side by side, after a
-concatenation; none if it is a constant. In another sum a part is named by its end, the layer at the end of the longest
-path, and by those of its layers that would not be before the sum otherwise: so a residual stream is named by the block
-that finished it last, and the lists stay short in deep networks without losing an order.
+A tensor's `Parts` record that origin. A tensor has one part, the layers that are summed in it; several parts, side by
+side, after a concatenation; no part if it is a constant. When a part is summed again, it is represented by its end, the
+layer at the end of the longest path, and by those of its layers that would otherwise not precede the sum. A residual
+stream is thus represented by the block that finished it last, and the lists stay short in deep networks without losing
+an ordering.
 """
 
 import re
@@ -29,21 +30,23 @@ Parts = tuple[tuple[str, ...], ...]
 
 _T = TypeVar("_T")
 
-#: What is fed to the network.
+#: The input of the network.
 FED: Parts = ((INPUT,),)
 
 
 @frozen
 class Operand:
-    """A tensor as a product sees it."""
+    """A tensor as operand of a product."""
 
     shape: Shape = field(converter=as_tuple)
     parts: Parts
 
 
 @frozen
-class LeftOut:
-    """An operator that is no layer although it computes: its kind, with the reason if only some of the kind are."""
+class SkippedOperator:
+    """An operator that computes but is not a layer: its kind, with the reason if only some operators of the kind are
+    skipped.
+    """
 
     kind: str
     name: str
@@ -53,13 +56,13 @@ class NetworkBuilder:
     """Takes a model's operators in execution order; each method returns the parts of the operator's result."""
 
     def __init__(self) -> None:
-        self.left_out: list[LeftOut] = []
+        self.skipped: list[SkippedOperator] = []
         self._layers: list[NetworkNode] = []
         self._before: dict[str, frozenset[str]] = {INPUT: frozenset()}
         self._depth = {INPUT: 0}
 
     def network(self, name: str) -> Network:
-        """What was built.
+        """Return the network.
 
         Raises:
             ValueError: no operator was a layer.
@@ -74,7 +77,7 @@ class NetworkBuilder:
         self, name: str, data: Operand, weight: Operand, out: Shape, groups: int, stride: Sequence[int],
         dilation: Sequence[int],
     ) -> Parts:  # fmt: skip
-        """A convolution."""
+        """Add a convolution."""
         shape = convolution(data.shape, weight.shape, out, groups, stride, dilation)
         return self._layer(name, shape, data.parts, weight.parts)
 
@@ -82,7 +85,7 @@ class NetworkBuilder:
         self, name: str, data: Operand, weight: Operand, out: Shape, groups: int, stride: Sequence[int],
         dilation: Sequence[int], padding: Sequence[int],
     ) -> Parts:  # fmt: skip
-        """A transposed convolution: one layer that occurs as often as it has phases, or one for each kind of phase."""
+        """Add a transposed convolution: one layer with a count of its phases, or one layer per kind of phase."""
         phases = transposed_convolution(data.shape, weight.shape, out, groups, stride, dilation, padding)
         names = [name] if len(phases) == 1 else [f"{name}.phase{index}" for index in range(len(phases))]
         return self.concatenate(
@@ -91,17 +94,17 @@ class NetworkBuilder:
         )
 
     def matmul(self, name: str, left: Operand, right: Operand) -> Parts:
-        """A matrix product; W is the right operand, or the left one if that is the constant."""
+        """Add a matrix product; W is the right operand, or the left one if only that is constant."""
         if not left.parts and right.parts:
             shape = matrix_product(transposed(right.shape), transposed(left.shape))
             return self._layer(name, shape, right.parts, left.parts)
         return self._layer(name, matrix_product(left.shape, right.shape), left.parts, right.parts)
 
     def einsum(self, name: str, equation: str, operands: Sequence[Operand]) -> Parts:
-        """An Einstein sum of two operands; of one it moves and adds only.
+        """Add an Einstein sum of two operands; a sum of one operand only moves and adds elements.
 
         Raises:
-            Unmappable: it has more, or is no batched matrix product.
+            Unmappable: the sum has more operands, or is not a batched matrix product.
         """
         if len(operands) > 2:
             raise Unmappable(f"{len(operands)} operands")
@@ -114,10 +117,11 @@ class NetworkBuilder:
         return self._layer(name, shape, left.parts, right.parts)
 
     def attention(self, name: str, query: Operand, key: Operand, value: Operand, *others: Parts) -> Parts:
-        """Scores and context of [..., heads, rows, channels]; several query heads may share one of the others.
+        """Add scores and context of attention over [..., heads, rows, channels]; several query heads may share a key
+        and value head.
 
         Raises:
-            Unmappable: it is not as many for each of the others.
+            Unmappable: the query heads are not a multiple of the others.
         """
         *batch, heads, rows, channels = query.shape
         shared = key.shape[-3]
@@ -132,7 +136,9 @@ class NetworkBuilder:
     # Everything else
 
     def merge(self, *operands: Parts) -> Parts:
-        """An element-wise operator: what comes from one operand alone keeps its parts, else all become one."""
+        """Combine operands element by element: a single non-constant operand keeps its parts, several become
+        one part.
+        """
         different = [*dict.fromkeys(parts for parts in operands if parts)]
         if len(different) <= 1:
             return different[0] if different else ()
@@ -142,19 +148,19 @@ class NetworkBuilder:
         return (_unique(name for name in named if name in ends or name not in before),)
 
     def concatenate(self, operands: Iterable[Parts]) -> Parts:
-        """Operands side by side."""
+        """Concatenate operands: their parts are side by side."""
         return _unique(part for parts in operands for part in parts)
 
-    def leave_out(self, kind: str, name: str, *operands: Parts) -> Parts:
-        """Pass an operator by that computes but is no layer; of constants alone it is computed beforehand."""
+    def skip(self, kind: str, name: str, *operands: Parts) -> Parts:
+        """Skip an operator that computes but is not a layer. An operator on constants only is computed beforehand."""
         if any(operands):
-            self.left_out.append(LeftOut(kind, _spelled(name)))
+            self.skipped.append(SkippedOperator(kind, _spelled(name)))
         return self.merge(*operands)
 
     # Layers
 
     def _layer(self, name: str, shape: ConvWorkload, data: Parts, weight: Parts, count: int = 1) -> Parts:
-        """Add a layer; a product of constants is none, it is computed beforehand."""
+        """Add a layer. A product of constants is not a layer: it is computed beforehand."""
         if not data and not weight:
             return ()
         name = self._fresh(name)
@@ -166,16 +172,16 @@ class NetworkBuilder:
         return ((name,),)
 
     def _after(self, *operands: Parts) -> tuple[str, ...]:
-        """The layers in the operands, the ends of I's parts first, then those of W's."""
+        """Return the layers that the new layer comes after: the ends of I's parts, then those of W's."""
         parts = [part for operand in operands for part in operand]
         return _unique([*(self._end(part) for part in parts), *(name for part in parts for name in part)])
 
     def _end(self, part: tuple[str, ...]) -> str:
-        """The layer of a sum that ends the longest path."""
+        """Return the layer of a sum that ends the longest path."""
         return max(part, key=self._depth.__getitem__)
 
     def _fresh(self, name: str) -> str:
-        """A name that no layer has."""
+        """Return a name that no layer has."""
         name = _spelled(name)
         taken, number = name, 2
         while taken in self._depth:
@@ -184,7 +190,7 @@ class NetworkBuilder:
 
 
 def _spelled(name: str) -> str:
-    """A name without the commas and spaces that separate names on the command line."""
+    """Return a name without the commas and spaces that separate names on the command line."""
     return re.sub(r"[,\s]+", "_", name) or "layer"
 
 

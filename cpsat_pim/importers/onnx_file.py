@@ -1,4 +1,6 @@
-"""ONNX files: convolutions and products become layers; what else is known passes on, what is not is left out."""
+"""Import ONNX files: convolutions and products become layers, known other operators propagate, unknown ones are
+skipped.
+"""
 
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,13 +17,13 @@ from cpsat_pim.importers.builder import FED, NetworkBuilder, Operand, Parts
 from cpsat_pim.importers.onnx_shapes import SHAPE_READERS, OnnxShapes, domain_of, open_dims, subgraphs
 from cpsat_pim.importers.products import Unmappable
 
-#: Where I and W stand among the inputs of a product.
+#: The positions of I and W among the inputs of a product.
 _OPERANDS = {
     "Conv": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3), "ConvTranspose": (0, 1),
     "MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3), "Gemm": (0, 1),
 }  # fmt: skip
 
-#: Operators whose result holds no data of the network's input.
+#: Operators whose result does not depend on the network's input data.
 _WITHOUT_DATA = {
     *SHAPE_READERS, "Constant", "ConstantOfShape", "EyeLike", "RandomNormal", "RandomNormalLike", "RandomUniform",
     "RandomUniformLike", "Range",
@@ -49,12 +51,12 @@ BatchNormalization GroupNormalization Hardmax InstanceNormalization LRN LayerNor
 MeanVarianceNormalization RMSNormalization Softmax
 """
 
-#: Operators without a product of two tensors' axes: data pass through them.
+#: Operators without a product along an axis of two tensors: they only propagate.
 _PASSING = frozenset(" ".join((_ELEMENTWISE, _MOVING, _REDUCING, _NORMALISING)).split())
 
 
 def trace_onnx(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
-    """Hand a file's operators to the builder.
+    """Pass a file's operators to the builder.
 
     Raises:
         ValueError: the file is unreadable, its graph has a cycle, a dim is open, or shapes do not fit together.
@@ -70,7 +72,7 @@ def trace_onnx(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> N
 
 
 def _read(path: str) -> onnx.ModelProto:
-    """The model without its external data, its local functions expanded."""
+    """Read the model without its external data, and expand its local functions."""
     try:
         model = onnx.load(path, load_external_data=False)
     except OSError as error:
@@ -81,12 +83,12 @@ def _read(path: str) -> onnx.ModelProto:
         raise ValueError("is not an ONNX file, or is truncated: it has no graph or no operator set")
     try:
         return inliner.inline_local_functions(model) if model.functions else model
-    except Exception as error:  # whatever ONNX's own code says of functions that call themselves or make no sense
+    except Exception as error:  # ONNX's own code raises various exceptions for recursive or malformed functions
         raise ValueError(f"its functions cannot be expanded: {' '.join(str(error).split())}") from error
 
 
 def _in_order(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Nodes after those whose results they read, in the file's order as far as that allows.
+    """Return the nodes in topological order, as close to the file's order as possible.
 
     Raises:
         ValueError: the graph has a cycle, or two nodes write one tensor.
@@ -107,7 +109,7 @@ def _in_order(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def _dependencies(nodes: Sequence[onnx.NodeProto]) -> dict[int, set[int]]:
-    """For each node those whose results it reads."""
+    """Return for each node the nodes whose results it reads."""
     writers: dict[str, int] = {}
     for index, node in enumerate(nodes):
         for name in filter(None, node.output):
@@ -118,7 +120,7 @@ def _dependencies(nodes: Sequence[onnx.NodeProto]) -> dict[int, set[int]]:
 
 
 def _reads(node: onnx.NodeProto) -> list[str]:
-    """The tensors that a node reads, those that its graphs take from outside included."""
+    """Return the tensors that a node reads, including those that its subgraphs take from outside."""
     inner = (name for graph in subgraphs(node) for other in graph.node for name in _reads(other))
     return [*node.input, *inner]
 
@@ -131,7 +133,7 @@ def _name(node: onnx.NodeProto) -> str:
 
 
 class _Trace:
-    """Follows the tensors' shapes and parts through the graph."""
+    """Propagates the tensors' shapes and parts through the graph."""
 
     def __init__(self, model: onnx.ModelProto, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
         self._shapes = OnnxShapes(model, bind)
@@ -140,7 +142,7 @@ class _Trace:
         self._parts: dict[str, Parts] = {}
 
     def feed(self, graph: onnx.GraphProto) -> None:
-        """Constants and what is fed to the network; a constant may stand among the inputs, too."""
+        """Define constants and the network's inputs; a constant may also be listed among the inputs."""
         for tensor in graph.initializer:
             self._shapes.define(tensor)
         for sparse in graph.sparse_initializer:
@@ -152,7 +154,7 @@ class _Trace:
             self._parts[info.name] = FED
 
     def follow(self, node: onnx.NodeProto) -> None:
-        """One operator.
+        """Process one operator.
 
         Raises:
             ValueError: shapes are unknown or do not fit together; the message begins with the node's name.
@@ -163,12 +165,12 @@ class _Trace:
                     self._shapes.declare_missing(name)
             self._shapes.infer(node)
             parts = self._result(node)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a malformed node may lead to
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a malformed node can cause
             raise ValueError(f"{_name(node)} ({node.op_type}): {error}") from error
         self._parts |= dict.fromkeys(filter(None, node.output), parts)
 
     def _result(self, node: onnx.NodeProto) -> Parts:
-        """The parts of a node's results."""
+        """Return the parts of a node's results."""
         read = [self._parts.get(name, ()) for name in _reads(node)]
         kind = ".".join(filter(None, (domain_of(node), node.op_type)))
         if kind in _WITHOUT_DATA:
@@ -180,17 +182,17 @@ class _Trace:
         return self._product(kind, node, read)
 
     def _product(self, kind: str, node: onnx.NodeProto, read: list[Parts]) -> Parts:
-        """The parts of a product's result, those of a bias or mask included; left out if it is no layer."""
+        """Add a product, including its bias or mask; skip it if it is not a layer."""
         build = _PRODUCTS.get(kind)
         try:
             if build is not None:
                 return build(self, node, _attributes(node))
         except Unmappable as reason:
             kind = f"{kind} ({reason})"
-        return self._builder.leave_out(kind, _name(node), *read)
+        return self._builder.skip(kind, _name(node), *read)
 
     def _operands(self, node: onnx.NodeProto) -> tuple[Operand, Operand, Parts]:
-        """I and W, and the parts of what else is read."""
+        """Return I and W, and the parts of the other operands."""
         data, weight = (node.input[index] for index in _OPERANDS[node.op_type])
         others = [self._parts.get(name, ()) for name in node.input if name not in (data, weight)]
         return self._operand(data), self._operand(weight), self._builder.merge(*others)
@@ -211,7 +213,7 @@ class _Trace:
         return self._builder.merge(result, others)
 
     def _matmul(self, node: onnx.NodeProto, given: dict[str, Any]) -> Parts:
-        """Any matrix product; transposition is for `Gemm` alone."""
+        """Add any matrix product; only `Gemm` transposes."""
         left, right, others = self._operands(node)
         left, right = (
             Operand(operand.shape[::-1], operand.parts) if given.get(flag) else operand
@@ -224,7 +226,7 @@ class _Trace:
         return self._builder.einsum(_name(node), given["equation"].decode(), operands)
 
     def _attention(self, node: onnx.NodeProto, given: dict[str, Any]) -> Parts:
-        """Heads are an axis of their own, or lie side by side in rows."""
+        """Add attention; heads are a separate axis, or adjacent within rows."""
         if any(node.input[4:]):
             raise Unmappable("with past keys")
         query, key, value = (
@@ -251,7 +253,7 @@ def _transposed_padding(
     data: Sequence[int], weight: Sequence[int], out: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
     given: dict[str, Any],
 ) -> list[int]:  # fmt: skip
-    """What is cut off the beginning of each axis: as given, or what the output's size leaves of the total."""
+    """Return what is cut off the beginning of each axis: as given, or its share of what the output's size implies."""
     axes = range(len(stride))
     if "pads" in given and "output_shape" not in given:
         return list(given["pads"][: len(stride)])
@@ -263,7 +265,7 @@ def _transposed_padding(
 
 
 def _with_heads(operand: Operand, heads: int | None) -> Operand:
-    """[batch, heads, rows, channels] of that or of [batch, rows, heads * channels]."""
+    """Reshape an operand to [batch, heads, rows, channels], from that or from [batch, rows, heads * channels]."""
     if len(operand.shape) == 4:
         return operand
     batch, rows, width = operand.shape

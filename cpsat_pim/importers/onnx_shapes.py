@@ -1,6 +1,6 @@
-"""Shapes of an ONNX graph's tensors, one node after another, from the shapes of what is fed to it.
+"""Infer the shapes of an ONNX graph's tensors, node by node, from the shapes of its inputs.
 
-Weights are never read. Values of small tensors are: exporters compute shapes from shapes (`Shape`, `Gather`, `Div`,
+Weights are never read. The values of small tensors are: exporters compute shapes from shapes (`Shape`, `Gather`, `Div`,
 `Concat`, `Reshape`), and with every dim bound such a chain is a constant.
 """
 
@@ -17,15 +17,15 @@ from onnx.reference import ReferenceEvaluator
 
 from cpsat_pim.importers.products import Shape, Unmappable
 
-#: Elements up to which a tensor's value is kept: a shape has few.
+#: The most elements of a tensor whose value is kept: shapes have few.
 _SMALL_ELEMS = 1024
 
-#: Operators that read a tensor's shape and not its elements.
+#: Operators that read only a tensor's shape.
 SHAPE_READERS = ("Shape", "Size")
 
 
 class OnnxShapes:
-    """Types of the tensors defined so far, and values of the small constants among them."""
+    """The types of the tensors defined so far, and the values of the small constants among them."""
 
     def __init__(self, model: onnx.ModelProto, bind: Mapping[str, int]) -> None:
         self._opsets = list(model.opset_import)
@@ -36,14 +36,14 @@ class OnnxShapes:
         self._values: dict[str, onnx.TensorProto] = {}
 
     def __contains__(self, name: str) -> bool:
-        """Whether a tensor is defined."""
+        """Return whether a tensor is defined."""
         return name in self._types
 
     def shape(self, name: str) -> Shape:
-        """The sizes of a tensor.
+        """Return the sizes of a tensor.
 
         Raises:
-            Unmappable: they are not known.
+            Unmappable: they are unknown.
         """
         sizes = _sizes(self._types.get(name))
         if sizes is None:
@@ -51,7 +51,7 @@ class OnnxShapes:
         return sizes
 
     def declare(self, info: onnx.ValueInfoProto) -> None:
-        """A tensor of the type that the file gives, with its open dims bound."""
+        """Define a tensor with the type in the file, with its open dims bound."""
         kind = onnx.TypeProto.FromString(info.type.SerializeToString())
         for dim, names in open_dims(info.name, kind):
             for name in self._bind.keys() & set(names):
@@ -59,26 +59,27 @@ class OnnxShapes:
         self._types[info.name] = kind
 
     def declare_missing(self, name: str) -> None:
-        """A tensor that nothing defines: a constant left out of the file, if the file gives its type.
+        """Define a tensor that nothing else defines, a constant whose data are not in the file, by its type in the
+        file.
 
         Raises:
-            ValueError: it does not.
+            ValueError: the file has no type for it.
         """
         if name not in self._declared:
             raise ValueError(f"reads {name!r}, which nothing defines")
         self.declare(self._declared[name])
 
     def define(self, tensor: onnx.TensorProto) -> None:
-        """A constant; its value if that is small and in the file."""
+        """Define a constant; its value is kept if it is small and in the file."""
         self._types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
         if math.prod(tensor.dims) <= _SMALL_ELEMS and tensor.data_location != onnx.TensorProto.EXTERNAL:
             self._values[tensor.name] = tensor
 
     def infer(self, node: onnx.NodeProto) -> None:
-        """The types of a node's results, and their values if those of all it reads are known.
+        """Infer the types of a node's results, and their values if all inputs are known.
 
         Raises:
-            ValueError: what it reads does not fit together.
+            ValueError: the types of its inputs do not match.
         """
         for name, kind in self._inferred(node).items():
             self._types[name] = kind
@@ -88,7 +89,7 @@ class OnnxShapes:
         self._fold(node)
 
     def _inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
-        """Types by ONNX's own rules; none for an operator that it does not know, or that has graphs of its own."""
+        """Infer types by ONNX's own rules; none for an unknown operator or one with subgraphs."""
         known = {name: self._types[name] for name in node.input if name in self._types}
         values = {name: self._values[name] for name in node.input if name in self._values}
         domain = domain_of(node)
@@ -97,23 +98,26 @@ class OnnxShapes:
         try:
             schema = defs.get_schema(node.op_type, self._versions.get(domain, 1), domain)
             outputs = shape_inference.infer_node_outputs(schema, node, known, values, opset_imports=self._opsets)
-        except Exception as error:  # one of a dozen classes of the compiled library, without a common base
+        except Exception as error:  # one of a dozen exception classes of the compiled library, without a common base
             raise ValueError(str(error)) from error
         return dict(outputs)
 
     def _fold(self, node: onnx.NodeProto) -> None:
-        """The values of a node's results if they are small and all that it reads is known."""
+        """Compute the values of a node's results if they are small and all inputs are known."""
         sizes = [_sizes(self._types.get(name)) for name in node.output]
         if any(size is None or math.prod(size) > _SMALL_ELEMS for size in sizes):
             return
-        with contextlib.suppress(Exception):  # no evaluator, or data left out of the file: the values stay unknown
+        # without an evaluator, or with data outside the file, the values stay unknown
+        with contextlib.suppress(Exception):
             given = self._given(node)
             values = () if given is None else _evaluated(node, given, self._opsets)
             for name, value in zip(node.output, values, strict=False):
                 self.define(numpy_helper.from_array(np.asarray(value), name))
 
     def _given(self, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
-        """What a node reads, if known; where the shape alone is read, a tensor of that shape that takes no memory."""
+        """Return the node's inputs if known. Where only the shape is read, a tensor of that shape that takes no memory
+        stands in.
+        """
         if node.op_type in SHAPE_READERS:
             size = _sizes(self._types.get(node.input[0]))
             return None if size is None else {node.input[0]: np.broadcast_to(np.float32(0), size)}
@@ -123,25 +127,25 @@ class OnnxShapes:
 
 
 def domain_of(owner: onnx.NodeProto | onnx.OperatorSetIdProto) -> str:
-    """The domain of an operator or a set of them; ONNX's own has two names."""
+    """Return the domain of an operator or operator set; ONNX's own has two names."""
     return "" if owner.domain == "ai.onnx" else str(owner.domain)
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs that a branch or loop runs."""
+    """Yield the subgraphs of a branch or loop."""
     for attribute in node.attribute:
         yield from [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs
 
 
 def open_dims(name: str, kind: onnx.TypeProto) -> Iterator[tuple[onnx.TensorShapeProto.Dimension, tuple[str, ...]]]:
-    """The dims of a tensor without a size, each with its names: the symbol, if there is one, and `tensor.axis`."""
+    """Yield the dims of a tensor without a size, each with its names: its symbol, if it has one, and `tensor.axis`."""
     for axis, dim in enumerate(kind.tensor_type.shape.dim):
         if dim.dim_value <= 0:
             yield dim, (*([dim.dim_param] if dim.dim_param else []), f"{name}.{axis}")
 
 
 def _sizes(kind: onnx.TypeProto | None) -> Shape | None:
-    """The sizes of a tensor type, if it has all."""
+    """Return the sizes of a tensor type if all are known, else None."""
     if kind is None or not kind.tensor_type.HasField("shape"):
         return None
     dims = kind.tensor_type.shape.dim
@@ -151,7 +155,7 @@ def _sizes(kind: onnx.TypeProto | None) -> Shape | None:
 def _evaluated(
     node: onnx.NodeProto, given: dict[str, np.ndarray], opsets: list[onnx.OperatorSetIdProto]
 ) -> Sequence[Any]:
-    """The results of a single node."""
+    """Evaluate a single node."""
     inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in given]
     outputs = [helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in node.output]
     graph = helper.make_graph([node], "node", inputs, outputs)

@@ -1,7 +1,7 @@
-"""Products as layers: convolutions of either direction, matrix products with broadcasting, and Einstein sums.
+"""Convert products to layers: convolutions, transposed convolutions, matrix products with broadcasting, Einstein sums.
 
-Axes are those of ONNX and torch: data [batch, channels, height, width], weights [out, in per group, height, width] and,
-if transposed, [in, out per group, height, width]; without a height in one dimension.
+Axes are those of ONNX and torch: data [batch, channels, height, width], weights [out, in per group, height, width] or,
+if transposed, [in, out per group, height, width]. One-dimensional products have no height.
 """
 
 import math
@@ -15,16 +15,16 @@ Shape = tuple[int, ...]
 
 
 class Unmappable(Exception):
-    """A product that is no layer; the message says of which kind."""
+    """A product that is not a layer; the message names its kind."""
 
 
 def convolution(
     data: Shape, weight: Shape, out: Shape, groups: int, stride: Sequence[int], dilation: Sequence[int]
 ) -> ConvWorkload:
-    """A convolution; its padding shows in the output's extents alone.
+    """Convert a convolution; its padding affects only the output's extents.
 
     Raises:
-        Unmappable: it runs along three axes.
+        Unmappable: it has three spatial axes.
         ValueError: data and weights differ in their channels.
     """
     axes = len(weight) - 2
@@ -44,13 +44,13 @@ def transposed_convolution(
     dilation: Sequence[int],
     padding: Sequence[int],
 ) -> Counter[ConvWorkload]:
-    """The ordinary convolutions that a transposed one consists of, and how often each occurs.
+    """Convert a transposed convolution to the ordinary convolutions that it consists of, with their counts.
 
-    Output positions that are equal modulo the stride see the same taps of the kernel, each at distances of the input:
-    one convolution of stride 1. No product with an inserted zero is counted.
+    Output positions that are equal modulo the stride use the same taps of the kernel at different offsets of the input.
+    They form one convolution of stride 1. No product with an inserted zero is counted.
 
     Raises:
-        Unmappable: it runs along three axes.
+        Unmappable: it has three spatial axes.
         ValueError: data and weights differ in their channels.
     """
     axes = len(weight) - 2
@@ -69,22 +69,22 @@ def transposed_convolution(
 
 
 def _check_channels(given: int, taken: int) -> None:
-    """Weights take the channels that the data have."""
+    """Raise a ValueError unless the weights take as many channels as the data have."""
     if given != taken:
         raise ValueError(f"the data have {given} channels, the weights take {taken}")
 
 
 def _phases(kernel: int, extent: int, stride: int, dilation: int, padding: int) -> Counter[tuple[int, int]]:
-    """How many of the phases modulo the stride have (taps, output positions); those without taps compute nothing."""
+    """Count the phases modulo the stride by (taps, output positions); phases without taps compute nothing."""
     taps = Counter(tap * dilation % stride for tap in range(kernel))
     positions = Counter((position + padding) % stride for position in range(extent))
     return Counter((taps[phase], positions[phase]) for phase in taps if positions[phase])
 
 
 def matrix_product(left: Shape, right: Shape) -> ConvWorkload:
-    """[..., P, C] x [..., C, K], or a vector in place of either.
+    """Convert [..., P, C] x [..., C, K]; either operand may be a vector.
 
-    A batch axis of both is G, one of the left alone is N, and one of the right alone widens K.
+    A batch axis of both operands is G, one of the left alone is N, and one of the right alone extends K.
     """
     left, right = left if len(left) > 1 else (1, *left), right if len(right) > 1 else (*right, 1)
     batch = {"N": 1, "K": right[-1], "G": 1}
@@ -94,12 +94,12 @@ def matrix_product(left: Shape, right: Shape) -> ConvWorkload:
 
 
 def transposed(shape: Shape) -> Shape:
-    """A matrix turned over; a vector as it is."""
+    """Return the shape of the transposed matrix; a vector is unchanged."""
     return (*shape[:-2], *reversed(shape[-2:]))
 
 
 def einstein_sum(equation: str, left: Shape, right: Shape) -> ConvWorkload:
-    """A sum such as `bqd,bkd->bqk`: axes of both are C if summed, else G; those of one alone are P or K.
+    """Convert a sum such as `bqd,bkd->bqk`: shared axes are C if summed, else G; an axis of one operand is P or K.
 
     Raises:
         Unmappable: an axis is repeated within an operand, or summed in one operand alone.
@@ -118,12 +118,12 @@ def einstein_sum(equation: str, left: Shape, right: Shape) -> ConvWorkload:
     )
 
 
-#: The axes of an ellipsis, the last of them last.
+#: The axes of an ellipsis, the last one last.
 _ELLIPSIS = "0123456789"
 
 
 def _sized(term: str, shape: Shape) -> dict[str, int]:
-    """Axes longer than 1, which alone count, by letter."""
+    """Return the sizes of the axes longer than 1, by letter."""
     spelled = term.replace("...", _ELLIPSIS[len(_ELLIPSIS) - len(shape) + len(term.replace("...", "")) :])
     if len(set(spelled)) < len(spelled):
         raise Unmappable("an axis is repeated")
@@ -131,7 +131,7 @@ def _sized(term: str, shape: Shape) -> dict[str, int]:
 
 
 def _implicit(terms: str) -> set[str]:
-    """The axes of the output if the equation names none: those that occur once, and the ellipsis."""
+    """Return the output axes of an equation that names none: letters that occur once, and the ellipsis."""
     return {letter for letter, times in Counter(terms).items() if times == 1} | set(_ELLIPSIS)
 
 
@@ -140,7 +140,7 @@ def _product(sizes: dict[str, int], letters: Iterable[str]) -> int:
 
 
 def _plane(sizes: Sequence[int], absent: int = 1) -> tuple[int, int]:
-    """(height, width) or (width,) as (width, height)."""
+    """Convert (height, width) or (width,) to (width, height)."""
     if len(sizes) > 2:
         raise Unmappable(f"{len(sizes)}-D")
     width, height = [*reversed(sizes), absent][:2]

@@ -1,7 +1,8 @@
-"""PyTorch models: exported programs (.pt2), and modules from a Python function, exported here on the meta device.
+"""Import PyTorch models: exported programs (.pt2), and modules returned by a Python function, exported on the meta
+device.
 
-What is followed is a functional graph of core ATen operators, in which nothing is written in place, and of the products
-as the model has them. Parameters need no data.
+The program is a functional graph of core ATen operators, without in-place writes, with the products as the model has
+them. Parameters need no data.
 """
 
 import importlib
@@ -27,26 +28,26 @@ _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution")
 _TRANSPOSED_CONVOLUTIONS = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 _ATTENTION = "scaled_dot_product_attention"
 
-#: What the operands of a matrix product are called.
+#: The argument names of the operands of a matrix product.
 _OPERANDS = {
     "addmm": ("mat1", "mat2"), "addmv": ("mat", "vec"), "baddbmm": ("batch1", "batch2"), "bmm": ("self", "mat2"),
     "dot": ("self", "tensor"), "linear": ("input", "weight"), "matmul": ("self", "other"), "mm": ("self", "mat2"),
     "mv": ("self", "vec"), "vdot": ("self", "other"),
 }  # fmt: skip
 
-#: Products that this program does not map: kept whole, to be listed as what they are.
+#: Products that cannot be mapped; they are kept whole, so that they are reported under their own names.
 _UNMAPPED = ("bilinear", "gru", "lstm", "rnn_relu", "rnn_tanh")
 
-#: Operators that must not be decomposed: some would end as sums of element-wise products, and be lost.
+#: Operators that must not be decomposed: some would become sums of element-wise products and be lost.
 _KEPT = (*_CONVOLUTIONS, *_TRANSPOSED_CONVOLUTIONS, *_OPERANDS, "einsum", _ATTENTION, *_UNMAPPED)
 
-#: Operators whose result holds no data of the network's input.
+#: Operators whose result does not depend on the network's input data.
 _WITHOUT_DATA = {
     "arange", "empty", "empty_like", "empty_strided", "fill", "full", "full_like", "rand", "rand_like", "randint",
     "randint_like", "randn", "randn_like", "randperm", "scalar_tensor",
 }  # fmt: skip
 
-#: Tags of the operators that compute on each element alone or reduce them, and of those that move them.
+#: Tags of the operators that compute on single elements or reduce them, and of those that move them.
 _PASSING_TAGS = {torch.Tag.pointwise, torch.Tag.reduction, torch.Tag.view_copy}
 
 _OTHER_PASSING = """
@@ -61,12 +62,12 @@ replication_pad3d scatter scatter_add scatter_reduce searchsorted select_scatter
 upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d
 """
 
-#: Core operators without such a tag that are no products.
+#: Core operators without such a tag that are not products.
 _PASSING = frozenset(_OTHER_PASSING.split())
 
 
 def trace_program(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
-    """Hand the operators of an exported program to the builder.
+    """Pass the operators of an exported program to the builder.
 
     Raises:
         ValueError: the file is unreadable, or a dim is open.
@@ -79,12 +80,13 @@ def trace_program(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -
 
 
 def trace_function(name: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
-    """Call `module:function`, export what it returns, a module and its example inputs, and hand it to the builder.
+    """Call `module:function`, which returns a module and its example inputs; export the module, and pass it to the
+    builder.
 
-    The function gets what is bound as keyword arguments. It is called for the meta device: parameters take no memory.
+    The function gets the bound sizes as keyword arguments. It runs on the meta device, where parameters take no memory.
 
     Raises:
-        ValueError: it cannot be found, called or exported, or returns something else.
+        ValueError: the function cannot be found, called or exported, or returns something else.
     """
     build = _function(*name.split(":"))
     _check_arguments(build, bind)
@@ -102,7 +104,7 @@ def trace_function(name: str, bind: Mapping[str, int], builder: NetworkBuilder) 
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:
-    """A function of a module that is installed, or in the working directory."""
+    """Return a function of a module that is installed or in the working directory."""
     sys.path.insert(0, os.getcwd())
     try:
         with _complaining("cannot be imported"):
@@ -115,7 +117,7 @@ def _function(module: str, name: str) -> Callable[..., Any]:
 
 
 def _check_arguments(build: Callable[..., Any], bind: Mapping[str, int]) -> None:
-    """What is bound are the function's arguments."""
+    """Check that the bound names are arguments of the function."""
     try:
         inspect.signature(build).bind(**bind)
     except TypeError as error:
@@ -124,7 +126,7 @@ def _check_arguments(build: Callable[..., Any], bind: Mapping[str, int]) -> None
 
 @contextmanager
 def _complaining(problem: str) -> Iterator[None]:
-    """Whatever goes wrong in PyTorch or in the user's code becomes one line; what they print goes to stderr."""
+    """Turn any exception of PyTorch or of the user's code into one line; what they print goes to stderr."""
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -135,7 +137,7 @@ def _complaining(problem: str) -> Iterator[None]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the warnings, tracebacks and graphs that PyTorch prints beside what it raises."""
+    """Suppress the warnings, tracebacks and graphs that PyTorch prints besides its exceptions."""
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -146,7 +148,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _follow(program: torch.export.ExportedProgram, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
-    """Every operator of a program, in its order."""
+    """Process every operator of a program in order."""
     with _quietly(), _complaining("cannot be decomposed"):
         program = program.run_decompositions(_decompositions())
     trace = _Trace(program, bind, builder)
@@ -155,7 +157,7 @@ def _follow(program: torch.export.ExportedProgram, bind: Mapping[str, int], buil
 
 
 def _decompositions() -> dict[Any, Any]:
-    """PyTorch's rules down to the core operators, products excepted."""
+    """Return PyTorch's decompositions into core operators, except those of products."""
     rules = torch.export.default_decompositions()
     for name in _KEPT:
         packet = getattr(torch.ops.aten, name)
@@ -169,7 +171,7 @@ def _decompositions() -> dict[Any, Any]:
 
 
 class _Trace:
-    """Follows the tensors' parts through the graph; their shapes are in it."""
+    """Propagates the tensors' parts through the graph, which contains their shapes."""
 
     def __init__(self, program: torch.export.ExportedProgram, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
         signature = program.graph_signature
@@ -182,10 +184,10 @@ class _Trace:
         self._parts: dict[Node, Parts] = {}
 
     def follow(self, node: Node) -> None:
-        """One node.
+        """Process one node.
 
         Raises:
-            ValueError: the shape of a product cannot be a layer's; the message begins with the node's name.
+            ValueError: the shape of a product cannot be that of a layer; the message begins with the node's name.
         """
         try:
             self._parts[node] = self._result(node)
@@ -193,14 +195,14 @@ class _Trace:
             raise ValueError(f"{node.name}: {error}") from error
 
     def _result(self, node: Node) -> Parts:
-        """The parts of a node's result; none of anything but tensors."""
+        """Return the parts of a node's result; none for anything but tensors."""
         if node.op != "call_function" or not _holds_tensors(node.meta.get("val")):
             return FED if node.name in self._fed else ()
         read = [self._parts[other] for other in node.all_input_nodes]
         operator = node.target
         if not isinstance(operator, torch._ops.OpOverload):
             passing = operator.__name__ == "getitem"
-            return self._builder.merge(*read) if passing else self._builder.leave_out(str(operator), node.name, *read)
+            return self._builder.merge(*read) if passing else self._builder.skip(str(operator), node.name, *read)
         kind = operator._schema.name.removeprefix("aten::")
         if kind in _WITHOUT_DATA:
             return ()
@@ -211,7 +213,7 @@ class _Trace:
         return self._product(kind, node, read)
 
     def _product(self, kind: str, node: Node, read: list[Parts]) -> Parts:
-        """The parts of a product's result, those of a bias or mask included; left out if it is no layer."""
+        """Add a product, including its bias or mask; skip it if it is not a layer."""
         given = _arguments(node)
         try:
             if kind in (*_CONVOLUTIONS, *_TRANSPOSED_CONVOLUTIONS):
@@ -225,7 +227,7 @@ class _Trace:
                 return self._attention(node, given)
         except Unmappable as reason:
             kind = f"{kind} ({reason})"
-        return self._builder.leave_out(kind, self._name(node, kind.partition(" ")[0]), *read)
+        return self._builder.skip(kind, self._name(node, kind.partition(" ")[0]), *read)
 
     def _convolution(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
         data, weight = self._operand(given["input"]), self._operand(given["weight"])
@@ -252,7 +254,7 @@ class _Trace:
         return self._with_others(result, node, left, right)
 
     def _attention(self, node: Node, given: dict[str, Any]) -> Parts:
-        """Whatever else it reads is a mask."""
+        """Add attention; a further operand is a mask."""
         tensors = [given[name] for name in ("query", "key", "value")]
         query, key, value = (self._operand(tensor) for tensor in tensors)
         if len(query.shape) < 3 or len(key.shape) < 3:
@@ -261,7 +263,7 @@ class _Trace:
         return self._builder.attention(self._path(node) or node.name, query, key, value, *masks)
 
     def _with_others(self, result: Parts, node: Node, *operands: Node) -> Parts:
-        """A product to which all is added that is not its operand."""
+        """Combine a product with the operands that are added to it."""
         return self._builder.merge(result, *(self._parts[o] for o in node.all_input_nodes if o not in operands))
 
     def _operand(self, node: Node) -> Operand:
@@ -270,21 +272,21 @@ class _Trace:
     # Names
 
     def _name(self, node: Node, kind: str, *operands: Node) -> str:
-        """That of the parameter in it, without its `weight`; else that of the module and the operator."""
+        """Return the name of the parameter without its `weight`, else the module and the operator."""
         for operand in operands:
             if not self._parts[operand] and (parameter := self._names.get(_origin(operand).name)):
                 return str(parameter).removesuffix("weight").rstrip("._") or str(parameter)
         return ".".join(filter(None, (self._path(node), kind)))
 
     def _path(self, node: Node) -> str:
-        """The module whose code the operator is from."""
+        """Return the path of the module whose code contains the operator."""
         modules = list((node.meta.get("nn_module_stack") or {}).values())
         return str(modules[-1][0]) if modules else ""
 
     # Shapes
 
     def _shape(self, node: Node) -> Shape:
-        """A tensor's sizes, open dims replaced by what they are bound to."""
+        """Return a tensor's sizes, with the bound sizes in place of open dims."""
         return tuple(self._size(size) for size in node.meta["val"].shape)
 
     def _size(self, size: Any) -> int:
@@ -296,7 +298,7 @@ class _Trace:
         return int(known)
 
     def _symbols(self, program: torch.export.ExportedProgram) -> dict[Any, list[str]]:
-        """The open dims of what is fed, each with its names: `tensor.axis` and its symbol."""
+        """Return the open dims of the inputs, each with its names: `tensor.axis` and its symbol."""
         names: dict[Any, list[str]] = {}
         fed = [node for node in program.graph.nodes if node.name in self._fed and _holds_tensors(node.meta["val"])]
         for node in fed:
@@ -308,20 +310,20 @@ class _Trace:
 
 
 def _arguments(node: Node) -> dict[str, Any]:
-    """What an operator is given, by name, with its defaults."""
+    """Return an operator's arguments by name, with defaults."""
     declared = node.target._schema.arguments
     given: dict[str, Any] = {argument.name: argument.default_value for argument in declared}
     return {**given, **dict(zip(given, node.args, strict=False)), **node.kwargs}
 
 
 def _each(value: Any, axes: int) -> list[int]:
-    """A setting for each axis, of which PyTorch may store one for all."""
+    """Return a setting for each axis; PyTorch may store one value for all axes."""
     values = list(value) if isinstance(value, list | tuple) else [value]
     return values * axes if len(values) == 1 else values
 
 
 def _origin(node: Node) -> Node:
-    """What a constant was made from."""
+    """Return the node that a constant was made from."""
     while node.op == "call_function" and node.all_input_nodes:
         node = node.all_input_nodes[0]
     return node

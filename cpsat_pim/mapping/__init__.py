@@ -1,4 +1,4 @@
-"""A mapping of one layer onto one node: its values, its file, its dataflow class, constraints on it, and its legality."""
+"""A mapping of one layer onto one node: its values, file, dataflow class, constraints, and legality."""
 
 from cpsat_pim.mapping.mapping import EVEN, Factors, Mapping, Outside, Stored
 

@@ -22,7 +22,7 @@ from attrs import Factory, evolve, field, frozen
 from attrs.converters import optional
 
 from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
-from cpsat_pim.base.reading import Field, Mistake, Record, FileKind, Table, Value, table_of
+from cpsat_pim.base.reading import Field, FileKind, Mistake, Record, Table, Value, table_of
 from cpsat_pim.base.validate import Rule, as_table, as_tuple, boolean, is_integer, one_of
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.dataflow import Dataflow, classify_dataflow
@@ -33,7 +33,7 @@ Fixed = tuple[int | None, ...]
 
 
 def _rows(count: int, width: int, holds: Callable[[Any], bool], says: str) -> Rule:
-    """So many rows of so many entries that hold, or are None."""
+    """Return the rule of a table: `count` rows of `width` entries, each None or valid."""
 
     def test(rows: Any) -> bool:
         entries = [entry for row in rows for entry in row if entry is not None]
@@ -58,10 +58,10 @@ def _nothing(count: int, width: int) -> Any:
 
 @frozen(kw_only=True)
 class Constraints:
-    """What a mapping must have, in the form of `Mapping`; None is free.
+    """Requirements on a mapping, in the form of `Mapping`; None leaves a value free.
 
     `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are fixed factors. `order[m]`: those of
-    these dims that have a loop at m come in this order, outermost first. `stored[m][t]`, m = PE..row buffer;
+    these dims that have a loop at level m have this order, outermost first. `stored[m][t]`, m = PE..row buffer;
     `layout[t]` indexes `LAYOUT_ORDERS`.
 
     Raises:
@@ -88,7 +88,7 @@ class Constraints:
     dataflow: Dataflow | None = field(default=None, converter=optional(Dataflow))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data as in a file, without what is free."""
+        """Convert to plain data as in a file, without free values."""
         tables = {
             "temporal": _named(Level, Dim, self.temporal),
             "spatial": _named(Direction, Dim, self.spatial),
@@ -101,12 +101,12 @@ class Constraints:
 
 
 def _named(places: Iterable[Any], members: Iterable[Any], rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
-    """The entries of a table that are not None, by name."""
+    """Return the entries of a table that are not None, by name."""
     named = {p.name: {x.name: rows[p][x] for x in members if rows[p][x] is not None} for p in places}
     return {name: row for name, row in named.items() if row}
 
 
-#: Nothing is fixed.
+#: No constraint.
 FREE = Constraints()
 
 
@@ -114,7 +114,7 @@ FREE = Constraints()
 
 
 def check_constraints(mapping: Mapping, constraints: Constraints) -> list[str]:
-    """One line per constraint that a well-formed mapping breaks; none if it agrees with all."""
+    """Return one line per constraint that a well-formed mapping violates; none if it satisfies all."""
     return [
         *_factor_violations(Level, mapping.temporal, constraints.temporal),
         *_factor_violations(Direction, mapping.spatial, constraints.spatial),
@@ -126,7 +126,7 @@ def check_constraints(mapping: Mapping, constraints: Constraints) -> list[str]:
 
 
 def check_constraints_fit(layer: ConvWorkload, constraints: Constraints) -> list[str]:
-    """One line per dim whose fixed factors no mapping of the layer can have."""
+    """Return one line per dim whose fixed factors no mapping of the layer can have."""
     return [
         f"{dim.name}: the fixed factors {' x '.join(map(str, fixed))} do not divide the bound {layer.bounds[dim]}"
         for dim, fixed in ((dim, _fixed(constraints, dim)) for dim in Dim)
@@ -135,7 +135,7 @@ def check_constraints_fit(layer: ConvWorkload, constraints: Constraints) -> list
 
 
 def _factor_violations(places: Any, rows: Any, fixed: tuple[Fixed, ...]) -> Iterator[str]:
-    """Factors are those that are fixed."""
+    """Yield a line per factor that differs from its fixed value."""
     for place in places:
         for dim in Dim:
             wanted, factor = fixed[place][dim], rows[place][dim]
@@ -144,7 +144,7 @@ def _factor_violations(places: Any, rows: Any, fixed: tuple[Fixed, ...]) -> Iter
 
 
 def _order_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
-    """The loops that an order names come in it."""
+    """Yield a line per level whose loops are not in the fixed order."""
     for level in Level:
         wanted = [dim for dim in constraints.order[level] if dim in mapping.order[level]]
         loops = [dim for dim in mapping.order[level] if dim in wanted]
@@ -153,7 +153,7 @@ def _order_violations(mapping: Mapping, constraints: Constraints) -> Iterator[st
 
 
 def _storage_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
-    """Levels store and are bypassed by what they must."""
+    """Yield a line per tensor that a level must store or bypass and does not."""
     for level in BUFFERS:
         for tensor in Tensor:
             wanted = constraints.stored[level][tensor]
@@ -162,7 +162,7 @@ def _storage_violations(mapping: Mapping, constraints: Constraints) -> Iterator[
 
 
 def _layout_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
-    """Tensors have the axis orders that they must."""
+    """Yield a line per tensor that does not have its fixed axis order."""
     for tensor in Tensor:
         wanted = constraints.layout[tensor]
         if wanted is not None and mapping.layout[tensor] != wanted:
@@ -171,14 +171,14 @@ def _layout_violations(mapping: Mapping, constraints: Constraints) -> Iterator[s
 
 
 def _dataflow_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
-    """The mapping is of the class that it must be."""
+    """Yield a line if the mapping is not of the required dataflow class."""
     flow = classify_dataflow(mapping)
     if constraints.dataflow not in (None, flow):
         yield f"the dataflow must be {constraints.dataflow} (got {flow})"
 
 
 def _fixed(constraints: Constraints, dim: Dim) -> list[int]:
-    """The factors of a dim that are fixed."""
+    """Return the fixed factors of a dim."""
     factors = [row[dim] for row in (*constraints.temporal, *constraints.spatial)]
     return [factor for factor in factors if factor is not None]
 
@@ -192,22 +192,22 @@ def _letters(dims: Iterable[Dim]) -> str:
 
 @frozen(kw_only=True)
 class NetworkConstraints:
-    """Constraints of every layer, and those of some in their place."""
+    """The constraints of every layer, and the constraints of particular layers that replace them."""
 
     everywhere: Constraints = FREE
     layers: dict[str, Constraints] = field(factory=dict)
 
     def of(self, name: str) -> Constraints:
-        """The constraints of a layer."""
+        """Return the constraints of a layer."""
         return self.layers.get(name, self.everywhere)
 
     def key(self, name: str, layer: ConvWorkload) -> str:
-        """What layers share that are solved once: shape and constraints."""
+        """Return a key of what determines a solve: shape and constraints. Layers with equal keys are solved once."""
         return f"{layer.shape_key}{self.of(name).to_dict() or ''}"
 
     @classmethod
     def whole(cls, given: "Constraints | NetworkConstraints") -> "NetworkConstraints":
-        """Constraints of every layer, if they do not tell layers apart themselves."""
+        """Convert constraints for every layer; a `NetworkConstraints` is unchanged."""
         return given if isinstance(given, NetworkConstraints) else cls(everywhere=given)
 
 
@@ -224,7 +224,7 @@ _PARTS = {
 
 
 def _mode_mistakes(values: Values) -> Iterator[Mistake]:
-    """A layout's mode says what `stored` says of the row buffer, if both do."""
+    """Yield a mistake if a layout's mode and the row buffer's `stored` entry contradict each other."""
     stored = values.get("stored", {}).get(Level.ROW_BUFFER, {})
     for tensor, entry in values.get("layout", {}).items():
         mode = entry.get("mode") if isinstance(entry, dict) else None
@@ -236,7 +236,7 @@ _LAYER = Record(fields=_PARTS, check=_mode_mistakes)
 
 
 def _build_constraints(values: Values) -> Constraints:
-    """The constraints that a file's values are."""
+    """Build the constraints from a file's values."""
     temporal, spatial, stored, layout = (values.get(key, {}) for key in ("temporal", "spatial", "stored", "layout"))
     return Constraints(
         temporal=[[temporal.get(m, {}).get(d) for d in Dim] for m in Level],
@@ -260,8 +260,8 @@ def _build_all(layers: dict[str, Values] | None = None, **values: Any) -> Networ
 
 
 def _with_modes_as_stored(values: Values) -> Values:
-    """With the modes of layouts among what the row buffer stores, and of layouts the axis orders: each may be laid over
-    without the other.
+    """Move the modes of layouts into the row buffer's `stored` entries, so that axis order and mode can be overridden
+    separately.
     """
     layout = values.get("layout", {})
     modes = {t: entry.get("mode") for t, entry in layout.items() if isinstance(entry, dict)}
@@ -271,7 +271,7 @@ def _with_modes_as_stored(values: Values) -> Values:
 
 
 def _laid_over(base: Values, over: Any) -> Any:
-    """What a layer says laid over what all say."""
+    """Merge the values of one layer over those of all layers."""
     if not isinstance(base, dict) or not isinstance(over, dict):
         return over
     return {**base, **{key: _laid_over(base[key], value) if key in base else value for key, value in over.items()}}
@@ -284,7 +284,7 @@ CONSTRAINTS = FileKind(
 
 
 def read_constraints(path: str | Path, directory: Path | None = None) -> NetworkConstraints:
-    """The constraints of a YAML file, relative to a directory.
+    """Read the constraints of a YAML file, relative to `directory`.
 
     Raises:
         ValueError: an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.

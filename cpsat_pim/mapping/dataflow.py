@@ -24,7 +24,7 @@ from cpsat_pim.mapping import Mapping
 
 
 class Dataflow(StrEnum):
-    """Which tensor stays in the PEs."""
+    """The tensor that stays in the PEs, as a class of mappings."""
 
     WEIGHT = "WS"
     OUTPUT = "OS"
@@ -32,16 +32,16 @@ class Dataflow(StrEnum):
     ROW = "RS"
 
 
-#: The tensor that stays, in the seed's order, which breaks ties; none in particular stays for RS.
+#: The tensor that stays, in the seed's order, which breaks ties; RS has no such tensor.
 STATIONARY = {Dataflow.WEIGHT: Tensor.W, Dataflow.OUTPUT: Tensor.O, Dataflow.INPUT: Tensor.I}
 
 
-#: What the PE array is spread over: factors per dim over its two directions.
+#: The spread over the PE array: factors per dim over its two directions.
 Spread = Sequence[Sequence[int]]
 
 
 def classify_dataflow(mapping: Mapping) -> Dataflow:
-    """The class of a mapping (section 7.1 and the rules above)."""
+    """Return the class of a mapping (section 7.1 and the rules above)."""
     classes = possible_dataflows(mapping.spatial, mapping.stored[Level.PE])
     if len(classes) == 1:
         return classes[0]
@@ -49,7 +49,8 @@ def classify_dataflow(mapping: Mapping) -> Dataflow:
 
 
 def possible_dataflows(spread: Spread, in_pe: Sequence[bool]) -> list[Dataflow]:
-    """The classes that mappings with this array and these tensors in the PEs can be of; loops decide between several.
+    """Return the classes that mappings with this spatial spread and these stored tensors can have; loop orders decide
+    between several.
 
     `spread`: factors over H, W; `in_pe`: whether PEs store I, W, O.
     """
@@ -64,9 +65,9 @@ def possible_dataflows(spread: Spread, in_pe: Sequence[bool]) -> list[Dataflow]:
 
 
 def tile_visits(mapping: Mapping, tensor: Tensor) -> int:
-    """How often a PE takes a new tile of a tensor; for a tensor that PEs do not store, a new operand.
+    """Return how often a PE gets a new tile of a tensor or, if PEs do not store the tensor, a new operand.
 
-    Loops outside the tile replace it, except those that are irrelevant to the tensor and lie inside all relevant ones.
+    Loops outside the tile replace it, except irrelevant loops inside all relevant ones.
     """
     kept = len(mapping.covered(Level.PE, tensor)) if mapping.stored[Level.PE][tensor] else 0
     nest = [(d, mapping.temporal[m][d]) for m in reversed(Level) for d in mapping.order[m]]
@@ -76,7 +77,7 @@ def tile_visits(mapping: Mapping, tensor: Tensor) -> int:
 
 
 def _is_weight_stationary(spread: Spread, in_pe: Sequence[bool]) -> bool:
-    """Weights stay in the PEs, K is spread over them (7.1.1)."""
+    """Weights stay in the PEs, and K is spread over them (7.1.1)."""
     return in_pe[Tensor.W] and _is_spread(spread, (Dim.K,))
 
 
@@ -87,12 +88,14 @@ def _is_output_stationary(spread: Spread, in_pe: Sequence[bool]) -> bool:
 
 
 def _is_spread(spread: Spread, dims: tuple[Dim, ...]) -> bool:
-    """Some of the dims runs over the array."""
+    """Return whether one of the dims is spread over the array."""
     return any(spread[Direction.H][d] * spread[Direction.W][d] > 1 for d in dims)
 
 
 def _are_opposite(spread: Spread, ones: tuple[Dim, ...], others: tuple[Dim, ...]) -> bool:
-    """One of some dims runs over one direction of the array and one of the others over the other (7.1.3, 7.1.4)."""
+    """Return whether one of `ones` is spread over one direction of the array, and one of `others` over the other
+    (7.1.3, 7.1.4).
+    """
 
     def runs(dims: tuple[Dim, ...], direction: Direction) -> bool:
         return any(spread[direction][d] > 1 for d in dims)

@@ -21,19 +21,19 @@ Factors = tuple[int, ...]
 Stored = tuple[bool, bool, bool]
 Outside = tuple[int, int, int]
 
-#: Every tile covers all loops of its level.
+#: Even residency: every tile covers all loops of its level.
 EVEN: tuple[Outside, Outside] = ((0, 0, 0), (0, 0, 0))
 
 
 @frozen(kw_only=True)
 class Mapping:
-    """One layer's mapping; whether it is legal on a machine is `check`'s business.
+    """A mapping of one layer; `check` decides whether it is legal on a machine.
 
-    `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are factors; `order[m]` lists the dims
-    whose factor at m is above 1, outermost first; `stored[m][t]`, m = PE..row buffer (Eq. 6; at the row buffer:
-    row-aligned, Eq. 7); `layout[t]` indexes `LAYOUT_ORDERS`; `block_h`, `block_w` are the blocks of a row-aligned input
-    (Eq. 8, 9), else 0. `outside[m][t]`, m = PE and global buffer: so many loops of `order[m]`, outermost first, lie
-    outside the tile of t that the level stores (its residency point); 0 is even.
+    `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are factors. `order[m]` lists the dims
+    whose factor at level m is above 1, outermost first. `stored[m][t]`, m = PE..row buffer (Eq. 6; at the row buffer:
+    row-aligned, Eq. 7). `layout[t]` indexes `LAYOUT_ORDERS`. `block_h`, `block_w` are the block of a row-aligned input
+    (Eq. 8, 9), else 0. `outside[m][t]`, m = PE and global buffer, is the residency point: the number of loops of
+    `order[m]`, outermost first, that lie outside the level's tile of t; 0 is even residency.
     """
 
     temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=as_table)
@@ -46,7 +46,7 @@ class Mapping:
     outside: tuple[Outside, Outside] = field(default=EVEN, converter=as_table)
 
     def extents(self, level: Level) -> Factors:
-        """Tile extents e0, e1, e2 or the bounds (Eq. 22 per dim)."""
+        """Return the tile extents e0, e1, e2, or the bounds at DRAM (Eq. 22 per dim)."""
         return tuple(
             math.prod(self.temporal[m][d] for m in range(level + 1))
             * self.spatial[Direction.INTERNAL][d]
@@ -55,14 +55,16 @@ class Mapping:
         )
 
     def covered(self, level: Level, tensor: Tensor) -> tuple[Dim, ...]:
-        """The loops of a level that its tile of a tensor covers, outermost first."""
+        """Return the loops of a level that its tile of a tensor covers, outermost first."""
         return self.order[level][self.outside[level][tensor] if level in ON_CHIP else 0 :]
 
     def tile(self, level: Level, tensor: Tensor) -> Factors:
-        """Extents of a tensor's tile at a level: those of the level without its loops outside the residency point."""
-        left_out = set(self.order[level]) - set(self.covered(level, tensor))
+        """Return the extents of a tensor's tile at a level: the level's extents without its loops outside the residency
+        point.
+        """
+        outside = set(self.order[level]) - set(self.covered(level, tensor))
         factors = self.temporal[level]
-        return tuple(n // factors[d] if d in left_out else n for d, n in zip(Dim, self.extents(level), strict=True))
+        return tuple(n // factors[d] if d in outside else n for d, n in zip(Dim, self.extents(level), strict=True))
 
     @property
     def is_uneven(self) -> bool:
@@ -70,30 +72,30 @@ class Mapping:
         return self.outside != EVEN
 
     def array_factor(self, dim: int) -> int:
-        """PEs along a dim."""
+        """Return the number of PEs along a dim."""
         return self.spatial[Direction.H][dim] * self.spatial[Direction.W][dim]
 
     @property
     def used_pes(self) -> int:
-        """PEs that do work."""
+        """Number of PEs that the mapping uses."""
         return math.prod(self.array_factor(d) for d in Dim)
 
     @property
     def parallel_macs(self) -> int:
-        """MACs a cycle (Eq. 35-37)."""
+        """MACs per cycle (Eq. 35-37)."""
         return self.used_pes * math.prod(self.spatial[Direction.INTERNAL])
 
     @property
     def compute_steps(self) -> int:
-        """Cycles of one MAC per lane (Eq. 34)."""
+        """Compute cycles, with one MAC per lane and cycle (Eq. 34)."""
         return math.prod(math.prod(factors) for factors in self.temporal)
 
     def innermost(self, tensor: Tensor) -> Level:
-        """The innermost level that stores the tensor."""
+        """Return the innermost level that stores the tensor."""
         return next((m for m in BUFFERS if self.stored[m][tensor]), Level.DRAM)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what `simulate` reads back."""
+        """Convert to plain data, as `simulate` reads it."""
         return {
             "temporal": {
                 m.name: {d.name: self.temporal[m][d] for d in Dim if self.temporal[m][d] > 1} for m in reversed(Level)
@@ -112,7 +114,7 @@ class Mapping:
         } | ({"resident": self._resident()} if self.is_uneven else {})
 
     def _resident(self) -> dict[str, dict[str, str]]:
-        """The loops that uneven tiles cover."""
+        """Return the loops that uneven tiles cover."""
         uneven = {m: [t for t in Tensor if self.outside[m][t]] for m in reversed(ON_CHIP)}
         return {
             m.name: {t.name: "".join(d.name for d in self.covered(m, t)) for t in tensors}

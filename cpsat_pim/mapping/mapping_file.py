@@ -33,11 +33,11 @@ from cpsat_pim.base.reading import (
     VERSION,
     Either,
     Field,
+    FileKind,
     Kind,
     Listing,
     Mistake,
     Record,
-    FileKind,
     Value,
     fields_of,
     hint,
@@ -58,7 +58,7 @@ MODES = ("sequential", "row_aligned")
 
 
 def letters_of(members: Iterable[IntEnum]) -> Rule:
-    """Letters of dims or tensors, each at most once."""
+    """Return the rule of a text of distinct letters of dims or tensors."""
     known = "".join(member.name for member in members)
 
     def holds(value: Any) -> bool:
@@ -69,7 +69,7 @@ def letters_of(members: Iterable[IntEnum]) -> Rule:
 
 
 def layout_kind(tensor: IntEnum) -> Kind:
-    """An axis order by itself, or with the mode."""
+    """Return the kind of a layout: an axis order alone, or with its mode."""
     order = Value(one_of(*LAYOUT_ORDERS[Tensor(tensor)]))
     fields = {"mode": Field(kind=Value(one_of(*MODES))), "order": Field(kind=order)}
     return Either(plain=order, mapping=Record(fields=fields))
@@ -107,17 +107,17 @@ def _build_mapping(
 
 
 def _loops(factors: dict[Dim, int], order: str | None) -> list[Dim]:
-    """A level's loops: in the order that is given, else as they are written."""
+    """Return a level's loops: in the given order, else as written."""
     return [d for d, n in factors.items() if n > 1] if order is None else [Dim[letter] for letter in order]
 
 
 def _outside(loops: list[Dim], covered: str | None) -> int:
-    """How many loops lie outside a tile that covers these, or all."""
+    """Return the number of loops outside a tile that covers `covered`, or all loops."""
     return 0 if covered is None else len(loops) - len(covered)
 
 
 def axis_order(tensor: Tensor, entry: Any) -> int | None:
-    """Which of its axis orders a tensor has."""
+    """Return the index of a tensor's axis order."""
     order = entry.get("order") if isinstance(entry, dict) else entry
     return None if order is None else LAYOUT_ORDERS[tensor].index(order)
 
@@ -128,7 +128,7 @@ def _mistakes(values: Values) -> Iterator[Mistake]:
 
 
 def _layout_mistakes(values: Values) -> Iterator[Mistake]:
-    """A layout's mode says the same as what the row buffer stores."""
+    """Yield a mistake where a layout's mode contradicts what the row buffer stores."""
     stored = values.get("stored", {}).get(Level.ROW_BUFFER)
     for tensor, entry in values.get("layout", {}).items():
         mode = entry.get("mode") if isinstance(entry, dict) else None
@@ -138,7 +138,7 @@ def _layout_mistakes(values: Values) -> Iterator[Mistake]:
 
 
 def _residency_mistakes(values: Values) -> Iterator[Mistake]:
-    """A tile covers the innermost loops of its level."""
+    """Yield a mistake where a tile does not cover the innermost loops of its level."""
     for level, tiles in values.get("resident", {}).items():
         loops = _loops(values.get("temporal", {}).get(level, {}), values.get("order", {}).get(level))
         letters = "".join(dim.name for dim in loops)
@@ -167,7 +167,7 @@ MAPPING = Record(
 
 
 def build_mapping(file: str, data: Any) -> Mapping:
-    """The mapping that `Mapping.to_dict` gave.
+    """Build a mapping from data that `Mapping.to_dict` returned.
 
     Raises:
         ValueError: mistakes in it; a line each, `<file>: <path.to.field>: ...`.
@@ -181,7 +181,7 @@ def build_mapping(file: str, data: Any) -> Mapping:
 
 @frozen(kw_only=True)
 class MappingEntry:
-    """A layer's mapping; its shape if the file gives it."""
+    """The mapping of a layer, with its shape if the file gives it."""
 
     name: str
     layer: ConvWorkload | None
@@ -190,7 +190,7 @@ class MappingEntry:
 
 @frozen(kw_only=True)
 class MappingFile:
-    """Mappings, and the machine that they are for if the file gives it."""
+    """Mappings, and their machine if the file gives it."""
 
     arch: PIMArchitecture | None
     layers: tuple[MappingEntry, ...]
@@ -211,7 +211,7 @@ _ENTRY = Record(
 
 
 def _name_mistakes(values: Values) -> Iterator[Mistake]:
-    """Each layer has one mapping."""
+    """Yield a mistake where a layer has several mappings."""
     names = [entry.get("name") for entry in values.get("layers", ())]
     for name in dict.fromkeys(name for name in names if name and names.count(name) > 1):
         yield f"layers[{name}]", "there is a layer of this name already"
@@ -231,7 +231,7 @@ MAPPINGS = FileKind(
 
 
 def read_mapping_file(path: str | Path) -> MappingFile:
-    """The mappings of a YAML file.
+    """Read the mappings of a YAML file.
 
     Raises:
         ValueError: an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
@@ -253,7 +253,7 @@ def _shapes(network: Network) -> dict[str, ConvWorkload]:
 
 
 def _entry(path: str | Path, values: Values, entry: Values, shapes: dict[str, ConvWorkload]) -> MappingEntry:
-    """A layer with the shape that it gives itself, or that the network has."""
+    """Build the entry of a layer, with the shape in the entry or in the network."""
     name = entry["name"]
     layer = shapes.get(name)
     if "shape" in entry:
@@ -267,7 +267,7 @@ def _entry(path: str | Path, values: Values, entry: Values, shapes: dict[str, Co
 
 
 def format_mapping_file(arch: PIMArchitecture, mapped: Iterable[tuple[ConvWorkload, Mapping]]) -> str:
-    """A mapping file of layers: loops in their order, without what is 1 or empty."""
+    """Format layers as a mapping file: loops in their order, without factors of 1 and empty values."""
     data = {
         "version": VERSION,
         "arch": arch.name if _is_preset(arch) else _listed(arch.to_dict()),
@@ -301,7 +301,7 @@ def _mapping_data(mapping: Mapping) -> dict[str, Any]:
 
 
 def _listed(value: Any) -> Any:
-    """Tuples as lists, which is what YAML has."""
+    """Convert tuples to lists, which YAML requires."""
     if isinstance(value, dict):
         return {key: _listed(item) for key, item in value.items()}
     return [_listed(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,1 +1,1 @@
-"""A network on an array of nodes: partitions, homes, data exchange, proven plans."""
+"""Whole networks on an array of nodes: what a plan is, what it costs, and the best one with proof (docs/array.md)."""

@@ -1,1 +1,1 @@
-"""What people and programs are shown: tables, loop nests, JSON and live progress. Display units exist only here."""
+"""Present results: tables, loop nests, JSON, HTML pages and live progress; only this folder uses display units."""

@@ -1,4 +1,4 @@
-"""Explanations: tables for people, a document for files (docs/explain.md)."""
+"""Explanations of layers: tables for the terminal, and a JSON document (docs/explain.md)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -13,18 +13,18 @@ from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.mapper.explain import Bounds, Conflict, Explained, Gain, Known, Member, Threshold, sum_gains
 from cpsat_pim.mapper.explain.limits import Limit
 from cpsat_pim.mapper.result import NetworkLayer, Objective
-from cpsat_pim.report.jsonfile import build_document, layer_entry
+from cpsat_pim.mapper.result.document import build_document
 from cpsat_pim.report.text import format_energy, format_gap, format_objective, print_plain
 from cpsat_pim.workload.network import NetworkNode
 
 _EMPTY = "-"
 Number = int | float
-#: Layers by their nodes, in the network's order.
+#: Explained layers with their nodes, in the network's order.
 Layers = Sequence[tuple[NetworkNode, Explained]]
 
 
 def print_explained(console: Console, layers: Layers) -> None:
-    """Layer by layer, then what upgrades buy all of them."""
+    """Print the explanation of each layer, then the gains of upgrades over all layers."""
     for node, explained in layers:
         _print_layer(console, node.name, explained)
     if len(layers) > 1:
@@ -38,12 +38,16 @@ def _print_layer(console: Console, name: str, explained: Explained) -> None:
     elif explained.bounds:
         _print_bounds(console, name, explained.bounds, explained)
     else:
-        print_plain(console, f"{name}: no mapping was found in time, nor a proof that there is none\n")
+        print_plain(
+            console, f"{name}: neither a mapping nor a proof of infeasibility was found within the time limit\n"
+        )
     _print_gains(console, name, explained.gains, explained.solved.objective)
 
 
 def total_gains(layers: Layers) -> list[Gain]:
-    """What upgrades buy all layers together, each as often as it occurs; those that were tried for all."""
+    """Return the gain of each upgrade over all layers, weighted by their counts, for upgrades that were tried on every
+    layer.
+    """
     tried = [(node.count, {gain.upgrade: gain for gain in explained.gains}) for node, explained in layers]
     common = [upgrade for upgrade in tried[0][1] if all(upgrade in gains for _, gains in tried)]
     return [sum_gains([(count, gains[upgrade]) for count, gains in tried]) for upgrade in common]
@@ -60,7 +64,7 @@ def _table(*headings: str, left: Iterable[str] = (), title: str | None = None) -
 
 
 def _print_conflict(console: Console, name: str, conflict: Conflict) -> None:
-    print_plain(console, f"{name}: proven to have no mapping. {_claim(conflict)}")
+    print_plain(console, f"{name}: proven infeasible. {_claim(conflict)}")
     headings = ("limit", "value", "of", "without it", "lifting it alone")
     table = _table(*headings, left=headings)
     for member in conflict.members:
@@ -73,11 +77,15 @@ def _print_conflict(console: Console, name: str, conflict: Conflict) -> None:
 
 
 def _claim(conflict: Conflict) -> str:
-    """What is known of the conflict."""
+    """State the size of the conflict and whether it is proven minimal."""
     count = len(conflict.members)
-    what = "One limit rules it out" if count == 1 else f"{count} limits conflict"
-    size = "no fewer do" if conflict.is_smallest else "fewer may do, which was not decided in time"
-    return f"{what}, whatever else is lifted" + ("." if count == 1 else f"; {size}.")
+    what = "One limit makes it infeasible" if count == 1 else f"{count} limits conflict"
+    size = (
+        "no smaller set does"
+        if conflict.is_smallest
+        else "a smaller set may, which was not decided within the time limit"
+    )
+    return f"{what}, whatever other limits are lifted" + ("." if count == 1 else f"; {size}.")
 
 
 def _value(limit: Limit) -> str:
@@ -91,13 +99,13 @@ def _value(limit: Limit) -> str:
 
 
 def _without(member: Member) -> str:
-    """Of the conflict."""
-    return "there is a mapping" if member.without else "not decided in time"
+    """State whether the layer has a mapping without this member of the conflict."""
+    return "there is a mapping" if member.without else "not decided within the time limit"
 
 
 def _lifted_alone(member: Member) -> str:
-    """What comes of it on the whole machine; a number need not be lifted for good."""
-    outcome = {True: "is enough", False: "is not enough", None: "not decided in time"}[member.is_way_out]
+    """State whether lifting this limit alone, on the whole machine, admits a mapping, and from which value on."""
+    outcome = {True: "is enough", False: "is not enough", None: "not decided within the time limit"}[member.is_way_out]
     if member.threshold is None:
         return outcome
     what = "" if member.is_way_out else "; the conflict ends"
@@ -110,20 +118,20 @@ def _first_value(limit: Limit, threshold: Threshold) -> str:
 
 
 def _exact_energy(fj: int) -> str:
-    """To the femtojoule: a budget that is rounded down is not enough."""
+    """Format an energy to the femtojoule: a budget that is rounded down would be infeasible."""
     return f"{fj // FJ_PER_NJ:,}.{fj % FJ_PER_NJ:06} nJ"
 
 
 def _conclusions(conflict: Conflict) -> Iterator[str]:
-    """The rule that is broken, and what to do about it."""
+    """Yield the violated rules, and the limits to lift together if no single one is enough."""
     yield from conflict.reasons
     if any(member.is_way_out for member in conflict.members):
         return
     if conflict.correction:
         names = ", ".join(limit.name for limit in conflict.correction)
-        yield f"There is another conflict besides. To lift together, a smallest choice: {names}."
+        yield f"Lifting one limit leaves another conflict. A minimum set of limits to lift together: {names}."
     else:
-        yield "What to lift together was not decided in time."
+        yield "Which limits to lift together was not decided within the time limit."
 
 
 # --- What bounds a mapping -------------------------------------------------------------------------------------------
@@ -143,7 +151,7 @@ def _print_bounds(console: Console, name: str, bounds: Bounds, explained: Explai
 
 
 def _largest(bounds: Bounds) -> str:
-    """What takes most energy, if anything takes any."""
+    """Name the largest share of the energy, if there is any."""
     if not bounds.shares:
         return ""
     most = bounds.shares[0]
@@ -169,7 +177,7 @@ def _resources(bounds: Bounds) -> Table:
 
 
 def _shares(bounds: Bounds) -> Table:
-    """A row for each place, the largest first."""
+    """Build the table of energy by place, largest first."""
     table = _table("energy", *(t.name for t in Tensor), "sum", "share", left=("energy",))
     places = {p: [s for s in bounds.shares if s.place == p] for p in dict.fromkeys(s.place for s in bounds.shares)}
     for place, shares in sorted(places.items(), key=lambda item: -sum(s.fj for s in item[1])):
@@ -181,7 +189,7 @@ def _shares(bounds: Bounds) -> Table:
 
 
 def _fills(bounds: Bounds, explained: Explained) -> Table:
-    """A row for each level, inner to outer, and how much of the array does work."""
+    """Build the table of buffer occupancy, inner to outer, and of the array's utilization."""
     table = _table("bytes", *(t.name for t in Tensor), "used", "usable", "full", "slack", left=("bytes",))
     for fill in bounds.fills:
         cells = [f"{fill.used[t]:,}" if t in fill.used else _EMPTY for t in Tensor]
@@ -201,9 +209,9 @@ def _fills(bounds: Bounds, explained: Explained) -> Table:
 def _print_gains(console: Console, name: str, gains: Sequence[Gain], objective: Objective) -> None:
     if not gains:
         return
-    title = f"{name}: what one step more buys, {objective.kind} now {_known(gains[0].before, objective)}"
-    headings = ("step", "from", "to", f"{objective.kind} then", "same mapping", "saves")
-    table = _table(*headings, left=("step", "saves"), title=title)
+    title = f"{name}: gain of each upgrade; {objective.kind} now {_known(gains[0].before, objective)}"
+    headings = ("upgrade", "from", "to", f"{objective.kind} then", "same mapping", "saves")
+    table = _table(*headings, left=("upgrade", "saves"), title=title)
     for gain in gains:
         same = _EMPTY if gain.same_mapping is None else format_objective(objective.kind, gain.same_mapping)
         then = "not known" if gain.after is None else _known(gain.after, objective)
@@ -213,16 +221,16 @@ def _print_gains(console: Console, name: str, gains: Sequence[Gain], objective: 
 
 
 def _known(known: Known, objective: Objective) -> str:
-    """The optimum, or from where to where it may be."""
+    """Format an optimum, or the interval from its bound to the best known value."""
     if known.is_proven:
         return format_objective(objective.kind, known.value)
     return f"{format_objective(objective.kind, known.bound)} to {format_objective(objective.kind, known.value)}"
 
 
 def _saved(gain: Gain) -> str:
-    """A share only where it is known, else its range."""
+    """Format the saving of an upgrade, as an interval if it is not proven."""
     if gain.is_unchanged:
-        return "nothing: time does not count"
+        return "nothing: latency is not in the objective"
     if gain.is_proven and gain.most is not None:
         return "nothing" if gain.most == 0 else f"{gain.most:.2%}" if gain.most > 0 else f"costs {-gain.most:.2%} more"
     if gain.most is None:
@@ -236,7 +244,7 @@ def _saved(gain: Gain) -> str:
 def explained_document(
     network: str, arch: dict[str, Any], objective: Objective, layers: Layers, *, seconds: float, interrupted: bool
 ) -> dict[str, Any]:
-    """Schema 1: the layers as solved, and of each its reasons as `explain`."""
+    """Build the JSON document (schema 1): the layers as solved, and per layer its explanation under `explain`."""
     nodes = [
         NetworkLayer(name=node.name, count=node.count, after=node.after, solved=explained.solved)
         for node, explained in layers
@@ -245,7 +253,7 @@ def explained_document(
         network=network,
         arch=arch,
         objective=objective.to_dict(),
-        layers=[layer_entry(node) for node in nodes],
+        layers=[node.to_dict() for node in nodes],
         seconds=seconds,
         interrupted=interrupted,
     )

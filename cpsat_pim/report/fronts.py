@@ -1,4 +1,4 @@
-"""Fronts in latency, energy and perhaps row activations: a table for people, a document for files (docs/json.md)."""
+"""Pareto fronts in latency, energy and optionally row activations: a table and a JSON document (docs/json.md)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,21 +11,21 @@ from rich.text import Text
 
 from cpsat_pim.mapper.network.pareto import Front, LayerFront, NetworkFronts, Point
 from cpsat_pim.mapper.result import NetworkLayer, Objective, Status
+from cpsat_pim.mapper.result.document import build_document
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.dataflow import classify_dataflow
-from cpsat_pim.report.jsonfile import build_document, layer_entry
 from cpsat_pim.report.text import format_edp, format_energy, format_gap, format_layouts, print_plain
 from cpsat_pim.workload import ConvWorkload
 
 _TO_THE_LEFT = ("point", "bound by", "flow", "layout I W O", "status")
 _FIGURES = ("cycles", "simulated", "energy", "EDP", "activations")
 _HEADINGS = ("point", *_FIGURES, "bound by", "PE util.", "flow", "layout I W O", "status", "gap")
-#: Axis, figure and field of a point.
+#: Axis in the document, unit, and attribute of a point.
 _AXES = (("x", "latency_cycles", "cycles"), ("y", "energy_fj", "fj"), ("z", "row_activations", "activations"))
 
 
 def print_fronts(console: Console, fronts: NetworkFronts) -> None:
-    """A row for each point, and below what is proven of each layer."""
+    """Print a row per point, then what is proven about each front."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in (h for h in _HEADINGS if h != "activations" or fronts.with_activations):
         table.add_column(heading, justify="left" if heading in _TO_THE_LEFT else "right", no_wrap=True)
@@ -39,7 +39,7 @@ def print_fronts(console: Console, fronts: NetworkFronts) -> None:
 
 
 def _cells(name: str, point: Point, with_activations: bool) -> Iterator[str]:
-    """In the order of the headings."""
+    """Yield the cells of a point in the order of the headings."""
     solved = point.solved
     yield name
     yield f"{point.cycles:,}"
@@ -60,20 +60,20 @@ def _mapping_cells(mapping: Mapping | None) -> tuple[str, str]:
 
 
 def _footnotes(fronts: NetworkFronts) -> Iterator[str]:
-    """What the figures are, and what is proven of each layer."""
+    """Yield the lines below the table: units, and what is proven about each layer."""
     yield f"{fronts.network} on {fronts.arch.name}. Cycles as predicted; EDP in cycles x nJ."
     for layer in fronts.layers:
         yield f"{layer.node.name}: {_front_text(layer.front)} ({layer.front.solves} solves)"
     if any(point.gap == 0 and not point.has_fewest for layer in fronts.layers for _, point in layer.points):
         yield "FEASIBLE with gap 0: fewer activations at this latency and energy were not ruled out."
     if fronts.interrupted:
-        yield "Interrupted: this is what was found until then."
+        yield "Interrupted: these are the points found so far."
 
 
 def _front_text(front: Front) -> str:
     count = len(front.points)
     if front.least_energy.status is Status.INFEASIBLE:
-        return "proven to have no mapping"
+        return "proven infeasible"
     return f"{count} point{'s' * (count != 1)}, {'the front is complete' if front.is_complete else 'not complete'}"
 
 
@@ -81,12 +81,12 @@ def _front_text(front: Front) -> str:
 
 
 def fronts_document(fronts: NetworkFronts) -> dict[str, Any]:
-    """Schema 1: the layers as mapped for least energy, the points as `pareto`."""
+    """Build the JSON document (schema 1): each layer's mapping of least energy, and the points under `pareto`."""
     document = build_document(
         network=fronts.network,
         arch=fronts.arch.to_dict(),
         objective=Objective.named("energy").to_dict(),
-        layers=[layer_entry(_least_energy(layer)) for layer in fronts.layers],
+        layers=[_least_energy(layer).to_dict() for layer in fronts.layers],
         seconds=fronts.seconds,
         interrupted=fronts.interrupted,
     )
@@ -101,7 +101,7 @@ def _least_energy(layer: LayerFront) -> NetworkLayer:
 
 
 def _front_entry(layer: LayerFront, with_activations: bool) -> dict[str, Any]:
-    """A front as a page draws it; its name says if points may be missing."""
+    """Build the entry of a front. Its name says if points may be missing."""
     axes = _AXES[: 3 if with_activations else 2]
     points = [
         {axis: getattr(point, field) for axis, _, field in axes} | {"label": label, "status": point.status.value}
@@ -112,6 +112,6 @@ def _front_entry(layer: LayerFront, with_activations: bool) -> dict[str, Any]:
 
 
 def mapped_points(fronts: NetworkFronts) -> list[tuple[ConvWorkload, Mapping]]:
-    """Every point's layer under the point's name, and its mapping."""
+    """Return the layer and mapping of every point; the layer is named after the point."""
     named = [(evolve(layer.node.workload, name=name), p) for layer in fronts.layers for name, p in layer.points]
     return [(layer, point.solved.mapping) for layer, point in named if point.solved.mapping]

@@ -1,4 +1,4 @@
-"""Results as one HTML file that needs nothing else: data, style, scripts and the plotting library are all in it."""
+"""Results as one self-contained HTML file: data, styles, scripts and the plotting library are all in it."""
 
 import base64
 import gzip
@@ -15,7 +15,7 @@ _SCRIPTS = ("format.js", "charts.js", "table.js", "layer.js", "page.js")
 
 
 def check_plotting() -> None:
-    """Fail before an hour of solving rather than after it.
+    """Check that the plotting library is installed, so that a missing package fails before the solve and not after it.
 
     Raises:
         MissingExtra: the plotting library is not installed.
@@ -24,13 +24,14 @@ def check_plotting() -> None:
 
 
 def render_report(documents: Sequence[tuple[str, dict[str, Any]]]) -> str:
-    """The page of one result, or of two that are compared; each a file's name and its content (docs/json.md).
+    """Render the page of one result, or of two results compared; each is given as file name and document
+    (docs/json.md).
 
     Raises:
         ValueError: something in a result is missing, malformed or illegal, or the plotting library is not installed.
     """
     check_plotting()
-    # Through text and back: what was never in a file looks as if it had been (lists for tuples).
+    # Through JSON text and back, so that tuples become lists as in a document read from a file.
     views = [build_view(json.loads(json.dumps(document)), source) for source, document in documents]
     parts = {
         "title": html.escape(" and ".join(f"{view['network']} on {view['arch']}" for view in views)),
@@ -43,7 +44,7 @@ def render_report(documents: Sequence[tuple[str, dict[str, Any]]]) -> str:
 
 
 def _filled(template: str, parts: dict[str, str]) -> str:
-    """A template with its `{{name}}` replaced; what is filled in is not looked at again."""
+    """Replace each `{{name}}` of a template once; inserted text is not searched again."""
     first, *rest = template.split("{{")
     pieces = (piece.split("}}", 1) for piece in rest)
     return first + "".join(parts[name] + text for name, text in pieces)
@@ -54,11 +55,11 @@ def _asset(name: str) -> str:
 
 
 def _script_safe(text: str) -> str:
-    """JSON that cannot end the element it stands in: a layer may have any name."""
+    """Encode data as JSON that cannot close its script element, whatever a layer is called."""
     return text.replace("<", "\\u003c")
 
 
 def _plotting() -> str:
-    """The plotting library, packed: a third of its size, and the browser unpacks it in no time."""
+    """Return the plotting library compressed to a third of its size; the browser decompresses it."""
     script: str = import_extra("plotly.offline", "report").get_plotlyjs()
     return base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()

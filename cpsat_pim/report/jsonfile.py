@@ -1,15 +1,12 @@
-"""Results as JSON, schema 1 (docs/json.md), and read back as mapped layers."""
+"""Read the results that `--json` wrote, schema 1 (docs/json.md), and the mapped layers of any file that has some."""
 
-import math
-from collections.abc import Callable, Iterator
-from operator import itemgetter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.dims import Dim, Tensor
 from cpsat_pim.base.reading import (
     SUFFIXES,
     Data,
@@ -27,109 +24,14 @@ from cpsat_pim.base.reading import (
 )
 from cpsat_pim.base.validate import Rule, boolean, not_negative, not_negative_real, one_of, or_none, positive, text
 from cpsat_pim.evaluate.verify import MappedLayer, read_reproducer
-from cpsat_pim.mapper.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork, Status
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.result.document import SCHEMA, Entry
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.mapping_file import MAPPING, SHAPE, read_mapping_file
 
-SCHEMA = 1
-
-#: An object of JSON.
-Entry = dict[str, Any]
-
-
-# --- Writing ---------------------------------------------------------------------------------------------------------
-
-
-def to_document(network: SolvedNetwork) -> Entry:
-    """A solved network as plain data, schema 1."""
-    document = build_document(
-        network=network.network,
-        arch=network.arch.to_dict(),
-        objective=network.objective.to_dict(),
-        layers=[layer_entry(node) for node in network.layers],
-        seconds=network.seconds,
-        interrupted=network.interrupted,
-    )
-    document["totals"] |= {"objective": network.objective_value, "bound": network.bound}
-    return document | ({"shared": network.shared.to_dict()} if network.shared else {})
-
-
-def build_document(
-    *, network: str, arch: Entry, objective: Entry, layers: list[Entry], seconds: float, interrupted: bool
-) -> Entry:
-    """The whole of its parts, with the totals of the layers' entries."""
-    return {
-        "schema": SCHEMA,
-        "network": network,
-        "arch": arch,
-        "objective": objective,
-        "layers": layers,
-        "totals": _totals(layers) | {"seconds": round(seconds, 3), "interrupted": interrupted},
-    }
-
-
-def layer_entry(node: NetworkLayer) -> Entry:
-    """A layer's place in such a document."""
-    solved = node.solved
-    return {
-        "name": node.name,
-        "count": node.count,
-        "shape": solved.workload.shape,
-        "status": solved.status.value,
-        "objective": solved.objective_value,
-        "bound": solved.bound,
-        "gap": solved.gap,
-        "solve_seconds": round(solved.solve_seconds, 3),
-        "predicted": solved.predicted.to_dict() if solved.prediction else None,
-        "simulated": solved.simulated.to_dict() if solved.simulated else None,
-        "mapping": solved.mapping.to_dict() if solved.mapping else None,
-        "progress": [[round(seconds, 3), best, bound] for seconds, best, bound in solved.progress],
-    } | _asked(solved)
-
-
-def _asked(solved: SolvedLayer) -> Entry:
-    """What its status and bound are of, unless that is all mappings of the layer as it is."""
-    asked = {
-        "constraints": solved.constraints.to_dict(),
-        "budget": solved.budget.to_dict(),
-        "padding": solved.padding,
-    }
-    return {key: value for key, value in asked.items() if value}
-
-
-def _totals(layers: list[Entry]) -> Entry:
-    """Sums over layers' entries times their counts; only layers with a mapping have costs."""
-    mapped = [layer for layer in layers if layer["mapping"]]
-
-    def total(cost: Callable[[Entry], int]) -> int:
-        return sum(layer["count"] * cost(layer["predicted"]) for layer in mapped)
-
-    def total_of(key: str) -> int | float:
-        total: int | float = sum(layer["count"] * (layer[key] or 0) for layer in mapped)
-        return total
-
-    return {
-        "layers": sum(layer["count"] for layer in layers),
-        "mapped": sum(layer["count"] for layer in mapped),
-        "macs": sum(layer["count"] * _useful_macs(layer["shape"]) for layer in layers),
-        "latency_cycles": total(itemgetter("latency_cycles")),
-        "energy_fj": total(itemgetter("energy_fj")),
-        "objective": total_of("objective"),
-        "bound": total_of("bound"),
-        "row_activations": {t.name: total(lambda p, t=t: p["row_activations"][t.name]) for t in Tensor},  # type: ignore[misc]
-    }
-
-
-def _useful_macs(shape: Entry) -> int:
-    """Multiply-accumulates without those of the padding."""
-    return math.prod(shape[d.name] - shape.get("zeros", {}).get(d.name, 0) for d in Dim)
-
-
-# --- Reading ---------------------------------------------------------------------------------------------------------
-
 
 def _needed(**kinds: Kind) -> dict[str, Field]:
-    """Keys that must be there."""
+    """Return required fields of these kinds."""
     return {key: Field(kind=kind, required=True) for key, kind in kinds.items()}
 
 
@@ -138,14 +40,14 @@ def _or_null(kind: Kind) -> Either:
 
 
 def _are_known(rows: Any) -> bool:
-    """What was known while solving."""
+    """Return whether rows are triples of seconds, best value and bound."""
     return isinstance(rows, tuple) and all(
         isinstance(row, tuple) and len(row) == 3 and all(map(_REAL_OR_NULL.holds, row)) for row in rows
     )
 
 
 def _third_axis(front: dict[str, Any]) -> Iterator[Mistake]:
-    """Points have a third coordinate where their front has a third axis, and only there."""
+    """Yield a mistake for each point whose third coordinate does not match the axes of its front."""
     for i, point in enumerate(front.get("points", ())):
         if ("z" in point) != ("z" in front):
             yield f"points[{i}].z", "is missing" if "z" in front else "is of no axis"
@@ -164,10 +66,10 @@ _CHOICE = Record(
 )
 _SHARED = _needed(choice=_or_null(_CHOICE), status=Value(one_of(*Status)), gap=Value(_REAL_OR_NULL))
 
-#: An objective as `Objective.to_dict` gives it.
+#: An objective as `Objective.to_dict` returns it.
 OBJECTIVE = Record(fields=_needed(kind=_KIND, alpha=_REAL, beta=_REAL), build=Objective)
 
-#: Of a layer and of a document: what a mapping is simulated from, and what a page needs beside that.
+#: Keys of a layer and of a document: what is needed to simulate a mapping, and what a page needs besides.
 _MAPPED_LAYER = _needed(shape=SHAPE) | {
     "name": Field(kind=Value(text)),
     "predicted": Field(kind=_or_null(Data())),
@@ -186,7 +88,7 @@ _LAYER = _MAPPED_LAYER | _needed(
 
 
 def _result(layer: dict[str, Field], others: dict[str, Field]) -> Record:
-    """A document whose layers have these keys; what is not read of it may be anything."""
+    """Return the record of a document whose layers have these keys; keys that are not read may hold anything."""
     layers = Listing(Record(fields=layer, is_open=True), "a list of layers", may_be_empty=True)
     return Record(fields=_needed(arch=record_of(PIMArchitecture), layers=layers) | others, is_open=True)
 
@@ -207,7 +109,7 @@ _RESULT = _result(
 
 
 def build_result(file: str, data: Entry) -> Entry:
-    """The values of a document: its machine, objective, and layers' shapes and mappings as objects, all else as it is.
+    """Read a document: its machine, objective, shapes and mappings become objects, all else stays plain data.
 
     Raises:
         ValueError: it is no such document, or there are mistakes in it; a line each, `<file>: <path.to.entry>: ...`.
@@ -223,7 +125,7 @@ def _built(file: str, data: Entry, kind: Record) -> Entry:
 
 
 def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
-    """The mapped layers of a file that `--json` wrote, of a mapping file, or the one of a reproducer.
+    """Read the mapped layers of a file written by `--json`, of a mapping file, or of a reproducer.
 
     Raises:
         ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
@@ -237,7 +139,7 @@ def read_mapped_layers(path: str | Path) -> list[MappedLayer]:
 
 
 def read_mappings(path: str | Path) -> dict[str, Mapping]:
-    """The mappings of such a file by the names of layers; a mapping file need not give the machine and shapes.
+    """Read the mappings of such a file by layer name. A mapping file may lack machine and shapes.
 
     Raises:
         ValueError: see `read_mapped_layers`.
@@ -248,7 +150,7 @@ def read_mappings(path: str | Path) -> dict[str, Mapping]:
 
 
 def _mapped_yaml(path: str | Path) -> Iterator[MappedLayer]:
-    """The layers of a mapping file that gives all that is needed to simulate them."""
+    """Yield the layers of a mapping file that gives everything needed to simulate them."""
     file = read_mapping_file(path)
     if file.arch is None:
         raise ValueError(f"{path}: arch: is missing")
@@ -259,7 +161,7 @@ def _mapped_yaml(path: str | Path) -> Iterator[MappedLayer]:
 
 
 def _mapped(result: Entry) -> Iterator[MappedLayer]:
-    """The layers of a result that have a mapping."""
+    """Yield the layers of a result that have a mapping."""
     for entry in result["layers"]:
         mapping = entry.get("mapping")
         if mapping is not None:

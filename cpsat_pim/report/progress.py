@@ -1,4 +1,4 @@
-"""Live progress on stderr: best, bound and gap of the layers being solved; silent when stderr is not a terminal."""
+"""Live progress on stderr: incumbent, bound and gap of the layers being solved; silent if stderr is not a terminal."""
 
 import sys
 import threading
@@ -11,17 +11,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cpsat_pim.mapper.search.solve import Progress
+from cpsat_pim.mapper.search import Progress
 from cpsat_pim.report.text import format_gap, format_objective
 
 _ROWS = 12
 
 
 class LiveProgress:
-    """A context whose `report` takes `Progress`, from any thread, and shows the layers heard of last."""
+    """A context whose callback takes `Progress`, from any thread, and shows the layers with the latest progress."""
 
     def __init__(self, kind: str, total: int, stream: TextIO | None = None) -> None:
-        """`kind` is the objective's name, `total` the number of different layers."""
+        """Set the objective's name `kind` and the number of distinct layers `total`."""
         stream = stream or sys.stderr
         self._kind, self._total = kind, total
         self._latest: dict[str, Progress] = {}
@@ -41,7 +41,7 @@ class LiveProgress:
             self._live.stop()
 
     def report(self, progress: Progress) -> None:
-        """Remember what is known of a layer; the screen follows by itself."""
+        """Store the latest progress of a layer; the display refreshes by itself."""
         with self._lock:
             self._latest.pop(progress.layer, None)
             self._latest[progress.layer] = progress
@@ -49,16 +49,16 @@ class LiveProgress:
     def _draw(self) -> RenderableType:
         with self._lock:
             latest = list(self._latest.values())
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=f"{len(latest)} of {self._total} layers begun")
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption=f"{len(latest)} of {self._total} layers started")
         table.add_column("solving", no_wrap=True)
-        for heading in ("best", "bound", "gap", "s"):
+        for heading in ("incumbent", "bound", "gap", "s"):
             table.add_column(heading, justify="right", no_wrap=True)
         for progress in latest[-_ROWS:]:
             table.add_row(Text(progress.layer), *self._cells(progress))
         return table
 
     def _cells(self, progress: Progress) -> tuple[str, str, str, str]:
-        best, bound = progress.best, progress.bound
+        best, bound = progress.incumbent, progress.bound
         gap = (best - bound) / best if best and bound is not None else None
         return self._value(best), self._value(bound), format_gap(gap), f"{progress.seconds:.1f}"
 

@@ -1,4 +1,4 @@
-"""Tables for people: results, networks, machines, simulated beside predicted figures; prefixed units only here."""
+"""Tables for the terminal: results, networks, machines, and simulated beside predicted figures."""
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
@@ -18,36 +18,36 @@ from cpsat_pim.mapper.result import NetworkLayer, SharedChoice, SolvedLayer, Sol
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import FREE
 from cpsat_pim.mapping.dataflow import classify_dataflow
-from cpsat_pim.report.nest import format_padding
+from cpsat_pim.mapping.loop_nest import format_padding
 from cpsat_pim.workload.network import Network
 
-#: Wide enough for every table; what is not a terminal has no width of its own.
+#: Width for output that is not a terminal: enough for every table.
 PIPE_WIDTH = 220
 _EMPTY = "-"
 
 
 class _Console(Console):
-    """A console that leaves it to others when its stream breaks."""
+    """A console that raises `BrokenPipeError` when its stream is closed."""
 
     def on_broken_pipe(self) -> None:
-        """Raise what any other stream raises; rich would end the program."""
+        """Raise the error; the base class would end the program."""
         raise BrokenPipeError
 
 
 def open_console(stream: TextIO) -> Console:
-    """A console for a stream; plain and wide if that is no terminal."""
+    """Open a console for a stream: plain and wide if the stream is not a terminal."""
     if stream.isatty():
         return _Console(file=stream, highlight=False)
     return _Console(file=stream, width=PIPE_WIDTH, color_system=None, force_terminal=False, highlight=False)
 
 
 def print_plain(console: Console, text: str) -> None:
-    """A line as it is: no markup, no wrapping."""
+    """Print a line verbatim, without markup or wrapping."""
     console.print(Text(text), soft_wrap=True)
 
 
 def format_energy(energy_fj: int) -> str:
-    """Four digits in nJ, uJ or mJ."""
+    """Format an energy with four digits in nJ, uJ or mJ."""
     for unit, size in (("mJ", FJ_PER_NJ * 10**6), ("uJ", FJ_PER_NJ * 10**3), ("nJ", FJ_PER_NJ)):
         if energy_fj >= size or unit == "nJ":
             break
@@ -57,26 +57,26 @@ def format_energy(energy_fj: int) -> str:
 
 
 def format_edp(product: int) -> str:
-    """Latency x energy: four digits, in cycles times nJ."""
+    """Format latency x energy with four digits, in cycles x nJ."""
     return f"{product / FJ_PER_NJ:.4g}"
 
 
 def format_objective(kind: str, value: int | float) -> str:
-    """An objective as reported, in a unit that people read."""
+    """Format an objective's value in a readable unit."""
     if kind == "energy":
         return format_energy(int(value))
     return format_edp(int(value)) if kind == "edp" else f"{value:,.0f}"
 
 
 def format_gap(gap: float | None) -> str:
-    """Percent; a proof is a plain 0."""
+    """Format a gap in percent; a proven optimum is "0"."""
     if gap is None:
         return _EMPTY
     return "0" if gap == 0 else f"{gap:.3%}" if gap >= 0.00001 else "<0.001%"
 
 
 def format_layouts(mapping: Mapping) -> list[str]:
-    """Axis orders in DRAM of I, W, O; row-aligned ones in brackets."""
+    """Return the DRAM axis orders of I, W and O; brackets mark row-aligned layouts."""
     orders = [LAYOUT_ORDERS[t][mapping.layout[t]] for t in Tensor]
     aligned = mapping.stored[Level.ROW_BUFFER]
     return [f"[{order}]" if aligned[t] else order for t, order in zip(Tensor, orders, strict=True)]
@@ -87,7 +87,9 @@ def format_layouts(mapping: Mapping) -> list[str]:
 
 @frozen
 class _Column:
-    """A column: its heading, its cell of a layer and of the totals; `group` is its table where one is too wide."""
+    """A column of the results: heading, cell of a layer, cell of the totals. `group` is its table when one table is too
+    wide.
+    """
 
     heading: str
     cell: Callable[[NetworkLayer], str]
@@ -97,7 +99,7 @@ class _Column:
 
 
 def print_results(console: Console, network: SolvedNetwork) -> None:
-    """A row per layer and the totals; two narrower tables where the terminal is too narrow for one."""
+    """Print a row per layer and the totals, in two tables if the terminal is too narrow for one."""
     columns = _columns(network)
     whole = _result_table(network, columns)
     if _natural_width(whole) <= console.width:
@@ -110,19 +112,19 @@ def print_results(console: Console, network: SolvedNetwork) -> None:
 
 
 def tabulate(network: SolvedNetwork) -> list[list[str]]:
-    """The same as plain cells: headings, a row per layer, the totals."""
+    """Return the same table as text: headings, a row per layer, the totals."""
     columns = _columns(network)
     rows = [[column.cell(node) for column in columns] for node in network.layers]
     return [[column.heading for column in columns], *rows, [column.total(network) for column in columns]]
 
 
 def _columns(network: SolvedNetwork) -> list[_Column]:
-    """All of them; the product of latency and energy only where it is what is to be least."""
+    """Return the columns; the product of latency and energy only if it is the objective."""
     return [column for column in _COLUMNS if column is not _PRODUCT or network.objective.is_product]
 
 
 def _natural_width(table: Table) -> int:
-    """The width at which nothing wraps."""
+    """Return the width at which no cell wraps."""
     return Console(width=10_000).measure(table).maximum
 
 
@@ -143,12 +145,12 @@ def _style(solved: SolvedLayer) -> str:
 
 
 def _of_answer(cell: Callable[[SolvedLayer], str]) -> Callable[[NetworkLayer], str]:
-    """A cell that only a mapped layer has."""
+    """Return a cell that is empty for a layer without a mapping."""
     return lambda node: cell(node.solved) if node.solved.mapping else _EMPTY
 
 
 def _of_mapping(cell: Callable[[Mapping], str]) -> Callable[[NetworkLayer], str]:
-    """The same, of the mapping alone."""
+    """Return a cell that depends only on the mapping, and is empty without one."""
     return lambda node: cell(node.solved.mapping) if node.solved.mapping else _EMPTY
 
 
@@ -157,7 +159,7 @@ def _triple(values: Iterable[int]) -> str:
 
 
 def _deviation(solved: SolvedLayer) -> Fraction | None:
-    """How far the simulated latency is above the predicted one, as a fraction of it."""
+    """Return the simulated latency's deviation from the predicted one, as a fraction of the predicted one."""
     if solved.simulated is None:
         return None
     predicted = solved.predicted.latency_cycles
@@ -221,7 +223,7 @@ _COLUMNS = (
 
 
 def _footnotes(network: SolvedNetwork) -> Iterator[str]:
-    """What the columns mean, and what was checked."""
+    """Yield the lines below the table: what the columns mean, and what was verified."""
     yield (
         f"{network.network} on {network.arch.name}, objective {_objective_text(network)}. "
         "Layouts in brackets are row-aligned, the others sequential."
@@ -233,42 +235,46 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
             f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
         )
     if any(node.solved.constraints != FREE for node in network.layers) and not network.shared:
-        yield "Proofs are of the mappings that keep the constraints."
+        yield "Optimality is proven among the mappings that satisfy the constraints."
     padding = max((node.solved.padding for node in network.layers), default=0)
     if padding:
-        yield f"Proofs are of the layers and all that they may be padded to with at most {100 * padding:g} % more MACs."
+        yield f"Optimality is proven over each layer and its paddings with at most {100 * padding:g} % more MACs."
     for node in network.layers:
         if any(node.solved.workload.zeros):
             yield f"{node.name} is padded: {format_padding(node.solved.workload)}."
     if network.shared:
         yield f"{format_choice(network.shared.to_dict())} {_price(network.shared)}"
     if network.interrupted:
-        yield "Interrupted: these are the best mappings found until then."
+        yield "Interrupted: these are the best mappings found so far."
 
 
 def format_choice(shared: dict[str, Any]) -> str:
-    """What all layers share, and how far that is proven, of plain data."""
+    """Describe a shared choice, given as plain data, and how far its optimality is proven."""
     choice = shared["choice"]
     if choice is None:
-        return "No shared choice suits all layers." if shared["status"] == Status.INFEASIBLE else "None was found."
+        return (
+            "Infeasible: no shared choice has a mapping of every layer."
+            if shared["status"] == Status.INFEASIBLE
+            else "No shared choice was found."
+        )
     stored = [f"{level} {_names(row)}" for level, row in choice.get("stored", {}).items()]
     orders = [f"{tensor} {order}" for tensor, order in choice.get("layout", {}).items()]
     proof = "proven" if shared["gap"] == 0 else f"gap {format_gap(shared['gap'])}"
-    return f"Shared by all layers: {', '.join([*stored, *orders])}; the least sum of all choices: {proof}."
+    return f"Shared by all layers: {', '.join([*stored, *orders])}; minimum over all choices: {proof}."
 
 
 def _names(row: dict[str, bool]) -> str:
-    """Which tensors are stored."""
+    """Name the tensors that a level stores."""
     return f"stores {' '.join(t for t in row if row[t]) or 'nothing'}"
 
 
 def _price(shared: SharedChoice) -> str:
-    """What sharing costs, and how it was found."""
+    """State the cost of sharing, relative to separate choices, and the number of solves."""
     solves = f"({shared.solves} solves)"
     if not shared.free or shared.objective_value is None:
         return solves
     more = shared.objective_value / shared.free - 1
-    return f"It is {more:.2%} above the least known one of layers with choices of their own {solves}."
+    return f"The sum is {more:.2%} above the best known sum without sharing {solves}."
 
 
 def _objective_text(network: SolvedNetwork) -> str:
@@ -282,7 +288,7 @@ def _objective_text(network: SolvedNetwork) -> str:
 
 
 def print_comparison(console: Console, name: str, predicted: Figures, simulated: Figures) -> None:
-    """Every figure as predicted and as simulated, and whether they are equal."""
+    """Print every figure as predicted and as simulated, and whether the two are equal."""
     table = Table(box=box.SIMPLE_HEAD, title=Text(name), title_justify="left", pad_edge=False)
     for heading in ("figure", "simulated", "predicted", ""):
         table.add_column(heading, justify="left" if heading in ("figure", "") else "right", no_wrap=True)
@@ -294,7 +300,7 @@ def print_comparison(console: Console, name: str, predicted: Figures, simulated:
 
 
 def _verdict(key: str, predicted: int, simulated: int) -> str:
-    """Equal or not; the latency is an estimate and may be off."""
+    """Compare a figure. The predicted latency is an estimate and may deviate."""
     if predicted == simulated:
         return "equal"
     if key == "latency_cycles":
@@ -303,7 +309,7 @@ def _verdict(key: str, predicted: int, simulated: int) -> str:
 
 
 def _flat(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
-    """`{"accesses": {"PE": {"I": {"read": 3}}}}` as `accesses.PE.I.read`, 3."""
+    """Flatten nested dicts: `{"accesses": {"PE": {"I": {"read": 3}}}}` yields `accesses.PE.I.read`, 3."""
     for key, value in data.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")
@@ -315,7 +321,7 @@ def _flat(data: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:
 
 
 def print_networks(console: Console, networks: Iterable[Network]) -> None:
-    """Layers, unique shapes, MACs and weights of each network."""
+    """Print the number of layers, distinct shapes, MACs and weights of each network."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("network", no_wrap=True)
     for heading in ("layers", "unique shapes", "MACs", "weights"):
@@ -330,7 +336,7 @@ def print_networks(console: Console, networks: Iterable[Network]) -> None:
 
 
 def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) -> None:
-    """Key figures of each machine: a node's array and memories; a mapping uses one node."""
+    """Print the key figures of each machine: the array and the memories of one node, which is what a mapping uses."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("arch", "nodes", "PEs x lanes", "PE", "global", "row", "row size", "DRAM", "banks", "page", "act."):
         table.add_column(heading, justify="left" if heading in ("arch", "page") else "right", no_wrap=True)
@@ -352,7 +358,7 @@ def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) 
 
 
 def format_bytes(size: int) -> str:
-    """Whole B, KiB, MiB or GiB where that is exact, else one digit."""
+    """Format a size in B, KiB, MiB or GiB, with one decimal if it is not whole."""
     for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size >= scale:
             return f"{size // scale} {unit}" if size % scale == 0 else f"{size / scale:.1f} {unit}"

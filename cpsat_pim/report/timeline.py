@@ -11,14 +11,14 @@ from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.evaluate.verify import MappedLayer, record
 from tracesim.timeline import ARRAY_STEP, LIMIT, MOVE_OUT, STREAM, Timeline
 
-#: Events of one layer; of more the first half and the last half are kept.
+#: Most events of one layer; of more only the first half and the last half of this number are kept.
 LIMIT_EVENTS = 100_000
 _ARRAY, _LIMITS, _FIRST_LINK = 0, 1, 2
 Event = dict[str, Any]
 
 
 def build_timeline(cases: Sequence[MappedLayer], limit: int = LIMIT_EVENTS) -> dict[str, Any]:
-    """The trace of mapped layers, each from cycle 0 and without the constant pipeline latency."""
+    """Build the trace of mapped layers. Each layer starts at cycle 0, without the constant pipeline latency."""
     timelines = (record(case.layer, case.arch, case.mapping, limit) for case in cases)
     processes = [
         _process(number, case.layer.name, case.arch, timeline)
@@ -29,9 +29,9 @@ def build_timeline(cases: Sequence[MappedLayer], limit: int = LIMIT_EVENTS) -> d
 
 
 def _process(number: int, name: str, arch: PIMArchitecture, timeline: Timeline) -> Iterator[Event]:
-    """The names of a layer and of its threads, and its events."""
-    left_out = f" ({timeline.dropped} events in the middle are left out)" if timeline.dropped else ""
-    yield _metadata(number, 0, "process_name", name=f"{name} on {arch.name}{left_out}")
+    """Yield the names of a layer and of its threads, and its events."""
+    dropped = f" ({timeline.dropped} events in the middle are omitted)" if timeline.dropped else ""
+    yield _metadata(number, 0, "process_name", name=f"{name} on {arch.name}{dropped}")
     rows = timeline.events.tolist()
     for thread, title in sorted({_thread(arch, row) for row in rows}):
         yield _metadata(number, thread, "thread_name", name=title)
@@ -50,7 +50,7 @@ def _slice(process: int, thread: int, row: list[int]) -> Event:
 
 
 def _name(row: list[int]) -> str:
-    """What an event is called."""
+    """Return the title of an event."""
     kind, _, _, _, tensor, _, _ = row
     if kind in (ARRAY_STEP, LIMIT):
         return "array step" if kind == ARRAY_STEP else "ports or interconnect"
@@ -58,7 +58,7 @@ def _name(row: list[int]) -> str:
 
 
 def _thread(arch: PIMArchitecture, row: list[int]) -> tuple[int, str]:
-    """The thread of an event and its title; a DRAM bus that tensors share is one link."""
+    """Return the thread of an event and its title; a DRAM bus shared by the tensors is one thread."""
     kind, link, parent, level, tensor, _, _ = row
     if kind in (ARRAY_STEP, LIMIT):
         return (_ARRAY, "PE array") if kind == ARRAY_STEP else (_LIMITS, "ports and interconnect, in all")

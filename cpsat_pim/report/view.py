@@ -1,6 +1,6 @@
-"""What the HTML page shows of results: plain data, all of it computed here, so that the page only draws.
+"""The data that the HTML page shows: plain data, all computed here, so that the page only draws.
 
-A result's layers refer to `details` by number; layers of equal shape and mapping share one.
+A result's layers refer to `details` by number; layers of equal shape and mapping share one entry.
 """
 
 import math
@@ -18,13 +18,13 @@ from cpsat_pim.evaluate.verify import record
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import box_elems, check_mapping
 from cpsat_pim.mapping.dataflow import classify_dataflow
+from cpsat_pim.mapping.loop_nest import format_bound
 from cpsat_pim.report.jsonfile import build_result
-from cpsat_pim.report.nest import format_bound
 from cpsat_pim.report.text import format_choice, format_layouts
 from cpsat_pim.workload import ConvWorkload
 from tracesim.timeline import Timeline
 
-#: Dims along the two sides of a tensor's picture: across, and down.
+#: The dims along the two sides of a tensor's picture: across, down.
 _SIDES = {
     Tensor.I: ((Dim.P, Dim.Q, Dim.R, Dim.S), (Dim.N, Dim.G, Dim.C)),
     Tensor.W: ((Dim.C, Dim.R, Dim.S), (Dim.G, Dim.K)),
@@ -34,7 +34,7 @@ Loop = tuple[str, int, str]
 
 
 def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
-    """A document of schema 1 as the page takes it; `source` is the file's name.
+    """Convert a document of schema 1 to the page's data; `source` is the file's name.
 
     Raises:
         ValueError: something in it is missing, malformed or illegal; lines `<source>: ...`.
@@ -55,7 +55,7 @@ def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def _layer_view(entry: dict[str, Any], details: "_Details") -> dict[str, Any]:
-    """A row of the table."""
+    """Build a row of the table."""
     layer = evolve(entry["shape"], name=entry["name"])
     return {
         "name": layer.name,
@@ -68,7 +68,7 @@ def _layer_view(entry: dict[str, Any], details: "_Details") -> dict[str, Any]:
 
 
 def _front_view(front: dict[str, Any]) -> dict[str, Any]:
-    """A Pareto front: what its axes are, and its points."""
+    """Build the view of a Pareto front: its axes and its points."""
     return front | {"points": [{"label": None, "status": None} | point for point in front["points"]]}
 
 
@@ -80,7 +80,7 @@ def _shape_text(layer: ConvWorkload) -> str:
 
 
 class _Details:
-    """The views of mapped layers, each made once."""
+    """Holds the views of mapped layers; each is built once."""
 
     def __init__(self, source: str, arch: PIMArchitecture) -> None:
         self.views: list[dict[str, Any]] = []
@@ -88,7 +88,7 @@ class _Details:
         self._numbers: dict[tuple[ConvWorkload, Mapping], int] = {}
 
     def number(self, layer: ConvWorkload, entry: dict[str, Any]) -> int:
-        """Where a layer's view is."""
+        """Return the number of a layer's view, building it if it is new."""
         key = (entry["shape"], entry["mapping"])
         if key not in self._numbers:
             self._numbers[key] = len(self.views)
@@ -97,7 +97,7 @@ class _Details:
 
 
 def _mapped(source: str, layer: ConvWorkload, arch: PIMArchitecture, entry: dict[str, Any]) -> "_Mapped":
-    """A layer of a file with its mapping, which is legal."""
+    """Read a layer with its mapping, and check that the mapping is legal."""
     mapping, simulated = entry["mapping"], entry["simulated"]
     for problem in check_mapping(layer, arch, mapping):
         raise ValueError(f"{source}: {layer.name}: {problem}")
@@ -115,7 +115,9 @@ def _mapped(source: str, layer: ConvWorkload, arch: PIMArchitecture, entry: dict
 
 @frozen(kw_only=True)
 class _Mapped:
-    """One mapped layer and all that is drawn of it. `is_stale`: the file holds other predictions."""
+    """A mapped layer and everything that is drawn of it. `is_stale`: the file records other predictions than this
+    version makes.
+    """
 
     layer: ConvWorkload
     arch: PIMArchitecture
@@ -150,14 +152,14 @@ class _Mapped:
 
     @property
     def _bound(self) -> str:
-        """What ends last."""
+        """The resource that ends last."""
         return max(self.prediction.bounds, key=lambda name: self.prediction.bounds[name])
 
     def _cycles(self) -> dict[str, float]:
-        """The latency in parts: MACs on a full array, PEs idle or busy with padding meanwhile, and what waits for the
-        thing that ends last.
+        """Split the latency: MACs on a full array, PEs that idle or work on padding, and waiting for the resource that
+        ends last.
 
-        If that is compute the rest is the way in and out: first tiles, last results, operands that come too slowly.
+        If compute ends last, the rest is the fill and drain of the pipeline, and operands that arrive too slowly.
         """
         figures, full = self.prediction.figures, self._full_cycles
         waiting = figures.latency_cycles - figures.compute_cycles
@@ -165,11 +167,11 @@ class _Mapped:
 
     @property
     def _full_cycles(self) -> float:
-        """Cycles that the useful MACs take on a full array."""
+        """Cycles of the useful MACs on a fully used array."""
         return self.layer.useful_macs / self.arch.pe_array.macs_per_cycle
 
     def _energies(self) -> dict[str, int]:
-        """The energy in parts, fJ: MACs, accesses by level, row activations (Eq. 41-43)."""
+        """Split the energy, fJ: MACs, accesses by level, row activations (Eq. 41-43)."""
         figures, costs = self.prediction.figures, access_energies_fj(self.arch)
         accesses = {
             m.name: sum(reads * costs[m][0] + writes * costs[m][1] for reads, writes in figures.accesses[m])
@@ -182,7 +184,7 @@ class _Mapped:
     # The nest
 
     def _places(self) -> Iterator[dict[str, Any]]:
-        """The levels outermost first, the array and its lanes where they are: loops, what they cut, what is held."""
+        """Yield the levels, outermost first, with the array and its lanes between them: loops, cuts, stored tiles."""
         yield self._level(Level.DRAM)
         yield self._level(Level.ROW_BUFFER)
         yield self._level(Level.GLOBAL_BUFFER)
@@ -191,7 +193,7 @@ class _Mapped:
         yield self._parallel("MAC lanes", (Direction.INTERNAL,))
 
     def _level(self, level: Level) -> dict[str, Any]:
-        """A memory: its loops choose among the tiles of the next level."""
+        """Build the view of a memory: its loops enumerate the tiles of the next level."""
         factors = self.mapping.temporal[level]
         loops = [(d.name, factors[d], "") for d in self.mapping.order[level]]
         held = self._held(level)
@@ -203,7 +205,7 @@ class _Mapped:
         }
 
     def _parallel(self, title: str, directions: tuple[Direction, ...]) -> dict[str, Any]:
-        """PEs or lanes: all iterations at once."""
+        """Build the view of PEs or lanes, whose iterations run in parallel."""
         loops = [(d.name, self.mapping.spatial[s][d], s.name) for s in directions for d in Dim]
         return self._place("", title, [loop for loop in loops if loop[1] > 1])
 
@@ -211,31 +213,33 @@ class _Mapped:
         return {"level": level, "title": title, "loops": loops, "cuts": {t.name: _cuts(t, loops) for t in Tensor}}
 
     def _held(self, level: Level) -> dict[str, dict[str, Any]]:
-        """The tiles that a level stores, DRAM the whole tensors: elements and bytes (Eq. 22)."""
+        """Return the tiles that a level stores (DRAM: the whole tensors) in elements and bytes (Eq. 22)."""
         stored = [t for t in Tensor if level is Level.DRAM or self.mapping.stored[level][t]]
         elems = {t: box_elems(self.layer, self.mapping.tile(level, t), t) for t in stored}
         return {t.name: {"elems": elems[t], "bytes": elems[t] * self._width_bytes(level, t)} for t in stored}
 
     def _width_bytes(self, level: Level, tensor: Tensor) -> int:
-        """Bytes of an element; O has partial sums on chip, and beyond if DRAM gives some back (model, section 1)."""
+        """Return the bytes of an element. O has partial sums on chip, and in DRAM if any are spilled (model, section
+        1).
+        """
         spills = self.prediction.figures.accesses[Level.DRAM][Tensor.O][0] > 0
         if tensor is Tensor.O and (level < Level.ROW_BUFFER or spills):
             return self.layer.psum_bytes
         return self.layer.width_bytes[tensor]
 
     def _dims(self) -> dict[str, list[int]]:
-        """Each dim's factors by place, outer to inner; a dim of 1 has none."""
+        """Return each dim's factors by place, outer to inner, for dims above 1."""
         places = [[factor for _, factor, _ in self._loops_of(d)] for d in Dim]
         return {d.name: factors for d, factors in zip(Dim, places, strict=True) if math.prod(factors) > 1}
 
     def _loops_of(self, dim: Dim) -> list[Loop]:
-        """T3, T2, T1, array, T0, lanes of a dim."""
+        """Return the loops of a dim: T3, T2, T1, array, T0, lanes."""
         t0, t1, t2, t3 = (self.mapping.temporal[m][dim] for m in Level)
         lanes = self.mapping.spatial[Direction.INTERNAL][dim]
         return [(dim.name, n, "") for n in (t3, t2, t1, self.mapping.array_factor(dim), t0, lanes)]
 
     def _array(self) -> dict[str, int]:
-        """Rows and columns that there are and that do work, lanes of a PE likewise."""
+        """Return the rows and columns of the array and the lanes of a PE, as present and as used."""
         shape, unit = self.arch.pe_array.array_shape, self.arch.pe_array.compute_unit
         used = {s.name: math.prod(self.mapping.spatial[s]) for s in Direction}
         return {"rows": shape.h, "columns": shape.w, "lanes": unit.num_macs, **used}
@@ -243,19 +247,19 @@ class _Mapped:
     # DRAM rows
 
     def _maps(self) -> Iterator[dict[str, Any]]:
-        """Per tensor its row activations, by order and row."""
+        """Yield per tensor the row activations, by order and row."""
         timeline = record(self.layer, self.arch, self.mapping, limit=0)
         for t in Tensor:
             yield _map_view(timeline, t)
 
 
 def _cuts(tensor: Tensor, loops: list[Loop]) -> list[int]:
-    """Into how many parts loops cut a tensor's box across and down."""
+    """Return the number of parts into which loops cut a tensor's box, across and down."""
     return [math.prod(n for name, n, _ in loops if Dim[name] in side) for side in _SIDES[tensor]]
 
 
 def _map_view(timeline: Timeline, tensor: Tensor) -> dict[str, Any]:
-    """A map's cells that are not empty, as order, row, count, one after another."""
+    """Flatten the non-empty cells of a map: order, row, count, order, row, count, ..."""
     cells = timeline.maps[tensor]
     return {
         "activations": int(timeline.activations[tensor]),

@@ -1,1 +1,1 @@
-"""Studies over many solves: sweeps, baseline mappers, and the fuzzer."""
+"""Studies that consist of many solves: sweeps, comparisons with baseline mappers, and fuzzing."""

@@ -1,4 +1,4 @@
-"""Layers and networks."""
+"""Layers, networks, and padding."""
 
 from cpsat_pim.workload.layer import ConvWorkload
 

@@ -1,4 +1,4 @@
-"""One layer: seven loop bounds and a group dim, strides, dilations and element widths (Eq. 1-3)."""
+"""A layer: seven loop bounds and a group dim, strides, dilations and element widths (Eq. 1-3)."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _BYTES = measured_in("B")
 
 
 def _by_dim(value: Any) -> Any:
-    """A number per dim; where they are given by dims, those that are absent are 0."""
+    """Convert a dict by dim to a tuple with a number per dim, 0 for absent ones."""
     return tuple(value.get(d, 0) for d in Dim) if isinstance(value, Mapping) else as_tuple(value)
 
 
@@ -31,8 +31,9 @@ class ConvWorkload:
     """A (grouped, strided, dilated) convolution or, with P=Q=R=S=1 or rows in N or P, a matrix product.
 
     R, P run along the input width and S, Q along its height; `stride` and `dilation` are (width, height). C and K count
-    channels of one of the G groups. Widths are bytes per element; `psum_bytes` is the width of a partial sum. `zeros`:
-    so much of each bound is padding, which is stored, moved and multiplied like the rest (docs/model.md, section 1).
+    the channels of one of G groups. Widths are bytes per element; `psum_bytes` is the width of a partial sum. `zeros`
+    is the part of each bound that is padding, which is stored, moved and multiplied like the rest (docs/model.md,
+    section 1).
 
     Raises:
         ValueError: a bound, stride, dilation or width is not a positive integer, a bound is all padding, or the layer
@@ -87,7 +88,7 @@ class ConvWorkload:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the layer, those of its padding included."""
+        """Multiply-accumulates of the layer, including those of its padding."""
         return math.prod(self.bounds)
 
     @property
@@ -97,16 +98,16 @@ class ConvWorkload:
 
     @property
     def input_width(self) -> int:
-        """Width of I, padding included (Eq. 2)."""
+        """Width of I, including padding (Eq. 2)."""
         return self.stride[0] * (self.P - 1) + self.dilation[0] * (self.R - 1) + 1
 
     @property
     def input_height(self) -> int:
-        """Height of I, padding included (Eq. 3)."""
+        """Height of I, including padding (Eq. 3)."""
         return self.stride[1] * (self.Q - 1) + self.dilation[1] * (self.S - 1) + 1
 
     def elements(self, tensor: Tensor) -> int:
-        """Elements of a tensor, I with its padding."""
+        """Return the elements of a tensor; I includes its padding."""
         if tensor is Tensor.I:
             return self.N * self.G * self.C * self.input_height * self.input_width
         return math.prod(self.bounds[d] for d in RELEVANT[tensor])
@@ -118,7 +119,7 @@ class ConvWorkload:
 
     @property
     def shape(self) -> dict[str, object]:
-        """What makes two layers equal to the mapper: everything but the name."""
+        """Everything that affects the mapper: all fields but the name."""
         return {
             **{d.name: self.bounds[d] for d in Dim},
             "stride": list(self.stride),
@@ -131,5 +132,5 @@ class ConvWorkload:
 
     @property
     def shape_key(self) -> str:
-        """The shape as text, which equal layers share."""
+        """The shape as text; layers of equal shape have equal keys."""
         return repr(self.shape)

@@ -10,6 +10,9 @@
 A bound, `count`, stride or dilation that is absent is 1. `after` names earlier layers, `input` is the network's own
 input; without it a layer follows the one above. `weights: false` marks a product of two activations. With `extends:
 NETWORK` the rest is a change: `layers: {conv1: {N: 8}}` changes the layers that it names.
+
+What lies between layers matters to plans only (docs/array.md, section 2): the network's `input: {C: 3, H: 224, W:
+224}`, and of a layer `join: add`, `pad: [1, 1]`, `pool: {window: [3, 3], stride: [2, 2], size: [56, 56]}`.
 """
 
 import re
@@ -18,17 +21,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
+from attrs.converters import optional
 
 from cpsat_pim.base.dims import Dim, Tensor
 from cpsat_pim.base.reading import (
     SUFFIXES,
     VERSION,
     Field,
+    FileKind,
     Listing,
     Mistake,
     Record,
-    FileKind,
     Value,
     fields_of,
     hint,
@@ -36,7 +40,8 @@ from cpsat_pim.base.reading import (
     record_of,
     to_yaml,
 )
-from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, positive, text
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, one_of, or_none, positive, text
+from cpsat_pim.workload.joins import JOINS, InputSize, Pool, padding
 from cpsat_pim.workload.layer import ConvWorkload
 
 INPUT = "input"
@@ -47,7 +52,12 @@ BYTES = ("input", "weight", "output", "psum")
 
 @frozen(kw_only=True)
 class NetworkNode:
-    """A layer in its network: how often it runs and what it comes after; `weights` is False where W holds activations.
+    """A layer in its network: how often it runs, and the layers whose outputs it reads. `weights` is False where W
+    holds activations.
+
+    `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
+    output. `input_pool`: pooling of its input, as only this layer reads it. `weight_rows`: the dim along the width of a
+    tensor that is read as W.
 
     Raises:
         ValueError: a field is of the wrong type, or the count is not positive.
@@ -58,18 +68,37 @@ class NetworkNode:
     after: tuple[str, ...] = field(default=(), converter=as_tuple)
     workload: ConvWorkload = field(validator=is_a(ConvWorkload))
     weights: bool = field(default=True, validator=boolean)
+    join: str | None = field(default=None, validator=or_none(one_of(*JOINS)), metadata={"kind": Value(one_of(*JOINS))})
+    pad: tuple[int, int] | None = field(
+        default=None,
+        converter=optional(as_tuple),
+        validator=or_none(padding),
+        metadata={"kind": Value(padding)},
+    )
+    pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
+    input_pool: Pool | None = field(default=None, validator=or_none(is_a(Pool)), metadata={"kind": record_of(Pool)})
+    weight_rows: str | None = field(
+        default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
+    )
+
+
+#: Keys of a layer's entry about the tensors around it, without defaults of their own.
+BETWEEN = ("join", "pad", "pool", "input_pool", "weight_rows")
 
 
 @frozen(kw_only=True)
 class Network:
-    """Layers in execution order.
+    """Layers in execution order; `input` is the size of the network's own input, if the file gives it.
 
     Raises:
-        ValueError: there is none, a name occurs twice, or a layer comes after one that is not before it.
+        ValueError: there are no layers, a name occurs twice, or a layer comes after one that does not precede it.
     """
 
     name: str = field(validator=text)
     layers: tuple[NetworkNode, ...] = field(converter=as_tuple)
+    input: InputSize | None = field(
+        default=None, validator=or_none(is_a(InputSize)), metadata={"kind": record_of(InputSize)}
+    )
 
     def __attrs_post_init__(self) -> None:
         if not self.layers:
@@ -81,7 +110,7 @@ class Network:
             earlier.append(node.name)
 
     def only(self, names: Iterable[str]) -> "Network":
-        """The network with these layers alone, in its own order; what they come after may not be among them.
+        """Return the network with only these layers, in its own order; layers that they come after may be missing.
 
         Raises:
             ValueError: no layer has one of the names.
@@ -90,7 +119,7 @@ class Network:
         for name in names:
             if name not in known:
                 raise ValueError(f"{self.name}: no layer is named {name!r}{hint(name, known)}")
-        return evolve(self, layers=[evolve(node, after=()) for node in self.layers if node.name in names])
+        return evolve(self, layers=[evolve(node, after=(), join=None) for node in self.layers if node.name in names])
 
     @property
     def total_macs(self) -> int:
@@ -99,17 +128,17 @@ class Network:
 
     @property
     def total_weights(self) -> int:
-        """Weights, without biases, norms and the activations that take the place of W."""
+        """Weights, without biases, norms and activations that take the place of W."""
         return sum(node.count * node.workload.elements(Tensor.W) for node in self.layers if node.weights)
 
 
 def network_names() -> tuple[str, ...]:
-    """The networks that come with the package."""
+    """Return the names of the presets."""
     return NETWORKS.names()
 
 
 def read_network(name_or_path: str | Path, directory: Path | None = None) -> Network:
-    """A network by its name, or from a file that ends in .yaml or .yml, relative to a directory.
+    """Read a network: a preset by name, or a file by its path (.yaml or .yml), relative to `directory`.
 
     Raises:
         ValueError: no such name, an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
@@ -119,7 +148,7 @@ def read_network(name_or_path: str | Path, directory: Path | None = None) -> Net
 
 
 def format_network(network: Network, *comments: str) -> str:
-    """The text of a file that `read_network` reads as this network, below its comments.
+    """Format a file that `read_network` reads back as this network, below comment lines.
 
     Raises:
         ValueError: its layers differ in their bytes per element, for which a file has one place.
@@ -130,13 +159,15 @@ def format_network(network: Network, *comments: str) -> str:
     head: dict[str, Any] = {"version": VERSION, "name": network.name}
     if widths != {(1, 1, 1, 1)}:
         head["bytes"] = dict(zip(BYTES, *widths, strict=True))
+    if network.input is not None:
+        head["input"] = asdict(network.input)
     lines = [f"# {_printable(comment)}" for comment in comments]
     lines += [f"{key}: {_flow(value)}" for key, value in head.items()]
     return "\n".join([*lines, "layers:", *(f"- {_flow(_entry(node))}" for node in network.layers), ""])
 
 
 def _entry(node: NetworkNode) -> dict[str, Any]:
-    """A layer's keys, without those that have their defaults."""
+    """Return a layer's keys, without those at their defaults."""
     layer = node.workload
     sizes = {**dict(zip(BOUNDS, layer.bounds, strict=True)), "count": node.count}
     pairs = {key: list(getattr(layer, key)) for key in PAIRS}
@@ -145,12 +176,22 @@ def _entry(node: NetworkNode) -> dict[str, Any]:
         **{key: size for key, size in sizes.items() if size != 1},
         **{key: pair for key, pair in pairs.items() if pair != [1, 1]},
         **({} if node.weights else {"weights": False}),
+        **{key: _plain(value) for key in BETWEEN if (value := getattr(node, key)) is not None},
         "after": list(node.after) or [INPUT],
     }
 
 
+def _plain(value: Any) -> Any:
+    """Convert a field to the form of the file."""
+    return {k: list(v) for k, v in asdict(value).items()} if isinstance(value, Pool) else _listed(value)
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
 def _flow(value: object) -> str:
-    """A value in YAML's form of one line."""
+    """Format a value in YAML's flow style."""
     return to_yaml(value, default_flow_style=True, width=sys.maxsize).removesuffix("...\n").strip()
 
 
@@ -159,7 +200,7 @@ def _printable(text: str) -> str:
 
 
 def build_layer(file: str, data: Any) -> ConvWorkload:
-    """The layer of such fields as `ConvWorkload.shape` and its name; `file` is where they come from.
+    """Build a layer from fields as `ConvWorkload.shape` with a name; `file` names their source in messages.
 
     Raises:
         ValueError: mistakes in them; a line each, `<file>: <field>: ...`.
@@ -169,7 +210,8 @@ def build_layer(file: str, data: Any) -> ConvWorkload:
 
 
 def parse_shape(text: str) -> ConvWorkload:
-    """A layer from `R=3,S=3,P=56,stride=2,dilation=1x2`; pairs are width x height, one number stands for both.
+    """Read a layer such as `R=3,S=3,P=56,stride=2,dilation=1x2`; pairs are width x height, a single number stands for
+    both.
 
     Raises:
         ValueError: an unknown or repeated key, or a value that is not a positive integer.
@@ -188,12 +230,12 @@ def parse_shape(text: str) -> ConvWorkload:
 
 
 def is_shape(text: str) -> bool:
-    """Whether a text is meant as a shape, not as a name or a file."""
+    """Return whether a text is a shape, rather than a name or a file."""
     return "=" in text and not text.endswith(SUFFIXES)
 
 
 def shape_network(text: str) -> Network:
-    """The network whose only layer is a shape, which is also its name.
+    """Return the network with a shape as its only layer, which is named after the shape.
 
     Raises:
         ValueError: as in `parse_shape`.
@@ -210,7 +252,7 @@ def _parse_bound(key: str, value: str) -> int:
 
 
 def _parse_pair(key: str, value: str) -> tuple[int, int]:
-    """`2` or `2x1`."""
+    """Read a pair such as `2` or `2x1`."""
     numbers = [_positive_integer(part) for part in value.split("x")]
     if len(numbers) > 2 or None in numbers:
         raise ValueError(f"shape: {key} must be a positive integer or two, width x height, like 2x1 (got {value!r})")
@@ -233,7 +275,7 @@ _LAYER = Record(
     fields={
         **fields_of(NetworkNode, ("name",)),
         **fields_of(ConvWorkload, (*BOUNDS, *PAIRS)),
-        **fields_of(NetworkNode, ("count", "weights")),
+        **fields_of(NetworkNode, ("count", "weights", *BETWEEN)),
         "after": Field(kind=Value(_NAMES)),
     },
     doc="A layer: bounds, count, stride and dilation that are absent are 1; without `after` it follows the one above.",
@@ -244,7 +286,7 @@ Values = dict[str, Any]
 
 
 def _layer_mistakes(values: Values) -> Iterator[Mistake]:
-    """What is wrong with layers among each other, and with the shape of each."""
+    """Yield the mistakes between layers, and in the shape of each."""
     earlier: list[str] = []
     for i, layer in enumerate(values.get("layers", ())):
         name = layer.get("name", "")
@@ -258,7 +300,9 @@ def _layer_mistakes(values: Values) -> Iterator[Mistake]:
             yield from ((at, line.removeprefix("ConvWorkload").lstrip(".: ")) for line in str(error).splitlines())
 
 
-def _build_network(layers: tuple[Values, ...], name: str, bytes: Values | None = None) -> Network:
+def _build_network(
+    layers: tuple[Values, ...], name: str, bytes: Values | None = None, input: InputSize | None = None
+) -> Network:
     befores = (INPUT, *(layer["name"] for layer in layers))
     nodes = [
         NetworkNode(
@@ -267,14 +311,15 @@ def _build_network(layers: tuple[Values, ...], name: str, bytes: Values | None =
             after=layer.get("after", (before,)),
             workload=_workload(layer, bytes or {}),
             weights=layer.get("weights", True),
+            **{key: layer[key] for key in BETWEEN if key in layer},
         )
         for before, layer in zip(befores, layers, strict=False)
     ]
-    return Network(name=name, layers=nodes)
+    return Network(name=name, layers=nodes, input=input)
 
 
 def _workload(layer: Values, widths: Values) -> ConvWorkload:
-    """A layer's shape, with the network's bytes per element."""
+    """Build a layer's shape with the network's bytes per element."""
     shape = {key: layer[key] for key in (*BOUNDS, *PAIRS) if key in layer}
     return ConvWorkload(
         name=layer.get("name", "layer"), **shape, **{f"{key}_bytes": value for key, value in widths.items()}
@@ -285,7 +330,7 @@ NETWORKS = FileKind(
     kind="network",
     record=Record(
         fields={
-            **fields_of(Network, ("name",)),
+            **fields_of(Network, ("name", "input")),
             "bytes": Field(kind=_WIDTHS),
             "layers": Field(kind=Listing(_LAYER, "a list of at least one layer"), required=True),
         },
@@ -298,7 +343,7 @@ NETWORKS = FileKind(
 
 
 def _place_problems(name: str, after: Iterable[str], earlier: list[str]) -> Iterator[Mistake]:
-    """A name is new and not the input's, and what a layer comes after is the input or an earlier layer."""
+    """Yield a mistake if a name is not new or is `input`, or if a layer comes after one that does not precede it."""
     if name == INPUT:
         yield "name", f"{INPUT!r} is the network's input"
     if name in earlier:
@@ -309,5 +354,5 @@ def _place_problems(name: str, after: Iterable[str], earlier: list[str]) -> Iter
 
 
 def _positive_integer(text: str) -> int | None:
-    """Plain decimal digits only."""
+    """Read plain decimal digits."""
     return int(text) if re.fullmatch(r"[1-9][0-9]{0,18}", text) else None

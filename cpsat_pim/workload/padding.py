@@ -1,7 +1,7 @@
-"""Padded (imperfect) factors: what a layer may be padded to, so that its bounds divide better.
+"""Padded (imperfect) factors: the larger bounds that a layer may be padded to, which divide better.
 
-A bound is awkward if it has a prime factor above 7. It may be padded to any larger number that has none, as far as the
-layer then has at most a given share more MACs.
+A bound is awkward if it has a prime factor above 7. It may be padded to any larger number without such a factor, as
+long as the layer's MACs grow by at most a given share.
 """
 
 import math
@@ -21,7 +21,7 @@ _PRIMES = (2, 3, 5, 7)
 
 
 def padded_layers(layer: ConvWorkload, padding: float) -> list[ConvWorkload]:
-    """The layer, and all that it may be padded to with at most the share `padding` of MACs more, fewest MACs first.
+    """Return the layer and all paddings of it with at most the share `padding` of additional MACs, fewest MACs first.
 
     Raises:
         ValueError: `padding` is not from 0 to below 1.
@@ -32,7 +32,7 @@ def padded_layers(layer: ConvWorkload, padding: float) -> list[ConvWorkload]:
 
 
 def padded_to(layer: ConvWorkload, bounds: Bounds, padding: float) -> ConvWorkload:
-    """The one of `padded_layers` that has these bounds; the layer itself if none has.
+    """Return the one of `padded_layers` with these bounds, or the layer itself if none has them.
 
     Raises:
         ValueError: `padding` is not from 0 to below 1.
@@ -41,7 +41,7 @@ def padded_to(layer: ConvWorkload, bounds: Bounds, padding: float) -> ConvWorklo
 
 
 def check_padding(padding: float) -> None:
-    """The share of MACs by which layers may be padded is one.
+    """Check that a share of additional MACs is valid.
 
     Raises:
         ValueError: it is not from 0 to below 1.
@@ -52,7 +52,7 @@ def check_padding(padding: float) -> None:
 
 
 def is_awkward(bound: int) -> bool:
-    """Whether a bound has a prime factor above 7."""
+    """Return whether a bound has a prime factor above 7."""
     for prime in _PRIMES:
         while bound % prime == 0:
             bound //= prime
@@ -66,7 +66,7 @@ def _padded(layer: ConvWorkload, bounds: Bounds) -> ConvWorkload:
 
 
 def _bounds(bounds: Sequence[int], most: int) -> Iterator[Bounds]:
-    """All choices of a number for each bound whose product is at most `most`."""
+    """Yield all choices of a number for each bound whose product is at most `most`."""
     if not bounds:
         yield ()
         return
@@ -76,12 +76,12 @@ def _bounds(bounds: Sequence[int], most: int) -> Iterator[Bounds]:
 
 
 def _choices(bound: int, most: int) -> list[int]:
-    """The bound, and what it may be padded to."""
+    """Return the bound, and the numbers that it may be padded to."""
     return [bound, *(n for n in _smooth_numbers(most) if n > bound)] if is_awkward(bound) else [bound]
 
 
 def _smooth_numbers(most: int) -> list[int]:
-    """The numbers up to `most` without a prime factor above 7."""
+    """Return the numbers up to `most` without a prime factor above 7."""
     numbers = [1]
     for prime in _PRIMES:
         powers = [prime**k for k in range(most.bit_length())]

@@ -99,9 +99,9 @@ def positions_of(side: int, p: int, most_p: int, r: int, most_r: int, layer: Rec
     The extents are p to `most_p` outputs and r to `most_r` filters. The sum is linear in the inverse of either extent,
     so its minimum is at one of the four corners.
     """
-    least = INFINITE_COST
+    minimum = INFINITE_COST
     for outputs in (p, most_p):
         for filters in (r, most_r):
             tiles = (layer.bounds[P + side] // outputs) * (layer.bounds[side] // filters)
-            least = min(least, tiles * _span(outputs, filters, layer.stride[side], layer.dilation[side]))
-    return least
+            minimum = min(minimum, tiles * _span(outputs, filters, layer.stride[side], layer.dilation[side]))
+    return minimum

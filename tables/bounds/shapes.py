@@ -243,10 +243,10 @@ def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int,
 
 def _minimum_from(values: Ints) -> Ints:
     """Return at each place the minimum of the entries whose indices are all at least as large."""
-    least = values
+    result = values
     for axis in range(values.ndim):
-        least = np.flip(np.minimum.accumulate(np.flip(least, axis), axis), axis)
-    return least
+        result = np.flip(np.minimum.accumulate(np.flip(result, axis), axis), axis)
+    return result
 
 
 def _minimum_over_larger(values: Ints) -> Ints:

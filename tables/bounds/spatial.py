@@ -43,7 +43,7 @@ READ, WRITE = 0, 1
 
 
 class Array(NamedTuple):
-    """The PE array: PEs along both directions, lanes of a PE and their dims, whether a dim may use one direction only."""
+    """The PE array: PEs along both directions, a PE's lanes and their dims, whether a dim uses one direction only."""
 
     height: int
     width: int

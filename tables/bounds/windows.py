@@ -109,7 +109,7 @@ def _min_rows(starts_h: Ints, window_h: int, blocks_h: Ints, starts_w: Ints, win
     N, G and C. `bytes_deep`: bytes of a block per position.
     """
     scans = len(starts_h) * len(starts_w) * depth.prod()
-    least = least_in_channels = _INFINITE_ROWS
+    bound = bound_in_channels = _INFINITE_ROWS
     for block_h in blocks_h:
         for block_w in blocks_w:
             grid = np.array([-(-sizes[0] // block_h), -(-sizes[1] // block_w)])
@@ -123,16 +123,16 @@ def _min_rows(starts_h: Ints, window_h: int, blocks_h: Ints, starts_w: Ints, win
                 for i in range(step):
                     offsets[i * len(images) : (i + 1) * len(images)] = images + i
                 rows = _rows_but_one(first_h, last_h, first_w, last_w, step, grid, offsets, per_row)
-                least = min(least, rows)
+                bound = min(bound, rows)
                 # Windows whose last row is not the first row of the next channels' window at the same place.
                 to_next, apart = 1 if channels_last else grid[0] * grid[1], 0
                 for i in range(len(first_h)):
                     reach = ((last_h[i] - first_h[i]) * grid[1] + last_w - first_w) * step
                     apart += (np.abs(to_next - reach) >= per_row).sum()
-                least_in_channels = min(least_in_channels, rows + apart * (depth.prod() - depth[0] * depth[1]))
+                bound_in_channels = min(bound_in_channels, rows + apart * (depth.prod() - depth[0] * depth[1]))
     large = scans * (-(-window_h * window_w * bytes_deep // row_bytes) - 1)
-    least, least_in_channels = max(least, large), max(least_in_channels, large)
-    return (least, least_in_channels) if is_open else (least + scans, least + scans)  # no row is open
+    bound, bound_in_channels = max(bound, large), max(bound_in_channels, large)
+    return (bound, bound_in_channels) if is_open else (bound + scans, bound + scans)  # no row is open
 
 
 @njit

@@ -1,5 +1,6 @@
 """One tensor's DRAM stream under a mapping: its tiles, their order, and when the array needs them; scan by scan."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from tables.counts.walk import (
 )
 from tables.dram import Dram
 from tables.jit import njit
-from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, Q, axis_set
+from tables.nest import AXES, DRAM, FILTER_OF, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, P, axis_set
 
 
 class ArrayTiming(NamedTuple):
@@ -120,46 +121,11 @@ def dram_stream(
 ) -> StreamCounts:
     """Return the exact counts of t's DRAM stream under a mapping; beyond the limit only that it is exceeded."""
     consumer = nest.consumers(t)[0]
-    axes = AXES[t][nest.layout[t]]
-    width = nest.width(t, DRAM)
-    sizes = [nest.side(t, DRAM, a) for a in axes]
-    none = np.zeros(5, np.int64)
-    if consumer == ROW_BUFFER:
-        box = [nest.side(t, ROW_BUFFER, a) for a in axes]
-        block = list(box)
-        if t == I:
-            block = [nest.block_h if a == Q else nest.block_w if a == P else b for a, b in zip(axes, box, strict=True)]
-        grid = [-(-size // b) for size, b in zip(sizes, block, strict=True)]
-        strides = _strides(grid)
-        block_bytes = int(np.prod(block)) * width
-        mode = WINDOW if t == I else BLOCK
-        tile = Tile(mode, np.array([[0, block_bytes]]), block_bytes, none, none, none, nest.layout[t] == 1, width)
-        if t == I:
-            canonical = AXES[I][0]
-            pick = [axes.index(a) for a in canonical]
-            tile = tile._replace(
-                window=np.array([box[i] for i in pick]),
-                block=np.array([block[i] for i in pick]),
-                strides=np.array([strides[i] for i in pick]),
-            )
-    else:
-        strides = _strides(sizes)
-        sets = [axis_set(nest, t, consumer, a) for a in axes]
-        tile = Tile(SEQUENTIAL, segments(sets, strides, width), 0, none, none, none, False, width)
-    loops, steps = [], []
-    for d, _, factor, inside in stream_loops(nest, t, consumer):
-        step = [0] * 5
-        if d not in IRRELEVANT[t]:
-            axis, amount = _axis_step(nest, t, d, inside)
-            position = axes.index(axis)
-            if tile.mode == WINDOW:
-                step[AXES[I][0].index(axis)] = amount
-            elif tile.mode == BLOCK:
-                step[0] = amount // box[position] * strides[position]
-            else:
-                step[0] = amount * strides[position] * width
-        loops.append((factor, int(d in IRRELEVANT[t])))
-        steps.append(step)
+    tile = _aligned_tile(nest, t) if consumer == ROW_BUFFER else _packed_tile(nest, t, consumer)
+    driving = stream_loops(nest, t, consumer)
+    loops = [(factor, int(d in IRRELEVANT[t])) for d, _, factor, _ in driving]
+    units = _position_units(nest, t, tile.mode)
+    steps = [_position_step(nest, t, tile.mode, units, d, inside) for d, _, _, inside in driving]
     return StreamCounts(
         *walk_stream(
             np.array(loops, np.int64).reshape(-1, 2),
@@ -172,6 +138,68 @@ def dram_stream(
             limit,
         )
     )
+
+
+def _packed_tile(nest: Nest, t: int, consumer: int) -> Tile:
+    """Return what one scan of a sequential tensor reads for a consumer."""
+    axes, width, none = AXES[t][nest.layout[t]], nest.width(t, DRAM), np.zeros(5, np.int64)
+    sets = [axis_set(nest, t, consumer, a) for a in axes]
+    parts = segments(sets, _strides([nest.side(t, DRAM, a) for a in axes]), width)
+    return Tile(SEQUENTIAL, parts, 0, none, none, none, False, width)
+
+
+def _aligned_tile(nest: Nest, t: int) -> Tile:
+    """Return what one scan of a row-aligned tensor reads: a block, of I a window over blocks."""
+    width, none = nest.width(t, DRAM), np.zeros(5, np.int64)
+    block = {axis: _block_side(nest, t, axis) for axis in AXES[t][0]}
+    block_bytes = math.prod(block.values()) * width
+    tile = Tile(BLOCK, np.array([[0, block_bytes]]), block_bytes, none, none, none, nest.layout[t] == 1, width)
+    if t != I:
+        return tile
+    strides = _block_strides(nest, t)
+    return tile._replace(
+        mode=WINDOW,
+        window=np.array([nest.side(t, ROW_BUFFER, a) for a in AXES[I][0]]),
+        block=np.array([block[a] for a in AXES[I][0]]),
+        strides=np.array([strides[a] for a in AXES[I][0]]),
+    )
+
+
+def _block_side(nest: Nest, t: int, axis: int) -> int:
+    """Return the elements of a block of a row-aligned tensor along an axis."""
+    if t == I and axis in FILTER_OF:
+        return nest.block_w if axis == P else nest.block_h
+    return nest.side(t, ROW_BUFFER, axis)
+
+
+def _block_strides(nest: Nest, t: int) -> dict[int, int]:
+    """Return how much the number of a block grows from one block to the next along each axis."""
+    axes = AXES[t][nest.layout[t]]
+    grid = [-(-nest.side(t, DRAM, a) // _block_side(nest, t, a)) for a in axes]
+    return dict(zip(axes, _strides(grid), strict=True))
+
+
+def _position_units(nest: Nest, t: int, mode: int) -> dict[int, tuple[int, int]]:
+    """Return (elements, what they add to the position) per axis: one block and its number, or one element and bytes."""
+    if mode != SEQUENTIAL:
+        return {axis: (nest.side(t, ROW_BUFFER, axis), stride) for axis, stride in _block_strides(nest, t).items()}
+    axes, width = AXES[t][nest.layout[t]], nest.width(t, DRAM)
+    strides = _strides([nest.side(t, DRAM, a) for a in axes])
+    return {axis: (1, stride * width) for axis, stride in zip(axes, strides, strict=True)}
+
+
+def _position_step(nest: Nest, t: int, mode: int, units: dict[int, tuple[int, int]], d: int, indices: int) -> list[int]:
+    """Return what `indices` of a dim add to a tile's position, as in `walk_stream`."""
+    step = [0] * 5
+    if d in IRRELEVANT[t]:
+        return step
+    axis, amount = _axis_step(nest, t, d, indices)
+    if mode == WINDOW:
+        step[AXES[I][0].index(axis)] = amount
+    else:
+        elements, added = units[axis]
+        step[0] = amount // elements * added
+    return step
 
 
 def _axis_step(nest: Nest, t: int, d: int, indices: int) -> tuple[int, int]:

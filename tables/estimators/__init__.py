@@ -1,8 +1,8 @@
-"""The seeds' estimates of row activations, beside the exact counts of `tables.counts.stream`.
+"""Estimates of row activations from the literature, to be compared with the exact counts of `tables.counts.stream`.
 
-None of these decides a mapping: they are kept to be compared with `dram_stream`. Each is its paper's text as it stands;
-where the text is open or cannot be meant, the docstring says which reading is taken and why. All know one bank with an
-open page, and none the page policy, so of a `Dram` only the row's size is used.
+No mapping is chosen by them. Each follows its paper's text literally. Where the text is ambiguous or cannot be meant
+literally, the docstring says which reading is taken, and why. All of them assume one bank with an open page and no page
+policy, so they use only the row size of a `Dram`.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tables.estimators.pim_dls import pim_dls_activations
 from tables.estimators.pim_optimizer import pim_optimizer_activations
 from tables.nest import I, Nest, O, W
 
-#: Tensors that each estimator covers.
+#: The tensors that each estimator covers.
 COVERS: dict[str, tuple[int, ...]] = {
     "pim_optimizer": (I, W, O),
     "pim_dls": (I, W, O),
@@ -38,7 +38,7 @@ def _hybrid_cost_model(nest: Nest, t: int, dram: Dram) -> float:
     return hybrid_cost_model_activations(nest, dram.row_bytes)
 
 
-#: Estimated activations of a tensor's stream, by the estimator's name.
+#: Estimators by name. Each takes (nest, tensor, dram) and returns the estimated activations of the tensor's stream.
 ESTIMATORS: dict[str, Callable[[Nest, int, Dram], float]] = {
     "pim_optimizer": _pim_optimizer,
     "pim_dls": _pim_dls,

@@ -1,6 +1,6 @@
-"""Hybrid Cost Model for Input Row Activation (HCM): how many tiles cross a row, and their cost by traces.
+"""Hybrid Cost Model for Input Row Activation (HCM): the share of tiles that cross a row, and the cost of such tiles.
 
-Sizes, offsets and rows share one unit, elements in HCM's table 1 and bytes in `hybrid_cost_model_activations`.
+Sizes, offsets and rows have one unit: elements in HCM's table 1, bytes in `hybrid_cost_model_activations`.
 """
 
 import math
@@ -13,19 +13,18 @@ from tables.nest import AXES, DRAM, IRRELEVANT, C, G, I, N, Nest, P, Q, axis_set
 
 @njit
 def open_line(start: int, length: int, active_row: int, row: int) -> int:
-    """Activations of `length` consecutive units from `start`, if `active_row` is open."""
+    """Return the activations of `length` consecutive units from `start`, with `active_row` open."""
     first = start // row
     return (start + length - 1) // row - first + (1 if first != active_row else 0)
 
 
 @njit
 def micro_trace(tile_h: int, tile_w: int, w_total: int, offset: int, row: int) -> int:
-    """Activations of one tile, read line by line with no row open at first (HCM algorithm 1).
+    """Return the activations of one tile that is read line by line, no row open at first (HCM algorithm 1).
 
-    A line is taken at once: its addresses rise by one, so it opens its first row unless that is open, then one per
-    row boundary. BaseAddr is 0, as a tensor starts at its row's first byte. No row is activated twice although the
-    algorithm is there to find "A, B, A, B": with tile_w <= w_total its addresses only rise, so the count is the rows
-    that are touched.
+    A line is counted at once: its addresses rise by one, so it opens its first row unless that is open, then one row
+    per row boundary. BaseAddr is 0, as a tensor starts at the first byte of a row. The algorithm is meant to find "A,
+    B, A, B", but no row is activated twice: with tile_w <= w_total addresses only rise, so it counts the touched rows.
     """
     active, activations = -1, 0
     for h in range(tile_h):
@@ -36,7 +35,7 @@ def micro_trace(tile_h: int, tile_w: int, w_total: int, offset: int, row: int) -
 
 
 def linear_width(tile_h: int, tile_w: int, w_total: int) -> int:
-    """W_tile of HCM Eq. 4: the tile's reach in linear memory.
+    """Return W_tile of HCM Eq. 4: the tile's extent in linear memory.
 
     HCM does not say that W_tile is not tile_w. With tile_w = 3 no multiple of g = 32 lies in Z = [1022, 1023], and
     table 1's second line would be 1.0000 instead of 1.4375; with (3-1)*224 + 3 = 451 it comes out.
@@ -45,18 +44,18 @@ def linear_width(tile_h: int, tile_w: int, w_total: int) -> int:
 
 
 def danger_zone(width: int, row: int) -> range:
-    """Offsets in a row from which `width` units cross its end (HCM Eq. 4).
+    """Return the offsets in a row from which `width` units cross its end (HCM Eq. 4).
 
-    Cut off at 0: a tile longer than a row crosses from everywhere. Uncut, table 1's last line would have
-    Z = [-326, 1023] with 21 multiples of 64, and a probability of 21/16.
+    Negative offsets are cut off: a tile longer than a row crosses from every offset. With them table 1's last line
+    would have Z = [-326, 1023] with 21 multiples of 64, and a probability of 21/16.
     """
     return range(max(0, row - width + 1), row)
 
 
 def crossing_offsets(width: int, step: int, row: int) -> range:
-    """O_cross of HCM Eq. 3: the multiples of g = gcd(S, P) in the danger zone.
+    """Return O_cross of HCM Eq. 3: the multiples of g = gcd(S, P) in the danger zone.
 
-    HCM only says "sampled from the crossing region". Offsets that no tile has are left out: with all of Z table 1's
+    HCM only says "sampled from the crossing region". Offsets that no tile has are excluded. With all of Z table 1's
     last line would be (698*2 + 326*3) / 1024 = 2.3184 instead of 2.3125.
     """
     g = math.gcd(step, row)
@@ -65,7 +64,7 @@ def crossing_offsets(width: int, step: int, row: int) -> range:
 
 
 def crossing_probability(width: int, step: int, row: int) -> float:
-    """Share of the offsets i*S mod P in the danger zone (HCM Eq. 5).
+    """Return the share of the offsets i*S mod P in the danger zone (HCM Eq. 5).
 
     Exact for whole periods of P/g tiles, the first at offset 0; else an estimate. A step of 0 (one tile) has g = P.
     """
@@ -73,7 +72,7 @@ def crossing_probability(width: int, step: int, row: int) -> float:
 
 
 def hybrid_activations(tiles: int, tile_h: int, tile_w: int, w_total: int, step: int, row: int) -> float:
-    """Activations of `tiles` tiles whose offsets advance by `step` (HCM Eq. 1-3, 6, 7).
+    """Return the activations of `tiles` tiles whose offsets advance by `step` (HCM Eq. 1-3, 6, 7).
 
     `step` for a walk down the map is stride * w_total. The stride alone has g = 1 or 2, and table 1's first line
     would be 3.0020; w_total alone gives the same table, but is not where the next tile of a strided walk is. Rows
@@ -91,7 +90,7 @@ def hybrid_activations(tiles: int, tile_h: int, tile_w: int, w_total: int, step:
 
 
 def hybrid_cost_model_activations(nest: Nest, row_bytes: int) -> float:
-    """HCM for I's stream: fetches times planes times the hybrid cost of a tile's plane.
+    """Return HCM's estimate for I's stream: fetches times planes times the hybrid cost of a tile's plane.
 
     HCM has one map of W_total columns and one step; a nest has more, so:
 

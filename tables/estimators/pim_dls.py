@@ -22,12 +22,12 @@ from tables.nest import AXES, DRAM, IRRELEVANT, ROW_BUFFER, C, G, I, Ints, N, Ne
 
 
 def stream_cost(tensor_bytes: int, row_bytes: int) -> float:
-    """C_stream (DLS Eq. 15): unlike Eq. 24 not at least 1."""
+    """Return C_stream (DLS Eq. 15): unlike Eq. 24 not at least 1."""
     return tensor_bytes / row_bytes
 
 
 def dls_reuse_penalty(nest: Nest, t: int) -> int:
-    """ReusePenalty (DLS Eq. 16): the irrelevant loops with x_j = 0, inner ones of their level.
+    """Return ReusePenalty (DLS Eq. 16): the irrelevant loops with x_j = 0, inner ones of their level.
 
     DRAM's and the row buffer's. 3.1.5 says x_j = 1 iff a relevant loop is inside j, so 1 - x_j = 1 are the loops that
     re-read the same tile. Section 5.2.1 calls L2 the global buffer; section 1.1 and the sum's other factor make it
@@ -37,12 +37,12 @@ def dls_reuse_penalty(nest: Nest, t: int) -> int:
 
 
 def outer_irrelevant_product(nest: Nest, t: int) -> int:
-    """OuterIrrProduct of DLS Eq. 17, undefined there: the loops that Eq. 16 leaves, at both levels."""
+    """Return OuterIrrProduct of DLS Eq. 17, undefined there: the loops that Eq. 16 leaves, at both levels."""
     return outer_irrelevant_loops(nest, t, DRAM) * outer_irrelevant_loops(nest, t, ROW_BUFFER)
 
 
 def thrashing_factor(tile_bytes: int, reuse: int, row_bytes: int) -> int:
-    """M_k (DLS 5.2.1): 2 for an unaligned tile that is re-read, else 1.
+    """Return M_k (DLS 5.2.1): 2 for an unaligned tile that is re-read, else 1.
 
     Aligned: tile and row divide one another. "Or inner loops switch rows often" is taken as the reason for the 2, not
     as a second case: an aligned tile of several rows switches too, but ReusePenalty already pays for all its rows.
@@ -53,7 +53,7 @@ def thrashing_factor(tile_bytes: int, reuse: int, row_bytes: int) -> int:
 
 @njit
 def mean_activations(lines: Ints, offsets: Ints, counts: Ints, row_bytes: int) -> float:
-    """Mean cold cost of a tile of byte lines int[n, 2] at the offsets int[m], each `counts` times."""
+    """Return the mean cold cost of a tile of byte lines int[n, 2] at the offsets int[m], each `counts` times."""
     total = 0
     for i in range(offsets.shape[0]):
         active = -1
@@ -65,7 +65,7 @@ def mean_activations(lines: Ints, offsets: Ints, counts: Ints, row_bytes: int) -
 
 
 def tile_offsets(nest: Nest, row_bytes: int) -> tuple[Ints, Ints]:
-    """Where in a row I's row-buffer tiles start when packed: distinct offsets, and how many tiles have each."""
+    """Return int64[n], int64[n]: distinct offsets in a row of the packed I's row-buffer tiles, and tiles per offset."""
     pitches = input_pitches(nest)
     offsets, counts = np.zeros(1, np.int64), np.ones(1, np.int64)
     for d in nest.order[DRAM]:
@@ -79,7 +79,7 @@ def tile_offsets(nest: Nest, row_bytes: int) -> tuple[Ints, Ints]:
 
 
 def average_cost(nest: Nest, row_bytes: int) -> float:
-    """AvgCost of DLS Eq. 8: mean activations of one row-buffer tile of the packed I.
+    """Return AvgCost of DLS Eq. 8: mean activations of one row-buffer tile of the packed I.
 
     3.3.1 has activations per tile, 5.1.2 "additional" ones; Eq. 8 subtracts the first itself, so it is 3.3.1's. The
     mean is taken over the mapping's own tiles, scanned in address order with no row open at first (HCM algorithm 1
@@ -94,7 +94,7 @@ def average_cost(nest: Nest, row_bytes: int) -> float:
 
 
 def input_sequential(nest: Nest, row_bytes: int) -> float:
-    """Packed I (DLS Eq. 8): one activation a tile, and what is above it times ReusePenalty.
+    """Return the activations of a packed I (DLS Eq. 8): one activation a tile, and what is above it times ReusePenalty.
 
     As written there is no factor for outer irrelevant loops, so an outermost K is free.
     """
@@ -103,14 +103,14 @@ def input_sequential(nest: Nest, row_bytes: int) -> float:
 
 
 def weight_output_sequential(nest: Nest, t: int, row_bytes: int) -> float:
-    """Packed W or O (DLS Eq. 9, 17): 1 + I_penalty of Eq. 9 is M_k, Reuse the two products."""
+    """Return the activations of a packed W or O (DLS Eq. 9, 17): 1 + I_penalty is M_k, Reuse the two products."""
     reuse = dls_reuse_penalty(nest, t)
     m_k = thrashing_factor(tensor_bytes(nest, t, ROW_BUFFER), reuse, row_bytes)
     return stream_cost(tensor_bytes(nest, t), row_bytes) * reuse * m_k * outer_irrelevant_product(nest, t)
 
 
 def padded_bytes(nest: Nest, t: int, row_bytes: int) -> int:
-    """TotalBytes_padded of DLS Eq. 10: every layout block padded to whole rows.
+    """Return TotalBytes_padded of DLS Eq. 10: every layout block padded to whole rows.
 
     "Each row of data is padded to a DRAM row boundary": the row of data is read as the layout block, the unit that is
     aligned. Our layout packs several small blocks in one row (model.md 3); DLS does not.
@@ -125,12 +125,12 @@ def padded_bytes(nest: Nest, t: int, row_bytes: int) -> int:
 
 
 def dls_aligned(nest: Nest, t: int, row_bytes: int) -> float:
-    """Row-aligned layout (DLS Eq. 10); as written without outer irrelevant loops."""
+    """Return the activations of a row-aligned layout (DLS Eq. 10), as written without outer irrelevant loops."""
     return padded_bytes(nest, t, row_bytes) / row_bytes * dls_reuse_penalty(nest, t)
 
 
 def dls_block_crossing(nest: Nest) -> float:
-    """Cost_BlockCrossing: N_tiles * P_cross * C_penalty (DLS Eq. 11).
+    """Return Cost_BlockCrossing: N_tiles * P_cross * C_penalty (DLS Eq. 11).
 
     C_penalty is undefined; it is Eq. 30's 2 * ReusePenalty. Eq. 11 names BlockH only, 3.1.6 has both:
     `crossing_count` adds W.
@@ -139,7 +139,7 @@ def dls_block_crossing(nest: Nest) -> float:
 
 
 def pim_dls_activations(nest: Nest, t: int, row_bytes: int) -> float:
-    """TotalCost of a tensor (DLS Eq. 7); BlockCrossing is I's."""
+    """Return TotalCost of a tensor (DLS Eq. 7). Only I has BlockCrossing."""
     crossing = dls_block_crossing(nest) if t == I else 0.0
     if nest.stored[ROW_BUFFER][t]:
         return dls_aligned(nest, t, row_bytes) + crossing

@@ -14,7 +14,7 @@ from tables.nest import DRAM, FILTER_OF, ROW_BUFFER, I, Nest, P, Q
 
 
 def streaming_cost(tensor_bytes: int, row_bytes: int) -> float:
-    """Activations of one pass over a packed tensor (Eq. 24).
+    """Return the activations of one pass over a packed tensor (Eq. 24).
 
     Not rounded up, as written: 1.5 rows cost 1.5. Exact for whole rows.
     """
@@ -22,7 +22,7 @@ def streaming_cost(tensor_bytes: int, row_bytes: int) -> float:
 
 
 def reuse_penalty(nest: Nest, t: int) -> int:
-    """Re-reads of a tile while it stays the tile in use: Reuse_DRAM * Reuse_RowBuffer (Eq. 25).
+    """Return the re-reads of a tile while it stays in use: Reuse_DRAM * Reuse_RowBuffer (Eq. 25).
 
     Reuse_DRAM, "irrelevant .. inside the DRAM level (L3) but outside the Row Buffer", read literally is every
     irrelevant DRAM loop; then OuterPenalty would charge some of them twice. Eq. 59's x_j divides them: loops with no
@@ -33,17 +33,17 @@ def reuse_penalty(nest: Nest, t: int) -> int:
 
 
 def outer_penalty(nest: Nest, t: int) -> int:
-    """OuterPenalty of Eq. 27, 29: "repetitions due to outer irrelevant loops", the DRAM loops that Eq. 25 leaves."""
+    """Return OuterPenalty of Eq. 27, 29: "repetitions due to outer irrelevant loops" of DRAM, as Eq. 25 leaves them."""
     return outer_irrelevant_loops(nest, t, DRAM)
 
 
 def is_small_and_aligned(tile_bytes: int, row_bytes: int) -> bool:
-    """Eq. 26's "Small Block & Aligned", given no formula: tiles fit a row and, end to end, never straddle two."""
+    """Return Eq. 26's "Small Block & Aligned", which has no formula: packed tiles fit a row and never straddle two."""
     return row_bytes % tile_bytes == 0
 
 
 def sequential_activations(nest: Nest, t: int, row_bytes: int) -> float:
-    """Packed layout (Eq. 26, 27). The block is the row buffer's tile: Eq. 25 counts the loops in and around it."""
+    """Return the activations of a packed layout (Eq. 26, 27). The block is the row buffer's tile, as in Eq. 25."""
     base = streaming_cost(tensor_bytes(nest, t), row_bytes)
     if not is_small_and_aligned(tensor_bytes(nest, t, ROW_BUFFER), row_bytes):
         base *= reuse_penalty(nest, t)
@@ -51,7 +51,7 @@ def sequential_activations(nest: Nest, t: int, row_bytes: int) -> float:
 
 
 def aligned_activations(nest: Nest, t: int) -> float:
-    """Row-aligned layout: tiles times OuterPenalty (Eq. 28, 29).
+    """Return the activations of a row-aligned layout: tiles times OuterPenalty (Eq. 28, 29).
 
     dim_j is the dim's DRAM factor, "the number of tiles", not its bound. A tile costs 1 even if it is longer than a
     row.
@@ -60,7 +60,9 @@ def aligned_activations(nest: Nest, t: int) -> float:
 
 
 def crossing_ratio(tile: int, block: int, step: int, start: int = 0) -> float:
-    """Share of windows start + i*step that cross a block's edge, 1 - SafePositions/Period (Eq. 31, 58; DLS Eq. 11).
+    """Return the share of windows start + i*step that cross a block's edge (Eq. 31, 58; DLS Eq. 11).
+
+    It is 1 - SafePositions/Period.
 
     g = gcd(step, block), Period = block/g (10.2 calls g itself the period; there are block/g positions before they
     repeat). SafePositions = ceil((block - tile + 1)/g), here at least 0, since a tile longer than its block by more
@@ -74,7 +76,7 @@ def crossing_ratio(tile: int, block: int, step: int, start: int = 0) -> float:
 
 
 def crossing_count(nest: Nest) -> float:
-    """CrossingCount of I's row-buffer tiles (Eq. 31), along H and along W.
+    """Return CrossingCount of I's row-buffer tiles (Eq. 31), along H and along W.
 
     - Eq. 58 names block_h only; Eq. 9 has a block_w, and table (57) is per spatial dim: both axes are counted and
       added.
@@ -88,7 +90,7 @@ def crossing_count(nest: Nest) -> float:
 
 
 def _crossings(nest: Nest, axis: int, block: int) -> float:
-    """Tiles of I that cross a block's edge along one axis."""
+    """Return the tiles of I that cross a block's edge along one axis."""
     if block == 0:
         return 0.0
     filters = FILTER_OF[axis]
@@ -101,14 +103,14 @@ def _crossings(nest: Nest, axis: int, block: int) -> float:
 
 
 def block_crossing(nest: Nest) -> float:
-    """BlockCrossing (Eq. 30): there and back, for every re-read, but not for OuterPenalty's, as written."""
+    """Return BlockCrossing (Eq. 30): both ways, for every re-read, but as written not for those of OuterPenalty."""
     return 2 * crossing_count(nest) * reuse_penalty(nest, I)
 
 
 def pim_optimizer_activations(nest: Nest, t: int, row_bytes: int) -> float:
-    """row_acts of a tensor (Eq. 32).
+    """Return row_acts of a tensor (Eq. 32).
 
-    Loops inside the row buffer are not looked at even if no level below holds t, and O's read-backs are not counted.
+    Loops inside the row buffer are ignored, even if no level below stores t. O's read-backs are not counted.
     """
     is_aligned = nest.stored[ROW_BUFFER][t]
     acts = aligned_activations(nest, t) if is_aligned else sequential_activations(nest, t, row_bytes)

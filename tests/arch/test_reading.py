@@ -15,7 +15,18 @@ from cpsat_pim.base.dims import Level
 from tests.conftest import FileWriter
 
 PRESETS = Path(cpsat_pim.arch.__file__).parent / "presets"
-FILES = ("attacc", "ddr4-near-bank", "gddr6-aim", "hbm-pim", "prover-comparison", "stacked-3d", "upmem")
+FILES = (
+    "attacc",
+    "ddr4-near-bank",
+    "gddr6-aim",
+    "hbm-pim",
+    "prover-comparison",
+    "stacked-3d",
+    "stacked-3d-16x16",
+    "stacked-3d-4x4",
+    "stacked-3d-4x8",
+    "upmem",
+)
 THREE_LEVELS = ", ".join(f"{{name: {name}, entries: 8}}" for name in "bcd")
 
 

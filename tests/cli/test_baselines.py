@@ -96,15 +96,15 @@ def test_interrupt_keeps_what_was_found(
     """
     network, path = tmp_path / "net.yaml", tmp_path / "b.json"
     network.write_text("version: 1\nlayers:\n- {name: a, C: 4, K: 8}\n- {name: b, C: 4}\n")
-    judge = cpsat_pim.study.baselines.quality.judge
+    compare = cpsat_pim.study.baselines.quality.compare
 
     def interrupted(problem: Any, *others: Any) -> Any:
         if problem.layer.name == "b":
             signal.raise_signal(number)
-        return judge(problem, *others)
+        return compare(problem, *others)
 
     before = signal.getsignal(number)
-    monkeypatch.setattr(cpsat_pim.study.baselines.quality, "judge", interrupted)
+    monkeypatch.setattr(cpsat_pim.study.baselines.quality, "compare", interrupted)
     assert main(["baselines", str(network), "--only", "ws", "--json", str(path)]) == 130
     assert [layer["name"] for layer in json.loads(path.read_text())] == ["a"]
     assert len(rows(capsys.readouterr().out, "ws")) == 1

@@ -50,7 +50,7 @@ def test_death_of_a_worker_loses_no_answer(
         first, second = tasks
         return {first.key: first.run(threading.Event(), lambda progress: None), second.key: None}
 
-    monkeypatch.setattr(cpsat_pim.mapper.network.run, "_run_in_workers", die)
+    monkeypatch.setattr(cpsat_pim.mapper.network.tasks, "_run_in_workers", die)
     path = tmp_path / "pair.json"
     assert main(["run", pair, "--jobs", "2", "--json", str(path)]) == 2
     out, err = capsys.readouterr()

@@ -26,7 +26,7 @@ def test_conflict_is_printed_and_written(tiny: str, tmp_path: Path, capsys: pyte
     assert main(["explain", SHAPE, "--arch", tiny, "--json", str(data)]) == 1
     out, err = capsys.readouterr()
     assert err == "cpsat_pim: no mapping for layer\n"
-    assert "3 limits conflict, whatever else is lifted; no fewer do." in out
+    assert "3 limits conflict, whatever other limits are lifted; no smaller set does." in out
     document = read_json(data)
     (entry,) = document["explain"]
     limits = {limit["name"]: limit for limit in entry["conflict"]["limits"]}
@@ -205,7 +205,7 @@ def test_layers_of_a_file_without_a_mapping_are_explained(
     capsys.readouterr()
     assert main(["explain", str(data)]) == 1
     out, err = capsys.readouterr()
-    assert all(f"{name}: proven to have no mapping" in out for name in ("first", "second", "twin"))
+    assert all(f"{name}: proven infeasible" in out for name in ("first", "second", "twin"))
     assert err == "cpsat_pim: no mapping for first, second, twin\n"
     assert main(["explain", str(data), "--layers", "second"]) == 1
 

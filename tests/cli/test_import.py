@@ -86,8 +86,14 @@ def test_run_maps_a_model(model, capsys):
         ),
         (["import", "net.yaml"], "net.yaml: must be an .onnx or .pt2 file, or a Python function as module:function"),
         (["run", "net.onnx"], "net.onnx: has open dims, bind them: --bind batch=..."),
-        (["run", "vgg16", "--bind", "batch=3"], "--bind is for models; the sizes of a file or a shape are in it"),
-        (["pareto", "P=4", "--bind", "batch=3"], "--bind is for models; the sizes of a file or a shape are in it"),
+        (
+            ["run", "vgg16", "--bind", "batch=3"],
+            "--bind needs a model; the sizes of a network file or a shape are fixed",
+        ),
+        (
+            ["pareto", "P=4", "--bind", "batch=3"],
+            "--bind needs a model; the sizes of a network file or a shape are fixed",
+        ),
     ],
 )
 def test_mistake_is_one_line_on_stderr(model, capsys, arguments, message):

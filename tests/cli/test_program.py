@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cpsat_pim.cli import main
-from cpsat_pim.cli.output import listed
+from cpsat_pim.cli.output import name_list
 from cpsat_pim.cli.schema import FILE_KINDS
 from cpsat_pim.mapping.mapping_file import MAPPINGS
 from cpsat_pim.workload.network import parse_shape
@@ -88,8 +88,8 @@ def test_an_output_on_a_full_disk_is_one_line_and_takes_nothing_along(pair: str,
     """Exit code 2, no traceback; an hour of solving is not lost with the table, the results are written."""
     results = tmp_path / "pair.json"
     program = f"exec {shlex.quote(sys.executable)} -m cpsat_pim"
-    listed = run_shell(f"{program} networks >/dev/full")
-    assert (listed.returncode, listed.stderr) == (2, "cpsat_pim: error: No space left on device\n")
+    name_list = run_shell(f"{program} networks >/dev/full")
+    assert (name_list.returncode, name_list.stderr) == (2, "cpsat_pim: error: No space left on device\n")
     solved = run_shell(f"{program} run {pair} --jobs 1 --json {results} >/dev/full")
     message = "cpsat_pim: error: standard output: cannot be written: No space left on device\n"
     assert (solved.returncode, solved.stderr) == (2, message)
@@ -127,5 +127,5 @@ def test_help_imports_nothing_heavy() -> None:
 def test_very_many_names_are_not_all_listed() -> None:
     """A line of 150 names is none; a single one more takes no less room than its name."""
     names = [f"layer{i}" for i in range(150)]
-    assert listed(names) == f"{', '.join(names[:12])} and 138 more"
-    assert listed(names[:13]) == ", ".join(names[:13])
+    assert name_list(names) == f"{', '.join(names[:12])} and 138 more"
+    assert name_list(names[:13]) == ", ".join(names[:13])

@@ -290,7 +290,7 @@ def test_what_nothing_keeps_is_told_in_a_line(
     assert main(["map", "P=4,C=4,K=4", "--constraints", constrain(f"version: 1\n{text}")]) == 1
     out, err = capsys.readouterr()
     assert "INFEASIBLE" in out
-    said = "cpsat_pim: layer: no mapping keeps the constraints"
+    said = "cpsat_pim: layer: infeasible: no mapping satisfies the constraints"
     assert err == (f"{said}: {message}\n" if message else f"{said}\n")
 
 
@@ -324,7 +324,7 @@ def test_shared_choice_is_told_and_recorded(pair: str, tmp_path: Path, capsys: p
     assert main(["run", pair, "--share", "bypass, layout", "--json", str(path), "--jobs", "1"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert re.search(r"Shared by all layers: PE stores .*; the least sum of all choices: proven\. It is \d", out)
+    assert re.search(r"Shared by all layers: PE stores .*; minimum over all choices: proven\. It is \d", out)
     data = read_json(path)
     assert list(data) == [*TOP_KEYS, "shared"]
     assert (data["shared"]["status"], data["shared"]["gap"]) == ("OPTIMAL", 0)
@@ -338,7 +338,7 @@ def test_shared_choice_without_a_proof_is_told(pair: str, capsys: pytest.Capture
     """In so little time that not all is proven there is a gap, or nothing was found."""
     code = main(["run", pair, "--share", "bypass", "--total-time", "0.01", "--objective", "latency", "--jobs", "1"])
     assert code in (0, 1)
-    assert "time ran out before a proof of the shared choice" in capsys.readouterr().err
+    assert "time limit reached before a proof of optimality of the shared choice" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [["--share", "order"], ["--share", ""], ["--total-time", "5"]])

@@ -1,4 +1,4 @@
-"""Random mapped layers on random machines, for the tests that hold two independent answers against each other.
+"""Random mapped layers on random machines, for tests that compare two independent results.
 
 Layers and machines are those that `fuzz` draws, here from integers that Hypothesis chooses and shrinks. Mappings are
 more than the mapper would choose from: capacities and compute units are ignored, and any order and any stored sets go.
@@ -31,7 +31,7 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn, *, uneven: bool = False) -> Case:
-    """A mapping by its factors, the layer whose bounds they multiply to, and a machine; its tiles may be `uneven`."""
+    """Draw a mapping, the layer whose bounds its factors multiply to, and a machine; tiles may be `uneven`."""
     drawer = Drawer(lambda n: draw(st.integers(0, n - 1)))
     temporal, spatial = draw(factor_tables())
     layer = drawer.layer_of({d: math.prod(row[d] for row in (*temporal, *spatial)) for d in Dim})
@@ -43,7 +43,7 @@ def cases(draw: st.DrawFn, *, uneven: bool = False) -> Case:
 
 @st.composite
 def factor_tables(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]]]:
-    """Temporal and spatial factors whose product stays small: a list of factors, each put somewhere."""
+    """Draw temporal and spatial factors whose product stays small: a list of factors, each at a random place."""
     temporal, spatial = [[1] * 8 for _ in range(4)], [[1] * 8 for _ in range(3)]
     rows = [*temporal, *spatial]
     macs = outer_steps = 1
@@ -60,7 +60,7 @@ def factor_tables(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]]]:
 
 @st.composite
 def mappings(draw: st.DrawFn, layer: ConvWorkload, temporal: list[list[int]], spatial: list[list[int]]) -> Mapping:
-    """Any orders, stored sets, layouts and blocks."""
+    """Draw any orders, stored sets, layouts and blocks."""
     order = [draw(st.permutations([d for d in Dim if temporal[m][d] > 1])) for m in Level]
     stored = [draw(st.tuples(st.booleans(), st.booleans(), st.booleans())) for _ in range(3)]
     is_aligned = stored[Level.ROW_BUFFER][Tensor.I]
@@ -77,6 +77,6 @@ def mappings(draw: st.DrawFn, layer: ConvWorkload, temporal: list[list[int]], sp
 
 @st.composite
 def points(draw: st.DrawFn, mapping: Mapping) -> list[list[int]]:
-    """Any residency points of the tiles that the PEs and the global buffer store."""
+    """Draw any residency points of the tiles that the PEs and the global buffer store."""
     most = [[len(mapping.order[m]) * mapping.stored[m][t] for t in Tensor] for m in ON_CHIP]
     return [[draw(st.integers(0, loops)) for loops in row] for row in most]

@@ -1,13 +1,13 @@
-"""Whether the bounds hold: any legal mapping, fixed in a program, must be found at its exact cost or below.
+"""Every bound of the master problem is valid: a legal mapping is a solution at its exact cost or below.
 
-A program of a target holds all that costs at most the target. So a program whose target is a mapping's own exact cost
-must contain it; if some bound, filter or screen is too high, it is infeasible.
+A master problem contains all mappings that cost at most its trial bound. So with a mapping's own exact cost as the
+trial bound, it contains the mapping. If some bound is too high, it is infeasible once its decisions are fixed to the
+mapping.
 """
 
 import itertools
 import random
 import threading
-from unittest.mock import patch
 
 import attrs
 import numpy as np
@@ -24,14 +24,15 @@ from cpsat_pim.mapper.model.builder import Builder, Int
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.variables import CLASSES, Variables
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.completion import input_blocks
 from cpsat_pim.mapper.search.cut_pool import CutPool
 from cpsat_pim.mapper.search.solver import solve_master
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
-from cpsat_pim.mapper.search.window_cut import WindowRows
+from cpsat_pim.mapper.search.window_cut import WindowCut
 from cpsat_pim.mapper.space.candidates import Candidates
+from cpsat_pim.mapper.space.parameters import SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
@@ -56,13 +57,15 @@ MACHINES = {
     "one bus, no sharing": PIMArchitecture(shared_data_bus=True, multicast=False, spatial_reduction=False),
     "four banks, no reduction": with_dram(PIMArchitecture(spatial_reduction=False), num_banks=4),
 }
+#: Few: most of these mappings cost many times the optimum, and as much as too many tiles.
+FEW_TILES = SearchParameters(trial_tiles=50_000)
 DRAWN = 3
-#: Draws after which a test gives up that wants mappings of a kind; the rarest took 20 each.
+#: Draws after which a test gives up if it needs mappings of some kind. The rarest kind took 20 draws each.
 MOST_DRAWS = 1000
 
 
-def part_of(mapping: Mapping) -> Subspace | None:
-    """The part of the space that a mapping is of; None if programs have some loop of it at the other outer level."""
+def subspace_of(mapping: Mapping) -> Subspace | None:
+    """Return the subspace of a mapping; None if master problems have some loop of it at the other outer level."""
     loops = list(zip(mapping.temporal[Level.ROW_BUFFER], mapping.temporal[Level.DRAM], strict=True))
     if any(mapping.stored[Level.ROW_BUFFER]):
         return Subspace.ALIGNED
@@ -72,9 +75,9 @@ def part_of(mapping: Mapping) -> Subspace | None:
 
 
 def draw_mapping(layer: ConvWorkload, arch: PIMArchitecture, rng: random.Random) -> Mapping:
-    """A legal mapping that uses some of the array: factors drawn inside out until they fit.
+    """Return a legal mapping that uses some of the array: factors are drawn from the inside out until they fit.
 
-    Not any mapping of the space, most of which cost so much that a program of all that costs no more takes minutes.
+    Uniform draws would not do: most mappings cost so much that their master problem takes minutes.
     """
     while True:
         temporal, spatial = [[1] * 8 for _ in Level], [[1] * 8 for _ in range(3)]
@@ -93,12 +96,12 @@ def draw_mapping(layer: ConvWorkload, arch: PIMArchitecture, rng: random.Random)
             temporal[3][d] = left[d]
         stored = [[rng.random() < 0.6 for _ in Tensor], [rng.random() < 0.6 for _ in Tensor], aligned]
         mapping = arranged(layer, Mapping(temporal=temporal, spatial=spatial, order=[[]] * 4, stored=stored), rng)
-        if part_of(mapping) and not check_mapping(layer, arch, mapping):
+        if subspace_of(mapping) and not check_mapping(layer, arch, mapping):
             return mapping
 
 
 def arranged(layer: ConvWorkload, mapping: Mapping, rng: random.Random) -> Mapping:
-    """The mapping with its loops in any order, any layouts and any input block."""
+    """Return the mapping with random orders, layouts and input block."""
     order = [rng.sample([d for d in Dim if row[d] > 1], sum(n > 1 for n in row)) for row in mapping.temporal]
     layout = [rng.randrange(2) for _ in Tensor]
     mapping = attrs.evolve(mapping, order=order, layout=layout, block_h=0, block_w=0)
@@ -109,7 +112,7 @@ def arranged(layer: ConvWorkload, mapping: Mapping, rng: random.Random) -> Mappi
 
 
 def fix(b: Builder, v: Variables, mapping: Mapping) -> None:
-    """Leave the program no choice but this mapping's factors, stored sets, innermost classes and uneven tiles."""
+    """Fix factors, stored sets, innermost classes and uneven tiles to those of a mapping."""
 
     def equal(x: Int, value: int) -> None:
         if isinstance(x, int):
@@ -141,32 +144,32 @@ def contains(
     constraints: Constraints = FREE,
     cut_pool: CutPool | None = None,
 ) -> bool:
-    """Whether the program of all that costs as little as a mapping holds it, no stream of it longer than it is."""
+    """Return whether the master problems up to a mapping's cost contain it, with streams no longer than its own.
+
+    Also the one of its tile alone and, for split loops, the one that relaxes the split.
+    """
     figures = predict(layer, arch, mapping).figures
     value = objective.value(figures.latency_cycles, figures.energy_fj)
-    subspace = part_of(mapping)
+    subspace = subspace_of(mapping)
     assert subspace is not None
     spatial_bounds = SpatialBounds(layer, arch, objective, Restriction(layer, arch, constraints, subspace))
-    tiles = TileBounds(spatial_bounds, tables)
-    with patch(
-        "cpsat_pim.mapper.bounds.tile_bounds._MOST_AT_TARGET", 50_000
-    ):  # most of these mappings cost many times the optimum
-        master = MasterProblem(tiles, value)
+    tiles = TileBounds(spatial_bounds, tables, parameters=FEW_TILES)
+    master = MasterProblem(tiles, value)
     if cut_pool is not None:
         cut_pool.add_to(master)
     hold_streams(master, layer, arch, mapping)
     few = MasterProblem(
-        tiles, value, within=mapping.extents(Level.GLOBAL_BUFFER), candidates=candidates_of(mapping, arch)
+        tiles, value, inner_extents=mapping.extents(Level.GLOBAL_BUFFER), candidates=candidates_of(mapping, arch)
     )
     if subspace is Subspace.SPLIT:
         relaxed = MasterProblem(tiles, value, any_split=True)
-        if not has(relaxed, told_of_both(mapping)):
+        if not has(relaxed, merged_loops(mapping)):
             return False
     return has(master, mapping) and has(few, mapping)
 
 
 def candidates_of(mapping: Mapping, arch: PIMArchitecture) -> Candidates:
-    """Its spatial mapping and, where all tiles are those of their level, its tile."""
+    """Return a mapping's spatial mapping as the only candidate and, without uneven residency, its tile."""
     pes, lanes = [mapping.array_factor(d) for d in Dim], mapping.spatial[2]
     tile = [0, *mapping.extents(Level.PE), *mapping.extents(Level.GLOBAL_BUFFER), 0]
     vector = [*pes, *lanes, *map(int, mapping.stored[Level.PE])]
@@ -174,7 +177,7 @@ def candidates_of(mapping: Mapping, arch: PIMArchitecture) -> Candidates:
 
 
 def hold_streams(master: MasterProblem, layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> None:
-    """Leave the program no stream that is longer in any way than the mapping's own."""
+    """Limit every figure of each stream to that of the mapping's own stream."""
     nest, dram, streams = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch).dram, master.streams
     for t in Tensor:
         exact = dram_stream(nest, t, dram)
@@ -185,8 +188,8 @@ def hold_streams(master: MasterProblem, layer: ConvWorkload, arch: PIMArchitectu
             master.b.model.add(streams.end_cycles[t] <= (exact.last_cycles if t is Tensor.O else exact.first_cycles))
 
 
-def told_of_both(mapping: Mapping) -> Mapping:
-    """A mapping of split loops as a program has it that does not tell how they are split."""
+def merged_loops(mapping: Mapping) -> Mapping:
+    """Return a mapping of split loops as the relaxation over all splits represents it."""
     inner, outer = mapping.temporal[2:]
     order = (*mapping.order[Level.DRAM], *mapping.order[Level.ROW_BUFFER])
     last_of_each = [d for i, d in enumerate(order) if d not in order[i + 1 :]]
@@ -197,9 +200,9 @@ def told_of_both(mapping: Mapping) -> Mapping:
 
 
 def has(master: MasterProblem, mapping: Mapping) -> bool:
-    """Whether a program holds a mapping."""
+    """Return whether a master problem contains a mapping."""
     fix(master.b, master.v, mapping)
-    reply = solve_master(master, 60, 0, {}, threading.Event(), first=True)
+    reply = solve_master(master, SolveRequest(objective=master.objective), threading.Event(), 60, first=True)
     assert reply.status != cp_model.UNKNOWN
     return reply.status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
 
@@ -207,8 +210,8 @@ def has(master: MasterProblem, mapping: Mapping) -> bool:
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", LAYERS)
-def test_program_contains_every_mapping_at_its_exact_cost(name: str, machine: str, kind: str) -> None:
-    """No bound is above the exact cost, whatever the mapping."""
+def test_master_problem_contains_every_mapping_at_its_exact_cost(name: str, machine: str, kind: str) -> None:
+    """No bound exceeds the exact cost of any mapping."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named(kind)
     rng = random.Random(f"{name} {machine} {kind}")
     tables = build_tables(layer, arch)
@@ -220,11 +223,11 @@ def test_program_contains_every_mapping_at_its_exact_cost(name: str, machine: st
 @pytest.mark.parametrize("machine", ["default", "closed pages"])
 @pytest.mark.parametrize("name", ["3x3", "5x5 stride 2", "groups"])
 def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: str, channels_innermost: bool) -> None:
-    """Whatever the DRAM's loops, and those of C inside all others."""
+    """The bounds hold for any loops of the DRAM, and with those of C inside all others."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("blended")
     rng = random.Random(f"{name} {machine} {channels_innermost}")
     cut_pool = CutPool(lambda: False)
-    cut_pool.cuts.append(WindowRows.of(layer, arch))
+    cut_pool.cuts.append(WindowCut.of(layer, arch))
     drawn = (draw_mapping(layer, arch, rng) for _ in range(MOST_DRAWS))
     aligned = (mapping for mapping in drawn if mapping.stored[Level.ROW_BUFFER][Tensor.I])
     wanted = (mapping for mapping in aligned if not channels_innermost or Dim.C in mapping.order[Level.DRAM])
@@ -240,18 +243,19 @@ def test_rows_of_windows_hold_for_every_row_aligned_input(name: str, machine: st
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", LAYERS)
-def test_there_is_room_for_the_streams_of_every_mapping(name: str, machine: str, kind: str) -> None:
-    """Of whatever part: what is counted and learnt in one of them is known to all."""
+def test_stream_limits_admit_the_streams_of_every_mapping(name: str, machine: str, kind: str) -> None:
+    """The limits of a search admit mappings of all subspaces, as these share counted streams and cuts."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named(kind)
-    state = SearchState(layer, arch, objective, Options())
+    state = SearchState(layer, arch, SolveRequest(objective=objective))
     subspace_searches = [SubspaceSearch(state, Restriction(layer, arch, subspace=subspace)) for subspace in Subspace]
     rng = random.Random(f"{name} {machine} {kind}")
     for _ in range(DRAWN):
         mapping = draw_mapping(layer, arch, rng)
         figures = predict(layer, arch, mapping).figures
         value = objective.value(figures.latency_cycles, figures.energy_fj)
-        nest, dram, rooms = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch).dram, state.rooms(value)
+        nest, dram = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch).dram
+        limits = state.stream_limits(value)
         for t in Tensor:
-            assert rooms[t].admits(dram_stream(nest, t, dram))
+            assert limits[t].admits(dram_stream(nest, t, dram))
         for subspace_search in subspace_searches:
-            assert all(np.greater_equal(rooms, subspace_search.spatial_bounds.rooms(value)).ravel())
+            assert all(np.greater_equal(limits, subspace_search.spatial_bounds.stream_limits(value)).ravel())

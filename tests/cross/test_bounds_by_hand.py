@@ -1,4 +1,4 @@
-"""Single mappings, worked out by hand, that some bound was once above: each must be in a program of its exact cost."""
+"""Single mappings, computed by hand, whose cost some bound once exceeded: the master problem contains each of them."""
 
 import attrs
 
@@ -20,7 +20,7 @@ from tests.cross.test_solver_against_enumeration import with_dram
 
 
 def test_last_write_out_may_take_less_than_a_row_miss() -> None:
-    """No row is closed after it, so with a short read latency its one row costs less than a miss between two others."""
+    """No row is closed after it: with a short read latency its only row costs less than a miss between two others."""
     layer, arch = ConvWorkload(G=3), PIMArchitecture(dram_timings={"RL": 1})
     ones, groups = [1] * 8, [1] * 7 + [3]
     mapping = Mapping(
@@ -51,8 +51,8 @@ def test_first_write_out_closes_no_row_before() -> None:
     assert contains(layer, arch, Objective.named("latency"), build_tables(layer, arch), mapping)
 
 
-def test_a_first_write_out_may_take_less_than_the_miss_that_stands_for_it() -> None:
-    """Of outputs in the row buffer a miss is late, less what closing no row before leaves: more than all takes."""
+def test_a_first_write_out_may_take_less_than_the_miss_that_replaces_it() -> None:
+    """One row miss alone exceeds the latency; without the row that is not closed before, it does not."""
     default = PIMArchitecture(dram_timings={"RL": 0, "tRCDRD": 14, "tRP": 14, "tRAS": 33, "tRTP": 40})
     single = [attrs.evolve(level, double_buffered=False) for level in default.hierarchy]
     arch, layer = attrs.evolve(default, hierarchy=single), ConvWorkload(N=2)
@@ -127,7 +127,9 @@ def test_partial_sums_lie_in_other_rows_than_outputs() -> None:
 
 
 def test_partial_sums_that_never_come_back_take_no_time() -> None:
-    """Four copies of two bytes leave the array for a buffer that gives a byte in 100 cycles: 800, if it were asked."""
+    """Four copies of two bytes leave the array for a buffer that gives a byte in 100 cycles: reading them would take
+    800.
+    """
     default = PIMArchitecture().hierarchy
     slow = attrs.evolve(default[Level.GLOBAL_BUFFER], read_bandwidth_limit=0.01, double_buffered=False)
     arch = PIMArchitecture(hierarchy=(default[0], slow, *default[2:]), spatial_reduction=False)
@@ -179,8 +181,8 @@ def test_rows_that_cost_no_time_may_be_opened_often() -> None:
 
 def test_blocks_of_input_need_no_scan_of_spans() -> None:
     """Blocks of 16 x 1 x 32, each a row of 512 B, take 64 columns and 4 rows; single positions would take 64 and 7 at
-    least, spans, which bring in the rows of I between two positions, 112 and 7: 661 cycles. A program of all that takes
-    fewer holds the blocks, for which no spans are wanted.
+    least, spans, which bring in the rows of I between two positions, 112 and 7: 661 cycles. A master problem of all
+    that takes fewer holds the blocks, for which no spans are wanted.
     """
     closed = PIMArchitecture(page_policy="closed")
     pes, buffer, rows, dram = closed.hierarchy
@@ -202,5 +204,5 @@ def test_blocks_of_input_need_no_scan_of_spans() -> None:
         SpatialBounds(layer, arch, latency, Restriction(layer, arch, subspace=Subspace.ALIGNED)),
         build_tables(layer, arch),
     )
-    for target in (figures.latency_cycles, 480, 600, 700):
-        assert has(MasterProblem(tiles, target), mapping)
+    for trial_bound in (figures.latency_cycles, 480, 600, 700):
+        assert has(MasterProblem(tiles, trial_bound), mapping)

@@ -1,4 +1,4 @@
-"""What a mapping may cost at most: the solver's optimum is the least of the whole space within the budget."""
+"""Under a budget the optimum is the least cost of all mappings within the budget."""
 
 import itertools
 import random
@@ -7,7 +7,7 @@ import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_solver_against_enumeration import CASES, whole_space
 
@@ -17,7 +17,7 @@ TRIED = 3
 @pytest.mark.xdist_group("whole spaces")
 @pytest.mark.parametrize("case", ["product, bypass free", "product, weights in the row buffer", "strided"])
 def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
-    """Least latency under a limit of energy, and least energy under one of latency, at and below the extremes too."""
+    """Latency under limits of energy, and energy under limits of latency, also at and below the extremes."""
     layer, arch = CASES[case]
     costs = {(f.latency_cycles, f.energy_fj) for f in whole_space(case)}
     rng = random.Random(case)
@@ -34,7 +34,7 @@ def test_optimum_within_a_budget_is_the_least_of_the_space(case: str) -> None:
 @pytest.mark.xdist_group("whole spaces")
 @pytest.mark.parametrize("case", ["product, weights in the row buffer", "strided"])
 def test_optimum_within_a_budget_of_activations_is_the_least_of_the_space(case: str) -> None:
-    """Least latency and least energy, below the fewest, at them, anywhere, and there with a limit of energy, too."""
+    """Latency and energy, with limits below the fewest activations, at them and above, and with one of energy, too."""
     layer, arch = CASES[case]
     rng = random.Random(case)
     figures = whole_space(case)
@@ -53,7 +53,7 @@ def test_a_budget_of_energy_is_not_one_of_the_blend() -> None:
     layer, arch, blend = ConvWorkload(C=2, K=4), PIMArchitecture(), Objective.named("blended", 0.05, 1)
     assert blend.weights == (50_000, 1)
     free, within = (
-        solve_layer(layer, arch, blend, Options(time_limit=20, budget=budget))
+        solve_layer(layer, arch, SolveRequest(objective=blend, time_limit=20, budget=budget))
         for budget in (NO_LIMIT, Budget(fj=3_000_000))
     )
     assert free.predicted.energy_fj < 3_000_000
@@ -62,8 +62,8 @@ def test_a_budget_of_energy_is_not_one_of_the_blend() -> None:
 
 
 def _compare(layer: object, arch: object, kind: str, budget: Budget, least: int | None) -> None:
-    """The solver proves this least cost, or that there is none; out of time its bound holds."""
-    solved = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=5, budget=budget))  # type: ignore[arg-type]
+    """Assert that the optimum is this least cost, or INFEASIBLE for None; if time runs out, that the bound is valid."""
+    solved = solve_layer(layer, arch, SolveRequest(objective=Objective.named(kind), time_limit=5, budget=budget))  # type: ignore[arg-type]
     if least is None:
         assert solved.status is Status.INFEASIBLE
         return

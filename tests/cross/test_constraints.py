@@ -1,4 +1,4 @@
-"""Under constraints the solver's optimum is the least cost of the mappings that keep them; no bound is too high."""
+"""Under constraints the optimum is the least cost of all mappings that keep them, and every bound is valid."""
 
 import random
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from cpsat_pim.base.dims import BUFFERS, Dim, Direction, Level, Tensor
 from cpsat_pim.evaluate.cost import Figures, predict
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
@@ -75,10 +75,10 @@ def draw_constraints(case: str, rng: random.Random) -> Constraints:
 
 
 def assert_optimal(case: str, constraints: Constraints, objective: Objective) -> None:
-    """The solver's answer is proven, and the enumeration's."""
+    """The result is optimal, and equal to that of the enumeration."""
     expected = least(case, constraints, objective)
-    options = Options(time_limit=60, constraints=constraints)
-    solved = solve_layer(*CASES[case], objective, options)
+    request = SolveRequest(objective=objective, time_limit=60, constraints=constraints)
+    solved = solve_layer(*CASES[case], request)
     assert solved.status is (Status.INFEASIBLE if expected is None else Status.OPTIMAL), constraints
     if solved.mapping is not None and expected is not None:
         assert check_constraints(solved.mapping, constraints) == []
@@ -89,12 +89,12 @@ def assert_optimal(case: str, constraints: Constraints, objective: Objective) ->
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("case", CASES)
 def test_optimum_is_the_least_of_what_keeps_random_constraints(case: str, seed: int, kind: str) -> None:
-    """And where nothing keeps them it is said that there is nothing."""
+    """If no mapping keeps them the result is INFEASIBLE."""
     assert_optimal(case, draw_constraints(case, random.Random(f"{case} {seed}")), Objective.named(kind))
 
 
 def test_some_of_the_random_constraints_leave_nothing() -> None:
-    """So both answers are tested."""
+    """So both kinds of results are tested."""
     drawn = [(case, draw_constraints(case, random.Random(f"{case} {seed}"))) for case in CASES for seed in SEEDS]
     empty = sum(least(case, constraints, ENERGY) is None for case, constraints in drawn)
     assert 2 <= empty <= 12
@@ -123,7 +123,7 @@ def fixed(**factors: int) -> list[int | None]:
     ids=["loops of the row buffer", "some of the DRAM", "of both", "in an order"],
 )
 def test_row_buffer_that_stores_nothing_loops_where_it_has_to(constraints: dict[str, object]) -> None:
-    """A loop of the row buffer is as good as one of the DRAM only where constraints do not tell them apart."""
+    """A loop of the row buffer can be moved to the DRAM at equal cost only if constraints do not name one of them."""
     sequential = [[None] * 3, [None] * 3, [False] * 3]
     assert_optimal("product, weights in the row buffer", Constraints(stored=sequential, **constraints), ENERGY)
 
@@ -137,7 +137,7 @@ def test_group_inside_a_class_sweeps_no_box() -> None:
     arch = attrs.evolve(machine("", "O!", ""), activation_energy=0.5)
     last = Constraints(layout=[1, None, 1], order=[(), (), (), (Dim.P, Dim.G)])
     kept = [m for m in every_mapping(layer, arch) if not check_constraints(m, last)]
-    solved = solve_layer(layer, arch, ENERGY, Options(time_limit=60, constraints=last))
+    solved = solve_layer(layer, arch, SolveRequest(objective=ENERGY, time_limit=60, constraints=last))
     assert solved.objective_value == solved.bound == min(predict(layer, arch, m).figures.energy_fj for m in kept)
 
 
@@ -148,19 +148,19 @@ def test_block_of_partial_sums_has_to_fit_the_row_buffer(outer: tuple[Dim, ...],
     """Four outputs of a byte fit 16 bytes; not as partial sums of 8 bytes, which come back if C is outside N."""
     layer, arch = ConvWorkload(C=2, K=4, N=2, psum_bytes=8), machine("", "", "O!")
     constraints = Constraints(temporal=[NONE, NONE, NONE, fixed(C=2, K=1, N=2)], order=[(), (), (), outer])
-    solved = solve_layer(layer, arch, ENERGY, Options(time_limit=60, constraints=constraints))
+    solved = solve_layer(layer, arch, SolveRequest(objective=ENERGY, time_limit=60, constraints=constraints))
     assert solved.status is status
     assert solved.mapping is None or check_mapping(layer, arch, solved.mapping) == []
 
 
-def test_lessons_are_of_parts_with_the_same_orders() -> None:
-    """A part whose outer loops go by the row buffer's name has none of the orders that the DRAM's must have: what is
-    the least over those may not be taught of it.
+def test_cuts_are_shared_by_subspaces_with_the_same_orders() -> None:
+    """A subspace whose outer loops are the row buffer's need not keep the orders of the DRAM: a minimum over those
+    orders is no cut there.
     """
     layer = ConvWorkload(P=4, C=4, K=4)
     ordered = Constraints(order=[(), (), (), (Dim.K, Dim.C, Dim.P)])
     for constraints, is_shared in ((ordered, False), (Constraints(), True)):
-        state = SearchState(layer, machine("", "IWO!", "W"), ENERGY, Options(constraints=constraints))
+        state = SearchState(layer, machine("", "IWO!", "W"), SolveRequest(objective=ENERGY, constraints=constraints))
         merged, aligned = (
             state.cut_pool_of(Restriction(layer, state.arch, constraints, subspace))
             for subspace in (Subspace.MERGED, Subspace.ALIGNED)
@@ -189,8 +189,8 @@ def kept_by(mapping: Mapping, rng: random.Random) -> Constraints:
 
 @pytest.mark.parametrize("kind", ["latency", "energy"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_program_contains_the_mapping_whose_constraints_it_keeps(name: str, kind: str) -> None:
-    """At its exact cost: as for all mappings, with less left to choose from."""
+def test_master_problem_contains_the_mapping_whose_constraints_it_keeps(name: str, kind: str) -> None:
+    """At its exact cost, as without constraints."""
     layer, arch, objective = LAYERS[name], PIMArchitecture(), Objective.named(kind)
     rng = random.Random(f"{name} {kind} constrained")
     tables = build_tables(layer, arch)

@@ -1,5 +1,5 @@
-"""Orders in which a group's loop, or that of another class, parts the loops of a class: tiles come back, and what falls
-as they do, or differs once they do, is bounded by what they truly do. Each mapping must be in a program of its cost.
+"""Orders in which a group's loop, or that of another class, separates the loops of a class, so that tiles come back.
+Figures that fall or change when tiles come back have valid bounds: the master problem contains each of these mappings.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_tiles_that_come_back_cost_what_they_do(name: str) -> None:
-    """The mapping is legal, costs what hand arithmetic says, and no program of that cost leaves it out."""
+    """The mapping is legal, costs what hand arithmetic says, and the master problem up to that cost contains it."""
     layer, arch, kind, mapping, cycles = CASES[name]
     assert not check_mapping(layer, arch, mapping)
     if cycles is not None:

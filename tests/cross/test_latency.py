@@ -1,4 +1,4 @@
-"""What model.md section 6 guarantees of the simulated latency: what is busy for so long cannot have ended before."""
+"""The simulated latency is at least every busy time that docs/model.md, section 6, names."""
 
 from hypothesis import given, settings
 

@@ -1,4 +1,4 @@
-"""Predicted latency against the formula of docs/model.md, section 7, recomputed by a second program."""
+"""Predicted latency against the formula of docs/model.md, section 7, recomputed independently."""
 
 from hypothesis import given, settings
 

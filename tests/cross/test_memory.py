@@ -1,4 +1,4 @@
-"""Whether kernels give back all memory that they take: a process maps a whole network, and in a sweep many of them."""
+"""Kernels free all memory that they allocate: one process maps a whole network, in a sweep many of them."""
 
 import gc
 from pathlib import Path
@@ -15,7 +15,7 @@ LAYER = ConvWorkload(R=3, S=3, P=14, Q=14, C=32, K=32)
 
 
 def kept_arrays() -> int:
-    """Arrays that kernels have made and nobody has freed."""
+    """Return the number of arrays that kernels have allocated and nobody has freed."""
     gc.collect()
     counts = rtsys.get_allocation_stats()
     return int(counts.mi_alloc - counts.mi_free)

@@ -21,7 +21,7 @@ from cpsat_pim.base.dims import Dim, Level
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import Objective, SolvedLayer
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.fuzz.campaign import traced_case, with_mappings
@@ -29,12 +29,12 @@ from cpsat_pim.study.fuzz.draw import Drawer
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_solver_against_enumeration import CASES, machine
 
-#: A machine from a lesser one.
+#: Makes a machine of another one.
 Change = Callable[[PIMArchitecture], PIMArchitecture]
 
 
 def at(level: Level, **figures: Callable[[Any], Any]) -> Change:
-    """Other figures of a level, made of its own."""
+    """Return a change of some figures of a level."""
 
     def change(arch: PIMArchitecture) -> PIMArchitecture:
         old = arch.hierarchy[level]
@@ -45,32 +45,32 @@ def at(level: Level, **figures: Callable[[Any], Any]) -> Change:
 
 
 def having(**fields: Any) -> Change:
-    """Other fields of the machine."""
+    """Return a change of some fields of the machine."""
     return lambda arch: attrs.evolve(arch, **fields)
 
 
 def with_array(**fields: Any) -> Change:
-    """Other fields of the PE array."""
+    """Return a change of some fields of the PE array."""
     return lambda arch: attrs.evolve(arch, pe_array=attrs.evolve(arch.pe_array, **fields))
 
 
 def with_lanes(arch: PIMArchitecture) -> PIMArchitecture:
-    """Twice the lanes, of a unit that may have several."""
+    """Return a machine with twice the lanes per PE."""
     unit = arch.pe_array.compute_unit
     return with_array(compute_unit=attrs.evolve(unit, num_macs=2 * unit.num_macs))(arch)
 
 
 def doubled(number: Any) -> Any:
-    """Twice as much of what is limited."""
+    """Return twice a limit."""
     return number if number is None else 2 * number
 
 
 def freed(arch: PIMArchitecture) -> PIMArchitecture:
-    """Every level may store what it stored or not."""
+    """Return a machine whose levels may bypass every tensor that they store."""
     return attrs.evolve(arch, hierarchy=[attrs.evolve(level, bypass_defined=False) for level in arch.hierarchy])
 
 
-#: The same mappings and more.
+#: Changes that keep all mappings, and add some.
 WIDER: dict[str, Change] = {
     **{f"larger {m.name}": at(m, entries=doubled) for m in (Level.PE, Level.GLOBAL_BUFFER, Level.ROW_BUFFER)},
     "all of the global buffer": at(Level.GLOBAL_BUFFER, entries=doubled, double_buffered=lambda old: True),
@@ -83,7 +83,7 @@ WIDER: dict[str, Change] = {
     "directions shared": with_array(exclusive_spatial=False),
     "uneven residency": having(uneven_residency=True),
 }
-#: The same mappings, each with no link that is slower and nothing that is moved more often.
+#: Changes that keep all mappings, slow down no link, and move nothing more often.
 QUICKER: dict[str, Change] = {
     **{
         f"bandwidth of {m.name}": at(m, read_bandwidth_limit=doubled, write_bandwidth_limit=doubled)
@@ -94,7 +94,7 @@ QUICKER: dict[str, Change] = {
     "second slots": at(Level.GLOBAL_BUFFER, entries=doubled, double_buffered=lambda old: True),
     "multicast": having(multicast=True),
 }
-#: The same mappings, each with no more energy.
+#: Changes that keep all mappings, and raise the energy of none.
 THRIFTIER: dict[str, Change] = {
     "spatial reduction": having(spatial_reduction=True),
     # Rows that share one of 2n banks share one of n.
@@ -105,12 +105,12 @@ THRIFTIER: dict[str, Change] = {
 
 @cache
 def solved(layer: ConvWorkload, arch: PIMArchitecture, kind: str, beta: float = 1) -> SolvedLayer:
-    """The optimum, which such small layers have in a moment; each is asked for once."""
-    return solve_layer(layer, arch, Objective.named(kind, 1, beta), Options(time_limit=20))
+    """Return the optimum of a small layer; each is solved once."""
+    return solve_layer(layer, arch, SolveRequest(objective=Objective.named(kind, 1, beta), time_limit=20))
 
 
 def assert_no_worse(layer: ConvWorkload, better: PIMArchitecture, worse: PIMArchitecture, kind: str) -> None:
-    """The optimum on the better machine is not proven to be above what is known to do on the worse one."""
+    """Assert that the lower bound on the better machine does not exceed the cost of a mapping on the worse one."""
     assert solved(layer, better, kind).bound <= solved(layer, worse, kind).objective_value  # type: ignore[operator]
 
 
@@ -128,7 +128,7 @@ LESSER = {
 @pytest.mark.parametrize("change", WIDER)
 @pytest.mark.parametrize("case", LESSER)
 def test_wider_choice_is_never_worse(case: str, change: str, kind: str) -> None:
-    """Room, PEs, lanes, and options that forbade something."""
+    """With more capacity, PEs, lanes or options."""
     layer, arch = LESSER[case]
     assert_no_worse(layer, WIDER[change](arch), arch, kind)
 
@@ -136,14 +136,14 @@ def test_wider_choice_is_never_worse(case: str, change: str, kind: str) -> None:
 @pytest.mark.parametrize("change", QUICKER | THRIFTIER)
 @pytest.mark.parametrize("case", LESSER)
 def test_less_that_is_moved_is_never_worse(case: str, change: str) -> None:
-    """Energy: elements that leave once for many PEs, sums added on the way, rows that stay open; links matter not."""
+    """For energy: multicast, spatial reduction, open pages. Links have no effect."""
     layer, arch = LESSER[case]
     assert_no_worse(layer, (QUICKER | THRIFTIER)[change](arch), arch, "energy")
 
 
 @pytest.mark.parametrize("change", QUICKER | THRIFTIER)
 def test_no_mapping_is_worse_on_the_better_machine(change: str) -> None:
-    """It is legal there, takes no more energy, and where links are quicker ends no later, as simulated."""
+    """Each is legal there, takes no more energy, and with faster links its simulated latency is no longer."""
     draw = Drawer.of(np.random.default_rng(17))
     for _ in range(25):
         case = traced_case(draw)
@@ -196,7 +196,7 @@ def flat(kind: str) -> PIMArchitecture:
 
 
 def transposed(layer: ConvWorkload) -> ConvWorkload:
-    """Width and height exchanged."""
+    """Return the layer with width and height exchanged."""
     return attrs.evolve(
         layer,
         P=layer.Q,
@@ -209,7 +209,7 @@ def transposed(layer: ConvWorkload) -> ConvWorkload:
 
 
 def exchanged(layer: ConvWorkload) -> ConvWorkload:
-    """The other operand first: of a matrix product, whose rows are a batch."""
+    """Return a matrix product with its operands exchanged; its rows are a batch."""
     return attrs.evolve(layer, N=layer.K, K=layer.N, input_bytes=layer.weight_bytes, weight_bytes=layer.input_bytes)
 
 
@@ -235,7 +235,7 @@ def exchanged(layer: ConvWorkload) -> ConvWorkload:
     ],
 )
 def test_dims_of_equal_roles_may_be_exchanged(layer: ConvWorkload, other: ConvWorkload, kind: str) -> None:
-    """On a DRAM without rows; elsewhere it matters which axis is innermost."""
+    """On a DRAM without rows and columns. Elsewhere the order of axes in DRAM has an effect."""
     assert_equal(layer, other, flat(kind), kind)
 
 
@@ -246,12 +246,12 @@ def test_dims_of_equal_roles_may_be_exchanged(layer: ConvWorkload, other: ConvWo
     [ConvWorkload(R=2, P=3, C=2), ConvWorkload(P=4, K=3, stride=(2, 1)), ConvWorkload(R=3, P=2, dilation=(2, 1))],
 )
 def test_line_may_lie_along_the_width_or_the_height(layer: ConvWorkload, arch: PIMArchitecture, kind: str) -> None:
-    """On any machine: with the other axis of extent 1 the elements lie in the same places."""
+    """On any machine: if the other axis has extent 1, the elements lie in the same places."""
     assert_equal(layer, transposed(layer), arch, kind)
 
 
 def assert_equal(layer: ConvWorkload, other: ConvWorkload, arch: PIMArchitecture, kind: str) -> None:
-    """Neither optimum is proven to be above what is known to do for the other."""
+    """Assert that no lower bound of the one exceeds the cost of a mapping of the other."""
     answers = [solved(layer, arch, kind), solved(other, arch, kind)]
     for one, two in (answers, answers[::-1]):
         assert one.bound <= two.objective_value  # type: ignore[operator]
@@ -260,8 +260,8 @@ def assert_equal(layer: ConvWorkload, other: ConvWorkload, arch: PIMArchitecture
 # --- Scale -----------------------------------------------------------------------------------------------------------
 
 
-def dearer(arch: PIMArchitecture, times: int) -> PIMArchitecture:
-    """Every energy so many times as much."""
+def costlier(arch: PIMArchitecture, times: int) -> PIMArchitecture:
+    """Return a machine with every energy multiplied."""
 
     def scaled(cost: float | None) -> float | None:
         return cost and times * cost
@@ -276,14 +276,14 @@ def dearer(arch: PIMArchitecture, times: int) -> PIMArchitecture:
 def test_energies_scale_the_optimum(case: str) -> None:
     """Four times the energies, four times the least energy; at a fourth of the weight, the same blend."""
     layer, arch = LESSER[case]
-    once, four_times = solved(layer, arch, "energy"), solved(layer, dearer(arch, 4), "energy")
+    once, four_times = solved(layer, arch, "energy"), solved(layer, costlier(arch, 4), "energy")
     assert four_times.objective_value == four_times.bound == 4 * once.objective_value  # type: ignore[operator]
-    blends = [solved(layer, arch, "blended", 1), solved(layer, dearer(arch, 4), "blended", 0.25)]
+    blends = [solved(layer, arch, "blended", 1), solved(layer, costlier(arch, 4), "blended", 0.25)]
     assert len({blend.objective_value for blend in blends}) == len({blend.bound for blend in blends}) == 1
 
 
 @pytest.mark.parametrize("case", LESSER)
-def test_answers_are_proven(case: str) -> None:
-    """Else the comparisons above would say little."""
+def test_optima_are_proven(case: str) -> None:
+    """All optima are proven. Otherwise the comparisons above would mean little."""
     layer, arch = LESSER[case]
     assert all(solved(layer, arch, kind).gap == 0 for kind in ("energy", "latency"))

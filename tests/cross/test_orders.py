@@ -1,4 +1,4 @@
-"""What is chosen of a draft's orders, layouts and blocks, against the exact cost of all of them."""
+"""The best orders, layouts and blocks of a draft mapping, against the exact cost of all of them."""
 
 import itertools
 import random
@@ -24,7 +24,7 @@ MACHINES = {"default": PIMArchitecture(), "one bus": PIMArchitecture(shared_data
 
 
 def draw_mapping(rng: random.Random) -> Mapping:
-    """Loops at any levels, in any order, and tiles that leave any of them out."""
+    """Return a mapping with loops at any levels, in any order, and tiles that cover any of them."""
     temporal = [[1] * 8 for _ in Level]
     for d in Dim:
         for factor in (2,) * (LAYER.bounds[d].bit_length() - 1):
@@ -40,7 +40,7 @@ def draw_mapping(rng: random.Random) -> Mapping:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("kind", ["latency", "energy"])
 def test_best_completion_costs_the_least_of_all(kind: str, machine: str) -> None:
-    """Orders that cannot matter, or cost what another one costs, are left out; none that is cheaper is."""
+    """Orders that have no effect, or the cost of another one, are pruned; no cheaper one is."""
     arch, objective, rng = MACHINES[machine], Objective.named(kind), random.Random(f"{kind} {machine}")
     for _ in range(40):
         mapping = draw_mapping(rng)
@@ -49,13 +49,13 @@ def test_best_completion_costs_the_least_of_all(kind: str, machine: str) -> None
         outside = tuple(tuple(frozenset(loops[:point]) for point in points) for loops, points in levels)
         restriction = Restriction(LAYER, arch, subspace=subspace)
         found = Completions(restriction, objective, mapping, outside, {}, {}, lambda _: [NO_STREAM_LIMIT] * 3, None)
-        answer = found.best(found.orders(found.levels_ordered) or [])
+        answer = found.best(found.orders.of_levels(found.orders.levels_that_matter) or [])
         assert answer
         is_blocked = mapping.stored[Level.ROW_BUFFER][Tensor.I]
         blocks = input_blocks(LAYER, mapping) if is_blocked else [(0, 0)]
         layouts = itertools.product((0, 1), repeat=3)
         least = None
-        for order, layout, (h, w) in itertools.product(found.orders(list(Level)) or [], layouts, blocks):
+        for order, layout, (h, w) in itertools.product(found.orders.of_levels(list(Level)) or [], layouts, blocks):
             cost = exact_cost(found.nest_in(order)._replace(layout=layout, block_h=h, block_w=w), found.machine)
             value = objective.value(cost.latency_cycles, cost.energy_fj)
             least = value if least is None else min(least, value)
@@ -65,8 +65,9 @@ def test_best_completion_costs_the_least_of_all(kind: str, machine: str) -> None
 
 
 def test_fewest_activations_are_those_of_any_layout() -> None:
-    """One that is slower at a draft's pace may open fewer rows, and be the better one at another: tiles of 8 K of a
-    matrix are one column each with K innermost, and go over its two rows four times; else they are eight, in one row.
+    """A layout that is slower at one pace of the array may open fewer rows, and be the better one at another: tiles of
+    8 K of a matrix are one column each with K innermost, and go over its two rows four times; else they are eight, in
+    one row.
     """
     layer, none = ConvWorkload(C=16, K=32, N=16), [1] * 8
     timings = {"tRCDRD": 14, "tRP": 14, "tRTP": 6, "tRC": 47, "tRAS": 33, "tCCD_L": 1, "co_w": 64}
@@ -88,4 +89,4 @@ def test_fewest_activations_are_those_of_any_layout() -> None:
     nests = [found.nest_in(mapping.order)._replace(layout=(layout,) * 3) for layout in (0, 1)]
     counts = [dram_stream(nest, Tensor.W, dram, tempo, NO_STREAM_LIMIT).activations for nest in nests]
     assert (min(counts), max(counts)) == (2, 8)
-    assert found.least(Tensor.W, [mapping.order]).activations == 2
+    assert found.min_figures(Tensor.W, [mapping.order]).activations == 2

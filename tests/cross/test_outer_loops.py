@@ -1,4 +1,4 @@
-"""Which rows outer loops open, with all else fixed: the solver's optimum is the least of every completion."""
+"""With all but the outer loops fixed, the optimum is the least of all completions."""
 
 import math
 
@@ -12,7 +12,7 @@ from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
@@ -34,12 +34,12 @@ def toy(banks: int, buffer_bytes: int, aligned: str = "") -> PIMArchitecture:
 
 
 def row(**factors: int) -> tuple[int, ...]:
-    """Factors per dim."""
+    """Return factors per dim."""
     return tuple(factors.get(d.name, 1) for d in Dim)
 
 
 def outer_loops_free(inner: tuple[int, ...], *, may_split: bool) -> Constraints:
-    """Everything fixed but the loops at the DRAM and their order, with `may_split` those at the row buffer, too."""
+    """Return constraints that fix all but the DRAM's loops and their order; with `may_split` the row buffer's too."""
     temporal = (ONES, inner, FREE if may_split else ONES, FREE)
     return Constraints(temporal=temporal, spatial=(ONES,) * 3)
 
@@ -61,8 +61,8 @@ def test_optimum_is_the_least_over_all_outer_loops(
 ) -> None:
     """One loop per dim at the DRAM, or any at the two outer levels.
 
-    The examples: what gathered loops sweep lies in one row, which is open when the next pass over it begins (twice);
-    answers with the same extents inside their outer loops, of which the MACs draw I's elements one by one.
+    The examples: what contiguous loops sweep lies in one row, which is open when the next pass over it begins (twice);
+    solutions with the same extents inside their outer loops, of which the MACs draw I's elements one by one.
     """
     assume(not may_split or math.prod(outer) <= 16)
     p, c, k = (m * n for m, n in zip(outer, inner, strict=True))
@@ -70,7 +70,7 @@ def test_optimum_is_the_least_over_all_outer_loops(
     constraints = outer_loops_free(row(P=inner[0], C=inner[1], K=inner[2]), may_split=may_split)
     figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch, constraints)]
     assume(figures)
-    solved = solve_layer(layer, arch, objective, Options(time_limit=20, constraints=constraints))
+    solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=20, constraints=constraints))
     assert solved.status is Status.OPTIMAL
     assert solved.objective_value == objective.reported(
         min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
@@ -120,6 +120,8 @@ def test_two_outer_loops_of_a_dim_may_open_fewer_rows_than_one() -> None:
     ]
     assert min(sum(found.row_activations) for found in merged) == 30
     assert min(sum(found.row_activations) for found, _ in simulated) == 18
-    solved = solve_layer(layer, arch, Objective.named("energy"), Options(time_limit=20, constraints=constraints))
+    solved = solve_layer(
+        layer, arch, SolveRequest(objective=Objective.named("energy"), time_limit=20, constraints=constraints)
+    )
     assert solved.status is Status.OPTIMAL
     assert solved.objective_value == min(found.energy_fj for found, _ in simulated)

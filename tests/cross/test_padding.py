@@ -1,4 +1,4 @@
-"""Padded layers: counted like any other, and the optimum is the least of all that a layer may be padded to."""
+"""Padded layers are counted like others, and the optimum is the least of all layers that a layer may be padded to."""
 
 import random
 from functools import cache
@@ -15,7 +15,7 @@ from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective, SolvedLayer, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
@@ -41,7 +41,9 @@ def test_energy_optimum_is_the_least_simulated_energy_of_all_padded_layers(case:
     layers = padded_layers(layer, padding)
     assert len(layers) > 1
     least = [min(simulate(each, arch, mapping).energy_fj for mapping in every_mapping(each, arch)) for each in layers]
-    solved = solve_and_verify(layer, arch, Objective.named("energy"), Options(time_limit=60), padding=padding)
+    solved = solve_and_verify(
+        layer, arch, SolveRequest(objective=Objective.named("energy"), time_limit=60, padding=padding)
+    )
     assert solved.status is Status.OPTIMAL
     assert solved.objective_value == solved.bound == min(least) <= least[0]
     assert least[layers.index(solved.workload)] == min(least)
@@ -50,7 +52,7 @@ def test_energy_optimum_is_the_least_simulated_energy_of_all_padded_layers(case:
 
 @cache
 def costs(layer: ConvWorkload, arch: PIMArchitecture) -> set[tuple[int, int]]:
-    """Predicted cycles and energy of every mapping."""
+    """Return predicted cycles and energy of every mapping."""
     figures = (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
     return {(f.latency_cycles, f.energy_fj) for f in figures}
 
@@ -58,13 +60,13 @@ def costs(layer: ConvWorkload, arch: PIMArchitecture) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("kind", ["latency", "blended"])
 @pytest.mark.parametrize("case", ["reduction", "weights in the row buffer"])
 def test_optimum_is_the_least_predicted_cost_of_all_padded_layers(case: str, kind: str) -> None:
-    """Of latency and blends; out of time, the bound still holds for all."""
+    """For latency and blends; if time runs out, the bound is valid for all."""
     layer, arch, padding = CASES[case]
     objective = Objective.named(kind, 1, 3)
     least = min(objective.value(*cost) for each in padded_layers(layer, padding) for cost in costs(each, arch))
-    solved = solve_and_verify(layer, arch, objective, Options(time_limit=5), padding=padding)
-    assert solved.least_cost is not None
-    assert solved.least_cost <= least
+    solved = solve_and_verify(layer, arch, SolveRequest(objective=objective, time_limit=5, padding=padding))
+    assert solved.lower_bound is not None
+    assert solved.lower_bound <= least
     if solved.status is Status.OPTIMAL:
         assert solved.cost == least
 
@@ -72,18 +74,21 @@ def test_optimum_is_the_least_predicted_cost_of_all_padded_layers(case: str, kin
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
 @pytest.mark.parametrize("seed", range(2))
 def test_more_padding_is_never_worse(seed: int, kind: str) -> None:
-    """A larger share adds layers, and takes none away; proven or not, no bound is above a better answer."""
+    """A larger share adds layers, and takes none away; proven or not, no bound exceeds the cost of a better mapping."""
     rng = random.Random(f"{seed} {kind}")
     layer = ConvWorkload(**{rng.choice("RQNGK"): 2, rng.choice("PC"): rng.choice((11, 13, 17))})
     arch = rng.choice([arch for _, arch in OTHERS.values()])
     shares = (0.0, 0.1, 0.3)
-    solved = [solve_and_verify(layer, arch, Objective.named(kind), Options(time_limit=1.5), padding=s) for s in shares]
+    solved = [
+        solve_and_verify(layer, arch, SolveRequest(objective=Objective.named(kind), time_limit=1.5, padding=s))
+        for s in shares
+    ]
     for less, more in pairwise(solved):
         assert less.cost is not None
-        assert more.least_cost is not None
-        assert more.least_cost <= less.cost
+        assert more.lower_bound is not None
+        assert more.lower_bound <= less.cost
         if less.status is more.status is Status.OPTIMAL:
-            assert more.cost == more.least_cost <= less.cost
+            assert more.cost == more.lower_bound <= less.cost
 
 
 @given(cases(), st.data())
@@ -115,13 +120,13 @@ def test_padding_costs_what_is_counted_by_hand() -> None:
     figures = [predict(layer, arch, products(11, 1)).figures, predict(padded, arch, products(6, 2)).figures]
     assert [(f.energy_fj, f.compute_cycles) for f in figures] == [(325_000, 11), (336_000, 6)]
     assert not figures[1].differences(simulate(padded, arch, products(6, 2)))
-    answer = solve_layer(padded, arch, Objective.named("energy"), Options(time_limit=5))
-    answer = attrs.evolve(answer, mapping=products(6, 2))
-    assert answer.pe_utilization == 11 / 6 / (2 * 1 * 2)  # an array of two PEs of two lanes
+    solved = solve_layer(padded, arch, SolveRequest(objective=Objective.named("energy"), time_limit=5))
+    solved = attrs.evolve(solved, mapping=products(6, 2))
+    assert solved.pe_utilization == 11 / 6 / (2 * 1 * 2)  # an array of two PEs of two lanes
 
 
 def products(steps: int, lanes: int) -> Mapping:
-    """C in steps within a PE and over its lanes."""
+    """Return a mapping with C in steps within a PE and over its lanes."""
     ones = [1] * 8
     temporal, spatial = [*ones[:4], steps, *ones[5:]], [*ones[:4], lanes, *ones[5:]]
     return Mapping(
@@ -137,18 +142,18 @@ def products(steps: int, lanes: int) -> Mapping:
 
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
 @pytest.mark.parametrize("case", ["closed pages, two rows of outputs", "groups, two banks"])
-def test_only_what_beats_a_value_is_an_answer(case: str, kind: str) -> None:
+def test_only_what_beats_a_value_is_returned(case: str, kind: str) -> None:
     """One above the optimum, the optimum; at the optimum and below, proof that there is none."""
     layer, arch = OTHERS[case]
     objective = Objective.named(kind, 1, 3)
     least = min(objective.value(*cost) for cost in costs(layer, arch))
     assert beaten(layer, arch, objective, least + 1).cost == least
     for value in (least, least - 1, least // 2):
-        answer = beaten(layer, arch, objective, value)
-        assert answer.mapping is None
-        assert answer.status is Status.INFEASIBLE or (answer.least_cost or 0) >= value
+        solved = beaten(layer, arch, objective, value)
+        assert solved.mapping is None
+        assert solved.status is Status.INFEASIBLE or (solved.lower_bound or 0) >= value
 
 
 def beaten(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, value: int) -> SolvedLayer:
-    """The answer that costs less."""
-    return solve_layer(layer, arch, objective, Options(time_limit=20, beat=value))
+    """Solve for a mapping that costs less than the value."""
+    return solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=20, value_to_beat=value))

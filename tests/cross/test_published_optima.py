@@ -1,11 +1,11 @@
-"""Optima that another exact mapper has published, on the machine that was made for the comparison."""
+"""Optima that another exact mapper has published, on a machine made for the comparison."""
 
 import pytest
 
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -21,6 +21,6 @@ def test_optimum_is_the_published_one(layer: ConvWorkload, micro_joules: float) 
     """To a hundredth of a percent, proven, with uneven tiles in the space."""
     arch = read_arch("prover-comparison")
     assert arch.uneven_residency
-    solved = solve_and_verify(layer, arch, Objective.named("energy"), Options(time_limit=60))
+    solved = solve_and_verify(layer, arch, SolveRequest(objective=Objective.named("energy"), time_limit=60))
     assert solved.status is Status.OPTIMAL
     assert solved.predicted.energy_fj / 1e9 == pytest.approx(micro_joules, rel=1e-4)

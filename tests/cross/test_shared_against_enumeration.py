@@ -1,4 +1,4 @@
-"""For tiny layers the best shared choice is that of all choices, found by trying every mapping of every layer."""
+"""For tiny layers the best shared choice is that of all choices, found by enumerating every mapping of every layer."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import pytest
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.network.shared import SHARES, solve_shared
 from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
@@ -32,7 +33,7 @@ Costs = list[list[tuple[Mapping, int, int]]]
 
 @pytest.fixture(scope="module")
 def costs() -> Costs:
-    """Per layer every mapping with its predicted latency and its energy."""
+    """Return for each layer all mappings with predicted latency and energy."""
     return [
         [
             (m, f.latency_cycles, f.energy_fj)
@@ -44,7 +45,7 @@ def costs() -> Costs:
 
 
 def least_sums(costs: Costs, objective: Objective, share: Sequence[str]) -> tuple[int, int]:
-    """The least sum over all shared choices, and the sum where each layer has its own."""
+    """Return the least sum of costs over all shared choices, and the sum if each layer chooses for itself."""
     decisions = [decision for name in share for decision in SHARES[name]]
     least: list[dict[tuple[int, ...], int]] = []
     for mappings in costs:
@@ -60,10 +61,10 @@ def least_sums(costs: Costs, objective: Objective, share: Sequence[str]) -> tupl
 @pytest.mark.parametrize("share", [("bypass",), ("layout",), ("bypass", "layout")], ids="+".join)
 @pytest.mark.parametrize("kind", ["energy", "latency", "edp"])
 def test_shared_optimum_is_the_least_sum_of_the_whole_space(costs: Costs, kind: str, share: tuple[str, ...]) -> None:
-    """Proven; each layer has the mapping for it, which keeps the choice; out of time, the bound still holds."""
+    """It is proven, and each layer's mapping keeps the choice; if time runs out, the bound is valid."""
     objective = Objective.named(kind)
     least, free = least_sums(costs, objective, share)
-    solved = solve_shared(NETWORK, ARCH, objective, share=share, time_limit=2, total_time=10)
+    solved = solve_shared(NETWORK, ARCH, SolveRequest(objective=objective, time_limit=2), share, total_time=10)
     shared = solved.shared
     assert shared is not None
     assert shared.bound is not None

@@ -1,4 +1,4 @@
-"""For tiny layers the solver's optimum is the least cost over the whole space, found by trying every mapping."""
+"""For tiny layers the optimum is the least cost of the whole search space, found by enumeration."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ from cpsat_pim.base.dims import Dim, Tensor
 from cpsat_pim.evaluate.cost import Figures, predict
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
@@ -21,7 +21,7 @@ from cpsat_pim.workload import ConvWorkload
 
 
 def machine(pe: str, buffer: str, row_buffer: str, **options: object) -> PIMArchitecture:
-    """A toy with 16 B rows and 4 B columns; each argument names the tensors that a level may store, `!` = must."""
+    """Return a toy with 16 B rows and 4 B columns. Arguments name the tensors that a level may store, `!` = must."""
 
     def level(name: str, stores: str, **figures: object) -> MemoryLevel:
         return MemoryLevel(
@@ -45,7 +45,7 @@ def machine(pe: str, buffer: str, row_buffer: str, **options: object) -> PIMArch
 
 
 def with_dram(toy: PIMArchitecture, **figures: object) -> PIMArchitecture:
-    """A toy with another DRAM."""
+    """Return a toy with other figures of the DRAM."""
     return attrs.evolve(toy, hierarchy=(*toy.hierarchy[:3], attrs.evolve(toy.hierarchy[3], **figures)))
 
 
@@ -66,7 +66,7 @@ CASES = {
 def uneven(
     pe: str, buffer: str, row_buffer: str, *, bytes_in_pe: int, bytes_in_buffer: int, **options: object
 ) -> PIMArchitecture:
-    """A toy that may keep part of a level's tile, with so little room that it has to."""
+    """Return a toy that may store a smaller tile than its level's, with so little capacity that it has to."""
     toy = machine(pe, buffer, row_buffer, uneven_residency=True, **options)
     inner = [attrs.evolve(toy.hierarchy[m], entries=n) for m, n in enumerate((bytes_in_pe, bytes_in_buffer))]
     return attrs.evolve(toy, hierarchy=(*inner, *toy.hierarchy[2:]))
@@ -93,17 +93,17 @@ UNEVEN = {
 
 @cache
 def whole_space(case: str) -> list[Figures]:
-    """What each mapping of a case is predicted to cost; tests that ask are in one group, which one worker runs."""
+    """Return the predicted figures of each mapping of a case. One worker runs all tests that need them."""
     layer, arch = CASES[case]
     return [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
-    """No mapping of the space simulates to less energy than the solver proves."""
+    """No mapping of the space has less simulated energy than the proven optimum."""
     layer, arch = CASES[case]
     least = min(simulate(layer, arch, mapping).energy_fj for mapping in every_mapping(layer, arch))
-    solved = solve_layer(layer, arch, Objective.named("energy"), Options(time_limit=60))
+    solved = solve_layer(layer, arch, SolveRequest(objective=Objective.named("energy"), time_limit=60))
     assert solved.status is Status.OPTIMAL
     assert solved.objective_value == solved.bound == least
 
@@ -111,12 +111,12 @@ def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
 @pytest.mark.xdist_group("whole spaces")
 @pytest.mark.parametrize("case", CASES)
 def test_optimum_is_the_least_predicted_cost(case: str) -> None:
-    """Nor to a lower predicted latency, or blend; out of time, the bound still holds for the whole space."""
+    """For latency and blends; if time runs out, the bound is valid for the whole space."""
     layer, arch = CASES[case]
     figures = whole_space(case)
     for objective in (Objective.named("latency"), Objective.named("blended", 1, 3)):
         least = objective.reported(min(objective.value(f.latency_cycles, f.energy_fj) for f in figures))
-        solved = solve_layer(layer, arch, objective, Options(time_limit=5))
+        solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=5))
         assert solved.bound is not None
         assert solved.bound <= least
         if solved.status is Status.OPTIMAL:
@@ -125,7 +125,7 @@ def test_optimum_is_the_least_predicted_cost(case: str) -> None:
 
 @pytest.mark.parametrize("case", UNEVEN)
 def test_optimum_is_the_least_of_uneven_mappings_too(case: str) -> None:
-    """Where tiles may leave out loops of their level, by any objective."""
+    """With tiles that may cover only some loops of their level, for any objective."""
     layer, arch = UNEVEN[case]
     mappings = list(every_mapping(layer, arch))
     assert any(mapping.is_uneven for mapping in mappings)
@@ -133,16 +133,18 @@ def test_optimum_is_the_least_of_uneven_mappings_too(case: str) -> None:
     for kind in ("energy", "latency", "blended"):
         objective = Objective.named(kind, 1, 3)
         least = min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
-        solved = solve_layer(layer, arch, objective, Options(time_limit=20))
+        solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=20))
         assert solved.status is Status.OPTIMAL
         assert solved.objective_value == objective.reported(least)
 
 
 def test_an_uneven_tile_can_cost_less_than_all_even_ones() -> None:
-    """Of a convolution with an overlapping input."""
+    """For a convolution with overlapping windows."""
     layer, arch = UNEVEN["halo in the PEs"]
     solved = {
-        allowed: solve_layer(layer, attrs.evolve(arch, uneven_residency=allowed), Objective.named("energy"))
+        allowed: solve_layer(
+            layer, attrs.evolve(arch, uneven_residency=allowed), SolveRequest(objective=Objective.named("energy"))
+        )
         for allowed in (False, True)
     }
     assert all(answer.status is Status.OPTIMAL for answer in solved.values())
@@ -159,14 +161,14 @@ def test_blocks_may_end_later_than_any_tile() -> None:
     layer = ConvWorkload(Q=5, input_bytes=2, output_bytes=2, psum_bytes=4)
     objective = Objective.named("blended", 7, 0.25)
     figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
-    solved = solve_layer(layer, arch, objective, Options(time_limit=20))
+    solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=20))
     least = min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
     assert solved.status is Status.OPTIMAL
     assert solved.objective_value == objective.reported(least)
 
 
 def slow_buffer(layer_stores: tuple[str, str, str], bandwidth: float) -> PIMArchitecture:
-    """A toy whose global buffer takes many cycles a byte, so that it pays to leave it out."""
+    """A toy whose global buffer takes many cycles a byte, so that bypassing it pays."""
     toy = machine(*layer_stores)
     pe, buffer = toy.hierarchy[:2]
     buffer = attrs.evolve(buffer, bypass_defined=False, read_bandwidth_limit=bandwidth, write_bandwidth_limit=bandwidth)
@@ -175,17 +177,17 @@ def slow_buffer(layer_stores: tuple[str, str, str], bandwidth: float) -> PIMArch
 
 @pytest.mark.parametrize("bandwidth", [0.5, 0.05, 0.01])
 def test_a_link_that_is_not_used_takes_no_time(bandwidth: float) -> None:
-    """However slow the buffer that a mapping does not store a tensor in."""
+    """Whatever the bandwidth of a buffer that a mapping bypasses."""
     layer, arch = ConvWorkload(C=4, K=2), slow_buffer(("W!", "IW", ""), bandwidth)
     figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
     for objective in (Objective.named("latency"), Objective.named("blended", 1, 3)):
         least = objective.reported(min(objective.value(f.latency_cycles, f.energy_fj) for f in figures))
-        solved = solve_layer(layer, arch, objective, Options(time_limit=10))
+        solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=10))
         assert solved.status is Status.OPTIMAL
         assert solved.objective_value == solved.bound == least
 
 
-def test_blocks_lie_in_dram_otherwise_than_boxes() -> None:
+def test_blocks_are_not_placed_in_dram_like_boxes() -> None:
     """Several row-aligned blocks of O may share a row where the box that they make up lies in more of them.
 
     O's blocks of 2 K x 4 P take 8 B, so two that follow each other along P share a row of 16 B; packed, each 4 P of a
@@ -206,8 +208,8 @@ def test_blocks_lie_in_dram_otherwise_than_boxes() -> None:
     assert check_mapping(layer, arch, witness) == []
     free = (None,) * 8
     constraints = Constraints(temporal=(free, free, free, in_dram), order=((), (), (), order), layout=(None, None, 0))
-    options = Options(time_limit=20, constraints=constraints)
-    solved = solve_layer(layer, arch, Objective.named("latency"), options)
+    request = SolveRequest(objective=Objective.named("latency"), time_limit=20, constraints=constraints)
+    solved = solve_layer(layer, arch, request)
     assert solved.bound is not None
     assert solved.bound <= predict(layer, arch, witness).figures.latency_cycles
 
@@ -215,7 +217,7 @@ def test_blocks_lie_in_dram_otherwise_than_boxes() -> None:
 @pytest.mark.parametrize("kind", ["energy", "latency"])
 @pytest.mark.parametrize("order", [(), (Dim.C, Dim.P)])
 def test_groups_on_the_array_leave_all_orders_of_the_other_loops(order: tuple[Dim, ...], kind: str) -> None:
-    """Also those in which loops of one class do not follow each other, whatever lies between them."""
+    """Also those in which loops of one class are interleaved with others."""
     layer, toy, ones = ConvWorkload(P=4, Q=4, C=4, G=2), machine("IWO!", "", "", activation_energy=1.0), (1,) * 8
     in_dram, groups = (1, 1, 4, 4, 4, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 2)
     constraints = Constraints(
@@ -223,7 +225,7 @@ def test_groups_on_the_array_leave_all_orders_of_the_other_loops(order: tuple[Di
     )
     objective = Objective.named(kind)
     figures = [predict(layer, toy, mapping).figures for mapping in every_mapping(layer, toy, constraints)]
-    solved = solve_layer(layer, toy, objective, Options(time_limit=30, constraints=constraints))
+    solved = solve_layer(layer, toy, SolveRequest(objective=objective, time_limit=30, constraints=constraints))
     assert solved.status is Status.OPTIMAL
     least = min(objective.value(f.latency_cycles, f.energy_fj) for f in figures)
     assert solved.objective_value == objective.reported(least)

@@ -1,4 +1,4 @@
-"""What is drawn at random leaves no option out: neither by the strategies of the property tests nor by `fuzz`."""
+"""Random draws cover every option: those of the property tests' strategies and those of `fuzz`."""
 
 from collections.abc import Callable
 from itertools import product
@@ -171,7 +171,7 @@ def test_strategies_draw_every_option() -> None:
 def test_fuzz_draws_every_option(
     draw_case: Callable[[Drawer], Any], of_cases: dict[str, Option], of_mappings: dict[str, Option]
 ) -> None:
-    """In each part of its rounds; the mappings are legal, uneven ones too."""
+    """In each kind of its rounds; the mappings are legal, uneven ones too."""
     drawn, mapped = drawn_by_fuzz(draw_case)
     assert missing(of_cases, drawn) == []
     assert missing(of_mappings, mapped) == []

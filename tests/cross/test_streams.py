@@ -1,4 +1,4 @@
-"""Streams that are counted once stand for all that look the same."""
+"""Streams that agree in their key have the same counts, so one count stands for all of them."""
 
 import pytest
 
@@ -19,7 +19,7 @@ MORE = {
         uneven("I", "", "", bytes_in_pe=64, bytes_in_buffer=24),
     ),
 }
-#: Looked at of a layer.
+#: Mappings drawn of a layer.
 MAPPINGS = 1500
 
 

@@ -14,8 +14,9 @@ from cpsat_pim.base.dims import Dim, Level
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
-from cpsat_pim.mapper.bounds.tile_bounds import Looks, TileBounds
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds, TileEnumerations
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
@@ -27,7 +28,7 @@ from tests.cross.test_bounds import MACHINES, draw_mapping
 from tests.cross.test_groups import nest
 from tests.cross.test_solver_against_enumeration import machine, with_dram
 
-#: So small that all of their tiles are looked at, also for the dearest mapping.
+#: So small that all of their tiles can be enumerated, up to the cost of the most expensive mapping.
 LAYERS = {
     "1x1": ConvWorkload(P=6, Q=6, C=16, K=8),
     "3x3": ConvWorkload(R=3, S=3, P=6, Q=6, C=4, K=4),
@@ -62,27 +63,32 @@ ALL_MACHINES = {
 DRAWN = 10
 
 
-def tile_screen(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, subspace: Subspace) -> TileBounds:
-    """One that looks at tiles for any objective."""
-    tiles = TileBounds(
-        SpatialBounds(layer, arch, objective, Restriction(layer, arch, subspace=subspace)), build_tables(layer, arch)
-    )
-    tiles.look_closer()
+def tile_bounds(
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    objective: Objective,
+    subspace: Subspace,
+    parameters: SearchParameters = DEFAULTS,
+) -> TileBounds:
+    """Return tile bounds that are enabled for any objective."""
+    spatial_bounds = SpatialBounds(layer, arch, objective, Restriction(layer, arch, subspace=subspace))
+    tiles = TileBounds(spatial_bounds, build_tables(layer, arch), parameters=parameters)
+    tiles.tighten()
     return tiles
 
 
-def bound_of(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, mapping: Mapping, target: int) -> int:
-    """The bound of a mapping's tiles, looked for up to a target: if it is not found, that and one."""
+def bound_of(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, mapping: Mapping, trial: int) -> int:
+    """Return the bound of a mapping's tile if it is at most a trial bound, else one more than that."""
     subspace = Subspace.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Subspace.MERGED
-    tiles = tile_screen(layer, arch, objective, subspace)
+    tiles = tile_bounds(layer, arch, objective, subspace)
     pes = [mapping.array_factor(d) for d in Dim]
     vector = [*pes, *mapping.spatial[2], *map(int, mapping.stored[Level.PE])]
-    looked = tiles.look(target, np.array([vector]), np.array([0]))
-    assert looked is not None
-    same = (looked.tiles[:, 9:17] == mapping.extents(Level.GLOBAL_BUFFER)).all(axis=1)
+    found = tiles.enumerate(trial, np.array([vector]), np.array([0]))
+    assert found is not None
+    same = (found.tiles[:, 9:17] == mapping.extents(Level.GLOBAL_BUFFER)).all(axis=1)
     if any(mapping.stored[Level.PE]):  # else it does not matter which loops are the PEs' own
-        same &= (looked.tiles[:, 1:9] == mapping.extents(Level.PE)).all(axis=1)
-    return int(looked.tiles[same, -1].min(initial=target + 1))
+        same &= (found.tiles[:, 1:9] == mapping.extents(Level.PE)).all(axis=1)
+    return int(found.tiles[same, -1].min(initial=trial + 1))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
@@ -129,63 +135,62 @@ def test_ports_share_an_odd_number_of_bytes() -> None:
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.kind)
 @pytest.mark.parametrize("subspace", [Subspace.MERGED, Subspace.ALIGNED], ids=lambda subspace: subspace.name)
 @pytest.mark.parametrize("name", ["1x1", "3x3", "matrix", "groups"])
-def test_tiles_that_are_left_out_cost_more(name: str, subspace: Subspace, objective: Objective) -> None:
-    """Sets of tiles that are left out together, by a target that falls: the least is that of tiles with no target."""
-    tiles = tile_screen(LAYERS[name], MACHINES["default"], objective, subspace)
-    assert tiles.spatial_bounds.least is not None
-    far = 20 * tiles.spatial_bounds.least
+def test_pruned_tiles_cost_more(name: str, subspace: Subspace, objective: Objective) -> None:
+    """With a falling trial bound that prunes sets of tiles, the least bound is that of an enumeration without one."""
+    tiles = tile_bounds(LAYERS[name], MACHINES["default"], objective, subspace)
+    assert tiles.spatial_bounds.lower_bound is not None
+    far = 20 * tiles.spatial_bounds.lower_bound
     vectors, values = tiles.spatial_bounds.candidates(far)
     some = random.Random(name).sample(range(len(vectors)), 12)
-    falling = tiles.look(far, vectors[some], values[some], margin=8)
-    whole = tiles.look(INFINITE_COST, vectors[some], values[some])
+    falling = tiles.enumerate(far, vectors[some], values[some], margin=8)
+    whole = tiles.enumerate(INFINITE_COST, vectors[some], values[some])
     assert falling is not None
     assert whole is not None
     assert len(falling.tiles) < len(whole.tiles)
-    assert falling.least.min() == whole.least.min() == whole.tiles[:, -1].min()
+    assert falling.lower_bounds.min() == whole.lower_bounds.min() == whole.tiles[:, -1].min()
 
 
 @pytest.mark.parametrize("subspace", [Subspace.MERGED, Subspace.ALIGNED], ids=lambda subspace: subspace.name)
-def test_too_many_tiles_are_known_as_far_as_they_were_looked_at(
-    subspace: Subspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All that cost less than the next vector could; a target for which tiles are known is no higher than that."""
-    whole, some = (tile_screen(LAYERS["3x3"], MACHINES["default"], OBJECTIVES[0], subspace) for _ in range(2))
-    assert whole.spatial_bounds.least is not None
-    far = whole.spatial_bounds.least * 11 // 10
+def test_too_many_tiles_are_known_as_far_as_they_were_enumerated(subspace: Subspace) -> None:
+    """All tiles below the bound of the next vector are known; a trial bound for which they are is no higher than it."""
+    layer, arch = LAYERS["3x3"], MACHINES["default"]
+    few = SearchParameters(hard_tiles=1000)
+    whole, some = (tile_bounds(layer, arch, OBJECTIVES[0], subspace, of) for of in (DEFAULTS, few))
+    assert whole.spatial_bounds.lower_bound is not None
+    far = whole.spatial_bounds.lower_bound * 11 // 10
     assert (every := whole.candidates(far).tiles) is not None
-    monkeypatch.setattr("cpsat_pim.mapper.bounds.tile_bounds._MOST_THOROUGH", 1000)
     assert some.candidates(far).tiles is None
-    reached = some.target_beyond(whole.spatial_bounds.least, INFINITE_COST)
+    reached = some.trial_bound_beyond(whole.spatial_bounds.lower_bound, INFINITE_COST)
     assert reached is not None
-    assert whole.spatial_bounds.least < reached < far
+    assert whole.spatial_bounds.lower_bound < reached < far
     known = some.candidates(reached).tiles
     assert known is not None
     assert 0 < len(known) == (every[:, -1] <= reached).sum()
-    assert some.least(far) == known[:, -1].min()
+    assert some.lower_bound(far) == known[:, -1].min()
 
 
-def test_too_many_tiles_are_looked_at_once_by_parts_that_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one learns from the first one that they are."""
-    monkeypatch.setattr("cpsat_pim.mapper.bounds.tile_bounds._MOST_AT_TARGET", 1000)
-    layer, arch, looks = LAYERS["3x3"], MACHINES["default"], Looks()
+def test_too_many_tiles_are_enumerated_once_by_subspaces_that_share_them() -> None:
+    """The second subspace knows from the first that there are too many."""
+    few, shared = SearchParameters(trial_tiles=1000), TileEnumerations()
+    layer, arch = LAYERS["3x3"], MACHINES["default"]
     seen: list[list[int]] = [[], []]
     for counts, subspace in zip(seen, (Subspace.MERGED, Subspace.SPLIT), strict=True):
         spatial_bounds = SpatialBounds(layer, arch, OBJECTIVES[0], Restriction(layer, arch, subspace=subspace))
-        tiles = TileBounds(spatial_bounds, build_tables(layer, arch), looks, counts.append)
-        tiles.is_on = True
-        assert spatial_bounds.least is not None
-        far = 2 * spatial_bounds.least
-        assert tiles.look(far, *spatial_bounds.candidates(far)) is None
+        tiles = TileBounds(spatial_bounds, build_tables(layer, arch), shared, counts.append, parameters=few)
+        tiles.is_enabled = True
+        assert spatial_bounds.lower_bound is not None
+        far = 2 * spatial_bounds.lower_bound
+        assert tiles.enumerate(far, *spatial_bounds.candidates(far)) is None
     assert sum(seen[0]) > 1000
     assert not seen[1]
 
 
 @pytest.mark.parametrize("machine", ["default", "small rows", "two banks"])
 @pytest.mark.parametrize("name", LAYERS)
-def test_what_the_loops_of_the_dram_cost_is_no_more_than_that_of_larger_extents(name: str, machine: str) -> None:
-    """Of mappings with the same tile some have larger extents inside these loops, which fit if the tile's own do."""
-    tiles = tile_screen(LAYERS[name], ALL_MACHINES[machine], OBJECTIVES[0], Subspace.ALIGNED)
-    outer, of = tiles.outer, divisors_of(LAYERS[name])
+def test_bounds_of_dram_loops_rise_with_the_extents_inside_them(name: str, machine: str) -> None:
+    """A bound for a tile holds for all extents that are multiples of its own: it is no higher than theirs."""
+    tiles = tile_bounds(LAYERS[name], ALL_MACHINES[machine], OBJECTIVES[0], Subspace.ALIGNED)
+    outer, of = tiles.dram_loops, divisors_of(LAYERS[name])
     grid = [len(found) for found in of]
     for case in range(CASES):
         for d in range(8) if case == NONE_FREE else (d for d in range(8) if CLASS_OF[d] == case):
@@ -201,7 +206,7 @@ def divisors_of(layer: ConvWorkload) -> list[list[int]]:
     return [[n for n in range(1, bound + 1) if bound % n == 0] for bound in layer.bounds]
 
 
-def test_rows_so_dear_that_few_can_be_paid_leave_tiles() -> None:
+def test_tiles_whose_rows_cost_almost_the_largest_energy_are_found() -> None:
     """240 rows of 3 J: each of 64 steps opens one of each tensor, but for 16 partial sums that are not read before. A
     bound of 192 is more than 2^58 fJ, the mapping still less than 2^60.
     """

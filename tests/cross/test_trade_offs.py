@@ -7,14 +7,15 @@ import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.evaluate.cost import predict
-from cpsat_pim.mapper.network.pareto import LayerSolves, front
+from cpsat_pim.mapper.network.pareto import FrontRequest, LayerSolves, front
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.test_solver_against_enumeration import CASES, every_mapping, machine
 
 LAYER, ARCH = ConvWorkload(C=4, K=4), machine("O!", "IWO!", "")
+REQUEST = FrontRequest(each=SolveRequest(objective=Objective.named("latency"), time_limit=30))
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def costs() -> set[tuple[int, int]]:
 
 def test_front_is_that_of_the_whole_space(costs: set[tuple[int, int]]) -> None:
     """Complete; each point is simulated, too, and has its own cost."""
-    found = front(LayerSolves(LAYER, ARCH, time_limit=30))
+    found = front(LayerSolves(LAYER, ARCH, REQUEST))
     undominated = {p for p in costs if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in costs)}
     assert len(undominated) > 2
     assert [(point.cycles, point.fj) for point in found.points] == sorted(undominated)
@@ -55,7 +56,7 @@ def _check_front_of_three(layer: ConvWorkload, arch: PIMArchitecture) -> list[tu
     figures = (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
     costs = {(f.latency_cycles, f.energy_fj, sum(f.row_activations)) for f in figures}
     undominated = {p for p in costs if not any(q != p and all(map(le, q, p)) for q in costs)}
-    found = front(LayerSolves(layer, arch, time_limit=30), with_activations=True)
+    found = front(LayerSolves(layer, arch, REQUEST), with_activations=True)
     assert [(point.cycles, point.fj, point.activations) for point in found.points] == sorted(undominated)
     assert found.is_complete
     simulated = [point.solved.simulated for point in found.points]
@@ -65,7 +66,7 @@ def _check_front_of_three(layer: ConvWorkload, arch: PIMArchitecture) -> list[tu
 
 def test_least_product_is_that_of_the_whole_space(costs: set[tuple[int, int]]) -> None:
     """And is proven."""
-    solved = solve_and_verify(LAYER, ARCH, Objective.named("edp"), Options(time_limit=30))
+    solved = solve_and_verify(LAYER, ARCH, SolveRequest(objective=Objective.named("edp"), time_limit=30))
     assert solved.objective_value == solved.bound == min(cycles * fj for cycles, fj in costs)
 
 
@@ -74,7 +75,7 @@ def test_bound_of_the_product_holds_for_the_whole_space() -> None:
     layer, arch = CASES["strided"]
     figures = (predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch))
     least = min(f.latency_cycles * f.energy_fj for f in figures)
-    solved = solve_and_verify(layer, arch, Objective.named("edp"), Options(time_limit=10))
+    solved = solve_and_verify(layer, arch, SolveRequest(objective=Objective.named("edp"), time_limit=10))
     assert solved.bound is not None
     assert solved.objective_value is not None
     assert solved.bound <= least <= solved.objective_value

@@ -90,9 +90,9 @@ def test_product_of_constants_is_no_layer():
 def test_operator_of_constants_is_not_missed():
     """It can be computed beforehand, too, whatever it is."""
     chain = Chain()
-    assert chain.leave_out("Det", "d", (), ()) == ()
-    assert chain.leave_out("Det", "e", (), FED) == FED
-    assert [operator.name for operator in chain.left_out] == ["e"]
+    assert chain.skip("Det", "d", (), ()) == ()
+    assert chain.skip("Det", "e", (), FED) == FED
+    assert [operator.name for operator in chain.skipped] == ["e"]
 
 
 def test_constant_left_operand_is_the_weights():

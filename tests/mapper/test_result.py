@@ -1,4 +1,4 @@
-"""What a solved layer tells of its mapping."""
+"""What a solved layer says of its mapping."""
 
 import attrs
 import pytest
@@ -64,7 +64,7 @@ def test_what_is_known_is_what_is_claimed(status: Status) -> None:
         Status.INFEASIBLE: [(None, None, None)],
     }
     for found, least, bound in cases[status]:
-        solved = SolvedLayer.known(found, least, **asked)
+        solved = SolvedLayer.concluded(found, least, **asked)
         assert (solved.status, solved.bound) == (status, bound)
         assert (solved.mapping is None) == (found is None)
 

@@ -10,7 +10,6 @@ from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import NetworkLayer, Objective, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.report.jsonfile import to_document
 from cpsat_pim.workload import ConvWorkload
 
 ONES = (1,) * 8
@@ -54,7 +53,7 @@ def solved_network(**changes: Any) -> SolvedNetwork:
 
 def document(**changes: Any) -> dict[str, Any]:
     """The network as a file holds it."""
-    text = json.dumps(to_document(solved_network(**changes)))
+    text = json.dumps(solved_network(**changes).to_dict())
     data: dict[str, Any] = json.loads(text)
     return data
 

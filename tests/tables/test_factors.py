@@ -10,7 +10,7 @@ from tables.factors import divisors, log2_of, primes_of, quotient
 
 @given(st.integers(1, 5000))
 def test_divisors(n: int) -> None:
-    """All that leave nothing over, and no others."""
+    """Exactly the numbers that divide without remainder."""
     assert divisors(n) == tuple(m for m in range(1, n + 1) if n % m == 0)
 
 
@@ -25,7 +25,7 @@ def test_prime_factors(n: int) -> None:
 
 @given(st.integers(0, 40))
 def test_powers_of_two(exponent: int) -> None:
-    """Nothing but these has a whole log2: neither the number after one nor, from 4 on, the one before."""
+    """A power of two has its exponent, its neighbours from 4 on have -1."""
     power = 2**exponent
     assert log2_of(power) == exponent
     assert log2_of(power + 1) == (1 if power == 1 else -1)
@@ -34,5 +34,5 @@ def test_powers_of_two(exponent: int) -> None:
 
 @given(st.integers(0, 10**12), st.integers(1, 5000))
 def test_quotients(number: int, divisor: int) -> None:
-    """By a shift or not."""
+    """With a shift, and without one."""
     assert quotient(number, divisor, log2_of(divisor)) == number // divisor

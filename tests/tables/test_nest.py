@@ -1,4 +1,4 @@
-"""A tile is what the loops inside its residency point span; it is fetched when those outside change it."""
+"""A tile covers the loops inside its residency point and is fetched when a loop outside changes it."""
 
 import pytest
 
@@ -28,8 +28,8 @@ def test_tile_covers_the_loops_inside_its_point(loops: int, elements: int) -> No
     assert accesses(nest, True, True)[DRAM, W, READ] == 96
 
 
-def test_points_of_others_do_not_matter() -> None:
-    """Neither to a tensor nor to a level."""
+def test_points_of_other_tensors_and_levels_do_not_matter() -> None:
+    """W's tiles and fetches stay the same."""
     nest = build_nest(LOOPS, "01 01 01", outside=outside(pe=(1, 0, 1), buffer=(3, 0, 2)))
     even = build_nest(LOOPS, "01 01 01")
     for level in (PE, GLOBAL_BUFFER, DRAM):

@@ -47,12 +47,12 @@ def nests(draw: st.DrawFn) -> Nest:
 @st.composite
 def points(draw: st.DrawFn, loops: Ints, stored: Flags, array_steps: int) -> Ints:
     """Any of a level's loops outside each tile that it stores, at the PEs as long as the array steps stay few."""
-    most = [room(loops, array_steps), int((loops[:, 0] == 1).sum())]
+    most = [most_outside(loops, array_steps), int((loops[:, 0] == 1).sum())]
     return np.array([draw(st.tuples(*[st.integers(0, n)] * 3)) for n in most]) * stored[:2]
 
 
-def room(loops: Ints, array_steps: int) -> int:
-    """How many of the PEs' loops may lie outside a tile."""
+def most_outside(loops: Ints, array_steps: int) -> int:
+    """Return how many of the PEs' loops may lie outside a tile."""
     steps = array_steps * np.cumprod(loops[loops[:, 0] == 0, 2])
     return int((steps <= MAX_ARRAY_STEPS).sum())
 

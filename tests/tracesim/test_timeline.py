@@ -84,7 +84,7 @@ def test_dram_transfer_lasts_as_long_as_its_stream_advances() -> None:
 
 
 def test_of_too_many_events_the_first_and_the_last_stay() -> None:
-    """10 array steps of a cycle, room for 4: the first two and the last two."""
+    """Of 10 array steps of one cycle, a log of 4 keeps the first two and the last two."""
     recorded = timeline("1C10", "0 0 0", events=4)
     assert spans(recorded, ARRAY_STEP) == [(0, 1), (1, 2), (8, 9), (9, 10)]
     assert recorded.dropped == 6

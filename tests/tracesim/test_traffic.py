@@ -92,7 +92,7 @@ def test_each_storing_level_fetches_for_itself() -> None:
     ],
 )
 def test_bypass_streams_past_a_level(stored: str, expected: dict[int, tuple[int, int]]) -> None:
-    """I over K, then C at the global buffer, with levels left out."""
+    """I over K, then C at the global buffer, with levels that bypass it."""
     assert accesses(run("2K2 1C4", stored=f"{stored} 0 0"), I) == expected
 
 
@@ -108,7 +108,7 @@ def test_bypass_streams_past_a_level(stored: str, expected: dict[int, tuple[int,
     ],
 )
 def test_bypass_of_outputs(stored: str, expected: dict[int, tuple[int, int]]) -> None:
-    """O over C, then K at the global buffer, with levels left out."""
+    """O over C, then K at the global buffer, with levels that bypass it."""
     assert accesses(run("1C2 1K2", stored=f"0 0 {stored}"), O) == expected
 
 

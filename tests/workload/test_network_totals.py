@@ -11,7 +11,7 @@ from cpsat_pim.workload.network import read_network
 
 NETWORKS = Path(__file__).parents[2] / "cpsat_pim" / "workload" / "networks"
 DIMS = "RSPQCKNG"
-KEYS = {"name", *DIMS, "stride", "dilation", "after", "count", "weights"}
+KEYS = {"name", *DIMS, "stride", "dilation", "after", "count", "weights", "join", "pool", "input_pool"}
 # Convolutions and matrix products of each definition (see the `Source` line of its file).
 LAYER_COUNTS = {
     "alexnet": 5 + 3,
@@ -218,7 +218,7 @@ def test_file_states_its_version_name_and_source(network):
     """A file is of version 1, is named like its network and cites its source in its leading comment."""
     text = (NETWORKS / f"{network}.yaml").read_text()
     data = yaml.safe_load(text)
-    assert set(data) == {"version", "name", "layers"}
+    assert set(data) == {"version", "name", "input", "layers"}
     assert (data["version"], data["name"]) == (1, network)
     assert "Source: " in text.partition("version:")[0]
 

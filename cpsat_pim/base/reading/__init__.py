@@ -1,4 +1,5 @@
-"""Reading what users write: YAML with positions, values with units, all mistakes of a file at once.
+"""Read the files that users write: YAML with positions, values with units, and all mistakes of a file at once.
+
 
 `fields` describes what a file may hold; the same description reads files and gives the JSON Schemas for editors.
 """
@@ -31,12 +32,12 @@ __all__ = [
     "Data",
     "Either",
     "Field",
+    "FileKind",
     "FileMistakes",
     "Kind",
     "Listing",
     "Mistake",
     "Record",
-    "FileKind",
     "Table",
     "Value",
     "fields_of",

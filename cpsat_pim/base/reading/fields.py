@@ -1,8 +1,7 @@
-"""What a file may hold: kinds of values that read themselves from nodes and say so as JSON Schema.
+"""What a file may contain: kinds of values, which read YAML nodes and return their JSON Schema.
 
-The kinds of a frozen class come from its attrs fields: the type says how a value is built, the validator (a `Rule`)
-what it must be, the metadata in which unit it is. A field that is added to such a class can be read, and is in its
-schema.
+The kinds of a frozen class come from its attrs fields. The type says how a value is built, the validator (a `Rule`)
+what it must satisfy, and the metadata its unit. A new field of such a class is therefore read and part of the schema.
 """
 
 import inspect
@@ -34,38 +33,40 @@ from cpsat_pim.base.units import AMOUNT_PATTERN, amount_in
 from cpsat_pim.base.validate import Rule
 
 Schema = dict[str, Any]
-#: Bytes per element and cycles per second, where they are known: see `units.amount_in`.
+#: Bytes per element and cycles per second, where they are known (see `units.amount_in`).
 Scales = Mapping[str, Fraction]
-#: A path within a file, and what is wrong there.
+#: A path within a file, and the mistake there.
 Mistake = tuple[str, str]
 
-#: What reading returns for a value that it has complained about.
+#: What `read` returns for a value after recording a mistake.
 WRONG: Any = object()
 
 ANYTHING = Rule("", lambda value: True)
 
 
 class Reader:
-    """Collects what is wrong with a file; remembers where each value stands."""
+    """Collects the mistakes of a file, and remembers the position of each value."""
 
     def __init__(self) -> None:
-        #: What is read once though a file names it often: for kinds to find again.
+        #: A cache for kinds: values that are read once although the file names them often.
         self.known: dict[Any, Any] = {}
         self._problems: list[tuple[tuple[str, int, int], str]] = []
         self._places: dict[str, yaml.Node] = {}
 
     def enter(self, node: yaml.Node, path: str) -> None:
-        """A value at a path is about to be read."""
+        """Record that the value at `path` stands at this node."""
         self._places[path] = node
 
     def complain(self, node: yaml.Node, path: str, problem: str) -> Any:
-        """Note a problem; nothing is raised before all are known."""
+        """Record a mistake at a node and return `WRONG`. All mistakes are raised together at the end."""
         where = ": ".join(filter(None, (place(node), path, problem)))
         self._problems.append((position(node), where))
         return WRONG
 
     def complain_at(self, path: str, problem: str) -> None:
-        """Note a problem at a path, which need not be in the file: then it is shown at what surrounds it."""
+        """Record a mistake at a path. If the file lacks the path, the message names the position of its nearest
+        ancestor.
+        """
         around = path
         while around not in self._places:
             around = re.sub(r"(^|\.|\[)[^.\[]*$", "", around)
@@ -73,14 +74,14 @@ class Reader:
 
     @property
     def count(self) -> int:
-        """How many problems there are."""
+        """The number of mistakes so far."""
         return len(self._problems)
 
     def read(self, root: yaml.Node, kind: "Kind") -> Any:
-        """The value of a whole file.
+        """Read a whole file and return its value.
 
         Raises:
-            FileMistakes: all that is wrong with it, in the order of the places.
+            FileMistakes: all mistakes of the file, in order of position.
         """
         value = kind.read(self, root, "", {})
         if self._problems:
@@ -90,26 +91,28 @@ class Reader:
 
 
 class Kind(Protocol):
-    """A kind of value: how it is read, and its schema; `partial` is for what changes something, where all may lack."""
+    """A kind of value: it reads a node and has a JSON Schema. `partial` asks for the schema of a change, where no key
+    is required.
+    """
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """The value, or `WRONG` after a complaint."""
+        """Read a node; return `WRONG` after recording a mistake."""
 
     def schema(self, partial: bool = False) -> Schema:
-        """JSON Schema."""
+        """Return the JSON Schema."""
 
 
 def read_plain(file: str, data: Any, kind: Kind) -> Any:
-    """The value of plain data, such as a part of a JSON file.
+    """Read a value from plain data, such as a part of a JSON file.
 
     Raises:
-        FileMistakes: all that is wrong with it.
+        FileMistakes: all mistakes in the data.
     """
     return Reader().read(from_plain(file, data), kind)
 
 
 def joined(path: str, name: str) -> str:
-    """`pe_array` and `array_shape` make `pe_array.array_shape`."""
+    """Join two parts of a path: `pe_array` and `array_shape` become `pe_array.array_shape`."""
     return f"{path}.{name}" if path and name else path or name
 
 
@@ -118,13 +121,15 @@ def joined(path: str, name: str) -> str:
 
 @frozen
 class Value:
-    """A scalar, or a list of scalars, that obeys a rule; with `units`, a number in the first, or an amount in any."""
+    """A scalar or a list of scalars that satisfies a rule. With `units`, a bare number is in the first unit, and an
+    amount may be in any of them.
+    """
 
     rule: Rule = ANYTHING
     units: tuple[str, ...] = ()
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """The value as the class takes it: int, float, text, bool, None, or a tuple of these."""
+        """Read an int, float, text, bool, None, or a tuple of these."""
         reader.enter(node, path)
         got = shown(node)
         try:
@@ -141,7 +146,7 @@ class Value:
         return reader.complain(node, path, f"{problem} (got {got}){guess}")
 
     def schema(self, partial: bool = False) -> Schema:
-        """The rule's, or text with a unit."""
+        """Return the rule's schema, extended by text with a unit if the value has units."""
         if not self.units:
             return self.rule.schema
         amount = {"type": "string", "pattern": AMOUNT_PATTERN}
@@ -149,24 +154,24 @@ class Value:
 
 
 def _with_value(problem: str, got: str) -> str:
-    """`... (got ...); did you mean ...?`"""
+    """Append the value and a hint to a message: `... (got ...); did you mean ...?`."""
     head, semicolon, guess = problem.partition("; ")
     return f"{head} (got {got}){semicolon}{guess}"
 
 
 @frozen
 class Data:
-    """Anything, taken as plain data."""
+    """Any value, read as plain data."""
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """Dicts, lists and scalars."""
+        """Return dicts, lists and scalars."""
         try:
             return to_plain(node)
         except ValueError as error:
             return reader.complain(node, path, str(error))
 
     def schema(self, partial: bool = False) -> Schema:
-        """Nothing is wrong."""
+        """Return the schema that accepts everything."""
         return {}
 
 
@@ -175,27 +180,27 @@ class Data:
 
 @frozen
 class Either:
-    """A mapping of one kind, or anything else of another."""
+    """A mapping of one kind, or any other node of another kind."""
 
     plain: Kind
     mapping: Kind
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """What the node is."""
+        """Read the node as the kind that fits its type."""
         kind = self.mapping if isinstance(node, yaml.MappingNode) else self.plain
         return kind.read(reader, node, path, scales)
 
     def schema(self, partial: bool = False) -> Schema:
-        """Both."""
+        """Return the schema that accepts both kinds."""
         return {"anyOf": [self.plain.schema(partial), self.mapping.schema(partial)]}
 
 
 @frozen
 class Listing:
-    """A list of records; items that have a name are called by it in paths.
+    """A list of records; paths in messages call an item by its name if it has one.
 
-    In a file that extends another, a mapping changes the items that it names (`nodes.laid_over`): `names` if the items
-    have fixed ones.
+    In a file that extends another, a mapping changes the items that it names (`nodes.merge_nodes`). `names` are the
+    fixed names of the items, if they have such.
     """
 
     item: Kind
@@ -204,7 +209,7 @@ class Listing:
     may_be_empty: bool = False
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """The items; {} stands for one that is wrong as a whole."""
+        """Return the items as a tuple; an item that cannot be read is {}."""
         reader.enter(node, path)
         if not isinstance(node, yaml.SequenceNode) or not (node.value or self.may_be_empty):
             return reader.complain(node, path, f"must be {self.says} (got {shown(node)})")
@@ -216,7 +221,7 @@ class Listing:
             yield (not self.names and name_of(item)) or str(i), item
 
     def schema(self, partial: bool = False) -> Schema:
-        """A list, or a mapping of changes."""
+        """Return the schema of a list, or of a mapping of changes."""
         changes: Schema = {"type": "object", "minProperties": 1}
         if self.names:
             changes |= {"properties": {n: self.item.schema(True) for n in self.names}, "additionalProperties": False}
@@ -228,7 +233,9 @@ class Listing:
 
 @frozen(kw_only=True)
 class Field:
-    """A key of a mapping. `scale` names the scale that its value gives to the fields beside and below it."""
+    """A key of a mapping. `scale` names the conversion factor that its value defines for the fields beside and below
+    it.
+    """
 
     kind: Kind
     required: bool = False
@@ -236,7 +243,7 @@ class Field:
     default: Any = None
 
     def schema(self, partial: bool = False) -> Schema:
-        """The kind's, with the default if that is a plain value."""
+        """Return the kind's schema, with the default if that is a scalar."""
         schema = self.kind.schema(partial)
         return schema | {"default": self.default} if isinstance(self.default, bool | int | float | str) else schema
 
@@ -247,10 +254,10 @@ def _no_mistakes(values: dict[str, Any]) -> Iterable[Mistake]:
 
 @frozen(kw_only=True, eq=False)
 class Record:
-    """A mapping with known keys, and others that are like a pattern; with `is_open` any others are passed over.
+    """A mapping with known keys, and keys that match a pattern. `is_open` accepts and ignores all other keys.
 
-    `check` sees the values that could be read and yields mistakes among them; `build` is called with all of them if
-    there is no mistake, and its ValueErrors `Class.field: ...` are mistakes, too. Without it the values are the result.
+    `check` gets the values that could be read, and yields the mistakes between them. `build` gets all values if there
+    is no mistake; its ValueErrors `Class.field: ...` become mistakes. Without `build` the dict of values is the result.
     """
 
     fields: Mapping[str, Field]
@@ -261,7 +268,7 @@ class Record:
     is_open: bool = False
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """What `build` makes of the values."""
+        """Return what `build` makes of the values."""
         reader.enter(node, path)
         if not isinstance(node, yaml.MappingNode):
             return reader.complain(node, path, f"must be a mapping of fields (got {shown(node)})")
@@ -281,7 +288,9 @@ class Record:
             return WRONG
 
     def _values(self, reader: Reader, node: yaml.MappingNode, path: str, scales: Scales) -> dict[str, Any]:
-        """The values that could be read, in the order of the file but for those that give scales."""
+        """Return the values that could be read. Fields that define a scale are read first, because the others need the
+        scales.
+        """
         given, values = pairs_of(node), {}
         known = {name: item for name in given if (item := self._field(name))}
         for name in [] if self.is_open else [name for name in given if name not in known]:
@@ -299,12 +308,14 @@ class Record:
         return values
 
     def _field(self, name: str) -> Field | None:
-        """What a key holds."""
+        """Return the field of a key, known or matching a pattern."""
         alike = (item for pattern, item in self.patterns.items() if re.fullmatch(pattern, name))
         return self.fields.get(name) or next(alike, None)
 
     def schema(self, partial: bool = False) -> Schema:
-        """An object. What a file extends may hold what is required, so only items of lists must have it."""
+        """Return the schema of an object. A file may inherit required keys from the file that it extends, so only items
+        of lists must have them.
+        """
         schema: Schema = {"type": "object", "description": self.doc} if self.doc else {"type": "object"}
         schema["properties"] = {name: item.schema(partial) for name, item in self.fields.items()}
         if self.patterns:
@@ -316,12 +327,12 @@ class Record:
 
 @frozen
 class Table:
-    """A mapping from any words to values of one kind."""
+    """A mapping from arbitrary keys to values of one kind."""
 
     item: Kind
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """The values that could be read, by their words."""
+        """Return the values that could be read, by key."""
         reader.enter(node, path)
         if not isinstance(node, yaml.MappingNode):
             return reader.complain(node, path, f"must be a mapping (got {shown(node)})")
@@ -329,18 +340,18 @@ class Table:
         return {name: value for name, value in read.items() if value is not WRONG}
 
     def schema(self, partial: bool = False) -> Schema:
-        """An object."""
+        """Return the schema of an object."""
         return {"type": "object", "additionalProperties": self.item.schema(partial)}
 
 
 def _located(line: str, path: str) -> Mistake:
-    """`Class.field: problem` as the path of the field and the problem."""
+    """Split `Class.field: problem` into the path of the field and the problem."""
     match = re.match(r"[A-Z]\w*(?:\.([\w.\[\]]+))?: (.*)", line)
     return (joined(path, match[1] or ""), match[2]) if match else (path, line)
 
 
 def table_of(keys: Iterable[IntEnum], kind: Kind | Callable[[IntEnum], Kind], required: bool = False) -> Record:
-    """A mapping from the names of enum members: read as a dict by member, in the order of the file."""
+    """Return a record whose keys are the names of enum members; it is read as a dict by member, in the file's order."""
     members = {key.name: key for key in keys}
     kinds = {name: kind(key) if inspect.isfunction(kind) else kind for name, key in members.items()}
     return Record(
@@ -354,12 +365,12 @@ def table_of(keys: Iterable[IntEnum], kind: Kind | Callable[[IntEnum], Kind], re
 
 @cache
 def record_of(kind: type) -> Record:
-    """A frozen class as a record."""
+    """Return the record of a frozen class."""
     return Record(fields=fields_of(kind), build=kind, doc=_doc(kind))
 
 
 def fields_of(kind: Any, names: Iterable[str] | None = None) -> dict[str, Field]:
-    """The fields of a class, or some, by name."""
+    """Return the fields of a frozen class by name, all or those of `names`."""
     attributes = attrs.fields_dict(kind)
     return {name: _field_of(attributes[name]) for name in names or attributes}
 
@@ -372,7 +383,7 @@ def _field_of(attribute: Any) -> Field:
 
 
 def kind_of(attribute: Any) -> Kind:
-    """The kind of value that an attrs field takes."""
+    """Return the kind of value that an attrs field takes."""
     own: Kind | None = attribute.metadata.get("kind")
     if own:
         return own
@@ -383,6 +394,6 @@ def kind_of(attribute: Any) -> Kind:
 
 
 def _doc(kind: type) -> str:
-    """What the docstring says of a class, as one line, without what it raises."""
+    """Return the docstring of a class as one line, without its Raises section."""
     text = inspect.getdoc(kind) or ""
     return " ".join(text.partition("Raises:")[0].split())

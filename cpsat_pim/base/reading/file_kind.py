@@ -1,4 +1,6 @@
-"""Files of one kind: those that come with the package, by name, and the user's, each of which may extend others."""
+"""A kind of file (architecture, network, ...): its presets, by name, and the user's files, each of which may extend
+others.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -16,7 +18,7 @@ from cpsat_pim.base.reading.nodes import (
     file_text,
     from_plain,
     hint,
-    laid_over,
+    merge_nodes,
     pairs_of,
     text_of,
 )
@@ -25,12 +27,12 @@ from cpsat_pim.base.validate import Rule, is_integer, text
 VERSION = 1
 SUFFIXES = (".yaml", ".yml")
 _VERSION_RULE = Rule(f"must be {VERSION}", lambda v: is_integer(v) and v == VERSION, {"const": VERSION})
-#: What a file says of itself alone: not taken over by one that extends it.
+#: Keys that describe one file and are not inherited by a file that extends it.
 _OWN_KEYS = ("version", "extends", "name")
 
 
 def _nested(path: str, value: Any) -> Any:
-    """`a.b` and 3 make {a: {b: 3}}."""
+    """Nest a value under a dotted path: `a.b` and 3 become {a: {b: 3}}."""
     for key in reversed(path.split(".")):
         value = {key: value}
     return value
@@ -38,11 +40,11 @@ def _nested(path: str, value: Any) -> Any:
 
 @define(kw_only=True, slots=False)
 class FileKind:
-    """What is called `kind` (`architecture`): its files in a folder of a package, and how any such file is read.
+    """A kind of file, called `kind` in messages: the presets in a folder of a package, and how such a file is read.
 
-    `builtin` are names that have no file, and their data; `defaults` is what a file leaves out, for changes to be made
-    to. `item_names`: see `nodes.laid_over`. A file that does not give a `name` is called by its stem, where the record
-    has one.
+    `builtin` maps the names of presets without a file to their data. `defaults` returns the values of keys that a file
+    may omit; changes apply to them. `item_names`: see `nodes.merge_nodes`. A file without a `name` gets its stem as
+    name, if the record has a name.
     """
 
     kind: str
@@ -54,7 +56,7 @@ class FileKind:
     item_names: tuple[str, ...] = ()
 
     def names(self) -> tuple[str, ...]:
-        """What comes with the package."""
+        """Return the names of the presets."""
         if self.package is None:
             return tuple(self.builtin)
         entries = [entry.name for entry in files(self.package).joinpath(self.folder).iterdir()]
@@ -63,37 +65,37 @@ class FileKind:
     def read(
         self, name_or_path: str | Path, directory: Path | None = None, changes: Mapping[str, Any] | None = None
     ) -> Any:
-        """What a name or a file stands for, with other values at some paths, as a file would have it that extends it; a
-        file's name ends in .yaml or .yml.
+        """Read a preset by its name, or a file by its path, which ends in .yaml or .yml. `changes` gives other values
+        at dotted paths, as a file would that extends this one.
 
         Raises:
-            ValueError: there is no such name.
-            FileMistakes: all that is wrong with the file or the changes.
+            ValueError: there is no such preset.
+            FileMistakes: all mistakes of the file and of the changes.
         """
         reader = Reader()
         root = self._root(str(name_or_path), directory, (), reader)
         if changes:
-            complete = laid_over(from_plain("", self.defaults()), root, self.item_names, reader.complain)
+            complete = merge_nodes(from_plain("", self.defaults()), root, self.item_names, reader.complain)
             root = self._with(changes, complete, reader)
         return reader.read(root, self.file_record)
 
     def changed(self, data: Mapping[str, Any], changes: Mapping[str, Any]) -> Any:
-        """What plain data stand for, with other values at some paths, as a file would have it that extends them.
+        """Read plain data with other values at dotted paths, as a file would that extends them.
 
         Raises:
-            FileMistakes: all that is wrong with it, `<path>: ...`.
+            FileMistakes: all mistakes, `<path>: ...`.
         """
         reader = Reader()
         return reader.read(self._with(changes, from_plain("", data), reader), self.record)
 
     def _with(self, changes: Mapping[str, Any], root: yaml.Node, reader: Reader) -> yaml.Node:
         for path, value in changes.items():
-            root = laid_over(root, from_plain("", _nested(path, value)), self.item_names, reader.complain)
+            root = merge_nodes(root, from_plain("", _nested(path, value)), self.item_names, reader.complain)
         return root
 
     @cached_property
     def file_record(self) -> Record:
-        """A whole file: the record, its version, and what it extends."""
+        """The record of a whole file: the record with the keys `version` and `extends`."""
         build = self.record.build
         own = {"version": Field(kind=Value(_VERSION_RULE), required=True), "extends": Field(kind=Value(text))}
         return evolve(
@@ -103,7 +105,7 @@ class FileKind:
         )
 
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of a file."""
+        """Return the JSON Schema of a file."""
         partial = self.file_record.schema(partial=True)
         head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"cpsat-pim {self.kind}"}
         needed = [name for name, item in self.file_record.fields.items() if item.required and name not in _OWN_KEYS]
@@ -113,7 +115,7 @@ class FileKind:
     # --- Files to nodes
 
     def _root(self, given: str, directory: Path | None, seen: tuple[str, ...], reader: Reader) -> yaml.Node:
-        """A file's root, laid over what it extends."""
+        """Return the root node of a file, merged over the files that it extends."""
         if given in self.builtin:
             return from_plain(given, {"version": VERSION, **self.builtin[given]()})
         file, content = self._file(given, directory)
@@ -127,7 +129,7 @@ class FileKind:
         return root
 
     def _file(self, given: str, directory: Path | None) -> tuple[str, str]:
-        """What messages call a file, and its text."""
+        """Return the name of a file for messages, and its text."""
         if given.endswith(SUFFIXES):
             path = directory / given if directory else Path(given)
             return str(path), file_text(path)
@@ -140,7 +142,7 @@ class FileKind:
         return file, files(self.package).joinpath(self.folder, file).read_text(encoding="utf-8")
 
     def _extended(self, root: yaml.MappingNode, file: str, seen: tuple[str, ...], reader: Reader) -> yaml.MappingNode:
-        """A root laid over that of the file that it names."""
+        """Merge a root over the root of the file that it extends."""
         _, node = pairs_of(root).get("extends", (None, None))
         named = text_of(node)
         if named is None:
@@ -156,6 +158,6 @@ class FileKind:
             return root
         inherited = [(key, value) for key, value in base.value if key.value not in _OWN_KEYS]
         kept = yaml.MappingNode(base.tag, inherited, base.start_mark, base.end_mark)
-        merged = laid_over(kept, root, self.item_names, reader.complain)
+        merged = merge_nodes(kept, root, self.item_names, reader.complain)
         assert isinstance(merged, yaml.MappingNode)
         return merged

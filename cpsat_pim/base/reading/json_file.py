@@ -1,4 +1,4 @@
-"""JSON files: results and reproducers."""
+"""Read JSON files: results and reproducers."""
 
 import json
 from pathlib import Path
@@ -8,10 +8,10 @@ from cpsat_pim.base.reading.nodes import MAX_DEPTH, FileMistakes
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """The object in a file.
+    """Read the object in a JSON file.
 
     Raises:
-        FileMistakes: it cannot be read, or holds something else.
+        FileMistakes: the file cannot be read, or does not contain an object.
     """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -29,7 +29,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def _is_too_deep(data: Any) -> bool:
-    """Whether lists and objects lie in each other deeper than those who read them can go."""
+    """Return whether the data are nested deeper than `MAX_DEPTH`, where recursive readers would fail."""
     level = [data]
     for _ in range(MAX_DEPTH):
         children = (value.values() if isinstance(value, dict) else value for value in level)

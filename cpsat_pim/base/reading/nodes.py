@@ -1,7 +1,6 @@
-"""YAML files as nodes that know their places: composed within limits, laid over each other, never constructed.
+"""YAML files as nodes with positions: parsed within limits, merged, and never turned into objects by YAML itself.
 
-Nothing of a file is ever turned into an object by YAML itself; `fields` reads the nodes. Words are YAML 1.2's: only
-`true` and `false` are booleans, and numbers are decimal.
+`fields` reads the nodes. Scalars follow YAML 1.2: only `true` and `false` are booleans, and numbers are decimal.
 """
 
 import difflib
@@ -17,18 +16,18 @@ import yaml
 
 from cpsat_pim.base.units import exact_number
 
-#: Bytes of a file, values that its aliases may expand to, and how deep they may lie in each other.
+#: Limits: bytes of a file, values after expansion of aliases, depth of nesting.
 MAX_BYTES, MAX_VALUES, MAX_DEPTH = 2**20, 100_000, 100
-#: Mistakes that are shown of one file, and names in one.
+#: Limits: mistakes reported of one file, and names in one hint.
 MAX_SHOWN, MAX_NAMES = 50, 24
 
 Pairs = dict[str, tuple[yaml.Node, yaml.Node]]
-#: Notes what is wrong at a node, called by a path.
+#: Records a mistake at a node with a path.
 Complain = Callable[[yaml.Node, str, str], Any]
 
 
 class FileMistakes(ValueError):
-    """All that is wrong with a file: a line each, `file:line:column: path: ...`."""
+    """All mistakes of a file, one line each: `file:line:column: path: ...`."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -37,7 +36,7 @@ class FileMistakes(ValueError):
 
 
 def hint(given: str, known: Iterable[str], listed: bool = True) -> str:
-    """`; did you mean ...?`, else what there is."""
+    """Return `; did you mean ...?` for a close match, else the list of known names."""
     known = list(known)
     close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
     if close:
@@ -50,7 +49,7 @@ def hint(given: str, known: Iterable[str], listed: bool = True) -> str:
 
 
 def file_text(path: Path) -> str:
-    """The text of a file.
+    """Read the text of a file.
 
     Raises:
         FileMistakes: it cannot be read, is too large, or is not text.
@@ -69,10 +68,10 @@ def file_text(path: Path) -> str:
 
 
 def compose(file: str, text: str, complain: Complain) -> yaml.Node:
-    """The root of a YAML text, with merge keys followed; keys that are given twice and tags are complained about.
+    """Parse a YAML text, resolve merge keys, and return the root. Repeated keys and tags are recorded as mistakes.
 
     Raises:
-        FileMistakes: it is no YAML, empty, nested too deeply, or expands to too much.
+        FileMistakes: the text is not YAML, is empty, is nested too deeply, or expands to too many values.
     """
     try:
         loader = yaml.SafeLoader(text)
@@ -94,11 +93,13 @@ def compose(file: str, text: str, complain: Complain) -> yaml.Node:
 
 
 def _check_size(file: str, root: yaml.Node) -> None:
-    """Aliases expand to a bounded number and depth of values; none contains itself (each node is measured once)."""
+    """Check the size of the tree after expansion of aliases, and that no node contains itself. Each node is measured
+    once.
+    """
     known: dict[int, tuple[int, int]] = {}
 
     def measured(node: yaml.Node) -> tuple[int, int]:
-        """How many values a node expands to, and how many lists and mappings deep they lie."""
+        """Return the number of values that a node expands to, and its depth of nesting."""
         if id(node) not in known:
             known[id(node)] = (0, 0)
             sizes, depths = zip((0, 0), *map(measured, _children(node)), strict=True)
@@ -115,7 +116,7 @@ def _check_size(file: str, root: yaml.Node) -> None:
 
 
 def _node_mistakes(node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
-    """Keys that are given twice or are no plain words, and tags of programs."""
+    """Yield the mistakes in a tree: repeated keys, keys that are not plain scalars, and tags of applications."""
     if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.startswith("tag:yaml.org,2002:python"):
         yield node, "", f"has the tag {node.tag}, which means nothing here"
     seen: set[str] = set()
@@ -140,8 +141,8 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def _followed(node: yaml.Node, complain: Complain) -> yaml.Node:
-    """The same node with `<<: *base` replaced by what the base holds and the node does not, and without keys that are
-    no words.
+    """Return the node with `<<: *base` replaced by the keys of the base that the node lacks, and without
+    invalid keys.
     """
     if isinstance(node, yaml.SequenceNode):
         items = [_followed(item, complain) for item in node.value]
@@ -157,7 +158,7 @@ def _followed(node: yaml.Node, complain: Complain) -> yaml.Node:
 
 
 def _bases(node: yaml.Node, complain: Complain) -> Iterator[yaml.MappingNode]:
-    """What is merged: a mapping, or several of which the first comes first."""
+    """Yield the mappings that a merge key names; of several the first has precedence."""
     for base in node.value if isinstance(node, yaml.SequenceNode) else [node]:
         if isinstance(base, yaml.MappingNode):
             yield _followed(base, complain)
@@ -176,12 +177,12 @@ def _mapping(pairs: list[tuple[yaml.Node, yaml.Node]], like: yaml.Node) -> yaml.
 # --- Plain data to nodes ---------------------------------------------------------------------------------------------
 
 
-#: JSON's words, as Python writes them, and YAML's.
+#: The constants of JSON, by their Python values, as YAML.
 _NOT_FINITE = {"NaN": ".nan", "Infinity": ".inf", "-Infinity": "-.inf"}
 
 
 def from_plain(file: str, data: Any) -> yaml.Node:
-    """Nodes of plain data such as JSON's: they know their file, but no lines."""
+    """Build nodes from plain data, such as JSON data. They know their file, but no line."""
     mark = yaml.Mark(file, 0, -1, -1, None, 0)
     if isinstance(data, dict):
         pairs = [(from_plain(file, str(key)), from_plain(file, value)) for key, value in data.items()]
@@ -195,7 +196,7 @@ def from_plain(file: str, data: Any) -> yaml.Node:
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
-    """Quotes text that would be read as something else."""
+    """Writes YAML, and quotes text that would otherwise be read as another type."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -206,7 +207,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def _is_plain_text(text: str) -> bool:
-    """Whether text without quotes is read as this text."""
+    """Return whether unquoted text is read back as the same text."""
     try:
         return bool(plain(yaml.ScalarNode("tag:yaml.org,2002:str", text)) == text)
     except ValueError:
@@ -214,15 +215,15 @@ def _is_plain_text(text: str) -> bool:
 
 
 def to_yaml(data: Any, **style: Any) -> str:
-    """Plain data as YAML that is read as what it was; `style` is PyYAML's."""
+    """Write plain data as YAML that is read back unchanged; `style` is PyYAML's flow style."""
     return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, **style))
 
 
 def to_plain(node: yaml.Node) -> Any:
-    """The plain data that a node stands for.
+    """Return the plain data of a node.
 
     Raises:
-        ValueError: a number is too long to be kept.
+        ValueError: a number has too many digits.
     """
     if isinstance(node, yaml.MappingNode):
         return {key.value: to_plain(value) for key, value in node.value}
@@ -233,7 +234,7 @@ def to_plain(node: yaml.Node) -> Any:
 
 
 def place(node: yaml.Node) -> str:
-    """`file:line:column`, as far as it is known."""
+    """Return `file:line:column`, as far as it is known."""
     return _mark_text(node.start_mark, "")
 
 
@@ -244,17 +245,17 @@ def _mark_text(mark: Any, file: str) -> str:
 
 
 def position(node: yaml.Node) -> tuple[str, int, int]:
-    """What mistakes are sorted by."""
+    """Return the key by which mistakes are sorted."""
     return node.start_mark.name, node.start_mark.line, node.start_mark.column
 
 
 def pairs_of(node: yaml.MappingNode) -> Pairs:
-    """A mapping's keys and values by the keys' words."""
+    """Return the keys and values of a mapping node, by the text of the keys."""
     return {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
 
 
 def shown(node: yaml.Node) -> str:
-    """A value as it stands in the file, shortened, or what it is."""
+    """Describe a value for a message: its text, shortened, or its type."""
     if isinstance(node, yaml.MappingNode):
         return "a mapping"
     if isinstance(node, yaml.SequenceNode):
@@ -265,53 +266,53 @@ def shown(node: yaml.Node) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def laid_over(base: yaml.Node, over: yaml.Node, item_names: tuple[str, ...], complain: Complain) -> yaml.Node:
-    """What a file says laid over what it extends.
+def merge_nodes(base: yaml.Node, over: yaml.Node, item_names: tuple[str, ...], complain: Complain) -> yaml.Node:
+    """Merge a node over the node that it extends.
 
-    Mappings are merged key by key. A mapping laid over a list changes the items that it names: by `item_names`, or by
-    what the items call themselves, if they do. Anything else replaces what was there.
+    Mappings are merged key by key. A mapping over a list changes the items that it names: by `item_names`, or by the
+    items' own `name`. Anything else replaces the base.
     """
     if not isinstance(over, yaml.MappingNode):
         return over
     if isinstance(base, yaml.SequenceNode):
         names = list(item_names) if len(item_names) == len(base.value) else [name_of(item) for item in base.value]
-        return _laid_over_items(base, over, names, item_names, complain) if any(names) else over
+        return _merge_items(base, over, names, item_names, complain) if any(names) else over
     if not isinstance(base, yaml.MappingNode):
         return over
     given, merged = pairs_of(over), []
     for key, value in base.value:
         own = given.pop(key.value, None)
-        merged.append((own[0], laid_over(value, own[1], item_names, complain)) if own else (key, value))
+        merged.append((own[0], merge_nodes(value, own[1], item_names, complain)) if own else (key, value))
     return _mapping([*merged, *given.values()], over)
 
 
-def _laid_over_items(
+def _merge_items(
     base: yaml.SequenceNode,
     over: yaml.MappingNode,
     names: list[str],
     item_names: tuple[str, ...],
     complain: Complain,
 ) -> yaml.Node:
-    """The list, whose items have these names, with those changed that the mapping names."""
+    """Merge a mapping of changes into the items of a list that have these names."""
     given = pairs_of(over)
     known = [name for name in names if name]
     for name in given.keys() - known:
         complain(given[name][0], name, f"what is extended has no such item{hint(name, known)}")
     items = [
-        laid_over(item, given[name][1], item_names, complain) if name in given else item
+        merge_nodes(item, given[name][1], item_names, complain) if name in given else item
         for name, item in zip(names, base.value, strict=True)
     ]
     return yaml.SequenceNode(base.tag, items, over.start_mark, over.end_mark)
 
 
 def name_of(node: yaml.Node) -> str:
-    """What an item calls itself, as far as it does."""
+    """Return the name that an item gives itself, or an empty text."""
     _, value = pairs_of(node).get("name", (None, None)) if isinstance(node, yaml.MappingNode) else (None, None)
     return text_of(value) or ""
 
 
 def text_of(node: yaml.Node | None) -> str | None:
-    """The text that a node is, if it is text; whoever reads it complains if it must be and is not."""
+    """Return the text of a scalar node, or None if it is not text; the caller's kind reports that."""
     with suppress(ValueError):
         value = plain(node) if isinstance(node, yaml.ScalarNode) else None
         return value if isinstance(value, str) else None
@@ -327,10 +328,11 @@ _LEADING_ZERO = re.compile(r"[-+]?0[0-9]")
 
 
 def plain(node: yaml.Node) -> Any:
-    """The value of a scalar, or of a list of them, by YAML 1.2's words, numbers exactly; a mapping as it is.
+    """Return the value of a scalar by the rules of YAML 1.2, with exact numbers, of a list of them, or a mapping
+    unchanged.
 
     Raises:
-        ValueError: a number is too long to be kept.
+        ValueError: a number has too many digits.
     """
     if isinstance(node, yaml.SequenceNode):
         return tuple(plain(item) for item in node.value)
@@ -350,10 +352,10 @@ def plain(node: yaml.Node) -> Any:
 
 
 def as_number(number: Fraction) -> int | float:
-    """An integer, or the float whose shortest text is exactly the number.
+    """Return an integer, or the float whose shortest decimal is exactly this number.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such float.
     """
     if number.denominator == 1:
         return number.numerator

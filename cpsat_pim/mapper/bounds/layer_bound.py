@@ -1,4 +1,4 @@
-"""A lower bound on the cost of all mappings of a layer, known before it is solved."""
+"""A lower bound on the cost of all mappings of a layer, known before it is solved (docs/solver.md, B1)."""
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
@@ -9,29 +9,29 @@ from cpsat_pim.mapping.constraints import FREE, Constraints, check_constraints_f
 from cpsat_pim.workload import ConvWorkload
 
 
-def least_cost(
+def layer_lower_bound(
     layer: ConvWorkload,
     arch: PIMArchitecture,
     objective: Objective,
     constraints: Constraints = FREE,
     budget: Budget = NO_LIMIT,
 ) -> int | None:
-    """No mapping that keeps the constraints and the budget costs less, in the objective's integers; None: there is no
-    such mapping.
+    """Return a lower bound on the cost of every mapping that keeps the constraints and the budget.
+
+    In the objective's integers. None if there is no such mapping. The bound of a product is the product of the bounds
+    of its factors. The split subspace needs no bound of its own: its mappings have the spatial bounds of the merged
+    one.
     """
     if check_constraints_fit(layer, constraints):
         return None
     if objective.is_product:
         latency, energy = (
-            least_cost(layer, arch, Objective.named(kind), constraints, budget) for kind in ("latency", "energy")
+            layer_lower_bound(layer, arch, Objective.named(kind), constraints, budget) for kind in ("latency", "energy")
         )
         return None if latency is None or energy is None else latency * energy
-    least = []
-    for subspace in (
-        Subspace.MERGED,
-        Subspace.ALIGNED,
-    ):  # split loops cost at least what merged ones do, as far as this can tell
+    bounds = []
+    for subspace in (Subspace.MERGED, Subspace.ALIGNED):
         restriction = Restriction(layer, arch, constraints, subspace, budget)
         if not restriction.is_empty:
-            least.append(SpatialBounds(layer, arch, objective, restriction).least)
-    return min((cost for cost in least if cost is not None), default=None)
+            bounds.append(SpatialBounds(layer, arch, objective, restriction).lower_bound)
+    return min((bound for bound in bounds if bound is not None), default=None)

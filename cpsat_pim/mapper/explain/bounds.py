@@ -1,4 +1,4 @@
-"""What bounds a mapping: what ends last and what ends before it, where the energy goes, how full each level is."""
+"""What bounds a mapping: when each resource ends, the shares of the energy, and how full each level is."""
 
 from collections.abc import Iterator
 
@@ -16,9 +16,9 @@ from tables.counts.cost import exact_cost, transfers
 
 @frozen(kw_only=True)
 class Resource:
-    """What takes time: `busy_cycles` by itself; it ends after `end_cycles`, `slack_cycles` before the mapping does.
+    """A resource that takes time: `busy_cycles` by itself; it ends after `end_cycles`, `slack_cycles` before the last.
 
-    The latter two count what it cannot overlap: the first tiles' way in, the last one's way out, what it waits for.
+    The latter two include what it cannot overlap: the first tiles' way in, the last one's way out, and stalls.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Share:
 
 @frozen(kw_only=True)
 class Fill:
-    """What a level stores: bytes of each tensor, of those that a tile may use."""
+    """The bytes of each tensor that a level stores, and the bytes that tiles may use."""
 
     level: Level
     used: dict[Tensor, int]
@@ -46,12 +46,12 @@ class Fill:
 
     @property
     def used_bytes(self) -> int:
-        """Of all tensors."""
+        """The bytes of all tensors."""
         return sum(self.used.values())
 
     @property
     def slack_bytes(self) -> int:
-        """What is left."""
+        """The bytes that are left."""
         return self.usable_bytes - self.used_bytes
 
 
@@ -69,12 +69,12 @@ class Bounds:
 
     @property
     def critical(self) -> str:
-        """What ends last."""
+        """The resource that ends last."""
         return self.resources[0].name
 
     @property
     def latency_cycles(self) -> int:
-        """As predicted."""
+        """The predicted latency."""
         return self.resources[0].end_cycles + self.pipeline_cycles
 
     @property
@@ -84,7 +84,7 @@ class Bounds:
 
 
 def find_bounds(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Bounds:
-    """What bounds a legal mapping, as predicted."""
+    """Return what bounds a legal mapping, as predicted."""
     nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
     cost = exact_cost(nest, machine)
     busy = transfers(nest, machine, cost.accesses) | {"compute": cost.compute_cycles}
@@ -126,6 +126,6 @@ def _macs(layer: ConvWorkload, arch: PIMArchitecture) -> Share:
 
 
 def _fills(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Iterator[Fill]:
-    """Level by level; what waits in the other half of a double buffer is not counted."""
+    """Yield the fill of each level; the other half of a double buffer is not counted."""
     for level, used in zip(Level, used_bytes(layer, arch, mapping), strict=True):
         yield Fill(level=level, used=used, usable_bytes=arch.usable_bytes(level))

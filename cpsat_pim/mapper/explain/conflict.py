@@ -3,8 +3,8 @@
 A set of limits is *feasible* if some mapping keeps them all, and then so is every part of it. Every conflict, an
 infeasible set, shares a limit with every correction, what has to go to leave a feasible set. So a smallest set that
 shares a limit with all corrections known so far is either a conflict, and then no conflict is smaller, or it is
-feasible and, made as large as possible, leaves out a correction that was not known. With the roles swapped the same
-finds a smallest correction.
+feasible and, made as large as possible, its complement is a correction that was not known. With the roles swapped, the
+same finds a smallest correction.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -21,7 +21,7 @@ class Undecided(Exception):
 
 
 def smallest_conflict(items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
-    """A smallest infeasible set of items, which are infeasible together.
+    """Return a smallest infeasible set of items that are infeasible together.
 
     Raises:
         Undecided: some set could not be judged.
@@ -36,7 +36,7 @@ def smallest_conflict(items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
 
 
 def smallest_correction(items: Sequence[T], judge: Judge[T], conflict: frozenset[T]) -> frozenset[T]:
-    """A smallest set of items without which the others are feasible, given some conflict among all of them.
+    """Return a smallest set of items without which the others are feasible, given some conflict among all of them.
 
     Raises:
         Undecided: some set could not be judged.
@@ -48,7 +48,7 @@ def smallest_correction(items: Sequence[T], judge: Judge[T], conflict: frozenset
 
 
 def reduced_conflict(items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
-    """An infeasible part of some infeasible items; without any one of its own it is not known to be infeasible."""
+    """Return an infeasible subset of infeasible items of which no item can be removed, as far as that is known."""
     kept = frozenset(items)
     for item in items:
         if judge(kept - {item}) is False:
@@ -57,7 +57,7 @@ def reduced_conflict(items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
 
 
 def smallest_hitting_set(items: Sequence[T], sets: Sequence[frozenset[T]]) -> frozenset[T]:
-    """A smallest set of items that shares one with each of some sets, none of them empty; earlier items first."""
+    """Return a smallest set of items that shares one with each of some non-empty sets; earlier items first."""
     size = 0
     while (found := _hitting_set(items, sets, frozenset(), size)) is None:
         size += 1
@@ -67,7 +67,7 @@ def smallest_hitting_set(items: Sequence[T], sets: Sequence[frozenset[T]]) -> fr
 def _hitting_set(
     items: Sequence[T], sets: Sequence[frozenset[T]], chosen: frozenset[T], more: int
 ) -> frozenset[T] | None:
-    """The chosen and at most so many more items that do, if there are any: one is of the smallest set left."""
+    """Return the chosen items and at most so many more that hit all sets, if any do; branch on a smallest set."""
     left = [s for s in sets if not s & chosen]
     if not left:
         return chosen
@@ -81,7 +81,7 @@ def _hitting_set(
 
 
 def _grown(chosen: frozenset[T], items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
-    """A feasible set and all others that can be added, one after another."""
+    """Return a feasible set with all items that can be added, one after another."""
     for item in items:
         if item not in chosen and _decided(judge, chosen | {item}):
             chosen |= {item}

@@ -1,4 +1,4 @@
-"""Why a layer has no mapping: a smallest set of limits that conflict, each shown to be needed, and the ways out."""
+"""Why a layer has no mapping: a smallest set of conflicting limits, a proof that each is needed, and the ways out."""
 
 from attrs import frozen
 
@@ -11,7 +11,7 @@ from cpsat_pim.mapping import Mapping
 
 @frozen(kw_only=True)
 class Threshold:
-    """The first value of a limit that allows a mapping is from `least` to `most`: known if they are equal."""
+    """The range, from `least` to `most`, of the first value of a limit that allows a mapping."""
 
     least: int
     most: int
@@ -23,8 +23,8 @@ class Member:
 
     `without` is a mapping that keeps the conflict's other limits, all else lifted: this one is needed for the conflict;
     None if none was found in time. `is_way_out`: lifting it alone, with all other limits of the machine, constraints
-    and budget in force, leaves a mapping. `threshold`: from where on, for a number; on the whole problem if it is a way
-    out, else within the conflict.
+    and budget in force, leaves a mapping. `threshold`: of a number, the first value that does; in the whole problem if
+    it is a way out, else within the conflict.
     """
 
     limit: Limit
@@ -53,7 +53,7 @@ class Conflict:
 
 
 def find_conflict(oracle: Oracle) -> Conflict:
-    """A conflict in a problem that is known to have no mapping: a smallest one if time allows.
+    """Return a conflict in a problem that is known to have no mapping: a smallest one if time allows.
 
     Raises:
         ValueError: the layer has no mapping even with all limits lifted.
@@ -72,7 +72,7 @@ def find_conflict(oracle: Oracle) -> Conflict:
 
 
 def _conflict(oracle: Oracle) -> tuple[frozenset[Limit], bool]:
-    """The limits of a conflict, and whether it is a smallest one."""
+    """Return the limits of a conflict, and whether it is a smallest one."""
     try:
         return smallest_conflict(oracle.limits, lambda kept: oracle.judge(kept).feasible), True
     except Undecided:
@@ -98,21 +98,21 @@ def _member(oracle: Oracle, conflict: frozenset[Limit], limit: Limit) -> Member:
     )
 
 
-# --- From where on ---------------------------------------------------------------------------------------------------
+# --- Thresholds ------------------------------------------------------------------------------------------------------
 
-#: What budgets that have a least value are of: row activations alone are no objective.
+#: Objectives of the budgets that have a least value: row activations alone are no objective.
 _BUDGETED = {"budget.cycles": "latency", "budget.fj": "energy"}
 
 
 def _threshold(oracle: Oracle, case: Case, limit: Limit) -> Threshold | None:
-    """The least value of a number that gives a case a mapping which has none."""
+    """Return the range of a number's least value that gives a case a mapping."""
     if limit.name in _BUDGETED:
         return _least_cost(oracle, limit.lift(case), limit)
     return _least_value(oracle, case, limit) if limit.values else None
 
 
 def _least_cost(oracle: Oracle, case: Case, limit: Limit) -> Threshold | None:
-    """What a mapping costs at least that keeps all else."""
+    """Return the range of the least cost of a mapping that keeps all other limits."""
     solved = oracle.least(case, Objective.named(_BUDGETED[limit.name]))
     if solved is None or solved.objective_value is None or solved.bound is None:
         return None
@@ -120,7 +120,7 @@ def _least_cost(oracle: Oracle, case: Case, limit: Limit) -> Threshold | None:
 
 
 def _least_value(oracle: Oracle, case: Case, limit: Limit) -> Threshold | None:
-    """By bisection, as far as it is known on which side the values are."""
+    """Return the range by bisection, as far as the middle value can be decided."""
     values = limit.values or range(0)
     low, high = 0, len(values) - 1
     if not oracle.judge_case(limit.change(case, values[high])).feasible:

@@ -1,4 +1,4 @@
-"""Layers explained: why one has no mapping, or what bounds the one it has, and what more of the machine would buy."""
+"""Explain layers: why one has no mapping; what bounds the mapping of another, and what a larger machine would save."""
 
 import threading
 import time
@@ -19,9 +19,9 @@ from cpsat_pim.mapper.explain.least import judge_least
 from cpsat_pim.mapper.explain.limits import Problem
 from cpsat_pim.mapper.explain.oracle import Oracle, violations
 from cpsat_pim.mapper.explain.upgrades import Gain, Upgrade, find_gains
-from cpsat_pim.mapper.network.run import Report, ignore_progress, solve_and_verify
-from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.network.run import solve_and_verify
+from cpsat_pim.mapper.result import SolvedLayer, Status
+from cpsat_pim.mapper.search import OnProgress, SolveRequest, ignore_progress
 from cpsat_pim.mapping import Mapping as LayerMapping
 from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.mapping.constraints import FREE, Constraints, NetworkConstraints
@@ -31,8 +31,8 @@ from cpsat_pim.workload.network import Network, NetworkNode
 
 @frozen(kw_only=True)
 class Explained:
-    """An answer with its reasons: the `conflict` of a layer without a mapping, the `bounds` of a mapping, and what
-    upgrades buy. `solved` is the mapping that is explained; one that was given has no bound.
+    """A result with its reasons: the `conflict` of a layer without a mapping; else the `bounds` of the mapping and
+    the `gains` of upgrades. `solved`: the mapping that is explained; a given one has no lower bound.
     """
 
     solved: SolvedLayer
@@ -42,68 +42,58 @@ class Explained:
 
 
 @frozen(kw_only=True)
-class Asked:
-    """What is asked of every layer: the machine, what is to be least and within which `budget`, and which `upgrades` to
-    try; `time_limit` seconds for each solve.
+class ExplainRequest:
+    """What is asked of every layer: the machine, the `upgrades` to try, and what each solve is asked (its constraints
+    and start are replaced by the layer's own).
     """
 
     arch: PIMArchitecture
-    objective: Objective
-    budget: Budget = NO_LIMIT
+    solve: SolveRequest
     upgrades: Sequence[Upgrade] = ()
-    time_limit: float = 60.0
-    seed: int = 0
     stop: threading.Event = field(factory=threading.Event)
-    report: Report = ignore_progress
+    on_progress: OnProgress = ignore_progress
 
     def problem(self, layer: ConvWorkload, constraints: Constraints = FREE) -> Problem:
-        """A layer on the machine.
+        """Return the problem of a layer on the machine.
 
         Raises:
-            ValueError: it costs more than can be counted.
+            ValueError: its cost may be too large to be counted.
         """
-        problem = Problem(layer=layer, arch=self.arch, constraints=constraints, budget=self.budget)
+        problem = Problem(layer=layer, arch=self.arch, constraints=constraints, budget=self.solve.budget)
         case = self.oracle(problem).only(frozenset()).problem()
         for line in check_fits(layer, case.arch) if case else ():
             raise ValueError(f"{layer.name} on {self.arch.name}: {line}")
-        check_countable(layer, self.arch, self.objective)
+        check_countable(layer, self.arch, self.solve.objective)
         return problem
 
-    def of(self, problem: Problem) -> dict[str, Any]:
-        """The fields of an answer that say what it is of."""
+    def fields(self, problem: Problem) -> dict[str, Any]:
+        """Return the fields of a result that describe the problem."""
         return {
             "workload": problem.layer,
             "arch": self.arch,
-            "objective": self.objective,
+            "objective": self.solve.objective,
             "constraints": problem.constraints,
             "budget": problem.budget,
         }
 
     def oracle(self, problem: Problem) -> Oracle:
-        """What judges parts of a problem."""
-        return Oracle(problem, time_limit=self.time_limit, seed=self.seed, stop=self.stop)
+        """Return the oracle that decides which limits of a problem can be kept."""
+        return Oracle(problem, self.solve, self.stop)
 
-    def solve(self, problem: Problem, arch: PIMArchitecture, start: LayerMapping | None) -> SolvedLayer:
-        """The problem on another machine, solved and simulated."""
-        options = Options(
-            time_limit=self.time_limit,
-            seed=self.seed,
-            stop=self.stop,
-            start=start,
-            constraints=problem.constraints,
-            budget=problem.budget,
-        )
-        return solve_and_verify(problem.layer, arch, self.objective, options, self.report)
+    def solved(self, problem: Problem, arch: PIMArchitecture, start: LayerMapping | None) -> SolvedLayer:
+        """Solve a problem on another machine, and simulate the mapping."""
+        request = evolve(self.solve, start=start, constraints=problem.constraints, budget=problem.budget)
+        return solve_and_verify(problem.layer, arch, request, self.stop, self.on_progress)
 
 
 def explain_layer(
-    layer: ConvWorkload, asked: Asked, constraints: Constraints = FREE, mapping: LayerMapping | None = None
+    layer: ConvWorkload, asked: ExplainRequest, constraints: Constraints = FREE, mapping: LayerMapping | None = None
 ) -> Explained:
-    """A layer's least mapping with its reasons, or those of a `mapping` that is given.
+    """Explain a layer's optimal mapping, or a given `mapping`.
 
     Raises:
-        ValueError: the layer costs more than can be counted, or the mapping that is given is not legal or does not keep
-            the constraints and the budget.
+        ValueError: the layer's cost may be too large to be counted; or the given mapping is not legal or breaks the
+            constraints or the budget.
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
     """
     problem = asked.problem(layer, constraints)
@@ -118,17 +108,17 @@ def explain_layer(
     return Explained(solved=solved, bounds=find_bounds(layer, asked.arch, solved.mapping), gains=gains)
 
 
-def _solved(problem: Problem, asked: Asked) -> SolvedLayer:
-    """Solved, unless a look at the smallest mappings shows that there is none."""
+def _solved(problem: Problem, asked: ExplainRequest) -> SolvedLayer:
+    """Solve a problem, unless the smallest mappings prove that there is no mapping."""
     started = time.monotonic()
     if judge_least(problem).feasible is not False:
-        return asked.solve(problem, asked.arch, None)
+        return asked.solved(problem, asked.arch, None)
     seconds = time.monotonic() - started
-    return SolvedLayer.known(None, None, solve_seconds=seconds, **asked.of(problem))
+    return SolvedLayer.concluded(None, None, solve_seconds=seconds, **asked.fields(problem))
 
 
-def _given(problem: Problem, asked: Asked, mapping: LayerMapping) -> SolvedLayer:
-    """A mapping that nobody claims to be the best."""
+def _given(problem: Problem, asked: ExplainRequest, mapping: LayerMapping) -> SolvedLayer:
+    """Return a given mapping as a result without a lower bound."""
     _check_given(problem, asked, mapping)
     prediction = predict(problem.layer, asked.arch, mapping)
     return SolvedLayer(
@@ -136,21 +126,21 @@ def _given(problem: Problem, asked: Asked, mapping: LayerMapping) -> SolvedLayer
         mapping=mapping,
         prediction=prediction,
         simulated=verify(problem.layer, asked.arch, mapping, prediction),
-        **asked.of(problem),
+        **asked.fields(problem),
     )
 
 
-def _check_given(problem: Problem, asked: Asked, mapping: LayerMapping) -> None:
+def _check_given(problem: Problem, asked: ExplainRequest, mapping: LayerMapping) -> None:
     if lines := violations(problem, mapping):
         raise ValueError("\n".join(f"{problem.layer.name} on {asked.arch.name}: {line}" for line in lines))
 
 
-def _gains(problem: Problem, asked: Asked, solved: SolvedLayer) -> tuple[SolvedLayer, tuple[Gain, ...]]:
-    """The best mapping, and what upgrades buy, as far as there is time; a mapping that was given is improved first."""
+def _gains(problem: Problem, asked: ExplainRequest, solved: SolvedLayer) -> tuple[SolvedLayer, tuple[Gain, ...]]:
+    """Return the best mapping, and the gains of upgrades, while there is time; a given mapping is improved first."""
     if not asked.upgrades:
         return solved, ()
-    base = asked.solve(problem, asked.arch, solved.mapping) if solved.bound is None else solved
-    return find_gains(base, asked.upgrades, partial(asked.solve, problem), asked.budget, asked.stop.is_set)
+    base = asked.solved(problem, asked.arch, solved.mapping) if solved.bound is None else solved
+    return find_gains(base, asked.upgrades, partial(asked.solved, problem), problem.budget, asked.stop.is_set)
 
 
 # --- Networks --------------------------------------------------------------------------------------------------------
@@ -158,13 +148,13 @@ def _gains(problem: Problem, asked: Asked, solved: SolvedLayer) -> tuple[SolvedL
 
 def explain_network(
     network: Network,
-    asked: Asked,
+    asked: ExplainRequest,
     constraints: NetworkConstraints | None = None,
     mappings: Mapping[str, LayerMapping] | None = None,
 ) -> Iterator[tuple[NetworkNode, Explained]]:
-    """Each layer, one after another, equal ones explained once; `mappings` are given ones by the names of layers.
+    """Explain each layer, one after another, equal ones once; `mappings`: given ones, by the names of layers.
 
-    A stop, or Ctrl-C, ends it with what is known; layers not begun are then absent.
+    A stop, or Ctrl-C, ends it with what is known; layers that were not begun are then absent.
 
     Raises:
         ValueError, Disagreement: see `explain_layer`.

@@ -1,13 +1,13 @@
-"""The smallest mappings of a layer: if these are not legal, as a rule none is.
+"""Decide by the smallest mappings of a layer whether any mapping is legal.
 
 Loops run as far out as constraints allow, so that every tile is as small as it can be; of the reductions and the other
 loops the former run inside, so that partial sums stay. A rule of the validator that such a mapping breaks is broken by
-every mapping that stores the same: more elements in a tile, PEs or lanes heal nothing, and no blocks fill a DRAM row
-better than those of one element. That does not hold, and the answer is left open, where
+every mapping that stores the same: more elements in a tile, PEs or lanes do not mend it, and no blocks fill a DRAM row
+better than those of one element. That does not hold, and the verdict is open, where
 
-- all loops of a dim are fixed, so that what is left of it goes to PEs and lanes, one way or another;
+- all loops of a dim are fixed, so that the rest of its bound goes to PEs and lanes, one way or another;
 - only the width of partial sums in DRAM is too much, which another order or larger tiles may save;
-- only the DRAM is too small for what blocks of several elements leave empty of rows, which larger ones may fill;
+- only the DRAM is too small, for rows that blocks of several elements leave partly empty, and larger ones may fill;
 - a dataflow class is wanted, which these mappings do not have.
 """
 
@@ -26,9 +26,9 @@ from cpsat_pim.mapping.check import REDUCTIONS, check_fits, check_mapping, used_
 from cpsat_pim.mapping.constraints import Constraints, check_constraints, check_constraints_fit
 from cpsat_pim.workload import ConvWorkload
 
-#: The seven places of a dim's factors, by table and row, in the order in which what is left of it is put there.
+#: The seven places of a dim's factors, by table and row, in the order in which the rest of its bound is put there.
 _PLACES = (*(("temporal", row) for row in reversed(Level)), *(("spatial", row) for row in Direction))
-#: Those above the PEs: loops that make no tile of an element larger than it has to be.
+#: The number of places above the PEs: their loops make no tile larger than it has to be.
 _OUTER = 3
 _EVERYTHING: tuple[Stored, ...] = ((True, True, True),) * len(BUFFERS)
 #: Why there is no mapping if there is not even a stored set.
@@ -37,7 +37,7 @@ CONTRADICTION = "a level must store a tensor that it cannot store"
 
 @frozen(kw_only=True)
 class Verdict:
-    """Whether there is a mapping, None if that is not known; one that there is, or why there is none."""
+    """Whether a problem has a mapping, None if that is not known; a mapping, or the reasons that there is none."""
 
     feasible: bool | None
     mapping: Mapping | None = None
@@ -46,7 +46,7 @@ class Verdict:
 
 @frozen(kw_only=True)
 class _Draft:
-    """The factors of the smallest mappings; `is_least` if no other factors give smaller tiles."""
+    """The factors of the smallest mappings; `is_least`: no other factors give smaller tiles."""
 
     temporal: list[list[int]]
     spatial: list[list[int]]
@@ -54,7 +54,7 @@ class _Draft:
 
 
 def judge_least(problem: Problem) -> Verdict:
-    """What the smallest mappings say of a problem; its budget is not looked at."""
+    """Decide by its smallest mappings whether a problem has a mapping, whatever its budget."""
     reasons = _unmapped(problem)
     if reasons:
         return Verdict(feasible=False, reasons=tuple(reasons))
@@ -77,7 +77,7 @@ def judge_least(problem: Problem) -> Verdict:
 
 
 def _unmapped(problem: Problem) -> list[str]:
-    """What a look at the layer tells; what costs too much to be counted is refused before."""
+    """Return the reasons without a mapping that the layer alone gives."""
     width = [line for line in check_fits(problem.layer, problem.arch) if line.startswith("DramTimings")]
     return check_constraints_fit(problem.layer, problem.constraints) or width
 
@@ -88,8 +88,10 @@ def _may_leave_loops_out(problem: Problem, draft: _Draft) -> bool:
 
 
 def _may_be_healed(problem: Problem, mapping: Mapping) -> bool:
-    """Whether all would be well, or that cannot be told, if outputs were as narrow as in DRAM everywhere, though not
-    where they are partial sums in any case, and if blocks of several elements left nothing empty of their rows.
+    """Whether a broken mapping might be legal with other orders or larger tiles.
+
+    It might if it is legal with outputs as narrow as in DRAM, except on chip, where they are partial sums in any case,
+    and with blocks of several elements that leave no part of a row empty.
     """
     layer, arch = problem.layer, problem.arch
     narrow = evolve(layer, psum_bytes=layer.output_bytes)
@@ -107,7 +109,7 @@ def _may_be_healed(problem: Problem, mapping: Mapping) -> bool:
 
 
 def _draft(layer: ConvWorkload, constraints: Constraints) -> _Draft | None:
-    """Fixed factors, 1 where there are none, and the rest of each dim at its outermost free place."""
+    """Return the fixed factors, 1 where there are none, and the rest of each dim at its outermost free place."""
     tables = {name: [[n or 1 for n in row] for row in getattr(constraints, name)] for name in ("temporal", "spatial")}
     is_least = True
     for dim in Dim:
@@ -125,7 +127,7 @@ def _draft(layer: ConvWorkload, constraints: Constraints) -> _Draft | None:
 
 
 def _mapping(problem: Problem, draft: _Draft, stored: Sequence[Stored]) -> Mapping:
-    """The smallest mapping that stores this."""
+    """Return the smallest mapping with a stored set."""
     side = int(stored[Level.ROW_BUFFER][Tensor.I])
     return Mapping(
         temporal=draft.temporal,
@@ -139,14 +141,14 @@ def _mapping(problem: Problem, draft: _Draft, stored: Sequence[Stored]) -> Mappi
 
 
 def _misplaced(problem: Problem, draft: _Draft) -> list[str]:
-    """What is wrong even where every level has room for everything: PEs and lanes."""
+    """Return the rules that are broken even if every level has room for everything: of PEs and lanes."""
     roomy = _roomy(problem.arch, list(Level))
     levels = tuple(evolve(level, stores=(True, True, True), bypass_defined=False) for level in roomy.hierarchy)
     return check_mapping(problem.layer, evolve(roomy, hierarchy=levels), _mapping(problem, draft, _EVERYTHING))
 
 
 def _roomy(arch: PIMArchitecture, levels: Collection[Level]) -> PIMArchitecture:
-    """The machine with more room in some levels than anything takes."""
+    """Return the machine with more room in some levels than any mapping takes."""
     hierarchy = (
         evolve(memory, entries=(LIMIT - 1) // memory.word_bytes) if level in levels else memory
         for level, memory in zip(Level, arch.hierarchy, strict=True)
@@ -155,7 +157,7 @@ def _roomy(arch: PIMArchitecture, levels: Collection[Level]) -> PIMArchitecture:
 
 
 def _mappings(problem: Problem, draft: _Draft) -> Iterator[Mapping]:
-    """One for each stored set that is allowed and, as far as each level is concerned by itself, has room."""
+    """Yield a mapping for each stored set that is allowed and of which each level by itself has room for its tiles."""
     sizes = _tile_sizes(problem, _mapping(problem, draft, _EVERYTHING))
     sets = itertools.product(*(_stored_sets(problem, level, sizes[level]) for level in BUFFERS))
     for stored in sorted(sets, key=lambda stored: sum(stored[Level.ROW_BUFFER])):  # row-aligned tensors take more DRAM
@@ -163,14 +165,14 @@ def _mappings(problem: Problem, draft: _Draft) -> Iterator[Mapping]:
 
 
 def _tile_sizes(problem: Problem, whole: Mapping) -> list[dict[Tensor, int]]:
-    """Bytes of the tiles of a mapping that stores all of them everywhere, in the row buffer without partial sums."""
+    """Return the bytes of the tiles of a mapping that stores all everywhere, in the row buffer without partial sums."""
     layer = problem.layer
     narrow = evolve(layer, psum_bytes=layer.output_bytes)
     return [used_bytes(narrow if m is Level.ROW_BUFFER else layer, problem.arch, whole)[m] for m in BUFFERS]
 
 
 def _stored_sets(problem: Problem, level: Level, sizes: dict[Tensor, int]) -> list[Stored]:
-    """The sets of tensors for which a level has room; if there are none the least of those that it may store."""
+    """Return the sets of tensors for which a level has room; if there are none, the first set that it may store."""
     fixed = problem.constraints.stored[level]
     choices = [
         [choice for choice in problem.arch.storing_choices(level, t) if fixed[t] in (None, choice)] for t in Tensor
@@ -181,7 +183,7 @@ def _stored_sets(problem: Problem, level: Level, sizes: dict[Tensor, int]) -> li
 
 
 def _order(factors: Sequence[int], wanted: tuple[Dim, ...]) -> list[Dim]:
-    """The loops of a level, reductions inside as far as the wanted order allows."""
+    """Return the loops of a level, reductions inside as far as the wanted order allows."""
     loops = [dim for dim in Dim if factors[dim] > 1]
     loops.sort(key=lambda dim: dim in REDUCTIONS)
     named = iter([dim for dim in wanted if dim in loops])

@@ -1,8 +1,8 @@
-"""What keeps mappings from being legal, limit by limit, and what is left when some of them are lifted.
+"""The limits of a problem, one by one, and the problem without some of them.
 
-A limit is lifted by giving it a value that no mapping feels: a buffer that holds whole tensors, a tensor that a level
-may store or not, a constraint that is not there. What is no limit is taken as it is: the layer, the rules of a mapping,
-the length of a row, and, where there is a budget, what accesses cost and how fast everything is.
+A limit is lifted by a value that restricts no mapping: a buffer that holds whole tensors, a tensor that a level may
+store or not, an absent constraint. The rest of the problem is fixed: the layer, the rules of a mapping, the length of a
+row, and, where there is a budget, the cost of accesses and all speeds.
 """
 
 import math
@@ -25,7 +25,7 @@ _MOST_BYTES = 2**60
 
 @frozen(kw_only=True)
 class Problem:
-    """A layer, a machine, and what mappings have to keep besides."""
+    """A layer, a machine, and the constraints and the budget that mappings keep."""
 
     layer: ConvWorkload
     arch: PIMArchitecture
@@ -35,8 +35,9 @@ class Problem:
 
 @frozen(kw_only=True)
 class Case:
-    """A problem as limits make it: `stores` are what levels must (True) and cannot store, `changes` are of the machine,
-    by the paths of its files.
+    """A problem with some limits lifted.
+
+    `stores`: the tensors that levels must (True) or cannot store. `changes`: of the machine, by the paths of its files.
     """
 
     base: Problem
@@ -44,7 +45,7 @@ class Case:
     changes: dict[str, Any] = field(factory=dict)
 
     def problem(self) -> Problem | None:
-        """The problem; None if a level must store what it cannot."""
+        """Return the problem; None if a level must store what it cannot."""
         arch = change_arch(self.base.arch, self.changes) if self.changes else self.base.arch
         stored = [list(row) for row in self.base.constraints.stored]
         for (level, tensor), is_stored in self.stores.items():
@@ -54,19 +55,19 @@ class Case:
         return evolve(self.base, arch=arch, constraints=evolve(self.base.constraints, stored=stored))
 
     def changed(self, changes: dict[str, Any]) -> "Case":
-        """With other values in the machine."""
+        """Return the case with other values in the machine."""
         return evolve(self, changes=self.changes | changes)
 
     def without_store(self, level: Level, tensor: Tensor) -> "Case":
-        """The level may store the tensor or not."""
+        """Return the case in which a level may store a tensor or not."""
         return evolve(self, stores={key: value for key, value in self.stores.items() if key != (level, tensor)})
 
     def with_constraints(self, **fields: Any) -> "Case":
-        """With other constraints."""
+        """Return the case with other constraints."""
         return evolve(self, base=evolve(self.base, constraints=evolve(self.base.constraints, **fields)))
 
     def with_budget(self, **fields: Any) -> "Case":
-        """With another budget."""
+        """Return the case with another budget."""
         return evolve(self, base=evolve(self.base, budget=evolve(self.base.budget, **fields)))
 
 
@@ -74,8 +75,8 @@ class Case:
 class Limit:
     """A limit by its `name` in files, what it belongs to (`of`: machine, constraints or budget), and its `value`.
 
-    `lifted` is the value that no mapping feels. `values`, if it is a number, are those from the next one to `lifted`:
-    each allows what those before it allow.
+    `lifted`: the value that restricts no mapping. `values`: of a number, those from the next one to `lifted`; each
+    allows all mappings that those before it allow.
     """
 
     name: str
@@ -86,12 +87,12 @@ class Limit:
     values: range | None = field(default=None, eq=False, repr=False)
 
     def lift(self, case: Case) -> Case:
-        """The case without it."""
+        """Return the case without the limit."""
         return self.change(case, self.lifted)
 
 
 def limits_of(problem: Problem) -> tuple[Case, tuple[Limit, ...]]:
-    """A problem as a case, and all limits in it that some mapping might feel."""
+    """Return a problem as a case, and all its limits that may restrict a mapping."""
     limits = [
         *_capacities(problem),
         *_stores(problem.arch),
@@ -109,7 +110,7 @@ def limits_of(problem: Problem) -> tuple[Case, tuple[Limit, ...]]:
 
 
 def _of_machine(path: str, value: Any, lifted: Any, values: range | None = None, **lanes: int) -> Limit:
-    """A field of the machine, and perhaps the lanes that it has to have."""
+    """Return the limit of a field of the machine, and perhaps the lanes that it has to have."""
     others = {f"pe_array.compute_unit.{key}": number for key, number in lanes.items()}
     return Limit(
         name=path,
@@ -122,13 +123,14 @@ def _of_machine(path: str, value: Any, lifted: Any, values: range | None = None,
 
 
 def _number(path: str, value: int, lifted: int) -> Limit:
-    """A field that is better the larger it is."""
+    """Return the limit of a field that allows more the larger it is."""
     return _of_machine(path, value, lifted, range(value + 1, lifted + 1))
 
 
 def _capacities(problem: Problem) -> Iterator[Limit]:
-    """Buffers that do not hold whole tensors, and those of which a half is being filled; to lift that makes room, and
-    the machine slower, so where cycles are limited it is taken as it is.
+    """Yield buffers that do not hold whole tensors, and double buffers.
+
+    To lift double buffering makes room, but the machine slower, so it is fixed where cycles are limited.
     """
     for level in Level:
         memory = problem.arch.hierarchy[level]
@@ -140,7 +142,7 @@ def _capacities(problem: Problem) -> Iterator[Limit]:
 
 
 def _most_bytes(problem: Problem, level: Level) -> int:
-    """No mapping takes more: whole tensors; in DRAM each element in a row of its own, blocks at edges half empty."""
+    """Return the most bytes that a mapping takes: whole tensors; in DRAM a row per element, with blocks half empty."""
     layer, widths = problem.layer, problem.layer.width_bytes
     waste = (4, problem.arch.row_bytes) if level is Level.DRAM else (1, 0)
     sizes = (layer.elements(t) * (widths[3 if t is Tensor.O else t] + waste[1]) for t in Tensor)
@@ -148,13 +150,13 @@ def _most_bytes(problem: Problem, level: Level) -> int:
 
 
 def _stored(arch: PIMArchitecture) -> dict[tuple[Level, Tensor], bool]:
-    """What levels must store, and cannot."""
+    """Return the tensors that levels must store, and cannot store."""
     choices = {(level, t): arch.storing_choices(level, t) for level in BUFFERS for t in Tensor}
     return {key: allowed[0] for key, allowed in choices.items() if len(allowed) == 1}
 
 
 def _stores(arch: PIMArchitecture) -> Iterator[Limit]:
-    """`stores` and `bypass_defined`, tensor by tensor."""
+    """Yield `stores` and `bypass_defined`, tensor by tensor."""
     for (level, tensor), is_stored in _stored(arch).items():
         yield Limit(
             name=f"hierarchy.{level.name}.stores.{tensor.name}",
@@ -166,7 +168,7 @@ def _stores(arch: PIMArchitecture) -> Iterator[Limit]:
 
 
 def _array(problem: Problem) -> Iterator[Limit]:
-    """Rows, columns and lanes, as far as constraints ask for more of them than there are."""
+    """Yield rows, columns and lanes of which constraints ask for more than there are."""
     array = problem.arch.pe_array
     asked = {s: _most_places(problem, s) for s in Direction}
     for direction, side in ((Direction.H, "h"), (Direction.W, "w")):
@@ -180,7 +182,7 @@ def _array(problem: Problem) -> Iterator[Limit]:
 
 
 def _lanes(problem: Problem, asked: int) -> Iterator[Limit]:
-    """The number of lanes, and what may be spread over them."""
+    """Yield the number of lanes, and which dims may be spread over them."""
     unit, path = problem.arch.pe_array.compute_unit, "pe_array.compute_unit"
     is_scalar = unit.unit_type == "scalar"
     if asked > unit.num_macs and not is_scalar:
@@ -193,8 +195,8 @@ def _lanes(problem: Problem, asked: int) -> Iterator[Limit]:
 
 
 def _most_places(problem: Problem, direction: Direction) -> int:
-    """More places along a direction are of no use: factors that are fixed there, those that find no loop elsewhere, and
-    for a dataflow class one dim that is spread.
+    """Return the most places along a direction that are of use: factors that are fixed there, those that find no loop
+    elsewhere, and for a dataflow class one dim that is spread.
     """
     places = math.prod(n or 1 for n in problem.constraints.spatial[direction])
     places *= math.prod(_homeless(problem, dim) for dim in Dim)
@@ -202,13 +204,13 @@ def _most_places(problem: Problem, direction: Direction) -> int:
 
 
 def _homeless(problem: Problem, dim: Dim) -> int:
-    """What is left of a dim when all its loops are fixed."""
+    """Return the rest of a dim's bound if all its loops are fixed, else 1."""
     loops = [row[dim] for row in problem.constraints.temporal]
     return max(1, problem.layer.bounds[dim] // math.prod(n or 1 for n in loops)) if all(loops) else 1
 
 
 def _columns(problem: Problem) -> Iterator[Limit]:
-    """An element is never spread over columns; rows are made of whole ones."""
+    """Yield the width of a column if elements do not fill whole ones; rows consist of whole columns."""
     bits, row = problem.arch.dram_timings.co_w, problem.arch.row_bytes
     whole = 8 * math.lcm(*problem.layer.width_bytes)
     if bits % whole:
@@ -229,7 +231,7 @@ def _columns(problem: Problem) -> Iterator[Limit]:
 
 
 def _constraints(constraints: Constraints) -> Iterator[Limit]:
-    """Everything that they fix, as their file names it."""
+    """Yield everything that constraints fix, as their file names it."""
     tables = (("temporal", Level, Dim), ("spatial", Direction, Dim), ("stored", BUFFERS, Tensor))
     for table, places, members in tables:
         rows = getattr(constraints, table)
@@ -276,7 +278,7 @@ def _without_layout(tensor: Tensor) -> Callable[[Case], Case]:
 
 
 def _budgets(budget: Budget) -> Iterator[Limit]:
-    """What a mapping may cost."""
+    """Yield the limits of a budget."""
     for name, value in asdict(budget).items():
         if value is not None:
             yield Limit(

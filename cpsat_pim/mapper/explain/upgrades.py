@@ -1,10 +1,10 @@
-"""What one step more of a machine would buy: the layer is solved once more on the machine with that one step.
+"""What one step more of a machine would save: the layer is solved once more on the machine with that one step.
 
-A claim holds for the optima, whether or not they were proven. With no more than `value` and no less than `bound` on
-either machine, the share saved is from 1 - value after / bound before to 1 - bound after / value before; it is known
-if both were proven. Where all old mappings are legal at their old cost, the optimum cannot be worse and the share not
-negative. What was found on one machine is where the solve of the next one starts, if it is legal there, and improves
-what is known of those before. So no machine is shown with less than the old mapping is worth on it.
+The share saved is of the optima, whether or not they were proven. The optimum of either machine lies from `bound` to
+`value`, so the share lies from 1 - value after / bound before to 1 - bound after / value before; it is known if both
+optima were proven. Where all old mappings are legal at their old cost, the optimum cannot be worse, and the share is
+not negative. Every mapping found on one machine is tried on the others, if it is legal there: as the start of later
+solves, and as an incumbent of earlier ones. So no machine has a worse value than the old mapping has on it.
 """
 
 import math
@@ -41,12 +41,12 @@ class Upgrade:
     is_faster: bool = False
 
     def on(self, arch: PIMArchitecture) -> PIMArchitecture:
-        """The machine with it."""
+        """Return the machine with the upgrade."""
         return change_arch(arch, {self.path: self.after})
 
 
 def upgrades_of(arch: PIMArchitecture) -> Iterator[Upgrade]:
-    """One step of everything that there can be more of: twice the buffers, places, banks and bandwidths."""
+    """Yield one step of all that a machine can have more of: twice the buffers, PEs, lanes, banks, bandwidths."""
     shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
     for level in BUFFERS:
         yield _doubled(f"hierarchy.{level.name}.entries", arch.hierarchy[level].entries, is_larger=True)
@@ -61,7 +61,7 @@ def upgrades_of(arch: PIMArchitecture) -> Iterator[Upgrade]:
 
 
 def _rates(arch: PIMArchitecture) -> Iterator[tuple[str, float | None]]:
-    """Bandwidths, None without a limit."""
+    """Yield the bandwidths by path, None without a limit."""
     for level in BUFFERS:
         for way in ("read", "write"):
             name = f"{way}_bandwidth_limit"
@@ -78,19 +78,19 @@ def _doubled(path: str, value: Number, **what: bool) -> Upgrade:
 
 @frozen(kw_only=True)
 class Known:
-    """What is known of the optimum of some layers: from `bound` to `value`, in the objective's reported unit."""
+    """The range of the optimum of some layers: from `bound` to `value`, in the objective's reported unit."""
 
     bound: Number
     value: Number
 
     @property
     def is_proven(self) -> bool:
-        """Whether it is known."""
+        """Whether the optimum is known."""
         return self.bound == self.value
 
     @classmethod
     def of(cls, solved: SolvedLayer) -> "Known | None":
-        """Of a solved layer, None without a mapping; what is not proven stays apart, though it be rounded."""
+        """Return the range of a solved layer, None without a mapping; ends that are not proven equal differ."""
         value = solved.objective_value
         if value is None or solved.status is Status.OPTIMAL:
             return None if value is None else cls(bound=value, value=value)
@@ -98,17 +98,17 @@ class Known:
 
     @classmethod
     def sum(cls, parts: Iterable[tuple[int, "Known"]]) -> "Known":
-        """Of layers that each occur so many times."""
+        """Return the range of the sum of layers that each occur so many times."""
         ends = [(n * known.bound, n * known.value) for n, known in parts]
         return cls(bound=sum(bound for bound, _ in ends), value=sum(value for _, value in ends))
 
 
 @frozen(kw_only=True)
 class Gain:
-    """What an upgrade buys: the optimum before and after, which is None if no mapping was found in time.
+    """What an upgrade saves: the optimum before and after; the latter is None if no mapping was found in time.
 
-    `is_unchanged`: nothing that is asked for depends on it, so nothing was solved. `same_mapping` is what the old
-    mapping costs on the new machine. Of several layers there is neither this nor one that was `solved`.
+    `is_unchanged`: the objective does not depend on it, so nothing was solved. `same_mapping`: the cost of the old
+    mapping on the new machine. A gain of several layers has neither this nor a result (`solved`).
     """
 
     upgrade: Upgrade
@@ -120,7 +120,7 @@ class Gain:
 
     @property
     def least(self) -> float | None:
-        """The share of the optimum that is saved at least, below 0 if it may be a loss; None if nothing is known."""
+        """The least share of the optimum that is saved, below 0 if it may be a loss; None if nothing is known."""
         if self.is_unchanged or self._is_nothing:
             return 0.0
         floor = 0.0 if self.upgrade.is_larger else None
@@ -131,14 +131,14 @@ class Gain:
 
     @property
     def most(self) -> float | None:
-        """The share that is saved at most; None if nothing is known."""
+        """The greatest share that is saved; None if nothing is known."""
         if self.is_unchanged or self._is_nothing:
             return 0.0
         return 1 - self.after.bound / self.before.value if self.after and self.before.value else None
 
     @property
     def _is_nothing(self) -> bool:
-        """Whether it costs nothing before and after."""
+        """Whether the layers cost nothing before and after."""
         return self.after is not None and self.before.value == self.after.value == 0
 
     @property
@@ -150,46 +150,49 @@ class Gain:
 def find_gains(
     base: SolvedLayer, upgrades: Iterable[Upgrade], solve: Solve, budget: Budget, is_over: Callable[[], bool]
 ) -> tuple[SolvedLayer, tuple[Gain, ...]]:
-    """What each upgrade buys a layer that has a mapping, as far as there is time; and the layer on the old machine with
-    what was learnt meanwhile, to which the gains refer.
+    """Return the layer on the old machine with the best mapping and bound found on any machine, and the gain of each
+    upgrade over it, while there is time.
     """
     steps = _Steps(base, solve, budget)
     for upgrade in upgrades:
-        solved = None if is_over() or steps.is_blind_to(upgrade) else steps.solved(upgrade)
+        solved = None if is_over() or steps.is_unaffected_by(upgrade) else steps.solved(upgrade)
         if is_over():
             break
         steps.tried.append((upgrade, solved))
-    base = steps.learnt()
+    base = steps.improved_base()
     return base, tuple(steps.gain(base, upgrade, solved) for upgrade, solved in steps.tried)
 
 
 class _Steps:
-    """The machines that were tried; every mapping that was found on one is tried on the others, too."""
+    """The machines that were solved; every mapping that was found on one is tried on the others, too."""
 
     def __init__(self, base: SolvedLayer, solve: Solve, budget: Budget) -> None:
         self.tried: list[tuple[Upgrade, SolvedLayer | None]] = []
         self._base, self._solve, self._budget = base, solve, budget
 
-    def is_blind_to(self, upgrade: Upgrade) -> bool:
-        """Whether nothing that is asked for depends on it."""
+    def is_unaffected_by(self, upgrade: Upgrade) -> bool:
+        """Whether neither the objective nor the budget depends on an upgrade."""
         objective = self._base.objective
         is_timeless = objective.value(1, 1) == objective.value(2, 1)
         return upgrade.is_faster and is_timeless and self._budget.cycles is None
 
     def solved(self, upgrade: Upgrade) -> SolvedLayer:
-        """The layer on the new machine."""
+        """Solve the layer on the new machine."""
         arch = upgrade.on(self._base.arch)
         return self._solve(arch, self._best(arch))
 
-    def learnt(self) -> SolvedLayer:
-        """The layer on the old machine: no worse than any mapping found, nor better than on a larger machine."""
+    def improved_base(self) -> SolvedLayer:
+        """Return the layer on the old machine with the best mapping found and the greatest lower bound.
+
+        A lower bound of a larger machine is one of the old machine, too.
+        """
         base = self._improved(self._base)
         known = [base, *(solved for upgrade, solved in self.tried if solved and upgrade.is_larger)]
-        least = max((solved.least_cost for solved in known if solved.least_cost is not None), default=None)
-        return base if least is None else base.bounded(least)
+        least = max((solved.lower_bound for solved in known if solved.lower_bound is not None), default=None)
+        return base if least is None else base.with_lower_bound(least)
 
     def gain(self, base: SolvedLayer, upgrade: Upgrade, solved: SolvedLayer | None) -> Gain:
-        """What one of them buys."""
+        """Return what one upgrade saves."""
         before = Known.of(base)
         assert before is not None
         if solved is None:
@@ -200,7 +203,7 @@ class _Steps:
         return Gain(upgrade=upgrade, before=before, after=Known.of(solved), same_mapping=same, solved=solved)
 
     def _improved(self, solved: SolvedLayer) -> SolvedLayer:
-        """With the best mapping found on any of the machines."""
+        """Return a result with the best mapping found on any of the machines."""
         mapping = self._best(solved.arch)
         cost = self._cost(solved.arch, mapping)
         if mapping is None or cost is None or (solved.cost is not None and cost >= solved.cost):
@@ -208,17 +211,17 @@ class _Steps:
         prediction = predict(solved.workload, solved.arch, mapping)
         simulated = verify(solved.workload, solved.arch, mapping, prediction)
         better = evolve(solved, mapping=mapping, prediction=prediction, simulated=simulated, status=Status.FEASIBLE)
-        return better if better.least_cost is None else better.bounded(better.least_cost)
+        return better if better.lower_bound is None else better.with_lower_bound(better.lower_bound)
 
     def _best(self, arch: PIMArchitecture) -> Mapping | None:
-        """Of all mappings found the cheapest one on a machine."""
+        """Return the cheapest mapping on a machine of all that were found."""
         found = [self._base.mapping, *(solved.mapping for _, solved in self.tried if solved)]
         costs = {mapping: cost for mapping in found if (cost := self._cost(arch, mapping)) is not None}
         return min(costs, key=lambda mapping: costs[mapping], default=None)
 
     def _cost(self, arch: PIMArchitecture, mapping: Mapping | None) -> int | None:
-        """What a mapping costs on a machine, in the objective's integers; None if it is not legal there or costs more
-        than it may.
+        """Return the cost of a mapping on a machine, in the objective's integers; None if it is not legal there, or
+        exceeds the budget.
         """
         if mapping is None or check_mapping(self._base.workload, arch, mapping):
             return None
@@ -228,7 +231,7 @@ class _Steps:
 
 
 def sum_gains(layers: Sequence[tuple[int, Gain]]) -> Gain:
-    """What an upgrade buys layers that each occur so many times."""
+    """Return what an upgrade saves for layers that each occur so many times."""
     gains = [gain for _, gain in layers]
     after = [(n, gain.after) for n, gain in layers if gain.after is not None]
     return Gain(

@@ -1,4 +1,4 @@
-"""DRAM streams of row-aligned tensors: what holds for any order of their blocks."""
+"""Lower bounds on the DRAM streams of row-aligned tensors that hold for every order of their blocks."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,34 +12,35 @@ from cpsat_pim.mapper.model.variables import Variables
 from tables.dram import block_counts, last_run
 from tables.factors import divisors
 
-#: Cycles of a stream's first scan, of outputs the last write-out's unless it was just read back, and if it was.
+#: Cycles of a stream's first scan. Of outputs: of the last write-out, if its tile was not just read back, and if it
+#: was.
 Edge = tuple[Int, Int]
 
 
-class Pass(NamedTuple):
-    """Where blocks are scanned one by one: a pass over all of them."""
+class BlockPass(NamedTuple):
+    """If `where` holds, blocks are scanned one by one: `columns` of a pass over all of them, and its `edge`."""
 
     where: Lit
     columns: Int
     edge: Edge
 
 
-class Blocks:
-    """Demands on streams where their tensors are row-aligned.
+class AlignedBlocks:
+    """Constraints on the streams of row-aligned tensors.
 
-    `passes` over all blocks of a tensor; `least_rows` that its elements fill.
+    `passes`: over all blocks of each tensor. `min_rows`: that its elements fill.
     """
 
     def __init__(
-        self, v: Variables, reuse: Reuse, traffic: Traffic, passes: Sequence[Int], least_rows: Sequence[int]
+        self, v: Variables, reuse: Reuse, traffic: Traffic, passes: Sequence[Int], min_rows: Sequence[int]
     ) -> None:
         self.v, self.b, self.reuse, self.traffic = v, v.b, reuse, traffic
-        self.passes, self.least_rows = passes, least_rows
+        self.passes, self.min_rows = passes, min_rows
         self.dram = to_machine(v.arch).dram
 
-    def open_rows(self, t: Tensor, activations: Int) -> Pass | None:
-        """Demand the rows that t's blocks open; what is known of a pass over them, if anything."""
-        if not self.v.row_buffer:
+    def open_rows(self, t: Tensor, activations: Int) -> BlockPass | None:
+        """Constrain the activations of t to the rows that its blocks open; return what is known of a pass over them."""
+        if not self.v.has_row_buffer_loops:
             return None
         self._swept_blocks(t, activations)
         if t is not Tensor.I:
@@ -48,27 +49,28 @@ class Blocks:
         return None
 
     def _swept_blocks(self, t: Tensor, activations: Int) -> None:
-        """With one bank, each pass over what the gathered innermost loops sweep of row-aligned blocks opens all its
-        rows, if these are several: it begins at the lowest and ends at the highest (docs/model.md, section 8).
+        """With one bank, each pass over the blocks that the DRAM's contiguous loops sweep opens all their rows again.
+
+        Valid if they fill more than one row: such a pass begins in the lowest row and ends in the highest (B7).
         """
         v, b, layer = self.v, self.b, self.v.layer
         aligned = v.first_consumer(Level.ROW_BUFFER, t)
         if aligned is False or self.dram.banks > 1 or (t is Tensor.O and layer.psum_bytes != layer.output_bytes):
             return
-        extents = self.reuse.swept(Level.DRAM)  # of I at least as many positions as outputs
+        extents = self.reuse.swept(Level.DRAM)  # I has at least as many positions as there are outputs
         swept = b.product(
             [extents[d] for d in RELEVANT[t] if t is not Tensor.I or d not in (Dim.R, Dim.S)], f"swept_{t.name}"
         )
         in_a_row = self.dram.row_bytes // layer.width_bytes[t]
-        if b.ends(swept)[1] > in_a_row:
+        if b.bounds_of(swept)[1] > in_a_row:
             is_spread = b.boolean(f"swept_rows_{t.name}")
             b.imply([b.negated(is_spread)], swept <= in_a_row)
-            b.imply([aligned, is_spread], activations >= self.least_rows[t] * self.passes[t])
+            b.imply([aligned, is_spread], activations >= self.min_rows[t] * self.passes[t])
 
-    def _whole_blocks(self, t: Tensor, activations: Int) -> Pass | None:
-        """Row-aligned W and O are scanned block by block: columns and edges are known, each of their rows is opened.
+    def _whole_blocks(self, t: Tensor, activations: Int) -> BlockPass | None:
+        """Row-aligned W and O are scanned block by block: a pass has known columns and edges, and opens every row.
 
-        With one bank and two blocks that cannot share a row, every pass over several blocks opens all of them again.
+        With one bank, if two blocks do not fit one row, every pass over several blocks opens all rows again (B7).
         """
         size, width, d = self.traffic.elements[t], self.v.layer.width_bytes[t], self.dram
         aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
@@ -89,10 +91,10 @@ class Blocks:
         self.b.imply([aligned], activations >= opened)
         if not is_zero(again):
             self.b.imply([aligned], activations >= self.b.product([again, self.passes[t]], f"reopened_{t.name}"))
-        return Pass(aligned, per_pass, (ends[0], ends[1]))
+        return BlockPass(aligned, per_pass, (ends[0], ends[1]))
 
     def _block_edge(self, t: Tensor, size: int, blocks: int) -> tuple[int, int]:
-        """Cycles of the first block's scan; of outputs what the last one's adds at least, returned or not."""
+        """Return the cycles of the first block's scan; of outputs a lower bound on the last write-out's, as `Edge`."""
         d, miss = self.dram, self.v.arch.dram_activation_latency
         columns, rows = -(-size // d.column_bytes), -(-size // d.row_bytes)
         returned = d.tCCD * columns + miss * max(0, rows - d.banks)
@@ -103,19 +105,19 @@ class Blocks:
         return d.tCCD * columns + miss * (rows - 1 if 2 * size <= d.row_bytes else rows), returned
 
     def _large_windows(self, activations: Int) -> None:
-        """If no window of a row-aligned I fits a row, each pass over them opens all rows."""
+        """If windows of a row-aligned I are larger than a row, each pass over them opens all rows (B7)."""
         v, b, d = self.v, self.b, self.dram
         aligned = v.first_consumer(Level.ROW_BUFFER, Tensor.I)
         tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], v.layer.input_bytes
         overlaps = max(v.bounds[Dim.R], v.bounds[Dim.S]) > 1
         shared = d.row_bytes // width if overlaps else d.row_bytes // (2 * width)
-        if d.banks == 1 and b.ends(tile)[1] > shared and not isinstance(tile, int):
+        if d.banks == 1 and b.bounds_of(tile)[1] > shared and not isinstance(tile, int):
             is_large = b.boolean("windows_outgrow_rows")
             b.model.add(tile <= shared).only_enforce_if(is_large.negated())
-            b.imply([aligned, is_large], activations >= self.least_rows[Tensor.I] * self.passes[Tensor.I])
+            b.imply([aligned, is_large], activations >= self.min_rows[Tensor.I] * self.passes[Tensor.I])
 
     def first_window(self, ends: Int) -> None:
-        """The first window of a row-aligned I takes all its columns."""
+        """The first scan of a row-aligned I takes all columns of its window."""
         d, aligned = self.dram, self.v.first_consumer(Level.ROW_BUFFER, Tensor.I)
         tile, width = self.traffic.tile[int(Level.ROW_BUFFER), Tensor.I], self.v.layer.input_bytes
         start = int(last_run(1, d)) - d.tCCD

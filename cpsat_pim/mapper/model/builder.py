@@ -1,4 +1,4 @@
-"""A CP-SAT model whose integers know their values, so that products get tight domains and constants vanish."""
+"""A CP-SAT model with known domains: products get tight domains, and constants need no variables."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,23 +7,22 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from cpsat_pim.mapper.bounds.countable import HIGHEST
+from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from tables.nest import Ints
 
 #: An integer variable or a constant.
 Int = Any
-#: A literal or a constant truth.
+#: A literal or a constant truth value.
 Lit = Any
-#: Of a table, int[n, m].
+#: Rows of a table, int[n, m].
 Rows = Ints | Sequence[Sequence[int]]
-
-#: Products are enumerated up to this many pairs and kept up to this many values; beyond, a range must do.
-_PAIRS, _VALUES = 400_000, 4_000
 
 
 class Builder:
-    """Variables with known domains over one `CpModel`; a constant stands for any variable with one value."""
+    """Builds one `CpModel`. A variable with one value is the constant itself, an `int` or a `bool`."""
 
-    def __init__(self) -> None:
+    def __init__(self, parameters: SearchParameters = DEFAULTS) -> None:
+        self._parameters = parameters
         self.model = cp_model.CpModel()
         self._values: dict[int, Sequence[int]] = {}
         self._ranges: set[int] = set()
@@ -32,7 +31,7 @@ class Builder:
         self._within: dict[tuple[int, tuple[int, ...]], Any] = {}
 
     def integer(self, values: Iterable[int], name: str) -> Int:
-        """A variable over the given values; without any nothing satisfies the model."""
+        """Make a variable over the given values. Without values the model becomes infeasible."""
         ordered = sorted({int(v) for v in values})
         if not ordered:
             self.model.add_bool_or([])
@@ -44,17 +43,17 @@ class Builder:
         return variable
 
     def interval(self, low: int, high: int, name: str) -> Int:
-        """A variable over a range."""
+        """Make a variable over the range from `low` to `high`."""
         if low == high:
             return low
         return self._ranged(low, high, name)
 
     def boolean(self, name: str) -> Lit:
-        """A literal."""
+        """Make a literal."""
         return self.model.new_bool_var(name)
 
     def flag(self, literal: Lit) -> Int:
-        """A literal as a 0/1 integer, made once."""
+        """Return a literal as a 0/1 integer, made once."""
         if isinstance(literal, bool):
             return int(literal)
         if literal.index not in self._flags:
@@ -63,18 +62,21 @@ class Builder:
         return self._flags[literal.index]
 
     def values(self, x: Int) -> Sequence[int]:
-        """Values of a variable in order, or the constant itself."""
+        """Return the values of a variable in rising order; of a constant, itself."""
         return [x] if isinstance(x, int) else self._values[x.index]
 
-    def ends(self, x: Int) -> tuple[int, int]:
-        """Least and largest value."""
+    def bounds_of(self, x: Int) -> tuple[int, int]:
+        """Return the least and the largest value."""
         values = self.values(x)
         return values[0], values[-1]
 
     def product(
         self, factors: Sequence[Int], name: str, within: set[int] | None = None, most: int | None = None
     ) -> Int:
-        """The product of variables, pair by pair (AddMultiplicationEquality); `within` and `most` narrow its domain."""
+        """Return the product of variables, pair by pair (AddMultiplicationEquality).
+
+        Its domain has only values of the set `within`, and none above `most`.
+        """
         result: Int = 1
         for factor in factors:
             if isinstance(factor, int) and factor == 1:
@@ -95,13 +97,13 @@ class Builder:
 
     def _product_variable(self, a: Int, b: Int, name: str, within: set[int] | None, most: int | None) -> Int:
         left, right = self.values(a), self.values(b)
-        ceiling = HIGHEST if most is None else min(most, HIGHEST)
-        if not (self._is_range(a) or self._is_range(b)) and len(left) * len(right) <= _PAIRS:
+        highest = HIGHEST if most is None else min(most, HIGHEST)
+        if not (self._is_range(a) or self._is_range(b)) and len(left) * len(right) <= self._parameters.product_pairs:
             products = set(np.multiply.outer(np.array(left), np.array(right)).ravel().tolist())
-            kept = sorted(v for v in products if v <= ceiling and (within is None or v in within))
+            kept = sorted(v for v in products if v <= highest and (within is None or v in within))
             if not kept:
                 return self.integer(kept, name)
-            if len(kept) <= _VALUES:
+            if len(kept) <= self._parameters.product_values:
                 variable = self.model.new_int_var_from_domain(cp_model.Domain.from_values(kept), name)
                 self._values[variable.index] = kept
                 return variable
@@ -119,7 +121,7 @@ class Builder:
         return not isinstance(x, int) and x.index in self._ranges
 
     def equal_product(self, product: Int, factors: Sequence[Int]) -> None:
-        """Demand that existing variables multiply to a product."""
+        """Constrain existing variables to multiply to a product."""
         variables = [f for f in factors if not (isinstance(f, int) and f == 1)]
         if isinstance(product, int) and not variables:
             return
@@ -129,12 +131,12 @@ class Builder:
             self.model.add_multiplication_equality(product, variables)
 
     def table(self, variables: Sequence[Int], rows: Rows) -> None:
-        """Demand that the variables take one of the rows; constants and repeated rows are dropped."""
+        """Constrain the variables to take the values of one of the rows, int[n, m]."""
         kept = np.asarray(rows, np.int64).reshape(-1, len(variables))
         self._one_of(variables, kept[self._possible(kept, variables)])
 
     def _one_of(self, variables: Sequence[Int], kept: Ints) -> None:
-        """A table of rows that the variables can be."""
+        """Add a table of rows whose values are all in the variables' domains, without constants and repeated rows."""
         columns = [i for i, x in enumerate(variables) if not isinstance(x, int)]
         if not len(kept):
             self.model.add_bool_or([])
@@ -142,7 +144,7 @@ class Builder:
             self.model.add_allowed_assignments([variables[i] for i in columns], _unique(kept[:, columns]))
 
     def lookup(self, keys: Sequence[Int], rows: Rows, names: Sequence[str]) -> list[Int]:
-        """New variables for the last columns of a table whose first columns are the keys."""
+        """Return new variables whose values a table gives for those of the keys: columns are keys, then results."""
         kept = np.asarray(rows, np.int64).reshape(-1, len(keys) + len(names))
         kept = kept[self._possible(kept, keys)]
         results = [self.integer(kept[:, len(keys) + j].tolist(), name) for j, name in enumerate(names)]
@@ -150,8 +152,10 @@ class Builder:
         return results
 
     def keys(self, rows: Ints, others: Sequence[Int], where: Lit, name: str) -> tuple[list[Int], Ints]:
-        """Variables for the first columns of a table, equal to others where a literal holds, and those of its rows that
-        the others can be; if there are none, any one.
+        """Return new variables that equal the `others` if a literal holds, and the rows of a table for them.
+
+        The rows are those whose first columns the others can take; if there are none, the first row, so that the new
+        variables have a domain while the literal is false.
         """
         possible = self._possible(rows, others)
         kept = rows[possible] if possible.any() else rows[:1]
@@ -161,7 +165,7 @@ class Builder:
         return found, kept
 
     def _possible(self, rows: Ints, variables: Sequence[Int]) -> np.ndarray:
-        """Which rows begin with what variables can be."""
+        """Return which rows begin with values in the variables' domains: bool[n]."""
         possible = np.ones(len(rows), bool)
         for column, x in zip(rows.T, variables, strict=False):
             if isinstance(x, int):
@@ -174,13 +178,13 @@ class Builder:
         return possible
 
     def clause(self, literals: Iterable[Lit]) -> None:
-        """Demand one of the literals."""
+        """Demand at least one of the literals."""
         kept = [x for x in literals if x is not False]
         if not any(x is True for x in kept):
             self.model.add_bool_or(kept)
 
     def both(self, literals: Sequence[Lit], name: str) -> Lit:
-        """The conjunction of literals."""
+        """Return the conjunction of literals."""
         kept = [x for x in literals if x is not True]
         if any(x is False for x in kept):
             return False
@@ -192,11 +196,11 @@ class Builder:
         return literal
 
     def either(self, literals: Sequence[Lit], name: str) -> Lit:
-        """The disjunction of literals."""
+        """Return the disjunction of literals."""
         return self.negated(self.both([self.negated(x) for x in literals], name))
 
     def at_least_two(self, x: Int, name: str) -> Lit:
-        """Whether a positive integer is above 1."""
+        """Return whether a positive integer is above 1, as a literal."""
         if isinstance(x, int):
             return x > 1
         if self.values(x)[0] > 1:
@@ -207,7 +211,7 @@ class Builder:
         return literal
 
     def differs(self, x: Int, value: int) -> Lit:
-        """A literal that can only be true where a variable has another value; made once."""
+        """Return a literal that implies that a variable has another value; made once."""
         if isinstance(x, int):
             return x != value
         key = (x.index, value)
@@ -217,7 +221,7 @@ class Builder:
         return self._differs[key]
 
     def within(self, x: Int, values: Iterable[int]) -> Lit:
-        """A literal that can only be true where a variable has one of some values; made once."""
+        """Return a literal that implies that a variable has one of some values; made once."""
         chosen = tuple(sorted(values))
         if isinstance(x, int) or not chosen:
             return x in chosen
@@ -229,7 +233,7 @@ class Builder:
         return self._within[key]
 
     def imply(self, literals: Sequence[Lit], constraint: Any) -> None:
-        """Demand a linear constraint if all literals hold; a constraint that is False denies them."""
+        """Demand a linear constraint if all literals hold. If it is False, forbid that all literals hold."""
         kept = [x for x in literals if x is not True]
         if any(x is False for x in kept) or constraint is True:
             return
@@ -242,20 +246,20 @@ class Builder:
 
     @staticmethod
     def negated(literal: Lit) -> Lit:
-        """Not."""
+        """Return the negation of a literal."""
         return (not literal) if isinstance(literal, bool) else literal.negated()
 
 
 def is_one(x: Int) -> bool:
-    """Whether it is the constant 1."""
+    """Whether an integer is the constant 1."""
     return isinstance(x, int) and x == 1
 
 
 def is_zero(x: Int) -> bool:
-    """Whether it is the constant 0."""
+    """Whether an integer is the constant 0."""
     return isinstance(x, int) and x == 0
 
 
 def _unique(rows: Ints) -> list[tuple[int, ...]]:
-    """Rows without repetitions."""
+    """Return the different rows in order."""
     return sorted({tuple(row) for row in rows.tolist()})

@@ -1,5 +1,6 @@
-"""What the array itself takes, over the variables: its steps, operands that are streamed past it, partial sums that
-come back; and what one tile takes over the links inside DRAM's (`tables.counts.cost`).
+"""Cycles of the array as CP-SAT expressions: its steps, streamed operands, and partial sums that come back.
+
+Also the cycles of one tile over the on-chip links (`tables.counts.cost`).
 """
 
 import itertools
@@ -15,7 +16,7 @@ from cpsat_pim.mapper.model.variables import OUTSIDE_PE, Variables
 from tables.counts.accesses import READ, WRITE
 from tables.nest import MACS
 
-#: (parent, level) of the links inside DRAM's that move tiles.
+#: (parent, level) of the links inside the DRAM that move tiles.
 _TILE_LINKS = (
     (Level.ROW_BUFFER, Level.GLOBAL_BUFFER),
     (Level.ROW_BUFFER, Level.PE),
@@ -24,16 +25,16 @@ _TILE_LINKS = (
 
 
 class Compute:
-    """`steps` of the array, and the elements of each tensor's `array_tile`; nothing takes more than `most` cycles."""
+    """`steps` of the array, and the elements of each tensor's `array_tile`. No term exceeds `max_cycles`."""
 
-    def __init__(self, v: Variables, reuse: Reuse, traffic: Traffic, most: int) -> None:
-        self.v, self.b, self.reuse, self.traffic, self.most = v, v.b, reuse, traffic, most
+    def __init__(self, v: Variables, reuse: Reuse, traffic: Traffic, max_cycles: int) -> None:
+        self.v, self.b, self.reuse, self.traffic, self.max_cycles = v, v.b, reuse, traffic, max_cycles
         self._step_sets: dict[Tensor, Int] = {}
         self._steps()
         self._array_tiles()
 
     def _steps(self) -> None:
-        """Eq. 34: MACs over the MACs of a step."""
+        """Eq. 34: steps times the MACs of a step are all MACs."""
         v = self.v
         parallel = self.b.product([v.used_pes, *v.class_lanes], "parallel", most=v.arch.pe_array.macs_per_cycle)
         macs = v.layer.macs
@@ -42,7 +43,7 @@ class Compute:
         self.b.equal_product(macs, [self.steps, parallel])
 
     def _array_tiles(self) -> None:
-        """Elements of an array tile as its link moves it; I's union is at least the span of one PE."""
+        """Make the elements of each array tile as its link moves it: copies count where there is no sharing."""
         v, b, traffic = self.v, self.b, self.traffic
         arch = v.arch
         weight, output = (
@@ -53,15 +54,15 @@ class Compute:
             weight = b.product([weight, v.class_pes[Tensor.W]], "arrayW_copies")
         if not arch.spatial_reduction:
             output = b.product([output, v.class_pes[Tensor.O]], "arrayO_copies")
-        # I: moved0 (or fills) over the fetches of its array tiles.
+        # The union of I's boxes has no closed form: divide all that is moved by the number of fetches.
         size, moved = traffic.moved[Tensor.I]["moved0" if arch.multicast else "fills"]
         fetches = self.fetches(Tensor.I, v.array_tile[Tensor.I], self.reuse.factors[Tensor.I][Level.PE], "array")
-        tile = b.interval(1, max(1, size * b.ends(moved)[1]), "arrayI")
+        tile = b.interval(1, max(1, size * b.bounds_of(moved)[1]), "arrayI")
         b.equal_product(b.product([size, moved], "movedI"), [tile, fetches])
         self.array_tile = {Tensor.I: tile, Tensor.W: weight, Tensor.O: output}
 
     def work(self) -> Int:
-        """Array steps, each as long as its PE loops or the operands streamed past the PEs."""
+        """Return the cycles of all array steps. Each lasts as long as its PE loops or the slowest operand stream."""
         v, b = self.v, self.b
         links = itertools.product(Tensor, (Level.GLOBAL_BUFFER, Level.ROW_BUFFER))
         slow = [(t, parent, paces) for t, parent in links if (paces := self._stream_paces(t, parent))]
@@ -72,26 +73,27 @@ class Compute:
         outer = [*outside, *(x for m in OUTSIDE_PE for x in v.class_temporal[m])]
         array_steps = b.product(outer, "array_steps", most=v.layer.macs)
         b.equal_product(self.steps, [inner, array_steps])
-        longest = b.interval(1, self.most, "longest_step")
+        longest = b.interval(1, self.max_cycles, "longest_step")
         b.model.add(longest >= inner)
         for t, parent, paces in slow:
             size = b.product([self._step_set(t), inner], f"streamed_{t.name}_{parent}")
             width, linked = tile_width(self.v.layer, parent, t), v.linked(parent, MACS, t)
             times: list[Int] = []
-            for pace in paces:  # an output's reads and writes share its link
-                times.append(b.interval(0, self.most, f"stream_{t.name}_{parent}_{len(times)}"))
+            for pace in paces:  # reads and writes of outputs share a link
+                times.append(b.interval(0, self.max_cycles, f"stream_{t.name}_{parent}_{len(times)}"))
                 b.imply([linked], times[-1] * pace.numerator >= size * (width * pace.denominator))
             b.imply([linked], longest >= sum(times))
-        return b.product([array_steps, longest], "compute", most=self.most)
+        return b.product([array_steps, longest], "compute", most=self.max_cycles)
 
     def _stream_paces(self, t: Tensor, parent: int) -> list[Fraction]:
+        """Return the limited rates, in bytes per cycle, at which MACs can draw t from a level (and write it there)."""
         if self.v.linked(parent, MACS, t) is False:
             return []
         ways = (READ, WRITE) if t is Tensor.O else (READ,)
         return [pace for way in ways if (pace := self.pace(parent, way)) is not None]
 
     def _step_set(self, t: Tensor) -> Int:
-        """Elements that a step draws from beyond the PEs."""
+        """Return the elements of t that one step draws from outside the PEs."""
         if t in self._step_sets:
             return self._step_sets[t]
         v, b, arch = self.v, self.b, self.v.arch
@@ -109,7 +111,10 @@ class Compute:
         return result
 
     def exposed(self) -> list[Int]:
-        """Inner links on which partial sums come back: old tile out, then new one in."""
+        """Return the cycles for which partial sums that come back over on-chip links stop the array.
+
+        Such a transfer is never hidden: the old tile goes out, then the new one comes in, then it is used.
+        """
         found = []
         for parent, level in _TILE_LINKS:
             reuse, linked = self.reuse.factors[Tensor.O].get(level, 1), self.v.linked(parent, level, Tensor.O)
@@ -121,9 +126,9 @@ class Compute:
             extents = self.tile_extents(Tensor.O, level)
             visits = self.fetches(Tensor.O, extents, reuse, f"exposed{level}")
             tiles = self.fetches(Tensor.O, extents, 1, f"tiles{level}")
-            cost = self.b.interval(0, self.most, f"exposed_{parent}_{level}")
+            cost = self.b.interval(0, self.max_cycles, f"exposed_{parent}_{level}")
             leaving = self._times(visits, out, f"out_{parent}_{level}")
-            returns = self.b.interval(0, self.b.ends(visits)[1], f"returns_{parent}_{level}")
+            returns = self.b.interval(0, self.b.bounds_of(visits)[1], f"returns_{parent}_{level}")
             self.b.model.add(returns == visits - tiles)
             coming = self._times(returns, back, f"back_cycles_{parent}_{level}")
             self.b.imply([comes_back], cost >= leaving + coming)
@@ -131,36 +136,36 @@ class Compute:
         return found
 
     def inner_moves(self, t: Tensor, way: int) -> Int:
-        """Cycles of one tile through all inner links in use."""
+        """Return the cycles of one tile over all on-chip links that it takes."""
         total: list[Int] = []
         for parent, level in _TILE_LINKS:
             cycles = self._move_cycles(t, parent, level, way)
             if isinstance(cycles, int):
                 continue
-            used = self.b.interval(0, self.most, f"moved_{parent}_{level}_{t.name}_{way}")
+            used = self.b.interval(0, self.max_cycles, f"moved_{parent}_{level}_{t.name}_{way}")
             self.b.imply([self.v.linked(parent, level, t)], used >= cycles)
             total.append(used)
         return sum(total) if total else 0
 
     def _move_cycles(self, t: Tensor, parent: int, level: int, way: int) -> Int:
-        """Cycles of one tile over an inner link, if it is in use (0 where its parent has no limit).
+        """Return the cycles of one tile over an on-chip link; 0 if the link is not used or has no limit.
 
-        Partial sums may never be read, so that reading them may take more than there is.
+        Reading partial sums may take more than `max_cycles`, as a mapping need not read any.
         """
         pace, linked = self.pace(parent, way), self.v.linked(parent, level, t)
         if pace is None or linked is False:
             return 0
         tile = self.array_tile[t] if level == Level.PE else self.traffic.tile[level, t]
-        width, most = tile_width(self.v.layer, parent, t), self.most
+        width, most = tile_width(self.v.layer, parent, t), self.max_cycles
         size = tile * width
         if t is Tensor.O and way == READ:
-            most = max(most, math.ceil(self.b.ends(tile)[1] * width / pace))
+            most = max(most, math.ceil(self.b.bounds_of(tile)[1] * width / pace))
         cycles = self.b.interval(1, most, f"move_{parent}_{level}_{t.name}_{way}")
         self.b.imply([linked], cycles * pace.numerator >= size * pace.denominator)
         return cycles
 
     def fetches(self, t: Tensor, extents: list[Int], reuse: Int, name: str) -> Int:
-        """Fetches of all tiles of t with the given extents."""
+        """Return the fetches of all tiles of t with the given extents, each fetched `reuse` times."""
         v, b = self.v, self.b
         counts = []
         for d in RELEVANT[t]:
@@ -172,17 +177,17 @@ class Compute:
         return b.product([*counts, reuse], f"fetches_{name}_{t.name}", most=v.layer.macs)
 
     def tile_extents(self, t: Tensor, level: int) -> list[Int]:
-        """Extents of what a level, or the array, takes of t at a time."""
+        """Return the extents of t's tile at a level; at the PEs, of the array tile."""
         return self.v.array_tile[t] if level == Level.PE else self.v.tile[level][t]
 
     def pace(self, level: int, way: int) -> Fraction | None:
-        """Bytes per cycle that a level gives or takes; None without a limit."""
+        """Return the bytes per cycle that a level gives (READ) or takes (WRITE); None without a limit."""
         memory = self.v.arch.hierarchy[level]
         numerator, denominator = rate((memory.read_bandwidth_limit, memory.write_bandwidth_limit)[way])
         return Fraction(numerator, denominator) if numerator else None
 
     def _times(self, a: Int, b: Int, name: str) -> Int:
-        """A product; where one of both is a constant, not a variable of its own."""
+        """Return a product; with a constant factor it is an expression, not a variable."""
         if isinstance(a, int) or isinstance(b, int):
             return a * b
         return self.b.product([a, b], name)

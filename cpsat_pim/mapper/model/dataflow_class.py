@@ -1,11 +1,12 @@
-"""The dataflow class that is asked for, as far as a program can tell it.
+"""A necessary condition for the dataflow class that is asked for.
 
-Where the array and what the PEs store leave several classes, a mapping is of that whose tensor's tiles are replaced
-least often (`cpsat_pim.mapping.dataflow`): once per iteration of all loops outside, but for those inside all that are relevant,
-its *tail*. Outside the PEs' own loops only one tensor can have a tail, that to which the innermost loop is irrelevant.
-If it is the wanted one it wins, if it is a rival the rival does; else the loops within the PE decide, which replace the
-operands of tensors that the PE does not store. Their order, and where groups come, a program does not know:
-`orders.Completions` looks at the orders themselves.
+If the array and the tensors in the PEs leave several classes possible, a mapping has the class of the tensor whose
+tiles are replaced least often (`cpsat_pim.mapping.dataflow`). A tile is replaced once per iteration of all loops
+outside it, except those inside all relevant ones, its *tail*. Only one tensor can have a tail outside the loops of the
+PEs: the one to which the innermost loop there is irrelevant. If it is the wanted tensor, that wins; if it is a rival,
+the rival wins. Otherwise the loops of the PEs decide: they replace the operands of tensors that the PEs do not store.
+The master problem knows neither the order of these loops nor the places of groups; `cpsat_pim.mapper.search.completion`
+evaluates the orders.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,14 +18,14 @@ from cpsat_pim.mapper.model.variables import CLASSES, GROUPS, OUTSIDE_PE, Variab
 from cpsat_pim.mapper.space.candidates import IN_PE, PES
 from cpsat_pim.mapping.dataflow import STATIONARY, Dataflow
 
-#: Who wins a tie.
+#: The tensors in the order in which they win ties.
 _RANK = list(STATIONARY.values())
 
 
-class Flow:
-    """Demands that no rival's tensor is sure to be replaced less often than the wanted class's.
+class DataflowRule:
+    """Forbids mappings in which a rival's tensor is certainly replaced less often than that of the wanted class.
 
-    `candidates`: rows of PEs per dim, lanes per dim and whether PEs store I, W, O; `in_pe`: the last as variables.
+    `candidates`: rows of PEs per dim, lanes per dim and whether PEs store I, W, O. `in_pe`: the last as variables.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Flow:
                 self.b.imply(undecided, least + int(loses_tie) <= most)
 
     def _rivals(self, candidates: Iterable[Sequence[int]], in_pe: list[Int]) -> list[Lit]:
-        """Whether the class of which I, W or O stays competes with the wanted one."""
+        """Return for I, W and O whether the class in which that tensor stays competes with the wanted one."""
         rows = {(*row[PES], *row[IN_PE], *self._rivals_of(row)) for row in candidates}
         found = [{row[t - len(Tensor)] for row in rows} for t in Tensor]
         rivals = [self.b.boolean(f"rival_{t.name}") if len(found[t]) > 1 else found[t] == {1} for t in Tensor]
@@ -54,19 +55,21 @@ class Flow:
         return rivals
 
     def _rivals_of(self, row: Sequence[int]) -> list[int]:
+        """Return for I, W and O whether its class is a rival under a candidate row."""
         rivals = self.v.restriction.rivals(tuple(row[PES]), tuple(bool(flag) for flag in row[IN_PE]))
         return [int(any(STATIONARY[flow] is t for flow in rivals)) for t in Tensor]
 
     def _is_looped(self, t: Tensor) -> Lit:
-        """Whether t's operands change within a PE, which does not store it."""
+        """Return whether PEs do not store t, and their loops change its operands."""
         within = self.v.class_temporal[Level.PE]
         changes = [self.b.at_least_two(x, "changes") for c, x in enumerate(within) if c != t]
         is_drawn = self.b.negated(self.v.stored(Level.PE, t))
         return self.b.both([is_drawn, self.b.either(changes, "changes")], f"looped_{t.name}")
 
     def _tail(self, t: Tensor, surely: bool) -> Lit:
-        """Whether the innermost loop outside the PEs is irrelevant to t; a group's loop may lie inside it, or surely
-        none does.
+        """Return whether the innermost loop outside the PEs is irrelevant to t.
+
+        A loop of groups may lie inside it; with `surely`, none does.
         """
         reuse, tails = self.reuse, []
         for m in OUTSIDE_PE:
@@ -75,10 +78,10 @@ class Flow:
         return self.b.either(tails, f"tail_{t.name}")
 
     def _operands(self, t: Tensor, is_looped: Lit, classes: Iterable[int]) -> Int:
-        """How many operands of t such classes of loops within a PE make, 1 where none changes."""
+        """Return the iterations of some classes of loops in the PEs if `is_looped`, else 1."""
         within = self.v.class_temporal[Level.PE]
         loops = self.b.product([within[c] for c in classes], "operands", most=self.v.layer.macs)
-        operands = self.b.interval(1, self.b.ends(loops)[1], f"operands_{t.name}")
+        operands = self.b.interval(1, self.b.bounds_of(loops)[1], f"operands_{t.name}")
         self.b.imply([is_looped], operands == loops)
         self.b.imply([self.b.negated(is_looped)], operands == 1)
         return operands

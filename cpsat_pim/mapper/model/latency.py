@@ -1,5 +1,6 @@
-"""Latency over the variables: what could end last, with what it cannot overlap (`tables.counts.cost.latency_terms`, term by
-term).
+"""The predicted latency as a CP-SAT variable: at least every term of docs/model.md, section 7.
+
+Each term is the time of something that can end last, plus what it cannot overlap (`tables.counts.cost.latency_terms`).
 """
 
 from fractions import Fraction
@@ -20,19 +21,20 @@ from tables.nest import MACS
 
 
 class Latency:
-    """`cycles`: a variable of at least every latency term, without the machine's constant pipeline latency.
+    """`cycles`: a variable that is at least every latency term, without the machine's constant pipeline latency.
 
-    `late[t]`, `single[t]`: cycles for which the array waits for t's tiles, and for single ones of them. They depend on
-    the order of the loops: nothing here bounds them but what `solve` learns from counting an answer exactly.
+    `stall[t]`: cycles that the array waits for t's tiles (exposed transfers). `isolated_stall[t]`: those of them that
+    single slow scans cause. Both depend on the order of loops. Here only 0 bounds them; cuts raise them once a solution
+    has been counted exactly (`cpsat_pim.mapper.search.cuts`).
     """
 
-    def __init__(self, v: Variables, reuse: Reuse, traffic: Traffic, streams: Streams, most: int) -> None:
+    def __init__(self, v: Variables, reuse: Reuse, traffic: Traffic, streams: Streams, max_cycles: int) -> None:
         self.v, self.b, self.reuse, self.traffic, self.streams = v, v.b, reuse, traffic, streams
-        self.most = most
-        #: Tiles that come from DRAM (or go there), over the layer.
+        self.max_cycles = max_cycles
+        #: Tiles of each tensor that come from DRAM, or go there.
         self.fetches: list[Int] = []
-        self.cycles = self.b.interval(1, most, "latency")
-        self.compute = Compute(v, reuse, traffic, most)
+        self.cycles = self.b.interval(1, max_cycles, "latency")
+        self.compute = Compute(v, reuse, traffic, max_cycles)
         self.steps = self.compute.steps
         self._start_and_end()
         self._compute_term()
@@ -40,63 +42,69 @@ class Latency:
         self._transfer_terms()
 
     def _at_least(self, *parts: Int) -> None:
+        """The latency is at least the sum of some parts that follow each other."""
         self.b.model.add(self.cycles >= sum(parts))
 
     def _start_and_end(self) -> None:
-        """Before the first step: the first tiles of I and W. After the last: O's last tile."""
+        """The array starts after the first tiles of I and W have arrived, and ends before O's last tile leaves."""
         ends, heads = self.streams.end_cycles, []
-        self.moves_in: list[Int] = []  # of I and W
+        #: Cycles of one tile of I and W over on-chip links.
+        self.moves_in: list[Int] = []
         for t in (Tensor.I, Tensor.W):
-            heads.append(self.b.interval(0, self.most, f"head_{t.name}"))
+            heads.append(self.b.interval(0, self.max_cycles, f"head_{t.name}"))
             held = self.b.negated(self.v.first_consumer(MACS, t))
             self.moves_in.append(self.compute.inner_moves(t, READ))
             self.b.imply([held], heads[-1] >= ends[t] + self.moves_in[-1])
-        self.start = self.b.interval(0, self.most, "start")
+        self.start = self.b.interval(0, self.max_cycles, "start")
         if self.v.arch.shared_data_bus:
             self.b.model.add(self.start >= sum(heads))
         else:
             for head in heads:
                 self.b.model.add(self.start >= head)
-        self.end = self.b.interval(0, self.most, "end")
+        self.end = self.b.interval(0, self.max_cycles, "end")
         self.b.model.add(self.end >= ends[Tensor.O] + self.compute.inner_moves(Tensor.O, WRITE))
 
     def _compute_term(self) -> None:
-        """First tiles, steps (or slower operand streams), exposed partial sums, late tiles, last drain."""
+        """Start, the array's cycles, exposed partial sums, stalls and end follow each other."""
         working = [self.compute.work(), *self.compute.exposed()]
         self.array = self.steps
         if len(working) > 1 or working[0] is not self.steps:
-            self.array = self.b.interval(1, self.most, "array")
+            self.array = self.b.interval(1, self.max_cycles, "array")
             self.b.model.add(self.array == sum(working))
         self.waits: list[Int] = [self._spilled_stream()]
         if not self.v.arch.hierarchy[Level.PE].double_buffered:
-            self.exposed_transfer = self.b.interval(0, self.most, "exposed_transfer")
+            self.exposed_transfer = self.b.interval(0, self.max_cycles, "exposed_transfer")
             self.waits.append(self.exposed_transfer)
-        self.late = [self.b.interval(0, self.most, f"late_{t.name}") for t in Tensor]
-        self.single = [self.b.interval(0, self.most, f"single_{t.name}") for t in Tensor]
-        for late in self.late:
-            self._at_least(self.start, self.array, *self.waits, late, self.end)
-        self._at_least(self.start, self.array, *self.waits, *self.single, self.end)
+        self.stall = [self.b.interval(0, self.max_cycles, f"stall_{t.name}") for t in Tensor]
+        self.isolated_stall = [self.b.interval(0, self.max_cycles, f"isolated_stall_{t.name}") for t in Tensor]
+        for stall in self.stall:
+            self._at_least(self.start, self.array, *self.waits, stall, self.end)
+        self._at_least(self.start, self.array, *self.waits, *self.isolated_stall, self.end)
 
     def _spilled_stream(self) -> Int:
-        """O's DRAM stream, but its last write, where partial sums come back from DRAM into a level."""
+        """Return the cycles of O's DRAM stream without its last write, if partial sums come back from DRAM to a level.
+
+        Then the array waits for all of them.
+        """
         held = self.b.negated(self.v.first_consumer(MACS, Tensor.O))
         spilled = self.b.both([self.streams.is_spilled, held], "spills_tiles")
         if spilled is False:
             return 0
-        stream = self.b.interval(0, self.most, "spilled_stream")
+        stream = self.b.interval(0, self.max_cycles, "spilled_stream")
         difference = self.streams.cycles[Tensor.O] - self.streams.end_cycles[Tensor.O]
         self.b.imply([spilled], stream >= difference)
         return stream
 
     def _stream_terms(self) -> None:
-        """DRAM streams: I's and W's are followed by the array's work on their last tile, O's comes after that on its
-        first tile.
+        """The streams of I and W are followed by the array's work on their last tile; O's follows that on its first.
+
+        Each of n tiles but one hides at most the array's cycles on one tile of a load (docs/solver.md, B9).
         """
         v, b, streams = self.v, self.b, self.streams
         stays = [self._stay(t) for t in Tensor]
         works = [self._work_per_tile(t, stays[t]) for t in Tensor]
         for t in (Tensor.I, Tensor.W):
-            drawn = v.first_consumer(MACS, t)  # step by step: the stream runs only while the array computes
+            drawn = v.first_consumer(MACS, t)  # step by step: the stream advances only while the array computes
             held = b.negated(drawn)
             after = works[t] + sum(self.waits) + self.end
             b.imply([held], self.cycles >= streams.cycles[t] + self.moves_in[t] + after)
@@ -105,24 +113,24 @@ class Latency:
         self._output_stream(stays[Tensor.O], works[Tensor.O])
         for t in Tensor:
             self._row_buffer_terms(t, stays[t])
-            self._late_terms(t, stays[t])
+            self._stall_terms(t, stays[t])
         if v.arch.shared_data_bus:
-            shorter = b.interval(1, b.ends(self.steps)[1], "shorter_stay")
+            shorter = b.interval(1, b.bounds_of(self.steps)[1], "shorter_stay")
             b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
             self._at_least(*streams.cycles, shorter)
 
     def _output_stream(self, stay: Int, work: Int) -> None:
-        """O's stream; what waits for it where partial sums come back is part of it."""
+        """O's stream follows the array's work on its first tile. Waits for spilled partial sums are part of it."""
         stream, own = self.streams.cycles[Tensor.O], self.streams.end_cycles[Tensor.O]
         self._at_least(self.start, stay, stream)
         held = self.b.negated(self.v.first_consumer(MACS, Tensor.O))
         self.b.imply([held], self.cycles >= self.start + work + sum(self.waits[1:]) + stream - own + self.end)
 
     def _after_first(self, t: Tensor, held: Lit, stay: Int, after: Int) -> None:
-        """All scans but the first come after the start, or all but the second, which may be loaded before it.
+        """All scans but the first follow the start; or all but the second do, which may be loaded before the start.
 
-        Of the work on a second tile no more than its steps are sure: the array's cycles per tile are rounded up in
-        `after` already.
+        In the second case the array also works on the second tile, at least its steps: `after` has the array's cycles
+        per tile rounded up already.
         """
         b, streams = self.b, self.streams
         rest = self.start + streams.cycles[t] - streams.scans[t].first_cycles + after
@@ -132,62 +140,65 @@ class Latency:
         b.imply([*where, is_ahead], self.cycles >= rest + stay - streams.scans[t].longest_cycles)
 
     def _stay(self, t: Tensor) -> Int:
-        """Steps for which a tile from DRAM is in use."""
+        """Return the steps for which a tile from DRAM is in use."""
         b = self.b
         extents = [self.streams.scans[t].extents.get(d, 1) for d in Dim]
         self.fetches.append(self.compute.fetches(t, extents, self.streams.passes[t], "dram"))
-        stay = b.interval(1, b.ends(self.steps)[1], f"stay_{t.name}")
+        stay = b.interval(1, b.bounds_of(self.steps)[1], f"stay_{t.name}")
         b.equal_product(self.steps, [stay, self.fetches[t]])
         b.model.add(self.streams.columns[t] >= self.fetches[t])  # a column is never shared by two scans
         return stay
 
     def _work_per_tile(self, t: Tensor, stay: Int) -> Int:
-        """The array's cycles per tile from DRAM, rounded up.
+        """Return the array's cycles per tile from DRAM, rounded up.
 
-        Of n tiles, each but one hides at most this much, rounded down, of a load: all loads and what is left of the
-        array's cycles, this much at least, have to fit.
+        Each of n tiles but one hides at most this much, rounded down, of a load. So the cycles of all loads and the
+        rest of the array's cycles, which is at least this much, follow each other (B9).
         """
         if self.array is self.steps:
             return stay
         b = self.b
-        work = b.interval(1, self.most, f"work_{t.name}")
+        work = b.interval(1, self.max_cycles, f"work_{t.name}")
         b.model.add(work >= stay)
         b.model.add(b.product([work, self.fetches[t]], f"work_all_{t.name}") >= self.array)
         return work
 
-    def _late_terms(self, t: Tensor, stay: Int) -> None:
-        """Scans that open rows outlast the others.
+    def _stall_terms(self, t: Tensor, stay: Int) -> None:
+        """The array stalls for scans that open rows, as far as the steps on a tile do not hide them (B10).
 
-        One that opens k rows and takes n columns adds at least k row misses and n columns to its stream: for what the
-        steps on a tile do not hide of that, the array waits (and a slower array does not end sooner).
+        A scan that opens k rows and takes n columns adds at least k row misses and n columns to its stream. A slower
+        array hides more, but does not end sooner.
         """
         v, b, streams = self.v, self.b, self.streams
         buffered = [v.first_consumer(Level.GLOBAL_BUFFER, t), v.first_consumer(Level.PE, t)]
-        held = [b.both([b.either(buffered, f"buffered_{t.name}"), streams.scans[t].is_box], f"late_{t.name}")]
+        held = [b.both([b.either(buffered, f"buffered_{t.name}"), streams.scans[t].is_box], f"stalls_{t.name}")]
         if t is Tensor.O:
             held.append(b.negated(streams.is_spilled))
         columns = streams.scans[t].columns
         rows = streams.scans[t].rows * (1 if t is Tensor.O else 2)  # the second tile may be loaded before the start
-        self._late_misses(t, held, streams.dram.tCCD * columns - stay, rows)
+        self._exposed_misses(t, held, streams.dram.tCCD * columns - stay, rows)
 
-    def _late_misses(self, t: Tensor, where: list[Lit], columns_less_stay: Int, rows: Int | None) -> None:
-        """What lateness adds; with the first scan's `rows` unknown, the first load stands for it."""
+    def _exposed_misses(self, t: Tensor, where: list[Lit], columns_less_stay: Int, rows: Int | None) -> None:
+        """Steps, exposed row misses and edges follow each other.
+
+        The `rows` of the first scan are part of an edge, which replaces them if they are None.
+        """
         b, miss = self.b, self.v.arch.dram_activation_latency
-        most = self.most - min(0, last_run_excess(self.streams.dram))  # which is taken off again, below
+        most = self.max_cycles - min(0, last_run_excess(self.streams.dram))  # a negative excess is added below
         excess, hides = b.interval(0, miss, f"excess_{t.name}"), b.boolean(f"hides_{t.name}")
         b.imply([*where, hides], excess >= miss + columns_less_stay)  # the steps hide all columns, and some of a miss
         b.imply([*where, hides.negated()], excess >= miss)
-        misses = b.interval(0, b.ends(self.streams.activations[t])[1], f"misses_{t.name}")
+        misses = b.interval(0, b.bounds_of(self.streams.activations[t])[1], f"misses_{t.name}")
         b.imply(where, misses >= self.streams.activations[t] - (0 if rows is None else rows))
         waited = b.product([misses, excess], f"waited_{t.name}", most=most)
         # A first load or last write-out may be shorter than its misses: no row is closed after it.
         edges = [self.start, self.end] if rows is not None else [self._outer_edge(t)]
-        if rows is None or t is Tensor.O:  # outputs are late from their first write-out on
+        if rows is None or t is Tensor.O:  # outputs stall from their first write-out on
             edges.append(min(0, last_run_excess(self.streams.dram)))
         self._at_least(self.steps, *self.waits, waited, *edges)
 
     def _row_buffer_terms(self, t: Tensor, stay_in_use: Int) -> None:
-        """The row buffer has one slot: loads wait while it is in use, and are hidden only by the last tile taken."""
+        """The row buffer has one slot: only the array's work on the last tile taken from it hides the next load."""
         aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
         if aligned is False:
             return
@@ -203,36 +214,36 @@ class Latency:
             if consumer != MACS:
                 stay, hidden = self._hidden(t, self.compute.tile_extents(t, consumer), self.reuse.factors[t][consumer])
                 exposed.append(-hidden)
-                self._late_blocks(t, where, stay)
+                self._exposed_block_misses(t, where, stay)
             self.b.imply(where, self.cycles >= sum(exposed))
 
-    def _late_blocks(self, t: Tensor, where: list[Lit], stay: Int) -> None:
-        """As `_late_terms`, where only the steps on the last tile taken hide a load."""
+    def _exposed_block_misses(self, t: Tensor, where: list[Lit], stay: Int) -> None:
+        """As `_stall_terms`, for blocks in the row buffer: only the steps on the last tile taken hide a load."""
         dram, tile = self.streams.dram, self.traffic.tile[int(Level.ROW_BUFFER), t]
-        columns = self.b.interval(1, self.b.ends(tile)[1] * 4, f"block_columns_{t.name}")
+        columns = self.b.interval(1, self.b.bounds_of(tile)[1] * 4, f"block_columns_{t.name}")
         self.b.imply(where, columns * dram.column_bytes >= tile * self.v.layer.width_bytes[t])
-        self._late_misses(t, where, dram.tCCD * columns - stay, None)
+        self._exposed_misses(t, where, dram.tCCD * columns - stay, None)
 
     def _outer_edge(self, t: Tensor) -> Int:
-        """Start or end, whichever t's own first or last load is not part of."""
+        """Return the start for O, the end for I and W: the edge that t's own first or last load is not part of."""
         return self.start if t is Tensor.O else self.end
 
     def _hidden(self, t: Tensor, extents: list[Int], reuse: Int) -> tuple[Int, Int]:
-        """Steps on a tile taken from the row buffer, and on the last such tiles of all its tiles."""
+        """Return the steps on a tile taken from the row buffer, and those on the last tile of every block together."""
         b, steps = self.b, self.steps
         taken = self.compute.fetches(t, extents, reuse, "taken")
         loads = self.compute.fetches(t, self.v.e2, self.reuse.factors[t][Level.ROW_BUFFER], "loads")
-        stay = b.interval(1, b.ends(steps)[1], f"inner_stay_{t.name}")
+        stay = b.interval(1, b.bounds_of(steps)[1], f"inner_stay_{t.name}")
         b.equal_product(steps, [stay, taken])
-        return stay, b.product([stay, loads], f"hidden_{t.name}", most=b.ends(steps)[1])
+        return stay, b.product([stay, loads], f"hidden_{t.name}", most=b.bounds_of(steps)[1])
 
     def _row_buffer_use(self, t: Tensor) -> Int:
-        """Cycles for which a tile in the row buffer is in use (it has one slot), but for rounding up per tile."""
+        """Return the cycles for which blocks in the row buffer are in use, without rounding up per tile."""
         v, b = self.v, self.b
         aligned = v.first_consumer(Level.ROW_BUFFER, t)
         if aligned is False:
             return 0
-        use = b.interval(0, self.most, f"row_buffer_use_{t.name}")
+        use = b.interval(0, self.max_cycles, f"row_buffer_use_{t.name}")
         b.imply([v.linked(Level.ROW_BUFFER, MACS, t)], use >= self.steps)
         way = WRITE if t is Tensor.O else READ
         pace = self.compute.pace(Level.ROW_BUFFER, way)
@@ -240,16 +251,14 @@ class Latency:
             linked = v.linked(Level.ROW_BUFFER, consumer, t)
             if pace is None or linked is False:
                 continue
-            name = (
-                "fills" if consumer == Level.PE and t is not Tensor.O and not v.arch.multicast else f"moved{consumer}"
-            )
-            size, quantity = self.traffic.moved[t][name]
+            is_copied = consumer == Level.PE and t is not Tensor.O and not v.arch.multicast
+            size, quantity = self.traffic.moved[t]["fills" if is_copied else f"moved{consumer}"]
             width = tile_width(self.v.layer, Level.ROW_BUFFER, t)
             b.imply([linked], use * pace.numerator >= quantity * (size * width * pace.denominator))
         return use
 
     def _transfer_terms(self) -> None:
-        """Eq. 38: each level's ports and the interconnect."""
+        """Eq. 38: start, what passes a level's ports or the interconnect, and end follow each other."""
         for level in self.traffic.levels:
             for way in (READ, WRITE):
                 pace = self.compute.pace(level, way)
@@ -258,9 +267,9 @@ class Latency:
         self._interconnect_term()
 
     def _level_term(self, level: int, way: int, pace: Fraction) -> None:
-        """bytes_t / b for each tensor, and all of them over all ports."""
+        """A level's ports are busy for the bytes of each tensor over one port, and of all tensors over all ports."""
         b = self.b
-        busy = b.interval(0, self.most, f"busy_{level}_{way}")
+        busy = b.interval(0, self.max_cycles, f"busy_{level}_{way}")
         instances = self.v.used_pes if level == Level.PE else 1
         work = busy if is_one(instances) else b.product([busy, instances], f"work_{level}_{way}")
         loads = [self._load(level, way, t) for t in Tensor]
@@ -271,7 +280,7 @@ class Latency:
         self._transfer(busy, fills_pes=level == Level.GLOBAL_BUFFER)
 
     def _load(self, level: int, way: int, t: Tensor) -> Int:
-        """Bytes of t that a level reads or writes, under whichever set of levels stores it."""
+        """Return the bytes of t that a level reads or writes, under the set of levels which stores t."""
 
         def terms(stored: Stored) -> Terms:
             return access_terms(t, stored, self.traffic.energies.sharing).get((level, way), {})
@@ -279,7 +288,7 @@ class Latency:
         return self.traffic.at_least_terms(t, terms, tile_width(self.v.layer, level, t), f"load_{level}_{way}_{t.name}")
 
     def _interconnect_term(self) -> None:
-        """All elements that cross into or out of the array, over its bandwidth."""
+        """The interconnect is busy for all bytes that cross into or out of the array."""
         numerator, denominator = rate(self.v.arch.pe_array.interconnect_bandwidth)
         if not numerator:
             return
@@ -292,12 +301,12 @@ class Latency:
 
             width = tile_width(self.v.layer, Level.PE, t)
             loads.append(self.traffic.at_least_terms(t, terms, width, f"crossing_{t.name}"))
-        busy = b.interval(0, self.most, "busy_interconnect")
+        busy = b.interval(0, self.max_cycles, "busy_interconnect")
         b.model.add(busy * numerator >= sum(loads) * denominator)
         self._transfer(busy, fills_pes=True)
 
     def _transfer(self, busy: Int, *, fills_pes: bool) -> None:
-        """A transfer lies between start and end; one that fills PEs of a single slot is never hidden."""
+        """A transfer lies between start and end; if it fills PEs with a single slot, nothing hides it."""
         self._at_least(self.start, busy, self.end)
         if fills_pes and not self.v.arch.hierarchy[Level.PE].double_buffered:
             self.b.model.add(self.exposed_transfer >= busy)

@@ -1,8 +1,8 @@
 """Uneven tiles: which loops of the PEs and of the global buffer lie outside which tensor's tile (docs/model.md, 3).
 
-A tensor's loops outside its tile are a prefix of the level's order, so of two tensors at a level one's are among the
-other's, and the loops of the smaller set come first. That is all that a program has to know of the order besides the
-innermost class: sets that are nested are prefixes of some order.
+The loops outside a tensor's tile are a prefix of the level's order. So of two tensors at a level, the loops outside one
+tile are among those outside the other. The master problem needs to know no more of the order besides the innermost
+class: any nested sets are prefixes of some order (docs/solver.md, B4).
 """
 
 import itertools
@@ -13,7 +13,7 @@ from cpsat_pim.base.dims import IRRELEVANT, ON_CHIP, RELEVANT, Dim, Level, Tenso
 from cpsat_pim.mapper.model.builder import Builder, Lit
 from cpsat_pim.mapper.space.restriction import Restriction
 
-#: Per on-chip level and tensor, the loops outside the tile.
+#: The loops outside the tile, per on-chip level and tensor.
 Outside = tuple[tuple[frozenset[Dim], ...], ...]
 
 
@@ -27,9 +27,9 @@ class Residency:
         self._is_uneven: dict[tuple[int, int], Lit] = {}
 
     def decide(self, level: Level, stored: list[Lit], has_loop: list[Lit]) -> None:
-        """Make a level's literals: only loops are outside, and only of tiles that are stored; sets are nested.
+        """Make the literals of a level. Only loops lie outside, and only of stored tiles; the sets are nested.
 
-        `stored[t]`, `has_loop[d]`: whether the level stores t and has a loop of d.
+        `stored[t]`, `has_loop[d]`: whether the level stores t, and has a loop of d.
         """
         for t in Tensor:
             for d in self.dims:
@@ -47,30 +47,30 @@ class Residency:
         return literal
 
     def _some_loop_changes_the_tile(self, level: Level, t: Tensor) -> None:
-        """Loops that are irrelevant to t lie outside only beside one that is not: else its tile is an even one."""
+        """Loops irrelevant to t lie outside its tile only together with a relevant one: else the tile is even."""
         outside = self.outside[level][t]
         for d in IRRELEVANT[t]:
             self.b.clause([self.b.negated(outside[d]), *(outside[e] for e in RELEVANT[t])])
 
     def _order_is_kept(self, level: Level, t: Tensor, has_loop: list[Lit]) -> None:
-        """A loop round one that lies outside does so, too."""
+        """If a loop lies outside the tile, so does every loop that has to lie outside that loop."""
         outside = self.outside[level][t]
         for d in self.dims:
             for e in self.restriction.inside(level, d):
                 self.b.clause([self.b.negated(outside[e]), self.b.negated(has_loop[d]), outside[d]])
 
     def _are_nested(self, one: list[Lit], other: list[Lit]) -> None:
-        """One set of loops is among the other."""
+        """One set of loops contains the other."""
         pairs = [(one[d], other[d]) for d in self.dims]
         if all(a is False for a, _ in pairs) or all(b is False for _, b in pairs):
             return
-        is_among = self.b.boolean("is_among")
+        is_subset = self.b.boolean("is_subset")
         for a, b in pairs:
-            self.b.clause([is_among.negated(), self.b.negated(a), b])
-            self.b.clause([is_among, self.b.negated(b), a])
+            self.b.clause([is_subset.negated(), self.b.negated(a), b])
+            self.b.clause([is_subset, self.b.negated(b), a])
 
     def is_uneven(self, level: int, t: int) -> Lit:
-        """Whether t's tile at a level covers only some of its loops: a literal made once."""
+        """Return whether t's tile at a level covers only some of the level's loops: a literal made once."""
         if level not in ON_CHIP:
             return False
         if (level, t) not in self._is_uneven:
@@ -79,11 +79,14 @@ class Residency:
         return self._is_uneven[level, t]
 
     def outside_any(self, level: Level, d: Dim) -> Lit:
-        """Whether the loop of d at a level lies outside some tensor's tile."""
+        """Return whether the loop of d at a level lies outside some tensor's tile."""
         return self.b.either([self.outside[level][t][d] for t in Tensor], f"outside_{level}_{d.name}")
 
     def holding(self, level: int, d: Dim, t: Tensor, has_loop: list[Lit]) -> Iterator[Lit]:
-        """Literals of which one holds where the loop of d lies outside a tile whose loops inside are relevant to t."""
+        """Yield literals of which one holds if the loop of d lies outside a tile that covers a loop relevant to t.
+
+        Then that relevant loop lies inside the loop of d.
+        """
         if level not in ON_CHIP:
             return
         for u in Tensor:

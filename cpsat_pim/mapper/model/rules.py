@@ -1,4 +1,4 @@
-"""What no mapping does, and what none has to do, said of the decisions of a layer."""
+"""Rules of legality and of symmetry: no mapping breaks them, or an equal one keeps them."""
 
 from cpsat_pim.base.dims import RELEVANT, Dim, Level, Tensor
 from cpsat_pim.mapper.model.builder import Lit, is_one
@@ -8,18 +8,21 @@ from cpsat_pim.mapper.space.subspace import Subspace
 
 
 class Rules:
-    """Constraints that leave out what is not legal, and all but one of what is equal."""
+    """Constraints that forbid illegal mappings, and all but one of mappings with equal cost."""
 
     def __init__(self, v: Variables, reuse: Reuse) -> None:
         self.v, self.b, self.reuse = v, v.b, reuse
         for t in Tensor:
-            self._contiguous_steps(t)
-            self._whole_boxes(t)
+            self._drawn_indices_are_neighbours(t)
+            self._spread_boxes_are_whole(t)
         self._orders_are_kept()
-        self._row_buffer_loops()
+        self._row_buffer_has_no_movable_loop()
 
-    def _contiguous_steps(self, t: Tensor) -> None:
-        """MACs that draw a tensor from DRAM or the row buffer take neighbouring indices: no PE loop of a spread dim."""
+    def _drawn_indices_are_neighbours(self, t: Tensor) -> None:
+        """If MACs draw a tensor from DRAM or the row buffer, no dim that is spread over PEs has a loop in the PEs.
+
+        So the MACs of a step take neighbouring indices (docs/model.md, section 3).
+        """
         b, v = self.b, self.v
         straight = [lit for s, lit in v.is_stored_set[t].items() if not (s[Level.PE] or s[Level.GLOBAL_BUFFER])]
         for d in RELEVANT[t]:
@@ -30,8 +33,12 @@ class Rules:
             for literal in straight:
                 b.clause([b.negated(x) for x in (literal, looped, spread)])
 
-    def _whole_boxes(self, t: Tensor) -> None:
-        """PEs that are apart take from DRAM or the row buffer all that they hold of a spread dim at once."""
+    def _spread_boxes_are_whole(self, t: Tensor) -> None:
+        """If PEs take a tensor from DRAM or the row buffer, no loop of a dim that is spread over PEs is outside its
+        tile.
+
+        Otherwise the PEs' boxes would be read from places e0 apart (docs/model.md, section 3).
+        """
         straight = [lit for s, lit in self.v.is_stored_set[t].items() if s[Level.PE] and not s[Level.GLOBAL_BUFFER]]
         for d in RELEVANT[t]:
             outside = self.v.residency.outside[Level.PE][t][d]
@@ -42,11 +49,11 @@ class Rules:
                 self.b.clause([self.b.negated(x) for x in (literal, outside, spread)])
 
     def _orders_are_kept(self) -> None:
-        """A class is innermost only where some loop of it may lie inside all others (groups, of no class, aside)."""
+        """A class is innermost only if fixed orders allow some loop of it inside the loops of all other classes."""
         v = self.v
         for m, literals in v.innermost.items():
             for c, literal in enumerate(literals):
-                is_open = v.is_of_both(m) or isinstance(literal, bool)
+                is_open = v.stands_for_both(m) or isinstance(literal, bool)
                 if is_open or not any(v.restriction.inside(Level(m), d) for d in CLASSES[c]):
                     continue
                 last = [self._is_last(Level(m), d) for d in CLASSES[c]]
@@ -54,25 +61,27 @@ class Rules:
                 self.b.clause([literal.negated(), *last, *none])
 
     def _is_last(self, level: Level, d: Dim) -> Lit:
-        """Whether a dim has a loop at a level, and none that has to lie inside it."""
+        """Return whether a dim has a loop at a level, and no loop but one of groups has to lie inside it."""
         inside = [
             self.b.negated(self.v.has_loop(level, e)) for e in self.v.restriction.inside(level, d) if e is not Dim.G
         ]
         return self.b.both([self.v.has_loop(level, d), *inside], f"last_{level}_{d.name}")
 
-    def _row_buffer_loops(self) -> None:
-        """Where the row buffer stores nothing its outermost loop may as well be the DRAM's innermost, so one that may
-        not is there: of a dim that constraints name, or one that the DRAM loops over, too.
+    def _row_buffer_has_no_movable_loop(self) -> None:
+        """If the row buffer stores nothing, some loop of it cannot be moved to the DRAM at equal cost, or it has none.
+
+        Its outermost loop could be the DRAM's innermost. That changes nothing unless constraints name the dim at one of
+        the two levels, or the DRAM has a loop of the same dim. So the row buffer has a loop of such a dim.
         """
         v, restriction = self.v, self.v.restriction
-        if v.aligned or not v.row_buffer:
+        if v.is_aligned or not v.has_row_buffer_loops:
             return
         loops = {d: v.has_loop(Level.ROW_BUFFER, d) for d in Dim}
         twice = [self.b.both([loops[d], v.has_loop(Level.DRAM, d)], f"twice_{d.name}") for d in Dim]
         if restriction.subspace is Subspace.SPLIT:
             self.b.clause(twice)
             return
-        stays = [loops[d] for d in Dim if restriction.is_told_apart(d)]
+        fixed = [loops[d] for d in Dim if restriction.outer_level_matters(d)]
         for d in Dim:
-            if not restriction.is_told_apart(d):
-                self.b.clause([self.b.negated(loops[d]), *stays, *twice])
+            if not restriction.outer_level_matters(d):
+                self.b.clause([self.b.negated(loops[d]), *fixed, *twice])

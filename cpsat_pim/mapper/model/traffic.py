@@ -1,4 +1,4 @@
-"""Tiles, capacities and access energy over the variables: every traffic is a fixed size times a reuse factor."""
+"""Tiles, capacities and access energy as CP-SAT expressions: all traffic is a fixed size times a reuse factor."""
 
 import itertools
 import math
@@ -24,27 +24,30 @@ from tables.factors import divisors
 from tables.nest import FILTER_OF, MACS
 from tables.nest import span as span_of
 
-#: A quantity as coefficient times variable.
+#: A quantity: coefficient times variable.
 Quantity = tuple[int, Int]
 
 
 class Traffic:
-    """`tile[m][t]` elements, `moved[t][name]` quantities (see `tables.bounds.spatial.energy_terms`), `energy[t]` in fJ."""
+    """`tile[m, t]`: elements of t's tile at level m. `energy[t]`: access energy in fJ.
+
+    `moved[t][name]`: quantities of elements, named as in `tables.bounds.spatial.energy_terms`.
+    """
 
     def __init__(self, v: Variables, reuse: Reuse) -> None:
         self.v, self.b, self.reuse = v, v.b, reuse
         self.energies = Energies(access_energies_fj(v.arch), Sharing(v.arch.multicast, v.arch.spatial_reduction))
         self.elements = [v.layer.elements(t) for t in Tensor]
-        self.levels = [Level.PE, Level.GLOBAL_BUFFER] + ([Level.ROW_BUFFER] if v.row_buffer else [])
+        self.levels = [Level.PE, Level.GLOBAL_BUFFER] + ([Level.ROW_BUFFER] if v.has_row_buffer_loops else [])
         self._input_spans()
         self._tiles()
-        self._capacities()
-        self._dram_capacity()
+        self._tiles_fit()
+        self._tensors_fit_dram()
         self.moved = [self._moved_inputs(), self._moved_weights(), self._moved_outputs()]
         self.energy = [self._energy(t) for t in Tensor]
 
     def _input_spans(self) -> None:
-        """I's span (Eq. 2, 3) and the sum of spans over all tiles, per level and axis."""
+        """Eq. 2, 3: look up I's span, and the sum of spans over all tiles, per level and axis."""
         self.span: dict[tuple[int, Dim], Int] = {}
         self.span_sum: dict[tuple[int, Dim], Int] = {}
         for level, axis in itertools.product(self.levels, (Dim.P, Dim.Q)):
@@ -61,7 +64,7 @@ class Traffic:
             )
 
     def _tiles(self) -> None:
-        """Eq. 22: elements of each tile; W and O are products of class extents."""
+        """Eq. 22: make the elements of each tile; those of W and O are products of class extents."""
         self.tile: dict[tuple[int, int], Int] = {}
         for level in self.levels:
             area = self.b.product([self.span[level, Dim.P], self.span[level, Dim.Q]], f"area{level}")
@@ -71,8 +74,11 @@ class Traffic:
                 classes = [x for c, x in enumerate(self.v.class_tile[level][t]) if c != t]
                 self.tile[level, t] = self.b.product(classes, f"tile{level}_{t.name}")
 
-    def _capacities(self) -> None:
-        """Eq. 17: what a level stores fits its usable capacity; outputs that come back are partial sums."""
+    def _tiles_fit(self) -> None:
+        """Eq. 17: the tiles that a level stores fit its usable capacity together.
+
+        Blocks of outputs that come back to the row buffer have the width of partial sums.
+        """
         for level in self.levels:
             capacity = self.v.arch.usable_bytes(level)
             used = []
@@ -90,8 +96,11 @@ class Traffic:
             if used:
                 self.b.model.add(sum(used) <= capacity)
 
-    def _dram_capacity(self) -> None:
-        """Row-aligned tensors take whole rows, W and O as many as their blocks; of others not more than their size."""
+    def _tensors_fit_dram(self) -> None:
+        """The tensors fit the DRAM together. Row-aligned ones take whole rows, W and O as many as their blocks fill.
+
+        Every other tensor takes at least its size.
+        """
         level, arch, b = Level.ROW_BUFFER, self.v.arch, self.b
         used: list[Int] = []
         for t in Tensor:
@@ -110,11 +119,12 @@ class Traffic:
         b.model.add(sum(used) <= arch.hierarchy[Level.DRAM].capacity_bytes)
 
     def _block_rows(self, t: Tensor, tile: int) -> int:
-        """DRAM rows that W or O takes in blocks of a tile."""
+        """Return the DRAM rows that W or O takes in blocks of `tile` elements."""
         size, width = self.elements[t], self.v.layer.width_bytes[t]
         return block_counts(size // tile, tile * width, to_machine(self.v.arch).dram)[1]
 
     def _moved_inputs(self) -> dict[str, Quantity]:
+        """Make the quantities of I: sums of spans over all tiles times the reuse factors."""
         v, b, reuse = self.v, self.b, self.reuse.factors[Tensor.I]
         rest = math.prod(v.bounds[d] for d in (Dim.C, Dim.N, Dim.G))
         moved: dict[str, Quantity] = {}
@@ -130,7 +140,7 @@ class Traffic:
         return moved
 
     def _array_spans(self, axis: Dim) -> Int:
-        """Sum over array tiles of the positions that their PEs' boxes cover along an axis."""
+        """Return the sum over array tiles of the positions that their PEs' boxes cover along an axis."""
         v, b, filters = self.v, self.b, Dim(FILTER_OF[axis])
         rows = [
             (*p, *r, array_tiles_span(v.shape, axis, *p, *r)) for p in self._boxes(axis) for r in self._boxes(filters)
@@ -139,7 +149,7 @@ class Traffic:
         return b.lookup(keys, rows, [f"arrays_{axis.name}"])[0]
 
     def _boxes(self, d: Dim) -> list[tuple[int, int, int]]:
-        """Extent of a PE's tile of I, distance of the PEs, and how many they are, along a dim."""
+        """Return the possible triples along a dim: extent of a PE's tile of I, distance of the PEs, number of PEs."""
         v, b, tile = self.v, self.b, self.v.tile[Level.PE][Tensor.I][d]
         parts = set(b.values(v.lanes[d])) if tile is not v.e0[d] else set()
         return [
@@ -150,7 +160,7 @@ class Traffic:
         ]
 
     def _step_points(self, axis: Dim) -> Int:
-        """Sum over steps of the distinct positions along an axis that the MACs use."""
+        """Return the sum over steps of the distinct positions along an axis that the MACs use."""
         v, b, filters = self.v, self.b, Dim(FILTER_OF[axis])
         rows = [
             (l_p, p, n_p, l_r, r, n_r, step_points(v.shape, axis, l_p, p, n_p, l_r, r, n_r))
@@ -161,6 +171,7 @@ class Traffic:
         return b.lookup(keys, rows, [f"points_{axis.name}"])[0]
 
     def _lane_triples(self, d: Dim) -> list[tuple[int, int, int]]:
+        """Return the possible triples along a dim: lanes, distance of the PEs, number of PEs."""
         v, b = self.v, self.b
         exclusive = v.arch.pe_array.exclusive_spatial
         return [
@@ -171,6 +182,7 @@ class Traffic:
         ]
 
     def _moved_weights(self) -> dict[str, Quantity]:
+        """Make the quantities of W."""
         v, reuse, size = self.v, self.reuse.factors[Tensor.W], self.elements[Tensor.W]
         moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
         within = v.class_divisors[Tensor.W]
@@ -178,6 +190,7 @@ class Traffic:
         return moved | {"fills": (size, copies), "uses": (size, reuse[MACS])}
 
     def _moved_outputs(self) -> dict[str, Quantity]:
+        """Make the quantities of O."""
         v, reuse, size = self.v, self.reuse.factors[Tensor.O], self.elements[Tensor.O]
         within, holders = v.class_divisors[Tensor.O], v.class_pes[Tensor.O]
         moved = {f"moved{c}": (size, reuse[c]) for c in self.levels}
@@ -190,18 +203,18 @@ class Traffic:
         }
 
     def _energy(self, t: Tensor) -> Int:
-        """Eq. 43 per tensor: its accesses' energy under whichever set of levels stores it."""
+        """Eq. 43: the access energy of a tensor is that under the set of levels which stores it."""
         return self.at_least_terms(t, lambda stored: energy_terms(t, stored, self.energies), 1, f"energy_{t.name}")
 
     def at_least_terms(self, t: Tensor, terms_of: Callable[[Stored], Terms], scale: int, name: str) -> Int:
-        """A variable of at least `scale` times the terms of whichever set of levels stores t."""
+        """Return a variable that is at least `scale` times the terms of the set of levels which stores t."""
         quantities = {**self.moved[t], "macs": (self.v.layer.macs, 1)}
         options: list[tuple[Lit, list[Quantity]]] = []
         for stored, literal in self.v.is_stored_set[t].items():
             terms = terms_of(stored).items()
             options.append((literal, [(scale * c * quantities[q][0], quantities[q][1]) for q, c in terms]))
-        low = min(sum(c * self.b.ends(x)[0 if c > 0 else 1] for c, x in terms) for _, terms in options)
-        high = max(sum(c * self.b.ends(x)[1 if c > 0 else 0] for c, x in terms) for _, terms in options)
+        low = min(sum(c * self.b.bounds_of(x)[0 if c > 0 else 1] for c, x in terms) for _, terms in options)
+        high = max(sum(c * self.b.bounds_of(x)[1 if c > 0 else 0] for c, x in terms) for _, terms in options)
         total = self.b.interval(max(low, 0), max(high, 0), name)
         for literal, found in options:
             if found:
@@ -210,4 +223,5 @@ class Traffic:
 
 
 def _pairs(inner: Sequence[int], outer: Sequence[int], bound: int) -> list[tuple[int, int]]:
+    """Return the pairs of values whose product divides the bound."""
     return [(x, y) for x in inner for y in outer if bound % (x * y) == 0]

@@ -1,7 +1,7 @@
-"""Compiling all kernels before any clock runs: a minute of one CPU for the first process of an installation.
+"""Compile all kernels before any clock runs: this takes a minute of one CPU in the first process of an installation.
 
-Later ones read from disk what was compiled. Of processes that start together every other one begins at the end, so that
-two of them compile half each, and read the other's half.
+Later processes read the compiled kernels from disk. Of processes that start together, every other one begins at the end
+of the list, so that two of them compile half each and read the other half.
 """
 
 import multiprocessing
@@ -12,8 +12,8 @@ from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.evaluate.cost import predict, to_machine, to_shape
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search import Options, solve_layer
-from cpsat_pim.mapper.search.window_cut import WindowRows
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
+from cpsat_pim.mapper.search.window_cut import WindowCut
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.passes import min_activations
@@ -32,28 +32,29 @@ _MAPPING = Mapping(
 
 @cache
 def compile_kernels() -> None:
-    """Do once a process with a small layer what layers ask for."""
+    """Call every kernel once a process, on a small layer."""
     steps = (_measure_shapes, _solve, _count_orders, _measure_windows, _predict, _simulate)
     for step in reversed(steps) if _number() % 2 else steps:
         step()
 
 
 def _number() -> int:
-    """This process's among those that `multiprocessing` starts, from 1 on, with which its name ends; 0 if it ends with
-    none.
+    """Return the number of this process among those that `multiprocessing` starts, counted from 1; 0 for others.
+
+    The name of such a process ends with its number.
     """
     number = multiprocessing.current_process().name.rpartition("-")[2]
     return int(number) if number.isdigit() else 0
 
 
 def _measure_shapes() -> None:
-    """All of the layer's tables anew: a solve may find them on disk."""
+    """Build the layer's shape tables anew, since a solve may find them on disk."""
     for t in Tensor:
         build_shape_table(to_shape(_LAYER), t, 1, to_machine(_ARCH).dram)
 
 
 def _solve() -> None:
-    solve_layer(_LAYER, _ARCH, Objective.named("blended"), Options(time_limit=600))
+    solve_layer(_LAYER, _ARCH, SolveRequest(objective=Objective.named("blended"), time_limit=600))
 
 
 def _count_orders() -> None:
@@ -61,7 +62,7 @@ def _count_orders() -> None:
 
 
 def _measure_windows() -> None:
-    WindowRows.of(_LAYER, _ARCH)
+    WindowCut.of(_LAYER, _ARCH)
 
 
 def _predict() -> None:

@@ -1,12 +1,13 @@
 """The seeds' programming interface (listings 6-8): an optimizer for a machine; one shared bypass choice for layers.
 
-The shared choice, which tensors the PEs and the global buffer store, is found as `cpsat_pim.mapper.network.shared` finds others.
+The shared choice is which tensors the PEs and the global buffer store; `cpsat_pim.mapper.network.shared` finds it.
 """
 
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 from attrs import field, frozen
@@ -15,13 +16,16 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Level
 from cpsat_pim.base.interrupts import interrupt_stops
 from cpsat_pim.base.validate import as_tuple, is_a, seconds, seed_number
-from cpsat_pim.mapper.network.run import solve_and_verify
-from cpsat_pim.mapper.network.shared import ON_CHIP, Part, SharedSearch, Solving, bound_of
+from cpsat_pim.mapper.network.run import Execution, solve_and_verify
+from cpsat_pim.mapper.network.shared import ON_CHIP, SharedLayer, SharedSearch, Solving, bound_of
 from cpsat_pim.mapper.result import Objective, SolvedLayer, Status
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping import Mapping, Stored
 from cpsat_pim.mapping.constraints import FREE, Constraints, NetworkConstraints
 from cpsat_pim.workload import ConvWorkload
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 #: Stored sets of the PEs and of the global buffer.
 Bypass = tuple[Stored, Stored]
@@ -29,10 +33,11 @@ Bypass = tuple[Stored, Stored]
 
 @frozen(kw_only=True)
 class OptimizationResult:
-    """The answers in the order of the workloads, and their sum in the objective's reported unit.
+    """The results in the order of the workloads, and their sum in the objective's reported unit.
 
-    `bound`: no answers (with `fix_bypass`: under one shared choice) sum to less; `status` is OPTIMAL if these sum
-    to no more. `bypass` is the shared choice: what the PEs and the global buffer store. No mappings, no value.
+    `bound`: no mappings (with `fix_bypass`: under one shared choice) sum to less; `status` is OPTIMAL if these sum
+    to no more. `bypass`: the shared choice, what the PEs and the global buffer store. Without a mapping for every
+    workload there is no value.
     """
 
     mappings: tuple[SolvedLayer, ...] = field(converter=as_tuple)
@@ -43,11 +48,16 @@ class OptimizationResult:
     seconds: float
     interrupted: bool = False
 
-    def _repr_html_(self) -> str:
-        """For notebooks: a row per layer."""
-        from cpsat_pim.report.notebook import layers_html
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas frame with a row for each workload (`SolvedLayer.row`)."""
+        from pandas import DataFrame
 
-        return layers_html(self.mappings)
+        return DataFrame([solved.row() for solved in self.mappings])
+
+    def _repr_html_(self) -> str:
+        """Return a table with a row for each workload, for notebooks."""
+        table: str = self.to_frame().to_html(index=False, border=0)
+        return table
 
 
 @frozen(kw_only=True)
@@ -75,11 +85,11 @@ class PIMOptimizer:
         enable_row_activation: bool = True,
         constraints: Constraints | NetworkConstraints = FREE,
     ) -> OptimizationResult:
-        """The mappings of least `latency`, `energy`, alpha cycles + beta nJ (`blended`), or latency x energy (`edp`).
+        """Find mappings of least `latency`, `energy`, alpha cycles + beta nJ (`blended`), or latency x energy (`edp`).
 
         With `fix_bypass` all layers store the same tensors in the PEs and in the global buffer. Without
-        `enable_row_activation` a row activation takes neither time nor energy. Only mappings that keep the
-        `constraints` are looked at, which may be others by the layers' names. Ctrl-C ends with the best found so far.
+        `enable_row_activation` a row activation takes neither time nor energy. All mappings keep the `constraints`,
+        which may differ by the layers' names. Ctrl-C ends the solves with the best mappings found so far.
 
         Raises:
             ValueError: no workloads, an unknown objective, or weights out of range.
@@ -90,9 +100,9 @@ class PIMOptimizer:
         solver = _Solver(
             workloads=workloads,
             arch=self.arch if enable_row_activation else self.arch.without_row_activation(),
-            objective=Objective.named(objective, alpha, beta),
-            time_limit=self.time_limit,
-            seed=self.seed,
+            request=SolveRequest(
+                objective=Objective.named(objective, alpha, beta), time_limit=self.time_limit, seed=self.seed
+            ),
             constraints=NetworkConstraints.whole(constraints),
         )
         with interrupt_stops(solver.stop):
@@ -114,50 +124,46 @@ def _format_line(solved: SolvedLayer) -> str:
 
 @frozen(kw_only=True)
 class _Solver:
-    """Solves workloads on one machine, for itself or with one bypass choice for all."""
+    """Solves workloads on one machine, each by itself or all with one bypass choice."""
 
     workloads: tuple[ConvWorkload, ...] = field(converter=as_tuple)
     arch: PIMArchitecture
-    objective: Objective
-    time_limit: float
-    seed: int
+    request: SolveRequest
     constraints: NetworkConstraints
     stop: threading.Event = field(factory=threading.Event)
     started: float = field(factory=time.monotonic)
 
     def solve_free(self) -> OptimizationResult:
-        """Every workload by itself; equal ones are solved once."""
-        answers: dict[str, SolvedLayer] = {}
+        """Solve every workload by itself, equal ones once."""
+        results: dict[str, SolvedLayer] = {}
         for layer in self.workloads:
-            if self.key(layer) not in answers:
-                answers[self.key(layer)] = self.solve(layer)
-        solved = [attrs.evolve(answers[self.key(layer)], workload=layer) for layer in self.workloads]
+            if self.key(layer) not in results:
+                results[self.key(layer)] = solve_and_verify(layer, self.arch, self.request_of(layer), self.stop)
+        solved = [attrs.evolve(results[self.key(layer)], workload=layer) for layer in self.workloads]
         values, bounds = [s.cost for s in solved], [bound_of(s) for s in solved]
         return self._result(solved, _status(solved), _sum(values), _sum(bounds))
 
     def solve_shared(self) -> OptimizationResult:
-        """All workloads under the shared choice that is best for their sum."""
-        parts: dict[str, Part] = {}
-        for layer in self.workloads:
-            part = Part(layer, self.arch, self.objective, ON_CHIP, self.constraints.of(layer.name))
-            parts.setdefault(self.key(layer), part).count += 1
-        end = self.started + self.time_limit * len(self.workloads)
-        solving = Solving(time_limit=self.time_limit, end=end, seed=self.seed, stop=self.stop)
-        search = SharedSearch([*parts.values()], solving, solving.is_over)
+        """Solve all workloads under the shared choice that is best for their sum."""
+        layers: dict[str, SharedLayer] = {}
+        for workload in self.workloads:
+            layer = SharedLayer(workload, self.arch, ON_CHIP, self.request_of(workload))
+            layers.setdefault(self.key(workload), layer).count += 1
+        end = self.started + self.request.time_limit * len(self.workloads)
+        solving = Solving(request=self.request, end=end, execution=Execution(stop=self.stop))
+        search = SharedSearch([*layers.values()], solving, solving.is_over)
         search.run()
-        answers = {key: search.answer(part) for key, part in parts.items()}
-        solved = [attrs.evolve(answers[self.key(layer)], workload=layer) for layer in self.workloads]
+        results = {key: search.result(layer) for key, layer in layers.items()}
+        solved = [attrs.evolve(results[self.key(layer)], workload=layer) for layer in self.workloads]
         bypass = None if solved[0].mapping is None else bypass_of(solved[0].mapping)
         return self._result(solved, search.status, search.total, search.bound, bypass)
 
-    def solve(self, layer: ConvWorkload) -> SolvedLayer:
-        """One workload by itself."""
-        constraints = self.constraints.of(layer.name)
-        options = Options(time_limit=self.time_limit, seed=self.seed, stop=self.stop, constraints=constraints)
-        return solve_and_verify(layer, self.arch, self.objective, options)
+    def request_of(self, layer: ConvWorkload) -> SolveRequest:
+        """Return what the solve of one workload is asked."""
+        return attrs.evolve(self.request, constraints=self.constraints.of(layer.name))
 
     def key(self, layer: ConvWorkload) -> str:
-        """What workloads share that are solved once."""
+        """Return the key that workloads have in common which are solved once."""
         return self.constraints.key(layer.name, layer)
 
     def _result(
@@ -171,8 +177,8 @@ class _Solver:
         return OptimizationResult(
             mappings=solved,
             status=status,
-            objective_value=None if value is None else self.objective.reported(value),
-            bound=None if bound is None else self.objective.reported(bound),
+            objective_value=None if value is None else self.request.objective.reported(value),
+            bound=None if bound is None else self.request.objective.reported(bound),
             bypass=bypass,
             seconds=time.monotonic() - self.started,
             interrupted=self.stop.is_set(),
@@ -180,7 +186,7 @@ class _Solver:
 
 
 def _status(solved: Sequence[SolvedLayer]) -> Status:
-    """The worst status of several answers."""
+    """Return the worst status of several results."""
     worst_first = (Status.INFEASIBLE, Status.UNKNOWN, Status.FEASIBLE, Status.OPTIMAL)
     return min((s.status for s in solved), key=worst_first.index)
 
@@ -191,5 +197,5 @@ def _sum(numbers: Sequence[int | None]) -> int | None:
 
 
 def bypass_of(mapping: Mapping) -> Bypass:
-    """What a mapping stores in the PEs and in the global buffer."""
+    """Return what a mapping stores in the PEs and in the global buffer."""
     return (mapping.stored[Level.PE], mapping.stored[Level.GLOBAL_BUFFER])

@@ -1,15 +1,15 @@
-"""The front of a layer in latency and energy, or in these and row activations, proven.
+"""The proven Pareto front of a layer in latency and energy, or in these and row activations.
 
-It comes of solves within budgets. The least latency within a budget of energy, and then the least energy at that
-latency, are a point that no mapping dominates. The next one needs less energy than this one; after the point of least
-energy of all there is none.
+It is made of solves within budgets. The least latency within a budget of energy, and then the least energy at that
+latency, are a point that no mapping dominates. The next point needs less energy than this one. After the point of least
+energy there is none.
 
-With row activations a budget is of both, and a point also the least of these at its latency and energy, found by asking
-for fewer until there are none. What else of a budget is on the front needs less energy than its point or fewer
-activations, so two smaller budgets come of it. One within another that is still to be looked at is left to that, one
-within another that is empty is empty, and the point of another around it that lies in it is its own.
+With row activations, budgets are of energy and activations, and a point also has the fewest activations at its latency
+and energy, found by asking for fewer until there are none. All other points within the point's budget need less energy
+than it, or fewer activations, so two smaller budgets cover them. A budget is skipped if it lies within another one that
+is still open or is empty. If it lies within one with a proven point, and holds that point, the point is its own.
 
-Latencies are predicted ones, as those of every objective.
+Latencies are predicted ones, as in every objective.
 """
 
 import math
@@ -18,19 +18,20 @@ import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import interrupt_stops
+from cpsat_pim.base.validate import Rule, is_a
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.objectives.edp import Solve
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 
-#: What is traded.
+#: The axes of fronts.
 AXES = _LATENCY, _ENERGY = Objective.named("latency"), Objective.named("energy")
 
 #: Cycles, femtojoules, row activations.
@@ -42,8 +43,10 @@ Cost = tuple[int, int, int]
 
 @frozen(kw_only=True)
 class Point:
-    """A mapping on a front; `gap` is the larger one of its two solves. With 0, no mapping dominates it, but where
-    activations are traded for one of the same latency and energy, unless it `has_fewest` of them, too.
+    """A mapping on a front; `gap`: the larger one of its two solves.
+
+    With a gap of 0 no mapping dominates it in latency and energy. If it `has_fewest` activations of all mappings of its
+    latency and energy, too, none dominates it in all three.
     """
 
     solved: SolvedLayer
@@ -72,17 +75,17 @@ class Point:
 
     @property
     def status(self) -> Status:
-        """Proven or not."""
+        """OPTIMAL if it is proven that no mapping dominates it."""
         return Status.OPTIMAL if self.gap == 0 and self.has_fewest else Status.FEASIBLE
 
 
 @frozen(kw_only=True)
 class Front:
-    """Points of rising latency, then energy. `least_energy` is the answer to that objective; its mapping, if any, is a
+    """Points of rising latency, then energy. `least_energy`: the result for that objective; its mapping, if any, is a
     point, and without activations the last one.
 
-    `is_complete`: all points are proven, and any mapping has a point that is as fast and needs no more, or within a
-    `step` no more, of what is traded.
+    `is_complete`: all points are proven, and any mapping has a point that is as fast and needs no more energy (and
+    activations), or no more within the request's `step`. `solves`: how many were made.
     """
 
     points: tuple[Point, ...]
@@ -94,25 +97,42 @@ class Front:
 # --- Solves ----------------------------------------------------------------------------------------------------------
 
 
+_at_least_zero = Rule("must be a number of at least 0", lambda v: isinstance(v, int | float) and v >= 0)
+_from_zero_to_one = Rule("must be from 0 to below 1", lambda v: 0 <= v < 1)
+
+
+@frozen(kw_only=True)
+class FrontRequest:
+    """What is asked of fronts.
+
+    `step`: each point needs less energy than the one before by at least this share, but for the last. With
+    `with_activations`, any mapping has a point that is as fast and needs at most its energy and its activations, each
+    divided by (1 - `step`). `total_time`: seconds a front. `each`: time limit, seed and parameters of its solves; their
+    objectives and budgets are the front's own.
+
+    Raises:
+        ValueError: a field is out of range.
+    """
+
+    step: Fraction = field(default=Fraction(0), validator=_from_zero_to_one)
+    with_activations: bool = False
+    total_time: float = field(default=math.inf, validator=_at_least_zero)
+    each: SolveRequest = field(factory=lambda: SolveRequest(objective=_LATENCY), validator=is_a(SolveRequest))
+
+
 class LayerSolves:
-    """The solves of one layer, each checked and simulated: `time_limit` seconds for one, `total_time` for all."""
+    """The solves of one layer, each checked and simulated, within the times of a request."""
 
     def __init__(
         self,
         layer: ConvWorkload,
         arch: PIMArchitecture,
-        *,
-        time_limit: float = 60.0,
-        total_time: float = math.inf,
-        seed: int = 0,
+        request: FrontRequest,
         stop: threading.Event | None = None,
     ) -> None:
-        if not total_time >= 0:
-            raise ValueError(f"total_time: must be a number of at least 0 (got {total_time})")
-        limits = Options(time_limit=time_limit, seed=seed)
-        self._layer, self._arch, self._seed, self._time_limit = layer, arch, limits.seed, limits.time_limit
+        self._layer, self._arch, self._request = layer, arch, request.each
         self._stop = stop or threading.Event()
-        self._end = time.monotonic() + total_time
+        self._end = time.monotonic() + request.total_time
 
     def __call__(self, objective: Objective, budget: Budget, start: Mapping | None) -> SolvedLayer:
         """Solve and verify.
@@ -120,9 +140,9 @@ class LayerSolves:
         Raises:
             Disagreement: the mapping is illegal, or some exact figure was predicted wrongly.
         """
-        seconds = max(0.0, min(self._time_limit, self._end - time.monotonic()))
-        options = Options(time_limit=seconds, seed=self._seed, stop=self._stop, start=start, budget=budget)
-        return solve_and_verify(self._layer, self._arch, objective, options)
+        seconds = max(0.0, min(self._request.time_limit, self._end - time.monotonic()))
+        request = evolve(self._request, objective=objective, time_limit=seconds, start=start, budget=budget)
+        return solve_and_verify(self._layer, self._arch, request, self._stop)
 
     def is_over(self) -> bool:
         """Whether the time is up or a stop was asked for."""
@@ -131,29 +151,29 @@ class LayerSolves:
 
 @frozen(kw_only=True)
 class _Found:
-    """What a solve said of the least of one objective within a budget, and the point there, if any was found."""
+    """The solve for the least of one objective within a budget, and the point that it led to, if it found a mapping."""
 
     solved: SolvedLayer
     point: Point | None = None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing at all is within the budget."""
+        """Whether no mapping is within the budget."""
         return self.solved.status is Status.INFEASIBLE
 
     @property
     def is_proven(self) -> bool:
-        """Whether the point is."""
+        """Whether the point is proven."""
         return self.point is not None and self.point.status is Status.OPTIMAL
 
     @property
     def bound(self) -> int:
-        """Nothing within the budget has less of the objective."""
+        """No mapping within the budget has less of the objective."""
         return int(self.solved.bound or 0)
 
 
 class _Points:
-    """The points that solves have led to, and every mapping that may be a start for others."""
+    """The points found so far, and all mappings found, which later solves start from."""
 
     def __init__(self, solve: Solve, is_over: Callable[[], bool], with_activations: bool) -> None:
         self.is_over = is_over
@@ -163,18 +183,18 @@ class _Points:
         self._solves = 0
 
     def fastest(self, budget: Budget = NO_LIMIT) -> _Found:
-        """The point of least latency."""
+        """Return the point of least latency within a budget."""
         return self._least(_LATENCY, _ENERGY, budget)
 
-    def thriftiest(self) -> _Found:
-        """The point of least energy."""
+    def least_energy(self) -> _Found:
+        """Return the point of least energy."""
         return self._least(_ENERGY, _LATENCY, NO_LIMIT)
 
     def front(self, end: _Found, step: Fraction, is_complete: bool) -> Front:
-        """The points that no other one dominates."""
+        """Return the front: the points that no other one dominates."""
         points = tuple(self._undominated())
         is_complete = is_complete and all(point.status is Status.OPTIMAL for point in points)
-        least = None if is_complete and not step else end.solved.least_cost
+        least = None if is_complete and not step else end.solved.lower_bound
         return Front(
             points=points,
             is_complete=is_complete,
@@ -183,7 +203,7 @@ class _Points:
         )
 
     def _undominated(self) -> Iterator[Point]:
-        """Of equal points a proven one."""
+        """Yield the points that no other one dominates; of equal points a proven one."""
         kept: list[Cost] = []
         for point in sorted(self._points, key=lambda p: (self._cost(p), p.status is not Status.OPTIMAL)):
             cost = self._cost(point)
@@ -192,11 +212,11 @@ class _Points:
                 yield point
 
     def _cost(self, point: Point) -> Cost:
-        """What is traded: as if there were no activations if these are not."""
+        """Return a point's costs on the axes; activations count as 0 if they are no axis."""
         return point.cycles, point.fj, point.activations if self._with_activations else 0
 
     def _least(self, first: Objective, second: Objective, budget: Budget) -> _Found:
-        """The least of one objective and, with no more of it, of the other."""
+        """Find the least of one objective and, with no more of it, of the other."""
         one = self._solved(first, budget)
         if one.mapping is None:
             return _Found(solved=one)
@@ -205,13 +225,13 @@ class _Points:
         return _Found(solved=one, point=point)
 
     def _known(self, one: SolvedLayer, budget: Budget) -> Point | None:
-        """A proven point of this least latency within the budget: without activations there is but one."""
+        """Return a proven point of this least latency within the budget: without activations there is only one."""
         is_least = one.objective == _LATENCY and one.status is Status.OPTIMAL
         proven = (p for p in self._points if p.status is Status.OPTIMAL and budget.covers(p.solved.predicted))
         return next((p for p in proven if p.cycles == one.latency), None) if is_least else None
 
     def _completed(self, one: SolvedLayer, second: Objective, budget: Budget) -> Point:
-        """The point that a mapping leads to; the claim that is kept with it is that of the first solve."""
+        """Return the point that a mapping leads to; its status and bound are those of the first solve."""
         if self.is_over():
             return Point(solved=one, gap=None)
         two = self._solved(second, evolve(budget, cycles=one.latency, fj=one.predicted.energy_fj))
@@ -224,7 +244,7 @@ class _Points:
         return Point(solved=evolve(answer, solve_seconds=seconds), gap=gap, has_fewest=has_fewest)
 
     def _fewest(self, found: SolvedLayer) -> tuple[SolvedLayer, bool]:
-        """What is as fast and thrifty with fewer and fewer activations, and whether that ended with a proof."""
+        """Return a mapping of the same latency and energy with the fewest activations, and whether that is proven."""
         seconds = found.solve_seconds
         while not self.is_over():
             most = Budget(cycles=found.latency, fj=found.predicted.energy_fj, activations=found.row_activations - 1)
@@ -236,7 +256,7 @@ class _Points:
         return evolve(found, solve_seconds=seconds), False
 
     def _solved(self, objective: Objective, budget: Budget) -> SolvedLayer:
-        """A solve from the best mapping known within the budget."""
+        """Solve within a budget, from the best mapping known within it."""
         self._solves += 1
         solved = self._solve(objective, budget, self._start(objective, budget))
         if solved.mapping is not None:
@@ -247,50 +267,42 @@ class _Points:
         def value(solved: SolvedLayer) -> int:
             return objective.value(solved.latency, solved.predicted.energy_fj)
 
-        fitting = [solved for solved in self._mapped if budget.covers(solved.predicted)]
-        return min(fitting, key=value).mapping if fitting else None
+        within = [solved for solved in self._mapped if budget.covers(solved.predicted)]
+        return min(within, key=value).mapping if within else None
 
 
 def _with_best(end: SolvedLayer, points: tuple[Point, ...], least: int | None) -> SolvedLayer:
-    """The answer to least energy with the mapping of the best point, as none needs less than `least` fJ, or than it."""
+    """Return the result for least energy with the mapping of the best point; no mapping needs less than `least` fJ, or
+    than that point if it is None.
+    """
     if not points:
         return end
     best = min(points, key=lambda point: (point.fj, point.cycles)).solved
     answer = evolve(end, mapping=best.mapping, prediction=best.prediction, simulated=best.simulated)
-    return answer.bounded(least)
+    return answer.with_lower_bound(least)
 
 
 # --- The front -------------------------------------------------------------------------------------------------------
 
 
 def _never() -> bool:
-    """No end of time."""
+    """Return that the time is not up."""
     return False
 
 
 def front(
-    solve: Solve, *, step: Fraction = Fraction(0), with_activations: bool = False, is_over: Callable[[], bool] = _never
+    solve: Solve, step: Fraction = Fraction(0), with_activations: bool = False, is_over: Callable[[], bool] = _never
 ) -> Front:
-    """The front from the least latency to the least energy; each point needs less energy than the one before by a
-    share of at least `step`, but for the last. With activations, any mapping has a point that is as fast and needs at
-    most its energy and its activations / (1 - step).
-
-    Raises:
-        ValueError: `step` is not from 0 to below 1.
-    """
-    if not 0 <= step < 1:
-        raise ValueError(f"step: must be from 0 to below 1 (got {step})")
+    """Return the front from the least latency to the least energy; `step`, `with_activations`: see `FrontRequest`."""
     points = _Points(solve, is_over, with_activations)
-    end = points.thriftiest()
+    end = points.least_energy()
     traded = ("fj", "activations") if with_activations else ("fj",)
-    is_complete = end.is_empty or (end.point is not None and _Climb(points, end.bound, step, traded).run())
+    is_complete = end.is_empty or (end.point is not None and _BudgetSearch(points, end.bound, step, traded).run())
     return points.front(end, step, is_complete)
 
 
-class _Climb:
-    """Budgets that are yet to be looked at, those that gave a proven point, and those that hold nothing; they are of
-    what is `traded` for latency.
-    """
+class _BudgetSearch:
+    """The search over budgets of what is `traded` for latency: open ones, those with a proven point, and empty ones."""
 
     def __init__(self, points: _Points, least_fj: int, step: Fraction, traded: tuple[str, ...]) -> None:
         self._points, self._least_fj, self._step, self._traded = points, least_fj, step, traded
@@ -299,45 +311,48 @@ class _Climb:
         self._empty: list[Budget] = []
 
     def run(self) -> bool:
-        """Find point after point; whether all are proven and nothing is left."""
+        """Find point after point; return whether all are proven and no budget is open."""
         all_proven = True
         while self._open and not self._points.is_over():
-            all_proven &= self._look(self._open.pop(0))
+            all_proven &= self._search(self._open.pop(0))
         return all_proven and not self._open
 
-    def _look(self, budget: Budget) -> bool:
-        """Find the point of a budget, which leaves parts of it; whether it is proven, or that there is none."""
+    def _search(self, budget: Budget) -> bool:
+        """Find the point of a budget, and open the smaller budgets that it leaves.
+
+        Return whether it is proven that the point is on the front, or that there is none.
+        """
         found = self._known(budget) or self._points.fastest(budget)
         if found.point is None:
             self._empty += [budget] if found.is_empty else []
             return found.is_empty
         if found.is_proven:
             self._done.append((budget, found))
-        for part in self._parts(budget, found.point):
-            self._add(part)
+        for smaller in self._smaller(budget, found.point):
+            self._add(smaller)
         return found.is_proven
 
     def _known(self, budget: Budget) -> _Found | None:
-        """The fastest one of a larger budget that lies within this one."""
+        """Return the proven point of a larger budget, if this one covers it."""
         larger = (found for other, found in self._done if _contains(other, budget))
         return next((f for f in larger if f.point and budget.covers(f.point.solved.predicted)), None)
 
-    def _parts(self, budget: Budget, point: Point) -> Iterator[Budget]:
-        """What needs less than a point: a step less of one that is traded, and never less than the least energy."""
+    def _smaller(self, budget: Budget, point: Point) -> Iterator[Budget]:
+        """Yield a budget for each traded cost, a step below the point's, but never below the least energy."""
         for name in self._traded:
             spent = getattr(point, name)
-            part = evolve(budget, **{name: min(math.floor(spent * (1 - self._step)), spent - 1)})
-            if part.fj is None or part.fj >= self._least_fj:
-                yield part
+            smaller = evolve(budget, **{name: min(math.floor(spent * (1 - self._step)), spent - 1)})
+            if smaller.fj is None or smaller.fj >= self._least_fj:
+                yield smaller
 
-    def _add(self, part: Budget) -> None:
-        """Look at it, too, unless that is done with another one around it; likewise at those within it."""
-        if not any(_contains(other, part) for other in (*self._open, *self._empty)):
-            self._open = [*(other for other in self._open if not _contains(part, other)), part]
+    def _add(self, budget: Budget) -> None:
+        """Open a budget in place of those within it, unless it lies within one that is open or empty."""
+        if not any(_contains(other, budget) for other in (*self._open, *self._empty)):
+            self._open = [*(other for other in self._open if not _contains(budget, other)), budget]
 
 
 def _contains(budget: Budget, other: Budget) -> bool:
-    """Whether all that is within the other one is within this one, at any latency."""
+    """Whether a budget covers all that the other one covers, at any latency."""
     pairs = ((budget.fj, other.fj), (budget.activations, other.activations))
     return all(most is None or (limit is not None and limit <= most) for most, limit in pairs)
 
@@ -354,7 +369,7 @@ class LayerFront:
 
     @property
     def points(self) -> tuple[tuple[str, Point], ...]:
-        """The points and their names: the layer's, and a number from 1."""
+        """The points and their names: that of the layer with a number from 1."""
         return tuple((f"{self.node.name}.{i}", point) for i, point in enumerate(self.front.points, 1))
 
 
@@ -373,22 +388,16 @@ class NetworkFronts:
 def network_fronts(
     network: Network,
     arch: PIMArchitecture,
-    *,
-    step: Fraction = Fraction(0),
-    with_activations: bool = False,
-    time_limit: float = 60.0,
-    total_time: float = math.inf,
-    seed: int = 0,
+    request: FrontRequest,
     stop: threading.Event | None = None,
-    keep: Callable[[NetworkFronts], None] | None = None,
+    on_front: Callable[[NetworkFronts], None] | None = None,
 ) -> NetworkFronts:
-    """The front of each layer, equal ones found once.
+    """Return the front of each layer, equal ones found once.
 
-    `time_limit` seconds a solve, `total_time` a layer. `stop`, or Ctrl-C, ends it with what was found. `keep` is given
-    the fronts so far whenever there is another one, as if it had ended there.
+    `stop`, or Ctrl-C, ends it with what was found. `on_front` receives the fronts so far whenever there is another one,
+    as if the run had ended there.
 
     Raises:
-        ValueError: `step` is not from 0 to below 1, or another number is out of range.
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
     """
     started, stop = time.monotonic(), stop or threading.Event()
@@ -402,16 +411,14 @@ def network_fronts(
             layers=tuple(LayerFront(node=node, front=found[node.workload.shape_key]) for node in nodes),
             seconds=time.monotonic() - started,
             interrupted=interrupted,
-            with_activations=with_activations,
+            with_activations=request.with_activations,
         )
 
     with interrupt_stops(stop):
         for layer in (node.workload for node in network.layers):
             if layer.shape_key not in found and not stop.is_set():
-                solve = LayerSolves(layer, arch, time_limit=time_limit, total_time=total_time, seed=seed, stop=stop)
-                found[layer.shape_key] = front(
-                    solve, step=step, with_activations=with_activations, is_over=solve.is_over
-                )
-                if keep:
-                    keep(fronts_so_far(interrupted=True))
+                solve = LayerSolves(layer, arch, request, stop)
+                found[layer.shape_key] = front(solve, request.step, request.with_activations, solve.is_over)
+                if on_front:
+                    on_front(fronts_so_far(interrupted=True))
     return fronts_so_far(stop.is_set())

@@ -1,16 +1,19 @@
-"""The least product of latency and energy (EDP) of a layer, proven by solves for sums of both.
+"""The least product of latency and energy (EDP) of a layer, proven by solves for weighted sums of both.
 
-What may have less than the best product known lies in regions: at least so many cycles and femtojoules, a corner, and
-below the hyperbola of the best. The least sum a * cycles + b * fj in a region is a line that all its mappings lie on or
-above; on it the product is least at one of its two ends, on the borders of the corner. That bounds the region, soon
-very closely where the front is dense. Where it is not, the least latency of the region's thriftier half moves the
-corner further, so both are done in turns. If the bound is too low the region is parted at the energy of the mapping
-found: what needs less, and what needs no less but is faster. Neither part holds that mapping, so this ends.
+Mappings that cost less than the incumbent's product lie in regions of the plane of latency and energy: each has a
+corner (at least so many cycles and femtojoules) and ends at the hyperbola of the incumbent's product. The least sum
+a * cycles + b * fj in a region defines a line, and all mappings of the region lie on or above it. The product is
+concave along the line, so it is least at one of the line's two ends, on the borders of the corner. That bounds the
+product in the region, and soon closely where the Pareto front is dense. Where it is not, the least latency of the
+region's half of less energy moves the corner. So both are done in turns. A region whose bound is too low is divided at
+the energy of the mapping found: into what needs less energy, and what needs no less but is faster. Neither half holds
+that mapping, so the search ends.
 """
 
 import heapq
 import itertools
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -25,22 +28,15 @@ from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.evaluate.cost import Prediction, predict
 from cpsat_pim.mapper.bounds.countable import FJ_WEIGHT, check_countable, heaviest_cycle
-from cpsat_pim.mapper.bounds.layer_bound import least_cost
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
-from cpsat_pim.mapper.search import Options, Progress, solve_layer
+from cpsat_pim.mapper.search import OnProgress, Progress, SolveRequest, ignore_progress, solve_layer
+from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 
-#: The least of a sum within a budget, given a mapping within it to beat, if one is known.
+#: Returns the least of a sum within a budget, given a mapping within it to start from, if one is known.
 Solve = Callable[[Objective, Budget, Mapping | None], SolvedLayer]
-
-#: Is told what is known meanwhile.
-Report = Callable[[Progress], None]
-
-#: A range of energies is narrow if the most is no more than this times the least.
-_NARROW = Fraction(103, 100)
-#: Of the time that is left, what a solve may take; and seconds that are too few for another one.
-_SHARE, _TOO_FEW_SECONDS = 1 / 4, 0.1
 
 _ENERGY, _LATENCY, _EDP = (Objective.named(kind) for kind in ("energy", "latency", "edp"))
 
@@ -50,64 +46,67 @@ _ENERGY, _LATENCY, _EDP = (Objective.named(kind) for kind in ("energy", "latency
 
 @frozen(kw_only=True)
 class Line:
-    """What has at least `least` of a * cycles + b * fj."""
+    """The line a * cycles + b * fj = `least`, which no mapping of a region lies below."""
 
     a: int
     b: int
     least: int
 
     def cycles_at(self, fj: int) -> Fraction:
-        """The latency at which it passes an energy."""
+        """Return the latency at which the line has an energy."""
         return Fraction(self.least - self.b * fj, self.a)
 
     def fj_at(self, cycles: int) -> Fraction:
-        """The energy at which it passes a latency."""
+        """Return the energy at which the line has a latency."""
         return Fraction(self.least - self.a * cycles, self.b)
 
 
 @frozen(kw_only=True)
 class Region:
-    """At least so many `cycles` and `fj`, at most `most_fj`, on or above a line; `floor` is a bound known before.
+    """Mappings of at least so many `cycles` and `fj` and at most `most_fj`, on or above a line.
 
-    `depth`: how often it was parted.
+    `known_bound`: a lower bound of their products, from the region that this one is a half of. `depth`: how often that
+    one was divided.
     """
 
     cycles: int
     fj: int
     most_fj: int | None = None
     line: Line | None = None
-    floor: int = 0
+    known_bound: int = 0
     depth: int = 0
 
     @property
     def bound(self) -> int:
-        """No mapping of the region has a lower product: least at the corner, or at one end of the line above it."""
+        """A lower bound of the product in the region: at the corner, or at the lower end of the line above it."""
         if self.line is None or self.line.fj_at(self.cycles) <= self.fj:
-            return max(self.floor, self.cycles * self.fj)
+            return max(self.known_bound, self.cycles * self.fj)
         ends = self.cycles * self.line.fj_at(self.cycles), self.fj * self.line.cycles_at(self.fj)
-        return max(self.floor, _ceiling(min(ends)))
+        return max(self.known_bound, _ceiling(min(ends)))
 
     @property
     def cycle_weight(self) -> int:
-        """Of a cycle where a femtojoule weighs `FJ_WEIGHT`, as on the chord on which a hyperbola meets the corner's
-        borders.
+        """The weight of a cycle where a femtojoule weighs `FJ_WEIGHT`, such that the line is parallel to the chord of a
+        hyperbola between the corner's borders.
         """
         return max(1, round(Fraction(FJ_WEIGHT * self.fj, self.cycles)))
 
     def budget(self, most: int) -> Budget:
-        """What mappings of at most this product cost at most."""
+        """Return the most that mappings of the region with at most this product cost."""
         cycles = most // self.fj if self.fj else None
         return Budget(cycles=cycles, fj=_least(most // self.cycles, self.most_fj))
 
-    def middle(self, most: int) -> int:
-        """An energy that parts what has a product of at most `most`: both parts get the same share of a wide range; a
-        narrow one is more often empty than worth a division, so it is all below.
+    def middle(self, most: int, narrow: Fraction) -> int:
+        """Return the energy to divide the region at, for mappings with a product of at most `most`.
+
+        It is the geometric middle of a wide range. A narrow range (up to the ratio `narrow`) is more often empty than
+        worth a division, so all of it is below.
         """
         top = _least(most // self.cycles, self.most_fj) or 0
-        return math.isqrt(self.fj * top) if top > _NARROW * self.fj else top
+        return math.isqrt(self.fj * top) if top > narrow * self.fj else top
 
-    def parts(self, fj: int, most: int) -> "Iterator[Region]":
-        """What needs less than an energy, and what needs no less and is fast enough for a product of `most`."""
+    def halves(self, fj: int, most: int) -> "Iterator[Region]":
+        """Yield what needs less than an energy, and what needs no less and is fast enough for a product of `most`."""
         if fj > self.fj:
             yield self._below(fj - 1)
         if fj <= (_least(most // self.cycles, self.most_fj) or 0):
@@ -115,12 +114,12 @@ class Region:
 
     def _below(self, fj: int) -> "Region":
         cycles = self.cycles if self.line is None else max(self.cycles, _ceiling(self.line.cycles_at(fj)))
-        return attrs.evolve(self, cycles=cycles, most_fj=fj, floor=self.bound)
+        return attrs.evolve(self, cycles=cycles, most_fj=fj, known_bound=self.bound)
 
     def _above(self, fj: int, most: int) -> "Region":
         if self.line and fj:
             fj = max(fj, _ceiling(self.line.fj_at(most // fj)))
-        return attrs.evolve(self, fj=fj, floor=self.bound)
+        return attrs.evolve(self, fj=fj, known_bound=self.bound)
 
 
 def _ceiling(x: Fraction) -> int:
@@ -132,7 +131,7 @@ def _least(*limits: int | None) -> int | None:
 
 
 def _both(one: Budget, other: Budget) -> Budget:
-    """Within one budget and the other."""
+    """Return the budget within both."""
     return Budget(**{name: _least(getattr(one, name), getattr(other, name)) for name in attrs.fields_dict(Budget)})
 
 
@@ -140,8 +139,8 @@ def _both(one: Budget, other: Budget) -> Budget:
 
 
 @frozen
-class Known:
-    """A mapping and what it costs."""
+class Candidate:
+    """A mapping and its predicted cost."""
 
     mapping: Mapping
     prediction: Prediction
@@ -153,15 +152,15 @@ class Known:
 
     @property
     def edp(self) -> int:
-        """Their product."""
+        """Cycles times femtojoules."""
         return _EDP.value(*self.cost)
 
 
 class LeastProduct:
-    """The search for the least product within a budget, by a way to solve for sums.
+    """The search for the least product within a budget, by solves for sums.
 
-    `bound`: no mapping has a lower product, None if there is no mapping. `best`: the least known. A cycle weighs no
-    more than `heaviest` in sums, with any of which the proof holds.
+    `bound`: no mapping has a lower product; None if there is no mapping. `incumbent`: the mapping of least product
+    known. A cycle weighs no more than `heaviest` in sums; the proof holds for any weights.
     """
 
     def __init__(
@@ -169,90 +168,99 @@ class LeastProduct:
         solve: Solve,
         budget: Budget,
         is_over: Callable[[], bool],
-        tell: Callable[[], None],
+        on_step: Callable[[], None],
         heaviest: int = LIMIT,
+        parameters: SearchParameters = DEFAULTS,
     ) -> None:
-        self.best: Known | None = None
-        self._solve, self._budget, self._is_over, self._tell = solve, budget, is_over, tell
-        self._heaviest = heaviest
-        self._known: list[Known] = []
+        self.incumbent: Candidate | None = None
+        self._solve, self._budget, self._is_over, self._on_step = solve, budget, is_over, on_step
+        self._heaviest, self._parameters = heaviest, parameters
+        self._candidates: list[Candidate] = []
         self._regions: list[tuple[int, int, Region]] = []
         self._numbers = itertools.count()
-        #: Bounds of regions in which nothing more is found.
-        self._given_up: list[int] = []
+        #: Bounds of regions that are neither empty nor have a mapping that was found in time.
+        self._abandoned: list[int] = []
 
     @property
     def bound(self) -> int | None:
-        """The least of all regions and the best."""
-        best = [self.best.edp] if self.best else []
-        return min([*best, *self._given_up, *(bound for bound, _, _ in self._regions)], default=None)
+        """The least bound of all regions, and the incumbent's product."""
+        incumbent = [self.incumbent.edp] if self.incumbent else []
+        return min([*incumbent, *self._abandoned, *(bound for bound, _, _ in self._regions)], default=None)
 
-    def run(self, least_cycles: int, start: Known | None = None) -> None:
-        """Begin with the least energy; then take the region of least bound until none may hold anything better."""
+    def run(self, min_cycles: int, start: Candidate | None = None) -> None:
+        """Begin with the least energy; then search the region of least bound, until no bound is below the incumbent.
+
+        `min_cycles`: no mapping is faster.
+        """
         if start:
-            self._keep(start)
+            self._update_incumbent(start)
         found = self._solved(_ENERGY, self._budget)
         if found.status is not Status.INFEASIBLE:
-            self._add(Region(cycles=max(1, least_cycles), fj=max(0, int(found.bound or 0))))
-        self._tell()
-        while self.best and self._regions and self._regions[0][0] < self.best.edp and not self._is_over():
+            self._add(Region(cycles=max(1, min_cycles), fj=max(0, int(found.bound or 0))))
+        self._on_step()
+        while self._is_open() and not self._is_over():
             _, _, region = heapq.heappop(self._regions)
-            for part in self._by_sum(region) if region.depth % 2 else self._by_latency(region):
-                self._add(attrs.evolve(part, depth=region.depth + 1))
-            self._tell()
+            for half in self._by_sum(region) if region.depth % 2 else self._by_latency(region):
+                self._add(attrs.evolve(half, depth=region.depth + 1))
+            self._on_step()
+
+    def _is_open(self) -> bool:
+        """Whether a region may hold a mapping that beats the incumbent; not without an incumbent."""
+        return self.incumbent is not None and bool(self._regions) and self._regions[0][0] < self.incumbent.edp
 
     @property
-    def _most(self) -> int:
-        """What is better than the best has at most this product."""
-        return self.best.edp - 1 if self.best else 0
+    def _cutoff(self) -> int:
+        """The greatest product that beats the incumbent."""
+        return self.incumbent.edp - 1 if self.incumbent else 0
 
     def _by_sum(self, region: Region) -> Iterator[Region]:
-        """The parts of a region above the line of its least sum."""
+        """Yield what is left of a region above the line of its least sum."""
         a, b = min(region.cycle_weight, self._heaviest), FJ_WEIGHT
         objective = Objective(kind="blended", alpha=a, beta=b * FJ_PER_NJ)
-        found = self._solved(objective, region.budget(self._most))
+        found = self._solved(objective, region.budget(self._cutoff))
         if found.status is not Status.INFEASIBLE:
-            region = attrs.evolve(region, line=Line(a=a, b=b, least=int(found.bound or 0)), floor=region.bound)
-            yield from self._without(found, region) if found.mapping else self._give_up(region)
+            region = attrs.evolve(region, line=Line(a=a, b=b, least=int(found.bound or 0)), known_bound=region.bound)
+            yield from self._without(found, region) if found.mapping else self._abandon(region)
 
     def _by_latency(self, region: Region) -> Iterator[Region]:
-        """The parts of a region whose thriftier half has at least its least latency; at first, the whole space has."""
-        parts = region.parts(region.middle(self._most) + 1, self._most) if region.depth else iter([region])
-        thriftier = next(parts, None)
-        if thriftier is None:  # nothing in it is better than what has been found since
+        """Yield the halves of a region, that of less energy with its least latency; the first region is not divided."""
+        middle = region.middle(self._cutoff, self._parameters.narrow_energy_ratio)
+        halves = region.halves(middle + 1, self._cutoff) if region.depth else iter([region])
+        lower = next(halves, None)
+        if lower is None:  # nothing in it beats the incumbent that was found since
             return
-        yield from parts
-        found = self._solved(_LATENCY, thriftier.budget(self._most) if region.depth else NO_LIMIT)
+        yield from halves
+        found = self._solved(_LATENCY, lower.budget(self._cutoff) if region.depth else NO_LIMIT)
         if found.status is not Status.INFEASIBLE:
-            cycles = max(thriftier.cycles, int(found.bound or 0))
-            thriftier = attrs.evolve(thriftier, cycles=cycles, floor=thriftier.bound)
-            yield from self._without(found, thriftier) if found.mapping else [thriftier]
+            cycles = max(lower.cycles, int(found.bound or 0))
+            lower = attrs.evolve(lower, cycles=cycles, known_bound=lower.bound)
+            yield from self._without(found, lower) if found.mapping else [lower]
 
     def _without(self, found: SolvedLayer, region: Region) -> Iterator[Region]:
-        """The region without the mapping found in it."""
-        return region.parts(found.predicted.energy_fj, self._most)
+        """Return the halves of a region without the mapping found in it."""
+        return region.halves(found.predicted.energy_fj, self._cutoff)
 
-    def _give_up(self, region: Region) -> Iterator[Region]:
-        """Nothing was found in it in two turns, and it is not empty either."""
-        self._given_up.append(region.bound)
+    def _abandon(self, region: Region) -> Iterator[Region]:
+        """Keep the bound of a region in which two solves found no mapping, nor a proof that it is empty."""
+        self._abandoned.append(region.bound)
         return iter(())
 
     def _add(self, region: Region) -> None:
         heapq.heappush(self._regions, (region.bound, next(self._numbers), region))
 
     def _solved(self, objective: Objective, budget: Budget) -> SolvedLayer:
-        """A solve from the best mapping known within the budget, and the one that was given."""
+        """Solve within this budget and the given one, from the best mapping known within both."""
         budget = _both(budget, self._budget)
-        fitting = [known for known in self._known if budget.covers(known.prediction.figures)]
-        start = min(fitting, key=lambda known: objective.value(*known.cost), default=None)
+        within = [candidate for candidate in self._candidates if budget.covers(candidate.prediction.figures)]
+        start = min(within, key=lambda candidate: objective.value(*candidate.cost), default=None)
         solved = self._solve(objective, budget, start.mapping if start else None)
         if solved.mapping is not None and solved.prediction is not None:
-            self._keep(Known(solved.mapping, solved.prediction))
+            self._update_incumbent(Candidate(solved.mapping, solved.prediction))
         return solved
 
-    def _keep(self, known: Known) -> None:
-        self._known.append(known)
-        self.best = min(self._known, key=lambda known: known.edp)
+    def _update_incumbent(self, candidate: Candidate) -> None:
+        self._candidates.append(candidate)
+        self.incumbent = min(self._candidates, key=lambda candidate: candidate.edp)
 
 
 # --- One layer -------------------------------------------------------------------------------------------------------
@@ -260,42 +268,48 @@ class LeastProduct:
 
 @frozen
 class _Until:
-    """A stop that comes by itself at the end of a time."""
+    """A stop that is also set once a time has come."""
 
     stop: Stop
     end: float
 
     def is_set(self) -> bool:
+        """Whether the stop was set or the time has come."""
         return self.stop.is_set() or time.monotonic() >= self.end
 
 
 class _Solves:
-    """The solves of one layer, in a share each of the time that is left.
+    """The solves of one layer for sums, each in a share of the time that is left.
 
-    The first one goes on until it has a mapping; the others have one to fall back on, and end in time.
+    The first one may go past its time until it has a mapping. The others have one to start from, and end in time.
     """
 
-    def __init__(self, layer: ConvWorkload, arch: PIMArchitecture, options: Options) -> None:
-        self._layer, self._arch, self._options = layer, arch, options
+    def __init__(self, layer: ConvWorkload, arch: PIMArchitecture, request: SolveRequest, stop: Stop) -> None:
+        self._layer, self._arch, self._request, self._stop = layer, arch, request, stop
         self._started = time.monotonic()
         self.statistics: dict[str, Any] = {}
         self.count = 0
 
     @property
     def seconds(self) -> float:
+        """Seconds since the search began."""
         return time.monotonic() - self._started
 
     def is_over(self) -> bool:
-        left = self._options.time_limit - self.seconds
-        return self._options.stop.is_set() or left < _TOO_FEW_SECONDS
+        """Whether a stop was asked for, or too little time is left for a solve."""
+        left = self._request.time_limit - self.seconds
+        return self._stop.is_set() or left < self._request.parameters.product_min_seconds
 
     def __call__(self, objective: Objective, budget: Budget, start: Mapping | None) -> SolvedLayer:
-        seconds = _SHARE * (self._options.time_limit - self.seconds)
-        stop: Any = self._options.stop
+        """Solve for a sum within a budget."""
+        seconds = self._request.parameters.product_solve_share * (self._request.time_limit - self.seconds)
+        stop: Any = self._stop
         if self.count:
             stop = _Until(stop, time.monotonic() + seconds)
-        changes = {"time_limit": max(0.0, seconds), "stop": stop, "budget": budget, "start": start}
-        solved = solve_layer(self._layer, self._arch, objective, attrs.evolve(self._options, **changes))
+        request = attrs.evolve(
+            self._request, objective=objective, time_limit=max(0.0, seconds), budget=budget, start=start
+        )
+        solved = solve_layer(self._layer, self._arch, request, stop)
         self.count += 1
         for key, number in solved.solver_info.items():
             self.statistics[key] = self.statistics.get(key, 0) + number
@@ -303,48 +317,55 @@ class _Solves:
 
 
 def solve_for(
-    layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, options: Options, report: Report
+    layer: ConvWorkload, arch: PIMArchitecture, request: SolveRequest, stop: Stop, on_progress: OnProgress
 ) -> SolvedLayer:
-    """A layer solved for any objective; see `solve_edp` and `cpsat_pim.mapper.search.solve_layer`.
+    """Solve a layer for any objective: see `solve_edp` and `cpsat_pim.mapper.search.solve_layer`.
 
     Raises:
-        ValueError: what it may cost cannot be counted; and see there.
+        ValueError: its cost may be too large to be counted; and see there.
     """
-    check_countable(layer, arch, objective)
-    if objective.is_product:
-        return solve_edp(layer, arch, options, report)
-    return solve_layer(layer, arch, objective, options, report)
+    check_countable(layer, arch, request.objective)
+    solve = solve_edp if request.objective.is_product else solve_layer
+    return solve(layer, arch, request, stop, on_progress)
 
 
-def solve_edp(layer: ConvWorkload, arch: PIMArchitecture, options: Options, report: Report) -> SolvedLayer:
-    """The mapping of least latency x energy, or the best found in time with its gap; not yet checked or simulated
-    (`cpsat_pim.mapper.network.run` is).
+def solve_edp(
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    request: SolveRequest,
+    stop: Stop | None = None,
+    on_progress: OnProgress = ignore_progress,
+) -> SolvedLayer:
+    """Return the mapping of least latency x energy, or the incumbent and the lower bound when the time is up.
+
+    The mapping is not yet checked or simulated: `cpsat_pim.mapper.network.run` does that.
 
     Raises:
-        ValueError: the mapping to start from breaks a constraint or the budget, or there is a value to beat, which
-            would be taken for that of a sum.
+        ValueError: the mapping to start from breaks a constraint or the budget; or the request has a value to beat,
+            which the solves for sums would take for that of a sum.
     """
-    start = None if options.start is None else Known(options.start, predict(layer, arch, options.start))
-    if start and not options.budget.covers(start.prediction.figures):
+    start = None if request.start is None else Candidate(request.start, predict(layer, arch, request.start))
+    if start and not request.budget.covers(start.prediction.figures):
         raise ValueError(f"{layer.name}: the mapping to start from costs more than may be spent")
-    if options.beat is not None:
+    if request.value_to_beat is not None:
         raise ValueError(f"{layer.name}: a product of latency and energy takes no value to beat")
-    solves = _Solves(layer, arch, options)
+    solves = _Solves(layer, arch, request, stop or threading.Event())
 
-    def tell() -> None:
-        best = search.best.edp if search.best else None
-        report(Progress(layer=layer.name, best=best, bound=search.bound, seconds=solves.seconds))
+    def report() -> None:
+        incumbent = search.incumbent.edp if search.incumbent else None
+        on_progress(Progress(layer=layer.name, incumbent=incumbent, bound=search.bound, seconds=solves.seconds))
 
-    search = LeastProduct(solves, options.budget, solves.is_over, tell, heaviest_cycle(layer, arch))
-    search.run(least_cost(layer, arch, _LATENCY, options.constraints, options.budget) or 1, start)
-    return SolvedLayer.known(
-        (search.best.mapping, search.best.prediction) if search.best else None,
+    heaviest = heaviest_cycle(layer, arch)
+    search = LeastProduct(solves, request.budget, solves.is_over, report, heaviest, request.parameters)
+    search.run(layer_lower_bound(layer, arch, _LATENCY, request.constraints, request.budget) or 1, start)
+    return SolvedLayer.concluded(
+        (search.incumbent.mapping, search.incumbent.prediction) if search.incumbent else None,
         search.bound,
         workload=layer,
         arch=arch,
         objective=_EDP,
         solve_seconds=solves.seconds,
         solver_info=solves.statistics | {"solves": solves.count},
-        constraints=options.constraints,
-        budget=options.budget,
+        constraints=request.constraints,
+        budget=request.budget,
     )

@@ -1,6 +1,6 @@
-"""The CP-SAT model of one layer: the only package that knows the solver."""
+"""The search for the optimal mapping of one layer, by master problems, completions and cuts (docs/solver.md)."""
 
-from cpsat_pim.mapper.search.solve import Progress, solve_layer
-from cpsat_pim.mapper.search.state import Options
+from cpsat_pim.mapper.search.request import OnProgress, Progress, SolveRequest, ignore_progress
+from cpsat_pim.mapper.search.solve import solve_layer
 
-__all__ = ["Options", "Progress", "solve_layer"]
+__all__ = ["OnProgress", "Progress", "SolveRequest", "ignore_progress", "solve_layer"]

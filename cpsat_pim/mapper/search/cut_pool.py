@@ -1,4 +1,9 @@
-"""What counted answers have taught, for all programs of a layer."""
+"""Cuts, and the pool that keeps them for all master problems of a layer.
+
+A cut is a logic-based Benders cut (Hooker & Ottosson 2003): a lower bound from a subproblem, stated for all mappings
+that share what its proof uses. That set of mappings is the cut's validity. The cuts are numbered C1 to C12 in
+docs/solver.md, with statements and proofs.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -7,27 +12,29 @@ from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.mapper.model.builder import Lit
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.reuse import consumers_inside
-from cpsat_pim.mapper.search.window_cut import WindowRows
+from cpsat_pim.mapper.search.window_cut import WindowCut
 from tables.nest import MACS
 
 
 class Validity(NamedTuple):
-    """The mappings that a lesson is about: in a program, those of which none of some literals holds.
+    """The set of mappings that a cut holds for, as literals of a master problem.
 
-    `extents`: those inside the outer loops, of dims of which all of these mappings have the same ones.
+    `deviations`: literals of which at least one holds in every mapping outside the set. `extents`: extents inside the
+    outer loops that all mappings of the set have, by dim; dims in which they may differ are absent.
     """
 
-    others: Callable[[MasterProblem], Iterable[Lit]]
+    deviations: Callable[[MasterProblem], Iterable[Lit]]
     extents: dict[Dim, int]
 
-    def but(self, others: Callable[[MasterProblem], Iterable[Lit]]) -> "Validity":
-        """Without those of which one of some more literals holds."""
-        return self._replace(others=lambda p: [*self.others(p), *others(p)])
+    def without(self, deviations: Callable[[MasterProblem], Iterable[Lit]]) -> "Validity":
+        """Return the set without the mappings in which one of some more literals holds."""
+        return self._replace(deviations=lambda p: [*self.deviations(p), *deviations(p)])
 
 
-class Family(NamedTuple):
-    """All boxes inside a level (`is_swept`: those that its gathered innermost loops sweep) in which a tensor opens more
-    rows than an answer below the program's target can.
+class BoxFamily(NamedTuple):
+    """All boxes inside a level in which a tensor opens more rows than the trial bound leaves it (docs/solver.md, C2).
+
+    `is_swept`: boxes that the level's contiguous innermost loops sweep, instead of those inside all of its loops.
     """
 
     t: Tensor
@@ -36,82 +43,82 @@ class Family(NamedTuple):
     layout: int
 
     def add_to(self, master: MasterProblem) -> None:
-        """Forbid them in a program."""
+        """Forbid them in a master problem."""
         table, b = master.tables[self.t], master.b
         box = master.reuse.extents(self.level, self.is_swept)
-        others = [*taken_outside(master, self.level, self.t, self.is_swept)]
-        others.append(b.differs(master.streams.scans[self.t].layout, self.layout))
-        too_many = table.box_activations > master.streams.most_activations[self.t]
+        deviations = [*consumed_outside(master, self.level, self.t, self.is_swept)]
+        deviations.append(b.differs(master.streams.scans[self.t].layout, self.layout))
+        too_many = table.box_activations > master.streams.max_activations[self.t]
         for row in table.extents[(table.layout == self.layout) & (table.is_strided == 0) & too_many]:
-            b.clause([*others, *(b.differs(box[d], e) for d, e in zip(table.dims, row.tolist(), strict=True))])
+            b.clause([*deviations, *(b.differs(box[d], e) for d, e in zip(table.dims, row.tolist(), strict=True))])
 
 
-class Passes(NamedTuple):
-    """So many passes over all tiles of a tensor; `tile`: extents of R S P Q C K N G."""
+class TilePasses(NamedTuple):
+    """So many `passes` over all tiles of a tensor; `tile`: its extents in R S P Q C K N G."""
 
     t: Tensor
     tile: tuple[int, ...]
-    number: int
+    passes: int
 
     @property
-    def scope(self) -> Validity:
-        """The mappings of which t's stream is that."""
+    def validity(self) -> Validity:
+        """The mappings whose stream of t is that."""
 
-        def others(p: MasterProblem) -> list[Lit]:
+        def deviations(p: MasterProblem) -> list[Lit]:
             scans = p.streams.scans[self.t]
             other_tile = [p.b.differs(x, self.tile[d]) for d, x in scans.extents.items()]
             other_scans = [p.b.negated(scans.is_box), p.v.first_consumer(MACS, self.t)]
-            return [*other_scans, *other_tile, p.b.differs(p.streams.passes[self.t], self.number)]
+            return [*other_scans, *other_tile, p.b.differs(p.streams.passes[self.t], self.passes)]
 
-        return Validity(others, {})
+        return Validity(deviations, {})
 
 
 class Cut(NamedTuple):
-    """A constraint that holds in every program of a layer: what is demanded of some mappings."""
+    """What every mapping of the `validity` satisfies: `require` adds it to a master problem, under a literal."""
 
-    scope: Validity
-    demand: Callable[[MasterProblem, Lit], None]
+    validity: Validity
+    require: Callable[[MasterProblem, Lit], None]
 
     def add_to(self, master: MasterProblem) -> None:
-        """Add it to a program that may have such mappings."""
-        if not master.may_have(self.scope.extents):
+        """Add the cut to a master problem, unless it has no mapping of the validity."""
+        if not master.may_contain(self.validity.extents):
             return
         b = master.b
-        others = list(self.scope.others(master))
-        if any(x is True for x in others):
+        deviations = list(self.validity.deviations(master))
+        if any(x is True for x in deviations):
             return
-        known = b.boolean("learnt")
-        b.clause([*others, known])
-        self.demand(master, known)
+        is_valid = b.boolean("is_valid")
+        b.clause([*deviations, is_valid])
+        self.require(master, is_valid)
 
 
 class CutPool:
-    """What later programs of the layer have to know, too; learning ends when `is_over` says so."""
+    """The cuts of a layer, for all later master problems; making cuts ends when `is_over` is true."""
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self.is_over = is_over
-        self.cuts: list[Cut | Family | WindowRows] = []
-        #: Those of which all boxes are known that open too many rows.
-        self.families: set[Family] = set()
-        #: Whether windows over row-aligned inputs are among them.
-        self.knows_windows = False
-        #: Those whose fewest activations over all orders are known; and least cycles.
-        self.rows_known: set[Passes] = set()
-        self.cycles_known: set[Passes] = set()
+        self.cuts: list[Cut | BoxFamily | WindowCut] = []
+        #: Families of which all boxes are forbidden that open too many rows.
+        self.families: set[BoxFamily] = set()
+        #: Whether the cut of windows over a row-aligned input was made.
+        self.has_window_cut = False
+        #: Passes whose fewest activations over all orders were counted; and those whose least cycles were.
+        self.counted_activations: set[TilePasses] = set()
+        self.counted_cycles: set[TilePasses] = set()
 
-    def add(self, lesson: Cut | Family | WindowRows, master: MasterProblem) -> None:
-        """Keep a lesson and teach it to the program that it comes from."""
-        self.cuts.append(lesson)
+    def add(self, cut: Cut | BoxFamily | WindowCut, master: MasterProblem) -> None:
+        """Keep a cut and add it to the master problem that it comes from."""
+        self.cuts.append(cut)
         self.add_to(master)
 
     def add_to(self, master: MasterProblem) -> None:
-        """Add all to a program that it does not know."""
-        for lesson in self.cuts[master.cuts_known :]:
-            lesson.add_to(master)
+        """Add to a master problem all cuts that it does not have yet."""
+        for cut in self.cuts[master.cuts_known :]:
+            cut.add_to(master)
         master.cuts_known = len(self.cuts)
 
 
-def taken_outside(p: MasterProblem, level: Level, t: Tensor, is_swept: bool) -> list[Lit]:
-    """Literals of which one holds unless t's scans lie inside a level's loops (`consumers_inside`)."""
-    taken = [p.v.first_consumer(c, t) for c in consumers_inside(level, is_swept)]
-    return [p.b.negated(p.b.either(taken, f"taken_inside_{level}_{t}"))]
+def consumed_outside(p: MasterProblem, level: Level, t: Tensor, is_swept: bool) -> list[Lit]:
+    """Return a literal that holds unless t's first consumer lies inside a level's loops (`consumers_inside`)."""
+    inside = [p.v.first_consumer(c, t) for c in consumers_inside(level, is_swept)]
+    return [p.b.negated(p.b.either(inside, f"taken_inside_{level}_{t}"))]

@@ -1,9 +1,9 @@
-"""What counting an answer exactly teaches its program.
+"""Make cuts of a solution whose exact cost is above the master problem's bound.
 
-A program's bounds hold for every loop order. Where an answer turns out to cost more, the cause is the order-dependent
-streams: the exact least over all orders is then demanded of every mapping that has the same loops outside a tensor's
-first consumer, of every mapping with the same outer loops for all tensors together, or, at last, of the very same
-factors.
+The master problem's bounds hold for every loop order. Where a solution costs more, its order-dependent streams were
+underestimated. So each cut states a minimum over orders, for all mappings that share the loops that the minimum depends
+on: the loops outside one tensor's first consumer, those outside all first consumers, or at last all factors. The cuts
+are numbered C1 to C12 in docs/solver.md, with statements and proofs.
 """
 
 import math
@@ -16,101 +16,112 @@ from cpsat_pim.mapper.model.builder import Lit
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.reuse import consumers_inside
 from cpsat_pim.mapper.model.variables import CLASSES
-from cpsat_pim.mapper.search.completion import Completion, Completions, Order
-from cpsat_pim.mapper.search.cut_pool import Cut, CutPool, Family, Passes, Validity, taken_outside
+from cpsat_pim.mapper.search.completion import Completion, Completions
+from cpsat_pim.mapper.search.cut_pool import BoxFamily, Cut, CutPool, TilePasses, Validity, consumed_outside
+from cpsat_pim.mapper.search.orders import Order
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.validity import Validities
-from cpsat_pim.mapper.search.window_cut import WindowRows
+from cpsat_pim.mapper.search.window_cut import WindowCut
 from tables.bounds.passes import min_activations, min_cycles
 from tables.bounds.shapes import can_be_strided
 from tables.counts.accesses import fetches
 from tables.dram import Dram
 from tables.nest import MACS, LayerShape
 
-#: Scans of a stream that is counted soon.
-_FEW_SCANS = 100_000
-
 
 class CutGenerator:
-    """Corrects a program for one answer of it, and remembers what it did."""
+    """Makes cuts of one solution, adds them to its master problem, and keeps them in the pool."""
 
     def __init__(self, solution: Solution, completions: Completions, cut_pool: CutPool) -> None:
         self.solution, self.completions, self.cut_pool = solution, completions, cut_pool
         self.master, self.draft, self.nest = solution.master, solution.draft, completions.nest
-        self.scopes = Validities(solution, completions)
+        self.validities = Validities(solution, completions)
 
-    def add(self) -> Completion | None:
-        """Cut the answer off or count it right; the best over all its orders if there is one and they had to be
-        counted one by one.
+    def add_cuts(self) -> Completion | None:
+        """Add the cheapest kind of cut that excludes the solution or raises what it is charged.
+
+        Return the best completion over all orders if these were counted one by one (C9), else None.
 
         Raises:
-            TooManyOrders: its best order is not known for certain; nothing was added.
+            TooManyOrders: the best order is not known for certain; no cut was added.
             OutOfTime: the time was up before all orders were counted.
         """
-        if self.add_streams(list(Tensor)) or self._joint_activations():
+        if self.add_stream_cuts(list(Tensor)) or self._add_joint_activations():
             return None
         return self.whole_cost()
 
-    def add_cheap_streams(self) -> None:
-        """Count right what is counted soon."""
-        self.add_streams([t for t in Tensor if self._is_counted_soon(t)])
+    def add_cheap_stream_cuts(self) -> None:
+        """Add cuts of the tensors whose streams take little time to count."""
+        self.add_stream_cuts([t for t in Tensor if self._is_soon_counted(t)])
 
-    def _is_counted_soon(self, t: Tensor) -> bool:
-        """In all layouts and blocks together no scans by the hundred thousand."""
+    def _is_soon_counted(self, t: Tensor) -> bool:
+        """Whether t's stream has at most `pool_scans` scans in all layouts and blocks together."""
         consumer = self.nest.consumers(t)[0]
         scans = self.nest.steps() if consumer == MACS else fetches(self.nest, t, consumer)
-        return scans * len(self.completions.choices(t)) <= _FEW_SCANS
+        return scans * len(self.completions.choices(t)) <= self.completions.parameters.pool_scans
 
-    def add_streams(self, tensors: Sequence[Tensor]) -> bool:
-        """Count streams right; whether any of them was counted too low."""
-        rules = (self._window_rows, self._box_costs, self._passes_rows, self._pass_cycles, self._stream_costs)
-        return any([rule(t) for rule in (*rules, self._late_tiles) for t in tensors])  # noqa: C419 - each cut saves a solve
+    def add_stream_cuts(self, tensors: Sequence[Tensor]) -> bool:
+        """Add cuts of single tensors' streams; return whether any stream was underestimated."""
+        kinds = (
+            self._add_window_rows,
+            self._add_box_rows,
+            self._add_best_order_activations,
+            self._add_best_order_cycles,
+            self._add_stream_minima,
+            self._add_stalls,
+        )
+        return any([add(t) for add in kinds for t in tensors])  # noqa: C419 - each cut saves a solve
 
-    def _learn(self, scope: Validity, demand: Callable[[MasterProblem, Lit], None]) -> bool:
-        """Teach the program and keep the lesson."""
-        self.cut_pool.add(Cut(scope, demand), self.master)
+    def _add(self, validity: Validity, require: Callable[[MasterProblem, Lit], None]) -> bool:
+        """Add a cut to the pool and to the master problem."""
+        self.cut_pool.add(Cut(validity, require), self.master)
         return True
 
-    def _window_rows(self, t: Tensor) -> bool:
-        """Windows over a row-aligned input: all of them at once, when the first ones are met."""
-        if t is not Tensor.I or self.nest.consumers(t)[0] != Level.ROW_BUFFER or self.cut_pool.knows_windows:
+    # --- C1: windows over a row-aligned input ------------------------------------------------------------------------
+
+    def _add_window_rows(self, t: Tensor) -> bool:
+        """Bound the rows that windows over a row-aligned input open (C1): all windows at once, with the first ones."""
+        if t is not Tensor.I or self.nest.consumers(t)[0] != Level.ROW_BUFFER or self.cut_pool.has_window_cut:
             return False
-        self.cut_pool.knows_windows = True
-        lesson = WindowRows.of(self.master.layer, self.master.arch)
-        self.cut_pool.add(lesson, self.master)
+        self.cut_pool.has_window_cut = True
+        cut = WindowCut.of(self.master.layer, self.master.arch)
+        self.cut_pool.add(cut, self.master)
         fetched = self.solution.value(self.master.streams.passes[t])
-        return lesson.least(self.draft.extents(Level.ROW_BUFFER)) * fetched > self.solution.activations[t]
+        return cut.min_rows(self.draft.extents(Level.ROW_BUFFER)) * fetched > self.solution.activations[t]
 
-    def _box_costs(self, t: Tensor) -> bool:
-        """Loops of inner levels run within the boxes of outer ones: each pass over such a box opens its rows.
+    # --- C2, C3: boxes -----------------------------------------------------------------------------------------------
 
-        The same holds for what a level's gathered innermost loops sweep before any other loop of the level moves. The
-        bounds are those of `tables.bounds.shapes` (module docstring), for all mappings with these boxes and consumers inside.
+    def _add_box_rows(self, t: Tensor) -> bool:
+        """Bound the rows that passes over a box open (C2, C3).
+
+        Loops of inner levels run within the box of the outer ones, so each pass over such a box opens its rows. The
+        same holds for the box that a level's contiguous innermost loops sweep before any other loop of the level moves.
+        The bounds are those of `tables.bounds.shapes`, for all mappings with this box and the consumer inside.
         """
         if not has_known_boxes(self.master.layer, t):
             return False
-        levels = [Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.master.v.row_buffer else []), Level.DRAM]
-        return any([self._box_cost(t, level, is_swept) for level in levels for is_swept in (False, True)])  # noqa: C419
+        levels = [Level.GLOBAL_BUFFER, *([Level.ROW_BUFFER] if self.master.v.has_row_buffer_loops else []), Level.DRAM]
+        return any([self._add_box(t, level, is_swept) for level in levels for is_swept in (False, True)])  # noqa: C419
 
-    def _box_cost(self, t: Tensor, level: Level, is_swept: bool) -> bool:
-        """One box; and with the first of its kind at once all those that open more rows than an answer can."""
+    def _add_box(self, t: Tensor, level: Level, is_swept: bool) -> bool:
+        """Bound one box; and with the first of its family, forbid all boxes that open too many rows."""
         consumer = self.nest.consumers(t)[0]
         if (
             consumer not in consumers_inside(level, is_swept)
-            or self.scopes.is_uneven(level - 1, t)
-            or not self._box(t, level, is_swept)
+            or self.validities.is_uneven(level - 1, t)
+            or not self._bound_box(t, level, is_swept)
         ):
             return False
-        family = Family(t, level, is_swept, self.solution.value(self.master.streams.scans[t].layout))
+        family = BoxFamily(t, level, is_swept, self.solution.value(self.master.streams.scans[t].layout))
         if family not in self.cut_pool.families:
             self.cut_pool.families.add(family)
             self.cut_pool.add(family, self.master)
         return True
 
-    def _box(self, t: Tensor, level: Level, is_swept: bool) -> bool:
-        """Demand the box's activations, and those of repeated passes over it.
+    def _bound_box(self, t: Tensor, level: Level, is_swept: bool) -> bool:
+        """Require the box's activations, and those of repeated passes over it, in the solution's layout.
 
-        In the answer's layout: the layouts of the tile and of the boxes round it are one.
+        The layout of the tile is that of all boxes round it.
         """
         layout = self.solution.value(self.master.streams.scans[t].layout)
         table, box = self.master.tables[t], [self.solution.value(x) for x in self.master.reuse.box(level)]
@@ -127,33 +138,35 @@ class CutGenerator:
         inner = int(level) - 1
         passes = self.solution.value(self.master.reuse.factors[t][inner])
 
-        def others(p: MasterProblem) -> list[Lit]:
+        def deviations(p: MasterProblem) -> list[Lit]:
             # An uneven tile at the level within may come again before its loops have swept all of the box.
             uneven, extents = p.v.residency.is_uneven(inner, t), p.reuse.extents(level, is_swept)
             other_box = [p.b.differs(extents[d], box[d]) for d in table.dims]
-            is_outside = taken_outside(p, level, t, is_swept)
+            is_outside = consumed_outside(p, level, t, is_swept)
             return [*is_outside, uneven, p.b.differs(p.streams.scans[t].layout, layout), *other_box]
 
         is_inside = level == Level.ROW_BUFFER and not is_swept
-        scope = Validity(others, {Dim(d): box[d] for d in table.dims} if is_inside else {})
+        validity = Validity(deviations, {Dim(d): box[d] for d in table.dims} if is_inside else {})
         if first + more * (passes - 1) > self.solution.activations[t]:
-            return self._learn(
-                scope,
-                lambda p, known: p.b.imply(
-                    [known], p.streams.activations[t] >= first + more * (p.reuse.factors[t][inner] - 1)
+            return self._add(
+                validity,
+                lambda p, is_valid: p.b.imply(
+                    [is_valid], p.streams.activations[t] >= first + more * (p.reuse.factors[t][inner] - 1)
                 ),
             )
-        return not is_swept and self._repeated_box(t, level, first, again, scope)
+        return not is_swept and self._add_repeated_box(t, level, first, again, validity)
 
     def _swept(self, level: Level, box: list[int]) -> list[int]:
-        """What the answer's gathered innermost loops make of a box (`Reuse.swept`)."""
-        if level not in self.solution.inner:
+        """Return the box that the solution's contiguous innermost loops of a level sweep (`Reuse.swept`)."""
+        if level not in self.solution.innermost:
             return box
-        loops, contiguous = self.draft.temporal[level], self.solution.inner[level].loops
+        loops, contiguous = self.draft.temporal[level], self.solution.innermost[level].loops
         return [n * loops[d] if d in contiguous else n for d, n in zip(Dim, box, strict=True)]
 
-    def _repeated_box(self, t: Tensor, level: Level, first: int, again: int, scope: Validity) -> bool:
-        """A box with loops inside is gone over once per irrelevant loop outside, free for the box itself or not."""
+    def _add_repeated_box(self, t: Tensor, level: Level, first: int, again: int, validity: Validity) -> bool:
+        """Bound a box with loops inside (C3): it is passed over once per irrelevant loop iteration outside, whether or
+        not the box itself is fetched again.
+        """
         v, consumer = self.master.v, self.nest.consumers(t)[0]
         levels_inside = range(max(consumer, int(Level.PE)) + 1, level)
         outside = range(level, len(Level))
@@ -163,166 +176,184 @@ class CutGenerator:
         if not has_loops or first + again * (passes - 1) <= self.solution.activations[t]:
             return False
 
-        def others(p: MasterProblem) -> list[Lit]:
+        def deviations(p: MasterProblem) -> list[Lit]:
             looped = p.b.either([p.reuse.has_relevant[m, t] for m in levels_inside], "looped")
             return [p.b.negated(p.v.first_consumer(consumer, t)), p.b.negated(looped)]
 
-        def demand(p: MasterProblem, known: Lit) -> None:
+        def require(p: MasterProblem, is_valid: Lit) -> None:
             passes = p.b.product([p.v.class_temporal[m][t] for m in outside], "passes", p.v.class_divisors[t])
-            p.b.imply([known], p.streams.activations[t] >= first + again * (passes - 1))
+            p.b.imply([is_valid], p.streams.activations[t] >= first + again * (passes - 1))
 
-        return self._learn(scope.but(others), demand)
+        return self._add(validity.without(deviations), require)
 
-    def _passes_rows(self, t: Tensor) -> bool:
-        """The best order of all loops outside a tile, however they are split, for all mappings that fetch this tile as
-        often (`tables.bounds.passes`).
+    # --- C4, C5: the best order of all loops outside a tile ----------------------------------------------------------
+
+    def _add_best_order_activations(self, t: Tensor) -> bool:
+        """Bound the activations of passes over a tile by the best order of all loops outside, however they are split
+        (C4, `tables.bounds.passes`).
         """
-        passes = self._passes(t)
-        if passes is None or passes in self.cut_pool.rows_known:
+        passes = self._tile_passes(t)
+        if passes is None or passes in self.cut_pool.counted_activations:
             return False
-        self.cut_pool.rows_known.add(passes)
-        least = min_activations(*self._stored(t), passes.tile, passes.number) or 0
+        self.cut_pool.counted_activations.add(passes)
+        least = min_activations(*self._stored(t), passes.tile, passes.passes) or 0
         if least <= self.solution.activations[t]:
             return False
-        return self._learn(passes.scope, lambda p, known: p.b.imply([known], p.streams.activations[t] >= least))
+        return self._add(passes.validity, lambda p, is_valid: p.b.imply([is_valid], p.streams.activations[t] >= least))
 
-    def _pass_cycles(self, t: Tensor) -> bool:
-        """The same of cycles, where each tile is fetched once."""
-        passes = self._passes(t)
-        if passes is None or passes.number > 1 or passes in self.cut_pool.cycles_known or not self._is_slower(t):
+    def _add_best_order_cycles(self, t: Tensor) -> bool:
+        """Bound the cycles of a single pass over a tile by the best order of all loops outside (C5)."""
+        passes = self._tile_passes(t)
+        if passes is None or passes.passes > 1 or passes in self.cut_pool.counted_cycles or not self._is_slower(t):
             return False
-        self.cut_pool.cycles_known.add(passes)
-        room, is_over = self.completions.rooms[t], self.cut_pool.is_over
-        least = min_cycles(*self._stored(t), passes.tile, room, is_over) or 0
-        if least <= self.solution.least(t).cycles:
+        self.cut_pool.counted_cycles.add(passes)
+        limit, is_over = self.completions.stream_limits[t], self.cut_pool.is_over
+        least = min_cycles(*self._stored(t), passes.tile, limit, is_over) or 0
+        if least <= self.solution.charged(t).cycles:
             return False
-        return self._learn(passes.scope, lambda p, known: p.b.imply([known], p.streams.cycles[t] >= least))
+        return self._add(passes.validity, lambda p, is_valid: p.b.imply([is_valid], p.streams.cycles[t] >= least))
 
-    def _passes(self, t: Tensor) -> Passes | None:
-        """The answer's passes over t's tiles, if orders of them can be gone through."""
+    def _tile_passes(self, t: Tensor) -> TilePasses | None:
+        """Return the solution's passes over t's tiles; None if their orders cannot be enumerated."""
         streams, value = self.master.streams, self.solution.value
         scans = streams.scans[t]
         is_regular = value(scans.is_box) and not can_be_strided(self.master.v.shape, t)
         if not streams.dram.is_open or not is_regular or self.nest.consumers(t)[0] == MACS:
             return None
         extents = {d: value(x) for d, x in scans.extents.items()}
-        return Passes(t, tuple(extents.get(d, 1) for d in Dim), value(streams.passes[t]))
+        return TilePasses(t, tuple(extents.get(d, 1) for d in Dim), value(streams.passes[t]))
 
     def _stored(self, t: Tensor) -> tuple[LayerShape, Tensor, int, Dram, list[int]]:
-        """How t lies in DRAM, as `tables.bounds.passes` takes it."""
+        """Return how t lies in DRAM, as `tables.bounds.passes` takes it."""
         master = self.master
         layouts = master.spatial_bounds.restriction.layouts(t)
         return master.v.shape, t, master.layer.width_bytes[t], master.streams.dram, layouts
 
     def _is_slower(self, t: Tensor) -> bool:
-        """Whether t's stream takes longer in the drafted order than was counted."""
-        drafted = self.completions.least(t, [self.draft.order])
-        return self.master.latency is not None and drafted.cycles > self.solution.least(t).cycles
+        """Whether t's stream takes longer in the drafted order than it was charged."""
+        drafted = self.completions.min_figures(t, [self.draft.order])
+        return self.master.latency is not None and drafted.cycles > self.solution.charged(t).cycles
 
-    def _stream_costs(self, t: Tensor) -> bool:
-        """One tensor's stream, for all mappings with the same loops outside its first consumer."""
-        outside = self.completions.levels_outside(t)
-        return any([self._stream(t, outside, *orders) for orders in self._orders(outside)])  # noqa: C419 - all of them
+    # --- C6: one tensor's stream -------------------------------------------------------------------------------------
+
+    def _add_stream_minima(self, t: Tensor) -> bool:
+        """Bound one tensor's stream for all mappings with the same loops outside its first consumer (C6)."""
+        outside = self.completions.orders.levels_outside(t)
+        return any([self._add_stream_minimum(t, outside, *orders) for orders in self._orders(outside)])  # noqa: C419
 
     def _orders(self, levels: list[Level]) -> Iterator[tuple[bool, list[Order]]]:
-        """All orders of some levels with the same classes innermost, and those that gather the same loops of them."""
-        orders, contiguous = self.completions.orders(levels), self.completions.orders(levels, is_contiguous=True)
+        """Yield all orders of some levels with the same innermost classes; and those with the same contiguous loops."""
+        orders = self.completions.orders.of_levels(levels)
+        contiguous = self.completions.orders.of_levels(levels, is_contiguous=True)
         if orders is not None:
             yield False, orders
         if contiguous is not None and contiguous != orders:
             yield True, contiguous
 
-    def _stream(self, t: Tensor, outside: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
-        """One tensor's stream in these orders."""
-        counted, least = self.solution.least(t), self.completions.least(t, self._in_time(orders))
-        if all(known >= true for known, true in zip(counted[:3], least[:3], strict=True)):
+    def _add_stream_minimum(self, t: Tensor, outside: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
+        """Require of t's stream its least figures over these orders."""
+        charged, least = self.solution.charged(t), self.completions.min_figures(t, self._in_time(orders))
+        if all(known >= true for known, true in zip(charged[:3], least[:3], strict=True)):
             return False
 
-        def demand(p: MasterProblem, known: Lit) -> None:
-            p.b.imply([known], p.streams.activations[t] >= least.activations)
+        def require(p: MasterProblem, is_valid: Lit) -> None:
+            p.b.imply([is_valid], p.streams.activations[t] >= least.activations)
             if p.latency is not None:
-                p.b.imply([known], p.streams.cycles[t] >= least.cycles)
-                p.b.imply([known], p.streams.end_cycles[t] >= least.edge_cycles)
+                p.b.imply([is_valid], p.streams.cycles[t] >= least.cycles)
+                p.b.imply([is_valid], p.streams.end_cycles[t] >= least.edge_cycles)
 
-        return self._learn(self.scopes.same_stream(t, outside, is_contiguous), demand)
+        return self._add(self.validities.same_stream(t, outside, is_contiguous), require)
 
-    def _late_tiles(self, t: Tensor) -> bool:
-        """How late one tensor's tiles are, also for the same pace of the array."""
+    # --- C7: stalls --------------------------------------------------------------------------------------------------
+
+    def _add_stalls(self, t: Tensor) -> bool:
+        """Bound the cycles that the array waits for one tensor's loads (C7)."""
         if self.master.latency is None:
             return False
-        seen = self.completions.levels_seen(t)
-        return any([self._lateness(t, seen, *orders) for orders in self._orders(seen)])  # noqa: C419 - all of them
+        pacing = self.completions.orders.levels_pacing(t)
+        return any([self._add_stall(t, pacing, *orders) for orders in self._orders(pacing)])  # noqa: C419 - all of them
 
-    def _lateness(self, t: Tensor, seen: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
-        """One tensor's late tiles in these orders."""
-        counted, least = self.solution.least(t), self.completions.least(t, self._in_time(orders))
+    def _add_stall(self, t: Tensor, pacing: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
+        """Require of t's stalls their least over these orders, also where the array is slower."""
+        charged, least = self.solution.charged(t), self.completions.min_figures(t, self._in_time(orders))
         # Of the orders, those count under which the array itself takes least; it can take longer under others.
         compute = min(self.completions.tempo(order).array_cycles for order in orders)
-        shared_out = self.completions.least_paced(t, orders)
+        paced = self.completions.min_paced_cycles(t, orders)
         assert self.master.latency is not None
         stored, longer = self.solution.stored[t], self.solution.value(self.master.latency.array) - compute
-        if longer > 0 and counted.stall_cycles + longer + compute >= least.stall_cycles + shared_out:
+        if longer > 0 and charged.stall_cycles + longer + compute >= least.stall_cycles + paced:
             return False
-        if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(counted[3:], least[3:], strict=True))):
+        if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(charged[3:], least[3:], strict=True))):
             return False
-        scope = self.scopes.same_stream(t, seen, is_contiguous).but(lambda p: [p.v.is_not_stored_at(t, stored)])
+        same_stream = self.validities.same_stream(t, pacing, is_contiguous)
+        validity = same_stream.without(lambda p: [p.v.is_not_stored_at(t, stored)])
 
-        def demand(p: MasterProblem, known: Lit) -> None:
+        def require(p: MasterProblem, is_valid: Lit) -> None:
             # A slower array hides at most the cycles that it takes longer itself, and what its pace rounds down on all
             # tiles together; a faster one hides less.
             assert p.latency is not None
-            b, array, late = p.b, p.latency.array, p.latency.late[t]
-            slower = b.boolean("slower")
-            b.imply([slower], array >= compute + 1)
-            b.imply([known, b.negated(slower)], late >= least.stall_cycles)
-            b.imply([known, slower], late + array >= least.stall_cycles + shared_out)
-            paced = b.boolean("paced")
-            b.clause([b.negated(known), b.differs(array, compute), paced])
-            b.imply([paced], p.latency.single[t] >= least.single_cycles)
+            b, array, stall = p.b, p.latency.array, p.latency.stall[t]
+            is_slower = b.boolean("is_slower")
+            b.imply([is_slower], array >= compute + 1)
+            b.imply([is_valid, b.negated(is_slower)], stall >= least.stall_cycles)
+            b.imply([is_valid, is_slower], stall + array >= least.stall_cycles + paced)
+            is_paced = b.boolean("is_paced")
+            b.clause([b.negated(is_valid), b.differs(array, compute), is_paced])
+            b.imply([is_paced], p.latency.isolated_stall[t] >= least.isolated_stall_cycles)
 
-        return self._learn(scope, demand)
+        return self._add(validity, require)
 
-    def _joint_activations(self) -> bool:
-        """All tensors' activations together, for all mappings with the same loops outside their first consumers."""
+    # --- C8: all activations together --------------------------------------------------------------------------------
+
+    def _add_joint_activations(self) -> bool:
+        """Bound all tensors' activations together for all mappings with the same loops outside their first consumers
+        (C8).
+        """
         if not self.completions.sees_energy or not to_machine(self.master.arch).activation_fj:
             return False
-        outside = max((self.completions.levels_outside(t) for t in Tensor), key=len)
-        return any([self._joint(outside, *orders) for orders in self._orders(outside)])  # noqa: C419 - all of them
+        outside = max((self.completions.orders.levels_outside(t) for t in Tensor), key=len)
+        return any([self._add_joint_minimum(outside, *orders) for orders in self._orders(outside)])  # noqa: C419
 
-    def _joint(self, outside: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
-        """All tensors' activations in these orders."""
-        least = self.completions.least_activations(self._in_time(orders))
+    def _add_joint_minimum(self, outside: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
+        """Require of all tensors' activations their least sum under one of these orders."""
+        least = self.completions.min_joint_activations(self._in_time(orders))
         if least is None or least <= sum(self.solution.activations):
             return False
-        return self._learn(
-            self.scopes.same_loops(outside, list(Tensor), is_contiguous),
-            lambda p, known: p.b.imply([known], sum(p.streams.activations) >= least),
+        return self._add(
+            self.validities.same_loops(outside, list(Tensor), is_contiguous),
+            lambda p, is_valid: p.b.imply([is_valid], sum(p.streams.activations) >= least),
         )
 
+    # --- C9, C10: the whole cost -------------------------------------------------------------------------------------
+
     def whole_cost(self) -> Completion | None:
-        """The whole objective, for all mappings with these factors, stored sets and innermost classes; if none of them
-        is allowed, they are barred.
+        """Bound the objective for all mappings with these factors, stored sets and innermost classes (C9), or forbid
+        them if none is allowed and below the cutoff (C10); return the best completion.
 
         Raises:
-            TooManyOrders, OutOfTime: see `add`.
+            TooManyOrders, OutOfTime: see `add_cuts`.
         """
-        orders = self._orders(self.completions.levels_ordered)
+        orders = self._orders(self.completions.orders.levels_that_matter)
         found = [(is_contiguous, self.completions.best(self._in_time(of))) for is_contiguous, of in orders]
         if not found or found[0][0]:
             raise TooManyOrders
-        for is_contiguous, answer in found:
-            if answer is None:  # nothing as good as what is known
-                self.bar(is_contiguous=is_contiguous)
+        for is_contiguous, completion in found:
+            if completion is None:
+                self.forbid(is_contiguous=is_contiguous)
             else:
-                self._learn(self.scopes.same_factors(is_contiguous), _costs_at_least(answer.value))
+                self._add(self.validities.same_factors(is_contiguous), _costs_at_least(completion.value))
         return found[0][1]
 
-    def bar(self, *, is_contiguous: bool = False) -> None:
-        """Forbid the answer's factors with these stored sets and innermost classes, and with these loops gathered."""
-        self._learn(self.scopes.same_factors(is_contiguous), lambda p, known: p.b.clause([p.b.negated(known)]))
+    def forbid(self, *, is_contiguous: bool = False) -> None:
+        """Forbid the solution's factors with its stored sets and innermost classes (C10).
+
+        `is_contiguous`: only with the same loops contiguous.
+        """
+        validity = self.validities.same_factors(is_contiguous)
+        self._add(validity, lambda p, is_valid: p.b.clause([p.b.negated(is_valid)]))
 
     def _in_time(self, orders: Iterable[Order]) -> Iterator[Order]:
-        """All orders, or an end to it: less than all of them prove nothing."""
+        """Yield all orders, or raise `OutOfTime`: a minimum over some of them proves nothing."""
         for order in orders:
             if self.cut_pool.is_over():
                 raise OutOfTime
@@ -330,12 +361,12 @@ class CutGenerator:
 
 
 def _costs_at_least(value: int) -> Callable[[MasterProblem, Lit], None]:
-    """Demand of a program's objective."""
-    return lambda p, known: p.b.imply([known], p.cost >= value)
+    """Require a cost of a master problem."""
+    return lambda p, is_valid: p.b.imply([is_valid], p.cost >= value)
 
 
 class TooManyOrders(Exception):
-    """The orders of an answer are too many to count."""
+    """A solution has more loop orders than are counted."""
 
 
 class OutOfTime(Exception):

@@ -1,4 +1,4 @@
-"""What a program answered, in terms of mappings."""
+"""A solution of a master problem, in terms of mappings."""
 
 from collections.abc import Sequence
 
@@ -7,20 +7,24 @@ from cpsat_pim.mapper.model.builder import Int
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.residency import Outside
 from cpsat_pim.mapper.model.variables import CLASSES
-from cpsat_pim.mapper.search.completion import Inner, Least
+from cpsat_pim.mapper.search.completion import StreamFigures
+from cpsat_pim.mapper.search.orders import InnermostClass
 from cpsat_pim.mapping import Mapping, Stored
 
 
 class Solution:
-    """What a program answered: a draft mapping (layouts and orders open) and the figures that it was counted with.
+    """One solution of a master problem: a draft mapping, whose layouts and loop orders are open, and the figures that
+    the master problem charged for it.
 
-    `values`: of all its variables.
+    `values`: of all variables, by index.
     """
 
     def __init__(self, master: MasterProblem, values: Sequence[int]) -> None:
         self.master, self.values = master, values
         v = master.v
-        self.inner = {m: self._inner(m) for m, literals in v.innermost.items() if not isinstance(literals[0], bool)}
+        self.innermost = {
+            m: self._innermost_class(m) for m, literals in v.innermost.items() if not isinstance(literals[0], bool)
+        }
         self.stored: list[Stored] = [
             next(s for s, literal in v.is_stored_set[t].items() if self.value(literal)) for t in Tensor
         ]
@@ -28,51 +32,53 @@ class Solution:
             tuple(frozenset(d for d in Dim if self.value(row[d])) for row in level) for level in v.residency.outside
         )
         self.draft = self._draft()
-        #: Extents inside the outer loops.
-        self.within = tuple(self.value(x) for x in v.e1)
+        #: Extents inside the loops outside the global buffer, by dim.
+        self.inner_extents = tuple(self.value(x) for x in v.e1)
         self.activations = [self.value(x) for x in master.streams.activations]
 
     def value(self, x: Int) -> int:
-        """A variable's value, or a literal's."""
+        """Return the value of a variable, of a literal, or of a constant."""
         if isinstance(x, int):
             return x
         index: int = x.index
         return self.values[index] if index >= 0 else 1 - self.values[-1 - index]  # CP-SAT's index of a negation
 
-    def least(self, t: Tensor) -> Least:
-        """The figures that t's stream was counted with."""
+    def charged(self, t: Tensor) -> StreamFigures:
+        """Return the figures that the master problem charged for t's stream."""
         master = self.master
         if master.latency is None:
-            return Least(self.activations[t], 0, 0, 0, 0)
+            return StreamFigures(self.activations[t], 0, 0, 0, 0)
         timed = (
             master.streams.cycles[t],
             master.streams.end_cycles[t],
-            master.latency.late[t],
-            master.latency.single[t],
+            master.latency.stall[t],
+            master.latency.isolated_stall[t],
         )
-        return Least(self.activations[t], *(self.value(x) for x in timed))
+        return StreamFigures(self.activations[t], *(self.value(x) for x in timed))
 
-    def _inner(self, level: int) -> Inner:
-        """The innermost class of a level, and its loops that are gathered there."""
+    def _innermost_class(self, level: int) -> InnermostClass:
+        """Return the innermost class of a level, and its loops that are contiguous there."""
         v, reuse = self.master.v, self.master.reuse
         t = next(t for t in Tensor if self.value(v.innermost[level][t]))
         loops = [d for d in CLASSES[t] if self.value(v.temporal[level][d]) > 1]
         contiguous = tuple(d for d in loops if not self.value(reuse.interleaved[level].get(d, 0)))
-        return Inner(t, contiguous, reuse.tells_parted(level))
+        return InnermostClass(t, contiguous, reuse.knows_interleaved(level))
 
     def _draft(self) -> Mapping:
-        """Gathered loops of the innermost class last; those outside of most tiles first."""
+        """Return the mapping with a first order: contiguous loops of the innermost class last; of the others, loops
+        outside of most tiles first.
+        """
         v, restriction = self.master.v, self.master.spatial_bounds.restriction
-        inner = {m: inner.loops for m, inner in self.inner.items()}
+        innermost = {m: run.loops for m, run in self.innermost.items()}
         temporal = [[self.value(v.temporal[m][d]) for d in Dim] for m in Level]
         split = restriction.split(tuple(self.value(n) for n in v.pes), tuple(s[Level.PE] for s in self.stored))
-        assert split is not None  # the program holds no others
+        assert split is not None  # the master problem holds no other numbers of PEs
         return Mapping(
             temporal=temporal,
             spatial=[*split, [self.value(n) for n in v.lanes]],
             order=[
                 sorted(
-                    restriction.sorted(m, [d for d in Dim if temporal[m][d] > 1], inner.get(m, ())),
+                    restriction.sorted(m, [d for d in Dim if temporal[m][d] > 1], innermost.get(m, ())),
                     key=lambda d: -sum(d in outside for outside in self.outside[m]) if m in ON_CHIP else 0,
                 )
                 for m in Level

@@ -1,138 +1,148 @@
-"""Solving one layer to a proven optimum: the parts of its space (`part`), each searched by a `Climb`, in turns."""
+"""Solve one layer to a proven optimum: the whole algorithm, in reading order (docs/solver.md).
+
+The space of mappings is the union of three subspaces (`cpsat_pim.mapper.space.subspace`). Each has a search of its own
+(`SubspaceSearch`), which raises the subspace's lower bound by one solve at a time. This module decides whose turn it
+is. The search ends when no subspace has a lower bound below the incumbent: then the incumbent is optimal.
+"""
 
 import math
-from collections.abc import Callable, Sequence
-
-from attrs import frozen
+from collections.abc import Sequence
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
-from cpsat_pim.mapper.result import Objective, SolvedLayer
-from cpsat_pim.mapper.search.state import Options, SearchState
+from cpsat_pim.mapper.result import SolvedLayer
+from cpsat_pim.mapper.search.request import OnProgress, Progress, SolveRequest, ignore_progress
+from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.constraints import check_constraints_fit
 from cpsat_pim.workload import ConvWorkload
 
-#: Shares of the time after which a part waits for the others, once there is a mapping to compare with.
-_SHARES = {Subspace.MERGED: 0.6, Subspace.ALIGNED: 0.85, Subspace.SPLIT: 1.0}
-#: Row-aligned mappings are looked for first if their bound is that much lower, and for so much of the time.
-_FAR_LOWER, _FIRST_SHARE = 1.2, 0.5
-#: Seconds after which any mapping is looked for, if that is not half of the time; and for how long in a part.
-_FIRST_FOUND, _FIRST_SECONDS = 30.0, 6.0
-
-
-@frozen(kw_only=True)
-class Progress:
-    """What is known while a layer is being solved, in the objective's reported unit."""
-
-    layer: str
-    best: int | float | None
-    bound: int | float | None
-    seconds: float
-
 
 def solve_layer(
     layer: ConvWorkload,
     arch: PIMArchitecture,
-    objective: Objective,
-    options: Options | None = None,
-    report: Callable[[Progress], None] = lambda progress: None,
+    request: SolveRequest,
+    stop: Stop | None = None,
+    on_progress: OnProgress = ignore_progress,
 ) -> SolvedLayer:
-    """The optimal mapping of a layer, or the best found in time with its gap; not yet checked or simulated
-    (`cpsat_pim.mapper.network.run` is).
+    """Return the optimal mapping of a layer, or the incumbent and the lower bound when the time is up or `stop` is set.
+
+    The mapping is not yet checked or simulated: `cpsat_pim.mapper.network.run` does that. The request's `padding` and
+    an objective that is a product are solved by `cpsat_pim.mapper.objectives`, not here.
 
     Raises:
-        ValueError: the mapping to start from breaks a constraint.
+        ValueError: the mapping to start from breaks a constraint or the budget.
     """
-    state = SearchState(layer, arch, objective, options or Options())
-    searches = search_subspaces(state, report)
-    return SolvedLayer.known(
-        state.best and (state.best.mapping, state.best.prediction),
-        _bound(state, searches),
+    state = SearchState(layer, arch, request, stop)
+    searches = search_subspaces(state, on_progress)
+    return SolvedLayer.concluded(
+        state.incumbent and (state.incumbent.mapping, state.incumbent.prediction),
+        _lower_bound(state, searches),
         workload=layer,
         arch=arch,
-        objective=objective,
+        objective=request.objective,
         solve_seconds=state.seconds,
         solver_info=state.statistics,
-        constraints=state.options.constraints,
-        budget=state.options.budget,
+        constraints=request.constraints,
+        budget=request.budget,
     )
 
 
-def search_subspaces(
-    state: SearchState, report: Callable[[Progress], None] = lambda progress: None
-) -> list[SubspaceSearch]:
-    """Search all parts of the space, one solve at a time."""
-    options = state.options
-    if options.start is not None:
-        state.begin_with(options.start)
-    if check_constraints_fit(state.layer, options.constraints):
+def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progress) -> list[SubspaceSearch]:
+    """Search all subspaces in turns, one solve at a time, and return their searches."""
+    if state.request.start is not None:
+        state.start_from(state.request.start)
+    if check_constraints_fit(state.layer, state.request.constraints):
         return []
     state.tables = build_tables(state.layer, state.arch)
     state.statistics["table_seconds"] = round(state.seconds, 3)
-    restrictions = [
-        Restriction(state.layer, state.arch, options.constraints, subspace, options.budget) for subspace in Subspace
-    ]
-    searches = [SubspaceSearch(state, restriction) for restriction in restrictions if not restriction.is_empty]
-    late = state.seconds + min(_FIRST_SHARE * (options.time_limit - state.seconds), _FIRST_FOUND)
+    searches = _open_searches(state)
+    deadline = state.seconds + _seconds_without_incumbent(state)
     while not state.is_over and (search := _next(searches)):
-        if state.seconds > late:
-            late = math.inf
-            _find_any(searches)
+        if state.seconds > deadline:
+            deadline = math.inf
+            _find_any_mapping(searches)
         else:
-            search.step(_ends(search, searches))
-        report(_progress(state, searches))
-    _find_any(searches)
-    report(_progress(state, searches))
+            search.step(_turn_ends(search, searches))
+        on_progress(_progress(state, searches))
+    _find_any_mapping(searches)
+    on_progress(_progress(state, searches))
     return searches
 
 
-def _find_any(searches: Sequence[SubspaceSearch]) -> None:
-    """Look for any mapping for some time if none is known: bounds that met none by now may not do so in time."""
+def _open_searches(state: SearchState) -> list[SubspaceSearch]:
+    """Return a search for each subspace that is not empty by its constraints."""
+    request = state.request
+    restrictions = [
+        Restriction(state.layer, state.arch, request.constraints, subspace, request.budget) for subspace in Subspace
+    ]
+    return [SubspaceSearch(state, restriction) for restriction in restrictions if not restriction.is_empty]
+
+
+def _seconds_without_incumbent(state: SearchState) -> float:
+    """Return the seconds after which any mapping is sought if there is no incumbent by then."""
+    parameters, left = state.parameters, state.request.time_limit - state.seconds
+    return min(parameters.without_incumbent_share * left, parameters.without_incumbent_seconds)
+
+
+def _find_any_mapping(searches: Sequence[SubspaceSearch]) -> None:
+    """Seek any mapping if there is no incumbent: low trial bounds that found none may not find one in time."""
     for search in searches:
         state, is_split = search.state, search.subspace is Subspace.SPLIT  # split loops are hardly all that fits
-        if state.ceiling is None and search.is_open and not is_split and not state.options.stop.is_set():
-            search.find_any(state.seconds + _FIRST_SECONDS)
+        if state.cutoff is None and search.is_open and not is_split and not state.is_stopped:
+            search.find_any_mapping(state.seconds + state.parameters.any_mapping_seconds)
 
 
 def _next(searches: Sequence[SubspaceSearch]) -> SubspaceSearch | None:
-    """The part to go on with: the one that may hold the cheapest mapping.
+    """Return the search of the lowest bound among those that have a turn; None if none has.
 
-    Split loops come last: to refute them is cheap at the best known cost, at a higher one it is not. The same is true
-    of row-aligned tensors where these can win but little.
+    The split subspace comes last: its relaxation is soon infeasible at the incumbent's cost, but not at a higher one.
+    Without an incumbent the row-aligned subspace is handicapped, as its mappings cost more to find.
     """
-    ready = [search for search in searches if search.is_ready and search.state.seconds < _ends(search, searches)]
+    ready = [search for search in searches if search.is_ready and search.state.seconds < _turn_ends(search, searches)]
 
     def rank(search: SubspaceSearch) -> tuple[bool, float]:
-        is_late = search.state.ceiling is None and search.subspace is Subspace.ALIGNED
-        return search.subspace is Subspace.SPLIT, (search.least or 0) * (_FAR_LOWER if is_late else 1)
+        is_handicapped = search.state.cutoff is None and search.subspace is Subspace.ALIGNED
+        handicap = search.state.parameters.aligned_handicap if is_handicapped else 1
+        return search.subspace is Subspace.SPLIT, (search.lower_bound or 0) * handicap
 
     return min(ready, key=rank, default=None)
 
 
-def _ends(search: SubspaceSearch, searches: Sequence[SubspaceSearch]) -> float:
-    """Seconds of the search after which a part waits for those with a larger share, or the time is up."""
-    limit, now, share = search.state.options.time_limit, search.state.seconds, _SHARES[search.subspace]
-    if search.state.ceiling is None:
+def _turn_ends(search: SubspaceSearch, searches: Sequence[SubspaceSearch]) -> float:
+    """Return the seconds of the search at which a subspace has to wait for those with a larger share of the time."""
+    limit, now, share = search.state.request.time_limit, search.state.seconds, _time_share(search)
+    if search.state.cutoff is None:
         is_first = search.subspace is Subspace.ALIGNED and any(
-            c.is_ready and c.subspace is Subspace.MERGED for c in searches
+            other.is_ready and other.subspace is Subspace.MERGED for other in searches
         )
-        return limit * (_FIRST_SHARE if is_first else 1)
-    others = [_SHARES[other.subspace] for other in searches if other.is_ready]
+        return limit * (search.state.parameters.without_incumbent_share if is_first else 1)
+    others = [_time_share(other) for other in searches if other.is_ready]
     gives_way = any(share < other and now < other * limit for other in others)
     return limit * (share if gives_way else 1)
 
 
-def _bound(state: SearchState, searches: Sequence[SubspaceSearch]) -> int | None:
-    """Nothing in any part of the space costs less; None if there is nothing at all, or nothing that was asked for."""
-    known = [search.bound for search in searches] + [state.best and state.best.value]
+def _time_share(search: SubspaceSearch) -> float:
+    """Return the share of the time limit after which a subspace gives way to others."""
+    parameters = search.state.parameters
+    shares = {Subspace.MERGED: parameters.merged_time_share, Subspace.ALIGNED: parameters.aligned_time_share}
+    return shares.get(search.subspace, 1.0)
+
+
+def _lower_bound(state: SearchState, searches: Sequence[SubspaceSearch]) -> int | None:
+    """Return the least of the subspaces' bounds and the incumbent's cost.
+
+    None if there is no mapping, or none that costs less than the request's value to beat.
+    """
+    known = [search.bound for search in searches] + [state.incumbent and state.incumbent.value]
     return min((bound for bound in known if bound is not None), default=None)
 
 
 def _progress(state: SearchState, searches: Sequence[SubspaceSearch]) -> Progress:
-    value = state.objective.reported(state.best.value) if state.best else None
-    least = _bound(state, searches)
-    bound = state.objective.reported(least) if least is not None else None
-    return Progress(layer=state.layer.name, best=value, bound=bound, seconds=state.seconds)
+    objective, lower_bound = state.request.objective, _lower_bound(state, searches)
+    incumbent = objective.reported(state.incumbent.value) if state.incumbent else None
+    bound = objective.reported(lower_bound) if lower_bound is not None else None
+    return Progress(layer=state.layer.name, incumbent=incumbent, bound=bound, seconds=state.seconds)

@@ -1,4 +1,4 @@
-"""One CP-SAT solve of a program."""
+"""One solve of a master problem by CP-SAT, begun again with other parameters where it takes long."""
 
 import math
 import threading
@@ -9,30 +9,28 @@ from ortools.sat.cp_model_pb2 import CpSolverResponse
 from ortools.sat.python import cp_model
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
+from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.mapper.model.master import MasterProblem
+from cpsat_pim.mapper.search.request import SolveRequest
 from cpsat_pim.mapper.search.solution import Solution
+from cpsat_pim.mapper.space.parameters import SearchParameters
 
-#: Answers of a program that are looked at, best ones first.
-_POOL = 8
-#: So many answers that each close less than this share of the gap: the search creeps.
-_CREEPING, _SHARE = 64, 0.05
-#: Statuses of a search that has ended.
-_ENDED = (cp_model.OPTIMAL, cp_model.INFEASIBLE)
-#: A search that takes that many conflicts begins again otherwise, in turns, each time round with so many times as many.
-#: Few do; most of these are soon over with saved phases, or with a linear relaxation (slow for large programs).
-_CONFLICTS, _MORE = 5000, 4
-_TURNS: tuple[dict[str, Any], ...] = (
+#: Statuses that are proofs.
+_PROVEN = (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+#: What a search that takes many conflicts is begun again with, in turns. Few searches do; most of these soon end with
+#: saved phases, or with a linear relaxation, which is slow for large master problems.
+_STRATEGIES: tuple[dict[str, Any], ...] = (
     {"use_phase_saving": False},
     {"use_phase_saving": True},
     {"use_phase_saving": True, "linearization_level": 2},
 )
-#: Conflicts until the lower half of the gap is given up, where the search would creep.
-_HALF_CONFLICTS = 20
 
 
 class SolveResult(NamedTuple):
-    """CP-SAT's status; nothing in the program costs less than `bound` (None where it has no answer); the best answer
-    and others met on the way to it; and what it took: `work` is CP-SAT's deterministic time.
+    """What CP-SAT returned for a master problem, and what it took.
+
+    `status`: CP-SAT's. `bound`: no mapping of the master problem costs less; None if CP-SAT found no solution.
+    `solutions`: the best one first, then others met on the way to it. `work`: CP-SAT's deterministic time.
     """
 
     status: int
@@ -43,103 +41,111 @@ class SolveResult(NamedTuple):
     work: float
 
 
-class _Way(NamedTuple):
-    """How a program is searched: in turns, of which the last one is for programs of few tiles, and whether by halving
-    the gap.
+class _Strategy(NamedTuple):
+    """How CP-SAT searches: by one of the first `available` ones of `_STRATEGIES` (in which `turn`), and whether by a
+    binary search of the objective.
     """
 
-    turns: int
+    search: SearchParameters
+    available: int
     turn: int = 0
-    halves_gap: bool = False
+    is_halving: bool = False
 
     @property
     def is_linear(self) -> bool:
-        """Whether by a relaxation, of which each conflict takes long."""
-        return self.turn % self.turns == len(_TURNS) - 1
+        """Whether with a linear relaxation, where each conflict takes long."""
+        return self.turn % self.available == len(_STRATEGIES) - 1
 
     @property
-    def conflicts(self) -> int:
-        """Most of them."""
-        return int(_CONFLICTS * _MORE ** (self.turn // self.turns))
+    def most_conflicts(self) -> int:
+        """Conflicts after which the next strategy has its turn."""
+        return int(self.search.restart_conflicts * self.search.restart_growth ** (self.turn // self.available))
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Of CP-SAT."""
-        halving = {"binary_search_num_conflicts": _HALF_CONFLICTS} if self.halves_gap and not self.is_linear else {}
-        return {**_TURNS[self.turn % self.turns], **halving, "max_number_of_conflicts": self.conflicts}
+        """Parameters of CP-SAT."""
+        is_halving = self.is_halving and not self.is_linear
+        halving = {"binary_search_num_conflicts": self.search.halving_conflicts} if is_halving else {}
+        return {**_STRATEGIES[self.turn % self.available], **halving, "max_number_of_conflicts": self.most_conflicts}
 
 
 def solve_master(
     master: MasterProblem,
+    request: SolveRequest,
+    stop: Stop,
     seconds: float,
-    seed: int,
-    parameters: dict[str, Any],
-    stop: threading.Event,
     *,
     first: bool,
     work: float = math.inf,
 ) -> SolveResult:
-    """Solve a program until `stop` is set, or the time or CP-SAT's work is up; `first`: any answer will do.
-    `parameters` of CP-SAT take the place of ours.
+    """Solve a master problem until `stop` is set, or so many seconds or so much of CP-SAT's work are spent.
+
+    `first`: any solution will do. The request's `cp_sat_parameters` replace ours.
 
     Raises:
-        RuntimeError: CP-SAT does not take the program.
+        RuntimeError: CP-SAT rejects the model.
     """
-    started, replies, way = time.monotonic(), list[SolveResult](), _Way(len(_TURNS) - (not master.is_small))
+    started, results = time.monotonic(), list[SolveResult]()
+    strategy = _Strategy(request.parameters, len(_STRATEGIES) - (not master.is_small))
     while True:
-        done = sum(reply.work for reply in replies)
-        most = min(work - done, done) if way.is_linear else work - done
+        done = sum(result.work for result in results)
+        # A linear relaxation gets no more work than all strategies before it.
+        most = min(work - done, done) if strategy.is_linear else work - done
         solver = cp_model.CpSolver()
-        solver.parameters.CopyFrom(_parameters(max(0.1, seconds - (time.monotonic() - started)), most, seed, first))
-        solver.parameters.MergeFrom(SatParameters(**way.parameters))
-        solver.parameters.MergeFrom(SatParameters(**parameters))
-        creep = None if way.halves_gap or way.is_linear else _Creep()
-        reply = _solve(solver, master, creep, stop)
-        replies.append(reply)
-        is_cut_short = reply.conflicts >= way.conflicts or most < work - done
-        if creep is not None and creep.is_met:
-            way = way._replace(halves_gap=True)
-        elif reply.status in _ENDED or not is_cut_short or (first and reply.solutions):
-            return _together(replies)
+        seconds_left = max(0.1, seconds - (time.monotonic() - started))
+        solver.parameters.CopyFrom(_parameters(request, seconds_left, most, first))
+        solver.parameters.MergeFrom(SatParameters(**strategy.parameters))
+        solver.parameters.MergeFrom(SatParameters(**request.cp_sat_parameters))
+        detector = None if strategy.is_halving or strategy.is_linear else _CreepDetector(request.parameters)
+        result = _solve(solver, master, detector, stop)
+        results.append(result)
+        is_cut_short = result.conflicts >= strategy.most_conflicts or most < work - done
+        if detector is not None and detector.has_fired:
+            strategy = strategy._replace(is_halving=True)
+        elif result.status in _PROVEN or not is_cut_short or (first and result.solutions):
+            return _combined(results)
         else:
-            way = way._replace(turn=way.turn + 1)
+            strategy = strategy._replace(turn=strategy.turn + 1)
 
 
-def _together(replies: list[SolveResult]) -> SolveResult:
-    """What several searches of one program found and took: the last one's answer, if it has any or has ended."""
-    best = next((r for r in reversed(replies) if r.solutions or r.status in _ENDED), replies[-1])
-    return best._replace(
-        bound=max((r.bound for r in replies if r.bound is not None), default=None) if best.solutions else None,
-        conflicts=sum(reply.conflicts for reply in replies),
-        branches=sum(reply.branches for reply in replies),
-        work=sum(reply.work for reply in replies),
+def _combined(results: list[SolveResult]) -> SolveResult:
+    """Return the outcome of several searches of one master problem: the last proof or solutions, the best bound and the
+    sum of what they took.
+    """
+    last = next((r for r in reversed(results) if r.solutions or r.status in _PROVEN), results[-1])
+    return last._replace(
+        bound=max((r.bound for r in results if r.bound is not None), default=None) if last.solutions else None,
+        conflicts=sum(result.conflicts for result in results),
+        branches=sum(result.branches for result in results),
+        work=sum(result.work for result in results),
     )
 
 
-class _Creep(cp_model.CpSolverSolutionCallback):
-    """Stops a search of which each answer is like the last one, better by next to nothing.
+class _CreepDetector(cp_model.CpSolverSolutionCallback):
+    """Stops a search whose solutions improve by next to nothing.
 
-    Between the cost and what is decided are variables with lower bounds only (an energy, a latency). Where learnt
-    clauses speak of their upper values CP-SAT may hold on to these, and with nothing else left to decide goes down by
-    one at a time, without a conflict from which to learn better.
+    Between the cost and the decisions are variables with lower bounds only (an energy, a latency). Where CP-SAT's
+    clauses contain upper values of these, it may branch on them, and then lowers the cost by one at a time, without a
+    conflict from which to derive a better clause.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parameters: SearchParameters) -> None:
         super().__init__()
-        self.is_met = False
+        self._parameters = parameters
+        self.has_fired = False
         self.last, self.times = math.inf, 0
 
     def on_solution_callback(self) -> None:
-        """Count how often the cost fell by little."""
+        """Count the solutions that closed little of the gap."""
         gained, self.last = self.last - self.objective_value, self.objective_value
-        self.times += gained < _SHARE * (self.last - self.best_objective_bound)
-        if self.times == _CREEPING:
-            self.is_met = True
+        self.times += gained < self._parameters.creeping_share * (self.last - self.best_objective_bound)
+        if self.times == self._parameters.creeping_solutions:
+            self.has_fired = True
             self.stop_search()
 
 
 def _solve(
-    solver: cp_model.CpSolver, master: MasterProblem, callback: _Creep | None, stop: threading.Event
+    solver: cp_model.CpSolver, master: MasterProblem, callback: _CreepDetector | None, stop: Stop
 ) -> SolveResult:
     """Solve in a thread of its own, so that an interrupt reaches `stop` at once."""
     done = threading.Event()
@@ -159,14 +165,17 @@ def _solve(
     thread.join()
     if not outcome or outcome[0] == cp_model.MODEL_INVALID:
         raise RuntimeError(f"{master.layer.name}: the solver rejected the model")
-    bound, solutions = _answers(master, solver.response_proto, outcome[0])
+    bound, solutions = _bound_and_solutions(master, solver.response_proto, outcome[0])
     work_done = solver.response_proto.deterministic_time
     return SolveResult(outcome[0], bound, solutions, solver.num_conflicts, solver.num_branches, work_done)
 
 
-def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParameters:
-    """Measured on these models: other branchings end no sooner and now and then never; probing and inprocessing cost
-    several times the rest of a solve; with saved phases or a linear relaxation most searches are longer (`_TURNS`).
+def _parameters(request: SolveRequest, seconds: float, work: float, first: bool) -> SatParameters:
+    """Return CP-SAT's parameters for all strategies.
+
+    Measured on these models: other branchings end no sooner and now and then never; probing and inprocessing cost
+    several times the rest of a solve; with saved phases or a linear relaxation most searches are longer, so these are
+    strategies to begin again with (`_STRATEGIES`).
     """
     return SatParameters(
         num_workers=1,
@@ -175,9 +184,9 @@ def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParam
         cp_model_probing_level=0,
         cp_model_presolve=False,
         use_sat_inprocessing=False,
-        solution_pool_size=_POOL,
+        solution_pool_size=request.parameters.pool_size,
         fill_additional_solutions_in_response=True,
-        random_seed=seed,
+        random_seed=request.seed,
         catch_sigint_signal=False,
         stop_after_first_solution=first,
         max_time_in_seconds=seconds,
@@ -185,8 +194,10 @@ def _parameters(seconds: float, work: float, seed: int, first: bool) -> SatParam
     )
 
 
-def _answers(master: MasterProblem, response: CpSolverResponse, status: int) -> tuple[int | None, list[Solution]]:
-    """What is proven of the program's cost, and its answers, the best one first."""
+def _bound_and_solutions(
+    master: MasterProblem, response: CpSolverResponse, status: int
+) -> tuple[int | None, list[Solution]]:
+    """Return the proven lower bound of the master problem's cost, and its solutions, the best one first."""
     if status in (cp_model.INFEASIBLE, cp_model.UNKNOWN):
         return None, []
     others = [s.values for s in response.additional_solutions if list(s.values) != list(response.solution)]

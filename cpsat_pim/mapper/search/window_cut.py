@@ -1,4 +1,4 @@
-"""What windows over a row-aligned input cost at least, as programs know it."""
+"""The cut of windows over a row-aligned input (docs/solver.md, C1)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,24 +15,26 @@ from tables.nest import Ints
 _DIMS = (Dim.R, Dim.S, Dim.P, Dim.Q, Dim.C, Dim.N, Dim.G)
 
 
-class WindowRows(NamedTuple):
-    """`rows` int[n, 9]: extents of windows that fit the row buffer, and the rows that a pass over them opens at least,
-    in any order and where the DRAM's innermost loop is one of C (`tables.bounds.windows`).
+class WindowCut(NamedTuple):
+    """The fewest rows that a pass over all windows opens, for every window that fits the row buffer.
+
+    `rows`: int[n, 9], extents of the window (R S P Q C N G), then the rows in any order of the loops, and with one of C
+    innermost in the DRAM (`tables.bounds.windows`).
     """
 
     rows: Ints
 
     @classmethod
-    def of(cls, layer: ConvWorkload, arch: PIMArchitecture) -> "WindowRows":
-        """Those of a layer on a machine."""
+    def of(cls, layer: ConvWorkload, arch: PIMArchitecture) -> "WindowCut":
+        """Return the cut of a layer on a machine."""
         capacity = arch.usable_bytes(Level.ROW_BUFFER)
         return cls(window_rows(to_shape(layer), layer.input_bytes, to_machine(arch).dram, capacity))
 
     def add_to(self, master: MasterProblem) -> None:
-        """Demand them of a program, as often as windows are fetched again."""
+        """Require of a master problem these rows, as often as windows are fetched again."""
         b, v, streams = master.b, master.v, master.streams
         aligned = v.first_consumer(Level.ROW_BUFFER, Tensor.I)
-        rows = self.rows[self.rows[:, -2] <= streams.most_activations[Tensor.I]]
+        rows = self.rows[self.rows[:, -2] <= streams.max_activations[Tensor.I]]
         if aligned is False or not len(self.rows):
             return
         if not len(rows):
@@ -47,7 +49,7 @@ class WindowRows(NamedTuple):
             fetched = b.product([least, streams.passes[Tensor.I]], "window_rows_fetched")
             b.imply(where, streams.activations[Tensor.I] >= fetched)
 
-    def least(self, extents: Sequence[int]) -> int:
-        """Rows that a pass over windows of these extents opens at least."""
+    def min_rows(self, extents: Sequence[int]) -> int:
+        """Return the fewest rows that a pass over windows of these extents opens."""
         same = (self.rows[:, : len(_DIMS)] == [extents[d] for d in _DIMS]).all(axis=1)
         return int(self.rows[same, -2].max(initial=0))

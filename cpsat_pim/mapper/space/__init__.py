@@ -1,1 +1,1 @@
-"""Which mappings are searched: the subspaces of a layer, and what constraints leave of each decision."""
+"""Which mappings are searched: the subspaces of a layer, and the choices that constraints leave to each decision."""

@@ -128,6 +128,44 @@ class SearchParameters:
     restart_conflicts: int = _number(5000, positive)
     restart_growth: int = _number(4, positive)
 
+    # --- Tile enumeration (bounds.tile_bounds) -----------------------------------------------------------------------
+
+    #: Tiles, and sets of tiles, that are bounded at most for the lower bound of a subspace ...
+    bound_tiles: int = _number(30_000_000, positive)
+    #: ... where only latency counts: fewer, for too many of the tiles that keep the array busy have the same bound.
+    bound_tiles_latency: int = _number(4_000_000, positive)
+    #: ... for the candidates of one trial bound.
+    trial_tiles: int = _number(4_000_000, positive)
+    #: ... of a hard layer, for either.
+    hard_tiles: int = _number(12_000_000, positive)
+    #: Tiles of an enumeration that are kept; more are too many.
+    kept_tiles: int = _number(200_000, positive)
+    #: Tiles of a master problem that are listed one by one in a table; more are left to its variables.
+    listed_tiles: int = _number(30_000, positive)
+    #: Extents inside the DRAM's loops for which bounds of these loops are computed; for more there are none.
+    dram_extents: int = _number(200_000, positive)
+    #: Cheapest tiles that are the candidates for a first incumbent.
+    incumbent_tiles: int = _number(50, positive)
+    #: For a lower bound, tiles up to one part of so many above the least bound are kept.
+    bound_margin: int = _number(32, positive)
+    #: Vectors, and about as many tiles, that are bounded between two checks of the time limit.
+    vectors_per_call: int = _number(16, positive)
+    tiles_per_call: int = _number(200_000, positive)
+
+    # --- Master problem (model) --------------------------------------------------------------------------------------
+
+    #: Tiles up to which a master problem is small: its linear relaxation is soon solved (solver).
+    small_tiles: int = _number(500, _real)
+    #: Boxes of a tensor whose bounds a master problem has in tables from the start, with one bank; for more, cuts add
+    #: those of the boxes that occur.
+    box_rows: int = _number(400, not_negative)
+    #: The same with several banks: more, as the bounds of tiles are weak there.
+    box_rows_in_banks: int = _number(1000, not_negative)
+    #: Pairs of values up to which the domain of a product is enumerated, and values up to which it is kept as a set;
+    #: beyond, it is a range.
+    product_pairs: int = _number(400_000, not_negative)
+    product_values: int = _number(4_000, not_negative)
+
     # --- Completions and cuts (completion, cuts) ---------------------------------------------------------------------
 
     #: Loop orders evaluated for an incumbent; the loops of one level rarely have more permutations.

@@ -1,10 +1,12 @@
-"""What constraints leave of a layer's mappings, decision by decision.
+"""The choices that a user's constraints leave to each decision of a layer's mapping.
 
-Factors, stored sets and layouts are fewer choices of a variable. How PEs are split over the array's height and width
-costs nothing, so a program chooses only how many there are of each dim; where constraints say something of the split
-(factors over H or W, a dataflow class), what is left are the PEs that some split they allow amounts to. An order fixes
-which loops lie inside which, and so which of them can be free of fetches. Of what only complete orders show, how often
-tiles are replaced under a dataflow class, a program has bounds (`flow`); `orders.Completions` has the last word.
+- Factors, stored sets and layouts: a constraint removes values of a variable.
+- PEs: how they are split over the array's height and width does not change the cost, so a master problem chooses only
+  the number of PEs per dim. Constraints on the split (factors over H or W, a dataflow class) leave those numbers that
+  some allowed split has.
+- Orders: a constraint fixes which loops lie inside which, and so which loops can be free, that is, cause no fetches.
+- Dataflow class: how often tiles are replaced depends on complete orders. A master problem has bounds of it
+  (`cpsat_pim.mapper.model.dataflow_class`); `cpsat_pim.mapper.search.completion` checks each order.
 """
 
 import itertools
@@ -29,7 +31,7 @@ from tables.bounds.spatial import Array, place_on_array
 from tables.factors import divisors
 from tables.nest import Ints
 
-#: PEs, or factors over one direction, per dim.
+#: One number per dim: PEs, or factors over one direction of the array.
 Vector = tuple[int, ...]
 #: Factors over H and W.
 Split = tuple[Vector, Vector]
@@ -38,11 +40,11 @@ _T = TypeVar("_T")
 
 
 class Restriction:
-    """The choices that constraints leave to a layer's mappings on a machine.
+    """The mappings of a layer on a machine that lie in a subspace, keep the constraints and fit the budget.
 
-    `part`: of which part of the space. In the merged one, one of the two outer levels has all loops, unless constraints
-    tell them apart (`tells_loops_apart`): then it is that of the split loops, too. If it is the row buffer
-    (`_is_lowered`) that goes by the name of the DRAM until a mapping is complete.
+    In the merged subspace one of the two outer levels has all loops outside the global buffer, unless constraints
+    distinguish the two (`has_both_outer_levels`): then the merged subspace contains the split one. If that level is the
+    row buffer (`_is_in_row_buffer`), a master problem names it DRAM, and `place_outer_loops` moves its loops back.
     """
 
     def __init__(
@@ -60,27 +62,29 @@ class Restriction:
         self.split = cache(self._split)
         over_array = (constraints.spatial[Direction.H], constraints.spatial[Direction.W])
         is_free = constraints.dataflow is None and not any(n for row in over_array for n in row)
-        #: The splits of PEs that are allowed; None where any that the array holds is.
+        #: The allowed splits by their PEs per dim; None if constraints leave the split open.
         self._splits = None if is_free else self._allowed_splits()
 
     # --- Factors, stored sets, layouts -------------------------------------------------------------------------------
 
     def temporal(self, level: Level, d: Dim, choices: Iterable[int]) -> Iterator[int]:
-        """Those of some loop factors that are allowed."""
+        """Return the loop factors among `choices` that are allowed."""
         return _allowed(self.constraints.temporal[level][d], choices)
 
     def lanes(self, d: Dim, choices: Iterable[int]) -> Iterator[int]:
-        """Those of some factors over the lanes that are allowed."""
+        """Return the factors over the lanes among `choices` that are allowed."""
         return _allowed(self.constraints.spatial[Direction.INTERNAL][d], choices)
 
     def storing_choices(self, level: Level, t: Tensor) -> tuple[bool, ...]:
-        """Whether a level can store t, and can do without."""
+        """Return the allowed answers to: does this level store t?"""
         return tuple(_allowed(self.constraints.stored[level][t], self.arch.storing_choices(level, t)))
 
     @property
     def is_empty(self) -> bool:
-        """Whether the part holds nothing: no tensor can be row-aligned, or some one must; or no dim can have two loops,
-        or the merged part has these already.
+        """Whether the subspace has no mapping, as far as stored sets and bounds show.
+
+        The aligned subspace is empty if no tensor can be row-aligned; the others, if some tensor must be. The split one
+        is empty, too, if no dim can have two outer loops, or if the merged subspace contains it already.
         """
         choices = [self.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
         if self.subspace is Subspace.ALIGNED:
@@ -88,19 +92,19 @@ class Restriction:
         return not all(False in c for c in choices) or (self.subspace is Subspace.SPLIT and not self._can_be_split())
 
     def _can_be_split(self) -> bool:
-        """Whether a dim can have two loops outside the global buffer, with one of another dim between them."""
+        """Whether some dim can have two loops outside the global buffer with a loop of another dim between them."""
         merged = Restriction(self.layer, self.arch, self.constraints, Subspace.MERGED, self.budget)
         composite = any(len(divisors(n)) > 2 for n in self.layer.bounds)
-        return composite and sum(n > 1 for n in self.layer.bounds) > 1 and not merged.tells_loops_apart
+        return composite and sum(n > 1 for n in self.layer.bounds) > 1 and not merged.has_both_outer_levels
 
     def layouts(self, t: Tensor) -> list[int]:
-        """The axis orders that t can have."""
+        """Return the axis orders that t can have in DRAM."""
         return list(_allowed(self.constraints.layout[t], range(2)))
 
     # --- The array ---------------------------------------------------------------------------------------------------
 
     def vectors(self, vectors: Ints) -> Ints:
-        """Those of some spatial vectors (PEs per dim, lanes per dim) that are allowed."""
+        """Return the allowed rows of spatial vectors int[n, 16] (PEs per dim, lanes per dim)."""
         lanes = self.constraints.spatial[Direction.INTERNAL]
         for d, fixed in enumerate(lanes):
             vectors = vectors if fixed is None else vectors[vectors[:, LANES][:, d] == fixed]
@@ -111,13 +115,13 @@ class Restriction:
         return kept
 
     def allows(self, vectors: Ints, in_pe: tuple[bool, ...]) -> np.ndarray:
-        """Which of these vectors have a split that is allowed where PEs store these tensors."""
+        """Return per vector whether it has an allowed split if PEs store the tensors `in_pe`: bool[n]."""
         if self.constraints.dataflow is None:
             return np.ones(len(vectors), bool)
         return np.array([self.split(tuple(row), in_pe) is not None for row in vectors[:, PES].tolist()], bool)
 
-    def affords(self, cycles: Ints, fj: Ints, activations: int) -> np.ndarray:
-        """Which of these least costs are within the budget; no mapping has fewer activations."""
+    def is_within_budget(self, cycles: Ints, fj: Ints, activations: int) -> np.ndarray:
+        """Return per lower bound on cycles int[n], femtojoules int[n] and activations whether it keeps the budget."""
         within = np.full(len(cycles), self.budget.activations is None or activations <= self.budget.activations)
         if self.budget.cycles is not None:
             within &= cycles <= self.budget.cycles
@@ -125,22 +129,22 @@ class Restriction:
             within &= fj <= self.budget.fj
         return within
 
-    def sees(self, objective: Objective) -> tuple[bool, bool]:
-        """Whether it matters how many cycles a mapping takes, and how much energy or how many row activations."""
+    def relevant_figures(self, objective: Objective) -> tuple[bool, bool]:
+        """Return whether objective or budget depend on cycles, and whether on energy or row activations."""
         cycle_weight, fj_weight = objective.weights
         is_limited = self.budget.fj is not None or self.budget.activations is not None
         return cycle_weight > 0 or self.budget.cycles is not None, fj_weight > 0 or is_limited
 
     def rivals(self, pes: Vector, in_pe: tuple[bool, ...]) -> list[Dataflow]:
-        """The other classes that loops could make a mapping with these PEs and these tensors in them."""
+        """Return the other dataflow classes that a mapping with these PEs and stored tensors can have by its loops."""
         split = self.split(pes, in_pe)
         return [f for f in possible_dataflows(split or (), in_pe) if f != self.constraints.dataflow] if split else []
 
     def _split(self, pes: Vector, in_pe: tuple[bool, ...]) -> Split | None:
-        """A split of these PEs that allows the wanted class, with these tensors in them; None if none does.
+        """Return an allowed split of these PEs that can have the wanted dataflow class; None if none can.
 
-        The one that leaves fewest other classes: two splits differ in no more than whether IS is one of the classes, or
-        in having all where they would have none.
+        Of several, return the one that leaves the fewest other classes. It is enough to try one: two splits of the same
+        PEs differ at most in whether IS is among their classes, or in that one leaves all classes open.
         """
         if self._splits is None:
             return place_on_array(pes, self.array)
@@ -150,8 +154,9 @@ class Restriction:
         return min(allowed, key=lambda split: len(classes[split]), default=None)
 
     def _allowed_splits(self) -> dict[Vector, dict[tuple[Dataflow, ...], Split]]:
-        """Splits with the factors that are fixed by the PEs that they amount to: one for each set of classes that they
-        leave where PEs store nothing, which tells what they leave anywhere.
+        """Return the splits with the fixed factors: PEs per dim -> possible dataflow classes -> one split.
+
+        The classes are those possible if PEs store nothing; they determine the classes under any other stored set.
         """
         found: dict[Vector, dict[tuple[Dataflow, ...], Split]] = {}
         sides = (self._over(Direction.H, self.array.height), self._over(Direction.W, self.array.width))
@@ -162,37 +167,37 @@ class Restriction:
                 found.setdefault(pes, {}).setdefault(tuple(possible_dataflows(split, (False,) * 3)), split)
         return found
 
-    def _over(self, direction: Direction, room: int) -> list[Vector]:
-        """All factors over a direction."""
+    def _over(self, direction: Direction, size: int) -> list[Vector]:
+        """Return all factors over a direction of the array whose product is at most its size."""
         vectors: list[Vector] = [()]
         for d, fixed in zip(Dim, self.constraints.spatial[direction], strict=True):
             choices = list(_allowed(fixed, divisors(self.layer.bounds[d])))
-            vectors = [(*v, n) for v in vectors for n in choices if math.prod(v) * n <= room]
+            vectors = [(*v, n) for v in vectors for n in choices if math.prod(v) * n <= size]
         return vectors
 
     # --- Orders ------------------------------------------------------------------------------------------------------
 
     def inside(self, level: Level, d: Dim) -> tuple[Dim, ...]:
-        """The dims whose loops at a level lie inside that of d."""
+        """Return the dims whose loops at a level have to lie inside the loop of d."""
         order = self.constraints.order[level]
         return order[order.index(d) + 1 :] if d in order else ()
 
     def orders(self, level: Level, loops: Sequence[Dim]) -> Iterator[tuple[Dim, ...]]:
-        """All orders of a level's loops."""
+        """Return all allowed orders of a level's loops, outermost first."""
         named = [d for d in self.constraints.order[level] if d in loops]
         return (
             order for order in itertools.permutations(loops) if not named or [d for d in order if d in named] == named
         )
 
     def count_orders(self, level: Level, loops: Sequence[Dim]) -> int:
-        """How many there are."""
+        """Return the number of allowed orders."""
         named = sum(d in loops for d in self.constraints.order[level])
         return math.factorial(len(loops)) // math.factorial(named)
 
-    def interleaved(
+    def split_innermost(
         self, level: Level, loops: Sequence[Dim], innermost: Collection[Dim]
     ) -> tuple[list[Dim], list[Dim]]:
-        """A level's other loops, and those of a class of dims that can lie inside all others."""
+        """Split a level's loops into the others and those of the dims `innermost` that may lie inside all others."""
 
         def is_held(d: Dim) -> bool:
             return any(e in loops and e not in innermost for e in self.inside(level, d))
@@ -201,31 +206,32 @@ class Restriction:
         return [d for d in loops if d not in inner], inner
 
     def sorted(self, level: Level, loops: Sequence[Dim], innermost: Collection[Dim]) -> tuple[Dim, ...]:
-        """An order that keeps as many loops of a class of dims innermost as can be."""
-        outside, inside = self.interleaved(level, loops, innermost)
+        """Return an allowed order in which as many loops of the dims `innermost` as possible lie inside all others."""
+        outside, inside = self.split_innermost(level, loops, innermost)
         return (*next(self.orders(level, outside)), *next(self.orders(level, inside)))
 
     # --- The two outer levels ----------------------------------------------------------------------------------------
 
     def _merge_outer_loops(self) -> None:
-        """Choose the level of the outer loops."""
+        """Choose the level that has all outer loops in the merged subspace, if one can."""
         inner, outer = Level.ROW_BUFFER, Level.DRAM
         is_merged = self.subspace is Subspace.MERGED
         in_dram = is_merged and self._has_all_loops(outer, inner)
-        self._is_lowered = is_merged and not in_dram and self._has_all_loops(inner, outer)
-        self.tells_loops_apart = not (self.subspace is Subspace.ALIGNED or in_dram or self._is_lowered)
-        if self._is_lowered:
+        self._is_in_row_buffer = is_merged and not in_dram and self._has_all_loops(inner, outer)
+        self.has_both_outer_levels = not (self.subspace is Subspace.ALIGNED or in_dram or self._is_in_row_buffer)
+        if self._is_in_row_buffer:
             temporal, order = list(self.constraints.temporal), list(self.constraints.order)
             temporal[outer], temporal[inner] = temporal[inner], (None,) * len(Dim)
             order[outer], order[inner] = order[inner], ()
             self.constraints = attrs.evolve(self.constraints, temporal=temporal, order=order)
 
     def _has_all_loops(self, level: Level, other: Level) -> bool:
-        """Whether mappings without loops at the other level are among the best.
+        """Whether every allowed mapping costs at least as much as one without loops at the other level.
 
-        What is fixed there is 1, and what is not is free at this level, too, and so is the order. Merged into the
-        loops of this level, those of the other add no traffic (docs/model.md, section 8). Nor do they change a dataflow
-        class, which only the innermost loop decides (`flow`), if its dim's are merged inwards.
+        That holds if all factors fixed at the other level are 1, and if the factors left open there and the order are
+        left open at this level, too. Proof: merging the loops of the other level into those of this one adds no traffic
+        (docs/solver.md, B14). It does not change the dataflow class either: only the innermost loop decides it
+        (`cpsat_pim.mapper.model.dataflow_class`), and the loops of that dim are merged inwards.
         """
         here, there = self.constraints.temporal[level], self.constraints.temporal[other]
         dims = [d for d in Dim if self.layer.bounds[d] > 1]
@@ -235,14 +241,14 @@ class Restriction:
             not is_ordered and all(there[d] == 1 or (there[d] is None and here[d] is None) for d in dims)
         )
 
-    def is_told_apart(self, d: Dim) -> bool:
-        """Whether it may matter for the loop of this dim by itself which of the two levels it is of."""
+    def outer_level_matters(self, d: Dim) -> bool:
+        """Whether constraints name the loop of this dim at one of the two outer levels."""
         fixed = (self.constraints.temporal[m][d] for m in (Level.ROW_BUFFER, Level.DRAM))
         return any(n is not None for n in fixed) or d in self.constraints.order[Level.DRAM]
 
-    def complete(self, mapping: Mapping) -> Mapping:
-        """The mapping with its outer loops where they belong."""
-        if not self._is_lowered:
+    def place_outer_loops(self, mapping: Mapping) -> Mapping:
+        """Return the mapping with its outer loops at the row buffer if that is where this restriction has them."""
+        if not self._is_in_row_buffer:
             return mapping
         temporal, order = list(mapping.temporal), list(mapping.order)
         temporal[2:], order[2:] = [temporal[3], (1,) * len(Dim)], [order[3], ()]
@@ -250,5 +256,5 @@ class Restriction:
 
 
 def _allowed(fixed: _T | None, choices: Iterable[_T]) -> Iterator[_T]:
-    """The choices, or the one that is fixed if it is among them."""
+    """Return the choices, or only the fixed one if it is among them."""
     return (choice for choice in choices if fixed is None or choice == fixed)

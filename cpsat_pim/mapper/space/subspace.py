@@ -1,14 +1,15 @@
-"""The parts of a layer's space, each with programs of its own."""
+"""The three subspaces into which the mappings of a layer are divided. Each has master problems of its own."""
 
 from enum import Enum
 
 
 class Subspace(Enum):
-    """Of no tensor row-aligned, or of at least one.
+    """A part of the search space. Every mapping has the cost of a mapping in one of them.
 
-    Without a row-aligned tensor a loop of the row buffer is as good as one of the DRAM, so one loop per dim outside the
-    global buffer says all (`MERGED`), unless there are two of some dim (`SPLIT`): with another loop between them these
-    can open fewer rows than one (docs/model.md, section 8).
+    `ALIGNED`: at least one tensor is row-aligned. Without a row-aligned tensor the row buffer stores nothing, so a loop
+    of it acts like a loop of the DRAM. `MERGED`: no tensor is row-aligned, and each dim has one loop outside the global
+    buffer. `SPLIT`: no tensor is row-aligned, and some dim has two loops there. With a loop of another dim between
+    them, these can open fewer rows than one loop in place of both (docs/solver.md, B14).
     """
 
     MERGED = "merged"

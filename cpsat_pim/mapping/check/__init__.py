@@ -1,8 +1,8 @@
-"""The validator: is a mapping legal on a machine? Plain Python, no tables, no solver, arithmetic of its own.
+"""The validator: check whether a mapping is legal on a machine, in plain Python, without `tables` or solver.
 
-A mapping must be well-formed (`form`), have legal loops (`loops`), store what it may (`storage`) and fit the machine's
-memories (`capacity`). Relevancy is no property of one mapping: `box_elems` names the dims of each tensor, and its tests
-compare them with `RELEVANT`.
+A mapping must be well-formed (`form`), have legal loops (`loops`), store what it may (`storage`), and fit the machine's
+memories (`capacity`). Which dims a tensor depends on is not a property of one mapping: `box_elems` encodes it, and
+tests compare it with `RELEVANT`.
 """
 
 from cpsat_pim.arch import PIMArchitecture
@@ -21,9 +21,9 @@ _RULES = (LoopRules, StorageRules, CapacityRules)
 
 
 def check_mapping(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> list[str]:
-    """One line per broken rule, in the words of the architecture; none for a legal mapping.
+    """Return one line per violated rule, with the architecture's names; none for a legal mapping.
 
-    A mapping that is not even well-formed is told so and not looked at any further.
+    The other rules are not evaluated for a mapping that is not well-formed.
     """
     return [*Form(arch, mapping).violations()] or [
         line for rules in _RULES for line in rules(layer, arch, mapping).violations()

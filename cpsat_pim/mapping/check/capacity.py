@@ -1,4 +1,4 @@
-"""The rules of room: tiles in the buffers, and tensors in DRAM as they are laid out."""
+"""Capacity rules: tiles must fit the buffers, and tensors in their layouts must fit the DRAM."""
 
 import math
 from collections.abc import Iterator
@@ -14,17 +14,19 @@ from cpsat_pim.workload import ConvWorkload
 
 
 def used_bytes(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[dict[Tensor, int], ...]:
-    """Bytes of each tensor that a level stores, PE..DRAM: its tile, in DRAM all of it as it is laid out."""
+    """Return the bytes of each tensor that a level stores, PE..DRAM: its tile, and in DRAM the whole tensor in its
+    layout.
+    """
     rules = CapacityRules(layer, arch, mapping)
     return (*(rules.stored_bytes(level) for level in BUFFERS), rules.dram_bytes())
 
 
 @frozen
 class CapacityRules(Mapped):
-    """The rules of room, one method each."""
+    """The capacity rules, one method each."""
 
     def violations(self) -> Iterator[str]:
-        """A line per rule that is broken."""
+        """Yield a line per violated rule."""
         yield from self._tiles_fit()
         yield from self._input_blocks_lie_in_the_input()
         if self._has_usable_blocks():
@@ -32,14 +34,16 @@ class CapacityRules(Mapped):
             yield from self._tensors_fit_dram()
 
     def _tiles_fit(self) -> Iterator[str]:
-        """The tiles that a level stores fit its usable capacity together (Eq. 17)."""
+        """The tiles that a level stores together fit its usable capacity (Eq. 17)."""
         for level in BUFFERS:
             sizes = self.stored_bytes(level)
             if sum(sizes.values()) > self.arch.usable_bytes(level):
                 yield f"{self.level_name(level)}: the tiles take {sum_text(sizes)}, {capacity_text(self.arch, level)}"
 
     def _input_blocks_lie_in_the_input(self) -> Iterator[str]:
-        """A row-aligned I has blocks of at least one element and at most the input; any other has none (Eq. 8, 9)."""
+        """A row-aligned I has a block of at least one element and at most the input; otherwise the block is 0 (Eq. 8,
+        9).
+        """
         is_aligned = self._is_row_aligned(Tensor.I)
         sides = (
             ("h", self.mapping.block_h, self.layer.input_height),
@@ -60,7 +64,7 @@ class CapacityRules(Mapped):
             yield f"{self.level_name(level)}: a block of I takes {block} = {size} B, {capacity_text(self.arch, level)}"
 
     def _tensors_fit_dram(self) -> Iterator[str]:
-        """The three tensors, laid out as the mapping says, fit the DRAM together."""
+        """The three tensors in their layouts together fit the DRAM."""
         level, sizes = Level.DRAM, self.dram_bytes()
         if sum(sizes.values()) > self.arch.hierarchy[level].capacity_bytes:
             yield f"{self.level_name(level)}: the tensors take {sum_text(sizes)}, {capacity_text(self.arch, level)}"
@@ -68,11 +72,11 @@ class CapacityRules(Mapped):
     # Quantities
 
     def stored_bytes(self, level: Level) -> dict[Tensor, int]:
-        """Bytes of the tiles that a buffer stores."""
+        """Return the bytes of the tiles that a buffer stores."""
         return {t: self.tile_bytes(level, t) for t in Tensor if self.mapping.stored[level][t]}
 
     def dram_bytes(self) -> dict[Tensor, int]:
-        """Bytes of the tensors as they are laid out."""
+        """Return the bytes of the tensors in their layouts."""
         return {t: self._laid_out_bytes(t) for t in Tensor}
 
     def _is_row_aligned(self, tensor: Tensor) -> bool:
@@ -82,7 +86,9 @@ class CapacityRules(Mapped):
         return not self._is_row_aligned(Tensor.I) or min(self.mapping.block_h, self.mapping.block_w) > 0
 
     def _block(self, tensor: Tensor) -> tuple[int, ...]:
-        """Extents of a row-aligned tensor's block: I N, G, C, height, width; W G, K, C, S, R; O N, G, K, Q, P."""
+        """Return the extents of a row-aligned tensor's block: I as N, G, C, height, width; W as G, K, C, S, R; O as N,
+        G, K, Q, P.
+        """
         r, s, p, q, c, k, n, g = self.extents(Level.ROW_BUFFER)
         return (
             (n, g, c, self.mapping.block_h, self.mapping.block_w),
@@ -91,7 +97,7 @@ class CapacityRules(Mapped):
         )[tensor]
 
     def _whole(self, tensor: Tensor) -> tuple[int, ...]:
-        """Extents of a tensor along the axes of `_block`."""
+        """Return the extents of a tensor along the axes of `_block`."""
         r, s, p, q, c, k, n, g = self.layer.bounds
         return (
             (n, g, c, self.layer.input_height, self.layer.input_width),
@@ -100,7 +106,7 @@ class CapacityRules(Mapped):
         )[tensor]
 
     def _laid_out_bytes(self, tensor: Tensor) -> int:
-        """Bytes of a tensor in its layout; a row-aligned one takes whole rows (Eq. 52-56)."""
+        """Return the bytes of a tensor in its layout; a row-aligned one takes whole rows (Eq. 52-56)."""
         width = self.width_bytes(Level.DRAM, tensor)
         whole = self._whole(tensor)
         if not self._is_row_aligned(tensor):
@@ -111,7 +117,7 @@ class CapacityRules(Mapped):
 
 
 def _rows_of_blocks(blocks: int, block_bytes: int, row_bytes: int) -> int:
-    """Rows of a row-aligned tensor: as many blocks in a row as fit, or whole rows to every block."""
+    """Return the rows of a row-aligned tensor: several whole blocks per row, or several whole rows per block."""
     if block_bytes <= row_bytes:
         return ceil_div(blocks, row_bytes // block_bytes)
     return blocks * ceil_div(block_bytes, row_bytes)

@@ -1,4 +1,4 @@
-"""Whether a layer can have a mapping on a machine at all, as far as that is seen without looking for one."""
+"""Necessary conditions for a layer to have a mapping on a machine, checked without a search."""
 
 from collections.abc import Iterator
 
@@ -12,13 +12,13 @@ from cpsat_pim.workload import ConvWorkload
 
 
 def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
-    """One line per reason why no mapping of the layer can exist on the machine or be counted; none if none is known."""
+    """Return one line per reason why no mapping of the layer can exist or be counted; none if no reason is known."""
     rules = (_columns_hold_elements, _forced_tiles_fit, _layer_fits_dram, _energy_is_countable)
     return [line for rule in rules for line in rule(layer, arch)]
 
 
 def _columns_hold_elements(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
-    """An element is never spread over columns."""
+    """An element must lie within one column."""
     widest, column = max(layer.width_bytes), arch.dram_timings.column_bytes
     if widest > column:
         yield f"DramTimings.co_w: a column of {column} B is narrower than an element of {widest} B"
@@ -28,7 +28,7 @@ def _columns_hold_elements(layer: ConvWorkload, arch: PIMArchitecture) -> Iterat
 
 
 def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
-    """A level that must store some tensors has room for one element of each, the smallest tiles there are (Eq. 17)."""
+    """A level that must store some tensors must fit one element of each, the smallest possible tiles (Eq. 17)."""
     for level in BUFFERS:
         output = layer.psum_bytes if level < Level.ROW_BUFFER else layer.output_bytes
         widths = dict(zip(Tensor, (layer.input_bytes, layer.weight_bytes, output), strict=True))
@@ -41,7 +41,7 @@ def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[st
 
 
 def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
-    """The three tensors fit the DRAM at their smallest: no partial sums spilled, packed or in full rows."""
+    """The three tensors must fit the DRAM at their smallest: no spilled partial sums, packed or in full rows."""
     sizes = {t: _least_dram_bytes(layer, arch, t) for t in Tensor}
     if sum(sizes.values()) > arch.hierarchy[Level.DRAM].capacity_bytes:
         name = arch.hierarchy[Level.DRAM].name
@@ -49,7 +49,7 @@ def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str
 
 
 def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor) -> int:
-    """Packed bytes, rounded up to whole rows where the tensor must be row-aligned."""
+    """Return the packed bytes, rounded up to whole rows if the tensor must be row-aligned."""
     width = (layer.input_bytes, layer.weight_bytes, layer.output_bytes)[tensor]
     packed = box_elems(layer, layer.bounds, tensor) * width
     is_aligned = arch.storing_choices(Level.ROW_BUFFER, tensor) == (True,)
@@ -57,7 +57,9 @@ def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor
 
 
 def _energy_is_countable(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
-    """What a layer costs at one place, if every MAC pays there, stays within 64 bits; rows are opened by elements."""
+    """The energy at one place, if every MAC accesses it, must stay below 2^62 fJ; so must that of one row activation
+    per element.
+    """
     costs = {"a MAC": arch.pe_array.compute_unit.mac_energy}
     for level in arch.hierarchy:
         costs[f"an access of {level.name}"] = max(level.access_cost, level.write_cost or 0)

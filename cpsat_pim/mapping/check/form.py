@@ -1,4 +1,4 @@
-"""Whether a mapping is well-formed, before anything is computed from it."""
+"""Check that a mapping is well-formed, before anything is computed from it."""
 
 from collections.abc import Iterator
 
@@ -13,13 +13,13 @@ from cpsat_pim.mapping.check.messages import DIRECTION_WORDS
 
 @frozen
 class Form:
-    """Whether a mapping's tables have their sizes and hold what they should: what all other rules rely on."""
+    """The rules of form, which all other rules rely on: sizes and types of the mapping's tables."""
 
     arch: PIMArchitecture
     mapping: Mapping
 
     def violations(self) -> Iterator[str]:
-        """A line per rule that is broken."""
+        """Yield a line per violated rule."""
         yield from self._factors_are_positive_integers()
         yield from self._orders_name_dims()
         yield from self._storage_is_boolean()
@@ -34,7 +34,7 @@ class Form:
         yield from _rows_have_factors("spatial", [*DIRECTION_WORDS.values()], self.mapping.spatial)
 
     def _orders_name_dims(self) -> Iterator[str]:
-        """There is an order per level, and it holds nothing but dims."""
+        """Each level has an order, which contains only dims."""
         if len(self.mapping.order) != len(Level):
             yield f"order: must have {len(Level)} levels (got {len(self.mapping.order)})"
         for level, order in zip(self.arch.hierarchy, self.mapping.order, strict=False):
@@ -43,7 +43,7 @@ class Form:
                     yield f"{level.name}: the order must name dims (got {entry!r})"
 
     def _storage_is_boolean(self) -> Iterator[str]:
-        """The levels below DRAM say of each tensor whether they store it (Eq. 6)."""
+        """Each level below DRAM has a boolean per tensor (Eq. 6)."""
         stored = self.mapping.stored
         if [len(row) for row in stored] != [len(Tensor)] * len(BUFFERS):
             yield f"stored: must have {len(BUFFERS)} levels of {len(Tensor)} tensors (got {stored!r})"
@@ -63,7 +63,9 @@ class Form:
                 yield f"{side}: must be an integer (got {getattr(self.mapping, side)!r})"
 
     def _points_are_in_the_orders(self) -> Iterator[str]:
-        """At the PEs and the global buffer as many loops lie outside a tile as the level has, or fewer."""
+        """At the PEs and the global buffer, the number of loops outside a tile is between 0 and the level's number of
+        loops.
+        """
         outside = self.mapping.outside
         if [len(row) for row in outside] != [len(Tensor)] * len(ON_CHIP):
             yield f"outside: must have {len(ON_CHIP)} levels of {len(Tensor)} tensors (got {outside!r})"
@@ -74,7 +76,7 @@ class Form:
 
 
 def _rows_have_factors(table: str, names: list[str], rows: tuple[tuple[int, ...], ...]) -> Iterator[str]:
-    """So many rows of one positive integer per dim."""
+    """Yield a line per row that is not one positive integer per dim."""
     if len(rows) != len(names):
         yield f"{table}: must have {len(names)} rows (got {len(rows)})"
     for name, row in zip(names, rows, strict=False):

@@ -1,4 +1,4 @@
-"""The rules of loops: their factors, their order, and how they are spread over the array."""
+"""Loop rules: factors, orders, and the spread over the array."""
 
 import math
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from cpsat_pim.mapping.check.messages import DIRECTION_WORDS, letters
 
 @frozen
 class LoopRules(Mapped):
-    """The rules of loops, one method each."""
+    """The loop rules, one method each."""
 
     def violations(self) -> Iterator[str]:
-        """A line per rule that is broken."""
+        """Yield a line per violated rule."""
         yield from self._factors_multiply_to_bounds()
         yield from self._dims_use_one_direction()
         yield from self._array_has_room()
@@ -31,7 +31,7 @@ class LoopRules(Mapped):
                 yield f"{dim.name}: factors {product} = {math.prod(factors)}, the bound is {self.layer.bounds[dim]}"
 
     def _dims_use_one_direction(self) -> Iterator[str]:
-        """A dim is spread over at most one of H, W, Internal, unless the array says otherwise (Eq. 13)."""
+        """A dim is spread over at most one of H, W, Internal, unless the array allows more (Eq. 13)."""
         if not self.arch.pe_array.exclusive_spatial:
             return
         for dim in Dim:
@@ -62,7 +62,7 @@ class LoopRules(Mapped):
                 yield f"PE array: Internal has {dim.name} = {factor}, a {unit.unit_type} unit spreads {allowed}"
 
     def _loops_are_ordered(self) -> Iterator[str]:
-        """At each level every dim with a factor above 1 is in the order once, and no other (Eq. 15, 16)."""
+        """The order of a level contains each dim with a factor above 1 once, and no other dim (Eq. 15, 16)."""
         for level in Level:
             order = self.mapping.order[level]
             for dim in Dim:

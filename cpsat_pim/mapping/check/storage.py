@@ -1,4 +1,4 @@
-"""The rules of what levels store, of which tiles, and of what is drawn past them straight from DRAM."""
+"""Storage rules: what levels store, which tiles, and what may be read directly from DRAM past the buffers."""
 
 from collections.abc import Iterator
 
@@ -11,10 +11,10 @@ from cpsat_pim.mapping.check.messages import letters
 
 @frozen
 class StorageRules(Mapped):
-    """The rules of stored tensors, one method each."""
+    """The storage rules, one method each."""
 
     def violations(self) -> Iterator[str]:
-        """A line per rule that is broken."""
+        """Yield a line per violated rule."""
         yield from self._storage_is_allowed()
         yield from self._residency_is_allowed()
         yield from self._points_are_canonical()
@@ -23,7 +23,7 @@ class StorageRules(Mapped):
         yield from self._input_scans_are_regular()
 
     def _storage_is_allowed(self) -> Iterator[str]:
-        """A level stores what it must and nothing that it cannot (Eq. 6)."""
+        """A level stores every tensor that it must, and none that it cannot (Eq. 6)."""
         for level in BUFFERS:
             for tensor in Tensor:
                 is_stored = self.mapping.stored[level][tensor]
@@ -31,7 +31,7 @@ class StorageRules(Mapped):
                     yield f"{self.level_name(level)}: {'cannot' if is_stored else 'must'} store {tensor.name}"
 
     def _residency_is_allowed(self) -> Iterator[str]:
-        """Only tiles that a level stores cover part of its loops, and only on machines that can hold them."""
+        """Only stored tiles have uneven residency, and only on machines that support it."""
         for level, tensor in self._uneven_tiles():
             order = self.mapping.order[level]
             covered = letters(order[self.mapping.outside[level][tensor] :]) or "none"
@@ -42,15 +42,17 @@ class StorageRules(Mapped):
                 yield f"{tile}, but is not stored"
 
     def _points_are_canonical(self) -> Iterator[str]:
-        """The loop just outside an uneven tile changes it; else the same tile is named by a point further out."""
+        """The loop directly outside an uneven tile changes the tile; otherwise a residency point further out names the
+        same tile.
+        """
         for level, tensor in self._uneven_tiles():
-            dim = self.left_out(level, tensor)[-1]
+            dim = self.uncovered(level, tensor)[-1]
             if dim not in RELEVANT[tensor]:
                 name = self.level_name(level)
                 yield f"{name}: {dim.name} does not change the tile of {tensor.name}, which must cover it"
 
     def _direct_steps_are_contiguous(self) -> Iterator[str]:
-        """MACs that draw a tensor straight from the row buffer or DRAM take neighbouring indices of its spread dims."""
+        """MACs that read a tensor directly from the row buffer or DRAM take adjacent indices of its spread dims."""
         for tensor in Tensor:
             if self.mapping.stored[Level.PE][tensor] or self.mapping.stored[Level.GLOBAL_BUFFER][tensor]:
                 continue
@@ -63,11 +65,11 @@ class StorageRules(Mapped):
                     )
 
     def _direct_tiles_are_contiguous(self) -> Iterator[str]:
-        """PEs that fetch a tensor straight from the row buffer or DRAM take neighbouring indices of its spread dims."""
+        """PEs that fetch a tensor directly from the row buffer or DRAM take adjacent indices of its spread dims."""
         for tensor in Tensor:
             if not self.mapping.stored[Level.PE][tensor] or self.mapping.stored[Level.GLOBAL_BUFFER][tensor]:
                 continue
-            for dim in self.left_out(Level.PE, tensor):
+            for dim in self.uncovered(Level.PE, tensor):
                 pes = self.mapping.array_factor(dim)
                 if pes > 1 and dim in RELEVANT[tensor]:
                     yield (
@@ -76,7 +78,7 @@ class StorageRules(Mapped):
                     )
 
     def _input_scans_are_regular(self) -> Iterator[str]:
-        """What comes from DRAM is a box of I or, for 1x1 filters, a regular grid of it."""
+        """I is read from DRAM as a box or, for 1x1 filters, as a regular grid."""
         stored = [self.mapping.stored[level][Tensor.I] for level in BUFFERS]
         if stored[Level.GLOBAL_BUFFER] or stored[Level.ROW_BUFFER]:
             return

@@ -13,6 +13,8 @@ from cpsat_pim.planner.rings.schedule import Schedule
 #: Pixels between neighbouring nodes, around each panel, and of a node's dot; part of the pitch that rings spread over.
 _PITCH, _MARGIN, _DOT, _SPREAD = 36, 30, 3, 0.5
 
+_GREY = "#444"
+
 Point = tuple[float, float]
 
 
@@ -23,8 +25,8 @@ def draw(schedule: Schedule) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * width} {height}" font-family="sans-serif">',
         f'<rect width="{2 * width}" height="{height}" fill="white"/>',
-        *_panel(mesh, 0, f"rings of {len(schedule.rings)} sets", _ring_lines(schedule)),
-        *_panel(mesh, width, f"link loads, at most {schedule.load}", _load_lines(schedule)),
+        *_panel(mesh, 0, f"rings of {len(schedule.rings)} sets", _ring_lines(schedule), _node_colours(schedule)),
+        *_panel(mesh, width, f"link loads, at most {schedule.load}", _load_lines(schedule), {}),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -34,13 +36,13 @@ def _size(mesh: Mesh) -> tuple[int, int]:
     return (mesh.cols - 1) * _PITCH + 2 * _MARGIN, (mesh.rows - 1) * _PITCH + 2 * _MARGIN + 10
 
 
-def _panel(mesh: Mesh, left: int, title: str, lines: Iterator[str]) -> Iterator[str]:
-    """A titled group: lines, and the nodes above them."""
+def _panel(mesh: Mesh, left: int, title: str, lines: Iterator[str], colours: dict[int, str]) -> Iterator[str]:
+    """A titled group: lines, and the nodes above them, grey unless they have a colour."""
     yield f'<g transform="translate({left},10)"><text x="{_MARGIN}" y="10" font-size="11">{title}</text>'
     yield from lines
     for node in range(mesh.nodes):
         x, y = _place(mesh, node)
-        yield f'<circle cx="{x:g}" cy="{y:g}" r="{_DOT}" fill="#444"/>'
+        yield f'<circle cx="{x:g}" cy="{y:g}" r="{_DOT}" fill="{colours.get(node, _GREY)}"/>'
     yield "</g>"
 
 
@@ -57,7 +59,7 @@ def _ring_lines(schedule: Schedule) -> Iterator[str]:
     count = len(schedule.rings)
     for s, ring in enumerate(schedule.rings):
         shift = _PITCH * _SPREAD * ((s + 0.5) / count - 0.5) if count > 1 else 0.0
-        colour = f"hsl({360 * s // count},65%,42%)"
+        colour = _colour(s, count)
         points = [point for i in range(len(ring)) for point in _legs(schedule.instance.mesh, ring[i - 1], ring[i])]
         moved = [(x + shift, y + shift) for x, y in points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in moved)
@@ -65,6 +67,17 @@ def _ring_lines(schedule: Schedule) -> Iterator[str]:
         yield f'<polygon points="{path}" fill="none" stroke="{colour}" stroke-width="1.3">{title}</polygon>'
         for a, b in zip(moved, moved[1:] + moved[:1], strict=True):
             yield from _arrow(a, b, colour)
+
+
+def _node_colours(schedule: Schedule) -> dict[int, str]:
+    """Each node in the colour of its set."""
+    count = len(schedule.rings)
+    return {node: _colour(s, count) for s, ring in enumerate(schedule.rings) for node in ring}
+
+
+def _colour(s: int, count: int) -> str:
+    """Of a set: hues apart from each other."""
+    return f"hsl({360 * s // count},65%,42%)"
 
 
 def _legs(mesh: Mesh, source: int, target: int) -> list[Point]:

@@ -1,8 +1,9 @@
 """The rings of an instance, their load, and a lower bound with its certificate.
 
 Sets that share no link are scheduled apart (`decomposition`). Of each group: the bound by cuts and the best constructed
-rings; while these differ, the bound of the relaxation, then for trial loads from the bound upwards rings merged from
-those of two halves of the mesh, annealing and CP-SAT, until load and bound meet or time is over.
+rings; while these differ, the bound of the relaxation; annealing down from the load, a chunk at a time; then for trial
+loads from the bound upwards rings merged from those of two halves of the mesh, annealing and CP-SAT, until load and
+bound meet or time is over.
 """
 
 import time
@@ -119,6 +120,7 @@ class _Search:
         """Search until load and bound meet, or time is over."""
         if self._bound() < self._load() and self._has_time():
             self._relax()
+        self._descend()
         trial = self._bound()
         while trial < self._load() and self._has_time():
             if not self._merge(trial) and not self._anneal(trial) and self._has_time():
@@ -145,6 +147,16 @@ class _Search:
 
     def _has_time(self) -> bool:
         return self._seconds_left() > 0
+
+    def _descend(self) -> None:
+        """Anneal to one load below the best as long as that succeeds at once; the bound itself is tried later."""
+        is_better = True
+        while is_better and self._load() - 1 > self._bound() and self._has_time():
+            target = self._load() - 1
+            found = anneal(self.instance.mesh, self.rings, target, self.effort.annealing, self.effort.seed)
+            is_better = found is not None
+            if found is not None:
+                self.rings, self.method = found, "annealing"
 
     def _merge(self, trial: int) -> bool:
         """Look for rings of a trial load by merging those of halves; true if there are now.

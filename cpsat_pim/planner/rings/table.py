@@ -45,6 +45,8 @@ def ring_load(mesh: Mesh, mask: Mask) -> RingLoad:
 def masked_schedule(mesh: Mesh, mask: Mask, effort: Effort | None = None) -> Schedule:
     """Return the rings of a mask, searched as for the table: transposed if the table holds the transpose.
 
+    Annealing is the same for the same seed, but ends with the time limit, so a slow machine may find a higher load.
+
     Raises:
         ValueError: the mask is not one of the mesh.
     """

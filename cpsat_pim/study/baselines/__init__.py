@@ -1,1 +1,3 @@
-"""Mappers to beat: heuristics, searches and the seeds' estimates; legal mappings, scored by the exact cost."""
+"""Baseline mappers: heuristics, searches and the seeds' estimates; they return legal mappings, scored by the exact
+cost.
+"""

@@ -1,4 +1,4 @@
-"""All baselines by name, and how one is run: each maps a problem with some effort, legally if that can be done."""
+"""All baselines by name, and the function that runs one: each maps a problem with a given effort."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from cpsat_pim.study.baselines.search import Effort, map_at_random, map_by_annea
 from cpsat_pim.study.baselines.seeds import map_by_estimate
 from tables.estimators import ESTIMATORS
 
-#: A baseline: the best mapping that it finds; None only if the space is empty.
+#: A baseline: returns the best mapping that it finds, and None only if the search space is empty.
 Baseline = Callable[[Problem, Effort], Scored | None]
 
 RANDOM = "random"
@@ -30,14 +30,14 @@ RANDOM = "random"
 
 @frozen(kw_only=True)
 class Outcome:
-    """What a baseline found, and the seconds it took."""
+    """The mapping that a baseline found, and the seconds that it took."""
 
     name: str
     best: Scored | None
     seconds: float
 
     def to_dict(self, objective: Objective) -> dict[str, Any]:
-        """Plain data, as in a file of results."""
+        """Convert to plain data, as in a file of results."""
         best = self.best
         return {
             "name": self.name,
@@ -65,7 +65,7 @@ BASELINES: dict[str, Baseline] = {
 
 
 def run_baseline(name: str, problem: Problem, effort: Effort) -> Outcome:
-    """Let a baseline map a problem."""
+    """Run a baseline on a problem."""
     started = time.monotonic()
     best = BASELINES[name](problem, effort)
     return Outcome(name=name, best=best, seconds=time.monotonic() - started)

@@ -1,4 +1,4 @@
-"""Drafts: mappings in a form in which any part can be drawn or changed without regard to the others."""
+"""Drafts: an encoding of mappings in which every part can be drawn or changed independently of the others."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -14,25 +14,25 @@ from cpsat_pim.workload import ConvWorkload
 
 _T = TypeVar("_T")
 
-#: Where a loop may run: rows of a draft's factors. First the temporal loops of the levels, then the array's directions.
+#: Where a loop may run, as rows of a draft's factors: the temporal loops of the levels, then the array's directions.
 PLACES = PE, GLOBAL_BUFFER, ROW_BUFFER, DRAM, H, W, LANES = range(7)
 
-#: The largest input block.
+#: The value of `block` that selects the largest input block.
 LAST = 1 - 2**-20
 
 Order = tuple[tuple[Dim, ...], ...]
 
-#: Of every tensor in the PEs and in the global buffer, the tile that covers all loops.
+#: Even residency: every tile in the PEs and the global buffer covers all loops of its level.
 EVEN_POINTS = ((0.0,) * len(Tensor),) * len(ON_CHIP)
 
 
 @frozen(kw_only=True)
 class Draft:
-    """A mapping of which no part depends on another.
+    """A mapping encoded so that no part depends on another.
 
-    `factors[place][dim]`; `order[m]` has all dims, outermost first, with a loop there or not; `block` says which of the
-    possible input blocks is meant, from 0, the smallest, to below 1, the largest. `points[m][t]` likewise says which of
-    the possible residency points: from 0, even, to below 1, the innermost.
+    `factors[place][dim]` are loop factors. `order[m]` lists all dims, outermost first, whether they have a loop at
+    level m or not. `block` selects one of the possible input blocks, from 0 (the smallest) to below 1 (the largest).
+    `points[m][t]` likewise selects one of the possible residency points, from 0 (even) to below 1 (the innermost).
     """
 
     factors: tuple[Factors, ...] = field(converter=as_table)
@@ -44,7 +44,7 @@ class Draft:
 
     @classmethod
     def of(cls, mapping: Mapping, layer: ConvWorkload) -> "Draft":
-        """The draft of a mapping, whose input block and residency points must be those of the declared space."""
+        """Encode a mapping. Its input block and residency points must belong to the declared search space."""
         block = LAST
         if mapping.stored[Level.ROW_BUFFER][Tensor.I]:
             blocks = input_blocks(layer, mapping)
@@ -61,7 +61,7 @@ class Draft:
         )
 
     def to_mapping(self, layer: ConvWorkload) -> Mapping:
-        """The mapping, legal or not."""
+        """Decode the mapping, which may be illegal."""
         order = [tuple(d for d in self.order[m] if self.factors[m][d] > 1) for m in Level]
         mapping = Mapping(
             temporal=self.factors[:H],
@@ -77,11 +77,11 @@ class Draft:
         return attrs.evolve(mapping, block_h=block_h, block_w=block_w)
 
     def _outside(self, order: tuple[Dim, ...], m: Level, t: Tensor) -> int:
-        """The loops outside a tile that a level stores."""
+        """Return the number of loops outside the tile of a tensor that a level stores."""
         return _at(self.points[m][t], residency_points(order, t)) if self.stored[m][t] else 0
 
     def moved(self, dim: int, prime: int, source: int, target: int) -> "Draft":
-        """A prime factor of a dim in another place."""
+        """Return the draft with a prime factor of a dim moved to another place."""
         rows = [list(row) for row in self.factors]
         rows[source][dim] //= prime
         rows[target][dim] *= prime
@@ -89,15 +89,17 @@ class Draft:
 
 
 def residency_points(order: tuple[Dim, ...], tensor: Tensor) -> list[int]:
-    """How many loops of a level may lie outside its tile of a tensor: none, or the last of them changes the tile."""
+    """Return the possible residency points: the numbers of loops of a level that may lie outside its tile of a tensor.
+    0 is possible, and each number whose innermost outside loop changes the tile.
+    """
     return [0, *(count for count, d in enumerate(order, 1) if d in RELEVANT[tensor])]
 
 
 def _at(share: float, choices: Sequence[_T]) -> _T:
-    """The choice that a share from 0 to below 1 means."""
+    """Return the choice that a number from 0 to below 1 selects."""
     return choices[int(share * len(choices))]
 
 
 def _share(choices: Sequence[_T], choice: _T) -> float:
-    """A share that means a choice."""
+    """Return a number that selects a choice: the inverse of `_at`."""
     return (choices.index(choice) + 0.5) / len(choices)

@@ -1,9 +1,9 @@
 """Constructive mappers: the four classic dataflows (section 7.1), and the largest tiles that fit.
 
-All start from a plain mapping and let prime factors of the DRAM's loops move inwards as long as the mapping is legal:
-over the array first, then into the tiles of the levels, inner to outer. Where several moves are legal, the one is made
-after which a byte of the tile serves most MACs. What is left open is chosen by exact cost: what the global buffer
-holds, and the layouts.
+All start from a plain mapping and greedily move prime factors of the DRAM's loops inwards while the mapping stays
+legal: first over the array, then into the tiles of the levels, inner to outer. Of several legal moves they take the one
+with the most MACs per byte of the resulting tile. What remains open (the tensors in the global buffer, the layouts) is
+chosen by exact cost.
 """
 
 import itertools
@@ -29,9 +29,9 @@ _REST = tuple(Dim)
 
 @frozen(kw_only=True)
 class Dataflow:
-    """A way to use the array: dims over rows, columns and lanes, the first ones first, each as far as it goes.
+    """A dataflow: the dims to spread over rows, columns and lanes, in order of preference, each as far as it fits.
 
-    `keeps`: what the PEs store. `stays`: the tensors that may be the one whose tiles are replaced least.
+    `keeps`: the tensors that PEs store. `stays`: the tensors of which one should be replaced least often.
     """
 
     rows: Sequence[Dim]
@@ -74,7 +74,7 @@ ROW_STATIONARY = Dataflow(
 
 
 def map_by_dataflow(problem: Problem, flow: Dataflow) -> Scored | None:
-    """The cheapest of the few mappings that a dataflow leaves to choose from."""
+    """Return the cheapest of the few mappings that a dataflow allows."""
     if problem.space.is_empty:
         return None
     drafts: list[Draft] = []
@@ -88,7 +88,7 @@ def map_by_dataflow(problem: Problem, flow: Dataflow) -> Scored | None:
 
 
 def map_by_largest_tiles(problem: Problem) -> Scored | None:
-    """Everything is stored everywhere it may, and lanes, rows, columns and buffers are filled one after another."""
+    """Store every tensor wherever allowed, then fill lanes, rows, columns and buffers in this order."""
     if problem.space.is_empty:
         return None
     drafts: list[Draft] = []
@@ -104,7 +104,9 @@ def map_by_largest_tiles(problem: Problem) -> Scored | None:
 
 
 def _stored_sets(problem: Problem, keeps: Stored, stays: Sequence[Tensor]) -> list[StoredSets]:
-    """With everything in the global buffer, and with all but what stays in the PEs; or what the machine has next."""
+    """Return the stored sets to try, or the nearest that the machine allows: all tensors in the global buffer, and all
+    but those that stay in the PEs.
+    """
     buffers: list[Stored] = [_EVERYTHING]
     if len(stays) == 1:
         buffers.append(tuple(t not in stays for t in Tensor))  # type: ignore[arg-type]
@@ -112,12 +114,12 @@ def _stored_sets(problem: Problem, keeps: Stored, stays: Sequence[Tensor]) -> li
 
 
 def _orders(draft: Draft, stays: Sequence[Tensor]) -> list[Draft]:
-    """At all levels the loops innermost that leave one of these tensors where it is."""
+    """Return the draft with each loop order that keeps one of these tensors stationary at all levels."""
     return [attrs.evolve(draft, order=order_for(t)) for t in stays]
 
 
 def _layouts(problem: Problem, drafts: Sequence[Draft]) -> Iterator[Mapping]:
-    """The legal ones among these drafts, in every choice of axis orders."""
+    """Yield the legal mappings of these drafts, with every choice of axis orders."""
     for draft, layout in itertools.product(drafts, itertools.product(range(2), repeat=3)):
         found = attrs.evolve(draft, layout=layout)
         if problem.space.is_legal(found):
@@ -128,7 +130,7 @@ def _layouts(problem: Problem, drafts: Sequence[Draft]) -> Iterator[Mapping]:
 
 
 def _grow_tiles(problem: Problem, draft: Draft) -> Draft:
-    """Every level that stores something takes as much as it holds, inner to outer."""
+    """Grow the tile of every level that stores something, inner to outer, as far as its capacity allows."""
     for place in (PE, GLOBAL_BUFFER, ROW_BUFFER):
         if any(draft.stored[place]):
             draft = _grow(problem, draft, place, _REST)
@@ -136,7 +138,7 @@ def _grow_tiles(problem: Problem, draft: Draft) -> Draft:
 
 
 def _grow(problem: Problem, draft: Draft, place: int, dims: Sequence[Dim]) -> Draft:
-    """Move primes of dims from the DRAM's loops to a place, until nothing that is legal is left."""
+    """Move primes of dims from the DRAM's loops to a place until no further move is legal."""
     while True:
         grown = [
             draft.moved(d, prime, Level.DRAM, place)
@@ -150,7 +152,9 @@ def _grow(problem: Problem, draft: Draft, place: int, dims: Sequence[Dim]) -> Dr
 
 
 def _bytes_a_mac(problem: Problem, draft: Draft, place: int) -> float:
-    """How many bytes of the three tensors a MAC of the tile needs; of the array's tile for rows and columns."""
+    """Return the bytes of the three tensors' tiles per MAC of the tile; for rows and columns, of the whole array's
+    tile.
+    """
     level = {LANES: Level.PE, H: Level.GLOBAL_BUFFER, W: Level.GLOBAL_BUFFER}.get(place, place)
     extents = draft.to_mapping(problem.layer).extents(Level(level))
     widths = (problem.layer.input_bytes, problem.layer.weight_bytes, problem.layer.psum_bytes)

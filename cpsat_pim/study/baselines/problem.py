@@ -1,4 +1,4 @@
-"""What a baseline is given: a layer, a machine, an objective; and the exact cost by which it is judged."""
+"""The problem that a baseline solves: a layer, a machine, an objective, and the exact cost that scores its mappings."""
 
 import math
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from tables.nest import AXES, Nest, axis_set
 
 @frozen(kw_only=True)
 class Scored:
-    """A legal mapping, its exact figures, and its objective in the solver's integers."""
+    """A legal mapping, its exact figures, and its objective value in the solver's integers."""
 
     mapping: Mapping
     prediction: Prediction
@@ -29,7 +29,7 @@ class Scored:
 
 @frozen(kw_only=True)
 class Problem:
-    """A layer to be mapped onto a machine, and what is to be least."""
+    """A layer to be mapped onto a machine, and the objective to minimize."""
 
     layer: ConvWorkload
     arch: PIMArchitecture
@@ -46,16 +46,17 @@ class Problem:
         return Space(self.layer, self.arch)
 
     def score(self, mapping: Mapping) -> Scored:
-        """The exact cost of a legal mapping."""
+        """Return the exact cost of a legal mapping."""
         prediction = predict(self.layer, self.arch, mapping)
         figures = prediction.figures
         value = self.objective.value(figures.latency_cycles, figures.energy_fj)
         return Scored(mapping=mapping, prediction=prediction, value=value)
 
-    def floor(self, mapping: Mapping) -> int:
-        """A legal mapping costs at least this: every access, but the least DRAM time for so many bytes.
+    def lower_bound(self, mapping: Mapping) -> int:
+        """Return a lower bound of a legal mapping's cost: exact accesses, but the minimum DRAM time for that many
+        bytes.
 
-        To count a bad mapping's DRAM stream exactly can take seconds, this a fraction of a millisecond.
+        The exact DRAM stream of a bad mapping can take seconds to count; this bound takes a fraction of a millisecond.
         """
         nest = to_nest(self.layer, mapping, self.arch.spatial_reduction)
         streams = tuple(self._least_stream(nest, t) for t in Tensor)
@@ -63,24 +64,28 @@ class Problem:
         return self.objective.value(max(cost.latency_cycles, cost.dram_cycles), cost.energy_fj)
 
     def best(self, mappings: Iterable[Mapping]) -> Scored | None:
-        """The cheapest of some legal mappings; of equals the first by their floors. None of none."""
+        """Return the cheapest of some legal mappings, or None if there are none. Ties go to the lowest bound."""
         found = self.cheapest(mappings, 1)
         return found[0] if found else None
 
     def cheapest(self, mappings: Iterable[Mapping], count: int) -> list[Scored]:
-        """So many of the cheapest of some legal mappings, in order: those with the lowest floors are counted first,
-        until the floors are above what is known.
+        """Return the `count` cheapest of some legal mappings, in order of cost. Mappings are scored in order of their
+        lower bounds, until the bounds exceed the cost of the `count`-th best.
         """
-        floors = sorted(((self.floor(mapping), i, mapping) for i, mapping in enumerate(mappings)), key=lambda f: f[:2])
+        lower_bounds = sorted(
+            ((self.lower_bound(mapping), i, mapping) for i, mapping in enumerate(mappings)), key=lambda f: f[:2]
+        )
         found: list[Scored] = []
-        for floor, _, mapping in floors:
-            if len(found) == count and floor >= found[-1].value:
+        for bound, _, mapping in lower_bounds:
+            if len(found) == count and bound >= found[-1].value:
                 break
             found = sorted([*found, self.score(mapping)], key=lambda scored: scored.value)[:count]
         return found
 
     def _least_stream(self, nest: Nest, t: Tensor) -> StreamCounts:
-        """No fewer columns than each scan's bytes fill, no less time than these columns take, one row at least."""
+        """Return a lower bound of a tensor's stream: the columns that each scan's bytes fill, the time of these
+        columns, one row.
+        """
         dram, consumer = self.machine.dram, nest.consumers(t)[0]
         if consumer > Level.PE:
             elements = nest.box(t, consumer)

@@ -1,9 +1,9 @@
-"""How far baselines are from proven optima, and what random search would have to spend to come near.
+"""The distance of baselines from proven optima, and the samples that random search would need to come as close.
 
-Of N samples the i-th best is what the best of N/i samples comes to, typically: these points are the curve of the best
-of n. Where costs thin out towards the optimum as a power of their distance, as they do at the end of a smooth
-distribution, the distance falls as a power of n too. The exponent is taken from the least samples known (Hill's
-estimator, whose end point here is the proven optimum), and the curve is followed from the last of them.
+Of N samples, the i-th best is about what the best of N/i samples reaches. These points form the curve of the best of n
+samples. If the density of costs falls as a power of the distance to the optimum, as it does at the end of a smooth
+distribution, the distance of the best of n falls as a power of n too. The exponent is estimated from the smallest
+samples (Hill's estimator, with the proven optimum as end point), and the curve is extrapolated from the last of them.
 """
 
 import math
@@ -19,17 +19,17 @@ from cpsat_pim.study.baselines.problem import Problem
 from cpsat_pim.study.baselines.references import Reference
 from cpsat_pim.study.baselines.search import Effort, draw_mappings
 
-#: Samples that the exponent is taken from, at least; and a distance within which all are kept.
+#: The least number of samples behind the exponent, and the distance within which all samples are kept.
 _KEPT, _NEAR = 16, 0.1
-#: A power of e from which on a number of samples is none that anybody can tell.
+#: The logarithm of a number of samples from which on extrapolation is meaningless.
 _TOO_MANY = 300.0
 
 
 @frozen(kw_only=True)
 class Sampling:
-    """Random search as measured: so many samples in so many seconds, and their least distances in order.
+    """A measurement of random search: number of samples, seconds, and the smallest distances in order.
 
-    A distance is a cost over the reference's, less 1.
+    A distance is the ratio of a cost to the reference's cost, minus 1.
     """
 
     samples: int
@@ -38,7 +38,7 @@ class Sampling:
 
     @property
     def exponent(self) -> float | None:
-        """With n samples the distance falls as n to the power of -1 over this; None where nothing can be said."""
+        """The exponent k: the distance of the best of n samples falls as n^(-1/k). None if it cannot be estimated."""
         last = self.distances[-1]
         if math.isinf(last):
             return None
@@ -46,12 +46,12 @@ class Sampling:
         return len(logs) / sum(logs) if logs and sum(logs) > 0 else None
 
     def has_seen(self, distance: float) -> bool:
-        """Whether some sample is within a distance of the reference."""
+        """Return whether some sample lies within a distance of the reference."""
         return self.distances[0] <= distance
 
     def samples_within(self, distance: float) -> float | None:
-        """Samples of which one, typically, is within a distance of the reference; extrapolated unless `has_seen`. None
-        if that cannot be told.
+        """Return the number of samples of which typically one lies within a distance, extrapolated unless `has_seen`.
+        None if it cannot be estimated.
         """
         if self.has_seen(distance):
             return self.samples / sum(found <= distance for found in self.distances)
@@ -61,11 +61,11 @@ class Sampling:
         return self.samples / len(self.distances) * math.exp(power)
 
     def seconds_for(self, samples: float) -> float:
-        """What so many samples cost in time."""
+        """Return the seconds that a number of samples takes."""
         return samples * self.seconds / self.samples
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         return {
             "samples": self.samples,
             "seconds": round(self.seconds, 3),
@@ -74,8 +74,8 @@ class Sampling:
 
 
 @frozen(kw_only=True)
-class Judged:
-    """What baselines found for a layer, and what that is held against, if anything."""
+class Comparison:
+    """The mappings that baselines found for a layer, and the reference that they are compared with, if any."""
 
     problem: Problem
     outcomes: tuple[Outcome, ...]
@@ -84,13 +84,13 @@ class Judged:
 
     @property
     def refuting(self) -> list[str]:
-        """Baselines that are below what is proven to be the least: then the proof is wrong."""
+        """The baselines whose cost is below the proven lower bound; any such name refutes the proof."""
         reference = self.reference
         found = [(outcome.name, outcome.best) for outcome in self.outcomes]
         return [name for name, best in found if reference and best and reference.is_refuted_by(best.value)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Convert to plain data."""
         plain: dict[str, Any] = {"name": self.problem.layer.name, "shape": self.problem.layer.shape}
         plain["baselines"] = [outcome.to_dict(self.problem.objective) for outcome in self.outcomes]
         if self.reference is not None:
@@ -98,15 +98,15 @@ class Judged:
         return plain | ({"random": self.sampling.to_dict()} if self.sampling else {})
 
 
-def judge(problem: Problem, names: Sequence[str], effort: Effort, reference: Reference | None = None) -> Judged:
-    """Let baselines map a problem; with a reference, measure random search too, if it is among them."""
+def compare(problem: Problem, names: Sequence[str], effort: Effort, reference: Reference | None = None) -> Comparison:
+    """Run baselines on a problem. With a reference, and if random search is among them, measure random search too."""
     outcomes = tuple(run_baseline(name, problem, effort) for name in names)
     sampling = sample(reference, effort) if reference and RANDOM in names else None
-    return Judged(problem=problem, outcomes=outcomes, reference=reference, sampling=sampling)
+    return Comparison(problem=problem, outcomes=outcomes, reference=reference, sampling=sampling)
 
 
 def sample(reference: Reference, effort: Effort) -> Sampling | None:
-    """Measure random search; None where there is nothing to draw."""
+    """Measure random search; None if the search space is empty."""
     started = time.monotonic()
     mappings = draw_mappings(reference.problem, effort)
     least = reference.problem.cheapest(mappings, 1)
@@ -117,7 +117,7 @@ def sample(reference: Reference, effort: Effort) -> Sampling | None:
 
 
 def _distances(reference: Reference, mappings: Sequence[Mapping]) -> tuple[float, ...]:
-    """The least distances in order: all that are near, and some more."""
+    """Return the smallest distances in order: all within the recorded range, and some more."""
     count, distances = _KEPT, tuple[float, ...]()
     while not distances or (len(distances) == count // 2 and distances[-1] <= _NEAR):
         kept = reference.problem.cheapest(mappings, count)

@@ -1,4 +1,4 @@
-"""What baselines are held against: solved layers, fresh from the solver or from a file of results."""
+"""Reference solutions for baselines: solved layers, from the solver or from a file of results."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -10,8 +10,9 @@ from attrs import evolve, frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.reading import read_json
 from cpsat_pim.mapper.result import Objective, SolvedLayer, SolvedNetwork, Status
+from cpsat_pim.mapper.result.document import Entry
 from cpsat_pim.mapping.check import check_mapping
-from cpsat_pim.report.jsonfile import Entry, build_result
+from cpsat_pim.report.jsonfile import build_result
 from cpsat_pim.study.baselines.problem import Problem, Scored
 from cpsat_pim.workload import ConvWorkload
 
@@ -20,7 +21,7 @@ T = TypeVar("T")
 
 @frozen(kw_only=True)
 class Reference:
-    """A solved layer: the mapping that was found, and how far it is proven to be the best.
+    """A solved layer: its mapping, and the proven lower bound of its cost.
 
     `bound` is in the objective's reported unit.
     """
@@ -31,26 +32,26 @@ class Reference:
     bound: int | float | None
 
     def ratio(self, value: int) -> float:
-        """A cost, in the solver's integers, over that of the mapping."""
+        """Return the ratio of a cost, in the solver's integers, to the mapping's cost."""
         return value / self.best.value if self.best.value else math.inf if value else 1.0
 
     def is_refuted_by(self, value: int) -> bool:
-        """Whether a cost is below what is proven to be the least."""
+        """Return whether a cost lies below the proven lower bound, which refutes the proof."""
         return self.bound is not None and self.problem.objective.reported(value) < self.bound
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as in a file of results."""
+        """Convert to plain data, as in a file of results."""
         cost = self.problem.objective.reported(self.best.value)
         return {"status": self.status.value, "objective": cost, "bound": self.bound}
 
 
 def solved_references(network: SolvedNetwork) -> dict[str, Reference | None]:
-    """The layers by name, None for one without a mapping."""
+    """Return the solved layers by name, None for a layer without a mapping."""
     return {node.name: _solved_reference(node.solved) for node in network.layers}
 
 
 def read_references(path: str | Path) -> dict[str, Reference | None]:
-    """The same from a file that `--json` wrote.
+    """Read the solved layers from a file that `--json` wrote.
 
     Raises:
         ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.
@@ -65,7 +66,7 @@ def read_references(path: str | Path) -> dict[str, Reference | None]:
 
 
 def distinct(nodes: Iterable[T], layer_of: Callable[[T], ConvWorkload]) -> list[T]:
-    """Those whose layers are not equal to an earlier one's but for the name."""
+    """Drop each item whose layer equals that of an earlier item, apart from the name."""
     first: dict[str, T] = {}
     for node in nodes:
         first.setdefault(layer_of(node).shape_key, node)
@@ -73,7 +74,7 @@ def distinct(nodes: Iterable[T], layer_of: Callable[[T], ConvWorkload]) -> list[
 
 
 def _solved_reference(solved: SolvedLayer) -> Reference | None:
-    """A layer that was solved just now."""
+    """Build the reference of a layer that was solved in this process."""
     if solved.mapping is None:
         return None
     problem = Problem(layer=solved.workload, arch=solved.arch, objective=solved.objective)
@@ -81,7 +82,9 @@ def _solved_reference(solved: SolvedLayer) -> Reference | None:
 
 
 def _reference(at: str, entry: Entry, arch: PIMArchitecture, objective: Objective) -> Reference:
-    """A layer of a file, recosted: its bound says nothing if this version counts otherwise, or of all mappings."""
+    """Build the reference of a layer in a file, with its cost recomputed. The bound is dropped if this version computes
+    another cost, or if it holds only under restrictions.
+    """
     for key in ("constraints", "budget"):
         if entry.get(key):
             raise ValueError(f"{at}: {key}: must be absent: the baselines keep none")

@@ -1,4 +1,4 @@
-"""Repair: what breaks a rule of the machine moves outwards, factor by prime factor, until the rule holds."""
+"""Repair of drafts: prime factors that violate a rule of the machine move outwards until the rule holds."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from cpsat_pim.workload import ConvWorkload
 from tables.factors import primes_of
 
 DIRECTIONS = (H, W, LANES)
-#: Loops within a level's tiles, the outermost first: the first of these that has any gives some up.
+#: The loops within a level's tiles, outermost first: the first place with a factor gives up a prime.
 _WITHIN: dict[Level, tuple[tuple[int, ...], ...]] = {
     Level.PE: ((PE, LANES),),
     Level.GLOBAL_BUFFER: ((GLOBAL_BUFFER,), (H, W), (PE, LANES)),
@@ -23,14 +23,14 @@ _WITHIN: dict[Level, tuple[tuple[int, ...], ...]] = {
 
 
 class Repair:
-    """One draft being repaired: its factors change, all else is as it was drawn."""
+    """A draft under repair: its factors change, everything else stays as drawn."""
 
     def __init__(self, layer: ConvWorkload, arch: PIMArchitecture, draft: Draft, rng: Generator) -> None:
         self.layer, self.arch, self.draft, self.rng = layer, arch, draft, rng
         self.factors = [list(row) for row in draft.factors]
 
     def run(self) -> Draft:
-        """The draft with factors that keep the rules of the array and fit the buffers."""
+        """Return the draft with factors that satisfy the rules of the array and fit the buffers."""
         self._lanes_take_their_dims()
         if self.arch.pe_array.exclusive_spatial:
             self._dims_take_one_direction()
@@ -44,12 +44,12 @@ class Repair:
     # --- Rules -------------------------------------------------------------------------------------------------------
 
     def _lanes_take_their_dims(self) -> None:
-        """Only some dims may be spread over lanes."""
+        """Move dims out of the lanes that cannot be spread over them."""
         for d in set(Dim) - set(self.arch.pe_array.compute_unit.lane_dims):
             self._clear(LANES, d)
 
     def _dims_take_one_direction(self) -> None:
-        """Of the directions that a dim is spread over, any one stays (Eq. 13)."""
+        """Leave a dim that is spread over several directions in a random one of them (Eq. 13)."""
         for d in Dim:
             used = [place for place in DIRECTIONS if self.factors[place][d] > 1]
             kept = used[self.rng.integers(len(used))] if used else None
@@ -58,7 +58,7 @@ class Repair:
                     self._clear(place, d)
 
     def _directions_have_room(self) -> None:
-        """Rows, columns and lanes are as many as there are (Eq. 18-20)."""
+        """Reduce the factors over rows, columns and lanes to what is available (Eq. 18-20)."""
         array = self.arch.pe_array
         room = {H: array.array_shape.h, W: array.array_shape.w, LANES: array.compute_unit.num_macs}
         for place in DIRECTIONS:
@@ -66,7 +66,7 @@ class Repair:
                 self._give_up([place], list(Dim), PE)
 
     def _direct_operands_are_neighbours(self) -> None:
-        """What neither PEs nor the global buffer hold has no loop in a PE along a dim that is spread over PEs."""
+        """Remove PE loops along spread dims from tensors that neither PEs nor the global buffer store."""
         for t in Tensor:
             if not self.draft.stored[PE][t] and not self.draft.stored[GLOBAL_BUFFER][t]:
                 for d in RELEVANT[t]:
@@ -74,7 +74,7 @@ class Repair:
                         self._clear(PE, d)
 
     def _strided_points_are_regular(self) -> None:
-        """PEs that take I from DRAM with a stride hold one position each, or are not spread over P and Q."""
+        """Make PEs that fetch I from DRAM with a stride hold one position each, or unspread P and Q."""
         is_direct = not self.draft.stored[GLOBAL_BUFFER][Tensor.I] and not self.draft.stored[ROW_BUFFER][Tensor.I]
         if is_direct and self.draft.stored[PE][Tensor.I] and max(self.layer.stride) > 1:
             places = [(H, W), (PE, LANES)][self.rng.integers(2)]
@@ -83,7 +83,7 @@ class Repair:
                     self._clear(place, d)
 
     def _tiles_fit(self, level: Level) -> None:
-        """What a level stores fits it (Eq. 17), if the smallest tiles do."""
+        """Shrink the tiles that a level stores until they fit (Eq. 17), if the smallest tiles fit."""
         dims = sorted({d for t in Tensor if self.draft.stored[level][t] for d in RELEVANT[t]})
         while self._tile_bytes(level) > self.arch.usable_bytes(level):
             if not any(self._give_up(places, dims, level + 1) for places in _WITHIN[level]):
@@ -99,7 +99,9 @@ class Repair:
         return attrs.evolve(self.draft, factors=self.factors)
 
     def _give_up(self, places: Sequence[int], dims: Sequence[int], innermost: int) -> bool:
-        """Any prime of these places moves to any level from `innermost` out; False if there is none."""
+        """Move one random prime of these places to a random level from `innermost` outwards; return False if there is
+        none.
+        """
         loops = [(place, d) for place in places for d in dims if self.factors[place][d] > 1]
         if not loops:
             return False
@@ -109,7 +111,9 @@ class Repair:
         return True
 
     def _clear(self, place: int, d: int) -> None:
-        """All of a dim's factor leaves a place, for any levels outside it (of a direction, PEs' loops too)."""
+        """Move all of a dim's factor out of a place to random levels outside it; for a direction, PE loops count as
+        outside.
+        """
         for prime in primes_of(self.factors[place][d]):
             self._move(place, d, prime, PE if place in DIRECTIONS else place + 1)
 

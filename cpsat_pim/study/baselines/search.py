@@ -1,4 +1,4 @@
-"""Mappers that try: random search, and simulated annealing by any cost."""
+"""Search mappers: random search, and simulated annealing with any cost function."""
 
 import math
 from collections.abc import Callable
@@ -14,33 +14,36 @@ from cpsat_pim.study.baselines.draft import Draft
 from cpsat_pim.study.baselines.problem import Problem, Scored
 from cpsat_pim.study.baselines.space import Space
 
-#: What a mapping costs if that is at most a limit; else None, however much it is.
+#: Returns a mapping's cost if it is at most a limit, else None.
 CostWithin = Callable[[Mapping, float], float | None]
 
-#: Annealing takes what is worse by a share of its cost with probability 1/e, at first and at last.
+#: Annealing temperatures: the relative increase of cost that is accepted with probability 1/e, at the start and at the
+#: end.
 _HOTTEST, _COLDEST = 0.1, 0.003
-#: One of so many samples goes into finding where to start.
+#: One part in this many of the samples is spent on finding the start.
 STARTS = 10
 
 
 @frozen(kw_only=True)
 class Effort:
-    """How many mappings a search looks at, and the seed of what it draws."""
+    """The effort of a search: the number of mappings that it evaluates, and its random seed."""
 
     samples: int = field(default=1000, validator=positive)
     seed: int = field(default=0, validator=not_negative)
 
     def share(self, parts: int) -> "Effort":
-        """One of so many parts of it, with the same seed."""
+        """Return one of `parts` equal parts of the effort, with the same seed."""
         return attrs.evolve(self, samples=-(-self.samples // parts))
 
     def rng(self) -> Generator:
-        """The same numbers every time."""
+        """Return a new generator, which yields the same numbers every time."""
         return np.random.default_rng(self.seed)
 
 
 def draw_mappings(problem: Problem, effort: Effort) -> list[Mapping]:
-    """So many samples; fewer are the first of these. None of an empty space."""
+    """Draw as many samples as the effort allows; none if the space is empty. A smaller effort draws a prefix
+    of them.
+    """
     if problem.space.is_empty:
         return []
     rng = effort.rng()
@@ -48,28 +51,29 @@ def draw_mappings(problem: Problem, effort: Effort) -> list[Mapping]:
 
 
 def map_at_random(problem: Problem, effort: Effort) -> Scored | None:
-    """The cheapest of so many samples."""
+    """Return the cheapest sample."""
     return problem.best(draw_mappings(problem, effort))
 
 
 def map_by_annealing(problem: Problem, effort: Effort) -> Scored | None:
-    """Simulated annealing from the best of a tenth of the samples."""
+    """Run simulated annealing from the best of a tenth of the samples."""
     starts = effort.share(STARTS)
     start = map_at_random(problem, starts)
     if start is None:
         return None
 
     def cost_within(mapping: Mapping, limit: float) -> float | None:
-        return None if problem.floor(mapping) > limit else problem.score(mapping).value
+        return None if problem.lower_bound(mapping) > limit else problem.score(mapping).value
 
     steps = effort.samples - starts.samples
     return problem.score(anneal(problem.space, start.mapping, start.value, cost_within, steps, effort.rng()))
 
 
 def anneal(space: Space, start: Mapping, cost: float, cost_within: CostWithin, steps: int, rng: Generator) -> Mapping:
-    """The cheapest mapping on a walk from one to the next, ever less often to a dearer one.
+    """Return the cheapest mapping on a random walk that accepts worse mappings ever less often.
 
-    How much dearer the next one may be is drawn before it is looked at: one that surely is need not be counted.
+    The acceptance threshold is drawn before the neighbour is evaluated. A neighbour whose lower bound exceeds it is
+    rejected without an exact count.
     """
     here = Draft.of(start, space.layer)
     best, least = here, cost

@@ -1,8 +1,8 @@
-"""The seeds' formulation: the mapping of least *estimated* cost, as their equations count it, then scored exactly.
+"""The seeds' formulation: minimize the cost as their equations *estimate* it, then score the mapping exactly.
 
-The seeds hand the estimate to an integer program. Here simulated annealing minimizes it, with more steps than for the
-exact cost, since an estimate is cheap. Departures from the equations: accesses are counted (Eq. 23 is a ratio of
-tiles), writes are timed like reads, and activations cost energy, which Eq. 41-43 leave out: without that the least
+The seeds give the estimate to an integer program. Here simulated annealing minimizes it, with more steps than for the
+exact cost, because an estimate is cheap. Departures from the equations: accesses are counted (Eq. 23 is a ratio of
+tiles), writes take as long as reads, and activations cost energy. Eq. 41-43 omit that energy; without it the minimum
 energy would not depend on the estimator.
 """
 
@@ -20,21 +20,21 @@ from tables.counts.cost import transfers
 from tables.estimators import COVERS, ESTIMATORS
 from tables.nest import Ints, Nest
 
-#: Who estimates what an estimator does not cover.
+#: The estimator that replaces another one where that does not apply.
 _OTHERWISE = "pim_optimizer"
-#: Steps of the walk for each sample of the effort.
+#: Annealing steps per sample of the effort.
 _STEPS = 2
 
 
 @frozen(kw_only=True)
 class Estimate:
-    """The seeds' cost of a mapping of a problem, with one of their estimators of row activations."""
+    """The seeds' cost of a mapping, with one of their estimators of row activations."""
 
     problem: Problem
     estimator: str
 
     def value(self, mapping: Mapping) -> float:
-        """The estimated objective."""
+        """Return the estimated objective."""
         arch, machine = self.problem.arch, self.problem.machine
         nest = to_nest(self.problem.layer, mapping, arch.spatial_reduction)
         counts = accesses(nest, machine.multicast, machine.spatial_reduction)
@@ -50,7 +50,7 @@ class Estimate:
         return ESTIMATORS[name](nest, t, self.problem.machine.dram)
 
     def _latency(self, nest: Nest, counts: Ints, activations: list[float]) -> float:
-        """The slowest of compute, each level's transfers and DRAM (Eq. 33, 34, 38-40)."""
+        """Return the largest of compute, each level's transfers and DRAM (Eq. 33, 34, 38-40)."""
         dram = self.problem.machine.dram
         compute = math.prod(math.prod(factors) for factors in nest.temporal)
         moved = [int(counts[Level.DRAM, t].sum()) * nest.width(t, Level.DRAM) for t in Tensor]
@@ -60,7 +60,7 @@ class Estimate:
         return max(compute, *transfers(nest, self.problem.machine, counts).values(), slowest)
 
     def _energy_fj(self, counts: Ints, activations: list[float]) -> float:
-        """MACs, accesses (Eq. 41-43) and activations."""
+        """Return the energy of MACs, accesses (Eq. 41-43) and activations."""
         machine = self.problem.machine
         total = self.problem.layer.macs * machine.mac_fj + sum(activations) * machine.activation_fj
         return total + sum(
@@ -69,7 +69,7 @@ class Estimate:
 
 
 def map_by_estimate(problem: Problem, effort: Effort, estimator: str) -> Scored | None:
-    """The mapping of the least estimated cost that a walk finds, scored exactly."""
+    """Return the mapping of least estimated cost that annealing finds, scored exactly."""
     estimate = Estimate(problem=problem, estimator=estimator)
     starts = draw_mappings(problem, effort.share(STARTS))
     if not starts:

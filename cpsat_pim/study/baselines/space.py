@@ -1,4 +1,4 @@
-"""The declared space of one layer on one machine, drawn from and walked about in."""
+"""The declared search space of one layer on one machine, with random draws and random neighbours."""
 
 import itertools
 from collections.abc import Iterator
@@ -20,10 +20,11 @@ StoredSets = tuple[Stored, Stored, Stored]
 
 
 class Space:
-    """Legal mappings of a layer on a machine.
+    """The legal mappings of a layer on a machine.
 
-    A *plain* mapping has all its loops at the DRAM, reductions innermost: the smallest tiles there are, and no partial
-    sums that return. A stored set with which it is illegal has no legal mapping, unless the DRAM is all but full.
+    A *plain* mapping has all its loops at the DRAM, reductions innermost: it has the smallest tiles, and no partial
+    sums return. If the plain mapping of a stored set is illegal, the stored set has no legal mapping, unless the DRAM
+    is almost full.
     """
 
     def __init__(self, layer: ConvWorkload, arch: PIMArchitecture) -> None:
@@ -40,32 +41,34 @@ class Space:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can be drawn."""
+        """Whether the space is empty."""
         return not any(self.stored_sets.values())
 
     def is_legal(self, draft: Draft) -> bool:
-        """Whether the validator has nothing to say."""
+        """Return whether the validator finds no violation."""
         return not check_mapping(self.layer, self.arch, draft.to_mapping(self.layer))
 
     def plain(self, stored: StoredSets) -> Draft:
-        """The plain mapping of a stored set."""
+        """Return the plain mapping of a stored set."""
         ones = (1,) * len(Dim)
         factors = [self.layer.bounds if place == DRAM else ones for place in PLACES]
         return Draft(factors=factors, order=order_for(Tensor.O), stored=stored)
 
     def nearest(self, wish: StoredSets) -> StoredSets:
-        """The stored set that differs least from a wish; in the row buffer before the others, then from the PEs out."""
+        """Return the possible stored set closest to a wished one; the row buffer counts most, then the PEs, then
+        outwards.
+        """
         sets = [stored for part in self.stored_sets.values() for stored in part]
         return min(sets, key=lambda stored: _differences(stored, wish))
 
     # --- Drawing -----------------------------------------------------------------------------------------------------
 
     def draw(self, rng: Generator) -> Draft:
-        """A random legal draft, if the space is not empty.
+        """Draw a random legal draft from a space that is not empty.
 
-        All factorizations are alike, likewise orders, layouts, blocks, residency points, either part of the space
-        (section 8 of the model), and the stored sets in it. What is illegal is repaired; what is illegal still, made
-        plain.
+        All factorizations are equally likely; so are orders, layouts, blocks, residency points, the two subspaces
+        (section 8 of the model), and the stored sets within each. An illegal draft is repaired; one that cannot be
+        repaired is replaced by the plain mapping.
         """
         parts = [sets for sets in self.stored_sets.values() if sets]
         sets = parts[rng.integers(len(parts))]
@@ -80,13 +83,13 @@ class Space:
         return self._repaired(draft, rng) or self.plain(draft.stored)
 
     def neighbour(self, draft: Draft, rng: Generator) -> Draft | None:
-        """The draft with one thing changed, repaired; None if it is illegal then."""
+        """Return the draft with one random change, repaired; None if it stays illegal."""
         changes = [self._move_prime, self._move_prime, self._swap_loops, self._change_stored, self._change_layout]
         changes += [self._change_points] * self.arch.uneven_residency
         return self._repaired(changes[rng.integers(len(changes))](draft, rng), rng)
 
     def _repaired(self, draft: Draft, rng: Generator) -> Draft | None:
-        """What is illegal with its residency points may be legal with even tiles."""
+        """Repair a draft. If it stays illegal, retry with even residency."""
         for wanted in dict.fromkeys((draft, attrs.evolve(draft, points=EVEN_POINTS))):
             repaired = Repair(self.layer, self.arch, wanted, rng).run()
             if self.is_legal(repaired):
@@ -94,12 +97,12 @@ class Space:
         return None
 
     def _storable(self) -> Iterator[StoredSets]:
-        """What the machine allows the levels to store."""
+        """Yield the stored sets that the machine allows."""
         levels = [itertools.product(*(self.arch.storing_choices(m, t) for t in Tensor)) for m in BUFFERS]
         return itertools.product(*levels)  # type: ignore[return-value]
 
     def _factors(self, rng: Generator) -> list[Factors]:
-        """Any ordered factorization of each dim, all alike: for each prime one of all ways to share out its powers."""
+        """Draw an ordered factorization of each dim uniformly: per prime, one of all distributions of its powers."""
         rows = [[1] * len(Dim) for _ in PLACES]
         for d in Dim:
             primes = primes_of(self.layer.bounds[d])
@@ -109,13 +112,13 @@ class Space:
         return [tuple(row) for row in rows]
 
     def _points(self, rng: Generator) -> tuple[tuple[float, ...], ...]:
-        """Any residency points, where the machine has such."""
+        """Draw residency points, if the machine allows uneven residency."""
         return tuple(map(tuple, rng.random((len(ON_CHIP), len(Tensor))))) if self.arch.uneven_residency else EVEN_POINTS
 
     # --- Changes -----------------------------------------------------------------------------------------------------
 
     def _move_prime(self, draft: Draft, rng: Generator) -> Draft:
-        """Another place for a prime of some dim."""
+        """Move a random prime of some dim to another place."""
         loops = [(place, d) for place in PLACES for d in Dim if draft.factors[place][d] > 1]
         if not loops:
             return draft
@@ -124,14 +127,14 @@ class Space:
         return draft.moved(d, primes[rng.integers(len(primes))], place, int(rng.integers(len(PLACES))))
 
     def _swap_loops(self, draft: Draft, rng: Generator) -> Draft:
-        """Two loops of a level change places."""
+        """Swap two loops of a level."""
         level, (a, b) = rng.integers(len(Level)), rng.choice(len(Dim), 2, replace=False)
         order = list(draft.order[level])
         order[a], order[b] = order[b], order[a]
         return attrs.evolve(draft, order=[order if m == level else draft.order[m] for m in Level])
 
     def _change_stored(self, draft: Draft, rng: Generator) -> Draft:
-        """A level stores a tensor or no longer does, or another input block is taken."""
+        """Toggle whether a level stores a tensor, or change the input block."""
         m, t = int(rng.integers(len(BUFFERS))), int(rng.integers(len(Tensor)))
         wish = [
             [is_stored != ((i, u) == (m, t)) for u, is_stored in enumerate(row)] for i, row in enumerate(draft.stored)
@@ -141,29 +144,31 @@ class Space:
         return attrs.evolve(draft, stored=stored if is_known else draft.stored, block=rng.random())
 
     def _change_layout(self, draft: Draft, rng: Generator) -> Draft:
-        """A tensor's other axis order."""
+        """Change the axis order of a tensor."""
         t = rng.integers(len(Tensor))
         return attrs.evolve(draft, layout=[1 - index if u == t else index for u, index in enumerate(draft.layout)])
 
     def _change_points(self, draft: Draft, rng: Generator) -> Draft:
-        """Other residency points."""
+        """Change the residency points."""
         return attrs.evolve(draft, points=self._points(rng))
 
 
 def order_for(stays: Tensor) -> Order:
-    """At every level the loops innermost that do not move a tensor, so that it is fetched least."""
+    """Return the loop order in which, at every level, the loops irrelevant to a tensor are innermost, so that it is
+    fetched least often.
+    """
     outside = [d for d in Dim if d not in IRRELEVANT[stays]]
     return ((*outside, *IRRELEVANT[stays]),) * len(Level)
 
 
 def _differences(stored: StoredSets, wish: StoredSets) -> tuple[int, ...]:
-    """Where two stored sets differ, the row buffer first."""
+    """Return where two stored sets differ, the row buffer first."""
     counts = [sum(a != b for a, b in zip(stored[m], wish[m], strict=True)) for m in BUFFERS]
     return (counts[Level.ROW_BUFFER], *counts)
 
 
 def _shares(power: int, places: int, rng: Generator) -> list[int]:
-    """One of all ways to share out so many equal things to places, all alike: bars among them."""
+    """Draw one of all distributions of `power` equal items over places, uniformly (stars and bars)."""
     bars = sorted(rng.choice(power + places - 1, places - 1, replace=False))
     ends = [-1, *bars, power + places - 1]
     return [int(b - a - 1) for a, b in itertools.pairwise(ends)]

@@ -1,4 +1,4 @@
-"""Baselines as tables for people: by themselves, beside the optimum, and over all layers."""
+"""Print baselines as tables: alone, beside the optimum, and over all layers."""
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,12 +13,12 @@ from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.report.text import format_edp, format_energy, print_plain
 from cpsat_pim.study.baselines.catalogue import RANDOM
 from cpsat_pim.study.baselines.problem import Scored
-from cpsat_pim.study.baselines.quality import Judged, Sampling
+from cpsat_pim.study.baselines.quality import Comparison, Sampling
 from cpsat_pim.study.baselines.references import Reference
 
 _EMPTY = "-"
 _FIGURES = ("cycles", "energy", "objective", "flow", "s")
-#: Distances for which the cost of random search is told.
+#: The distances for which the cost of random search is reported.
 _TARGETS = (0.1, 0.01)
 _SPREAD: dict[str, Callable[[list[float]], float]] = {
     "least": min,
@@ -29,44 +29,46 @@ _SPREAD: dict[str, Callable[[list[float]], float]] = {
 _SPANS = (("years", 365.25 * 86400), ("days", 86400.0), ("h", 3600.0), ("min", 60.0))
 
 
-def print_judged(console: Console, judged: Judged) -> None:
-    """A row per baseline; beside a reference their distances from it, its own row, and what random search costs."""
-    objective, reference = judged.problem.objective, judged.reference
-    table = _table(judged.problem.layer.name, (*_FIGURES, *(("ratio", "above") if reference else ())))
-    for outcome in judged.outcomes:
+def print_compared(console: Console, compared: Comparison) -> None:
+    """Print a row per baseline. With a reference, print the distances, the reference's own row, and the cost of random
+    search.
+    """
+    objective, reference = compared.problem.objective, compared.reference
+    table = _table(compared.problem.layer.name, (*_FIGURES, *(("ratio", "above") if reference else ())))
+    for outcome in compared.outcomes:
         figures = (*_figures(objective, outcome.best), f"{outcome.seconds:.1f}")
         table.add_row(outcome.name, *figures, *(_distance(reference, outcome.best) if reference else ()))
     if reference:
         name = "optimum" if reference.status is Status.OPTIMAL else "best known"
         table.add_row(name, *_figures(objective, reference.best), "", *_distance(reference, reference.best))
     console.print(table)
-    for line in _remarks(judged):
+    for line in _remarks(compared):
         print_plain(console, line)
 
 
-def print_summary(console: Console, found: Sequence[Judged]) -> None:
-    """Over all layers with a reference: how the ratios of each baseline are spread."""
-    optima = sum(judged.reference is not None and judged.reference.status is Status.OPTIMAL for judged in found)
+def print_summary(console: Console, found: Sequence[Comparison]) -> None:
+    """Print, over all layers with a reference, the distribution of each baseline's ratios."""
+    optima = sum(compared.reference is not None and compared.reference.status is Status.OPTIMAL for compared in found)
     table = _table(f"cost over the optimum, {len(found)} layers", ("mapped", *_SPREAD))
-    for name in dict.fromkeys(outcome.name for judged in found for outcome in judged.outcomes):
-        values = [ratio for judged in found for ratio in _ratios(judged, name)]
+    for name in dict.fromkeys(outcome.name for compared in found for outcome in compared.outcomes):
+        values = [ratio for compared in found for ratio in _ratios(compared, name)]
         table.add_row(name, str(len(values)), *(f"{of(values):.3f}" if values else _EMPTY for of in _SPREAD.values()))
     console.print(table)
     if optima < len(found):
-        print_plain(console, f"{optima} of {len(found)} optima are proven; the others are the best mappings known")
+        print_plain(console, f"{optima} of {len(found)} optima are proven; the others are the best known mappings")
 
 
-def _ratios(judged: Judged, name: str) -> Iterator[float]:
-    for outcome in judged.outcomes:
-        if outcome.name == name and outcome.best and judged.reference:
-            yield judged.reference.ratio(outcome.best.value)
+def _ratios(compared: Comparison, name: str) -> Iterator[float]:
+    for outcome in compared.outcomes:
+        if outcome.name == name and outcome.best and compared.reference:
+            yield compared.reference.ratio(outcome.best.value)
 
 
-def _remarks(judged: Judged) -> Iterator[str]:
-    """What a table has no place for."""
-    reference, sampling = judged.reference, judged.sampling
+def _remarks(compared: Comparison) -> Iterator[str]:
+    """Yield the lines below the table."""
+    reference, sampling = compared.reference, compared.sampling
     if reference and reference.status is not Status.OPTIMAL:
-        yield f"not proven to be the optimum: {_least(judged.problem.objective, reference.bound)}"
+        yield f"not proven optimal: {_least(compared.problem.objective, reference.bound)}"
     if sampling:
         whole, each = format_seconds(sampling.seconds), format_seconds(sampling.seconds_for(1))
         yield f"{RANDOM}: {sampling.samples:,} samples in {whole}, {each} each"
@@ -76,11 +78,11 @@ def _remarks(judged: Judged) -> Iterator[str]:
 
 
 def _least(objective: Objective, bound: int | float | None) -> str:
-    return "no bound is known" if bound is None else f"it may be as low as {_cost(objective, bound)}"
+    return "no lower bound is known" if bound is None else f"lower bound {_cost(objective, bound)}"
 
 
 def format_seconds(seconds: float) -> str:
-    """Three digits in ms, s, min, h, days or years."""
+    """Format a duration with three digits in ms, s, min, h, days or years."""
     for unit, size in _SPANS:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
@@ -105,7 +107,7 @@ def _figures(objective: Objective, best: Scored | None) -> tuple[str, ...]:
 
 
 def _cost(objective: Objective, value: int | float) -> str:
-    """An objective as reported, but for a product, which has too many digits."""
+    """Format an objective as reported; a product, which has too many digits, is shortened."""
     return format_edp(int(value)) if objective.is_product else f"{value:,}"
 
 
@@ -119,6 +121,6 @@ def _distance(reference: Reference, best: Scored | None) -> tuple[str, str]:
 def _cost_of_sampling(sampling: Sampling, target: float) -> str:
     needed = sampling.samples_within(target)
     if needed is None:
-        return "these samples do not tell"
-    told = "" if sampling.has_seen(target) else " (extrapolated)"
-    return f"about {needed:,.3g} samples, {format_seconds(sampling.seconds_for(needed))}{told}"
+        return "not estimable from these samples"
+    note = "" if sampling.has_seen(target) else " (extrapolated)"
+    return f"about {needed:,.3g} samples, {format_seconds(sampling.seconds_for(needed))}{note}"

@@ -1,1 +1,1 @@
-"""Random layers, machines and mappings, on which independent answers to the same question must agree."""
+"""Differential testing: independent computations must agree on random layers, machines and mappings."""

@@ -1,6 +1,7 @@
-"""The comparisons: each asks two parties that share no code, and tells where they differ."""
+"""The comparisons: each evaluates the same quantity by two parties that share no code."""
 
 import itertools
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -9,11 +10,12 @@ from attrs import field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import ON_CHIP, Dim
+from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.base.validate import as_tuple
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import Disagreement, differences, simulate, verify
 from cpsat_pim.mapper.result import Objective, SolvedLayer, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints
@@ -22,16 +24,16 @@ from cpsat_pim.workload import ConvWorkload
 
 _T = TypeVar("_T")
 
-#: Mappings of a layer that are tried one by one; a layer with more of them is left out.
+#: The most mappings that are enumerated; a layer with more is skipped.
 MOST_ENUMERATED = 20_000
 
-#: Parts of a mapping to which the space can be pinned; `inside`: the loops of the PEs and the global buffer.
+#: Parts of a mapping that can be fixed; `inside`: the loops of the PEs and the global buffer.
 PINS = ("temporal", "inside", "spatial", "order", "stored", "layout")
 
 
 @frozen(kw_only=True)
 class Case:
-    """What is asked about: the whole space, or what has the `pinned` parts (of `PINS`) in common with a mapping."""
+    """The case to compare: a layer on a machine, with the parts `pinned` (of `PINS`) fixed to those of a mapping."""
 
     layer: ConvWorkload
     arch: PIMArchitecture
@@ -41,7 +43,7 @@ class Case:
 
     @property
     def constraints(self) -> Constraints:
-        """What the solver is held to."""
+        """The constraints that fix the pinned parts."""
         if self.mapping is None:
             return FREE
         free = (None,) * len(Dim)
@@ -51,21 +53,29 @@ class Case:
         return Constraints(**parts)
 
     def value(self, mapping: Mapping) -> int:
-        """The predicted objective of a mapping in the solver's integers."""
+        """Return the predicted objective of a mapping in the solver's integers."""
         figures = predict(self.layer, self.arch, mapping).figures
         return self.objective.value(figures.latency_cycles, figures.energy_fj)
 
 
 @frozen(kw_only=True)
 class Finding:
-    """A disagreement: a line per difference, and a mapping that shows it, if one does."""
+    """A disagreement: a line per difference, and a mapping that shows it, if there is one."""
 
     lines: tuple[str, ...] = field(converter=as_tuple)
     witness: Mapping | None
 
 
-def compare_trace(case: Case, options: Options) -> Finding | None:
-    """A mapping against the validator, and tables against simulation: every exact figure."""
+@frozen(kw_only=True)
+class Limits:
+    """Limits of a solve: `time_limit` seconds, and the `stop` flag."""
+
+    time_limit: float = 60.0
+    stop: Stop = field(factory=threading.Event)
+
+
+def compare_trace(case: Case, limits: Limits) -> Finding | None:
+    """Compare a mapping with the validator, and every exact figure of the tables with the simulation."""
     if case.mapping is None:
         return None
     if broken := check_mapping(case.layer, case.arch, case.mapping):
@@ -76,24 +86,24 @@ def compare_trace(case: Case, options: Options) -> Finding | None:
     return Finding(lines=lines, witness=case.mapping) if lines else None
 
 
-def compare_answer(case: Case, options: Options) -> Finding | None:
-    """The solver's answer against the validator, its recount and its simulation."""
-    return judge_answer(case, solve(case, options))
+def compare_answer(case: Case, limits: Limits) -> Finding | None:
+    """Compare the solver's solution with the validator, its recomputed cost and its simulation."""
+    return judge_answer(case, solve(case, limits))
 
 
-def compare_bound(case: Case, options: Options) -> Finding | None:
-    """The solver's bound against the cost of a mapping."""
-    return judge_bound(case, solve(case, options))
+def compare_bound(case: Case, limits: Limits) -> Finding | None:
+    """Compare the solver's bound with the cost of a mapping."""
+    return judge_bound(case, solve(case, limits))
 
 
-def compare_enumeration(case: Case, options: Options) -> Finding | None:
-    """The solver's optimum against the least cost of all mappings, or all that have the pinned parts."""
+def compare_enumeration(case: Case, limits: Limits) -> Finding | None:
+    """Compare the solver's optimum with the least cost of all mappings, or of all that have the pinned parts."""
     mappings = few_mappings(case)
-    return judge_optimum(case, solve(case, options), mappings) if mappings is not None else None
+    return judge_optimum(case, solve(case, limits), mappings) if mappings is not None else None
 
 
-#: By the names under which they are counted.
-COMPARISONS: dict[str, Callable[[Case, Options], Finding | None]] = {
+#: The comparisons by name.
+COMPARISONS: dict[str, Callable[[Case, Limits], Finding | None]] = {
     "trace": compare_trace,
     "answer": compare_answer,
     "bound": compare_bound,
@@ -103,13 +113,13 @@ COMPARISONS: dict[str, Callable[[Case, Options], Finding | None]] = {
 }
 
 
-def compare(name: str, case: Case, options: Options) -> Finding | None:
-    """One of the comparisons."""
-    return attempt(case, lambda: COMPARISONS[name](case, options))
+def compare(name: str, case: Case, limits: Limits) -> Finding | None:
+    """Make the comparison of this name."""
+    return attempt(case, lambda: COMPARISONS[name](case, limits))
 
 
 def attempt(case: Case, ask: Callable[[], _T]) -> _T | Finding:
-    """An answer; a party that fails instead is a finding, too."""
+    """Return the result of `ask`; an exception becomes a finding."""
     try:
         return ask()
     except Exception as error:
@@ -119,19 +129,20 @@ def attempt(case: Case, ask: Callable[[], _T]) -> _T | Finding:
 # --- Judging ---------------------------------------------------------------------------------------------------------
 
 
-def solve(case: Case, options: Options) -> SolvedLayer:
-    """The solver's answer."""
-    return solve_layer(case.layer, case.arch, case.objective, attrs.evolve(options, constraints=case.constraints))
+def solve(case: Case, limits: Limits) -> SolvedLayer:
+    """Solve the case."""
+    request = SolveRequest(objective=case.objective, constraints=case.constraints, time_limit=limits.time_limit)
+    return solve_layer(case.layer, case.arch, request, limits.stop)
 
 
 def few_mappings(case: Case) -> list[Mapping] | None:
-    """All mappings (with the pinned parts), if they are few."""
+    """Return all mappings (with the pinned parts) if they are few, else None."""
     mappings = list(itertools.islice(every_mapping(case.layer, case.arch, case.constraints), MOST_ENUMERATED + 1))
     return mappings if len(mappings) <= MOST_ENUMERATED else None
 
 
 def judge_answer(case: Case, solved: SolvedLayer) -> Finding | None:
-    """Whether the mapping found is legal and costs what it is said to, and what is called optimal, its bound."""
+    """Check that the mapping found is legal and has the reported cost, and that an OPTIMAL cost equals its bound."""
     if solved.mapping is None or solved.prediction is None:
         return None
     try:
@@ -145,7 +156,7 @@ def judge_answer(case: Case, solved: SolvedLayer) -> Finding | None:
 
 
 def judge_bound(case: Case, solved: SolvedLayer) -> Finding | None:
-    """Whether the mapping costs no less than the bound, nor exists where there is said to be none."""
+    """Check that the mapping costs at least the bound, and that a layer reported infeasible has no mapping."""
     mapping = case.mapping
     if mapping is None:
         return None
@@ -158,7 +169,9 @@ def judge_bound(case: Case, solved: SolvedLayer) -> Finding | None:
 
 
 def judge_optimum(case: Case, solved: SolvedLayer, mappings: list[Mapping]) -> Finding | None:
-    """Whether the least cost of all mappings is the optimum, and no less than the bound of an unproven answer."""
+    """Check that the least cost of all mappings is the reported optimum, and at least the bound of an unproven
+    solution.
+    """
     least = min(mappings, key=case.value, default=None)
     if solved.mapping is not None and (least is None or case.value(solved.mapping) < case.value(least)):
         line = f"{solved.status} {solved.objective_value}, but no mapping of the enumeration costs so little"

@@ -1,4 +1,6 @@
-"""Random machines and layers: every option, figures from tiny to wide, few enough MACs to be walked one by one."""
+"""Random machines and layers: every option, figures from tiny to large, few enough MACs for a step-by-step
+simulation.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,13 +17,13 @@ from cpsat_pim.workload import ConvWorkload
 
 _T = TypeVar("_T")
 
-#: At least the widest element: what a narrower column transfers at a time is not defined.
+#: At least the widest element: the model does not define elements that span columns.
 _COLUMNS = (4, 8, 16, 32)
 _BOUNDS = (2, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 55, 197, 1009)
-#: Dims of a convolution, a matrix product and a depthwise convolution.
+#: The dims of a convolution, a matrix product and a depthwise convolution.
 DIMS = (tuple(Dim), (Dim.N, Dim.C, Dim.K), (Dim.R, Dim.S, Dim.P, Dim.Q, Dim.N, Dim.G))
 _WIDTHS = (1, 2, 4)
-#: Bytes a cycle: no limit, or down to a hundred cycles a byte, beside which nothing else takes time.
+#: Bytes per cycle: unlimited, or down to a hundredth, where the transfer dominates everything else.
 RATES = (None, None, 1, 3, 0.5, 64, 0.05, 0.01)
 #: Bytes of the PEs, the global buffer, the row buffer and DRAM.
 _SIZES = ((4, 12, 48, 256), (8, 32, 128, 1024), (16, 64, 256, 4096), (2**20, 2**30))
@@ -30,42 +32,42 @@ _KINDS = ("energy", "latency", "blended")
 
 @frozen
 class Drawer:
-    """Draws with a source of chance, of which `below(n)` is any integer from 0 to n - 1.
+    """Draws values from a source of random integers: `below(n)` returns any integer from 0 to n - 1.
 
-    The same values come from the same integers, the plainest of them from zeros.
+    Equal integers give equal values, and zeros give the simplest value.
     """
 
     below: Callable[[int], int]
 
     @classmethod
     def of(cls, rng: Generator) -> "Drawer":
-        """That of a generator, all integers alike."""
+        """Return a drawer on a generator, with uniform integers."""
         return cls(lambda n: int(rng.integers(n)))
 
     def any_of(self, values: Sequence[_T]) -> _T:
-        """Any of some values, all alike."""
+        """Draw one of some values, uniformly."""
         return values[self.below(len(values))]
 
     def flip(self) -> bool:
-        """Yes or no."""
+        """Draw a boolean."""
         return self.any_of((False, True))
 
     def chance(self, percent: int) -> bool:
-        """Yes so often."""
+        """Return True with this probability in percent."""
         return self.below(100) >= 100 - percent
 
     def some_of(self, values: Sequence[_T], most: int) -> list[_T]:
-        """At least one and at most so many different ones, in any order."""
+        """Draw between one and `most` distinct values, in random order."""
         left = list(values)
         count = 1 + self.below(min(most, len(left)))
         return [left.pop(self.below(len(left))) for _ in range(count)]
 
     def objective(self) -> Objective:
-        """Any kind."""
+        """Draw an objective of any kind."""
         return Objective.named(self.any_of(_KINDS), self.any_of((0.5, 1, 7)), self.any_of((0.25, 1, 3)))
 
     def layer(self, most_macs: int) -> ConvWorkload:
-        """Any layer of at most so many MACs: small bounds, large primes, products, groups, depthwise, batches."""
+        """Draw a layer of at most so many MACs: small bounds, large primes, products, groups, depthwise, batches."""
         bounds = dict.fromkeys(Dim, 1)
         for d in self.some_of(self.any_of(DIMS), most=5):
             fitting = [n for n in _BOUNDS if n * math.prod(bounds.values()) <= most_macs]
@@ -73,7 +75,7 @@ class Drawer:
         return self.layer_of(bounds)
 
     def layer_of(self, bounds: dict[Dim, int]) -> ConvWorkload:
-        """A layer with these bounds, of any stride, dilation and mixed widths; a part of one may be padding."""
+        """Draw a layer with these bounds, any stride, dilation and element widths; part of a bound may be padding."""
         padded = self.any_of(tuple(Dim))
         zeros = {padded: self.below(bounds[padded])} if self.any_of((True, False, False)) else {}
         output, psum = sorted((self.any_of(_WIDTHS), self.any_of(_WIDTHS)))
@@ -90,7 +92,7 @@ class Drawer:
         )
 
     def machine(self, forced: int = 25) -> PIMArchitecture:
-        """Any machine; so many percent of its levels say which tensors they store and which not."""
+        """Draw a machine; each of its levels fixes the tensors that it stores with probability `forced` percent."""
         column_bytes = self.any_of(_COLUMNS)
         return PIMArchitecture(
             name="fuzz",
@@ -106,7 +108,7 @@ class Drawer:
         )
 
     def _timings(self, column_bytes: int) -> DramTimings:
-        """Any, but to open another row takes no less time than the next column; sometimes no more either."""
+        """Draw timings in which opening a row takes at least as long as the next column, sometimes exactly as long."""
         cycles = {name: self.below(21) for name in ("RL", "WL", "tRCDRD", "tRP", "tRAS", "tRC", "tRTP")}
         some = {name: 1 + self.below(8) for name in ("tCCD_L", "BL")}
         if self.chance(10):
@@ -116,7 +118,7 @@ class Drawer:
         return DramTimings(**cycles, **some, co_w=8 * column_bytes)
 
     def _level(self, m: int, column_bytes: int, forced: int) -> MemoryLevel:
-        """PE, global buffer or row buffer: some stored sets forced, some forbidden, some free."""
+        """Draw a PE, global buffer or row buffer level: some stored sets forced, some forbidden, some free."""
         is_forced = self.chance(forced)
         return MemoryLevel(
             name=("PE", "GlobalBuffer", "RowBuffer")[m],
@@ -144,7 +146,7 @@ class Drawer:
         )
 
     def _array(self) -> PEArray:
-        """From one PE to a wide array, of every type of unit."""
+        """Draw an array, from one PE to a wide array, with any type of unit."""
         kind = self.any_of(tuple(LANE_DIMS))
         dims = LANE_DIMS[kind]
         unit: dict[str, Any] = {"num_macs": 1 if kind == "scalar" else self.any_of((1, 2, 4, 6))}
@@ -160,5 +162,5 @@ class Drawer:
         )
 
     def _energy(self) -> float:
-        """Nanojoules, whole femtojoules."""
+        """Draw an energy in nanojoules that is a whole number of femtojoules."""
         return self.any_of((0, 1, 7, 100, 2500)) / 1_000_000

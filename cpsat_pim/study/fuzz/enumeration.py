@@ -1,4 +1,4 @@
-"""The declared space of a tiny layer, or what constraints leave of a larger one's, mapping by mapping."""
+"""Enumerate the declared search space of a tiny layer, or the part of a larger one that satisfies constraints."""
 
 import itertools
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from cpsat_pim.workload import ConvWorkload
 
 
 def every_mapping(layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints = FREE) -> Iterator[Mapping]:
-    """Every legal mapping: factorizations, orders, stored sets, residency points, layouts and input blocks."""
+    """Yield every legal mapping: factorizations, orders, stored sets, residency points, layouts and input blocks."""
     stores = [list(itertools.product(*(_storing(arch, constraints, m, t) for t in Tensor))) for m in BUFFERS]
     for factors in itertools.product(*(_factors(layer, constraints, d) for d in Dim)):
         rows = list(zip(*factors, strict=True))
@@ -33,7 +33,7 @@ def every_mapping(layer: ConvWorkload, arch: PIMArchitecture, constraints: Const
 def _in_every_order(
     layer: ConvWorkload, arch: PIMArchitecture, draft: Mapping, orders: list[tuple[tuple[Dim, ...], ...]]
 ) -> Iterator[Mapping]:
-    """The legal ones of a draft's orders and residency points, in every layout."""
+    """Yield the legal mappings of a draft, with every order, residency point and layout."""
     for order in orders:
         for outside in _every_point(draft, order) if arch.uneven_residency else [EVEN]:
             ordered = attrs.evolve(draft, order=order, outside=outside)
@@ -43,14 +43,14 @@ def _in_every_order(
 
 
 def _every_point(draft: Mapping, order: tuple[tuple[Dim, ...], ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Loops outside the tiles: none, or all down to one that changes the tile."""
+    """Yield all residency points: even, or any whose innermost outside loop changes the tile."""
     points = [residency_points(order[m], t) if draft.stored[m][t] else [0] for m in ON_CHIP for t in Tensor]
     for chosen in itertools.product(*points):
         yield chosen[: len(Tensor)], chosen[len(Tensor) :]
 
 
 def _factors(layer: ConvWorkload, constraints: Constraints, d: Dim) -> list[tuple[int, ...]]:
-    """All factors of a dim, by level and then by direction, that constraints allow."""
+    """Return all factorizations of a dim over levels and directions that the constraints allow."""
     fixed = [row[d] for row in (*constraints.temporal, *constraints.spatial)]
     return [
         factors
@@ -60,12 +60,12 @@ def _factors(layer: ConvWorkload, constraints: Constraints, d: Dim) -> list[tupl
 
 
 def _storing(arch: PIMArchitecture, constraints: Constraints, level: Level, t: Tensor) -> list[bool]:
-    """Whether a level stores a tensor, and whether it does without, as far as either is allowed."""
+    """Return whether a level may store a tensor and may bypass it, as machine and constraints allow."""
     return [choice for choice in arch.storing_choices(level, t) if constraints.stored[level][t] in (None, choice)]
 
 
 def _ordered_factors(n: int, slots: int) -> list[tuple[int, ...]]:
-    """All ways to write n as an ordered product."""
+    """Return all ways to write n as an ordered product."""
     if slots == 1:
         return [(n,)]
     firsts = (d for d in range(1, n + 1) if n % d == 0)

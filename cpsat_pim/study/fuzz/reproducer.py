@@ -1,4 +1,4 @@
-"""Disagreements as files: what `verify` writes and `simulate` reads, with the comparison and its objective."""
+"""Disagreements as files: a reproducer that `simulate` reads, extended by the comparison and its objective."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ from cpsat_pim.workload.network import build_layer
 
 
 def write_discovery(discovery: Discovery, path: str | Path) -> None:
-    """Write a disagreement and what is predicted and simulated of the mapping that shows it.
+    """Write a disagreement, with the predicted and simulated figures of the mapping that shows it.
 
     Raises:
         OSError: it cannot be written.
@@ -36,13 +36,13 @@ def write_discovery(discovery: Discovery, path: str | Path) -> None:
 
 
 def _figures(case: Case, mapping: Mapping | None, count: Callable[..., Figures]) -> Figures | None:
-    """The figures of a mapping, if there is one and they can be counted."""
+    """Return the figures of a mapping; None if there is no mapping, or its figures cannot be computed."""
     found = attempt(case, lambda: count(case.layer, case.arch, mapping)) if mapping else None
     return None if isinstance(found, Finding) else found
 
 
 def read_case(path: str | Path) -> tuple[str, Case]:
-    """The comparison and the case of such a file; one that says nothing of it was written by `run`.
+    """Read the comparison and the case of such a file; a file without a comparison was written by `run`.
 
     Raises:
         ValueError: it cannot be read, or something in it is missing or wrong; lines `<file>: ...`.

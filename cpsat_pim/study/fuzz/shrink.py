@@ -1,4 +1,4 @@
-"""A disagreement made as small as it stays one: fewer loops, smaller bounds, plainer machine, plainer mapping."""
+"""Shrink a disagreement: fewer loops, smaller bounds, a simpler machine, a simpler mapping."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from cpsat_pim.study.fuzz.compare import Case, Finding
 from cpsat_pim.workload import ConvWorkload
 from tables.factors import primes_of
 
-#: What machines are made more like, figure by figure: one PE of one MAC, nothing limited, nothing shared.
+#: The plain machine that others are simplified towards: one PE with one MAC, nothing limited, nothing shared.
 PLAIN = attrs.evolve(
     PIMArchitecture(),
     name="fuzz",
@@ -34,14 +34,14 @@ PLAIN = attrs.evolve(
         for level in PIMArchitecture().hierarchy
     ),
 )
-#: No part of a bound is padding.
+#: The plain padding: none.
 NO_ZEROS = (0,) * len(Dim)
 
 Compare = Callable[[Case], Finding | None]
 
 
 def shrink(case: Case, finding: Finding, compare: Compare, is_over: Callable[[], bool]) -> tuple[Case, Finding]:
-    """Take each simpler case that is still a disagreement, until a whole pass finds none or time is over."""
+    """Replace the case by any simpler one that still disagrees, until no simpler case does or time is over."""
     is_simpler = True
     while is_simpler:
         is_simpler, at = False, 0
@@ -50,14 +50,14 @@ def shrink(case: Case, finding: Finding, compare: Compare, is_over: Callable[[],
             found = compare(candidates[at])
             if found is None:
                 at += 1
-            else:  # what comes next in its list differs from what comes next here by no more than this step
+            else:  # The remaining candidates differ from those of the simpler case by at most this step.
                 case, finding, is_simpler = candidates[at], found, True
                 candidates = list(simpler_cases(case))
     return case, finding
 
 
 def simpler_cases(case: Case) -> Iterator[Case]:
-    """All cases that are simpler by one thing, the largest steps first; mappings stay legal."""
+    """Yield all cases that are simpler in one respect, largest steps first; mappings stay legal."""
     for simpler in (*_smaller(case), *_plainer_layers(case), *_plainer_machines(case), *_plainer_mappings(case)):
         is_legal = simpler.mapping is None or not check_mapping(simpler.layer, simpler.arch, simpler.mapping)
         if is_legal and simpler != case:
@@ -65,7 +65,7 @@ def simpler_cases(case: Case) -> Iterator[Case]:
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    """A dim gone, or a prime of its bound."""
+    """Yield cases without a dim, or without a prime of a bound."""
     for d in Dim:
         bound = case.layer.bounds[d]
         for part in sorted({bound, *primes_of(bound)} - {1}, reverse=True):
@@ -76,7 +76,9 @@ def _smaller(case: Case) -> Iterator[Case]:
 
 
 def _without(case: Case, d: Dim, prime: int | None) -> Iterator[Draft | None]:
-    """The drafts without a prime of a dim in one of its places, or (None) without the dim; no mapping, no draft."""
+    """Yield the mapping's drafts without a prime of a dim in one of its places, or None for the dim removed; nothing
+    without a mapping.
+    """
     draft = _draft(case)
     if draft is None:
         yield None
@@ -94,19 +96,21 @@ def _without(case: Case, d: Dim, prime: int | None) -> Iterator[Draft | None]:
 
 
 def _plainer_layers(case: Case) -> Iterator[Case]:
-    """No stride, no dilation, no padding, bytes."""
+    """Yield cases without stride, without dilation, without padding, with one-byte elements."""
     widths: dict[str, Any] = dict.fromkeys(("input_bytes", "weight_bytes", "output_bytes", "psum_bytes"), 1)
     plain = attrs.evolve(case.layer, stride=(1, 1), dilation=(1, 1), zeros=NO_ZEROS, **widths)
     return (_case(case, layer, _draft(case)) for layer in _toward(case.layer, plain))
 
 
 def _plainer_machines(case: Case) -> Iterator[Case]:
-    """A figure, or a part, as the plain machine has it."""
+    """Yield cases in which one figure or part of the machine is replaced by that of the plain machine."""
     return (attrs.evolve(case, arch=arch) for arch in _toward(case.arch, PLAIN))
 
 
 def _plainer_mappings(case: Case) -> Iterator[Case]:
-    """A loop moved to the DRAM, dims in order, a tensor not stored, first layout, smallest block, even tiles."""
+    """Yield mappings with a loop moved to the DRAM, dims in order, a tensor not stored, the first layout, the smallest
+    block, or even tiles.
+    """
     draft = _draft(case)
     if draft is None:
         return
@@ -127,11 +131,11 @@ def _case(case: Case, layer: ConvWorkload, draft: Draft | None) -> Case:
 
 
 def _toward(value: Any, plain: Any) -> Iterator[Any]:
-    """The value with one of its parts, or all of it, as in a plain one; what is no value then is left out."""
+    """Yield the value with one part, or all of it, as in the plain value; combinations that are invalid are skipped."""
     if value == plain:
         return
     yield plain
-    with suppress(ValueError):  # not even made of the same parts
+    with suppress(ValueError):  # the parts of the two do not correspond
         for key, part, plain_part in _parts(value, plain):
             for plainer in _toward(part, plain_part):
                 with suppress(ValueError):
@@ -139,7 +143,7 @@ def _toward(value: Any, plain: Any) -> Iterator[Any]:
 
 
 def _parts(value: Any, plain: Any) -> list[tuple[Any, Any, Any]]:
-    """What a value consists of, with the key of each part and its plain form."""
+    """Return the parts of a value: key, part, and the plain value's part."""
     if attrs.has(type(value)):
         names = [field.name for field in attrs.fields(type(value))]
         return [(name, getattr(value, name), getattr(plain, name)) for name in names]
@@ -149,7 +153,7 @@ def _parts(value: Any, plain: Any) -> list[tuple[Any, Any, Any]]:
 
 
 def _with_part(value: Any, key: Any, part: Any) -> Any:
-    """The value with another part."""
+    """Return the value with one part replaced."""
     if isinstance(value, tuple):
         return (*value[:key], part, *value[key + 1 :])
     return attrs.evolve(value, **{key: part})

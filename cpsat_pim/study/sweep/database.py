@@ -1,4 +1,4 @@
-"""The SQLite file of a store in WAL mode: how it is made, opened and locked, and its complaints in one line of ours."""
+"""The SQLite file of a store, in WAL mode: creation, opening, locking, and error messages of one line."""
 
 import sqlite3
 import time
@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-#: Of the tables below; a store of another schema is left alone.
+#: Version of the tables below; a store of another version is rejected.
 SCHEMA = 1
 
-#: Tells SQLite files that are stores from others: "cpsw".
+#: Identifies an SQLite file as a store: "cpsw".
 APPLICATION_ID = 0x63707377
 
 #: Seconds to wait for another sweep's write.
@@ -56,18 +56,18 @@ class StoreError(Exception):
 
 
 class Database:
-    """An open file with the tables of a store."""
+    """An open SQLite file with the tables of a store."""
 
     def __init__(self, path: Path, *, readonly: bool) -> None:
-        """Open a file; one that is not there is made, unless it is only to be read.
+        """Open a file, and create it if it does not exist, unless `readonly`.
 
         Raises:
-            StoreError: it is not there, is no store or one of another version, or cannot be written.
+            StoreError: the file does not exist, is not a store, has another version, or cannot be written.
         """
         self.path = path
         if path.is_dir():
             raise StoreError(f"{path}: is a directory")
-        with self.told():
+        with self.translated_errors():
             self._connection = _connect_to_read(path) if readonly else _connect_to_write(path)
             try:
                 self._check_schema(readonly)
@@ -82,9 +82,9 @@ class Database:
     # Schema
 
     def _check_schema(self, readonly: bool) -> None:
-        """A store of this schema; an empty file becomes one."""
+        """Check the schema of the file; an empty file gets the tables."""
         is_empty = not self._connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
-        # Looked at last: a store that is being made gets its tables and these numbers in one step.
+        # Set last: a new store gets its tables and these numbers in one transaction.
         application, schema = self._pragma("application_id"), self._pragma("user_version")
         if is_empty and application == 0 and not readonly:
             self._create()
@@ -95,7 +95,7 @@ class Database:
             raise StoreError(f"{self.path}: {rule}; it was left as it is, choose another file with --store")
 
     def _create(self) -> None:
-        """Make the tables, unless another process has just made them."""
+        """Create the tables, unless another process has just created them."""
         _switch_to_wal(self._connection)
         with self.transaction() as connection:
             if self._pragma("user_version") == 0:
@@ -110,34 +110,34 @@ class Database:
     # Reading and writing
 
     def query(self, statement: str, *parameters: Any) -> list[Any]:
-        """The rows that a statement selects."""
-        with self.told():
+        """Return the rows that a statement selects."""
+        with self.translated_errors():
             return self._connection.execute(statement, parameters).fetchall()
 
     def rows(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
-        """The rows that a statement selects, by their columns' names."""
-        with self.told():
+        """Return the rows that a statement selects, as dicts by column name."""
+        with self.translated_errors():
             cursor = self._connection.execute(statement, parameters)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, alone."""
-        with self.told():
+        """Run the block as one exclusive transaction."""
+        with self.translated_errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
-                with suppress(sqlite3.Error):  # it may have been rolled back already
+                with suppress(sqlite3.Error):  # SQLite may have rolled back already
                     self._connection.execute("ROLLBACK")
                 raise
 
     @contextmanager
     def attached(self, other: Path) -> Iterator[None]:
-        """Another file, to be read as `other`."""
-        with self.told():
+        """Attach another file, for reading, under the name `other`."""
+        with self.translated_errors():
             self._connection.execute("ATTACH ? AS other", (_uri(other),))
             try:
                 yield
@@ -147,8 +147,8 @@ class Database:
     # Errors
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """SQLite's and the system's complaints in one line of ours."""
+    def translated_errors(self) -> Iterator[None]:
+        """Turn errors of SQLite and the system into a `StoreError` of one line."""
         try:
             yield
         except sqlite3.Error as error:
@@ -159,7 +159,7 @@ class Database:
             raise StoreError(f"{self.path}: cannot be used: {error.strerror or error}") from error
 
 
-#: By how the name of SQLite's error starts.
+#: By the prefix of SQLite's error name.
 _COMPLAINTS = {
     "SQLITE_NOTADB": "is not a store of sweeps",
     "SQLITE_CORRUPT": "is damaged: {}",
@@ -172,14 +172,16 @@ _COMPLAINTS = {
 
 
 def _connect_to_write(path: Path) -> sqlite3.Connection:
-    """A connection whose commits survive this process, though the last ones not a power cut (they are solved again)."""
+    """Connect so that commits survive the death of this process; a power cut may lose the last ones, which are solved
+    again.
+    """
     database = sqlite3.connect(_uri(path, "rwc"), timeout=_PATIENCE, isolation_level=None, uri=True)
     database.execute("PRAGMA synchronous = NORMAL")
     return database
 
 
 def _switch_to_wal(database: sqlite3.Connection) -> None:
-    """For this SQLite does not wait by itself, should another process be making the same store."""
+    """Switch to WAL mode. SQLite does not wait by itself if another process is creating the same store."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -192,7 +194,7 @@ def _switch_to_wal(database: sqlite3.Connection) -> None:
 
 
 def _connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing, if need be not even the files that SQLite puts beside a store."""
+    """Connect without changing anything, if necessary not even the files that SQLite keeps beside a store."""
     if not path.exists():
         raise StoreError(f"{path}: there is no such store")
     try:
@@ -201,7 +203,7 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
         log = Path(f"{path}-wal")
         if log.exists() and log.stat().st_size:
             raise
-        return _reading(_uri(path) + "&immutable=1")  # a directory that is read-only, and nothing left in the log
+        return _reading(_uri(path) + "&immutable=1")  # a read-only directory, and an empty log
 
 
 def _reading(uri: str) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""A store's results as CSV or Parquet, a row a layer or a row a network, or as results files (docs/json.md)."""
+"""Export a store's results as CSV or Parquet, a row per layer or per network, or as results files (docs/json.md)."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from cpsat_pim.base.dims import Dim
 from cpsat_pim.base.extras import import_extra
 from cpsat_pim.base.files import file_stem, replacing, replacing_bytes, write_json
-from cpsat_pim.report.jsonfile import build_document
+from cpsat_pim.mapper.result.document import build_document
 from cpsat_pim.study.sweep.job import Failure
 from cpsat_pim.study.sweep.store import Store
 
@@ -20,7 +20,7 @@ _BOUNDS = tuple(dim.name for dim in Dim)
 _PAIRS = ("stride", "dilation")
 _WIDTHS = ("input_bytes", "weight_bytes", "output_bytes", "psum_bytes")
 
-#: A row a network: what its layers sum to, if all of them have a mapping.
+#: Columns of a row per network: sums over its layers, if all of them have a mapping.
 _NETWORKS = """
 SELECT plan, point, network, arch, objective, alpha, beta, time_limit, seed, settings,
     sum(count) AS layers, sum(count * (latency_cycles IS NOT NULL)) AS mapped,
@@ -32,7 +32,7 @@ SELECT plan, point, network, arch, objective, alpha, beta, time_limit, seed, set
     max(gap) AS worst_gap
 FROM results GROUP BY plan, point ORDER BY plan, point
 """
-#: With what the answer is padded by, beside the shape that was asked for.
+#: Columns of a row per layer, with the padding of the solution beside the requested shape.
 _LAYERS = """
 SELECT results.*, json_extract(answer, '$.shape.zeros') AS zeros
 FROM results JOIN jobs USING (key) ORDER BY plan, point, position
@@ -44,7 +44,7 @@ FROM uses JOIN points USING (plan, point) JOIN jobs ON jobs.key = uses.job
 ORDER BY uses.plan, uses.point, position
 """
 
-#: Columns whose type in a Parquet file does not hang on what is in them.
+#: Columns of a Parquet file whose type does not depend on their values.
 _REALS = ("alpha", "beta", "time_limit", "objective_value", "bound", "gap", "seconds", "worst_gap")
 _TEXTS = (
     "plan", "network", "arch", "objective", "layer", "state", "status", "failure", "reason", "key", "code", "solver",
@@ -56,24 +56,24 @@ _TEXTS = (
 
 
 def layer_rows(store: Store) -> list[Row]:
-    """A row for each layer of each point, whatever has become of it."""
+    """Return a row for each layer of each point, in any state."""
     return _widened(store.rows(_LAYERS))
 
 
 def network_rows(store: Store) -> list[Row]:
-    """A row for each point: the sums over its layers times their counts."""
+    """Return a row for each point: the sums over its layers times their counts."""
     return _widened(store.rows(_NETWORKS))
 
 
 def _widened(rows: list[Row]) -> list[Row]:
-    """With a column for each setting that is none yet and for each part of the shape."""
+    """Replace the dicts of settings and shape by one column per entry."""
     settings = [json.loads(row["settings"]) for row in rows]
     added = sorted({key for own in settings for key in own if rows and key not in rows[0]})
     return [_wide(row, {key: own.get(key) for key in added}) for row, own in zip(rows, settings, strict=True)]
 
 
 def _wide(row: Row, settings: Row) -> Row:
-    """`settings` and `shape` give way to what they hold."""
+    """Replace `settings` and `shape` of a row by their entries."""
     parts: dict[str, Callable[[], Row]] = {
         "settings": lambda: {key: _plain(value) for key, value in settings.items()},
         "shape": lambda: _shape_columns(json.loads(row["shape"])),
@@ -97,14 +97,14 @@ def _plain(value: Any) -> Any:
 
 
 def write_csv(rows: list[Row], file: TextIO) -> None:
-    """Comma-separated values with a line of names; what does not exist is empty."""
+    """Write comma-separated values with a header line; missing values are empty."""
     writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
 
 
 def write_csv_file(rows: list[Row], path: Path) -> None:
-    """A CSV file, written in one step.
+    """Write a CSV file atomically.
 
     Raises:
         OSError: it cannot be written.
@@ -114,7 +114,7 @@ def write_csv_file(rows: list[Row], path: Path) -> None:
 
 
 def write_parquet_file(rows: list[Row], path: Path) -> None:
-    """A Parquet file, written in one step.
+    """Write a Parquet file atomically.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -132,7 +132,7 @@ def write_parquet_file(rows: list[Row], path: Path) -> None:
 
 
 def _arrow_type(arrow: Any, key: str, values: list[Any]) -> Any:
-    """The type that holds a column's values."""
+    """Return the Arrow type of a column."""
     kinds = {type(value) for value in values if value is not None}
     if key in _TEXTS or not kinds <= {int, float, bool} or (bool in kinds and len(kinds) > 1):
         return arrow.string()
@@ -148,7 +148,7 @@ def _as(kind: Any, arrow: Any, value: Any) -> Any:
 
 
 def write_documents(store: Store, directory: Path) -> list[Path]:
-    """A results file for each point with an answer, and a reproducer for each disagreement; their paths.
+    """Write a results file for each point with a solution, and a reproducer for each disagreement; return their paths.
 
     Raises:
         OSError: one cannot be written.
@@ -167,7 +167,7 @@ def write_documents(store: Store, directory: Path) -> list[Path]:
 
 
 def _document(rows: list[Row]) -> Row:
-    """What `run --json` would have written; layers that are not done are absent."""
+    """Build the document that `run --json` would write; layers that are not done are absent."""
     done = [row for row in rows if row["answer"]]
     layers = [json.loads(row["answer"]) | {"name": row["layer"], "count": row["count"]} for row in done]
     return build_document(

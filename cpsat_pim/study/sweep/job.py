@@ -1,4 +1,4 @@
-"""A job: one layer on one machine for one objective; its key stands for all that its answer depends on."""
+"""A job: one layer on one machine for one objective. Its key is a digest of everything that the solution depends on."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs import field, frozen
@@ -19,12 +19,15 @@ from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.study.sweep.versions import Versions, current_versions
 from cpsat_pim.workload import ConvWorkload
 
+if TYPE_CHECKING:
+    from cpsat_pim.mapper.search import SolveRequest
+
 #: What answers a job: the layer's entry of a results file (docs/json.md).
 Work = Callable[["Job"], dict[str, Any]]
 
 
 class Failure(StrEnum):
-    """Why a job has no answer: no tile fits, its worker died, the program found itself wrong, or something else."""
+    """Why a job failed: no tile fits, its worker died, a disagreement, or another error."""
 
     UNFIT = "unfit"
     KILLED = "killed"
@@ -34,7 +37,8 @@ class Failure(StrEnum):
 
 @frozen(kw_only=True)
 class JobOptions:
-    """`time_limit` seconds a layer, the solver's `seed`, and the share of MACs by which awkward bounds may be padded.
+    """Options of a job: `time_limit` seconds per layer, the solver's `seed`, and `padding`, the share of additional
+    MACs that padding may cost.
 
     Raises:
         ValueError: one of them is out of range.
@@ -47,7 +51,7 @@ class JobOptions:
 
 @frozen(kw_only=True)
 class Job:
-    """What is to be solved and by what; equal `key`s have equal answers, up to names and times."""
+    """What is solved, and by which versions. Jobs with equal `key` have equal solutions, apart from names and times."""
 
     layer: ConvWorkload = field(validator=is_a(ConvWorkload))
     arch: PIMArchitecture = field(validator=is_a(PIMArchitecture))
@@ -59,10 +63,17 @@ class Job:
 
     @key.default
     def _content(self) -> str:
-        """A digest of everything but names."""
+        """Return a digest of everything but names."""
         weights = [str(self.objective.alpha), str(self.objective.beta)]
         data = [self.layer.shape, arch_key(self.arch), self.objective.kind, weights, self.constraints.to_dict()]
         return digest([*data, attrs.asdict(self.options), attrs.asdict(self.versions)])
+
+    @property
+    def request(self) -> "SolveRequest":
+        """The request of the solve; the solver is imported only in the process that solves."""
+        from cpsat_pim.mapper.search import SolveRequest
+
+        return SolveRequest(objective=self.objective, constraints=self.constraints, **attrs.asdict(self.options))
 
     def __str__(self) -> str:
         return f"{self.layer.name} on {self.arch.name} for {self.objective.kind}"
@@ -70,7 +81,7 @@ class Job:
 
 @frozen(kw_only=True)
 class Outcome:
-    """What became of a job: its answer, or a failure with its reason in one line and in detail."""
+    """The result of a job: a solution, or a failure with its reason in one line and in detail."""
 
     key: str
     answer: dict[str, Any] | None = None
@@ -79,12 +90,12 @@ class Outcome:
     detail: str | None = None
 
     def to_line(self) -> str:
-        """One line of JSON."""
+        """Encode as one line of JSON."""
         return json.dumps(attrs.asdict(self), allow_nan=False)
 
     @classmethod
     def from_line(cls, line: str) -> "Outcome":
-        """What `to_line` wrote."""
+        """Decode what `to_line` wrote."""
         data = json.loads(line)
         return cls(**(data | {"failure": Failure(data["failure"]) if data["failure"] else None}))
 
@@ -93,14 +104,14 @@ class Outcome:
 
 
 def digest(data: Any) -> str:
-    """128 bits that stand for plain data; 64 and 64.0 are the same."""
+    """Return a 128-bit digest of plain data; 64 and 64.0 have equal digests."""
     text = json.dumps(_whole(data), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @lru_cache(maxsize=4096)
 def arch_key(arch: PIMArchitecture) -> str:
-    """A digest of a machine but for its name."""
+    """Return a digest of a machine without its name."""
     return digest({key: value for key, value in arch.to_dict().items() if key != "name"})
 
 
@@ -116,11 +127,12 @@ def _whole(value: Any) -> Any:
 
 
 class Unfit(Exception):
-    """No mapping can exist, known before solving."""
+    """The layer is known to have no mapping before solving."""
 
 
 def solve_job(job: Job) -> dict[str, Any]:
-    """The layer's entry of a results file, solved and verified; the solver is imported by whoever solves.
+    """Solve and verify a layer; return its entry of a results file. The solver is imported only in the process that
+    solves.
 
     Raises:
         Unfit: some tile cannot fit its level.
@@ -128,23 +140,19 @@ def solve_job(job: Job) -> dict[str, Any]:
         RuntimeError: this installation is not the one that planned the job.
     """
     from cpsat_pim.mapper.network.run import solve_and_verify
-    from cpsat_pim.mapper.result import NetworkLayer
-    from cpsat_pim.mapper.search import Options
     from cpsat_pim.mapping.check import check_fits
-    from cpsat_pim.report.jsonfile import layer_entry
 
     if job.versions != current_versions():
         raise RuntimeError(f"the sweep is of {job.versions}, its worker of {current_versions()}")
     problems = check_fits(job.layer, job.arch)
     if problems:
         raise Unfit("; ".join(problems))
-    options = Options(time_limit=job.options.time_limit, seed=job.options.seed, constraints=job.constraints)
-    solved = solve_and_verify(job.layer, job.arch, job.objective, options, padding=job.options.padding)
-    return layer_entry(NetworkLayer(name=job.layer.name, count=1, after=(), solved=solved))
+    solved = solve_and_verify(job.layer, job.arch, job.request)
+    return solved.to_dict()
 
 
 def attempt(work: Work, job: Job) -> Outcome:
-    """The outcome of a job, whatever its work raises."""
+    """Run `work` on a job; an exception becomes a failed outcome."""
     from cpsat_pim.evaluate.verify import Disagreement
 
     try:
@@ -159,19 +167,19 @@ def attempt(work: Work, job: Job) -> Outcome:
 
 
 def failed(job: Job, error: BaseException) -> Outcome:
-    """The outcome of a job that ended with an error."""
+    """Return the outcome of a job that ended with an error."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     detail = "".join(traceback.format_exception(error))
     return Outcome(key=job.key, failure=Failure.ERROR, reason=reason, detail=detail)
 
 
 def died(job: Job, how: str) -> Outcome:
-    """The outcome of a job whose worker died twice."""
+    """Return the outcome of a job whose worker died twice."""
     return Outcome(key=job.key, failure=Failure.KILLED, reason=f"{how}, twice")
 
 
 def _reproducer(disagreement: Any) -> str:
-    """All that reproduces a disagreement, as `simulate` reads it."""
+    """Return the reproducer of a disagreement, as `simulate` reads it."""
     from cpsat_pim.evaluate.verify import write_reproducer
 
     with tempfile.TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""Locks on single bytes of a file, which the system drops when their process ends, however it ends."""
+"""Locks on single bytes of a file; the system releases them when their process ends, however it ends."""
 
 import os
 from contextlib import suppress
@@ -6,20 +6,20 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: nobody is seen to run, so two sweeps may solve a job twice, which does no harm
+except ImportError:  # Windows: locks are invisible, so two sweeps may solve a job twice, which is harmless
     fcntl = None  # type: ignore[assignment]
 
 
 class ByteLocks:
-    """Locks on the bytes of a file, by their places; a process sees those of others only."""
+    """Locks on the bytes of a file, by position; a process sees only the locks of other processes."""
 
     def __init__(self, path: Path) -> None:
-        """The file is made when the first lock is taken."""
+        """Set the path; the file is created when the first lock is taken."""
         self._path = path
         self._file: int | None = None
 
     def lock(self, place: int) -> None:
-        """Lock a byte that nobody else locks; where the file system has no locks, nothing happens."""
+        """Lock a byte that no other process locks; has no effect on a file system without locks."""
         if self._file is None:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
         if fcntl:
@@ -27,7 +27,7 @@ class ByteLocks:
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
 
     def is_locked(self, place: int) -> bool:
-        """Whether another process locks a byte."""
+        """Return whether another process locks a byte."""
         if self._file is None and not self._opened():
             return False
         assert self._file is not None
@@ -41,13 +41,13 @@ class ByteLocks:
         return False
 
     def close(self) -> None:
-        """Drop all locks: the system does so when the process closes the file anywhere."""
+        """Release all locks, which happens when the process closes the file anywhere."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def _opened(self) -> bool:
-        """Open the file to look at others' locks, if it is there."""
+        """Open the file to query the locks of others; return whether it exists."""
         with suppress(OSError):
             self._file = os.open(self._path, os.O_RDWR if os.access(self._path, os.W_OK) else os.O_RDONLY)
         return self._file is not None

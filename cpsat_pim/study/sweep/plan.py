@@ -1,4 +1,4 @@
-"""A plan: points, each a network on a machine for an objective, and the jobs that answer them."""
+"""A plan: points, each a network on a machine for an objective, and the jobs that they consist of."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,13 +12,13 @@ from cpsat_pim.mapping.constraints import NetworkConstraints
 from cpsat_pim.study.sweep.job import Job, JobOptions
 from cpsat_pim.workload.network import Network
 
-#: What a plan's author chose for a point, by the keys of the file.
+#: The values that a plan's author chose for a point, by the keys of the file.
 Settings = dict[str, Any]
 
 
 @frozen(kw_only=True)
 class Point:
-    """One run of a network; `settings` are what sets it apart in its plan."""
+    """One run of a network; `settings` are the values that distinguish it within its plan."""
 
     settings: Settings
     network: Network
@@ -28,7 +28,7 @@ class Point:
     constraints: NetworkConstraints = field(factory=NetworkConstraints)
 
     def jobs(self) -> list[Job]:
-        """The job of each layer, in the network's order."""
+        """Return the job of each layer, in the network's order."""
         return [
             Job(
                 layer=node.workload,
@@ -43,7 +43,7 @@ class Point:
 
 @frozen(kw_only=True)
 class Use:
-    """Where an answer belongs: a layer of a point's network, both by their places, and how often it runs."""
+    """Where a solution is used: a layer of a point's network, both by index, and how often the layer runs."""
 
     point: int
     position: int
@@ -54,10 +54,10 @@ class Use:
 
 @frozen(kw_only=True)
 class Plan:
-    """Points under a name.
+    """A named list of points.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the list is empty.
     """
 
     name: str = field(validator=text)
@@ -68,7 +68,7 @@ class Plan:
             raise ValueError("Plan.points: must have at least one point (got none)")
 
     def uses(self) -> list[Use]:
-        """All layers of all points."""
+        """Return all layers of all points."""
         return [
             Use(point=i, position=j, layer=node.name, count=node.count, job=job)
             for i, point in enumerate(self.points)
@@ -81,7 +81,7 @@ class Shard:
     """Part `index` of `count`, counted from 1.
 
     Raises:
-        ValueError: there is no such part.
+        ValueError: `index` is not between 1 and `count`.
     """
 
     index: int = 1
@@ -93,10 +93,10 @@ class Shard:
 
     @classmethod
     def parse(cls, given: str) -> "Shard":
-        """`3/16`.
+        """Read a shard such as `3/16`.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the text is not of this form.
         """
         index, slash, count = given.partition("/")
         if not slash or not (index.isdecimal() and count.isdecimal()):
@@ -104,5 +104,5 @@ class Shard:
         return cls(index=int(index), count=int(count))
 
     def of(self, keys: Iterable[str]) -> set[str]:
-        """This part of some keys; the parts are disjoint, together all, and differ by at most one in size."""
+        """Return this part of some keys. The parts are disjoint, cover all keys, and differ in size by at most one."""
         return set(sorted(set(keys))[self.index - 1 :: self.count])

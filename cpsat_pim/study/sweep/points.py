@@ -1,4 +1,4 @@
-"""From settings to points: machines with other fields, networks of some layers, and what is wrong with them."""
+"""Build points from settings: machines with changed fields, networks of selected layers, and the mistakes in them."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -18,65 +18,65 @@ from cpsat_pim.workload.network import Network
 
 
 @frozen
-class Given:
-    """A setting's value, and where it stands."""
+class SettingValue:
+    """The value of a setting, and its path in the plan file."""
 
     value: Any
     path: str
 
 
 @frozen
-class Named:
-    """What a name or a file stands for, how the plan gives it, and from where files are found."""
+class NamedObject:
+    """The object of a name or file, the text in the plan that names it, and the directory of relative files."""
 
     given: str
     value: Any
     directory: Path | None = None
 
 
-#: Some settings of a point by their keys.
-Draft = dict[str, Given]
+#: Some settings of a point, by key.
+Draft = dict[str, SettingValue]
 
 
-class _Mistaken(Exception):
-    """Settings that are right by themselves but not together; `mistakes` tell where and what."""
+class _InvalidSettings(Exception):
+    """Settings that are valid alone but not together; `mistakes` are pairs of path and message."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
 
 
-def _tried(path: str, build: Callable[[], Any]) -> Any:
-    """What is built; what is wrong with it is wrong at a path."""
+def _build_at(path: str, build: Callable[[], Any]) -> Any:
+    """Call `build`; its ValueError becomes a mistake at `path`."""
     try:
         return build()
     except ValueError as error:
-        raise _Mistaken((path, line) for line in str(error).splitlines()) from error
+        raise _InvalidSettings((path, line) for line in str(error).splitlines()) from error
 
 
 class PointBuilder:
-    """Builds points; machines that many of them have are built once."""
+    """Builds points; a machine that many points share is built once."""
 
     def __init__(self, base: Draft) -> None:
         self.mistakes: dict[Mistake, None] = {}
-        self._base, self._default = base, Named(DEFAULT, read_arch(DEFAULT))
-        self._machines: dict[Any, PIMArchitecture | _Mistaken] = {}
+        self._base, self._default = base, NamedObject(DEFAULT, read_arch(DEFAULT))
+        self._machines: dict[Any, PIMArchitecture | _InvalidSettings] = {}
 
     def build(self, where: str, own: Draft) -> Iterator[Point]:
-        """The point of a draft, unless there are mistakes in it."""
+        """Yield the point of a draft, or nothing if it has mistakes, which are recorded."""
         try:
             yield self._point(where, self._base | own, {key: _plain(given.value) for key, given in own.items()})
-        except _Mistaken as error:
+        except _InvalidSettings as error:
             self.mistakes |= dict.fromkeys(error.mistakes)
 
     def _point(self, where: str, draft: Draft, settings: Settings) -> Point:
         values = {key: given.value for key, given in draft.items()}
         if "network" not in draft:
-            raise _Mistaken([(f"{where}.network", "is missing")])
+            raise _InvalidSettings([(f"{where}.network", "is missing")])
         weights = values.get("alpha", 1), values.get("beta", 1)
-        objective = _tried(where, lambda: Objective.named(values.get("objective", "energy"), *weights))
+        objective = _build_at(where, lambda: Objective.named(values.get("objective", "energy"), *weights))
         options = JobOptions(**{key: values[key] for key in fields_dict(JobOptions) if key in values})
         if options.padding and objective.is_product:
-            raise _Mistaken([(draft["padding"].path, "must be 0 for edp")])
+            raise _InvalidSettings([(draft["padding"].path, "must be 0 for edp")])
         return Point(
             settings=settings,
             network=self._network(draft),
@@ -87,62 +87,64 @@ class PointBuilder:
         )
 
     def _constraints(self, draft: Draft) -> NetworkConstraints:
-        """The constraints, if there are any; layers that they name are the network's."""
+        """Return the constraints. A layer that they name must be in the network."""
         if "constraints" not in draft:
             return NetworkConstraints()
         constraints: NetworkConstraints = draft["constraints"].value.value
         if constraints.layers:
-            _tried(draft["constraints"].path, lambda: draft["network"].value.value.only(constraints.layers))
+            _build_at(draft["constraints"].path, lambda: draft["network"].value.value.only(constraints.layers))
         return constraints
 
     def _network(self, draft: Draft) -> Network:
-        """The network, or those of its layers that `layers` names."""
+        """Return the network, or the layers of it that `layers` selects."""
         network: Network = draft["network"].value.value
         if "layers" not in draft:
             return network
         names = [name.strip() for name in draft["layers"].value.split(",")]
-        chosen: Network = _tried(draft["layers"].path, lambda: network.only(names))
+        chosen: Network = _build_at(draft["layers"].path, lambda: network.only(names))
         return chosen
 
     def _arch(self, where: str, draft: Draft) -> PIMArchitecture:
-        """The machine with the fields that have other values."""
+        """Return the machine with its changed fields."""
         base = draft["arch"].value if "arch" in draft else self._default
         changes = {key.removeprefix("arch."): given for key, given in draft.items() if key.startswith("arch.")}
         key = (base, *((path, given.value) for path, given in changes.items()))
         if key not in self._machines:
             self._machines[key] = _changed(where, base, changes)
         arch = self._machines[key]
-        if isinstance(arch, _Mistaken):
+        if isinstance(arch, _InvalidSettings):
             raise arch
         return arch
 
 
-def _changed(where: str, base: Named, changes: Draft) -> "PIMArchitecture | _Mistaken":
-    """The machine with its changes; if they are wrong, each that is wrong alone is told, else what is."""
+def _changed(where: str, base: NamedObject, changes: Draft) -> "PIMArchitecture | _InvalidSettings":
+    """Return the machine with its changes. If they are invalid, report each change that is invalid alone, else the
+    combination.
+    """
     if not changes:
         return cast(PIMArchitecture, base.value)
-    told = ", ".join(f"{path}={_told(given.value)}" for path, given in changes.items())
+    changes_text = ", ".join(f"{path}={_value_text(given.value)}" for path, given in changes.items())
     values = {path: given.value for path, given in changes.items()}
     try:
-        return read_arch(base.given, base.directory, values | {"name": f"{base.value.name} ({told})"})
+        return read_arch(base.given, base.directory, values | {"name": f"{base.value.name} ({changes_text})"})
     except ValueError as error:
         alone = [mistake for path, given in changes.items() for mistake in _mistakes_of(base, path, given)]
-        return _Mistaken(alone or [(where, line) for line in str(error).splitlines()])
+        return _InvalidSettings(alone or [(where, line) for line in str(error).splitlines()])
 
 
-def _mistakes_of(base: Named, path: str, given: Given) -> tuple[Mistake, ...]:
-    """What is wrong with one change of a machine."""
+def _mistakes_of(base: NamedObject, path: str, given: SettingValue) -> tuple[Mistake, ...]:
+    """Return the mistakes in one change of a machine."""
     try:
-        _tried(given.path, lambda: read_arch(base.given, base.directory, {path: given.value}))
-    except _Mistaken as error:
+        _build_at(given.path, lambda: read_arch(base.given, base.directory, {path: given.value}))
+    except _InvalidSettings as error:
         return error.mistakes
     return ()
 
 
 def _plain(value: Any) -> Any:
-    """A value as the plan gives it."""
-    return value.given if isinstance(value, Named) else value
+    """Return a value as the plan writes it."""
+    return value.given if isinstance(value, NamedObject) else value
 
 
-def _told(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)

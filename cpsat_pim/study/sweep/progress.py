@@ -1,4 +1,4 @@
-"""A bar on stderr while a sweep runs: done, failed, time to go, what is being solved; nothing without a terminal."""
+"""A progress bar of a sweep on stderr: done, failed, remaining time, running jobs; silent without a terminal."""
 
 import sys
 from typing import TextIO
@@ -11,15 +11,15 @@ from cpsat_pim.study.sweep.job import Job, Outcome
 from cpsat_pim.study.sweep.run import Watch
 from cpsat_pim.study.sweep.store import Tally
 
-#: What does not fit is cut off.
+#: Longer names are cut.
 _ONE_LINE = Column(no_wrap=True, overflow="ellipsis")
 
-#: Jobs take seconds to minutes: the estimate looks at the last hour's.
+#: The remaining time is estimated from the last hour, since jobs take seconds to minutes.
 _ESTIMATE_SECONDS = 3600.0
 
 
 class LiveSweep(Watch):
-    """A context that watches a sweep."""
+    """A context that displays a sweep's progress."""
 
     def __init__(self, name: str, stream: TextIO | None = None) -> None:
         stream = stream or sys.stderr
@@ -49,18 +49,18 @@ class LiveSweep(Watch):
         self._bar.stop()
 
     def begin(self, tally: Tally) -> None:
-        """Only what is open counts for the speed."""
+        """Start the bar; only open jobs count for the speed."""
         self._failed = tally.failed
         self._bar.reset(self._task, total=tally.total, completed=tally.done + tally.failed)
         self._show()
 
     def take(self, job: Job) -> None:
-        """Name the job."""
+        """Show the job as running."""
         self._solving[job.key] = str(job)
         self._show()
 
     def end(self, outcome: Outcome) -> None:
-        """One more."""
+        """Count a finished job."""
         known = self._solving.pop(outcome.key, None)
         self._failed += outcome.failure is not None
         self._bar.update(self._task, advance=1 if known else 0)

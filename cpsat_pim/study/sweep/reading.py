@@ -30,21 +30,21 @@ import yaml
 from attrs import frozen
 
 from cpsat_pim.arch.reading import read_arch
-from cpsat_pim.base.reading import WRONG, Field, Kind, Listing, Record, FileKind, Value, fields_of
+from cpsat_pim.base.reading import WRONG, Field, FileKind, Kind, Listing, Record, Value, fields_of
 from cpsat_pim.base.reading.fields import Reader, Scales, Schema
 from cpsat_pim.base.validate import Rule, is_integer, not_negative, one_of, positive, text
 from cpsat_pim.mapping.constraints import read_constraints
 from cpsat_pim.study.sweep.job import JobOptions
 from cpsat_pim.study.sweep.plan import Plan
-from cpsat_pim.study.sweep.points import Draft, Given, Named, PointBuilder
+from cpsat_pim.study.sweep.points import Draft, NamedObject, PointBuilder, SettingValue
 from cpsat_pim.workload.network import Network, is_shape, read_network, shape_network
 
-#: Points of a plan, and values of an axis; more is a slip of the pen.
+#: Limits: points of a plan, and values of an axis; more are taken for a mistake.
 MAX_POINTS = 20_000
 
 
 def read_plan(path: str | Path) -> Plan:
-    """The plan of a file.
+    """Read the plan of a file.
 
     Raises:
         ValueError: an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
@@ -58,28 +58,28 @@ def read_plan(path: str | Path) -> Plan:
 
 @frozen
 class _Setting:
-    """A value that remembers where it stands."""
+    """A setting: a value of some kind that remembers its path."""
 
     kind: Kind
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """A `Given`."""
+        """Return a `SettingValue`."""
         value = self.kind.read(reader, node, path, scales)
-        return WRONG if value is WRONG else Given(value, path)
+        return WRONG if value is WRONG else SettingValue(value, path)
 
     def schema(self, partial: bool = False) -> Schema:
-        """The value's."""
+        """Return the value's schema."""
         return self.kind.schema(partial)
 
 
 @frozen
 class _Reference:
-    """A name, or a file that is found from where the plan is; what it stands for is read once."""
+    """A name, or a file relative to the plan; the object that it names is read once."""
 
     look_up: Callable[[str, Path], Any]
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """A `Named`."""
+        """Return a `NamedObject`."""
         given = Value(text).read(reader, node, path, scales)
         if given is WRONG:
             return WRONG
@@ -88,25 +88,25 @@ class _Reference:
             reader.known[key] = self._looked_up(given, key[-1])
         found = reader.known[key]
         if not isinstance(found, ValueError):
-            return Named(given, found, key[-1])
+            return NamedObject(given, found, key[-1])
         for line in str(found).splitlines():
             reader.complain(node, path, line)
         return WRONG
 
     def _looked_up(self, given: str, directory: Path) -> Any:
-        """What it stands for, or why it does not."""
+        """Return the object of a name, or the mistake if it cannot be read."""
         try:
             return self.look_up(given, directory)
         except ValueError as error:
             return error
 
     def schema(self, partial: bool = False) -> Schema:
-        """Text."""
+        """Return the schema of text."""
         return text.schema
 
 
 def _network(given: str, directory: Path) -> Network:
-    """A network by its name, its file, or the shape of its only layer."""
+    """Read a network by name, by file, or by the shape of its only layer."""
     return shape_network(given) if is_shape(given) else read_network(given, directory)
 
 
@@ -115,7 +115,7 @@ def _is_weight(value: Any) -> bool:
 
 
 def _is_field_value(value: Any) -> bool:
-    """A scalar or a flat list; whether it is right, the machine says."""
+    """Accept a scalar or a flat list; the machine's own rules check the value later."""
     items = value if isinstance(value, tuple) else (value,)
     return all(item is None or isinstance(item, str | int | float) for item in items)
 
@@ -138,7 +138,7 @@ _ARCH_FIELD = r"arch(\.[A-Za-z]\w*)+"
 
 
 def _record(wrap: Callable[[Kind], Kind], build: Callable[..., Any] | None = None, doc: str = "") -> Record:
-    """A mapping of settings, each to what is made of its kind."""
+    """Return a record of all settings, each with its kind wrapped by `wrap`."""
     fields = {name: Field(kind=wrap(_Setting(kind))) for name, kind in _SETTINGS.items()}
     patterns = {_ARCH_FIELD: Field(kind=wrap(_Setting(Value(_FIELD_VALUE))))}
     return Record(fields=fields, patterns=patterns, build=build, doc=doc)
@@ -148,7 +148,7 @@ def _record(wrap: Callable[[Kind], Kind], build: Callable[..., Any] | None = Non
 
 
 def _range(**ends: int) -> list[int]:
-    """From one number to another, each so much more than or so many times the one before."""
+    """Return the numbers from one to another, by a fixed step or a fixed factor."""
     first, last, step, factor = (ends.get(key) for key in ("from", "to", "step", "factor"))
     assert first is not None
     assert last is not None
@@ -178,12 +178,12 @@ _RANGE = Record(
 
 @frozen
 class _Axis:
-    """The values of a setting, each a point of its own: a list of them, or a range."""
+    """The values of a setting over which the plan varies: a list, or a range."""
 
     item: Kind
 
     def read(self, reader: Reader, node: yaml.Node, path: str, scales: Scales) -> Any:
-        """A tuple of `Given`s."""
+        """Return a tuple of `SettingValue`s."""
         if not isinstance(node, yaml.MappingNode):
             return self._listing.read(reader, node, path, scales)
         numbers = _RANGE.read(reader, node, path, scales)
@@ -201,19 +201,19 @@ class _Axis:
         return Listing(self.item, "a list of values, or {from, to, step or factor}")
 
     def schema(self, partial: bool = False) -> Schema:
-        """A list, or a range."""
+        """Return the schema of a list or a range."""
         return {"anyOf": [{"type": "array", "items": self.item.schema(), "minItems": 1}, _RANGE.schema(partial)]}
 
 
-def _combinations(**axes: tuple[Given, ...]) -> list[Draft]:
-    """Every combination, the last axis fastest; none without axes."""
+def _combinations(**axes: tuple[SettingValue, ...]) -> list[Draft]:
+    """Return every combination of the axes, the last axis fastest; none without axes."""
     if math.prod(map(len, axes.values())) > MAX_POINTS:
         raise ValueError(f"Grid: must have at most {MAX_POINTS:,} points")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
 
 
-def _drawn(count: int, axes: dict[str, tuple[Given, ...]], seed: int = 0) -> list[Draft]:
-    """Different combinations, drawn by nothing but the seed (`random()` is the same in every Python)."""
+def _drawn(count: int, axes: dict[str, tuple[SettingValue, ...]], seed: int = 0) -> list[Draft]:
+    """Draw distinct combinations that depend only on the seed (`random()` is the same in every Python)."""
     most = min(MAX_POINTS, math.prod(map(len, axes.values())) if axes else 0)
     if count > most:
         raise ValueError(f"Sample.count: must be at most {most}, as many as there are combinations (got {count})")
@@ -227,7 +227,7 @@ def _drawn(count: int, axes: dict[str, tuple[Given, ...]], seed: int = 0) -> lis
 
 
 def _build_plan(name: str, base: Draft | None = None, **parts: Iterable[Draft]) -> Plan:
-    """The points of all parts, in the order of the parts below."""
+    """Build the plan from the points of all parts, in the order of the parts below."""
     if not parts:
         raise ValueError(f"Plan: must have at least one of {', '.join(_PARTS)}")
     drafts = [(_where(part, i), draft) for part in _PARTS for i, draft in enumerate(parts.get(part, ()))]
@@ -241,7 +241,7 @@ def _build_plan(name: str, base: Draft | None = None, **parts: Iterable[Draft]) 
 
 
 def _where(part: str, i: int) -> str:
-    """Where a draft is made."""
+    """Return the path of a draft in the file, for messages."""
     return f"{part}[{i}]" if part == "list" else part
 
 

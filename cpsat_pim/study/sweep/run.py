@@ -1,4 +1,4 @@
-"""A sweep: what is open of a plan goes through an engine into the store."""
+"""Run a sweep: send the open jobs of a plan through an engine, and store their outcomes."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,9 +13,9 @@ from cpsat_pim.study.sweep.store import Store, Tally
 
 @frozen(kw_only=True)
 class Summary:
-    """A sweep's jobs before and after; what is open after it is being solved by another sweep.
+    """The number of jobs before and after a sweep. Jobs that are open afterwards are being solved by another sweep.
 
-    `outdated` of the plan's jobs that were open before had been done by another version of the program.
+    `outdated`: the jobs that were open before, but had been solved by another version of the program.
     """
 
     outdated: int
@@ -24,21 +24,21 @@ class Summary:
 
 
 class Watch:
-    """What is told of a sweep while it runs; this one does nothing with it."""
+    """Observes a running sweep; this base class does nothing."""
 
     def begin(self, tally: Tally) -> None:
-        """The jobs as they are before."""
+        """Called with the jobs as they are before the sweep."""
 
     def take(self, job: Job) -> None:
-        """A job is about to be solved."""
+        """Called when a job is about to be solved."""
 
     def end(self, outcome: Outcome) -> None:
-        """A job has been solved or has failed."""
+        """Called when a job is done or has failed."""
 
 
 @frozen(kw_only=True)
 class Choice:
-    """Which of a plan's jobs are to be solved: those of a shard, with or without those that have failed before."""
+    """Which jobs of a plan to solve: those of a shard, with or without those that failed before."""
 
     shard: Shard = field(factory=Shard)
     retry_failed: bool = False
@@ -47,9 +47,9 @@ class Choice:
 def run_sweep(
     plan: Plan, store: Store, engine: Engine, choice: Choice | None = None, watch: Watch | None = None
 ) -> Summary:
-    """Solve what is open, longest first, and record each outcome as it comes.
+    """Solve the open jobs, longest first, and record each outcome when it arrives.
 
-    What stops it, such as Ctrl-C or a full disk, leaves all that was recorded; jobs being solved are open again.
+    An interruption, such as Ctrl-C or a full disk, keeps all recorded outcomes; jobs being solved become open again.
 
     Raises:
         StoreError: the store cannot be written.
@@ -73,14 +73,14 @@ def run_sweep(
 
 
 def _chosen(uses: list[Use], shard: Shard) -> dict[str, Job]:
-    """The different jobs of a shard by their keys, the longest first."""
+    """Return the distinct jobs of a shard by key, the longest first."""
     jobs = {use.job.key: use.job for use in reversed(uses)}
     keys = sorted(shard.of(jobs), key=lambda key: (-jobs[key].layer.macs, key))
     return {key: jobs[key] for key in keys}
 
 
 def _taken(store: Store, jobs: list[Job], watch: Watch) -> Iterator[Job]:
-    """Jobs that this sweep has taken, each when it is asked for."""
+    """Yield jobs that this sweep has taken; each is taken when the engine asks for it."""
     for job in jobs:
         if store.take(job.key):
             watch.take(job)

@@ -1,9 +1,9 @@
-"""The store of a sweep: an SQLite file in WAL mode, written by the sweep's own process only.
+"""The store of a sweep: an SQLite file in WAL mode, written only by the sweep's own process.
 
-A job is `open`, `done` or `failed`. A sweep takes an open job before it is solved, so that another sweep on the same
-file leaves it alone; what a sweep has taken is open to all again once the sweep has ended, however it ended. That it
-runs is told by a lock on one byte of a file beside the store, at the sweep's number: the system drops it with the
-process. Readers of the file need nothing of this; `results` is a view made for them.
+A job is `open`, `done` or `failed`. A sweep takes an open job before it solves it, so that another sweep on the same
+file skips it. When a sweep has ended, in whatever way, its taken jobs are open to all again. A running sweep holds a
+lock on one byte of a file beside the store, at the sweep's number; the system releases the lock with the process.
+Readers of the file need none of this: `results` is a view made for them.
 """
 
 import json
@@ -25,7 +25,9 @@ from cpsat_pim.study.sweep.plan import Plan, Use
 
 @frozen(kw_only=True)
 class Tally:
-    """Jobs by what has become of them; `unmapped` of the done have no mapping, `wrong` of the failed disagree."""
+    """Numbers of jobs by state. `unmapped` counts the done jobs without a mapping, `wrong` the failed jobs with a
+    disagreement.
+    """
 
     open: int = 0
     done: int = 0
@@ -35,18 +37,18 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of all jobs."""
         return self.open + self.done + self.failed
 
 
 class Store:
-    """An open store; a context that closes it."""
+    """An open store; a context manager that closes it."""
 
     def __init__(self, path: str | Path, *, readonly: bool = False) -> None:
-        """Open a store; one that is not there is made, unless it is only to be read.
+        """Open a store, and create it if it does not exist, unless `readonly`.
 
         Raises:
-            StoreError: it is not there, is no store or one of another version, or cannot be written.
+            StoreError: the file does not exist, is not a store, has another version, or cannot be written.
         """
         self.path = Path(path)
         self._sweep: int | None = None
@@ -60,8 +62,8 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Give back what is taken, and close."""
-        with suppress(StoreError):  # the disk may be full; the end of this process gives back as well
+        """Release the taken jobs, and close."""
+        with suppress(StoreError):  # The disk may be full; the end of this process releases the jobs too.
             self._give_back()
         self._locks.close()
         self._database.close()
@@ -69,7 +71,7 @@ class Store:
     # Writing
 
     def register(self, plan: Plan, uses: list[Use]) -> None:
-        """Write down a plan's points and their jobs; those of its former version are forgotten, answers are kept."""
+        """Store a plan's points and their jobs. Points of its former version are dropped; solutions are kept."""
         jobs = {use.job.key: use.job for use in uses}
         archs = {arch_key(job.arch): job.arch for job in jobs.values()}
         points = [
@@ -94,15 +96,15 @@ class Store:
             add("INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def begin_sweep(self) -> None:
-        """Get a number, under which jobs are taken."""
+        """Get a number under which this sweep takes jobs."""
         with self._database.transaction() as database:
             number = database.execute("INSERT INTO sweeps (pid) VALUES (?)", (os.getpid(),)).lastrowid
             assert number is not None
-            self._locks.lock(number)  # before anybody else can know the number, and look whether it is locked
+            self._locks.lock(number)  # lock before the number is visible to others, who would test the lock
         self._sweep = number
 
     def take(self, key: str) -> bool:
-        """Take a job; False if it is not open, or another sweep that runs has it."""
+        """Take a job. Return False if it is not open, or another running sweep has taken it."""
         with self._database.transaction() as database:
             row = database.execute("SELECT state, sweep FROM jobs WHERE key = ?", (key,)).fetchone()
             if row[0] != "open" or self._runs(row[1]):
@@ -111,7 +113,7 @@ class Store:
         return True
 
     def record(self, outcome: Outcome) -> None:
-        """Keep what became of a job, known to the store or not; an answer that is there stays."""
+        """Store the outcome of a job, which may be new to the store; an existing solution stays."""
         columns = _columns(outcome)
         assigned = ", ".join(f"{column} = :{column}" for column in columns)
         with self._database.transaction() as database:
@@ -121,7 +123,7 @@ class Store:
             )
 
     def reopen_failed(self, keys: Iterable[str]) -> int:
-        """Open the failed ones of some jobs again; how many they were."""
+        """Reopen those of some jobs that failed, and return their number."""
         with self._database.transaction() as database:
             cursor = database.executemany(
                 "UPDATE jobs SET state = 'open', failure = NULL, reason = NULL, detail = NULL"
@@ -131,11 +133,11 @@ class Store:
         return cursor.rowcount
 
     def merge(self, other: str | Path) -> None:
-        """Take over the plans of another store, and what it knows of jobs that are not done here.
+        """Add the plans of another store, and its outcomes of jobs that are not done here.
 
         Raises:
-            StoreError: the other one is no store, or has a plan of the same name with other points, or one of them
-                fails.
+            StoreError: the other file is not a store, or has a plan of the same name with other points, or one of the
+                two files fails.
         """
         with Store(other, readonly=True) as source:
             ours, others = self._plans(), source._plans()
@@ -150,7 +152,7 @@ class Store:
             database.execute(f"INSERT OR REPLACE INTO jobs SELECT {theirs} FROM other.jobs AS their {_NEWS}")
 
     def _plans(self) -> dict[str, set[tuple[Any, ...]]]:
-        """Of each plan the layers, and what is asked of each, whatever program has solved it."""
+        """Return for each plan its layers and the request for each, whichever version solved it."""
         found: dict[str, set[tuple[Any, ...]]] = {}
         for plan, *rest in self.query(_ASKED):
             found.setdefault(plan, set()).add(tuple(rest))
@@ -165,14 +167,14 @@ class Store:
     # Reading
 
     def open_keys(self, keys: Iterable[str]) -> list[str]:
-        """Those of some jobs that are open and that no other sweep is solving, in their order."""
+        """Return those of some jobs that are open and not being solved by another sweep, in their order."""
         rows = self.query("SELECT key, sweep FROM jobs WHERE state = 'open'")
         running = {sweep for sweep in {sweep for _, sweep in rows} if self._runs(sweep)}
         free = {key for key, sweep in rows if sweep not in running}
         return [key for key in keys if key in free]
 
     def tally(self, keys: Iterable[str]) -> Tally:
-        """What has become of some jobs."""
+        """Count some jobs by state."""
         known = {key: rest for key, *rest in self.query("SELECT key, state, status, failure FROM jobs")}
         found = [known[key] for key in keys]
         states = [state for state, _, _ in found]
@@ -183,9 +185,9 @@ class Store:
         )
 
     def count_outdated(self, plan: str) -> int:
-        """Open jobs of a plan that another version of the program or of the solver has done.
+        """Count the open jobs of a plan that another version of the program or of the solver has done.
 
-        A job of this version that differs in nothing else would be the same one, and not be open.
+        A job of this version that differs in nothing else would have the same key, and not be open.
         """
         same = " AND ".join(f"theirs.{column} = ours.{column}" for column in ("shape", "arch", "objective", "options"))
         (row,) = self.query(
@@ -196,29 +198,29 @@ class Store:
         return int(row[0])
 
     def running(self) -> set[str]:
-        """Jobs that a sweep has taken which runs."""
+        """Return the jobs that a running sweep has taken."""
         taken = self.query("SELECT key, sweep FROM jobs WHERE state = 'open' AND sweep IS NOT NULL")
         return {key for key, sweep in taken if self._runs(sweep)}
 
     def query(self, statement: str, *parameters: Any) -> list[Any]:
-        """The rows that a statement selects."""
+        """Return the rows that a statement selects."""
         return self._database.query(statement, *parameters)
 
     def rows(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
-        """The rows that a statement selects, by their columns' names."""
+        """Return the rows that a statement selects, as dicts by column name."""
         return self._database.rows(statement, *parameters)
 
     def _runs(self, sweep: int | None) -> bool:
-        """Whether a sweep has not ended."""
+        """Return whether a sweep is still running."""
         return sweep is not None and (sweep == self._sweep or self._locks.is_locked(sweep))
 
 
-#: What the layers of plans are, but for the versions of this program and of the solver.
+#: The layers of plans, apart from the versions of the program and of the solver.
 _ASKED = """
 SELECT plan, point, position, network, settings, layer, count, shape, jobs.arch, objective, options
 FROM uses JOIN points USING (plan, point) JOIN jobs ON jobs.key = uses.job
 """
-#: Of another store's jobs: those that are not known here, or have been decided there and not done here.
+#: Jobs of another store that are unknown here, or decided there and not done here.
 _NEWS = (
     "WHERE NOT EXISTS (SELECT 1 FROM main.jobs AS our WHERE our.key = their.key"
     " AND (our.state = 'done' OR their.state = 'open'))"
@@ -226,7 +228,7 @@ _NEWS = (
 
 
 def _job_row(job: Job) -> tuple[str, ...]:
-    """What identifies a job, in words; the constraints, if there are any, are among the options."""
+    """Return the columns that identify a job, as text; constraints are part of the options."""
     constraints = job.constraints.to_dict()
     return (
         job.key,
@@ -240,11 +242,11 @@ def _job_row(job: Job) -> tuple[str, ...]:
 
 
 def _columns(outcome: Outcome) -> dict[str, Any]:
-    """An outcome by the columns of its job."""
+    """Return the columns of an outcome."""
     answer = outcome.answer
     if answer is None:
-        told = {"failure": outcome.failure, "reason": outcome.reason, "detail": outcome.detail}
-        return {"state": "failed", **told}
+        failure = {"failure": outcome.failure, "reason": outcome.reason, "detail": outcome.detail}
+        return {"state": "failed", **failure}
     predicted, simulated = answer["predicted"] or {}, answer["simulated"] or {}
     activations = predicted.get("row_activations") or {}
     return {
@@ -266,5 +268,5 @@ def _columns(outcome: Outcome) -> dict[str, Any]:
 
 
 def _storable(number: int | float | None) -> int | float | None:
-    """A number as SQLite takes it: an integer of more than 64 bits is rounded. The answer has it exactly."""
+    """Return a number that SQLite accepts: an integer of more than 64 bits is rounded. The stored solution is exact."""
     return float(number) if isinstance(number, int) and abs(number) >= 2**63 else number

@@ -1,4 +1,4 @@
-"""What solves a job: the code by its content, the solver by its release."""
+"""Identify what solves a job: the code by its content, the solver by its release."""
 
 import hashlib
 from collections.abc import Iterator
@@ -11,14 +11,15 @@ from attrs import frozen
 
 _PACKAGES = ("cpsat_pim", "tables", "tracesim")
 
-#: Parts of `cpsat_pim` that have no say in what is found: they show it, or ask for it; and what in them writes it down.
-_AROUND = ("__init__.py", "__main__.py", "cli", "export", "importers", "optimizer.py", "report", "schema.py", "sweep")
-_WRITING = ("report/jsonfile.py", "sweep/job.py")
+#: Parts of `cpsat_pim` that do not influence a layer's solution: they only display it or request it.
+_AROUND = ("__init__.py", "__main__.py", "cli", "compiler", "export", "importers", "planner", "report", "study")
+#: Modules in these folders that do: they write what is stored.
+_WRITING = ("report/jsonfile.py", "study/sweep/job.py")
 
 
 @frozen(kw_only=True)
 class Versions:
-    """Of this program's code and of OR-Tools."""
+    """The versions of this program's code and of OR-Tools."""
 
     code: str
     solver: str
@@ -26,7 +27,7 @@ class Versions:
 
 @cache
 def current_versions() -> Versions:
-    """Those of this installation; any change of the code that solves, counts or simulates is another version."""
+    """Return this installation's versions; any change of code that solves, counts or simulates gives a new one."""
     text = hashlib.sha256()
     for name, path in _sources():
         text.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -34,7 +35,7 @@ def current_versions() -> Versions:
 
 
 def _sources() -> Iterator[tuple[str, Path]]:
-    """Names and paths of the source files, in one order wherever they are installed."""
+    """Yield names and paths of the source files, in the same order wherever they are installed."""
     for package in _PACKAGES:
         spec = find_spec(package)
         for root in map(Path, (spec.submodule_search_locations if spec else None) or ()):

@@ -1,4 +1,4 @@
-"""What is told of a layer before it is solved: what its mappings cost at least, and whether that can be counted."""
+"""Bounds of a layer before it is solved, and the check that they fit 64 bits."""
 
 import re
 from fractions import Fraction
@@ -17,7 +17,7 @@ from cpsat_pim.mapper.bounds.countable import FJ_WEIGHT, check_countable, heavie
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping import Mapping
@@ -30,14 +30,14 @@ LAYER = ConvWorkload(C=64, K=64, P=56, Q=56)
 
 
 def sum_of(cycle_weight: int, fj_weight: int) -> Objective:
-    """Of so many times the cycles and the femtojoules."""
+    """Return the objective with these weights of cycles and femtojoules."""
     return Objective(kind="blended", alpha=cycle_weight, beta=fj_weight * FJ_PER_NJ)
 
 
 @pytest.mark.parametrize("case", [*CASES, *UNEVEN])
 @pytest.mark.parametrize("kind", ["latency", "energy"])
-def test_what_is_counted_is_refused_where_a_bound_would_not_fit(case: str, kind: str) -> None:
-    """A weight that takes some bound of a spatial mapping to 2^62 does not pass; a weight of 1 does."""
+def test_weights_with_which_a_bound_overflows_are_refused(case: str, kind: str) -> None:
+    """A weight with which the bound of some spatial mapping reaches 2^62 is refused; a weight of 1 is not."""
     layer, arch = (CASES | UNEVEN)[case]
     worst = max(
         int(bounds.max(initial=0))
@@ -55,13 +55,13 @@ def test_what_is_counted_is_refused_where_a_bound_would_not_fit(case: str, kind:
 
 
 def test_weights_that_leave_64_bits_are_refused() -> None:
-    """They wrapped around, and what was found first, a thousand times the least, was called optimal."""
+    """Sums wrapped around, and a mapping of a thousand times the least cost was called optimal."""
     with pytest.raises(ValueError, match=re.escape("100000000000000 x up to 26226799 cycles + 1 x up to")):
-        solve_and_verify(LAYER, ARCH, Objective.named("blended", 1e8, 1))
+        solve_and_verify(LAYER, ARCH, SolveRequest(objective=Objective.named("blended", 1e8, 1)))
 
 
-def test_energies_that_programs_do_not_hold_are_refused() -> None:
-    """A MAC of 2^58 fJ: programs end at 2^60, four MACs above, and a layer that has mappings was called infeasible."""
+def test_energies_that_exceed_all_domains_are_refused() -> None:
+    """With a MAC of 2^58 fJ, four MACs exceed 2^60, where domains end: a layer with mappings was called infeasible."""
     unit = ComputeUnit(mac_energy=Fraction(2**58 + 1, FJ_PER_NJ))
     arch = PIMArchitecture(pe_array=attrs.evolve(ARCH.pe_array, compute_unit=unit))
     for kind in ("energy", "latency"):
@@ -69,8 +69,8 @@ def test_energies_that_programs_do_not_hold_are_refused() -> None:
             check_countable(ConvWorkload(C=2, K=2), arch, Objective.named(kind))
 
 
-def test_a_cycle_of_a_product_weighs_what_can_be_counted() -> None:
-    """However much energy a MAC takes; at least 1."""
+def test_the_largest_weight_of_a_cycle_can_be_counted() -> None:
+    """Whatever energy a MAC takes; the weight is at least 1."""
     for layer in (LAYER, ConvWorkload(C=2**30, K=2**20), ConvWorkload(C=2**30, K=2**30)):
         weight = heaviest_cycle(layer, ARCH)
         assert weight == 1 or weight * layer.macs < LIMIT // 4
@@ -80,7 +80,7 @@ def test_a_cycle_of_a_product_weighs_what_can_be_counted() -> None:
 @settings(max_examples=200)
 @given(cases(uneven=True))
 def test_no_mapping_takes_more_energy_than_was_checked(case: Case) -> None:
-    """But for rows that are opened again: beyond that energy a layer is said to have no mapping at all."""
+    """Apart from rows that are opened again. A layer with more energy would be called infeasible."""
     figures, machine = predict(case.layer, case.arch, case.mapping).figures, to_machine(case.arch)
     spent = figures.energy_fj - machine.activation_fj * sum(figures.row_activations)
     assume(spent > 0)
@@ -121,7 +121,7 @@ def test_inputs_that_come_again_with_their_gaps_are_counted() -> None:
         check_countable(layer, ARCH, Objective.named("latency"))
 
 
-def test_what_programs_cannot_add_up_stays_open() -> None:
+def test_a_cost_above_all_domains_stays_open() -> None:
     """All of 48 bytes cross to the array, at 2000 cycles each: more than 2^60 with this weight. A mapping that moves I
     twice is there to begin with; one that does not is better, whatever is found.
     """
@@ -141,7 +141,7 @@ def test_what_programs_cannot_add_up_stays_open() -> None:
     better = objective.value(once.latency_cycles, once.energy_fj)
     assert 2**60 < better < objective.value(twice.latency_cycles, twice.energy_fj)
     for start in (None, spread(2, 2)):
-        solved = solve_and_verify(layer, slow, objective, Options(time_limit=20, start=start))
-        assert solved.least_cost is not None
-        assert solved.least_cost <= better
+        solved = solve_and_verify(layer, slow, SolveRequest(objective=objective, time_limit=20, start=start))
+        assert solved.lower_bound is not None
+        assert solved.lower_bound <= better
         assert solved.status is Status.FEASIBLE

@@ -13,7 +13,8 @@ from cpsat_pim.base.dims import BUFFERS, Dim, Direction, Level
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.explain import Conflict, Oracle, Problem, Threshold, find_conflict
 from cpsat_pim.mapper.explain.oracle import violations
-from cpsat_pim.mapper.result import NO_LIMIT, Budget
+from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.mapping.dataflow import Dataflow
 from cpsat_pim.study.fuzz.enumeration import every_mapping
@@ -40,10 +41,11 @@ def oracle_of(
     layer: ConvWorkload = PRODUCT,
     constraints: Constraints = FREE,
     budget: Budget = NO_LIMIT,
-    **options: Any,
+    time_limit: float = 60.0,
 ) -> Oracle:
     """Of a problem."""
-    return Oracle(Problem(layer=layer, arch=arch, constraints=constraints, budget=budget), **options)
+    request = SolveRequest(objective=Objective.named("energy"), time_limit=time_limit)
+    return Oracle(Problem(layer=layer, arch=arch, constraints=constraints, budget=budget), request)
 
 
 def names(conflict: Conflict) -> list[str]:
@@ -238,7 +240,7 @@ def test_dataflow_without_its_dims_is_a_conflict() -> None:
 
 
 def test_stop_leaves_what_is_known() -> None:
-    """Asked to stop, nothing is solved; what the smallest mappings tell is told, and no more is claimed."""
+    """Asked to stop, nothing is solved; what the smallest mappings prove is reported, and no more."""
     stop = threading.Event()
     stop.set()
     arch = arch_with(PE__entries=5, PE__bypass_defined=True)

@@ -12,7 +12,7 @@ from cpsat_pim.mapper.explain.least import judge_least
 from cpsat_pim.mapper.explain.limits import Problem
 from cpsat_pim.mapper.explain.oracle import violations
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapping.constraints import Constraints, check_constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from cpsat_pim.workload import ConvWorkload
@@ -67,8 +67,8 @@ def test_verdict_is_that_of_the_space(seed: int) -> None:
         assert verdict.reasons
         space = every_mapping(problem.layer, problem.arch)
         assert all(check_constraints(mapping, problem.constraints) for mapping in space)
-        options = Options(time_limit=5, constraints=problem.constraints)
-        solved = solve_layer(problem.layer, problem.arch, Objective.named("energy"), options)
+        request = SolveRequest(objective=Objective.named("energy"), time_limit=5, constraints=problem.constraints)
+        solved = solve_layer(problem.layer, problem.arch, request)
         assert solved.mapping is None
         assert solved.status is Status.INFEASIBLE or problem.arch.hierarchy[Level.DRAM].entries < ROOMY
 
@@ -131,6 +131,6 @@ def test_blocks_that_may_fill_rows_leave_it_open(dram: int, verdict: bool | None
     spatial[Direction.H][Dim.K] = 3  # type: ignore[call-overload]
     stored = [[None] * 3, [None] * 3, [None, True, None]]
     problem = Problem(layer=ConvWorkload(K=24), arch=arch, constraints=Constraints(spatial=spatial, stored=stored))
-    options = Options(time_limit=10, constraints=problem.constraints)
+    request = SolveRequest(objective=Objective.named("energy"), time_limit=10, constraints=problem.constraints)
     assert judge_least(problem).feasible is verdict
-    assert (solve_layer(problem.layer, arch, Objective.named("energy"), options).mapping is None) == (verdict is False)
+    assert (solve_layer(problem.layer, arch, request).mapping is None) == (verdict is False)

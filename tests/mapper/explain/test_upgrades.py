@@ -7,11 +7,11 @@ import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.evaluate.cost import predict
-from cpsat_pim.mapper.explain import Asked, Gain, Known, Upgrade, explain_layer, sum_gains, upgrades_of
+from cpsat_pim.mapper.explain import ExplainRequest, Gain, Known, Upgrade, explain_layer, sum_gains, upgrades_of
 from cpsat_pim.mapper.explain.upgrades import find_gains
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.fuzz.enumeration import every_mapping
@@ -40,7 +40,9 @@ def never() -> bool:
 def test_gains_are_those_of_the_space(objective: Objective) -> None:
     """Each step's optimum, and the one before, are the least over all mappings; proven, the share follows."""
     upgrades = [*upgrades_of(ARCH)]
-    explained = explain_layer(LAYER, Asked(arch=ARCH, objective=objective, upgrades=upgrades, time_limit=20))
+    explained = explain_layer(
+        LAYER, ExplainRequest(arch=ARCH, solve=SolveRequest(objective=objective, time_limit=20), upgrades=upgrades)
+    )
     assert [gain.upgrade for gain in explained.gains] == upgrades
     before = least(ARCH, objective)
     for gain in explained.gains:
@@ -90,7 +92,7 @@ def test_larger_machines_leave_every_mapping_as_it_is(case: str) -> None:
 
 
 def test_rounded_figures_prove_nothing() -> None:
-    """A bound a millionth below a cost that rounds to the same number: not proven, alone and after a look at others."""
+    """A bound a millionth below a cost that rounds to the same number: not proven, alone and beside others."""
     blend = Objective.named("blended", 1, "0.3")
     solved = solved_layer(objective=blend, status=Status.FEASIBLE)
     figures = attrs.evolve(solved.predicted, latency_cycles=2**50, energy_fj=10**6 + 1)
@@ -122,7 +124,7 @@ def test_claims_are_as_wide_as_the_bounds() -> None:
 
 
 def test_nothing_stays_nothing() -> None:
-    """On a machine whose energies are all zero no step saves any; where the next one's are not, no share is told."""
+    """On a machine whose energies are all zero no step saves any; where the next one's are not, no share is given."""
     nothing = Known(bound=0, value=0)
     gain = Gain(upgrade=OTHER, before=nothing, after=nothing)
     assert (gain.least, gain.most, gain.is_proven) == (0, 0, True)
@@ -133,7 +135,7 @@ def test_what_is_found_elsewhere_is_known_here() -> None:
     """The solver only ever proves and improves on the last machine: its mapping is legal on all, its bound is one for
     the smaller machine.
     """
-    best = solve_and_verify(LAYER, ARCH, ENERGY, Options(time_limit=20))
+    best = solve_and_verify(LAYER, ARCH, SolveRequest(objective=ENERGY, time_limit=20))
     assert best.status is Status.OPTIMAL
     poor = max(every_mapping(LAYER, ARCH), key=lambda mapping: predict(LAYER, ARCH, mapping).figures.energy_fj)
 
@@ -163,7 +165,7 @@ def test_what_is_found_elsewhere_is_known_here() -> None:
 def test_time_plays_no_part_in_energy() -> None:
     """Bandwidth is not solved for: nothing changes, unless there is a budget of cycles."""
     faster = [upgrade for upgrade in upgrades_of(ARCH) if upgrade.is_faster]
-    base = solve_and_verify(LAYER, ARCH, ENERGY, Options(time_limit=20))
+    base = solve_and_verify(LAYER, ARCH, SolveRequest(objective=ENERGY, time_limit=20))
     seen = []
 
     def solve(arch: PIMArchitecture, start: Mapping | None) -> SolvedLayer:
@@ -179,7 +181,7 @@ def test_time_plays_no_part_in_energy() -> None:
 
 def test_stop_keeps_the_steps_that_were_tried() -> None:
     """The one that was interrupted is not shown."""
-    base = solve_and_verify(LAYER, ARCH, ENERGY, Options(time_limit=20))
+    base = solve_and_verify(LAYER, ARCH, SolveRequest(objective=ENERGY, time_limit=20))
     answers = iter([False, False, False, True])  # asked before and after each
     _, gains = find_gains(
         base, [LARGER, OTHER], lambda arch, start: attrs.evolve(base, arch=arch), NO_LIMIT, lambda: next(answers)

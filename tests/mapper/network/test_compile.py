@@ -14,7 +14,7 @@ from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.mapper.network.compile import compile_kernels
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search import Options, Progress
+from cpsat_pim.mapper.search import Progress, SolveRequest
 from cpsat_pim.mapping.check import check_mapping
 
 STEPS = ("_measure_shapes", "_solve", "_count_orders", "_measure_windows", "_predict", "_simulate")
@@ -36,7 +36,9 @@ def test_kernels_are_compiled_before_the_clock_runs(done: list[str]) -> None:
     """Once a process, whatever is solved; nobody hears of it."""
     layer, heard = ConvWorkload(C=16, K=16), list[Progress]()
     for _ in range(2):
-        solve_and_verify(layer, PIMArchitecture(), Objective.named("energy"), Options(), heard.append)
+        solve_and_verify(
+            layer, PIMArchitecture(), SolveRequest(objective=Objective.named("energy")), on_progress=heard.append
+        )
     assert done == list(STEPS)
     assert {progress.layer for progress in heard} == {layer.name}
 
@@ -73,7 +75,7 @@ import tables, tracesim
 from numba.core.dispatcher import Dispatcher
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.mapper.network.compile import compile_kernels
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.network.compile import compile_kernels
 from cpsat_pim.mapper.network.run import solve_and_verify
@@ -88,8 +90,8 @@ compile_kernels()
 before = compiled()
 os.environ["CPSAT_PIM_CACHE"] = sys.argv[1]
 for kind in ("energy", "latency"):
-    layer, options = ConvWorkload(R=3, P=8, C=8, K=8), Options(time_limit=20)
-    solve_and_verify(layer, PIMArchitecture(), Objective.named(kind), options)
+    layer, request = ConvWorkload(R=3, P=8, C=8, K=8), SolveRequest(objective=Objective.named(kind), time_limit=20)
+    solve_and_verify(layer, PIMArchitecture(), request)
 print("enumerate_tiles" in before, "run_pipeline" in before, sorted(compiled() - before))
 """
     environment = os.environ | {"CPSAT_PIM_CACHE": str(tmp_path / "small")}

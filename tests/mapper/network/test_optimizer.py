@@ -14,6 +14,7 @@ from cpsat_pim.evaluate.cost import access_energies_fj
 from cpsat_pim.mapper.network.optimizer import OptimizationResult, bypass_of
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping import Stored
 from cpsat_pim.mapping.constraints import Constraints, NetworkConstraints
 
@@ -114,7 +115,9 @@ def test_fixed_bypass_is_the_best_of_all_choices() -> None:
     choices = [((False, False, o), (i, w, False)) for i, w, o in itertools.product(both, both, both)]
     totals = {}
     for choice in choices:
-        solved = [solve_and_verify(layer, with_bypass(arch, choice), objective) for layer in layers]
+        solved = [
+            solve_and_verify(layer, with_bypass(arch, choice), SolveRequest(objective=objective)) for layer in layers
+        ]
         assert all(s.status is Status.OPTIMAL for s in solved)
         totals[choice] = sum(s.predicted.energy_fj for s in solved)
     result = PIMOptimizer(arch=arch, time_limit=20.0).optimize(workloads=layers, objective="energy", fix_bypass=True)

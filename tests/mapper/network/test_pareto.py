@@ -11,12 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.mapper.network.pareto import Front, LayerSolves, front
+from cpsat_pim.mapper.network.pareto import Front, FrontRequest, front
 from cpsat_pim.mapper.objectives.edp import Solve
 from cpsat_pim.mapper.result import Budget, Objective, SolvedLayer, Status
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.workload import ConvWorkload
 from tests.finite import Cost, Finite, after, costs, costs_of_three, unlucky
 
 
@@ -61,22 +59,21 @@ def test_stepped_front_comes_within_a_step_of_every_mapping(space: list[Cost], s
 
 def test_steps_that_are_no_share_are_refused() -> None:
     """With the value."""
-    with pytest.raises(ValueError, match=r"step: must be from 0 to below 1 \(got 1\)"):
-        front(Finite([(1, 1)]), step=Fraction(1))
+    with pytest.raises(ValueError, match=r"FrontRequest\.step: must be from 0 to below 1 \(got Fraction\(1, 1\)\)"):
+        FrontRequest(step=Fraction(1))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"total_time": math.nan}, "total_time: must be a number of at least 0 (got nan)"),
-        ({"total_time": -1}, "total_time: must be a number of at least 0 (got -1)"),
-        ({"time_limit": math.nan}, "Options.time_limit: must be a number from 0 to 1e7 (got nan)"),
+        ({"total_time": math.nan}, "FrontRequest.total_time: must be a number of at least 0 (got nan)"),
+        ({"total_time": -1}, "FrontRequest.total_time: must be a number of at least 0 (got -1)"),
     ],
 )
 def test_times_that_are_none_are_refused(changes: dict[str, Any], message: str) -> None:
     """Rather than taken for no time at all."""
     with pytest.raises(ValueError, match=re.escape(message)):
-        LayerSolves(ConvWorkload(C=2), PIMArchitecture(), **changes)
+        FrontRequest(**changes)
 
 
 @given(costs, unlucky)

@@ -14,16 +14,11 @@ from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.evaluate.verify import Disagreement
-from cpsat_pim.mapper.network.run import (
-    Answers,
-    WorkersDied,
-    _run_in_workers,
-    ignore_progress,
-    solve_and_verify,
-    solve_network,
-)
+from cpsat_pim.mapper.network.run import Execution, NetworkRequest, WorkersDied, solve_and_verify, solve_network
+from cpsat_pim.mapper.network.tasks import Results, _run_in_workers
 from cpsat_pim.mapper.result import Objective, SolvedNetwork, Status
-from cpsat_pim.mapper.search import Options, Progress
+from cpsat_pim.mapper.search import Progress, SolveRequest
+from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints, NetworkConstraints
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
@@ -54,7 +49,7 @@ def facts(solved: SolvedNetwork) -> list[object]:
 def test_equal_layers_are_solved_once_and_the_longest_first() -> None:
     """b has 256 MACs, a and c 64 each and are one."""
     seen: list[Progress] = []
-    solved = solve_network(SMALL, ARCH, ENERGY, report=seen.append)
+    solved = solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(on_progress=seen.append))
     assert list(dict.fromkeys(p.layer for p in seen)) == ["b", "a"]
     named = [(n.name, n.count, n.solved.workload.name) for n in solved.layers]
     assert named == [("a", 1, "a"), ("b", 1, "b"), ("c", 3, "c")]
@@ -70,7 +65,12 @@ def test_equal_layers_under_different_constraints_are_solved_apart() -> None:
     bypass = Constraints(stored=[[None, False, None], [None] * 3, [None] * 3])
     constraints = NetworkConstraints(layers={"c": bypass})
     seen: list[Progress] = []
-    solved = solve_network(SMALL, ARCH, ENERGY, constraints=constraints, report=seen.append)
+    solved = solve_network(
+        SMALL,
+        ARCH,
+        NetworkRequest(each=SolveRequest(objective=ENERGY), constraints=constraints),
+        Execution(on_progress=seen.append),
+    )
     assert {p.layer for p in seen} == {"a", "b", "c"}
     a, _, c = (n.solved for n in solved.layers)
     assert (a.constraints, c.constraints) == (FREE, bypass)
@@ -81,20 +81,28 @@ def test_equal_layers_under_different_constraints_are_solved_apart() -> None:
 
 def test_start_that_breaks_a_constraint_is_refused() -> None:
     """It would stand for an optimum that it is not."""
-    a = solve_network(SMALL, ARCH, ENERGY, names=["a"]).layers[0].solved.mapping
+    a = solve_network(SMALL.only(["a"]), ARCH, SolveRequest(objective=ENERGY)).layers[0].solved.mapping
     assert a is not None
     other = Constraints(layout=[1 - a.layout[0], None, None])
     with pytest.raises(ValueError, match="a: the mapping to start from: I: the axis order must be"):
-        solve_network(SMALL, ARCH, ENERGY, names=["a"], starts={"a": a}, constraints=other)
+        solve_network(
+            SMALL.only(["a"]),
+            ARCH,
+            NetworkRequest(
+                each=SolveRequest(objective=ENERGY), constraints=NetworkConstraints(everywhere=other), starts={"a": a}
+            ),
+        )
 
 
 def test_what_was_known_while_solving_is_kept() -> None:
     """As it was reported, each change once, up to the proof."""
     seen: list[Progress] = []
-    (b,) = solve_network(SMALL, ARCH, ENERGY, names=["b"], report=seen.append).layers
+    (b,) = solve_network(
+        SMALL.only(["b"]), ARCH, SolveRequest(objective=ENERGY), Execution(on_progress=seen.append)
+    ).layers
     times, pairs = [known[0] for known in b.solved.progress], [known[1:] for known in b.solved.progress]
     assert times == sorted(times)
-    assert pairs == [pair for pair, _ in itertools.groupby((p.best, p.bound) for p in seen)]
+    assert pairs == [pair for pair, _ in itertools.groupby((p.incumbent, p.bound) for p in seen)]
     assert pairs[-1] == (b.solved.objective_value, b.solved.bound)
 
 
@@ -104,7 +112,7 @@ def test_row_aligned_blocks_are_left_where_the_dram_has_no_room_for_them() -> No
     levels = ARCH.hierarchy
     free = evolve(levels[2], access_cost=0)
     tight = evolve(ARCH, hierarchy=(*levels[:2], free, evolve(levels[3], entries=64 * 64 + 64 + 64)))
-    solved = solve_and_verify(layer, tight, ENERGY, Options(time_limit=20))
+    solved = solve_and_verify(layer, tight, SolveRequest(objective=ENERGY, time_limit=20))
     assert solved.status is Status.OPTIMAL
     assert solved.mapping.stored[2][0] is solved.mapping.stored[2][2] is False
 
@@ -112,44 +120,44 @@ def test_row_aligned_blocks_are_left_where_the_dram_has_no_room_for_them() -> No
 def test_workers_give_the_same_answers() -> None:
     """Two processes; what progress comes from them is of these layers."""
     seen: list[Progress] = []
-    solved = solve_network(SMALL, ARCH, ENERGY, jobs=2, report=seen.append)
-    assert facts(solved) == facts(solve_network(SMALL, ARCH, ENERGY))
+    solved = solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(jobs=2, on_progress=seen.append))
+    assert facts(solved) == facts(solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY)))
     assert {p.layer for p in seen} <= {"a", "b"}
 
 
 def test_names_choose_layers() -> None:
     """In the network's order; a name that is not there is refused."""
-    solved = solve_network(SMALL, ARCH, ENERGY, names=["c", "b"])
+    solved = solve_network(SMALL.only(["c", "b"]), ARCH, SolveRequest(objective=ENERGY))
     assert [n.name for n in solved.layers] == ["b", "c"]
     with pytest.raises(ValueError, match="small: no layer is named 'd'; there are a, b, c"):
-        solve_network(SMALL, ARCH, ENERGY, names=["d"])
+        solve_network(SMALL.only(["d"]), ARCH, SolveRequest(objective=ENERGY))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"jobs": 0}, "jobs: must be a positive integer (got 0)"),
-        ({"jobs": 1.5}, "jobs: must be a positive integer (got 1.5)"),
-        ({"time_limit": math.nan}, "Options.time_limit: must be a number from 0 to 1e7 (got nan)"),
-        ({"time_limit": -1}, "Options.time_limit: must be a number from 0 to 1e7 (got -1)"),
-        ({"time_limit": math.inf}, "Options.time_limit: must be a number from 0 to 1e7 (got inf)"),
-        ({"time_limit": "60"}, "Options.time_limit: must be a number from 0 to 1e7 (got '60')"),
-        ({"seed": -1}, "Options.seed: must be an integer from 0 to 2147483647 (got -1)"),
+        ({"jobs": 0}, "Execution.jobs: must be a positive integer (got 0)"),
+        ({"jobs": 1.5}, "Execution.jobs: must be a positive integer (got 1.5)"),
+        ({"time_limit": math.nan}, "SolveRequest.time_limit: must be a number from 0 to 1e7 (got nan)"),
+        ({"time_limit": -1}, "SolveRequest.time_limit: must be a number from 0 to 1e7 (got -1)"),
+        ({"time_limit": math.inf}, "SolveRequest.time_limit: must be a number from 0 to 1e7 (got inf)"),
+        ({"time_limit": "60"}, "SolveRequest.time_limit: must be a number from 0 to 1e7 (got '60')"),
+        ({"seed": -1}, "SolveRequest.seed: must be an integer from 0 to 2147483647 (got -1)"),
     ],
 )
 def test_numbers_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
     """Before any worker starts: a time that is no number would never be over."""
     with pytest.raises(ValueError, match=re.escape(message)):
-        solve_network(SMALL, ARCH, ENERGY, **changes)
+        Execution(**changes) if "jobs" in changes else SolveRequest(objective=ENERGY, **changes)
 
 
 @pytest.mark.parametrize(
     "changes", [{"start": {}}, {"constraints": {}}, {"constraints": None}, {"budget": 5}, {"budget": None}]
 )
-def test_options_of_another_kind_are_refused(changes: dict[str, Any]) -> None:
+def test_values_of_another_type_are_refused(changes: dict[str, Any]) -> None:
     """Each names its field."""
-    with pytest.raises(ValueError, match=re.escape(f"Options.{next(iter(changes))}: must be a ")):
-        Options(**changes)
+    with pytest.raises(ValueError, match=re.escape(f"SolveRequest.{next(iter(changes))}: must be a ")):
+        SolveRequest(objective=ENERGY, **changes)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -157,14 +165,16 @@ def test_stop_before_the_start_leaves_nothing(jobs: int) -> None:
     """Layers not begun are absent."""
     stop = threading.Event()
     stop.set()
-    solved = solve_network(SMALL, ARCH, ENERGY, jobs=jobs, stop=stop)
+    solved = solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(jobs=jobs, stop=stop))
     assert (solved.layers, solved.interrupted) == ((), True)
 
 
 def test_stop_keeps_what_is_done() -> None:
     """Stopped by the first layer's progress: that one is answered, the others are absent."""
     stop = threading.Event()
-    solved = solve_network(SMALL, ARCH, ENERGY, stop=stop, report=lambda progress: stop.set())
+    solved = solve_network(
+        SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(stop=stop, on_progress=lambda progress: stop.set())
+    )
     assert ([n.name for n in solved.layers], solved.interrupted) == (["b"], True)
     assert solved.layers[0].solved.mapping is not None
 
@@ -178,7 +188,9 @@ def test_interrupt_is_a_stop_and_afterwards_itself_again(number: signal.Signals)
         if not stop.is_set():
             os.kill(os.getpid(), number)
 
-    solved = solve_network(SMALL, ARCH, ENERGY, stop=stop, report=interrupt_once)
+    solved = solve_network(
+        SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(stop=stop, on_progress=interrupt_once)
+    )
     assert ([n.name for n in solved.layers], solved.interrupted) == (["b"], True)
     assert signal.getsignal(number) is before
 
@@ -195,15 +207,15 @@ def test_interrupt_while_workers_start_is_a_stop(monkeypatch: pytest.MonkeyPatch
                 os.kill(process, signal.SIGINT)
 
     monkeypatch.setattr(SpawnProcess, "start", interrupted_start)
-    solved = solve_network(SMALL, ARCH, ENERGY, jobs=2)
+    solved = solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(jobs=2))
     assert (solved.layers, solved.interrupted) == ((), True)
 
 
 def test_answers_from_before_a_worker_s_death_are_kept() -> None:
     """One worker, killed by its second task: the first one's answer is there, the others have none."""
     tasks: list[Any] = [Task("a"), Task("b", is_deadly=True), Task("c")]
-    kept: list[Answers] = []
-    answers = _run_in_workers(tasks, 1, ignore_progress, threading.Event(), kept.append)
+    kept: list[Results] = []
+    answers = _run_in_workers(tasks, Execution(), kept.append)
     assert answers == {"a": "a", "b": None, "c": None}
     assert kept == [{"a": "a"}]
 
@@ -212,7 +224,7 @@ def test_answers_from_before_a_worker_s_death_are_kept() -> None:
 def test_what_is_solved_is_kept_before_the_rest_is(jobs: int) -> None:
     """With one worker b comes first; as if the run had ended there."""
     kept: list[SolvedNetwork] = []
-    whole = solve_network(SMALL, ARCH, ENERGY, jobs=jobs, keep=kept.append)
+    whole = solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(jobs=jobs), on_solved=kept.append)
     assert [[n.name for n in part.layers] for part in kept] in ([["b"]], [["a", "c"]])[:jobs]
     for part in kept:
         assert part.interrupted
@@ -221,11 +233,13 @@ def test_what_is_solved_is_kept_before_the_rest_is(jobs: int) -> None:
 
 def test_death_of_a_worker_is_told_with_what_was_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     """b is lost; a and c, which are equal, are not."""
-    whole = {n.solved.workload.shape_key: n.solved for n in solve_network(SMALL, ARCH, ENERGY).layers}
+    whole = {
+        n.solved.workload.shape_key: n.solved for n in solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY)).layers
+    }
     lost = {key: None if solved.workload.name == "b" else solved for key, solved in whole.items()}
-    monkeypatch.setattr("cpsat_pim.mapper.network.run._run_in_workers", lambda *_: lost)
+    monkeypatch.setattr("cpsat_pim.mapper.network.tasks._run_in_workers", lambda *_: lost)
     with pytest.raises(WorkersDied, match=r"a worker process was killed: no answer for b") as caught:
-        solve_network(SMALL, ARCH, ENERGY, jobs=2)
+        solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY), Execution(jobs=2))
     solved = caught.value.solved
     assert ([n.name for n in solved.layers], solved.interrupted) == (["a", "c"], True)
 
@@ -234,4 +248,16 @@ def test_disagreement_of_a_layer_reaches_the_caller(monkeypatch: pytest.MonkeyPa
     """It is not taken for a hard instance."""
     monkeypatch.setattr("cpsat_pim.evaluate.verify.check_mapping", lambda *_: ["a rule is broken"])
     with pytest.raises(Disagreement, match="b: the mapping found does not hold:\n  a rule is broken"):
-        solve_network(SMALL, ARCH, ENERGY)
+        solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY))
+
+
+def test_layers_start_from_their_own_mappings_else_from_that_of_all() -> None:
+    """A start by name replaces that of every layer; equal layers share the first one that there is."""
+    first, other = (
+        Mapping(temporal=[[1] * 8] * 4, spatial=[[1] * 8] * 3, order=[()] * 4, stored=stored)
+        for stored in ([[True] * 3] * 3, [[False] * 3] * 3)
+    )
+    request = NetworkRequest(each=SolveRequest(objective=ENERGY, start=first), starts={"c": other})
+    assert request.starts_by_key(SMALL.layers) == {request.key(SMALL.layers[0]): other}
+    assert request.of(SMALL.layers[1]).start == first
+    assert request.of(SMALL.layers[0], other).start == other

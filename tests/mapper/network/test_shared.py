@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Level, Tensor
-from cpsat_pim.mapper.network.run import solve_network
+from cpsat_pim.mapper.network.run import Execution, NetworkRequest, solve_network
 from cpsat_pim.mapper.network.shared import (
     SHARES,
     Choice,
     Decision,
-    Part,
+    SharedLayer,
     SharedSearch,
     changed,
     constrained,
@@ -28,15 +28,17 @@ from cpsat_pim.mapper.network.shared import (
     solve_shared,
 )
 from cpsat_pim.mapper.result import Objective, SolvedNetwork, Status
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints, NetworkConstraints, check_constraints
-from cpsat_pim.report.jsonfile import build_result, to_document
+from cpsat_pim.report.jsonfile import build_result
 from cpsat_pim.report.view import build_view
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 from tests.report.results import LAYER, MAPPING
 
 ARCH, ENERGY = PIMArchitecture(), Objective.named("energy")
+REQUEST = SolveRequest(objective=ENERGY)
 
 # --- The search, over tables ------------------------------------------------------------------------------------------
 
@@ -45,14 +47,14 @@ WHOLE = list(itertools.product((0, 1), repeat=len(DECISIONS)))
 Table = dict[Choice, int | None]
 
 
-class Tabled(Part):
+class Tabled(SharedLayer):
     """A layer whose mappings are whole choices, each of a cost or illegal."""
 
     def __init__(self, table: Table, count: int) -> None:
-        super().__init__(LAYER, ARCH, ENERGY, DECISIONS)
+        super().__init__(LAYER, ARCH, DECISIONS, REQUEST)
         self.table, self.count = table, count
 
-    def _screen(self, choice: Choice) -> int | None:
+    def _factor_bound(self, choice: Choice) -> int | None:
         return 0
 
     def _changed(self, answer: Any, choice: Choice) -> Any:
@@ -65,11 +67,11 @@ class Tabled(Part):
         """An answer: the least under a choice, or, out of time, anything and a lower bound."""
         within = [(cost, w) for w, cost in self.table.items() if cost is not None and _fits(w, choice)]
         if not within:
-            return SimpleNamespace(status=Status.INFEASIBLE, mapping=None, cost=None, least_cost=None)
+            return SimpleNamespace(status=Status.INFEASIBLE, mapping=None, cost=None, lower_bound=None)
         cost, mapping = min(within) if is_lucky else max(within)
         status = Status.OPTIMAL if is_lucky else Status.FEASIBLE
         least = cost if status is Status.OPTIMAL else min(within)[0] * (3 + is_lucky) // 4
-        return SimpleNamespace(status=status, mapping=mapping, cost=cost, least_cost=least)
+        return SimpleNamespace(status=status, mapping=mapping, cost=cost, lower_bound=least)
 
 
 def _fits(whole: Choice, choice: Choice) -> bool:
@@ -80,12 +82,12 @@ def search(tables: Sequence[Table], counts: Sequence[int], luck: float = 1, solv
     """The search over them, run; `luck` is the share of solves that are in time, `solves` when the time is up."""
     rng, done = random.Random(7), [0]
 
-    def solve(parts: Sequence[Part], choice: Choice) -> None:
-        for part in parts:
-            assert isinstance(part, Tabled)
-            assert choice not in part.answers
+    def solve(layers: Sequence[SharedLayer], choice: Choice) -> None:
+        for layer in layers:
+            assert isinstance(layer, Tabled)
+            assert choice not in layer.results
             done[0] += 1
-            part.answers[choice] = part.solved(choice, rng.random() < luck)
+            layer.results[choice] = layer.solved(choice, rng.random() < luck)
 
     found = SharedSearch([Tabled(t, n) for t, n in zip(tables, counts, strict=True)], solve, lambda: done[0] >= solves)
     found.run()
@@ -143,7 +145,7 @@ def test_layers_that_agree_need_no_more_than_a_solve_each(table: Table, layers: 
     if any(cost is not None for cost in table.values()):
         found = search([table] * layers, [1] * layers)
         assert found.total == found.bound == layers * min(cost for cost in table.values() if cost is not None)
-        assert [len(part.answers) for part in found.parts] == [1] * layers
+        assert [len(layer.results) for layer in found.layers] == [1] * layers
 
 
 # --- Decisions -------------------------------------------------------------------------------------------------------
@@ -184,7 +186,14 @@ def test_unknown_shares_are_refused(share: list[str]) -> None:
 def test_numbers_out_of_range_are_refused(number: dict[str, Any]) -> None:
     """By name, before anything is solved."""
     with pytest.raises(ValueError, match=f"{next(iter(number))}: must be"):
-        solve_shared(SMALL, ARCH, ENERGY, share=["layout"], **number)
+        solve_shared(
+            SMALL,
+            ARCH,
+            SolveRequest(objective=ENERGY, **{k: v for k, v in number.items() if k in ("time_limit", "seed")}),
+            ["layout"],
+            number.get("total_time", 1),
+            Execution(jobs=number.get("jobs", 1)),
+        )
 
 
 # --- Networks --------------------------------------------------------------------------------------------------------
@@ -201,7 +210,7 @@ SMALL = Network(name="small", layers=(node("a", P=4, C=4, K=4), node("b", C=16, 
 @pytest.fixture(scope="module")
 def solved() -> SolvedNetwork:
     """All that can be shared."""
-    return solve_shared(SMALL, ARCH, ENERGY, share=["bypass", "layout"], time_limit=20)
+    return solve_shared(SMALL, ARCH, SolveRequest(objective=ENERGY, time_limit=20), ["bypass", "layout"])
 
 
 def test_layers_have_the_choice_and_proofs_under_it(solved: SolvedNetwork) -> None:
@@ -209,7 +218,7 @@ def test_layers_have_the_choice_and_proofs_under_it(solved: SolvedNetwork) -> No
     shared = solved.shared
     assert shared is not None
     assert shared.choice is not None
-    free = solve_network(SMALL, ARCH, ENERGY)
+    free = solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY))
     assert shared.status is Status.OPTIMAL
     assert shared.objective_value == shared.bound == solved.objective_value
     assert (shared.gap, shared.free) == (0, free.objective_value)
@@ -227,29 +236,31 @@ def test_choice_is_the_same_when_it_is_solved_for_alone(solved: SolvedNetwork) -
     """As constraints it gives the same sum."""
     assert solved.shared is not None
     assert solved.shared.choice is not None
-    again = solve_network(SMALL, ARCH, ENERGY, constraints=solved.shared.choice)
+    again = solve_network(SMALL, ARCH, SolveRequest(objective=ENERGY, constraints=solved.shared.choice))
     assert again.objective_value == solved.objective_value
 
 
 def test_more_that_is_shared_costs_no_less(solved: SolvedNetwork) -> None:
     """Nor fewer layers that share it more."""
     for share in SHARES:
-        less = solve_shared(SMALL, ARCH, ENERGY, share=[share], time_limit=20)
+        less = solve_shared(SMALL, ARCH, SolveRequest(objective=ENERGY, time_limit=20), [share])
         assert less.shared is not None
         assert (less.shared.bound or 0) <= solved.objective_value
-    alone = solve_shared(SMALL, ARCH, ENERGY, share=["layout"], names=["b"])
-    assert alone.objective_value == solve_network(SMALL, ARCH, ENERGY, names=["b"]).objective_value
+    alone = solve_shared(SMALL.only(["b"]), ARCH, REQUEST, ["layout"])
+    assert (
+        alone.objective_value == solve_network(SMALL.only(["b"]), ARCH, SolveRequest(objective=ENERGY)).objective_value
+    )
 
 
 def test_documents_and_pages_tell_the_choice(solved: SolvedNetwork) -> None:
     """The JSON has it in the form of constraints, with the sum, its bound and its gap."""
-    document = to_document(solved)
+    document = solved.to_dict()
     shared = document["shared"]
     assert (shared["status"], shared["gap"], shared["share"]) == ("OPTIMAL", 0, ["bypass", "layout"])
     assert shared["objective"] == shared["bound"] == document["totals"]["objective"]
     assert set(shared["choice"]) == {"stored", "layout"}
     assert re.match(r"Shared by all layers: PE stores .*, I N\w+, .*: proven\.", build_view(document, "x")["shared"])
-    assert "shared" not in to_document(attrs.evolve(solved, shared=None))
+    assert "shared" not in attrs.evolve(solved, shared=None).to_dict()
     for choice in ({"stored": 5}, {"stored": {"PE": {"I": 1}}}, {"layout": {"I": 1}}):
         with pytest.raises(ValueError, match=r"r\.json: shared\.choice\."):
             build_result("r.json", document | {"shared": document["shared"] | {"choice": choice}})
@@ -261,7 +272,7 @@ def test_own_constraints_are_kept(solved: SolvedNetwork) -> None:
     assert solved.shared.choice is not None
     other = Constraints(layout=[None, 1 - (solved.shared.choice.layout[1] or 0), None])
     constraints = NetworkConstraints(layers={"b": other})
-    found = solve_shared(SMALL, ARCH, ENERGY, share=["layout"], constraints=constraints)
+    found = solve_shared(SMALL, ARCH, NetworkRequest(each=REQUEST, constraints=constraints), ["layout"])
     assert {n.solved.mapping and n.solved.mapping.layout[1] for n in found.layers} == {other.layout[1]}
 
 
@@ -269,7 +280,7 @@ def test_layers_that_cannot_agree_have_no_shared_choice() -> None:
     """By their own constraints, and that is proven; not that they have no mapping, but of one that has none."""
     ways = {name: Constraints(layout=[i, None, None]) for i, name in enumerate("ab")}
     found = solve_shared(
-        SMALL, ARCH, ENERGY, share=["layout"], names=["a", "b"], constraints=NetworkConstraints(layers=ways)
+        SMALL.only("ab"), ARCH, NetworkRequest(each=REQUEST, constraints=NetworkConstraints(layers=ways)), ["layout"]
     )
     assert found.shared is not None
     assert (found.shared.status, found.shared.choice, found.shared.bound) == (Status.INFEASIBLE, None, None)
@@ -277,13 +288,14 @@ def test_layers_that_cannot_agree_have_no_shared_choice() -> None:
     assert [n.solved.constraints for n in found.layers] == [ways["a"], ways["b"]]
     none = attrs.evolve(ways["b"], temporal=[[7] * 8, *[[None] * 8] * 3])
     whole = NetworkConstraints(layers=ways | {"b": none})
-    found = solve_shared(SMALL, ARCH, ENERGY, share=["layout"], names=["a", "b"], constraints=whole)
+    found = solve_shared(SMALL.only("ab"), ARCH, NetworkRequest(each=REQUEST, constraints=whole), ["layout"])
     assert {n.name: n.solved.status for n in found.layers} == {"a": Status.UNKNOWN, "b": Status.INFEASIBLE}
 
 
 def test_interrupt_keeps_what_is_known() -> None:
     """Ctrl-C in the first solve: the layers solved have no mapping that all share, and no proof."""
-    found = solve_shared(SMALL, ARCH, ENERGY, share=["layout"], report=lambda _: signal.raise_signal(signal.SIGINT))
+    execution = Execution(on_progress=lambda _: signal.raise_signal(signal.SIGINT))
+    found = solve_shared(SMALL, ARCH, REQUEST, ["layout"], execution=execution)
     assert found.interrupted
     assert [n.name for n in found.layers] == ["b"]
     assert found.shared is not None
@@ -292,26 +304,29 @@ def test_interrupt_keeps_what_is_known() -> None:
 
 def test_starts_are_begun_with() -> None:
     """A mapping of a layer is the first that is known of it."""
-    start = solve_network(SMALL, ARCH, ENERGY, names=["b"]).layers[0].solved
+    start = solve_network(SMALL.only(["b"]), ARCH, SolveRequest(objective=ENERGY)).layers[0].solved
     assert start.mapping is not None
     seen: list[Any] = []
-    solve_shared(SMALL, ARCH, ENERGY, share=["layout"], names=["b"], starts={"b": start.mapping}, report=seen.append)
-    assert seen[0].best == start.objective_value
+    request, execution = attrs.evolve(REQUEST, start=start.mapping), Execution(on_progress=seen.append)
+    solve_shared(SMALL.only(["b"]), ARCH, request, ["layout"], execution=execution)
+    assert seen[0].incumbent == start.objective_value
 
 
 def test_start_of_any_equal_layer_is_begun_with() -> None:
     """The layers `a` and `c` are one problem: a mapping of the second does for both."""
-    start = solve_network(SMALL, ARCH, ENERGY, names=["c"]).layers[0].solved
+    start = solve_network(SMALL.only(["c"]), ARCH, SolveRequest(objective=ENERGY)).layers[0].solved
     assert start.mapping is not None
     seen: list[Any] = []
-    names, starts = ["a", "c"], {"c": start.mapping}
-    solve_shared(SMALL, ARCH, ENERGY, share=["layout"], names=names, starts=starts, report=seen.append)
-    assert seen[0].best == start.objective_value
+    request, execution = NetworkRequest(each=REQUEST, starts={"c": start.mapping}), Execution(on_progress=seen.append)
+    solve_shared(SMALL.only("ac"), ARCH, request, ["layout"], execution=execution)
+    assert seen[0].incumbent == start.objective_value
 
 
 def test_sum_of_products_is_that_of_the_layers() -> None:
     """For `edp` what is least is the sum of the layers' products."""
-    found = solve_shared(SMALL, ARCH, Objective.named("edp"), share=["layout"], names=["b"], total_time=4)
+    found = solve_shared(
+        SMALL.only(["b"]), ARCH, SolveRequest(objective=Objective.named("edp")), ["layout"], total_time=4
+    )
     (b,) = found.layers
     assert found.shared is not None
     assert found.shared.objective_value == b.solved.latency * b.solved.predicted.energy_fj

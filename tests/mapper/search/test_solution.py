@@ -1,4 +1,4 @@
-"""What is read of a program's answers."""
+"""What is read of a solution of a master problem."""
 
 import threading
 
@@ -11,6 +11,7 @@ from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.solver import solve_master
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
@@ -21,9 +22,11 @@ def test_literals_are_read_as_the_mapping_has_them(subspace: Subspace) -> None:
     """A tensor's scans are boxes unless the row buffer takes it; a negated literal is the contrary."""
     layer, arch, objective = ConvWorkload(P=14, Q=14, C=64, K=64), PIMArchitecture(), Objective.named("latency")
     spatial_bounds = SpatialBounds(layer, arch, objective, Restriction(layer, arch, subspace=subspace))
-    assert spatial_bounds.least is not None
-    master = MasterProblem(TileBounds(spatial_bounds, build_tables(layer, arch)), 2 * spatial_bounds.least)
-    solutions = solve_master(master, 30, 0, {}, threading.Event(), first=True).solutions
+    assert spatial_bounds.lower_bound is not None
+    master = MasterProblem(TileBounds(spatial_bounds, build_tables(layer, arch)), 2 * spatial_bounds.lower_bound)
+    solutions = solve_master(
+        master, SolveRequest(objective=Objective.named("latency")), threading.Event(), 30, first=True
+    ).solutions
     assert solutions
     for solution in solutions:
         for t in (Tensor.I, Tensor.W):

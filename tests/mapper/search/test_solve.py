@@ -10,8 +10,11 @@ from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.evaluate.cost import rate
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options, solve_layer
+from cpsat_pim.mapper.search import SolveRequest, solve_layer
+from cpsat_pim.mapper.space.parameters import SearchParameters
 from tests.cross.test_solver_against_enumeration import CASES
+
+LATENCY = Objective.named("latency")
 
 
 @pytest.mark.parametrize("parameters", [{"cp_model_presolve": True}, {"linearization_level": 2, "random_seed": 7}])
@@ -19,7 +22,8 @@ def test_optimum_does_not_depend_on_parameters(parameters: dict[str, Any]) -> No
     """With presolve, or with linear relaxations."""
     layer, arch = CASES["product, bypass free"]
     usual, other = (
-        solve_layer(layer, arch, Objective.named("latency"), Options(parameters=p)) for p in ({}, parameters)
+        solve_layer(layer, arch, SolveRequest(objective=Objective.named("latency"), cp_sat_parameters=p))
+        for p in ({}, parameters)
     )
     assert usual.status is other.status is Status.OPTIMAL
     assert usual.objective_value == other.objective_value
@@ -28,22 +32,19 @@ def test_optimum_does_not_depend_on_parameters(parameters: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     "works",
     [
-        pytest.param({"_HARD_WORK": -1}, id="hard from the start"),
-        pytest.param({"_HARD_WORK": -1, "_LITTLE_WORK": 0, "_MUCH_WORK": 0}, id="each program once"),
-        pytest.param({"_HARD_WORK": 1e-7, "_MOST_WORK": 2e-7}, id="hard after a solve that was ended"),
+        pytest.param({"hard_work": -1}, id="hard from the start"),
+        pytest.param({"hard_work": -1, "light_work": 0, "heavy_work": 0}, id="each master problem once"),
+        pytest.param({"hard_work": 1e-7, "solve_work": 2e-7}, id="hard after a solve that was ended"),
     ],
 )
 @pytest.mark.parametrize("kind", ["latency", "energy"])
 @pytest.mark.parametrize("case", ["product, bypass free", "strided"])
-def test_optimum_does_not_depend_on_how_targets_rise(
-    case: str, kind: str, works: dict[str, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Little by little from the start, and looking at tiles, as where a layer takes much work."""
+def test_optimum_does_not_depend_on_how_trial_bounds_rise(case: str, kind: str, works: dict[str, float]) -> None:
+    """Also with small steps and bounded tiles from the start, as for hard layers."""
     layer, arch = CASES[case]
-    usual = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=600))
-    for name, work in works.items():
-        monkeypatch.setattr(f"cpsat_pim.mapper.search.subspace_search.{name}", work)
-    other = solve_layer(layer, arch, Objective.named(kind), Options(time_limit=600))
+    request = SolveRequest(objective=Objective.named(kind), time_limit=600)
+    usual = solve_layer(layer, arch, request)
+    other = solve_layer(layer, arch, attrs.evolve(request, parameters=SearchParameters(**works)))
     assert usual.status is other.status is Status.OPTIMAL
     assert usual.objective_value == other.objective_value
 
@@ -51,30 +52,32 @@ def test_optimum_does_not_depend_on_how_targets_rise(
 def test_parameters_are_passed_on() -> None:
     """One that leaves the solver no work to do leaves nothing proven."""
     layer, arch = CASES["strided"]
-    options = Options(time_limit=1, parameters={"max_deterministic_time": 1e-9})
-    assert solve_layer(layer, arch, Objective.named("latency"), options).status is not Status.OPTIMAL
+    request = SolveRequest(objective=LATENCY, time_limit=1, cp_sat_parameters={"max_deterministic_time": 1e-9})
+    assert solve_layer(layer, arch, request).status is not Status.OPTIMAL
 
 
 @pytest.mark.parametrize("parameters", [{"no_such": 1}, {"cp_model_presolve": "yes"}])
 def test_parameters_that_there_are_not_are_refused(parameters: dict[str, Any]) -> None:
     """When the options are made."""
-    with pytest.raises(ValueError, match=r"Options\.parameters: must be parameters of CP-SAT"):
-        Options(parameters=parameters)
+    with pytest.raises(ValueError, match=r"SolveRequest\.cp_sat_parameters: must be parameters of CP-SAT"):
+        SolveRequest(objective=LATENCY, cp_sat_parameters=parameters)
 
 
 @pytest.mark.parametrize("name", ["absolute_gap_limit", "relative_gap_limit"])
 def test_parameters_that_leave_gaps_are_refused(name: str) -> None:
     """CP-SAT calls an answer within them optimal."""
-    with pytest.raises(ValueError, match=rf"Options\.parameters: must leave no gap open \(got {name}\)"):
-        Options(parameters={name: 0.5})
+    with pytest.raises(ValueError, match=rf"SolveRequest\.cp_sat_parameters: must leave no gap open \(got {name}\)"):
+        SolveRequest(objective=LATENCY, cp_sat_parameters={name: 0.5})
 
 
 def test_optima_past_the_precision_of_doubles_are_exact() -> None:
-    """Above 2^53 CP-SAT tells costs and bounds rounded, by the 8 of 144,115,188,075,855,89x fJ at most."""
+    """CP-SAT rounds costs and bounds above 2^53 as doubles, by the 8 of 144,115,188,075,855,89x fJ at most."""
     layer, array = ConvWorkload(C=2, K=2), PIMArchitecture().pe_array
     units = [attrs.evolve(array.compute_unit, mac_energy=Fraction(fj, FJ_PER_NJ)) for fj in (2**55 + 1, 0)]
     archs = [PIMArchitecture(pe_array=attrs.evolve(array, compute_unit=unit)) for unit in units]
-    solved, apart = (solve_layer(layer, arch, Objective.named("energy"), Options(time_limit=30)) for arch in archs)
+    solved, apart = (
+        solve_layer(layer, arch, SolveRequest(objective=Objective.named("energy"), time_limit=30)) for arch in archs
+    )
     assert solved.status is apart.status is Status.OPTIMAL
     assert solved.objective_value == solved.bound == apart.objective_value + 4 * (2**55 + 1)
 
@@ -85,7 +88,10 @@ def test_bandwidths_of_many_decimals_can_be_counted(bandwidth: float) -> None:
     layer, arch = ConvWorkload(C=4, K=4), PIMArchitecture()
     buffer = attrs.evolve(arch.hierarchy[1], read_bandwidth_limit=bandwidth, write_bandwidth_limit=bandwidth)
     arch = attrs.evolve(arch, hierarchy=(arch.hierarchy[0], buffer, *arch.hierarchy[2:]))
-    assert solve_layer(layer, arch, Objective.named("latency"), Options(time_limit=30)).status is Status.OPTIMAL
+    assert (
+        solve_layer(layer, arch, SolveRequest(objective=Objective.named("latency"), time_limit=30)).status
+        is Status.OPTIMAL
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,18 +103,18 @@ def test_bandwidths_are_exact_to_a_millionth(bandwidth: float, fraction: tuple[i
     assert rate(bandwidth) == fraction
 
 
-def test_a_mapping_is_found_however_far_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Out of time, and the only target left is past what CP-SAT can add up: what it can is enough."""
-    monkeypatch.setattr("cpsat_pim.mapper.search.subspace_search._FIRST_STEPS", (1e14,))
+FAR = SolveRequest(objective=Objective.named("blended"), time_limit=0, parameters=SearchParameters(any_steps=(1e14,)))
+
+
+def test_a_mapping_is_found_however_high_the_trial_bound() -> None:
+    """The time is up, and the only trial bound is above what CP-SAT can add up: it is lowered to that."""
     layer = ConvWorkload(C=64, K=64)
-    solved = solve_layer(layer, PIMArchitecture(), Objective.named("blended"), Options(time_limit=0))
+    solved = solve_layer(layer, PIMArchitecture(), FAR)
     assert solved.status is Status.FEASIBLE
 
 
-def test_no_mapping_is_found_where_a_target_is_too_large_for_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If CP-SAT takes no program nothing is found, and nothing breaks."""
-    monkeypatch.setattr("cpsat_pim.mapper.search.subspace_search._FIRST_STEPS", (1e14,))
-    monkeypatch.setattr("cpsat_pim.mapper.search.subspace_search.HIGHEST", 2**62)
+def test_no_mapping_is_found_where_a_trial_bound_is_too_large_for_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If CP-SAT rejects the master problem no mapping is found, and no error is raised."""
+    monkeypatch.setattr("cpsat_pim.mapper.search.trial_bounds.HIGHEST", 2**62)
     layer = ConvWorkload(C=64, K=64)
-    solved = solve_layer(layer, PIMArchitecture(), Objective.named("blended"), Options(time_limit=0))
-    assert solved.status is Status.UNKNOWN
+    assert solve_layer(layer, PIMArchitecture(), FAR).status is Status.UNKNOWN

@@ -1,4 +1,4 @@
-"""How the parts of the space are searched in turns."""
+"""How the subspaces are searched in turns."""
 
 import math
 
@@ -7,22 +7,23 @@ import pytest
 from cpsat_pim import ConvWorkload, PIMArchitecture
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.solve import search_subspaces
 from cpsat_pim.mapper.search.solver import SolveResult
-from cpsat_pim.mapper.search.state import Options, SearchState
+from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.space.restriction import Restriction
 
 
-def test_programs_know_all_lessons_when_they_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those that were kept while another part of the space learnt."""
+def test_master_problems_have_all_cuts_when_they_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the cuts that another subspace made while a master problem was kept."""
     layer, solve = ConvWorkload(P=14, Q=14, C=64, K=64), SearchState.solve
 
     def seen(state: SearchState, master: MasterProblem, until: float, work: float = math.inf) -> SolveResult:
-        if not master.v.any_split:  # else it does not tell what lessons speak of
+        if not master.v.any_split:  # a relaxation over all splits has no variables of cuts
             assert master.cuts_known == len(state.cut_pool_of(master.spatial_bounds.restriction).cuts)
         return solve(state, master, until, work)
 
     monkeypatch.setattr(SearchState, "solve", seen)
-    state = SearchState(layer, PIMArchitecture(), Objective.named("latency"), Options(time_limit=60))
+    state = SearchState(layer, PIMArchitecture(), SolveRequest(objective=Objective.named("latency"), time_limit=60))
     search_subspaces(state)
     assert state.cut_pool_of(Restriction(layer, state.arch)).cuts

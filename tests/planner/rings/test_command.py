@@ -58,6 +58,17 @@ def test_baselines_are_told_beside_the_rings(capsys: pytest.CaptureFixture[str])
     ] * 2
 
 
+def test_what_another_counter_refutes_ends_with_code_three(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is printed as a schedule then."""
+    monkeypatch.setattr("cpsat_pim.planner.rings.check.heaviest_load", lambda cols, rings: 7)
+    assert main(["schedule", "--mesh", "4x4", "--free", "11x11"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "load 1 is claimed, 7 is counted" in err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

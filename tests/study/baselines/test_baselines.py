@@ -103,7 +103,7 @@ def test_floor_is_never_above_the_cost(seed: int) -> None:
     for kind in ("latency", "energy", "blended"):
         judged = attrs.evolve(problem, objective=Objective.named(kind))
         for mapping in draw_mappings(judged, Effort(samples=15, seed=seed)):
-            assert judged.floor(mapping) <= judged.score(mapping).value
+            assert judged.lower_bound(mapping) <= judged.score(mapping).value
 
 
 def test_cheapest_are_those_that_counting_all_finds() -> None:

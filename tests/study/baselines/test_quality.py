@@ -13,8 +13,8 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cli import main
 from cpsat_pim.mapper.network.run import solve_network
 from cpsat_pim.mapper.result import Objective, SolvedNetwork, Status
-from cpsat_pim.report.jsonfile import to_document
-from cpsat_pim.study.baselines.quality import Judged, Sampling, judge, sample
+from cpsat_pim.mapper.search import SolveRequest
+from cpsat_pim.study.baselines.quality import Comparison, Sampling, compare, sample
 from cpsat_pim.study.baselines.references import Reference, distinct, read_references, solved_references
 from cpsat_pim.study.baselines.search import Effort
 from cpsat_pim.study.baselines.text import print_summary
@@ -36,14 +36,14 @@ pytestmark = pytest.mark.xdist_group("quality")
 @pytest.fixture(scope="module")
 def solved() -> SolvedNetwork:
     """Two equal layers, proven."""
-    return solve_network(NETWORK, PIMArchitecture(), Objective.named("energy"), time_limit=30)
+    return solve_network(NETWORK, PIMArchitecture(), SolveRequest(objective=Objective.named("energy"), time_limit=30))
 
 
 @pytest.fixture
 def results(solved: SolvedNetwork, tmp_path: Path) -> Path:
     """The same as a file."""
     path = tmp_path / "r.json"
-    path.write_text(json.dumps(to_document(solved)))
+    path.write_text(json.dumps(solved.to_dict()))
     return path
 
 
@@ -83,9 +83,9 @@ def test_file_of_another_version_or_kind_is_refused(results: Path, key: str, val
 def test_no_baseline_is_below_a_proven_optimum(results: Path) -> None:
     """And the ratio of the optimum itself is 1."""
     reference = only(read_references(results))
-    judged = judge(reference.problem, ["ws", "os", "greedy", "random", "annealing"], Effort(samples=50), reference)
-    assert judged.refuting == []
-    assert all(outcome.best and reference.ratio(outcome.best.value) >= 1 for outcome in judged.outcomes)
+    compared = compare(reference.problem, ["ws", "os", "greedy", "random", "annealing"], Effort(samples=50), reference)
+    assert compared.refuting == []
+    assert all(outcome.best and reference.ratio(outcome.best.value) >= 1 for outcome in compared.outcomes)
     assert reference.ratio(reference.best.value) == 1
 
 
@@ -148,10 +148,10 @@ def test_summary_says_how_many_are_proven(solved: SolvedNetwork) -> None:
     ends = []
     for references in ([fresh], [fresh, attrs.evolve(fresh, status=Status.FEASIBLE)]):
         written = io.StringIO()
-        found = [Judged(problem=each.problem, outcomes=(), reference=each) for each in references]
+        found = [Comparison(problem=each.problem, outcomes=(), reference=each) for each in references]
         print_summary(Console(file=written, width=200), found)
         ends.append(written.getvalue().strip().splitlines()[-1])
-    assert ends[1] == "1 of 2 optima are proven; the others are the best mappings known"
+    assert ends[1] == "1 of 2 optima are proven; the others are the best known mappings"
     assert "proven" not in ends[0]
 
 

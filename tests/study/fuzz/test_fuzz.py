@@ -19,10 +19,9 @@ from cpsat_pim.base.dims import Dim, Level
 from cpsat_pim.cli import main
 from cpsat_pim.evaluate.cost import Prediction, predict
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.mapper.search import Options
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.study.fuzz.campaign import Discovery, compare_round, run_campaign
-from cpsat_pim.study.fuzz.compare import Case, Finding, compare, few_mappings, judge_bound, judge_optimum, solve
+from cpsat_pim.study.fuzz.compare import Case, Finding, Limits, compare, few_mappings, judge_bound, judge_optimum, solve
 from cpsat_pim.study.fuzz.draw import Drawer
 from cpsat_pim.study.fuzz.reproducer import read_case, write_discovery
 from cpsat_pim.study.fuzz.shrink import PLAIN, shrink
@@ -46,9 +45,7 @@ def wrong_from_three(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mappin
 
 def test_rounds_depend_on_the_seed_only() -> None:
     """And differ from each other."""
-    one, again, other = (
-        [case for _, case, _ in zip_first(compare_round(seed, 0, Options()), 12)] for seed in (1, 1, 2)
-    )
+    one, again, other = ([case for _, case, _ in zip_first(compare_round(seed, 0, Limits()), 12)] for seed in (1, 1, 2))
     assert one == again
     assert one != other
 
@@ -64,9 +61,9 @@ def zip_first(made: Any, count: int) -> list[Any]:
 def test_parties_agree_on_a_tiny_layer() -> None:
     """By every comparison."""
     case = Case(layer=ConvWorkload(C=2, K=2), arch=PLAIN, objective=ENERGY)
-    solved = solve(case, Options())
+    solved = solve(case, Limits())
     mapped = attrs.evolve(case, mapping=solved.mapping)
-    assert [compare(name, mapped, Options()) for name in ("trace", "answer", "bound")] == [None] * 3
+    assert [compare(name, mapped, Limits()) for name in ("trace", "answer", "bound")] == [None] * 3
     assert solved.mapping is not None
     assert judge_optimum(case, solved, [solved.mapping]) is None
 
@@ -82,10 +79,10 @@ def test_pinned_parts_hold_the_solver_and_are_read_back(tmp_path: Path) -> None:
         stored=((False,) * 3,) * 3,
     )
     case = attrs.evolve(everywhere, mapping=mapping, pinned=("temporal", "order", "stored"))
-    found = solve(case, Options()).mapping
+    found = solve(case, Limits()).mapping
     assert found is not None
     assert (found.temporal, found.order, found.stored) == (mapping.temporal, mapping.order, mapping.stored)
-    assert compare("pinned", case, Options()) is None
+    assert compare("pinned", case, Limits()) is None
     above = Finding(lines=("x",), witness=mapping)
     write_discovery(Discovery(comparison="pinned", round=0, case=case, finding=above), tmp_path / "found.json")
     assert read_case(tmp_path / "found.json") == ("pinned", case)
@@ -105,15 +102,15 @@ def test_completions_differ_in_outer_loops_orders_and_layouts_only() -> None:
     assert completions is not None
     assert len(completions) == 3 * 8
     assert {m.temporal[:2] for m in completions} == {mapping.temporal[:2]}
-    assert compare("completion", case, Options()) is None
-    dearer = attrs.evolve(solve(case, Options()), bound=2 * max(map(case.value, completions)))
+    assert compare("completion", case, Limits()) is None
+    dearer = attrs.evolve(solve(case, Limits()), bound=2 * max(map(case.value, completions)))
     assert judge_optimum(case, dearer, completions) is not None
 
 
 def test_answers_that_are_wrong_are_found() -> None:
     """A bound above a mapping's cost, a mapping where there is said to be none, an optimum that nobody else has."""
     case = Case(layer=ConvWorkload(C=2, K=2), arch=PLAIN, objective=ENERGY)
-    solved = solve(case, Options())
+    solved = solve(case, Limits())
     mapped = attrs.evolve(case, mapping=solved.mapping)
     assert solved.objective_value is not None
     above = judge_bound(mapped, attrs.evolve(solved, bound=solved.objective_value + 1))
@@ -130,7 +127,7 @@ def test_party_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("out of order")
 
     monkeypatch.setattr(cpsat_pim.study.fuzz.compare, "solve_layer", fail)
-    found = compare("answer", Case(layer=ConvWorkload(C=2), arch=PLAIN, objective=ENERGY), Options())
+    found = compare("answer", Case(layer=ConvWorkload(C=2), arch=PLAIN, objective=ENERGY), Limits())
     assert found == Finding(lines=["RuntimeError: out of order"], witness=None)
 
 
@@ -224,7 +221,7 @@ def test_file_of_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     from cpsat_pim.evaluate.verify import Disagreement, write_reproducer
 
     case = Case(layer=ConvWorkload(C=2), arch=PLAIN, objective=ENERGY)
-    solved = solve(case, Options())
+    solved = solve(case, Limits())
     assert solved.mapping is not None
     figures = solved.predicted
     path = write_reproducer(Disagreement(case.layer, case.arch, solved.mapping, ["x"], figures, None), tmp_path)
@@ -241,7 +238,7 @@ def test_file_of_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_interrupt_tells_the_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C during the third comparison: exit code 130, three are counted."""
 
-    def interrupted(seed: int, number: int, options: Options) -> Any:
+    def interrupted(seed: int, number: int, limits: Limits) -> Any:
         case = Case(layer=ConvWorkload(C=2), arch=PLAIN, objective=ENERGY)
         yield from [("trace", case, None)] * 2
         signal.raise_signal(signal.SIGINT)

@@ -179,8 +179,8 @@ def test_stores_of_different_plans_of_one_name_do_not_mix(
     capsys.readouterr()
     for into, other in itertools.permutations(stores, 2):
         assert main(["sweep", "merge", str(into), str(other)]) == 2
-        told = f"cpsat_pim: error: {other}: its plan 'plan' has other points or layers than that of {into}\n"
-        assert capsys.readouterr().err == told
+        message = f"cpsat_pim: error: {other}: its plan 'plan' has other points or layers than that of {into}\n"
+        assert capsys.readouterr().err == message
     with Store(stores[0], readonly=True) as store:
         assert store.query("SELECT count(*) FROM uses") == [(2,)]
 

@@ -1,4 +1,4 @@
-"""Row activations and cycles of the best order: none opens fewer rows or is quicker, and one is as good."""
+"""Row activations and cycles of the best order: lower bounds for every order, and attained by one."""
 
 import itertools
 import math
@@ -24,7 +24,7 @@ LINES = LayerShape((1, 1, 3, 1, 4, 2, 1, 1), SQUARE, SQUARE)
 
 
 def of_weights(c: int, k: int) -> tuple[int, ...]:
-    """A tile of so many channels and kernels."""
+    """Return the extents of a tile of weights."""
     return (1, 1, 1, 1, c, k, 1, 1)
 
 
@@ -38,25 +38,25 @@ def of_weights(c: int, k: int) -> tuple[int, ...]:
         (1, 1, 3, 4),
         (1, 2, 3, 12),
         (2, 2, 3, 4),
-        # Passes over whole lines, the least that there is besides all: two rows each.
+        # Passes over whole lines, the smallest box but for the tensor: two rows each.
         (1, 4, 3, 12),
         (4, 4, 3, 4),
     ],
 )
 def test_tiles_of_a_few_rows(banks: int, channels: int, passes: int, expected: int) -> None:
-    """Eight elements in four rows of two bytes, fetched by so many channels of a kernel."""
+    """Eight elements in four rows of two bytes; tiles of some channels of one kernel."""
     assert min_activations(LINES, W, 1, build_dram(2, True, banks), [0], of_weights(channels, 1), passes) == expected
 
 
 def test_the_best_layout_counts() -> None:
-    """Columns of two kernels: in one layout four bytes apart, in rows of two two of them; in the other one row each."""
+    """Tiles of two kernels: in one layout they lie four bytes apart and open two rows, in the other they open one."""
     dram, tile = build_dram(2, True), of_weights(1, 2)
     assert [min_activations(LINES, W, 1, dram, [layout], tile, 1) for layout in (0, 1)] == [8, 4]
     assert min_activations(LINES, W, 1, dram, [0, 1], tile, 1) == 4
 
 
 def test_too_many_orders_are_not_counted() -> None:
-    """Of 60 loops; a single loop of too many iterations neither."""
+    """Neither of 60 loops, nor of a single loop with too many iterations."""
     many, long = ((1, 1, 1, 1, 2**30, 2**30, 1, 1), (1, 1, 1, 1, 2**40, 1, 1, 1))
     for bounds in (many, long):
         assert min_activations(LayerShape(bounds, SQUARE, SQUARE), W, 1, build_dram(2, True), [0], ONES, 1) is None
@@ -100,16 +100,16 @@ def in_global_buffer(
 
 
 def passes_of(shape: LayerShape, nest: Nest, t: int) -> int:
-    """How often each tile is fetched."""
+    """Return how often each tile is fetched."""
     tiles = [shape.bounds[d] // nest.extent(GLOBAL_BUFFER, d) for d in range(8) if d not in IRRELEVANT[t]]
     return fetches(nest, t, GLOBAL_BUFFER) // math.prod(tiles)
 
 
 @given(nests(), st.sampled_from([I, W, O]), st.sampled_from([1, 2, 4]), st.sampled_from([2, 4, 8, 32]), st.booleans())
-def test_no_stream_opens_fewer_rows_or_is_quicker(
+def test_bounds_hold_for_any_stream(
     case: tuple[LayerShape, Nest], t: int, banks: int, row_bytes: int, is_open: bool
 ) -> None:
-    """Whatever the loops outside the tile and their order; cycles where each tile is fetched once."""
+    """Whatever the loops outside the tile and their order; the bound on cycles where each tile is fetched once."""
     (shape, nest), dram = case, build_dram(row_bytes, is_open, banks)
     tile, passes = tuple(nest.extent(GLOBAL_BUFFER, d) for d in range(8)), passes_of(shape, nest, t)
     stream, layouts = dram_stream(nest, t, dram), [nest.layout[t]]
@@ -119,45 +119,45 @@ def test_no_stream_opens_fewer_rows_or_is_quicker(
     assert cycles is None or passes > 1 or stream.cycles >= cycles
 
 
-def test_what_is_longer_than_there_is_room_for_is_not_counted() -> None:
-    """Eight elements by themselves: 8 columns of 4 cycles. A room of less is exceeded by one."""
+def test_cycles_beyond_the_limit_are_not_counted() -> None:
+    """Eight tiles of one element. Below the minimum the result is one cycle more than the limit."""
     dram, tile = build_dram(2, True), of_weights(1, 1)
-    least = min_cycles(LINES, W, 1, dram, [0, 1], tile, NO_STREAM_LIMIT)
-    assert least is not None
-    assert min_cycles(LINES, W, 1, dram, [0, 1], tile, StreamLimit(INFINITE_CYCLES, least)) == least
-    assert min_cycles(LINES, W, 1, dram, [0, 1], tile, StreamLimit(INFINITE_CYCLES, least - 1)) == least
-    assert min_cycles(LINES, W, 1, dram, [0, 1], tile, StreamLimit(INFINITE_CYCLES, least - 3)) == least - 2
+    minimum = min_cycles(LINES, W, 1, dram, [0, 1], tile, NO_STREAM_LIMIT)
+    assert minimum is not None
+    assert min_cycles(LINES, W, 1, dram, [0, 1], tile, StreamLimit(INFINITE_CYCLES, minimum)) == minimum
+    assert min_cycles(LINES, W, 1, dram, [0, 1], tile, StreamLimit(INFINITE_CYCLES, minimum - 1)) == minimum
+    assert min_cycles(LINES, W, 1, dram, [0, 1], tile, StreamLimit(INFINITE_CYCLES, minimum - 3)) == minimum - 2
 
 
 @given(nests(), st.sampled_from([I, W, O]), st.sampled_from([1, 4]), st.sampled_from([2, 4, 8]), st.integers(0, 9))
 def test_visits_that_are_found_anew_are_the_same(
     case: tuple[LayerShape, Nest], t: int, banks: int, row_bytes: int, most: int
 ) -> None:
-    """Only so many visits are remembered at a time."""
+    """Only some visits are kept at a time; the others are found again when they are needed."""
     (_, nest), dram = case, build_dram(row_bytes, True, banks)
     whole = dram_stream(nest, t, dram)
-    with patch.object(walk, "_MOST_VISITS", most), patch.object(stream, "walk_stream", walk.walk_stream.py_func):
+    with patch.object(walk, "_MAX_VISITS", most), patch.object(stream, "walk_stream", walk.walk_stream.py_func):
         assert dram_stream(nest, t, dram) == whole
 
 
 @given(nests(), st.sampled_from([I, W, O]), st.sampled_from([1, 4]), st.integers(-40, 40), st.integers(-3, 3))
-def test_a_stream_is_counted_to_its_end_where_there_is_room(
+def test_a_stream_within_its_limit_is_counted_to_its_end(
     case: tuple[LayerShape, Nest], t: int, banks: int, cycles: int, activations: int
 ) -> None:
-    """It is the same then; and else it is known that there is none."""
+    """Then the counts are those without a limit. Beyond the limit, the counts exceed it, too."""
     (_, nest), dram = case, build_dram(4, True, banks)
     whole = dram_stream(nest, t, dram)
-    room = StreamLimit(whole.activations + activations, whole.cycles + cycles)
-    counted = dram_stream(nest, t, dram, room=room)
-    assert room.admits(counted) == room.admits(whole)
-    if room.admits(whole):
+    limit = StreamLimit(whole.activations + activations, whole.cycles + cycles)
+    counted = dram_stream(nest, t, dram, limit=limit)
+    assert limit.admits(counted) == limit.admits(whole)
+    if limit.admits(whole):
         assert counted == whole
 
 
 @pytest.mark.parametrize("t", [I, W, O])
 @pytest.mark.parametrize("banks", [1, 2, 4])
-def test_some_stream_opens_as_few(t: int, banks: int) -> None:
-    """Of all orders of two loops of each of two dims (the bounds have two primes), each tile fetched once."""
+def test_bounds_are_attained(t: int, banks: int) -> None:
+    """Over all orders of two loops of each of two dims (the bounds have two primes), each tile fetched once."""
     shape = LayerShape((1, 1, 4 if t != W else 1, 1, 6 if t != O else 1, 6 if t != I else 1, 1, 1), SQUARE, SQUARE)
     dims = [d for d in (P, C, K) if shape.bounds[d] > 1]
     dram, counts, cycles = build_dram(4, True, banks), [], []

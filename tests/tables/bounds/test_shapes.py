@@ -34,18 +34,18 @@ def build_table(case: Case, nest: Nest, t: Tensor, dram: Dram) -> ShapeTable:
 
 
 def row_of(table: ShapeTable, extents: list[int], layout: int) -> int:
-    """Index of the box of such extents, one for each of the table's dims."""
+    """Return the row of the box with these extents, one per dim of the table."""
     same = (table.extents == extents).all(axis=1) & (table.layout == layout) & (table.is_strided == 0)
     return int(np.flatnonzero(same)[0])
 
 
 def row_held(table: ShapeTable, nest: Nest, t: Tensor, level: int) -> int:
-    """Index of the box that a level holds under a nest."""
+    """Return the row of the box that a level holds under a nest."""
     return row_of(table, [nest.extent(level, d) for d in table.dims], nest.layout[t])
 
 
 class Streamed(NamedTuple):
-    """A sequential tensor in the global buffer: its row of the table, the exact stream, how often a tile comes."""
+    """A sequential tensor in the global buffer: its row of the table, its exact stream, the fetches of a tile."""
 
     nest: Nest
     dram: Dram
@@ -57,7 +57,7 @@ class Streamed(NamedTuple):
 
 
 def streamed(case: Case, t: Tensor, banks: int = 1) -> Streamed:
-    """The case's tensor, whatever stores it there; O is first only written."""
+    """Return the case's tensor, stored in the global buffer and not row-aligned. O's first visit only writes."""
     nest = storing(case, t, GLOBAL_BUFFER=True, ROW_BUFFER=False)
     dram = to_machine(case.arch).dram._replace(banks=banks)
     table, times = build_table(case, nest, t, dram), nest.reuse(t, 1)
@@ -74,8 +74,8 @@ def streamed(case: Case, t: Tensor, banks: int = 1) -> Streamed:
 
 @settings(max_examples=150)
 @given(case=cases(), t=st.sampled_from(Tensor))
-def test_columns_are_exact_and_activations_never_above_the_count(case: Case, t: Tensor) -> None:
-    """For a sequential tensor in the global buffer, in whatever order its tiles come and however often."""
+def test_columns_are_exact_and_activations_are_bounded(case: Case, t: Tensor) -> None:
+    """For a sequential tensor in the global buffer, whatever the order of its tiles and their number of fetches."""
     nest, dram, table, row, exact, times, scans = streamed(case, t)
     assert exact.columns == scans * table.columns[row]
     bound = int(table.first_activations[row] + (times - 1) * table.repeat_activations[row])
@@ -86,26 +86,26 @@ def test_columns_are_exact_and_activations_never_above_the_count(case: Case, t: 
         assert table.ordered_activations[row] + (times - 1) * table.repeat_activations[row] <= exact.activations
 
 
-def boxed(nest: Nest, table: ShapeTable, t: Tensor, level: int) -> int:
-    """What the table says that a tensor opens whose scans lie inside the loops of a level's box."""
+def box_bound(nest: Nest, table: ShapeTable, t: Tensor, level: int) -> int:
+    """Return the table's bound for a tensor whose scans lie inside the loops of a level's box."""
     row = row_held(table, nest, t, level)
     return int(table.box_activations[row] + (nest.reuse(t, level) - 1) * table.box_repeat_activations[row])
 
 
 @settings(max_examples=300)
 @given(case=cases(), t=st.sampled_from(Tensor), banks=st.sampled_from([1, 2, 3, 8]), level=st.sampled_from([1, 2]))
-def test_activations_of_a_box_are_never_above_the_count(case: Case, t: Tensor, banks: int, level: int) -> None:
-    """Whatever is taken tile by tile from inside a box, in whatever order, with however many rows open at a time."""
+def test_activations_of_a_box_are_bounded(case: Case, t: Tensor, banks: int, level: int) -> None:
+    """For any tiles inside a box, in any order, with any number of banks."""
     assume(t is not Tensor.I or max(*case.layer.stride, *case.layer.dilation) == 1)
     nest = storing(case, t, **{m.name: m == level - 1 for m in BUFFERS})
     dram = to_machine(case.arch).dram._replace(banks=banks)
-    assert boxed(nest, build_table(case, nest, t, dram), t, level) <= dram_stream(nest, t, dram).activations
+    assert box_bound(nest, build_table(case, nest, t, dram), t, level) <= dram_stream(nest, t, dram).activations
 
 
 @settings(max_examples=150)
 @given(case=cases(), t=st.sampled_from(Tensor), banks=st.sampled_from([1, 2, 3, 8]))
-def test_steps_open_rows_as_often_as_they_come(case: Case, t: Tensor, banks: int) -> None:
-    """What MACs draw straight from DRAM, in free loops too: every step set scanned so often, in whatever order."""
+def test_activations_of_step_sets_are_bounded(case: Case, t: Tensor, banks: int) -> None:
+    """Where MACs draw from DRAM, every step set is scanned in each iteration, of free loops, too."""
     nest = storing(case, t, **{m.name: False for m in BUFFERS})
     assume(t is not Tensor.I or max(*case.layer.stride, *case.layer.dilation, *case.layer.bounds[:2]) == 1)
     assume(all(nest.array(d) == 1 or nest.temporal[0][d] == 1 for d in Dim if d not in IRRELEVANT[t]))
@@ -122,13 +122,13 @@ def test_a_box_of_outputs_that_returns_opens_each_of_its_rows_once() -> None:
     """
     nest = build_nest("3C2 3K2 2K4 LK32")
     table = build_shape_table(to_shape(ConvWorkload(C=2, K=256)), Tensor.O, 1, DRAM)
-    assert dram_stream(nest, Tensor.O, DRAM).activations == boxed(nest, table, Tensor.O, 2) == 8
+    assert dram_stream(nest, Tensor.O, DRAM).activations == box_bound(nest, table, Tensor.O, 2) == 8
 
 
 @settings(max_examples=300)
 @given(case=cases(), t=st.sampled_from(Tensor), banks=st.sampled_from([1, 2, 3, 8]))
-def test_time_columns_never_exceed_the_stream(case: Case, t: Tensor, banks: int) -> None:
-    """Shortest runs and what outlasts them bound the cycles; the first scan's are exact, the last one's a bound."""
+def test_cycles_are_bounded(case: Case, t: Tensor, banks: int) -> None:
+    """Runs and their lengths bound the cycles; those of the first scan are exact, those of the last one a bound."""
     _, dram, table, row, exact, times, scans = streamed(case, t, banks)
     shortest = period(1, dram)
     last = last_run(1, dram) - shortest  # the last run ends with its data
@@ -144,7 +144,7 @@ def test_time_columns_never_exceed_the_stream(case: Case, t: Tensor, banks: int)
 @settings(max_examples=100)
 @given(st.sampled_from([1, 2, 3, 8]), *[st.integers(1, most) for most in (3, 3, 9, 6)])
 def test_a_tile_that_was_just_read_back_finds_rows_open(banks: int, k: int, p: int, tile_k: int, tile_p: int) -> None:
-    """Outputs that two passes over C go through: but for runs too short for the DRAM the last write-out is exact."""
+    """Outputs of two passes over C: without runs shorter than tRAS and tRC allow, the last write-out is exact."""
     nest = build_nest(f"3C2 3K{k} 3P{p} 1K{tile_k} 1P{tile_p} LK16")
     assume(k * p > 1)
     layer, dram = ConvWorkload(C=2, K=16 * k * tile_k, P=p * tile_p), DRAM._replace(banks=banks, tRAS=1, tRC=1)
@@ -153,7 +153,7 @@ def test_a_tile_that_was_just_read_back_finds_rows_open(banks: int, k: int, p: i
     assert table.rewrite_cycles[row] == dram_stream(nest, Tensor.O, dram).last_cycles
 
 
-def test_last_write_out_opens_the_row_that_no_other_tile_is_in() -> None:
+def test_last_write_out_opens_a_row_that_no_other_tile_is_in() -> None:
     """256 outputs in 64 B rows. Of tiles of 64 B the last one has a row of its own: a miss of 14 - 4 + 5 + 14 = 29
     cycles and 4 columns of 4. Of tiles of 32 B the one before may have left its row open: 2 columns.
     """
@@ -161,18 +161,18 @@ def test_last_write_out_opens_the_row_that_no_other_tile_is_in() -> None:
     assert [table.end_cycles[row_of(table, [k], 0)] for k in (64, 32)] == [29 + 16, 8]
 
 
-def test_tiles_are_late_by_what_the_array_does_not_hide() -> None:
+def test_array_stalls_for_what_it_does_not_hide() -> None:
     """64 weights in 16 B tiles of one column, four a 64 B row, the first of the four with an activation.
 
     Its run of 4 columns takes max(47, 14 + 3 * 4 + 5 + 14) = 47 cycles (DRAM above has tRC 47, tRAS 33), so of the 16
     scans of 256 B each row's first adds 47 less the 3 hits, each of 4: 35. The very first scan overlaps nothing. With
-    10 cycles a tile 3 are late by 25 each, and none is steadily late; with 2 cycles a tile every hit is late by 2
-    (12 of them) and the three others by 33, of which 2 would be left if all were as quick as a hit.
+    10 cycles a tile the array stalls for 3 of them, by 25 each, and not at all if all were as quick as a hit. With 2
+    cycles a tile it stalls by 2 for each of 12 hits and by 33 for the three others; by 15 * 2 if all were hits.
     """
     nest = build_nest("3C16 LC16")
-    for cycles, late, steady in ((10, 3 * 25, 0), (2, 12 * 2 + 3 * 33, 15 * 2)):
+    for cycles, stall, steady in ((10, 3 * 25, 0), (2, 12 * 2 + 3 * 33, 15 * 2)):
         counts = dram_stream(nest, Tensor.W, DRAM, ArrayTiming(16 * cycles, (True, True, False)))
-        assert (counts.stall_cycles, counts.steady_stall_cycles) == (late, steady)
+        assert (counts.stall_cycles, counts.steady_stall_cycles) == (stall, steady)
 
 
 def test_streaming_a_packed_tensor_opens_each_row_once() -> None:
@@ -212,10 +212,10 @@ def test_scans_of_several_segments_take_as_few_columns_as_they_can() -> None:
 
 @settings(max_examples=150)
 @given(*[st.integers(1, most) for most in (4, 4, 5, 5)], st.sampled_from([1, 2, 4]), st.integers(0, 1))
-def test_no_scan_takes_less_than_the_least_columns(
+def test_min_scan_columns_are_those_of_some_scan(
     tiles_c: int, tiles_k: int, tile_c: int, tile_k: int, width: int, layout: int
 ) -> None:
-    """Of weights, by the bytes of each tile."""
+    """For weights, by enumerating the bytes of each tile."""
     layer, dram = ConvWorkload(C=tiles_c * tile_c, K=tiles_k * tile_k), DRAM._replace(column_bytes=4, row_bytes=32)
     table = build_shape_table(to_shape(layer), Tensor.W, width, dram)
     index = np.arange(layer.C * layer.K).reshape((layer.K, layer.C) if layout == 0 else (layer.C, layer.K))

@@ -1,4 +1,4 @@
-"""Screens bound every mapping, and their terms are those of the exact counts."""
+"""The energy of a spatial mapping without refetches is a lower bound, and its terms are those of the exact counts."""
 
 import math
 
@@ -14,25 +14,25 @@ from tests.cross.cases import Case, cases
 
 
 def energies_of(case: Case) -> Energies:
-    """What the case's machine pays, and what its array shares."""
+    """Return the machine's energies, and what its array shares."""
     return Energies(access_energies_fj(case.arch), Sharing(case.arch.multicast, case.arch.spatial_reduction))
 
 
 def stored_set(case: Case, t: Tensor) -> tuple[bool, bool, bool]:
-    """Which levels store a tensor."""
+    """Return which levels store a tensor."""
     return case.mapping.stored[0][t], case.mapping.stored[1][t], case.mapping.stored[2][t]
 
 
 def spent_fj(case: Case, t: Tensor) -> int:
-    """What the exact accesses of a tensor cost."""
+    """Return the energy of a tensor's exact accesses."""
     accesses, costs = predict(case.layer, case.arch, case.mapping).figures.accesses, access_energies_fj(case.arch)
     return sum(count * costs[m][way] for m in Level for way, count in enumerate(accesses[m][t]))
 
 
 @settings(max_examples=150)
 @given(case=cases())
-def test_screen_never_exceeds_the_energy(case: Case) -> None:
-    """The least energy of a spatial vector and stored set is at most that of any mapping with them."""
+def test_energy_without_refetches_is_a_lower_bound(case: Case) -> None:
+    """For every mapping with this spatial mapping and these stored sets."""
     pes, lanes = [case.mapping.array_factor(d) for d in Dim], list(case.mapping.spatial[2])
     shape, energies, vectors = to_shape(case.layer), energies_of(case), np.array([pes + lanes], np.int64)
     for t in Tensor:

@@ -1,4 +1,4 @@
-"""Predicted latency, term by term, as section 7 of the machine model has it. All figures are counted by hand."""
+"""Predicted latency, term by term, as section 7 of the machine model defines it, counted by hand."""
 
 from typing import Any
 
@@ -69,12 +69,12 @@ def machine(**fields: Any) -> Machine:
 
 
 def terms_of(nest: Nest, of: Machine, streams: Streams = STREAMS) -> dict[str, int]:
-    """What could end last."""
+    """Return the terms of the latency."""
     return latency_terms(nest, of, accesses(nest, of.multicast, of.spatial_reduction), streams)
 
 
 def busy_of(nest: Nest, of: Machine) -> dict[str, int]:
-    """What ports and interconnect are busy for."""
+    """Return the transfer times of ports and interconnect."""
     return transfers(nest, of, accesses(nest, of.multicast, of.spatial_reduction))
 
 
@@ -88,7 +88,7 @@ def test_cycles_are_rounded_up(rate: tuple[int, int], cycles: int) -> None:
 
 
 def test_terms_start_with_the_slower_operand_and_end_with_the_last_output() -> None:
-    """The array waits for what returns and for single late tiles; W's second tile is loaded behind the first's wait."""
+    """The array waits for returning sums and for single late tiles; W's second tile is loaded during I's first."""
     terms = terms_of(nest_of(NEST), machine())
     array = HEAD_I + STEPS + RETURNS + SPILLS + END
     assert terms["compute"] == array + SINGLE
@@ -98,9 +98,9 @@ def test_terms_start_with_the_slower_operand_and_end_with_the_last_output() -> N
 
 
 def test_second_tile_is_loaded_ahead_no_longer_than_the_other_operand_takes() -> None:
-    """Of 30 late cycles of W's second tile the 21 before I is there are hidden."""
-    late = (STREAMS[I], STREAMS[W]._replace(second_stall_cycles=30), STREAMS[O])
-    assert terms_of(nest_of(NEST), machine(), late)["dram_W"] == HEAD_I + STEPS + RETURNS + SPILLS + END + 40 - 21
+    """Of 30 stall cycles of W's second tile, the 21 until I's first tile has arrived are hidden."""
+    streams = (STREAMS[I], STREAMS[W]._replace(second_stall_cycles=30), STREAMS[O])
+    assert terms_of(nest_of(NEST), machine(), streams)["dram_W"] == HEAD_I + STEPS + RETURNS + SPILLS + END + 40 - 21
 
 
 def test_shared_bus_brings_one_operand_after_the_other() -> None:
@@ -122,7 +122,7 @@ def test_one_slot_in_the_pes_hides_nothing_that_crosses_into_them() -> None:
     assert terms["interconnect"] == HEAD_I + crossing + END
 
 
-def test_outputs_that_stay_are_not_waited_for() -> None:
+def test_outputs_that_do_not_return_are_not_waited_for() -> None:
     """With C innermost no output tile returns, to the PE or to the global buffer."""
     terms = terms_of(nest_of("3K4 3P5 1C6 0P2"), machine())
     assert terms["compute"] == HEAD_I + STEPS + SINGLE + END
@@ -136,7 +136,7 @@ def test_what_macs_draw_from_dram_has_no_head() -> None:
 
 
 @pytest.mark.parametrize(("is_shared", "first", "last"), [(True, 2 * 8, 3 * 8), (False, 6 * 8, 6 * 8)])
-def test_pes_share_what_they_have_in_common_or_get_it_each(is_shared: bool, first: int, last: int) -> None:
+def test_pes_share_operands_and_sums_or_move_each_by_itself(is_shared: bool, first: int, last: int) -> None:
     """2 x 3 PEs: three read the same 8 inputs, at 1 B a cycle; two add up the same 8 sums of 2 B, at 2 B a cycle."""
     terms = terms_of(nest_of("3K4 0P8 HC2 WK3"), machine(multicast=is_shared, spatial_reduction=is_shared))
     assert terms["compute"] == (50 + first) + 4 * 8 + SINGLE + (20 + last)
@@ -153,7 +153,7 @@ def test_array_step_lasts_as_long_as_its_operands(multicast: bool, array_step: i
 
 
 @pytest.mark.parametrize(("reduction", "sums"), [(True, 8), (False, 32)])
-def test_sums_past_the_pes_are_read_and_written(reduction: bool, sums: int) -> None:
+def test_sums_that_no_pe_stores_are_read_and_written(reduction: bool, sums: int) -> None:
     """8 steps of an output of 2 B, or of its 4 lanes: read at 1 B a cycle, written at 3, each rounded up."""
     slow = machine(spatial_reduction=reduction, bandwidth=(UNLIMITED, ((1, 1), (3, 1)), UNLIMITED))
     expected = 2 * sums + -(-2 * sums // 3)
@@ -163,7 +163,7 @@ def test_sums_past_the_pes_are_read_and_written(reduction: bool, sums: int) -> N
 # --- The row buffer --------------------------------------------------------------------------------------------------
 
 
-def test_row_buffer_loads_while_nothing_is_taken_from_it() -> None:
+def test_row_buffer_loads_only_while_no_tile_is_taken_from_it() -> None:
     """One slot: W's stream, the 12 moves of 1 B out of it at 4 cycles each, and its last tile's 96 / 4 steps."""
     slow = machine(bandwidth=(UNLIMITED, UNLIMITED, ((1, 4), (0, 1))))
     streams = (STREAMS[I], STREAMS[W]._replace(cycles=10_000), STREAMS[O])

@@ -1,4 +1,4 @@
-"""Whether what is joined from parts of a scan is what going through its bytes finds."""
+"""Scans measured part by part against scans measured byte by byte."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ SIZES = st.tuples(*[st.integers(1, 4)] * 5)
 def test_scans_are_measured_byte_by_byte(
     box: tuple[int, ...], gaps: tuple[int, ...], width: int, banks: int, row_bytes: int
 ) -> None:
-    """Boxes in tensors that are larger by some elements along each axis, from each address of a row."""
+    """For boxes in tensors with some more elements along each axis, from each address of a row."""
     sizes = [b + gap - 1 for b, gap in zip(box, gaps, strict=True)]
     strides = [math.prod(sizes[a + 1 :]) * width for a in range(5)]
     dram = build_dram(row_bytes, True, banks)

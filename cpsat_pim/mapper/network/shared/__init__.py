@@ -9,8 +9,8 @@ from cpsat_pim.mapper.network.shared.decisions import (
     constrained,
     decisions_of,
 )
+from cpsat_pim.mapper.network.shared.layer import SharedLayer, bound_of
 from cpsat_pim.mapper.network.shared.network import solve_shared
-from cpsat_pim.mapper.network.shared.part import Part, bound_of
 from cpsat_pim.mapper.network.shared.search import SharedSearch
 from cpsat_pim.mapper.network.shared.solving import Solving
 
@@ -19,7 +19,7 @@ __all__ = [
     "SHARES",
     "Choice",
     "Decision",
-    "Part",
+    "SharedLayer",
     "SharedSearch",
     "Solving",
     "bound_of",

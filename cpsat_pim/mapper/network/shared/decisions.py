@@ -1,4 +1,4 @@
-"""What can be shared, decision by decision, and choices of some of them."""
+"""The decisions that layers can share, and (partial) choices of them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.workload import ConvWorkload
 
-#: A value for each decision; None is left to the layers.
+#: A value for each decision; None where each layer decides for itself.
 Choice = tuple[int | None, ...]
 
 
@@ -25,11 +25,11 @@ class Decision:
     level: Level | None = None
 
     def of(self, mapping: Mapping) -> int:
-        """As a mapping has it."""
+        """Return the decision's value in a mapping."""
         return mapping.layout[self.tensor] if self.level is None else int(mapping.stored[self.level][self.tensor])
 
     def values(self, arch: PIMArchitecture) -> list[int]:
-        """As a machine allows it."""
+        """Return the values that a machine allows."""
         return [0, 1] if self.level is None else [int(v) for v in arch.storing_choices(self.level, self.tensor)]
 
 
@@ -37,17 +37,17 @@ def _stored(*levels: Level) -> tuple[Decision, ...]:
     return tuple(Decision(t, m) for m in levels for t in Tensor)
 
 
-#: What can be shared, by name. At the row buffer, to store is to be row-aligned in DRAM.
+#: The decisions that can be shared, by name. A tensor that the row buffer stores is row-aligned in DRAM.
 SHARES = {
     "bypass": _stored(*BUFFERS),
     "layout": (*_stored(Level.ROW_BUFFER), *(Decision(t) for t in Tensor)),
 }
-#: What the seeds share.
+#: The decisions that the seeds share.
 ON_CHIP = _stored(Level.PE, Level.GLOBAL_BUFFER)
 
 
 def decisions_of(names: Iterable[str]) -> tuple[Decision, ...]:
-    """The decisions that go by some names of `SHARES`.
+    """Return the decisions of some names of `SHARES`.
 
     Raises:
         ValueError: there are no names, or one is unknown.
@@ -62,7 +62,7 @@ def decisions_of(names: Iterable[str]) -> tuple[Decision, ...]:
 
 
 def constrained(own: Constraints, decisions: Sequence[Decision], choice: Choice) -> Constraints | None:
-    """A layer's own constraints and a choice; None if they contradict each other."""
+    """Return a layer's own constraints and those of a choice; None if they contradict each other."""
     tables: list[list[Any]] = [[*row] for row in (*own.stored, own.layout)]
     for decision, value in zip(decisions, choice, strict=True):
         row = tables[-1 if decision.level is None else decision.level]
@@ -75,7 +75,7 @@ def constrained(own: Constraints, decisions: Sequence[Decision], choice: Choice)
 
 
 def changed(mapping: Mapping, layer: ConvWorkload, decisions: Sequence[Decision], choice: Choice) -> Mapping:
-    """A mapping with other decisions and the same loops, legal or not; a new input block is the tile."""
+    """Return a mapping with a choice's decisions and the same loops, legal or not; a new input block is the tile."""
     stored, layout = [list(row) for row in mapping.stored], list(mapping.layout)
     for decision, value in zip(decisions, choice, strict=True):
         if value is not None and decision.level is None:
@@ -90,10 +90,10 @@ def changed(mapping: Mapping, layer: ConvWorkload, decisions: Sequence[Decision]
 
 
 def covers(wider: Choice, choice: Choice) -> bool:
-    """Whether all that one choice fixes the other one fixes likewise."""
+    """Whether a choice has the same value wherever the wider one fixes a decision."""
     return all(w is None or w == c for w, c in zip(wider, choice, strict=True))
 
 
 def with_value(choice: Choice, i: int, value: int) -> Choice:
-    """A choice with another value for its i-th decision."""
+    """Return a choice with another value for its i-th decision."""
     return (*choice[:i], value, *choice[i + 1 :])

@@ -1,73 +1,67 @@
-"""How parts are solved under a choice: in which time, from which mapping, how many at once."""
+"""How layers are solved under a choice: in which time, from which mapping, how many at once."""
 
-import math
-import threading
 import time
 from collections.abc import Sequence
+from math import inf
 
+import attrs
 from attrs import field, frozen
 
-from cpsat_pim.base.validate import positive, seconds_or_none, seed_number
-from cpsat_pim.mapper.network.run import Report, Task, ignore_progress, run_tasks
 from cpsat_pim.mapper.network.shared.decisions import Choice
-from cpsat_pim.mapper.network.shared.part import Part
-
-#: What solves under partial choices get less of the time.
-_BETWEEN = 4
-#: Seconds that a solve gets when there is no time left.
-_LEAST_SECONDS = 0.1
+from cpsat_pim.mapper.network.shared.layer import SharedLayer
+from cpsat_pim.mapper.network.tasks import Execution, Task, run_tasks
+from cpsat_pim.mapper.search import SolveRequest
 
 
 @frozen(kw_only=True)
 class Solving:
-    """How parts are solved: `time_limit` seconds each, until `end`, `jobs` at a time; `lost`: by workers that died.
-
-    Raises:
-        ValueError: a number is out of range.
+    """How layers are solved under choices: each as its request says, until `end` (of `time.monotonic`); `lost`: names
+    of layers whose workers died.
     """
 
-    time_limit: float = field(validator=seconds_or_none)
-    end: float = math.inf
-    seed: int = field(default=0, validator=seed_number)
-    jobs: int = field(default=1, validator=positive)
-    report: Report = ignore_progress
-    stop: threading.Event = field(factory=threading.Event)
+    request: SolveRequest
+    end: float = inf
+    execution: Execution = field(factory=Execution)
     lost: list[str] = field(factory=list)
 
     def is_over(self) -> bool:
         """Whether the time is up, a stop was asked for, or a worker died."""
-        return self.stop.is_set() or time.monotonic() >= self.end or bool(self.lost)
+        return self.execution.stop.is_set() or time.monotonic() >= self.end or bool(self.lost)
 
-    def __call__(self, parts: Sequence[Part], choice: Choice) -> None:
-        """Solve the parts under a choice, the longest first, in half of the time that is left; under a partial one
-        but the first in less than what a solve may take, as parts of it are looked at again.
+    def __call__(self, layers: Sequence[SharedLayer], choice: Choice) -> None:
+        """Solve layers under a choice, the longest first, in half of the time that is left at most.
+
+        Under a partial choice all but the first solves get less than the time limit, as layers are solved again under
+        choices that complete it.
 
         Raises:
             Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         """
-        parts = sorted(parts, key=lambda part: -part.layer.macs)
-        rounds = -(-len(parts) // self.jobs)
-        share = max(_LEAST_SECONDS, (self.end - time.monotonic()) / (2 * rounds))
-        is_between = None in choice and any(part.answers for part in parts)
-        limit = min(self.time_limit / _BETWEEN if is_between else self.time_limit, share)
-        tasks = [self._task(str(i), part, choice, limit) for i, part in enumerate(parts)]
-        answers = run_tasks(tasks, self.jobs, self.report, self.stop)
-        for task, part in zip(tasks, parts, strict=True):
-            answer = answers.get(task.key)
-            if answer is not None:
-                part.answers[choice] = answer
-            elif task.key in answers:
-                self.lost.append(part.layer.name)
+        layers = sorted(layers, key=lambda layer: -layer.layer.macs)
+        limit = self._seconds(layers, choice)
+        tasks = [self._task(str(i), layer, choice, limit) for i, layer in enumerate(layers)]
+        results = run_tasks(tasks, self.execution)
+        for task, layer in zip(tasks, layers, strict=True):
+            result = results.get(task.key)
+            if result is not None:
+                layer.results[choice] = result
+            elif task.key in results:
+                self.lost.append(layer.layer.name)
 
-    def _task(self, key: str, part: Part, choice: Choice, time_limit: float) -> Task:
-        best = part.best(choice)
-        return Task(
-            key=key,
-            layer=part.layer,
-            arch=part.arch,
-            objective=part.objective,
+    def _seconds(self, layers: Sequence[SharedLayer], choice: Choice) -> float:
+        """Return the time limit of one solve."""
+        parameters, limit = self.request.parameters, self.request.time_limit
+        rounds = -(-len(layers) // self.execution.jobs)
+        share = max(parameters.shared_min_seconds, (self.end - time.monotonic()) / (2 * rounds))
+        is_repeated = None in choice and any(layer.results for layer in layers)
+        return min(limit / parameters.partial_choice_parts if is_repeated else limit, share)
+
+    def _task(self, key: str, layer: SharedLayer, choice: Choice, time_limit: float) -> Task:
+        best = layer.best(choice)
+        request = attrs.evolve(
+            layer.request,
             time_limit=time_limit,
-            seed=self.seed,
-            start=best[1] if best else None if part.answers else part.start,
-            constraints=part.constraints(choice) or part.own,
+            start=best[1] if best else None if layer.results else layer.start,
+            constraints=layer.constraints(choice) or layer.own,
         )
+        return Task(key=key, layer=layer.layer, arch=layer.arch, request=request)

@@ -1,14 +1,14 @@
-"""Engines: each takes jobs one by one as it has room for them, and gives their outcomes as they come.
+"""Engines: each takes jobs one by one when it has capacity, and yields their outcomes as they finish.
 
-Every job that an engine has taken gets one outcome, also if its worker dies: the job is then tried once more, and
-failed if that worker dies as well. Whoever stops listening ends the engine and what it runs.
+Every job that an engine takes gets exactly one outcome, also if its worker dies: the job is then tried once more, and
+fails if that worker dies too. Closing the iterator of outcomes stops the engine and its running jobs.
 """
 
 from collections.abc import Callable, Iterator
 
 from cpsat_pim.study.sweep.job import Job, Outcome
 
-#: From jobs, taken when there is room, to outcomes.
+#: Takes an iterator of jobs, which it advances when it has capacity, and yields outcomes.
 Engine = Callable[[Iterator[Job]], Iterator[Outcome]]
 
 

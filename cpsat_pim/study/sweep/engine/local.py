@@ -1,8 +1,9 @@
 """Worker processes on this machine.
 
-Each worker has a pipe of its own, so that a worker that dies is one pipe that ends: its job is known, and all others go
-on. (An executor of the standard library fails all its jobs then.) Workers leave Ctrl-C to the parent and end with it.
-One that has grown is replaced: of what solves and compiled kernels took, a process does not give all back.
+Each worker has a pipe of its own, so that the death of a worker is the end of one pipe: its job is known, and all
+others continue. (An executor of the standard library would fail all its jobs.) Workers leave Ctrl-C to the parent and
+exit with it. A worker that has grown is replaced, because a process does not return all memory of solves and compiled
+kernels.
 """
 
 import multiprocessing
@@ -14,17 +15,17 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from cpsat_pim.base.interrupts import interrupts_held_back, work_for_parent
+from cpsat_pim.base.interrupts import block_interrupts, set_up_worker
 from cpsat_pim.study.sweep.job import Job, Outcome, Work, attempt, died, solve_job
 
-#: How often a job is tried while its workers die.
+#: Tries of a job whose workers die.
 TRIES = 2
-#: MiB that a worker may hold at most if it is to be given another job.
+#: The most MiB that a worker may hold to be given another job.
 MOST_MIB = 600
 
 
 def run_locally(jobs: Iterator[Job], *, workers: int, work: Work = solve_job) -> Iterator[Outcome]:
-    """The outcomes of jobs, `workers` at a time."""
+    """Yield the outcomes of jobs, `workers` at a time."""
     pool = _Pool(workers, work)
     try:
         yield from pool.run(jobs)
@@ -33,13 +34,15 @@ def run_locally(jobs: Iterator[Job], *, workers: int, work: Work = solve_job) ->
 
 
 class _Worker:
-    """A process, the job that it has, how often that one was tried, and whether it holds more than `MOST_MIB`."""
+    """A process, its current job, the number of tries of that job, and whether the process holds more than
+    `MOST_MIB`.
+    """
 
     def __init__(self, work: Work) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, work), daemon=True)
-        with interrupts_held_back():
+        with block_interrupts():
             self._process.start()
         theirs.close()
         self.job: Job | None = None
@@ -47,13 +50,13 @@ class _Worker:
         self.is_grown = False
 
     def begin(self, job: Job, tries: int) -> None:
-        """Hand over a job; should the worker be dead, that shows when its outcome is awaited."""
+        """Send a job to the process; if the process is dead, `outcome` reports it."""
         self.job, self.tries = job, tries
         with suppress(OSError):
             self.pipe.send(job)
 
     def outcome(self) -> Outcome | None:
-        """What the worker sent; None if it has died."""
+        """Return what the worker sent, or None if it has died."""
         try:
             outcome: Outcome
             outcome, mib = self.pipe.recv()
@@ -63,7 +66,7 @@ class _Worker:
         return outcome
 
     def end(self) -> str:
-        """Kill the process, if it lives; how it ended."""
+        """Kill the process if it is alive, and return how it ended."""
         self._process.kill()
         self._process.join()
         self.pipe.close()
@@ -72,7 +75,7 @@ class _Worker:
 
 
 class _Pool:
-    """Up to so many workers, started when there is work for them."""
+    """Up to `workers` processes, started when there are jobs for them."""
 
     def __init__(self, size: int, work: Work) -> None:
         self._size, self._work = size, work
@@ -80,7 +83,7 @@ class _Pool:
         self._again: deque[tuple[Job, int]] = deque()
 
     def run(self, jobs: Iterator[Job]) -> Iterator[Outcome]:
-        """Hand out jobs and gather outcomes until there are no more."""
+        """Distribute jobs and yield outcomes until there are no more."""
         while busy := self._busy(jobs):
             for pipe in wait([worker.pipe for worker in busy]):
                 worker = next(worker for worker in busy if worker.pipe is pipe)
@@ -95,7 +98,7 @@ class _Pool:
         self._workers.clear()
 
     def _busy(self, jobs: Iterator[Job]) -> list[_Worker]:
-        """All workers that have a job, after those without have been given one as far as there are any."""
+        """Give idle workers the next jobs, and return all workers that have one."""
         for worker in [worker for worker in self._workers if worker.is_grown]:
             self._workers.remove(worker)
             worker.end()
@@ -108,14 +111,14 @@ class _Pool:
         return [worker for worker in self._workers if worker.job]
 
     def _next(self, jobs: Iterator[Job]) -> tuple[Job, int] | None:
-        """A job, and the how-manieth try it is."""
+        """Return the next job and the number of its try."""
         if self._again:
             return self._again.popleft()
         job = next(jobs, None)
         return (job, 1) if job else None
 
     def _after_death(self, worker: _Worker) -> Outcome | None:
-        """The job of a dead worker is tried again, or failed."""
+        """Retry the job of a dead worker, or return its failure."""
         self._workers.remove(worker)
         how, job = worker.end(), worker.job
         assert job is not None
@@ -129,17 +132,17 @@ class _Pool:
 
 
 def _serve(pipe: Connection, work: Work) -> None:
-    """Answer jobs until there are no more."""
-    work_for_parent()
+    """Solve jobs from the pipe until it ends."""
+    set_up_worker()
     with suppress(EOFError):
         while True:
             pipe.send((attempt(work, pipe.recv()), _held_mib()))
 
 
 def _held_mib() -> float:
-    """The memory that this process holds; 0 where the system does not tell.
+    """Return the memory of this process in MiB; 0 where the system does not report it.
 
-    Not its peak as the system has it: that begins with the peak of whoever started it.
+    The system's peak value is not used: it includes the peak of the process that started this one.
     """
     try:
         pages = Path("/proc/self/statm").read_text().split()[1]

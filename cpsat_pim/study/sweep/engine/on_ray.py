@@ -1,4 +1,4 @@
-"""Tasks on a Ray cluster: the one that RAY_ADDRESS names, else one that is started on this machine."""
+"""Tasks on a Ray cluster: the cluster of RAY_ADDRESS, or one that is started on this machine."""
 
 import os
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ from cpsat_pim.base.extras import import_extra
 from cpsat_pim.study.sweep.engine import EngineError
 from cpsat_pim.study.sweep.job import Job, Outcome, Work, attempt, died, failed, solve_job
 
-#: Tasks in flight for each CPU of the cluster, so that none waits for the next.
+#: Tasks in flight per CPU, so that no CPU waits for its next task.
 _TASKS_PER_CPU = 2
 
 
 def run_on_ray(jobs: Iterator[Job], *, workers: int, work: Work = solve_job) -> Iterator[Outcome]:
-    """The outcomes of jobs, one a CPU of the cluster; `workers` are the CPUs of one that is started here.
+    """Yield the outcomes of jobs, one per CPU of the cluster; `workers` are the CPUs of a cluster that is started here.
 
     Raises:
         MissingExtra: Ray is not installed.
@@ -36,12 +36,12 @@ def _connect(ray: Any, workers: int) -> None:
         ray.init(log_to_driver=False, logging_level="error", **there)
     except ConnectionError as error:
         raise EngineError(f"RAY_ADDRESS: no Ray cluster answers there: {str(error).splitlines()[0]}") from error
-    except Exception as error:  # one of another version is a RuntimeError, and there may be others
+    except Exception as error:  # a cluster of another version raises RuntimeError, and other exceptions are possible
         raise EngineError(f"Ray does not start: {' '.join(str(error).split())}") from error
 
 
 def _run(ray: Any, jobs: Iterator[Job], work: Work) -> Iterator[Outcome]:
-    """Keep every CPU busy; Ray itself tries once more where a worker dies."""
+    """Keep every CPU busy; Ray itself retries a task whose worker dies."""
     task = ray.remote(num_cpus=1, max_retries=1)(attempt)
     room = _TASKS_PER_CPU * max(1, int(ray.cluster_resources().get("CPU", 1)))
     flying: dict[Any, Job] = {}
@@ -60,7 +60,7 @@ def _run(ray: Any, jobs: Iterator[Job], work: Work) -> Iterator[Outcome]:
 
 
 def _outcome(ray: Any, reference: Any, job: Job) -> Outcome:
-    """What came back, or that nothing will."""
+    """Return the outcome of a task, or the failure of its job."""
     try:
         outcome: Outcome = ray.get(reference)
         return outcome

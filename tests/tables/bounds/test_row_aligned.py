@@ -1,4 +1,4 @@
-"""Whether the rows that row-aligned blocks open are as many as the orders of the DRAM's loops leave."""
+"""Lower bounds on the rows of row-aligned blocks, against all orders of the DRAM's loops."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tables.bounds.layer import CLASS_OF, LAYER
-from tables.bounds.outer_loops import aligned_stream
+from tables.bounds.row_aligned import aligned_stream
 from tables.dram import Dram
 from tables.nest import AXES, O, W
 
@@ -17,12 +17,12 @@ DRAM = Dram(
     tRCD=1, tRP=1, tRAS=1, tRC=2, tRTP=1, tCCD=1, RL=1, burst=1,
 )  # fmt: skip
 ONES = np.ones(8, np.int64)
-#: Loops of the DRAM, R S P Q C K N G, round blocks of so many bytes.
+#: Loops of the DRAM, R S P Q C K N G, outside the blocks.
 LOOPS = [(1, 1, 2, 1, 3, 4, 1, 1), (1, 1, 1, 3, 2, 2, 2, 1), (3, 1, 2, 1, 2, 3, 1, 1), (1, 1, 1, 1, 5, 1, 3, 2)]
 
 
 def opened(t: int, loops: tuple[int, ...], order: tuple[int, ...], layout: int, block: int) -> int:
-    """Rows that one order opens: from row to row, by going through all of its iterations."""
+    """Return the rows that one order opens, by walking all of its iterations."""
     grid = {d: loops[d] for d in AXES[t][layout]}
     per_row, last, held, rows = DRAM.row_bytes // block, -1, None, 0
     for at in itertools.product(*(range(loops[d]) for d in order)):
@@ -37,7 +37,7 @@ def opened(t: int, loops: tuple[int, ...], order: tuple[int, ...], layout: int, 
 
 
 def layer_of(block: int, filled: int) -> np.ndarray:
-    """A layer with elements of so many bytes, one in each block, that fill so many rows."""
+    """Return a layer whose elements have `block` bytes, one in each block, and fill `filled` rows."""
     layer = np.zeros(1, LAYER)
     layer["widths"], layer["min_rows"] = block, filled
     return layer
@@ -46,8 +46,8 @@ def layer_of(block: int, filled: int) -> np.ndarray:
 @pytest.mark.parametrize("block", [2, 4, 8])
 @pytest.mark.parametrize("t", [W, O], ids=["W", "O"])
 @pytest.mark.parametrize("loops", LOOPS)
-def test_blocks_open_no_fewer_rows_than_their_bound(loops: tuple[int, ...], t: int, block: int) -> None:
-    """In all orders of the DRAM's loops and both layouts; where a block fills a row the bound is met."""
+def test_rows_of_blocks_are_bounded(loops: tuple[int, ...], t: int, block: int) -> None:
+    """In all orders of the DRAM's loops and both layouts. Where a block fills a row the bound is attained."""
     looped = [d for d in range(8) if loops[d] > 1]
     blocks = math.prod(n for d, n in enumerate(loops) if CLASS_OF[d] != t)
     filled = -(-blocks * block // DRAM.row_bytes)

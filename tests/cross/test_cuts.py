@@ -1,5 +1,5 @@
-"""Whether what is learnt of one answer holds for all others that it is said of: each must be in a program of its cost
-that knows all lessons.
+"""Cuts hold for all mappings for which they are declared valid: each is in the master problem of its cost with all
+cuts.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
 from cpsat_pim.mapper.model.master import MasterProblem
 from cpsat_pim.mapper.model.variables import CLASSES
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.mapper.search import Options
+from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapper.search.cuts import CutGenerator
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solve import search_subspaces
@@ -32,56 +32,61 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints
 from tables.factors import divisors
-from tests.cross.test_bounds import DRAWN, LAYERS, MACHINES, arranged, contains, fix, hold_streams, part_of
+from tests.cross.test_bounds import DRAWN, LAYERS, MACHINES, arranged, contains, fix, hold_streams, subspace_of
 from tests.cross.test_groups import nest, rows, slow_pes
 from tests.cross.test_solver_against_enumeration import machine
 
+REQUEST = SolveRequest(objective=Objective.named("energy"))
+
 
 def interleaved(order: Sequence[Dim]) -> set[Dim]:
-    """Loops of the innermost one's class that others lie inside."""
+    """Return the loops of the innermost class that have loops of other classes inside."""
     innermost = next((d for d in reversed(order) if d is not Dim.G), None)
     of_class = next((dims for dims in CLASSES if innermost in dims), ())
     contiguous = {*itertools.takewhile(lambda d: d in of_class, reversed(order))}
     return {d for d in order if d in of_class} - contiguous
 
 
-def true_program(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ()) -> MasterProblem:
-    """A program of all that costs as little as a mapping, left no choice but what is true of it, or loops `apart`."""
-    figures, subspace = predict(state.layer, state.arch, mapping).figures, part_of(mapping)
+def master_of(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ()) -> MasterProblem:
+    """Return the master problem up to a mapping's cost with all decisions fixed to the mapping's.
+
+    `apart`: loops that are interleaved instead of those that are so in the mapping.
+    """
+    figures, subspace = predict(state.layer, state.arch, mapping).figures, subspace_of(mapping)
     assert subspace is not None
-    restriction = Restriction(state.layer, state.arch, state.options.constraints, subspace)
+    restriction = Restriction(state.layer, state.arch, state.request.constraints, subspace)
     tiles = TileBounds(SpatialBounds(state.layer, state.arch, state.objective, restriction), state.tables)
     master = MasterProblem(tiles, state.objective.value(figures.latency_cycles, figures.energy_fj))
     fix(master.b, master.v, mapping)
     for m, literals in master.reuse.interleaved.items():
-        for d, is_parted in literals.items():
-            master.b.model.add(is_parted == int(d in (apart or interleaved(mapping.order[m]))))
+        for d, is_interleaved in literals.items():
+            master.b.model.add(is_interleaved == int(d in (apart or interleaved(mapping.order[m]))))
     return master
 
 
-def answers(master: MasterProblem) -> list[Solution]:
-    """What CP-SAT answers, if anything."""
-    return solve_master(master, 60, 0, {}, threading.Event(), first=True).solutions
+def solutions_of(master: MasterProblem) -> list[Solution]:
+    """Return the solutions that CP-SAT finds, if any."""
+    return solve_master(master, REQUEST, threading.Event(), 60, first=True).solutions
 
 
-def learn_from(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ()) -> None:
-    """What a search learns of all streams, if this mapping is what a program answers, with some loops `apart`."""
-    master = true_program(state, mapping, apart)
-    solution = answers(master)[0]
+def add_cuts_of(state: SearchState, mapping: Mapping, apart: Collection[Dim] = ()) -> None:
+    """Add the cuts of all streams that a search adds if this mapping is the solution, with some loops `apart`."""
+    master = master_of(state, mapping, apart)
+    solution = solutions_of(master)[0]
     cut_pool = state.cut_pool_of(master.spatial_bounds.restriction)
-    CutGenerator(solution, state.completions(solution), cut_pool).add_streams(list(Tensor))
+    CutGenerator(solution, state.completions(solution), cut_pool).add_stream_cuts(list(Tensor))
 
 
-def leaves(state: SearchState, mapping: Mapping) -> bool:
-    """Whether what a search has learnt leaves a mapping what is true of it."""
-    master = true_program(state, mapping)
+def admits(state: SearchState, mapping: Mapping) -> bool:
+    """Return whether a mapping keeps all cuts of a search, with streams no longer than its own."""
+    master = master_of(state, mapping)
     state.cut_pool_of(master.spatial_bounds.restriction).add_to(master)
     hold_streams(master, state.layer, state.arch, mapping)
-    return bool(answers(master))
+    return bool(solutions_of(master))
 
 
 def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng: random.Random) -> Mapping:
-    """A legal mapping much like another: some factors moved to another level, other orders, layouts and blocks."""
+    """Return a legal mapping like another one, with some factors at other levels, other orders, layouts and blocks."""
     while True:
         temporal = [list(row) for row in mapping.temporal]
         for _ in range(rng.randrange(3)):
@@ -90,22 +95,22 @@ def neighbour(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, rng:
             temporal[one][d] //= factor
             temporal[other][d] *= factor
         beside = arranged(layer, attrs.evolve(mapping, temporal=temporal), rng)
-        if part_of(beside) and not check_mapping(layer, arch, beside):
+        if subspace_of(beside) and not check_mapping(layer, arch, beside):
             return beside
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", ["matrix", "strided 1x1"])
-def test_lessons_hold_for_mappings_like_those_they_were_learnt_from(
+def test_cuts_hold_for_mappings_like_those_they_were_made_from(
     name: str, machine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program that knows all that a search has learnt still holds whatever costs as little as its target."""
+    """With all cuts of a search, a master problem still contains every mapping that costs at most its trial bound."""
     layer, arch, objective = LAYERS[name], MACHINES[machine], Objective.named("latency")
-    state = SearchState(layer, arch, objective, Options(time_limit=2))
+    state = SearchState(layer, arch, SolveRequest(objective=objective, time_limit=2))
     drafts: list[Mapping] = []
-    learn = CutGenerator.add_streams
+    add_cuts = CutGenerator.add_stream_cuts
     monkeypatch.setattr(
-        CutGenerator, "add_streams", lambda cuts, which: drafts.append(cuts.draft) or learn(cuts, which)
+        CutGenerator, "add_stream_cuts", lambda cuts, which: drafts.append(cuts.draft) or add_cuts(cuts, which)
     )  # type: ignore[func-returns-value]
     search_subspaces(state)
     rng = random.Random(f"{name} {machine}")
@@ -116,7 +121,7 @@ def test_lessons_hold_for_mappings_like_those_they_were_learnt_from(
         )
 
 
-def test_loops_that_an_order_holds_outside_are_no_other_ones() -> None:
+def test_a_cut_is_not_valid_for_other_loops_that_an_order_holds_outside() -> None:
     """Both P and Q are held round C and K: P 4 goes over the two rows of W, one per C, four times, P 2 round C 2 round
     Q 2 twice. W is fetched as often in both.
     """
@@ -138,13 +143,13 @@ def test_loops_that_an_order_holds_outside_are_no_other_ones() -> None:
     )
     opened = [predict(layer, arch, mapping).figures.row_activations[Tensor.W] for mapping in (once, twice)]
     assert opened == [8, 4]
-    state = SearchState(layer, arch, Objective.named("energy"), Options(constraints=constraints))
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("energy"), constraints=constraints))
     state.tables = build_tables(layer, arch)
-    learn_from(state, once)
-    assert leaves(state, twice)
+    add_cuts_of(state, once)
+    assert admits(state, twice)
 
 
-def test_loops_that_an_uneven_tile_holds_outside_are_no_other_ones() -> None:
+def test_a_cut_is_not_valid_for_other_loops_that_an_uneven_tile_holds_outside() -> None:
     """P lies outside the tiles of I, and P, C and Q outside those of O: as if an order held them."""
     layer = ConvWorkload(P=4, Q=4, C=2, K=2, N=2)
     arch = machine("W", "IO", "", uneven_residency=True)
@@ -159,37 +164,37 @@ def test_loops_that_an_uneven_tile_holds_outside_are_no_other_ones() -> None:
     )
     opened = [predict(layer, arch, mapping).figures.row_activations[Tensor.W] for mapping in (once, twice)]
     assert opened == [8, 4]
-    state = SearchState(layer, arch, Objective.named("energy"), Options())
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("energy")))
     state.tables = build_tables(layer, arch)
-    learn_from(state, once)
-    assert leaves(state, twice)
+    add_cuts_of(state, once)
+    assert admits(state, twice)
 
 
-def test_tiles_are_as_late_only_if_loops_are_parted_alike() -> None:
+def test_a_cut_on_stalls_is_valid_only_for_loops_interleaved_alike() -> None:
     """K and P round G fetch W's tiles 64 times, as P round K and Q does; but where Q brings a tile back at once its
-    hits hide behind the row that is still to be closed: 336 cycles late, of G round K and P alone 420.
+    hits hide behind the row that is still to be closed: a stall of 336 cycles; with G round K and P alone, of 420.
     """
     layer = ConvWorkload(P=2, Q=4, K=4, G=8, weight_bytes=32)
     arch = rows(128, column_bits=256)
     arch = attrs.evolve(
         arch, dram_timings=attrs.evolve(arch.dram_timings, tRC=80), pe_array=PEArray(array_shape=PhyDim2(h=1, w=1))
     )
-    state = SearchState(layer, arch, Objective.named("latency"), Options())
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("latency")))
     state.tables = build_tables(layer, arch)
-    learn_from(state, nest(("Q4", "", "", "K4 P2 G8"), ("IWO", "", "")))
-    assert leaves(state, nest(("Q2", "", "", "G8 P2 K4 Q2"), ("IWO", "", "")))
+    add_cuts_of(state, nest(("Q4", "", "", "K4 P2 G8"), ("IWO", "", "")))
+    assert admits(state, nest(("Q2", "", "", "G8 P2 K4 Q2"), ("IWO", "", "")))
 
 
-def test_an_answer_that_no_order_allows_tells_nothing_of_others() -> None:
-    """G is to be outside C, so C is never parted, whatever a program says: nothing comes back, and the last write-out
-    opens its row. Where R is parted, outputs come back, and it finds its row open.
+def test_a_solution_that_no_order_allows_gives_no_cut_on_others() -> None:
+    """G is to be outside C, so C is never interleaved, whatever a solution says: nothing comes back, and the last
+    write-out opens its row. If R is interleaved, outputs come back, and the last write-out finds its row open.
     """
     layer = ConvWorkload(R=2, C=2, G=8, input_bytes=4, output_bytes=2, psum_bytes=2)
     arch = attrs.evolve(rows(8), pe_array=PEArray(array_shape=PhyDim2(h=4, w=1)))
     arch = slow_pes(arch, read_bandwidth_limit=Fraction(1, 256))
     none: list[int | None] = [None] * 8
     constraints = Constraints(temporal=[none, [1] * 8, [1] * 8, none], order=[[], [], [], [Dim.G, Dim.C]])
-    state = SearchState(layer, arch, Objective.named("latency"), Options(constraints=constraints))
+    state = SearchState(layer, arch, SolveRequest(objective=Objective.named("latency"), constraints=constraints))
     state.tables = build_tables(layer, arch)
-    learn_from(state, nest(("R2", "", "", "G2 C2"), ("IWO", "IWO", ""), h="G4"), apart=[Dim.C])
-    assert leaves(state, nest(("C2", "", "", "R2 G2"), ("IWO", "IWO", ""), h="G4"))
+    add_cuts_of(state, nest(("R2", "", "", "G2 C2"), ("IWO", "IWO", ""), h="G4"), apart=[Dim.C])
+    assert admits(state, nest(("C2", "", "", "R2 G2"), ("IWO", "IWO", ""), h="G4"))

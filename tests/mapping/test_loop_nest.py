@@ -3,7 +3,7 @@
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.report.nest import format_nest
+from cpsat_pim.mapping.loop_nest import format_nest
 from cpsat_pim.workload import ConvWorkload
 from tests.mapping.check.mappings import build_mapping
 

@@ -1,7 +1,7 @@
-"""The loop nest of a mapping, drawn: a line per loop, outermost first (section 9.3, in Timeloop's indented form).
+"""Draw the loop nest of a mapping: a line per loop, outermost first (section 9.3, in Timeloop's indented form).
 
-A level's line names the tiles that cover all of its loops. A tile that covers only the inner ones has a line of its own
-right outside these. Of a padded layer the first line says which bounds are padded.
+A level's line names the tiles that cover all of its loops. A tile that covers only inner loops has its own line,
+directly outside these loops. The first line of a padded layer names the padded bounds.
 """
 
 from collections.abc import Iterator
@@ -17,23 +17,25 @@ _BODY = "O[n,g,k,q,p] += I[n,g,c,h,w] * W[g,k,c,s,r]"
 
 
 def format_nest(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> str:
-    """The whole nest: each level with what it stores (elements of a tile) or is bypassed by, then its loops."""
+    """Format the whole nest: each level with the tensors that it stores (elements of a tile) or is bypassed by, then
+    its loops.
+    """
     return "\n".join(_Drawing(layer, arch, mapping).lines())
 
 
 def format_bound(layer: ConvWorkload, dim: Dim) -> str:
-    """`56`, or `55+1` if 1 of it is padding."""
+    """Format a bound: `56`, or `55+1` if 1 of it is padding."""
     zeros = layer.zeros[dim]
     return f"{layer.bounds[dim] - zeros}+{zeros}" if zeros else str(layer.bounds[dim])
 
 
 def format_padding(layer: ConvWorkload) -> str:
-    """The bounds that are padded: `P 55+1, Q 55+1`."""
+    """Format the padded bounds: `P 55+1, Q 55+1`."""
     return ", ".join(f"{d.name} {format_bound(layer, d)}" for d in Dim if layer.zeros[d])
 
 
 class _Drawing:
-    """Draws from the outside inwards; remembers how deep it is."""
+    """Draws a nest from the outside inwards; keeps the current depth."""
 
     def __init__(self, layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> None:
         self.layer, self.arch, self.mapping = layer, arch, mapping
@@ -51,20 +53,20 @@ class _Drawing:
         yield f"|{_STEP * (self.depth + 1)}{_BODY}"
 
     def _dram(self) -> Iterator[str]:
-        """The DRAM stores every tensor whole; its line says how."""
+        """Yield the lines of the DRAM, which stores every tensor whole."""
         held = "  ".join(f"{t.name} {self.layer.elements(t)} {self._layout(t)}" for t in Tensor)
         yield f"{self.arch.hierarchy[Level.DRAM].name} (m=3) [ {held} ]"
         yield from self._temporal(Level.DRAM)
 
     def _level(self, level: Level) -> Iterator[str]:
-        """A buffer with its tiles, the tensors that bypass it, and its loops."""
+        """Yield the lines of a buffer: its tiles, the tensors that bypass it, and its loops."""
         bypassing = " ".join(t.name for t in Tensor if not self.mapping.stored[level][t])
         even = self._tiles(level, self.mapping.order[level])
         yield self._stores(level, even) + (f" bypass {bypassing}" if bypassing else "")
         yield from self._temporal(level)
 
     def _uneven(self, level: Level, inner: tuple[Dim, ...]) -> Iterator[str]:
-        """The tiles that cover just these inner loops of a buffer."""
+        """Yield the line of the tiles that cover exactly these inner loops of a buffer."""
         tiles = self._tiles(level, inner)
         if tiles:
             yield self._stores(level, tiles)
@@ -73,20 +75,20 @@ class _Drawing:
         return f"{self.arch.hierarchy[level].name} (m={int(level)}) " + (f"[ {'  '.join(tiles)} ]" if tiles else "[ ]")
 
     def _tiles(self, level: Level, covered: tuple[Dim, ...]) -> list[str]:
-        """The tiles of a buffer that cover just these of its loops."""
+        """Return the tiles of a buffer that cover exactly these of its loops."""
         mapping = self.mapping
         held = [t for t in Tensor if mapping.stored[level][t] and mapping.covered(level, t) == covered]
         return [f"{t.name} {box_elems(self.layer, mapping.tile(level, t), t)}" for t in held]
 
     def _array(self) -> Iterator[str]:
-        """The parallel loops over the array's rows (H) and columns (W)."""
+        """Yield the parallel loops over the array's rows (H) and columns (W)."""
         shape = self.arch.pe_array.array_shape
         yield f"PE array: {self.mapping.used_pes} of {shape.h} x {shape.w} PEs"
         yield from self._parallel(Direction.H, "H")
         yield from self._parallel(Direction.W, "W")
 
     def _lanes(self) -> Iterator[str]:
-        """The parallel loops over the lanes of a PE."""
+        """Yield the parallel loops over the lanes of a PE."""
         unit = self.arch.pe_array.compute_unit
         used = self.mapping.parallel_macs // self.mapping.used_pes
         yield f"MAC lanes: {used} of {unit.num_macs} ({unit.unit_type})"

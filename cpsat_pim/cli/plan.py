@@ -1,0 +1,153 @@
+"""`plan`: plan a whole network on an array of nodes (docs/plan.md)."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cpsat_pim.cli.arguments import TIME_LIMIT, add_arch, add_command, add_model_options, checked, names, seconds
+from cpsat_pim.cli.models import read_given_network
+from cpsat_pim.cli.output import NO_MAPPING, OK, check_outputs, note, read_input, write_files
+from cpsat_pim.cli.solving import given_arch
+
+if TYPE_CHECKING:
+    from cpsat_pim.planner.array import NodeArray
+    from cpsat_pim.planner.graph import Graph
+    from cpsat_pim.planner.search import SolvedPlan
+    from cpsat_pim.workload.network import Network
+
+_positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command `plan` to the parser."""
+    parser = add_command(commands, "plan", "plan a whole network on an array of nodes, with a bound", make_plan)
+    add = parser.add_argument
+    add("network", metavar="NETWORK", help="a network (as for `run`)")
+    add_model_options(parser)
+    add_arch(parser, default="stacked-3d-4x4")
+    add("--array", metavar="RxC", help="rows and columns of nodes (the machine's vaults and units)")
+    add("--objective", choices=("latency", "energy"), default="latency", help="what to minimize (%(default)s)")
+    add("--batch", metavar="N", type=_positive, default=1, help="samples processed together (%(default)s)")
+    add("--bytes", metavar="I,W,O,PSUM", type=_widths, help="bytes per element (those of the network)")
+    add(
+        "--dims",
+        metavar="N",
+        type=_positive,
+        default=2,
+        help="dims that each side of the array may be split by (%(default)s)",
+    )
+    add(
+        "--home-dims",
+        metavar="N",
+        type=_positive,
+        default=1,
+        help="axes that each side of a home may be split by (%(default)s)",
+    )
+    text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
+    add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
+    add(
+        "--capacity",
+        metavar="BYTES",
+        type=_positive,
+        help="DRAM bytes per node that may be used (those of the machine)",
+    )
+    add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
+    add("--node-time", metavar="S", type=seconds, default=TIME_LIMIT, help="seconds per node problem (%(default)g)")
+    add("--store", metavar="FILE", help="store and reuse the results of node problems in this file")
+    add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
+    add("--replay", metavar="PLAN.json", help="compute the cost of this plan, without a search")
+    add("--quiet", action="store_true", help="print no progress")
+
+
+def make_plan(arguments: argparse.Namespace) -> int:
+    """Run `plan`: check the arguments, search the best plan, and write the results."""
+    from cpsat_pim.planner.graph import build_graph
+
+    network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
+    check_outputs(arguments.json)
+    graph = read_input(lambda: build_graph(network, arguments.batch))
+    if arguments.replay:
+        return _replay(arguments, graph, array)
+    solved = read_input(lambda: _solve(arguments, graph, array))
+    _write(solved, arguments)
+    if solved.plan is None:
+        note("no plan was found")
+        return NO_MAPPING
+    return OK
+
+
+def _replay(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> int:
+    """Compute the cost of a given plan, without a search."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.planner.evaluate import evaluate_plan
+    from cpsat_pim.planner.plan_file import read_plan
+    from cpsat_pim.report.plans import format_cost
+
+    plan = read_input(lambda: read_plan(arguments.replay, graph, array.node))
+    cost = evaluate_plan(graph, plan)
+    document = {**plan.to_dict(), "predicted": cost.to_dict()}
+    write_files(
+        ("standard output", lambda _: print(format_cost(plan, cost))),
+        (arguments.json, lambda path: write_json(document, path)),
+    )
+    return OK
+
+
+def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
+    from cpsat_pim.mapper.result import Objective
+    from cpsat_pim.planner.nodes import NodeCosts
+    from cpsat_pim.planner.search import SearchLimits, ignore, solve_plan
+    from cpsat_pim.planner.space import Space
+    from cpsat_pim.study.sweep.versions import current_versions
+
+    is_free = arguments.layouts == ["free"]
+    layouts = ["BCHW"] if is_free else arguments.layouts
+    space = Space(dims=arguments.dims, home_dims=arguments.home_dims, layouts=layouts, is_tied=not is_free)
+    objective = Objective.named(arguments.objective)
+    store = Path(arguments.store) if arguments.store else None
+    costs = NodeCosts(array.node, objective, store, str(current_versions()), arguments.node_time)
+    limits = SearchLimits(time_limit=arguments.time_limit)
+    return solve_plan(graph, array, space, objective, costs, limits, ignore if arguments.quiet else note)
+
+
+def _given_array(arguments: argparse.Namespace) -> "NodeArray":
+    """Return the array of `--array`, whose nodes are the machine of `--arch`."""
+    from attrs import evolve
+
+    from cpsat_pim.planner.array import default_array, parse_array
+
+    node, text = given_arch(arguments.arch), arguments.array
+    array = read_input(lambda: parse_array(text, node)) if text else default_array(node)
+    return evolve(array, capacity_bytes=arguments.capacity) if arguments.capacity else array
+
+
+def _with_widths(network: "Network", widths: tuple[int, ...] | None) -> "Network":
+    """Return the network with other bytes per element, if `--bytes` gives them."""
+    from attrs import evolve
+
+    if widths is None:
+        return network
+    keys = ("input_bytes", "weight_bytes", "output_bytes", "psum_bytes")
+    fields: Any = dict(zip(keys, widths, strict=True))
+    layers = read_input(lambda: [evolve(n, workload=evolve(n.workload, **fields)) for n in network.layers])
+    return evolve(network, layers=layers)
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    """Read four element widths such as `2,2,2,4`."""
+    parts = text.split(",")
+    if len(parts) != 4 or not all(part.isdecimal() and 0 < int(part) <= 64 for part in parts):
+        raise argparse.ArgumentTypeError(f"must be four integers from 1 to 64, like 2,2,2,4 (got {text!r})")
+    return tuple(map(int, parts))
+
+
+def _write(solved: "SolvedPlan", arguments: argparse.Namespace) -> None:
+    """Print the plan, and write it to the `--json` file."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.report.plans import format_plan, plan_document
+
+    document = plan_document(solved)
+    write_files(
+        ("standard output", lambda _: print(format_plan(solved))),
+        (arguments.json, lambda path: write_json(document, path)),
+    )

@@ -1,0 +1,89 @@
+"""The trial bounds of one subspace: the costs up to which its master problems are built, one after the other.
+
+They are a heuristic: any rising sequence that ends at the cutoff proves the same optimum (docs/solver.md).
+"""
+
+from collections.abc import Iterator
+
+from ortools.sat.python import cp_model
+
+from cpsat_pim.mapper.bounds.countable import HIGHEST
+from cpsat_pim.mapper.bounds.tile_bounds import TileBounds
+from cpsat_pim.mapper.search.solver import SolveResult
+from cpsat_pim.mapper.search.state import SearchState
+from cpsat_pim.mapper.space.subspace import Subspace
+
+
+class TrialBounds:
+    """The sequence of trial bounds of a subspace, above the lower bound that it has when the first one is asked for."""
+
+    def __init__(self, state: SearchState, subspace: Subspace, tiles: TileBounds) -> None:
+        self._state, self._subspace, self._tiles, self._parameters = state, subspace, tiles, state.parameters
+        self._rising: Iterator[int] | None = None
+        #: By how many more tiles a hard layer's next trial bound rises.
+        self._more_tiles = self._parameters.tiles_per_trial
+
+    def next(self, lower_bound: int) -> int | None:
+        """Return the next trial bound: the cutoff once that is near; None if there is none and no cutoff."""
+        cutoff = self._state.cutoff
+        if self._subspace is Subspace.SPLIT and (trial_bound := self.first_of_split(lower_bound)) is not None:
+            return trial_bound
+        if self._state.is_hard and self._subspace is not Subspace.SPLIT:
+            trial_bound = self._next_of_hard_layer(lower_bound)
+            if trial_bound is not None:
+                return trial_bound
+        self._rising = self._rising or self._rising_bounds(lower_bound)
+        for trial_bound in self._rising:
+            if cutoff is not None and trial_bound >= cutoff * self._parameters.near_cutoff:
+                break
+            if trial_bound >= lower_bound:
+                return trial_bound
+        return cutoff
+
+    def first_of_split(self, lower_bound: int) -> int | None:
+        """Return the first trial bound of the split subspace; None if there is no cutoff, or if that bound is refuted.
+
+        It is a little below the cutoff, so that the lower bound is close to the incumbent should the time end.
+        """
+        cutoff = self._state.cutoff
+        trial_bound = None if cutoff is None else cutoff - cutoff // self._parameters.split_margin
+        return None if trial_bound is None or lower_bound > trial_bound else trial_bound
+
+    def adapt(self, result: SolveResult) -> None:
+        """Take larger steps after a cheap refutation of a hard layer, smaller ones after an expensive solve."""
+        is_refuted = result.status == cp_model.INFEASIBLE
+        if self._state.is_hard and result.work < self._parameters.light_work and is_refuted:
+            self._more_tiles *= 2
+        elif result.work > self._parameters.heavy_work:
+            self._more_tiles = max(1, self._more_tiles // 2)
+
+    def _rising_bounds(self, base: int) -> Iterator[int]:
+        """Yield trial bounds above a lower bound; after one that took negligible work, skip the next one."""
+        work, is_skipped = 0.0, False
+        steps = self._parameters.trial_steps
+        for step in steps:
+            if is_skipped and step < steps[-1]:
+                is_skipped = False
+                continue
+            yield above(base, step)
+            now = self._state.statistics["work"]
+            is_skipped, work = now - work < self._parameters.negligible_work, now
+
+    def _next_of_hard_layer(self, lower_bound: int) -> int | None:
+        """Return a hard layer's trial bound: for so many more tiles if tiles can be enumerated, else a small step up.
+
+        The lower the trial bound, the fewer candidates a master problem leaves open.
+        """
+        cutoff = self._state.cutoff
+        trial_bound = self._tiles.trial_bound_beyond(lower_bound, self._more_tiles)
+        if trial_bound is None and cutoff is not None:
+            part = (cutoff - lower_bound) // self._parameters.hard_parts
+            trial_bound = max(above(lower_bound, self._parameters.hard_step), lower_bound + part)
+            self._tiles.enumerate_up_to(min(cutoff, trial_bound))
+            trial_bound = self._tiles.trial_bound_beyond(lower_bound, self._more_tiles) or trial_bound
+        return None if trial_bound is None else min(HIGHEST if cutoff is None else cutoff, trial_bound)
+
+
+def above(bound: int, step: float) -> int:
+    """Return a trial bound above a lower bound by a fraction of it."""
+    return min(int(bound * (1 + step)) + 1, HIGHEST)

@@ -1,0 +1,197 @@
+"""The boxes of a layer's tensors that each node of its region computes, reads and holds (docs/array.md, section 4).
+
+A box is a row `n0 n1 c0 c1 y0 y1 x0 x1` of half-open ranges in a stack. Boxes of all nodes are int64[nodes, boxes, 8];
+nodes with fewer boxes than others have empty ones.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from attrs import frozen
+
+from cpsat_pim.planner.graph import Graph, LayerTask, Range
+from cpsat_pim.planner.partition import (
+    LAYER_DIMS,
+    TENSOR_DIMS,
+    Home,
+    Partition,
+    part_indices,
+    part_ranges,
+)
+from cpsat_pim.workload.joins import Pool
+
+_N, _P, _Q, _K, _C, _G = range(6)
+
+
+@frozen(kw_only=True, eq=False)
+class PartBoxes:
+    """Boxes of a layer's nodes; `pooled_input` is None without an `input_pool`, `weights` without a second tensor.
+
+    `ranges[node, dim]`, dims N P Q K C G, are the parts themselves; `weight_elements[node]` the size of the weight box.
+    """
+
+    ranges: np.ndarray
+    output: np.ndarray
+    input: np.ndarray
+    pooled_input: np.ndarray | None
+    weights: np.ndarray | None
+    weight_elements: np.ndarray
+
+
+def bounds_of(task: LayerTask) -> tuple[int, ...]:
+    """The layer's bounds in the order of `LAYER_DIMS`."""
+    layer = task.workload
+    return (layer.N, layer.P, layer.Q, layer.K, layer.C, layer.G)
+
+
+def part_boxes(graph: Graph, task: LayerTask, partition: Partition) -> PartBoxes:
+    """The boxes of every node of a layer's region, row by row."""
+    splits = tuple(partition.split(dim) for dim in LAYER_DIMS)
+    indices = part_indices(partition.h, partition.w, LAYER_DIMS)
+    ranges = part_ranges(indices, bounds_of(task), splits)
+    raw = _input_boxes(graph, task, ranges)
+    pooled = raw if task.input_pool else None
+    return PartBoxes(
+        ranges=ranges,
+        output=output_boxes(task, ranges),
+        input=_unpooled(raw, task.input_pool, graph.stacks[task.reads.stack].shape) if task.input_pool else raw,
+        pooled_input=pooled,
+        weights=_weight_boxes(task, ranges) if task.reads_weights else None,
+        weight_elements=_weight_elements(task, ranges),
+    )
+
+
+def home_boxes(shape: tuple[int, int, int, int], home: Home) -> np.ndarray:
+    """What each node of a home's region holds: int64[nodes, 8]."""
+    splits = tuple(int(np.prod([f for d, f in home.h + home.w if d == dim], dtype=np.int64)) for dim in TENSOR_DIMS)
+    boxes: np.ndarray = part_ranges(part_indices(home.h, home.w, TENSOR_DIMS), shape, splits).reshape(-1, 8)
+    return boxes
+
+
+def volumes(boxes: np.ndarray) -> np.ndarray:
+    """Elements of boxes: the product of their last axis' ranges."""
+    sides: np.ndarray = boxes[..., 1::2] - boxes[..., 0::2]
+    elements: np.ndarray = np.maximum(sides, 0).prod(axis=-1)
+    return elements
+
+
+def pooled_boxes(boxes: np.ndarray, pool: Pool) -> np.ndarray:
+    """The pooled elements whose windows meet each box."""
+    found = boxes.copy()
+    for at, axis in ((4, 1), (6, 0)):
+        start, stop = boxes[..., at], boxes[..., at + 1]
+        window, stride, pad, size = (getattr(pool, key)[axis] for key in ("window", "stride", "pad", "size"))
+        found[..., at] = np.clip(-(-(start + pad - window + 1) // stride), 0, size)
+        found[..., at + 1] = np.clip((stop - 1 + pad) // stride + 1, 0, size)
+    found[volumes(boxes) == 0] = 0
+    return found
+
+
+def _unpooled(boxes: np.ndarray, pool: Pool, shape: tuple[int, int, int, int]) -> np.ndarray:
+    """The elements that the windows of each pooled box cover."""
+    found = boxes.copy()
+    for at, axis, size in ((4, 1, shape[2]), (6, 0, shape[3])):
+        window, stride, pad = (getattr(pool, key)[axis] for key in ("window", "stride", "pad"))
+        found[..., at] = np.clip(boxes[..., at] * stride - pad, 0, size)
+        found[..., at + 1] = np.clip((boxes[..., at + 1] - 1) * stride - pad + window, 0, size)
+    found[volumes(boxes) == 0] = 0
+    return found
+
+
+def output_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
+    """Output boxes of parts with these ranges: int64[nodes, boxes, 8]."""
+    layer = task.workload
+    channels = [
+        _shifted(_channel_ranges(row[_G], row[_K], layer.K), task.offset) if row[_K, 0] < row[_K, 1] else []
+        for row in ranges
+    ]
+    return _with_channels(ranges[:, _N], channels, ranges[:, _Q], ranges[:, _P])
+
+
+def _input_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarray:
+    """Input boxes in the (pooled) tensor that is read."""
+    layer, (_, _, height, width) = task.workload, graph.stacks[task.reads.stack].shape
+    if task.input_pool:
+        width, height = task.input_pool.size
+    rows = _window_ranges(ranges[:, _Q], layer.stride[1], layer.dilation[1] * (layer.S - 1), task.pad[1], height)
+    cols = _window_ranges(ranges[:, _P], layer.stride[0], layer.dilation[0] * (layer.R - 1), task.pad[0], width)
+    channels = [
+        _translated(_channel_ranges(row[_G], row[_C], layer.C), task.reads.channels) if row[_C, 0] < row[_C, 1] else []
+        for row in ranges
+    ]
+    return _with_channels(ranges[:, _N], channels, rows, cols)
+
+
+def _weight_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
+    """The part of the second tensor that takes the place of W."""
+    assert task.reads_weights is not None
+    layer, read = task.workload, task.reads_weights.channels
+    rows, inner, bound = (_K, _C, layer.C) if task.weight_rows == "K" else (_C, _K, layer.K)
+    channels = [
+        _translated(_channel_ranges(row[_G], row[inner], bound), read) if row[inner, 0] < row[inner, 1] else []
+        for row in ranges
+    ]
+    first = np.tile(np.array([0, 1]), (len(ranges), 1))
+    return _with_channels(first, channels, first, ranges[:, rows])
+
+
+def _weight_elements(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
+    sizes = (ranges[:, (_K, _C, _G), 1] - ranges[:, (_K, _C, _G), 0]).prod(axis=-1)
+    elements: np.ndarray = sizes * task.workload.R * task.workload.S
+    return elements
+
+
+def _window_ranges(parts: np.ndarray, stride: int, reach: int, pad: int, size: int) -> np.ndarray:
+    """What windows over output positions [a, b) cover of an axis; empty for no positions."""
+    found: np.ndarray = np.clip(
+        np.stack([parts[:, 0] * stride - pad, (parts[:, 1] - 1) * stride + reach + 1 - pad], -1), 0, size
+    )
+    found[parts[:, 0] >= parts[:, 1]] = 0
+    return found
+
+
+def _channel_ranges(groups: np.ndarray, channels: np.ndarray, bound: int) -> list[Range]:
+    """Channels g * bound + c, one range for each group, merged where they touch."""
+    (g0, g1), (c0, c1) = groups.tolist(), channels.tolist()
+    if (c0, c1) == (0, bound):
+        return [(g0 * bound, g1 * bound)] if g0 < g1 else []
+    return [(g * bound + c0, g * bound + c1) for g in range(g0, g1)]
+
+
+def _shifted(ranges: Iterable[Range], offset: int) -> list[Range]:
+    return [(start + offset, stop + offset) for start, stop in ranges]
+
+
+def _translated(ranges: Iterable[Range], read: tuple[Range, ...]) -> list[Range]:
+    """Channels of a reader's list as channels of the stack, in the stack's order."""
+    if len(read) == 1:
+        return _shifted(ranges, read[0][0])
+    found, base = [], 0
+    for first, last in read:
+        length = last - first
+        for start, stop in ranges:
+            low, high = max(start - base, 0), min(stop - base, length)
+            if low < high:
+                found.append((first + low, first + high))
+        base += length
+    return _merged(found)
+
+
+def _merged(ranges: list[Range]) -> list[Range]:
+    """Sorted ranges, those that touch as one."""
+    merged: list[Range] = []
+    for start, stop in sorted(ranges):
+        if merged and merged[-1][1] == start:
+            start = merged.pop()[0]
+        merged.append((start, stop))
+    return merged
+
+
+def _with_channels(n: np.ndarray, channels: list[list[Range]], rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+    """Boxes of every node, one a channel range; those of empty parts are all zeros."""
+    boxes = np.zeros((len(channels), max(1, *map(len, channels)), 8), dtype=np.int64)
+    boxes[:, :, 0:2], boxes[:, :, 4:6], boxes[:, :, 6:8] = n[:, None], rows[:, None], cols[:, None]
+    for node, ranges in enumerate(channels):
+        boxes[node, : len(ranges), 2:4] = np.array(ranges, dtype=np.int64).reshape(-1, 2)
+    boxes[volumes(boxes) == 0] = 0
+    return boxes

@@ -1,0 +1,69 @@
+"""How long tensors lie at home, and how many bytes they take there (docs/array.md, section 6)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cpsat_pim.planner.boxes import home_boxes, volumes
+from cpsat_pim.planner.graph import Graph, LayerTask, Stack
+from cpsat_pim.planner.partition import Home
+from cpsat_pim.planner.plan import Plan, is_joined, is_read_from
+from cpsat_pim.planner.tours import node_numbers
+from cpsat_pim.workload.network import INPUT
+
+
+def live_members(graph: Graph, plan: Plan) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Of each stored member: the first and the last step at which it lives, and its bytes, int64[nodes]."""
+    order = [name for _, _, name in plan.steps]
+    for stack in graph.stacks.values():
+        for member, offset in zip(stack.members, stack.offsets, strict=True):
+            life = _life(graph, plan, order, member)
+            if life is not None:
+                held = member_bytes(stack, plan.homes[stack.name], _channels(stack, member, offset))
+                numbers = node_numbers(plan.array.cols, plan.homes[stack.name].region)
+                everywhere = np.zeros(plan.array.nodes, dtype=np.int64)
+                everywhere[numbers] = held
+                yield (*life, everywhere)
+
+
+def _channels(stack: Stack, member: str, offset: int) -> tuple[int, int]:
+    """The channel range of a member."""
+    at = stack.members.index(member) + 1
+    return offset, stack.offsets[at] if at < len(stack.offsets) else stack.shape[1]
+
+
+def member_bytes(stack: Stack, home: Home, channels: tuple[int, int]) -> np.ndarray:
+    """Bytes of a member on each node of its home: int64[nodes of the home]."""
+    boxes = home_boxes(stack.shape, home)
+    boxes[:, 2], boxes[:, 3] = np.maximum(boxes[:, 2], channels[0]), np.minimum(boxes[:, 3], channels[1])
+    held: np.ndarray = volumes(boxes) * stack.element_bytes
+    return held
+
+
+def _life(graph: Graph, plan: Plan, order: list[str], member: str) -> tuple[int, int] | None:
+    """First and last step; None if it is added on its way and never stored."""
+    readers = [order.index(task.name) for task in graph.tasks if _reads(graph, task, member)]
+    sums = [one for one in graph.sums if member in one.operands]
+    added = [one for one in sums if one.finished_by == member and one.first != member and not is_joined(plan, one)]
+    if added and not readers:
+        return None
+    start = 0 if member == INPUT else order.index(member)
+    ends = readers + [order.index(one.finished_by) for one in sums if one.finished_by != INPUT]
+    return _whole_segments(plan, start, max(ends, default=len(order) - 1))
+
+
+def _reads(graph: Graph, task: LayerTask, member: str) -> bool:
+    """Whether a layer reads a member of a stack."""
+    stack = graph.stacks[graph.stack_of[member]]
+    offset = stack.offsets[stack.members.index(member)]
+    return is_read_from(task, stack.name, _channels(stack, member, offset))
+
+
+def _whole_segments(plan: Plan, start: int, end: int) -> tuple[int, int]:
+    """A life within segments of several regions is that of the whole segment."""
+    segments = [s for s, _, _ in plan.steps]
+    if len(plan.segments[segments[start]]) > 1:
+        start = segments.index(segments[start])
+    if len(plan.segments[segments[end]]) > 1:
+        end = len(segments) - 1 - segments[::-1].index(segments[end])
+    return start, end

@@ -1,0 +1,181 @@
+"""What a plan costs: steps, segments, energy and capacity (docs/array.md, section 6)."""
+
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+
+from cpsat_pim.planner.boxes import home_boxes
+from cpsat_pim.planner.capacity import live_members
+from cpsat_pim.planner.graph import Graph
+from cpsat_pim.planner.phases import PhaseCost, Rates, Work, rates_of
+from cpsat_pim.planner.plan import Plan, is_joined
+from cpsat_pim.planner.step import Step
+from cpsat_pim.planner.tours import node_numbers
+from tables.array.counts import INJECT
+from tables.array.push import join
+
+
+@frozen(kw_only=True)
+class StepCost:
+    """A step: its phases by name (compute apart), the node program's figures, and the nodes it runs on."""
+
+    layer: str
+    segment: int
+    region: int
+    phases: tuple[PhaseCost, ...]
+    node_cycles: int
+    node_energy_fj: int
+    nodes: int
+
+    @property
+    def cycles(self) -> int:
+        """All phases one after the other."""
+        return self.node_cycles + sum(phase.cycles for phase in self.phases)
+
+    def energy_fj(self, rates: Rates) -> int:
+        """All nodes and all phases."""
+        return self.nodes * self.node_energy_fj + sum(phase.energy_fj(rates) for phase in self.phases)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "layer": self.layer,
+            "cycles": self.cycles,
+            "node_cycles": self.node_cycles,
+            "phases": {phase.name: phase.to_dict() for phase in self.phases},
+        }
+
+
+@frozen(kw_only=True)
+class PlanCost:
+    """The steps of a plan, the sums at the ends of its segments by segment, and the bytes on each node by step."""
+
+    steps: tuple[StepCost, ...]
+    joins: dict[int, PhaseCost]
+    rates: Rates
+    segment_cycles: tuple[int, ...]
+    used_bytes: np.ndarray = field(eq=False, repr=False)
+
+    @property
+    def latency_cycles(self) -> int:
+        """Segments one after the other."""
+        return sum(self.segment_cycles)
+
+    @property
+    def phases(self) -> list[PhaseCost]:
+        """All phases that move data."""
+        return [phase for step in self.steps for phase in step.phases] + list(self.joins.values())
+
+    @property
+    def energy_fj(self) -> int:
+        """Nodes, network, DRAM and additions."""
+        joined = sum(phase.energy_fj(self.rates) for phase in self.joins.values())
+        return sum(step.energy_fj(self.rates) for step in self.steps) + joined
+
+    @property
+    def peak_bytes(self) -> int:
+        """Of the fullest node at any step."""
+        return int(self.used_bytes.max())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Totals and steps, with the keys that the simulation has."""
+        phases, rates = self.phases, self.rates
+        return {
+            "latency_cycles": self.latency_cycles,
+            "energy_fj": self.energy_fj,
+            "noc_energy_fj": sum(phase.noc_fj(rates) for phase in phases),
+            "dram_energy_fj": sum(phase.dram_fj(rates) for phase in phases),
+            "add_energy_fj": sum(phase.additions_fj(rates) for phase in phases),
+            "node_energy_fj": sum(step.nodes * step.node_energy_fj for step in self.steps),
+            "flits": sum(phase.flits for phase in phases),
+            "flit_hops": sum(phase.flit_hops for phase in phases),
+            "message_bytes": sum(phase.bytes for phase in phases),
+            "dram_columns": sum(phase.columns for phase in phases),
+            "dram_activations": sum(phase.activations for phase in phases),
+            "peak_bytes": self.peak_bytes,
+            "steps": [step.to_dict() for step in self.steps],
+            "joins": {str(segment): phase.to_dict() for segment, phase in self.joins.items()},
+        }
+
+
+def evaluate_plan(graph: Graph, plan: Plan) -> PlanCost:
+    """The cost of a plan that `check_plan` finds nothing wrong with."""
+    return _Evaluation(graph, plan).cost()
+
+
+class _Evaluation:
+    """Walks the steps of a plan."""
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph, self.plan = graph, plan
+        self.rates = rates_of(plan.array)
+        self.places = {name: (s, r) for s, r, name in plan.steps}
+        self.loads = [np.zeros((plan.array.nodes, 6), dtype=np.int64) for _ in plan.segments]
+        self.staging: list[np.ndarray] = []
+        self.weights = np.zeros(plan.array.nodes, dtype=np.int64)
+
+    def cost(self) -> PlanCost:
+        """Steps, then segments, then capacity."""
+        steps = tuple(self._step(*step) for step in self.plan.steps)
+        joins = {s: self._join(s) for s in range(len(self.plan.segments))}
+        return PlanCost(
+            steps=steps,
+            joins={segment: phase for segment, phase in joins.items() if phase is not None},
+            rates=self.rates,
+            segment_cycles=tuple(self._segment_cycles(s, steps, joins[s]) for s in joins),
+            used_bytes=self._used(),
+        )
+
+    def _step(self, segment: int, region: int, name: str) -> StepCost:
+        task, layer = self.graph.task(name), self.plan.layers[name]
+        step = Step(graph=self.graph, task=task, partition=layer.partition, rates=self.rates, tours=layer.tours)
+        homes = self.plan.homes
+        out = homes[task.writes]
+        gathered = step.weights()
+        pulled = step.pull(homes[task.reads.stack], homes[task.reads_weights.stack] if task.reads_weights else None)
+        added = sum(len(one.operands) - 1 for one in task.finishes if not is_joined(self.plan, one))
+        pushed = step.push(out, added)
+        phases = (gathered, pulled, step.reduce(out.layout == "BHWC"), pushed)
+        for phase in phases:
+            self.loads[segment] += phase.loads
+        self.staging.append(step.staging(pulled, gathered, pushed))
+        self.weights += step.weight_chunks()
+        return StepCost(
+            layer=name,
+            segment=segment,
+            region=region,
+            phases=phases,
+            node_cycles=layer.node_cycles,
+            node_energy_fj=layer.node_energy_fj,
+            nodes=layer.partition.region.size,
+        )
+
+    def _join(self, segment: int) -> PhaseCost | None:
+        """The sums that wait for the end of a segment, as one phase; None if there is none."""
+        late = [s for s in self.graph.sums if self.places[s.finished_by][0] == segment and is_joined(self.plan, s)]
+        work = Work(self.plan.array)
+        for one in late:
+            stack = self.graph.stacks[self.graph.stack_of[one.first]]
+            home, reads = self.plan.homes[stack.name], len(one.operands)
+            boxes, numbers = home_boxes(stack.shape, home), node_numbers(self.plan.array.cols, home.region)
+            counters = (work.dram, work.totals)
+            join(self.rates.grid, boxes, numbers, home.layout == "BHWC", stack.element_bytes, reads, 1, *counters)
+        return work.cost("join", self.rates) if late else None
+
+    def _segment_cycles(self, segment: int, steps: tuple[StepCost, ...], joined: PhaseCost | None) -> int:
+        """The slowest region, or the busiest link or port of all of them; then the sums."""
+        regions = range(len(self.plan.segments[segment]))
+        own = [sum(s.cycles for s in steps if (s.segment, s.region) == (segment, r)) for r in regions]
+        loads = self.loads[segment]
+        port = -(-int(loads[:, INJECT:].max()) // self.plan.array.local_port_flits)
+        return max(*own, int(loads[:, :INJECT].max()), port) + (joined.cycles if joined else 0)
+
+    # Capacity
+
+    def _used(self) -> np.ndarray:
+        """Bytes on every node at every step: int64[steps, nodes]."""
+        used = np.array(self.staging) + self.weights
+        for first, last, held in live_members(self.graph, self.plan):
+            used[first : last + 1] += held
+        return used

@@ -1,0 +1,114 @@
+"""Plans that fit the nodes' DRAM: a price for bytes of weights, and the bound that it proves.
+
+A plan that fits holds at most nodes x capacity bytes of weights. So for any price of a byte, the least of cost + price
+x bytes, less the price of all that there is room for, bounds every plan that fits from below (Lagrangian relaxation;
+Geoffrion 1974). Prices are raised until the plan that is best at the price fits; the smallest such price is bisected.
+Activations are left out of the bound, which only makes it weaker; whether a plan fits is judged with them.
+"""
+
+from collections.abc import Callable
+
+from attrs import define, frozen
+
+from cpsat_pim.planner.eliminate import INFINITE, Optimum
+from cpsat_pim.planner.evaluate import PlanCost
+from cpsat_pim.planner.options import Price
+from cpsat_pim.planner.plan import Plan
+
+
+@frozen(kw_only=True)
+class PriceSearch:
+    """How finely prices are searched.
+
+    `scale`: parts of a cycle (a femtojoule) that a byte's price is told in; one flit of 64 bytes takes a cycle, so
+    prices below 1/64 cycle a byte matter. `doublings`: prices that are tried before a capacity is called too small.
+    `bisections`: steps towards the smallest price whose plan fits; each is an elimination.
+    """
+
+    scale: int = 2**12
+    doublings: int = 24
+    bisections: int = 8
+
+
+@define(kw_only=True, eq=False)
+class Fit:
+    """The best plan that fits, its cost and value; what bounds all that fit; the price at which it was found."""
+
+    plan: Plan | None = None
+    cost: PlanCost | None = None
+    value: int = INFINITE
+    bound: int = 0
+    price: Price | None = None
+
+
+class Fitting:
+    """Searches the price of a byte.
+
+    `minimize(upper, price)`, `plan(optimum, price)` and `evaluate(plan)` are those of the search; `room_bytes`: the
+    capacity of a node, `nodes`: how many there are.
+    """
+
+    def __init__(
+        self,
+        minimize: Callable[[bool, Price], Optimum],
+        plan: Callable[[Optimum, Price], Plan],
+        evaluate: Callable[[Plan], tuple[PlanCost, int]],
+        room_bytes: int,
+        nodes: int,
+        parameters: PriceSearch | None = None,
+    ) -> None:
+        self._minimize, self._plan, self._evaluate = minimize, plan, evaluate
+        self._room_bytes, self._nodes = room_bytes, nodes
+        self._parameters = parameters or PriceSearch()
+        self.best = Fit()
+
+    def run(self) -> Fit:
+        """Raise the price until a plan fits, then lower it as far as one does."""
+        low, high = 0, self._first_that_fits()
+        if high is None:
+            return self.best
+        for _ in range(self._parameters.bisections):
+            middle = (low + high) // 2
+            if middle in (low, high):
+                break
+            low, high = (low, middle) if self._fits(middle) else (middle, high)
+        self.raise_bound(self._price(high))
+        self.raise_bound(self._price(low))
+        return self.best
+
+    def raise_bound(self, price: Price) -> Optimum:
+        """What a price proves; the optimum that it was proven with."""
+        lower = self._minimize(False, price)
+        room = price.per_byte * self._nodes * self._room_bytes
+        self.best.bound = max(self.best.bound, -((room - lower.cost) // price.scale))
+        return lower
+
+    @property
+    def highest_price(self) -> Price:
+        """Where bytes matter more than all else."""
+        return self._price(2**self._parameters.doublings)
+
+    def _price(self, per_byte: int) -> Price:
+        return Price(scale=self._parameters.scale, per_byte=max(1, per_byte))
+
+    def _first_that_fits(self) -> int | None:
+        per_byte = 1
+        for _ in range(self._parameters.doublings):
+            if self._fits(per_byte):
+                return per_byte
+            per_byte *= 2
+        return None
+
+    def _fits(self, per_byte: int) -> bool:
+        """Whether the best plan at a price fits; the best one that does is kept."""
+        price = self._price(per_byte)
+        upper = self._minimize(True, price)
+        if upper.cost >= INFINITE:
+            return False
+        plan = self._plan(upper, price)
+        cost, value = self._evaluate(plan)
+        if cost.peak_bytes > self._room_bytes:
+            return False
+        if value < self.best.value:
+            self.best.plan, self.best.cost, self.best.value, self.best.price = plan, cost, value, price
+        return True

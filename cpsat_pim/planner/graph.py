@@ -1,0 +1,332 @@
+"""The tensors of a network as a plan sees them: stacks, sums, and what each layer reads and writes.
+
+The rules are those of docs/array.md, section 2.
+"""
+
+import math
+from collections.abc import Iterator
+
+from attrs import evolve, frozen
+
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import ADD, Pool
+from cpsat_pim.workload.network import INPUT, Network, NetworkNode
+
+#: A half-open range of channels.
+Range = tuple[int, int]
+
+
+@frozen(kw_only=True)
+class Stack:
+    """A tensor as it is stored: (N, C, H, W), its members' channels one behind the other; the first member names it."""
+
+    name: str
+    members: tuple[str, ...]
+    offsets: tuple[int, ...]
+    shape: tuple[int, int, int, int]
+    element_bytes: int
+
+    @property
+    def elements(self) -> int:
+        """Elements of the stack."""
+        return math.prod(self.shape)
+
+
+@frozen(kw_only=True)
+class Reading:
+    """What a layer reads: channel ranges of a stack, in the order of its input channels, and a sum, if it is one."""
+
+    stack: str
+    channels: tuple[Range, ...]
+
+
+@frozen(kw_only=True)
+class Sum:
+    """`first` + the other operands (tensor names), finished by the layer that comes last."""
+
+    operands: tuple[str, ...]
+    finished_by: str
+
+    @property
+    def first(self) -> str:
+        """The operand that names the sum."""
+        return self.operands[0]
+
+
+@frozen(kw_only=True)
+class LayerTask:
+    """A layer with its tensors: `pad` (left, top), `offset` of its output's channels in the stack that it writes."""
+
+    name: str
+    workload: ConvWorkload
+    reads: Reading
+    reads_weights: Reading | None
+    weight_rows: str | None
+    pad: tuple[int, int]
+    pool: Pool | None
+    input_pool: Pool | None
+    writes: str
+    offset: int
+    finishes: tuple[Sum, ...] = ()
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether W holds weights, not activations."""
+        return self.reads_weights is None
+
+
+@frozen(kw_only=True)
+class Graph:
+    """A network's stacks by name, its layers in order, and its sums; `home_of`: the stack whose home a stack shares."""
+
+    name: str
+    stacks: dict[str, Stack]
+    tasks: tuple[LayerTask, ...]
+    sums: tuple[Sum, ...]
+    home_of: dict[str, str]
+    stack_of: dict[str, str]
+
+    def task(self, name: str) -> LayerTask:
+        """The layer of a name."""
+        return next(task for task in self.tasks if task.name == name)
+
+    @property
+    def homes(self) -> tuple[str, ...]:
+        """Stacks that need a home of their own, the input's first."""
+        return tuple(dict.fromkeys(self.home_of.values()))
+
+    def readers(self, stack: str) -> tuple[str, ...]:
+        """Layers that read a stack."""
+        return tuple(t.name for t in self.tasks if stack in (t.reads.stack, t.reads_weights and t.reads_weights.stack))
+
+
+def build_graph(network: Network, batch: int = 1) -> Graph:
+    """The graph of a network, with N times `batch`.
+
+    Raises:
+        ValueError: a layer runs several times, tensors do not fit together, or a join is missing; a line each.
+    """
+    builder = _Builder(network, batch)
+    problems = list(builder.problems())
+    if problems:
+        raise ValueError("\n".join(f"{network.name}: {problem}" for problem in problems))
+    return builder.build()
+
+
+class _Builder:
+    """Collects the tensors of a network."""
+
+    def __init__(self, network: Network, batch: int) -> None:
+        self.network, self.batch = network, batch
+        self.nodes = [evolve(n, workload=evolve(n.workload, N=n.workload.N * batch)) for n in network.layers]
+        if not self.nodes[0].after:  # a shape of the command line
+            self.nodes[0] = evolve(self.nodes[0], after=(INPUT,))
+        self.order = {node.name: i for i, node in enumerate(self.nodes)}
+        self.sizes = {INPUT: self._input_size(), **{node.name: _output_size(node) for node in self.nodes}}
+        self.widths = {INPUT: self._input_bytes(), **{n.name: n.workload.output_bytes for n in self.nodes}}
+        self.sums = self._sums()
+        self.stacks = self._stacks()
+        self.stack_of = {member: stack.name for stack in self.stacks.values() for member in stack.members}
+
+    def _first_readers(self) -> list[NetworkNode]:
+        return [node for node in self.nodes if INPUT in node.after] or self.nodes[:1]
+
+    def _input_bytes(self) -> int:
+        return self._first_readers()[0].workload.input_bytes
+
+    def _input_size(self) -> tuple[int, int, int, int]:
+        """(N, C, H, W) of the network's input, as it says or as its first reader spans."""
+        size, layer = self.network.input, self._first_readers()[0].workload
+        if size is not None:
+            return (size.N * self.batch, size.C, size.H, size.W)
+        return (layer.N, layer.G * layer.C, layer.input_height, layer.input_width)
+
+    # Joins
+
+    def _operands(self, node: NetworkNode) -> tuple[str, ...]:
+        """The tensors that become a layer's I."""
+        return node.after if node.weights else node.after[:1]
+
+    def _sums(self) -> dict[str, Sum]:
+        """Sums by their first operand."""
+        found: dict[str, Sum] = {}
+        for node in self.nodes:
+            if node.join == ADD and len(node.after) > 1:
+                last = max(node.after, key=lambda name: self.order.get(name, -1))
+                found.setdefault(node.after[0], Sum(operands=node.after, finished_by=last))
+        return found
+
+    def _parts(self, node: NetworkNode) -> tuple[str, ...]:
+        """The tensors whose channels a layer reads one behind the other; a sum is its first operand."""
+        operands = self._operands(node)
+        return operands[:1] if node.join == ADD else operands
+
+    def _stacks(self) -> dict[str, Stack]:
+        """Tensors that are concatenated anywhere belong to one stack."""
+        groups: dict[str, list[str]] = {name: [name] for name in self.sizes}
+        listed = list(dict.fromkeys(part for node in self.nodes for part in self._parts(node)))
+        for node in self.nodes:
+            merged = sorted({member for part in self._parts(node) for member in groups[part]}, key=listed.index)
+            for member in merged:
+                groups[member] = merged
+        return {group[0]: self._stack(group) for group in groups.values()}
+
+    def _stack(self, members: list[str]) -> Stack:
+        channels = [self.sizes[member][1] for member in members]
+        offsets = tuple(sum(channels[:i]) for i in range(len(members)))
+        n, _, h, w = self.sizes[members[0]]
+        shape, width = (n, sum(channels), h, w), self.widths[members[0]]
+        return Stack(name=members[0], members=tuple(members), offsets=offsets, shape=shape, element_bytes=width)
+
+    def _reading(self, names: tuple[str, ...]) -> Reading:
+        """The channel ranges of tensors in their stack, those that touch as one."""
+        stack = self.stacks[self.stack_of[names[0]]]
+        ranges: list[Range] = []
+        for name in names:
+            start = stack.offsets[stack.members.index(name)]
+            stop = start + self.sizes[name][1]
+            if ranges and ranges[-1][1] == start:
+                start = ranges.pop()[0]
+            ranges.append((start, stop))
+        return Reading(stack=stack.name, channels=tuple(ranges))
+
+    # Checks
+
+    def problems(self) -> Iterator[str]:
+        """One line per rule that is broken."""
+        for node in self.nodes:
+            yield from self._node_problems(node)
+        yield from self._join_problems()
+        if len(set(self.widths.values())) > 1:
+            yield f"the bytes of all tensors must be the same (got {sorted(set(self.widths.values()))})"
+
+    def _node_problems(self, node: NetworkNode) -> Iterator[str]:
+        if node.count > 1:
+            yield f"{node.name}: count must be 1 in a plan (got {node.count}); write the layers one by one"
+        if not node.after:
+            yield f"{node.name}: after: must name what it reads"
+            return
+        if not node.weights:
+            yield from self._product_problems(node)
+        elif len(node.after) > 1 and node.join is None:
+            yield f"{node.name}: join: must be concat or add, as it comes after {len(node.after)} layers"
+        yield from self._size_problems(node)
+
+    def _size_problems(self, node: NetworkNode) -> Iterator[str]:
+        """What is read has the channels and the size that the layer takes."""
+        layer, parts = node.workload, self._parts(node)
+        channels = sum(self.sizes[part][1] for part in parts)
+        if channels != layer.G * layer.C:
+            yield f"{node.name}: must read {layer.G * layer.C} channels (got {channels} of {', '.join(parts)})"
+        if self.sizes[parts[0]][0] != layer.N:
+            yield f"{node.name}: must read {layer.N} samples (got {self.sizes[parts[0]][0]})"
+        size = self._read_size(node)
+        taken = (layer.input_width, layer.input_height)
+        steps = (layer.dilation[0] * (layer.R - 1), layer.dilation[1] * (layer.S - 1))
+        is_product = layer.R * layer.S * layer.Q == 1 and size[1] == 1
+        for axis, have, need, most, stride in zip(("columns", "rows"), size, taken, steps, layer.stride, strict=True):
+            if need - have > 2 * most or (have - need >= stride and not is_product):
+                yield f"{node.name}: takes {need} {axis} (got {have}): must be padded or pooled to fit"
+
+    def _product_problems(self, node: NetworkNode) -> Iterator[str]:
+        layer = node.workload
+        if len(node.after) != 2:
+            yield f"{node.name}: after: must name I and what takes the place of W (got {len(node.after)})"
+            return
+        if layer.R * layer.S * layer.N > 1:
+            yield f"{node.name}: a product of two activations must have R = S = N = 1"
+        fits = self._weight_rows(node)
+        if len(fits) != 1:
+            _, c, h, w = self.sizes[node.after[1]]
+            why = "both would fit" if fits else f"neither K nor C fits {c} channels of {h} x {w}"
+            yield f"{node.name}: weight_rows: must be K or C ({why})"
+
+    def _weight_rows(self, node: NetworkNode) -> list[str]:
+        """The dims that may run along the width of the tensor that is W."""
+        layer, (_, channels, height, width) = node.workload, self.sizes[node.after[1]]
+        fits = {"K": (layer.G * layer.C, layer.K), "C": (layer.G * layer.K, layer.C)}
+        wanted = [node.weight_rows] if node.weight_rows else list(fits)
+        return [dim for dim in wanted if fits[dim] == (channels, width) and height == 1]
+
+    def _join_problems(self) -> Iterator[str]:
+        """Operands are alike, and nobody reads the first of them before the sum is finished."""
+        last = [one.finished_by for one in self.sums.values()]
+        for name in sorted({name for name in last if last.count(name) > 1}):
+            yield f"{name}: must not finish several sums"
+        for node in self.nodes:
+            operands = self._operands(node)
+            sizes = {self.sizes[name] if node.join == ADD else self.sizes[name][::2] for name in operands}
+            if len(sizes) > 1:
+                yield f"{node.name}: after: must have one size (got {', '.join(map(str, sorted(sizes)))})"
+            for i, name in enumerate(operands):
+                if (found := self.sums.get(name)) is not None:
+                    yield from self._sum_problems(node, found, i)
+
+    def _sum_problems(self, node: NetworkNode, found: Sum, place: int) -> Iterator[str]:
+        if self.order.get(found.finished_by, -1) >= self.order[node.name]:
+            yield f"{node.name}: reads {found.first} before its sum is finished by {found.finished_by}"
+        if place == 0 and node.join == ADD and node.after != found.operands:
+            yield f"{node.name}: {found.first} is the first operand of {', '.join(found.operands)} already"
+
+    # Results
+
+    def _read_size(self, node: NetworkNode) -> tuple[int, int]:
+        """(width, height) of what a layer reads, pooled."""
+        _, _, height, width = self.sizes[self._parts(node)[0]]
+        return node.input_pool.size if node.input_pool else (width, height)
+
+    def _pad(self, node: NetworkNode) -> tuple[int, int]:
+        if node.pad is not None:
+            return node.pad
+        (width, height), layer = self._read_size(node), node.workload
+        return (_leading(layer.input_width - width), _leading(layer.input_height - height))
+
+    def _task(self, node: NetworkNode) -> LayerTask:
+        stack = self.stacks[self.stack_of[node.name]]
+        return LayerTask(
+            name=node.name,
+            workload=node.workload,
+            reads=self._reading(self._parts(node)),
+            reads_weights=None if node.weights else self._reading(node.after[1:]),
+            weight_rows=None if node.weights else self._weight_rows(node)[0],
+            pad=self._pad(node),
+            pool=node.pool,
+            input_pool=node.input_pool,
+            writes=stack.name,
+            offset=stack.offsets[stack.members.index(node.name)],
+            finishes=tuple(s for s in self.sums.values() if s.finished_by == node.name),
+        )
+
+    def build(self) -> Graph:
+        """The graph of a network without mistakes."""
+        return Graph(
+            name=self.network.name,
+            stacks=self.stacks,
+            tasks=tuple(self._task(node) for node in self.nodes),
+            sums=tuple(self.sums.values()),
+            home_of=self._homes(),
+            stack_of=self.stack_of,
+        )
+
+    def _homes(self) -> dict[str, str]:
+        """Stacks whose members are operands of one sum have one home, named by the earliest."""
+        home = {name: name for name in self.stacks}
+        for one in self.sums.values():
+            names = {home[self.stack_of[operand]] for operand in one.operands}
+            first = min(names, key=list(self.stacks).index)
+            home = {name: first if target in names else target for name, target in home.items()}
+            if any(len(self.stacks[self.stack_of[operand]].members) > 1 for operand in one.operands):
+                raise ValueError(f"{self.network.name}: {one.first}: operands of a sum must not be concatenated")
+        return home
+
+
+def _leading(missing: int) -> int:
+    """Zeros in front: half of what is missing, rounded up."""
+    return -(-max(0, missing) // 2)
+
+
+def _output_size(node: NetworkNode) -> tuple[int, int, int, int]:
+    """(N, C, H, W) of a layer's output, pooled."""
+    layer = node.workload
+    width, height = node.pool.size if node.pool else (layer.P, layer.Q)
+    return (layer.N, layer.G * layer.K, height, width)

@@ -1,0 +1,387 @@
+"""The options of one layer: what each of its partitions costs for all homes of what it reads and writes.
+
+Costs of data movement are exact and computed when a partition is looked at; until then only the floor of its node
+program is known. The node program's cost is an interval that a solve closes (`cpsat_pim.planner.nodes`).
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from attrs import define, evolve, field, frozen
+
+from cpsat_pim.base.dims import Tensor
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.boxes import home_boxes, pooled_boxes
+from cpsat_pim.planner.eliminate import INFINITE
+from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.nodes import Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
+from cpsat_pim.planner.partition import LAYOUTS, Home, Partition
+from cpsat_pim.planner.phases import PhaseCost, Rates
+from cpsat_pim.planner.plan import node_program
+from cpsat_pim.planner.step import Step
+from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS, node_numbers, tours_of
+from tables.array.table import (
+    ACTS,
+    ADDS,
+    DRAM,
+    HOPS,
+    MEASURES,
+    NETWORK,
+    READS,
+    WRITES,
+    Speeds,
+    pull_table,
+    push_table,
+)
+
+_NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
+
+
+@frozen(kw_only=True)
+class Weighing:
+    """How cycles and femtojoules become a cost and a tie-breaker."""
+
+    objective: Objective
+    rates: Rates
+
+    def weigh(self, cycles: Any, energy_fj: Any) -> np.ndarray:
+        """Pairs (cost, tie) along a new first axis: the objective, then what it leaves out."""
+        alpha, beta = self.objective.weights
+        tie = cycles if beta else energy_fj
+        return np.stack([alpha * cycles + beta * energy_fj, tie])
+
+    def of_measures(self, measures: np.ndarray) -> np.ndarray:
+        """Pairs of phases measured by `tables.array.table`: int64[2, ...]."""
+        rates = self.rates
+        cycles = np.maximum(measures[..., NETWORK], measures[..., DRAM])
+        energy = (
+            measures[..., HOPS] * rates.flit_hop_fj
+            + measures[..., READS] * rates.read_fj
+            + measures[..., WRITES] * rates.write_fj
+            + measures[..., ACTS] * rates.activation_fj
+            + measures[..., ADDS] * rates.addition_fj
+        )
+        return self.weigh(cycles, energy)
+
+    def of_phase(self, phase: PhaseCost) -> np.ndarray:
+        """The pair of one phase."""
+        return self.weigh(phase.cycles, phase.energy_fj(self.rates))
+
+
+@frozen(kw_only=True)
+class Price:
+    """What a byte of weights costs that lies in a node's DRAM: `per_byte` / `scale` of the objective (a multiplier).
+
+    Costs of a priced problem are `scale` x the objective + `per_byte` x bytes.
+    """
+
+    scale: int = 1
+    per_byte: int = 0
+
+
+#: Replicas of weights cost nothing, so every node that needs weights has them.
+FREE_BYTES = Price()
+
+
+@frozen(kw_only=True)
+class Replication:
+    """So many replicas of a layer's weights: cost and tie-breaker of their exchange, bytes on all nodes together."""
+
+    replicas: int
+    cost: int
+    tie: int
+    total_bytes: int
+
+    def priced(self, price: Price) -> tuple[int, int]:
+        """(cost, tie) at a price of bytes."""
+        return price.scale * self.cost + price.per_byte * self.total_bytes, self.tie
+
+
+@define(kw_only=True, eq=False)
+class _Row:
+    """One partition: its node problems by layout, their least bound when it was made, and what it moves.
+
+    What it moves is None until it is looked at.
+    """
+
+    partition: Partition
+    program: tuple[NodeProblem, ...]
+    floor: int
+    pull: np.ndarray | None = None
+    push: np.ndarray | None = None
+    reduce: np.ndarray | None = None
+    replications: tuple[Replication, ...] = ()
+
+
+@define(kw_only=True, eq=False)
+class LayerOptions:
+    """All partitions of a layer; `reads`, `reads_weights`, `writes` are the homes that are looked at."""
+
+    graph: Graph
+    task: LayerTask
+    rates: Rates
+    costs: NodeCosts
+    weighing: Weighing
+    is_tied: bool
+    reads: Sequence[Home]
+    reads_weights: Sequence[Home]
+    writes: Sequence[Home]
+    partitions: Sequence[Partition]
+    rows: list[_Row] = field(init=False)
+    #: The last tables by what they were asked for, with the bounds of node problems that they were made of.
+    _tables: dict[tuple[bool, Price], tuple[Any, np.ndarray]] = field(init=False, factory=dict)
+    #: Rows that are looked at come first.
+    seen: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        rows = [self._row(partition) for partition in self.partitions]
+        self.rows = sorted((row for row in rows if row.floor < INFINITE), key=lambda row: row.floor)
+
+    def _row(self, partition: Partition) -> _Row:
+        problems = self._problems(partition)
+        return _Row(partition=partition, program=problems, floor=self._floor(problems))
+
+    def _problems(self, partition: Partition) -> tuple[NodeProblem, ...]:
+        """Node problems by layout of I and of O, or the one whose layouts are free."""
+        layer = node_program(self.task, partition)
+        return tuple(NodeProblem(layer=layer, layouts=pair) for pair in self.layout_pairs)
+
+    @property
+    def layout_pairs(self) -> list[Layouts]:
+        """Layouts of I and O that occur among the homes."""
+        if not self.is_tied:
+            return [(None, None)]
+        return [(a, b) for a in _layouts(self.reads) for b in _layouts(self.writes)]
+
+    def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
+        """The least that a partition's node program costs, in whatever layouts."""
+        return min((self.own(cost)[0] for cost in map(self.costs.cost, problems) if cost), default=INFINITE)
+
+    def own(self, cost: NodeCost | None, upper: bool = False) -> tuple[int, int]:
+        """(cost, tie) of a node program on all nodes: its floor, or its value."""
+        if cost is None or (upper and not cost.is_solved):
+            return INFINITE, INFINITE
+        alpha, beta = self.weighing.objective.weights
+        nodes = self.partitions[0].region.size
+        if cost.is_solved:
+            pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
+            gap = 0 if upper or cost.value is None else cost.value - cost.least
+            return int(pair[0]) - gap * (nodes if beta and not alpha else 1), int(pair[1])
+        return cost.least * (nodes if beta and not alpha else 1), 0
+
+    # Rows
+
+    @property
+    def unseen_floor(self) -> int:
+        """No row that was not looked at costs less: rows are in the order of what was known of them at first."""
+        return self.rows[self.seen].floor if self.seen < len(self.rows) else INFINITE
+
+    def look_at(self, count: int) -> None:
+        """Compute what the next rows move."""
+        for row in self.rows[self.seen : self.seen + count]:
+            self._compute(row)
+        self.seen = min(len(self.rows), self.seen + count)
+
+    def _compute(self, row: _Row) -> None:
+        step = Step(graph=self.graph, task=self.task, partition=row.partition, rates=self.rates)
+        row.pull = self.weighing.of_measures(self._pull(step))
+        row.push = self.weighing.of_measures(self._push(step))
+        row.reduce = np.stack([self.weighing.of_phase(step.reduce(layout == "BHWC")) for layout in LAYOUTS], axis=-1)
+
+    def _pull(self, step: Step) -> np.ndarray:
+        """Measures of the pull for all homes: int64[homes, homes of W or 1, MEASURES]."""
+        array, task, boxes = step.array, self.task, step.boxes
+        tours = tours_of(array, step.partition, SHARES_INPUT)
+        stack = self.graph.stacks[task.reads.stack]
+        out = np.zeros((len(self.reads), max(1, len(self.reads_weights)), MEASURES), dtype=np.int64)
+        tours_w, boxes_w, homes_w = tours, _NO_BOXES, np.zeros((0, 1, 8), dtype=np.int64)
+        if task.reads_weights is not None and boxes.weights is not None:
+            tours_w = tours_of(array, step.partition, SHARES_WEIGHTS)
+            boxes_w = step.of_nodes(boxes.weights)[tours_w[:, 0]]
+            homes_w = _homes(self.graph.stacks[task.reads_weights.stack].shape, self.reads_weights)
+        is_pooled = boxes.pooled_input is not None
+        pull_table(
+            self.rates.grid,
+            self._speeds,
+            array.nodes,
+            step.numbers,
+            tours,
+            step.of_nodes(boxes.input)[tours[:, 0]],
+            _homes(stack.shape, self.reads),
+            node_numbers(array.cols, self.reads[0].region),
+            _lasts(self.reads),
+            boxes.input if is_pooled else _NO_BOXES,
+            boxes.pooled_input if boxes.pooled_input is not None else _NO_BOXES,
+            tours_w,
+            boxes_w,
+            homes_w,
+            _lasts(self.reads_weights),
+            stack.element_bytes,
+            out,
+        )
+        return out
+
+    def _push(self, step: Step) -> np.ndarray:
+        """Measures of the push for all homes: int64[homes, MEASURES]."""
+        task, held = self.task, step.held
+        pooled = pooled_boxes(held, task.pool) if task.pool else held
+        out = np.zeros((len(self.writes), MEASURES), dtype=np.int64)
+        added = sum(len(one.operands) - 1 for one in task.finishes)
+        push_table(
+            self.rates.grid,
+            self._speeds,
+            step.array.nodes,
+            step.numbers,
+            held,
+            pooled,
+            task.pool is not None,
+            _homes(self.graph.stacks[task.writes].shape, self.writes),
+            node_numbers(step.array.cols, self.writes[0].region),
+            _lasts(self.writes),
+            task.workload.output_bytes,
+            added,
+            out,
+        )
+        return out
+
+    @property
+    def _speeds(self) -> Speeds:
+        rates, array = self.rates, self.rates.array
+        return Speeds(rates.column_cycles, rates.activation_cycles, array.router_cycles, array.local_port_flits)
+
+    # Tables
+
+    def table(self, upper: bool = False, price: Price = FREE_BYTES) -> np.ndarray:
+        """Least (cost, tie) for all homes: int64[2, homes read, homes of W or 1, homes written].
+
+        The least over all partitions that were looked at, and over the floors of the others; with `upper` over those
+        alone whose node problem is solved.
+        """
+        made_of = [[self.own(self.costs.cost(p), upper) for p in row.program] for _, row in self._seen_rows]
+        known = self._tables.get((upper, price))
+        if known is None or known[0] != made_of:
+            known = self._tables[upper, price] = (made_of, self._table(upper, price))
+        return known[1]
+
+    def _table(self, upper: bool, price: Price) -> np.ndarray:
+        shape = (2, len(self.reads), max(1, len(self.reads_weights)), len(self.writes))
+        least = np.full(shape, INFINITE, dtype=np.int64)
+        if not upper:
+            least[0], least[1] = self._unseen(price), 0
+        for row in self.rows[: self.seen]:
+            whole = self._row_table(row, upper, price)
+            better = (whole[0] < least[0]) | ((whole[0] == least[0]) & (whole[1] < least[1]))
+            least = np.where(better, whole, least)
+        return least
+
+    def _unseen(self, price: Price) -> int:
+        """No row that was not looked at costs less; its nodes hold the weights once at least."""
+        floor, layer = self.unseen_floor, self.task.workload
+        if floor >= INFINITE:
+            return INFINITE
+        once = layer.elements(Tensor.W) * layer.weight_bytes if self.task.has_weights else 0
+        return price.scale * floor + price.per_byte * once
+
+    def _row_table(self, row: _Row, upper: bool, price: Price) -> np.ndarray:
+        """(cost, tie) of one partition for all homes."""
+        assert row.pull is not None
+        assert row.push is not None
+        assert row.reduce is not None
+        own = self._own_table(row, upper)
+        reduced = row.reduce[:, [layout_index(home.layout) for home in self.writes]]
+        moved = row.pull[:, :, :, None] + (row.push + reduced)[:, None, None, :]
+        whole = moved + own[:, :, None, :]
+        if price.per_byte:
+            cost, tie = self.replication(row, price).priced(price)
+            priced = np.stack([whole[0] * price.scale + cost, whole[1] + tie])
+            whole = np.where(whole[0] >= INFINITE, INFINITE, priced)
+        least: np.ndarray = np.minimum(whole, INFINITE)
+        return least
+
+    def replication(self, row: _Row, price: Price) -> Replication:
+        """The best number of replicas at a price of bytes: of all homes, for the exchange does not depend on them."""
+        if not row.replications:
+            row.replications = tuple(self._replications(row.partition))
+        return min(row.replications, key=lambda one: one.priced(price))
+
+    def _replications(self, partition: Partition) -> Iterator[Replication]:
+        """Every number of replicas, the most first."""
+        sharing = partition.sharing if self.task.has_weights else 1
+        for replicas in (n for n in range(sharing, 0, -1) if sharing % n == 0):
+            split = evolve(partition, weight_replicas=replicas if self.task.has_weights else None)
+            step = Step(graph=self.graph, task=self.task, partition=split, rates=self.rates)
+            cost, tie = self.weighing.of_phase(step.weights())
+            held = int(step.weight_chunks().sum())
+            yield Replication(replicas=replicas, cost=int(cost), tie=int(tie), total_bytes=held)
+
+    def _own_table(self, row: _Row, upper: bool) -> np.ndarray:
+        """(cost, tie) of the node program by homes read and written: int64[2, reads, writes]."""
+        pairs = {
+            pair: self.own(self.costs.cost(problem), upper)
+            for pair, problem in zip(self.layout_pairs, row.program, strict=True)
+        }
+        if not self.is_tied:
+            return np.array(pairs[None, None], dtype=np.int64)[:, None, None]
+        read, written = ([layout_index(home.layout) for home in homes] for homes in (self.reads, self.writes))
+        return np.array([[[pairs[a, b][i] for b in written] for a in read] for i in (0, 1)], dtype=np.int64)
+
+    def best(
+        self, at: tuple[int, int, int], upper: bool = False, price: Price = FREE_BYTES
+    ) -> tuple[Partition, NodeProblem] | None:
+        """The best partition at these homes and its node problem; None if that is one that was not looked at."""
+        found, least = None, (INFINITE, INFINITE) if upper else (self._unseen(price), 0)
+        for row in self.rows[: self.seen]:
+            cost, tie = self._row_table(row, upper, price)[(slice(None), *at)]
+            if (cost, tie) <= least and cost < INFINITE:
+                found, least = row, (int(cost), int(tie))
+        if found is None:
+            return None
+        partition = found.partition
+        if price.per_byte and self.task.has_weights:
+            partition = evolve(partition, weight_replicas=self.replication(found, price).replicas)
+        return partition, self._problem(found, at)
+
+    def refine(self, at: tuple[int, int, int], count: int, price: Price = FREE_BYTES) -> int:
+        """Refine the bounds of the node problems of the best rows at these homes that have plain ones; how many."""
+        costs = [(tuple(self._row_table(row, False, price)[(slice(None), *at)]), i) for i, row in self._seen_rows]
+        refined = 0
+        for _, i in sorted(costs):
+            problem = self._problem(self.rows[i], at)
+            known = self.costs.cost(problem)
+            if known is not None and not known.is_refined:
+                self.costs.refine(problem)
+                refined += 1
+            if refined == count:
+                break
+        return refined
+
+    @property
+    def _seen_rows(self) -> Iterator[tuple[int, _Row]]:
+        return enumerate(self.rows[: self.seen])
+
+    def _problem(self, row: _Row, at: tuple[int, int, int]) -> NodeProblem:
+        if not self.is_tied:
+            return row.program[0]
+        pair = layout_index(self.reads[at[0]].layout), layout_index(self.writes[at[2]].layout)
+        return row.program[self.layout_pairs.index(pair)]
+
+
+def _layouts(homes: Sequence[Home]) -> list[int]:
+    return sorted({layout_index(home.layout) for home in homes})
+
+
+def _homes(shape: tuple[int, int, int, int], homes: Sequence[Home]) -> np.ndarray:
+    return _home_boxes(shape, tuple(homes))
+
+
+@lru_cache(maxsize=256)
+def _home_boxes(shape: tuple[int, int, int, int], homes: tuple[Home, ...]) -> np.ndarray:
+    """Home boxes of all homes: int64[homes, nodes, 8]."""
+    return np.stack([home_boxes(shape, home) for home in homes])
+
+
+def _lasts(homes: Sequence[Home]) -> np.ndarray:
+    """Whether channels are the innermost axis of each home."""
+    return np.array([home.layout == "BHWC" for home in homes], dtype=np.bool_)

@@ -1,0 +1,227 @@
+"""The phases of one step: boxes of its nodes in, costs of its phases out (docs/array.md, section 5)."""
+
+import numpy as np
+from attrs import field, frozen
+
+from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.boxes import PartBoxes, home_boxes, part_boxes, pooled_boxes, volumes
+from cpsat_pim.planner.boxes import output_boxes as boxes_of_output
+from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
+from cpsat_pim.planner.phases import PhaseCost, Rates, Work
+from cpsat_pim.planner.tours import (
+    PULL,
+    PULL_W,
+    REDUCE,
+    SHARES_INPUT,
+    SHARES_OUTPUT,
+    SHARES_WEIGHTS,
+    WEIGHTS,
+    Tours,
+    node_numbers,
+    replaced,
+    tours_of,
+    weight_groups,
+)
+from tables.array.pull import gather_weights, pull
+from tables.array.push import join, push, reduce_scatter, repool
+
+#: Dims that a reduced part may be cut along, the first of the largest first.
+_CHUNK_DIMS = ("K", "Q", "P", "N", "G")
+
+
+@frozen(kw_only=True, eq=False)
+class Step:
+    """A layer split over a region: its boxes and tours, whatever the homes."""
+
+    graph: Graph
+    task: LayerTask
+    partition: Partition
+    rates: Rates
+    tours: Tours = field(factory=dict)
+    boxes: PartBoxes = field(init=False)
+    #: What each node holds of the output before it is pushed: int64[nodes, boxes, 8].
+    held: np.ndarray = field(init=False)
+
+    @boxes.default
+    def _boxes(self) -> PartBoxes:
+        return part_boxes(self.graph, self.task, self.partition)
+
+    @held.default
+    def _held(self) -> np.ndarray:
+        return self._chunks() if self.is_reduced else self.boxes.output
+
+    @property
+    def array(self) -> NodeArray:
+        """The array."""
+        return self.rates.array
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The region's nodes, row by row."""
+        return node_numbers(self.array.cols, self.partition.region)
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether C is split."""
+        return self.partition.split("C") > 1
+
+    # Phases
+
+    def weights(self) -> PhaseCost:
+        """All-gather of weights that no node holds whole."""
+        work, partition = Work(self.array), self.partition
+        if self.task.has_weights and partition.replicas < partition.sharing:
+            groups = self._weight_groups
+            elements = self.of_nodes(self.boxes.weight_elements)[groups[:, 0]]
+            width = self.task.workload.weight_bytes
+            gather_weights(self.rates.grid, groups, elements, width, work.loads, work.dram, work.totals, work.received)
+        return work.cost("weights", self.rates)
+
+    def pull(self, home: Home, weights_home: Home | None = None) -> PhaseCost:
+        """Input boxes (and what takes the place of W) from their homes."""
+        work, task = Work(self.array), self.task
+        self._pull(work, PULL, SHARES_INPUT, self.boxes.input, task.reads.stack, home)
+        if task.reads_weights is not None and weights_home is not None and self.boxes.weights is not None:
+            self._pull(work, PULL_W, SHARES_WEIGHTS, self.boxes.weights, task.reads_weights.stack, weights_home)
+        if self.boxes.pooled_input is not None:
+            is_last, width = _is_last(home), self.graph.stacks[task.reads.stack].element_bytes
+            nodes, raw, pooled = self.numbers, self.boxes.input, self.boxes.pooled_input
+            repool(self.rates.grid, nodes, raw, pooled, is_last, width, work.dram, work.totals)
+        return work.cost("pull", self.rates)
+
+    def _pull(
+        self, work: Work, exchange: str, dims: tuple[str, ...], boxes: np.ndarray, stack: str, home: Home
+    ) -> None:
+        tours = self._tours(exchange, dims)
+        width = self.graph.stacks[stack].element_bytes
+        pull(
+            self.rates.grid,
+            tours,
+            self.of_nodes(boxes)[tours[:, 0]],
+            home_boxes(self.graph.stacks[stack].shape, home),
+            node_numbers(self.array.cols, home.region),
+            _is_last(home),
+            width,
+            work.loads,
+            work.dram,
+            work.totals,
+            work.received,
+        )
+
+    def reduce(self, layout_is_last: bool) -> PhaseCost:
+        """Add partial sums, where C is split."""
+        work = Work(self.array)
+        if self.is_reduced:
+            tours, layer = self._tours(REDUCE, SHARES_OUTPUT), self.task.workload
+            boxes, chunks = self.of_nodes(self.boxes.output)[tours[:, 0]], self.of_nodes(self.held)[tours]
+            widths = (layer.psum_bytes, layer.output_bytes)
+            counters = (work.loads, work.dram, work.totals)
+            reduce_scatter(self.rates.grid, tours, boxes, chunks, layout_is_last, *widths, *counters)
+        return work.cost("reduce", self.rates)
+
+    def push(self, home: Home, added: int = 0) -> PhaseCost:
+        """Outputs to their home, where `added` other operands are added to them."""
+        work, held = Work(self.array), self.held
+        pooled = pooled_boxes(held, self.task.pool) if self.task.pool else held
+        homes, numbers = self._homes(home)
+        at_home, width = np.zeros(len(held), dtype=np.int64), self.task.workload.output_bytes
+        push(
+            self.rates.grid,
+            self.numbers,
+            held,
+            pooled,
+            self.task.pool is not None,
+            homes,
+            numbers,
+            _is_last(home),
+            width,
+            work.loads,
+            work.dram,
+            work.totals,
+            at_home,
+        )
+        if added:
+            join(self.rates.grid, homes, numbers, _is_last(home), width, added, 0, work.dram, work.totals)
+        work.received = self.of_nodes(at_home)  # here: elements that stay
+        return work.cost("push", self.rates)
+
+    def _homes(self, home: Home) -> tuple[np.ndarray, np.ndarray]:
+        """Home boxes of the stack that the layer writes, and their nodes."""
+        boxes = home_boxes(self.graph.stacks[self.task.writes].shape, home)
+        return boxes, node_numbers(self.array.cols, home.region)
+
+    def _tours(self, exchange: str, dims: tuple[str, ...]) -> np.ndarray:
+        """Tours of the sets that agree in some dims: the plan's, else the default ones."""
+        return replaced(tours_of(self.array, self.partition, dims), self.tours.get(exchange, ()))
+
+    @property
+    def _weight_groups(self) -> np.ndarray:
+        """Tours of the groups that hold one copy of the weights."""
+        return replaced(weight_groups(self.array, self.partition), self.tours.get(WEIGHTS, ()))
+
+    # What nodes hold
+
+    def _chunks(self) -> np.ndarray:
+        """Of each node's part the chunk that it ends with."""
+        tours = self._tours(REDUCE, SHARES_OUTPUT)
+        bounds = dict(zip(LAYER_DIMS, self._bounds(), strict=True))
+        sizes = {dim: part_size(bounds[dim], self.partition.split(dim)) for dim in _CHUNK_DIMS}
+        dim = max(_CHUNK_DIMS, key=lambda d: sizes[d])
+        chunk, at = part_size(sizes[dim], tours.shape[1]), LAYER_DIMS.index(dim)
+        place = np.zeros(self.array.nodes, dtype=np.int64)
+        place[tours] = np.arange(tours.shape[1])
+        ranges, own = self.boxes.ranges.copy(), place[self.numbers]
+        start, stop = self.boxes.ranges[:, at, 0], self.boxes.ranges[:, at, 1]
+        ranges[:, at, 0] = np.minimum(start + own * chunk, stop)
+        ranges[:, at, 1] = np.minimum(start + (own + 1) * chunk, stop)
+        return boxes_of_output(self.task, ranges)
+
+    def _bounds(self) -> tuple[int, ...]:
+        layer = self.task.workload
+        return (layer.N, layer.P, layer.Q, layer.K, layer.C, layer.G)
+
+    def of_nodes(self, values: np.ndarray) -> np.ndarray:
+        """Values of the region's nodes, by node number; zeros elsewhere."""
+        everywhere = np.zeros((self.array.nodes, *values.shape[1:]), dtype=values.dtype)
+        everywhere[self.numbers] = values
+        return everywhere
+
+    # Capacity
+
+    def staging(self, pulled: PhaseCost, gathered: PhaseCost, pushed: PhaseCost) -> np.ndarray:
+        """Bytes that each node of the array needs besides weights and homes during the step: int64[nodes]."""
+        layer, boxes = self.task.workload, self.boxes
+        whole = volumes(boxes.output).sum(axis=-1)
+        stay = pushed.received[self.numbers]
+        if self.is_reduced:
+            own = whole * layer.psum_bytes + (volumes(self.held).sum(axis=-1) - self._stays(stay)) * layer.output_bytes
+        else:
+            own = (whole - self._stays(stay)) * layer.output_bytes
+        if boxes.pooled_input is not None:
+            width = self.graph.stacks[self.task.reads.stack].element_bytes
+            own = own + volumes(boxes.pooled_input).sum(axis=-1) * width
+        staged: np.ndarray = pulled.received + gathered.received + self.of_nodes(own)
+        return staged
+
+    def _stays(self, stay: np.ndarray) -> np.ndarray:
+        """Elements at home on their node; none of an output that is pooled."""
+        return np.zeros_like(stay) if self.task.pool else stay
+
+    def weight_chunks(self) -> np.ndarray:
+        """Bytes of weights that each node of the array holds all through: int64[nodes]."""
+        if not self.task.has_weights:
+            return np.zeros(self.array.nodes, dtype=np.int64)
+        groups = self._weight_groups
+        elements = self.of_nodes(self.boxes.weight_elements)[groups[:, 0]][:, None]
+        chunk = -(-elements // groups.shape[1])
+        place = np.arange(groups.shape[1])[None, :]
+        held = np.minimum((place + 1) * chunk, elements) - np.minimum(place * chunk, elements)
+        found = np.zeros(self.array.nodes, dtype=np.int64)
+        found[groups] = held * self.task.workload.weight_bytes
+        return found
+
+
+def _is_last(home: Home) -> bool:
+    """Whether channels are a home's innermost axis."""
+    return home.layout == "BHWC"

@@ -1,0 +1,112 @@
+"""Plans as text and as a document: a row per step, then totals, bound, and the resources that limit them."""
+
+from typing import Any
+
+from cpsat_pim.base.units import FJ_PER_NJ
+from cpsat_pim.planner.evaluate import PlanCost, StepCost
+from cpsat_pim.planner.partition import Digits
+from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.search import SolvedPlan
+
+_HEADINGS = ("step", "rows", "columns", "WR", "node", "pull", "reduce", "push", "cycles", "share", "link flits")
+
+
+def plan_document(solved: SolvedPlan) -> dict[str, Any]:
+    """Convert a solved plan to plain data: status, bound, the declared space, the plan (as `--replay` reads it) and its
+    cost.
+    """
+    return {
+        "status": solved.status.value,
+        "objective_kind": solved.objective.kind,
+        "objective": _reported(solved, solved.value),
+        "bound": _reported(solved, solved.bound),
+        "gap": solved.gap,
+        "space": solved.space.to_dict(),
+        "seconds": round(solved.seconds, 3),
+        "statistics": solved.statistics,
+        **(solved.plan.to_dict() if solved.plan else {}),
+        "predicted": solved.cost.to_dict() if solved.cost else None,
+    }
+
+
+def _reported(solved: SolvedPlan, value: int | None) -> int | float | None:
+    return None if value is None else solved.objective.reported(value)
+
+
+def format_plan(solved: SolvedPlan) -> str:
+    """Format a solved plan as lines of text."""
+    return "\n".join([*_head(solved), *(_body(solved.plan, solved.cost) if solved.plan and solved.cost else [])])
+
+
+def format_cost(plan: Plan, cost: PlanCost) -> str:
+    """Format a given plan and its cost."""
+    return "\n".join(_body(plan, cost))
+
+
+def _head(solved: SolvedPlan) -> list[str]:
+    gap = "-" if solved.gap is None else f"{100 * solved.gap:.3g} %"
+    counts = solved.statistics
+    return [
+        f"{solved.status}: {solved.objective.kind} {_reported(solved, solved.value)}, lower bound "
+        f"{_reported(solved, solved.bound)} (gap {gap}), {solved.seconds:.1f} s",
+        f"space: {solved.space}",
+        f"{counts['node_solves']} node problems solved, {counts['node_reused']} taken from the store, of "
+        f"{counts['node_problems']}; {counts['partitions_computed']} of {counts['partitions']} partitions computed; "
+        f"{counts['rounds']} rounds",
+        "",
+    ]
+
+
+def _body(plan: Plan, cost: PlanCost) -> list[str]:
+    rows = [_row(plan, cost, step) for step in cost.steps]
+    return [*_aligned([_HEADINGS, *rows]), "", *_totals(plan, cost)]
+
+
+def _row(plan: Plan, cost: PlanCost, step: StepCost) -> tuple[str, ...]:
+    partition = plan.layers[step.layer].partition
+    cycles = {phase.name: phase.cycles for phase in step.phases}
+    share = f"{100 * step.cycles / max(1, cost.latency_cycles):.1f} %"
+    links = max(phase.max_link_flits for phase in step.phases)
+    return (
+        step.layer,
+        _digits(partition.h),
+        _digits(partition.w),
+        str(partition.replicas),
+        str(step.node_cycles),
+        str(cycles["weights"] + cycles["pull"]),
+        str(cycles["reduce"]),
+        str(cycles["push"]),
+        str(step.cycles),
+        share,
+        str(links),
+    )
+
+
+def _digits(digits: Digits) -> str:
+    return " ".join(f"{dim}{factor}" for dim, factor in digits) or "-"
+
+
+def _totals(plan: Plan, cost: PlanCost) -> list[str]:
+    totals, array = cost.to_dict(), plan.array
+    node_cycles = sum(step.node_cycles for step in cost.steps)
+    clock = array.node.clock
+    time = f" = {1000 * cost.latency_cycles / clock:.3f} ms" if clock else ""
+    parts = ("node", "noc", "dram", "add")
+    energies = ", ".join(f"{part} {totals[f'{part}_energy_fj'] / FJ_PER_NJ / 1e6:.3f}" for part in parts)
+    full = 100 * cost.peak_bytes / array.capacity_bytes
+    return [
+        f"latency {cost.latency_cycles} cycles{time}: node programs {node_cycles}, data exchange "
+        f"{cost.latency_cycles - node_cycles} (network times are estimates)",
+        f"energy {cost.energy_fj / FJ_PER_NJ / 1e6:.3f} mJ: {energies}",
+        f"fullest node {cost.peak_bytes} bytes of {array.capacity_bytes} ({full:.1f} %)",
+    ]
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]

@@ -1,0 +1,52 @@
+"""What a network file states about the tensors between layers: pooling windows, and the size of the network's input."""
+
+from attrs import field, frozen
+
+from cpsat_pim.base.validate import Rule, as_tuple, is_integer, pair_of_positive, positive
+
+CONCAT, ADD = "concat", "add"
+#: The ways in which several tensors become a layer's input.
+JOINS = (CONCAT, ADD)
+
+
+def _is_pad(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(is_integer(v) and v >= 0 for v in value)
+
+
+#: Zeros before the tensor, (left, top).
+padding = Rule(
+    "must be two integers of at least 0, left and top",
+    _is_pad,
+    {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
+)
+
+
+@frozen(kw_only=True)
+class Pool:
+    """A pooling window over a tensor; pairs are (width, height).
+
+    Pooled element x covers columns `[x * stride - pad, x * stride - pad + window)`, clipped to the tensor, and rows
+    likewise. `size` is the size of the pooled tensor, so that no rounding rule is needed.
+
+    Raises:
+        ValueError: a field is not a pair of positive integers (`pad`: of non-negative integers).
+    """
+
+    window: tuple[int, int] = field(converter=as_tuple, validator=pair_of_positive)
+    stride: tuple[int, int] = field(default=(1, 1), converter=as_tuple, validator=pair_of_positive)
+    pad: tuple[int, int] = field(default=(0, 0), converter=as_tuple, validator=padding)
+    size: tuple[int, int] = field(converter=as_tuple, validator=pair_of_positive)
+
+
+@frozen(kw_only=True)
+class InputSize:
+    """The size of a network's input: samples, channels, height and width.
+
+    Raises:
+        ValueError: one of them is not a positive integer.
+    """
+
+    N: int = field(default=1, validator=positive)
+    C: int = field(validator=positive)
+    H: int = field(default=1, validator=positive)
+    W: int = field(default=1, validator=positive)

@@ -1,0 +1,166 @@
+"""Messages on an array of nodes: link loads, totals, and scans of boxes in DRAM (docs/array.md, sections 4 and 6).
+
+Work arrays of a phase, modified in place:
+`loads`, int64[nodes, 6]: flits on a node's links to the east, west, south and north, into the network and out of it.
+`dram`, int64[nodes, 3]: columns read, columns written, activations. `totals`, int64[6]: see below.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tables.jit import njit
+
+EAST, WEST, SOUTH, NORTH, INJECT, EJECT = range(6)
+READ, WRITTEN, ACTIVATED = range(3)
+#: Bytes, flits, flits x hops, hops of the longest delivery, dependent hops along a tour, additions.
+BYTES, FLITS, FLIT_HOPS, LONGEST, TOUR, ADDITIONS = range(6)
+TOTALS = 6
+
+
+class Grid(NamedTuple):
+    """The array: nodes a row, bytes of a flit, of a DRAM column and of a DRAM row; and scans that were counted before.
+
+    `memo`, int64[any, 10], all zeros at first: see `scan`. It is modified in place.
+    """
+
+    cols: int
+    flit_bytes: int
+    column_bytes: int
+    row_bytes: int
+    memo: np.ndarray
+
+
+#: Entries of a memo: eight that identify a scan, then its columns and rows.
+MEMO = 10
+
+
+def new_memo(entries: int = 2**14) -> np.ndarray:
+    """An empty memo of so many scans; a power of two."""
+    return np.zeros((entries, MEMO), dtype=np.int64)
+
+
+@njit
+def hops_between(grid: Grid, a: int, b: int) -> int:
+    """Links on the way from one node to another."""
+    return abs(a // grid.cols - b // grid.cols) + abs(a % grid.cols - b % grid.cols)
+
+
+@njit
+def send(grid: Grid, loads: np.ndarray, totals: np.ndarray, a: int, b: int, flits: int, size_bytes: int) -> int:
+    """Send flits from a to b: along the row first, then along the column. Returns the hops."""
+    ya, xa, yb, xb = a // grid.cols, a % grid.cols, b // grid.cols, b % grid.cols
+    for x in range(xa, xb):
+        loads[ya * grid.cols + x, EAST] += flits
+    for x in range(xa, xb, -1):
+        loads[ya * grid.cols + x, WEST] += flits
+    for y in range(ya, yb):
+        loads[y * grid.cols + xb, SOUTH] += flits
+    for y in range(ya, yb, -1):
+        loads[y * grid.cols + xb, NORTH] += flits
+    loads[a, INJECT] += flits
+    loads[b, EJECT] += flits
+    hops = abs(ya - yb) + abs(xa - xb)
+    totals[BYTES] += size_bytes
+    totals[FLITS] += flits
+    totals[FLIT_HOPS] += flits * hops
+    return hops
+
+
+@njit
+def volume(box: np.ndarray) -> int:
+    """Elements of a box."""
+    elements: int = (box[1] - box[0]) * (box[3] - box[2]) * (box[5] - box[4]) * (box[7] - box[6])
+    return elements
+
+
+@njit
+def overlap(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+    """The box that two boxes share, in `out`; False if there is none."""
+    for i in range(0, 8, 2):
+        out[i] = max(a[i], b[i])
+        out[i + 1] = min(a[i + 1], b[i + 1])
+        if out[i] >= out[i + 1]:
+            return False
+    return True
+
+
+@njit
+def range_blocks(start: int, stop: int, block: int) -> int:
+    """Blocks of so many bytes that a byte range touches."""
+    return 0 if start >= stop else (stop - 1) // block - start // block + 1
+
+
+@njit
+def scan(grid: Grid, box: np.ndarray, within: np.ndarray, channels_last: bool, width: int) -> tuple[int, int]:
+    """Distinct DRAM columns and rows that a box touches in a larger box stored from a row's first byte on.
+
+    `channels_last`: the larger box lies in the order N H W C, else N C H W. `width`: bytes of an element. A scan
+    depends on its lengths, its strides and where in a row it begins, which many nodes have in common.
+    """
+    # Axes from the outermost to the innermost: offsets and lengths of the box, extents of the larger one.
+    a, b, c = (4, 6, 2) if channels_last else (2, 4, 6)
+    length0, length1, length2 = box[1] - box[0], box[a + 1] - box[a], box[b + 1] - box[b]
+    run = box[c + 1] - box[c]
+    stride2 = within[c + 1] - within[c]
+    stride1 = stride2 * (within[b + 1] - within[b])
+    stride0 = stride1 * (within[a + 1] - within[a])
+    first = (box[0] - within[0]) * stride0 + (box[a] - within[a]) * stride1
+    first += (box[b] - within[b]) * stride2 + box[c] - within[c]
+    # Whole inner axes lie one behind the other: one longer run.
+    if run == stride2:
+        run, length2 = run * length2, 1
+        if run == stride1:
+            run, length1 = run * length1, 1
+            if run == stride0:
+                run, length0 = run * length0, 1
+    start = first * width % grid.row_bytes
+    lengths = (length0, length1, length2, run * width)
+    strides = (stride0 * width, stride1 * width, stride2 * width)
+    return _recall(grid, start, lengths, strides)
+
+
+@njit
+def _recall(
+    grid: Grid, start: int, lengths: tuple[int, int, int, int], strides: tuple[int, int, int]
+) -> tuple[int, int]:
+    """Columns and rows of a scan, from the memo if it is there."""
+    memo = grid.memo
+    at = start
+    for value in (*lengths, *strides):
+        at = at * 1000003 + value
+    at = (at ^ (at >> 17)) & (len(memo) - 1)
+    entry = memo[at]
+    known = entry[0] == lengths[0] and entry[1] == lengths[1] and entry[2] == lengths[2] and entry[3] == lengths[3]
+    known = known and entry[4] == strides[0] and entry[5] == strides[1] and entry[6] == strides[2]
+    if not known or entry[7] != start:
+        entry[0], entry[1], entry[2], entry[3] = lengths
+        entry[4], entry[5], entry[6] = strides
+        entry[7] = start
+        entry[8] = _distinct(start, lengths, strides, grid.column_bytes)
+        entry[9] = _distinct(start, lengths, strides, grid.row_bytes)
+    return entry[8], entry[9]
+
+
+@njit
+def _distinct(start: int, lengths: tuple[int, int, int, int], strides: tuple[int, int, int], block: int) -> int:
+    """Distinct blocks of so many bytes that runs of bytes touch; runs are in the order of their addresses."""
+    count, last = 0, -1
+    for i in range(lengths[0]):
+        for j in range(lengths[1]):
+            for k in range(lengths[2]):
+                at = start + i * strides[0] + j * strides[1] + k * strides[2]
+                low, high = at // block, (at + lengths[3] - 1) // block
+                count += high - low + (low != last)
+                last = high
+    return count
+
+
+@njit
+def access(
+    grid: Grid, dram: np.ndarray, node: int, way: int, box: np.ndarray, within: np.ndarray, last: bool, width: int
+) -> None:
+    """Count one scan of a box on a node, read or written."""
+    columns, rows = scan(grid, box, within, last, width)
+    dram[node, way] += columns
+    dram[node, ACTIVATED] += rows

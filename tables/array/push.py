@@ -1,0 +1,164 @@
+"""What nodes send after they have computed: partial sums to be added, outputs to their homes (section 5, 4 and 5)."""
+
+import numpy as np
+
+from tables.array.counts import (
+    ADDITIONS,
+    LONGEST,
+    READ,
+    TOUR,
+    WRITTEN,
+    Grid,
+    access,
+    overlap,
+    send,
+    volume,
+)
+from tables.jit import njit
+
+
+@njit
+def reduce_scatter(
+    grid: Grid,
+    tours: np.ndarray,
+    boxes: np.ndarray,
+    chunks: np.ndarray,
+    channels_last: bool,
+    psum_width: int,
+    width: int,
+    loads: np.ndarray,
+    dram: np.ndarray,
+    totals: np.ndarray,
+) -> None:
+    """Add the partial sums of each set; the last three arguments are modified in place.
+
+    `tours[set, member]`, `boxes[set, box, 8]`: what every member has partial sums of, `chunks[set, member, box, 8]`:
+    what the member ends with. Chunk t travels from member t + 1 all around to t.
+    """
+    count = tours.shape[1]
+    for s in range(len(tours)):
+        longest = 0
+        for m in range(count):
+            node, to, total, flits = tours[s, m], tours[s, (m + 1) % count], 0, 0
+            for t in range(count):
+                elements = 0
+                for b in range(chunks.shape[2]):
+                    if volume(chunks[s, t, b]) > 0:
+                        elements += volume(chunks[s, t, b])
+                        whole = boxes[s, _around(boxes[s], chunks[s, t, b])]
+                        access(grid, dram, node, READ, chunks[s, t, b], whole, channels_last, psum_width)
+                        if t == m:
+                            access(grid, dram, node, WRITTEN, chunks[s, t, b], chunks[s, t, b], channels_last, width)
+                if t != m:  # chunk m ends here; all others pass on to the next member
+                    total += elements
+                    flits += -(-elements * psum_width // grid.flit_bytes)
+            if total > 0:
+                longest = max(longest, send(grid, loads, totals, node, to, flits, total * psum_width))
+                totals[ADDITIONS] += total
+        totals[TOUR] = max(totals[TOUR], (count - 1) * longest)
+
+
+@njit
+def _around(boxes: np.ndarray, part: np.ndarray) -> int:
+    """The box whose channels a part lies in: a part of several groups has a box for each, the whole may be one."""
+    for b in range(len(boxes)):
+        if boxes[b, 2] <= part[2] and part[3] <= boxes[b, 3]:
+            return b
+    return 0
+
+
+@njit
+def push(
+    grid: Grid,
+    nodes: np.ndarray,
+    held: np.ndarray,
+    pooled: np.ndarray,
+    is_pooled: bool,
+    homes: np.ndarray,
+    home_nodes: np.ndarray,
+    channels_last: bool,
+    width: int,
+    loads: np.ndarray,
+    dram: np.ndarray,
+    totals: np.ndarray,
+    at_home: np.ndarray,
+) -> None:
+    """Send what nodes hold to its homes; the last four arguments are modified in place.
+
+    `held[i, box, 8]` lies on `nodes[i]`, each box for itself; `pooled` is what it becomes, if `is_pooled`.
+    `at_home[i]`: elements of `held` (of `pooled`) that are at home on their node.
+    """
+    part = np.empty(8, np.int64)
+    for i in range(len(nodes)):
+        if is_pooled:
+            _pool(grid, nodes[i], held[i], channels_last, width, dram, totals)
+        for h in range(len(homes)):
+            elements = 0
+            for b in range(held.shape[1]):
+                if not overlap(pooled[i, b], homes[h], part):
+                    continue
+                elements += volume(part)
+                if home_nodes[h] != nodes[i] and not is_pooled:
+                    access(grid, dram, nodes[i], READ, part, held[i, b], channels_last, width)
+                if is_pooled and home_nodes[h] != nodes[i]:  # windows may straddle parts: read, combine, write
+                    access(grid, dram, home_nodes[h], READ, part, homes[h], channels_last, width)
+                if is_pooled or home_nodes[h] != nodes[i]:
+                    access(grid, dram, home_nodes[h], WRITTEN, part, homes[h], channels_last, width)
+            if home_nodes[h] == nodes[i]:
+                at_home[i] += elements
+            elif elements > 0:
+                flits = -(-elements * width // grid.flit_bytes)
+                hops = send(grid, loads, totals, nodes[i], home_nodes[h], flits, elements * width)
+                totals[LONGEST] = max(totals[LONGEST], hops)
+
+
+@njit
+def _pool(
+    grid: Grid, node: int, held: np.ndarray, channels_last: bool, width: int, dram: np.ndarray, totals: np.ndarray
+) -> None:
+    """Read what a node holds, once; every element is compared or added once."""
+    for b in range(len(held)):
+        if volume(held[b]) > 0:
+            access(grid, dram, node, READ, held[b], held[b], channels_last, width)
+            totals[ADDITIONS] += volume(held[b])
+
+
+@njit
+def repool(
+    grid: Grid,
+    nodes: np.ndarray,
+    raw: np.ndarray,
+    pooled: np.ndarray,
+    channels_last: bool,
+    width: int,
+    dram: np.ndarray,
+    totals: np.ndarray,
+) -> None:
+    """Nodes read their raw input boxes and write pooled ones; the last two arguments are modified in place."""
+    for i in range(len(nodes)):
+        _pool(grid, nodes[i], raw[i], channels_last, width, dram, totals)
+        for b in range(pooled.shape[1]):
+            if volume(pooled[i, b]) > 0:
+                access(grid, dram, nodes[i], WRITTEN, pooled[i, b], pooled[i, b], channels_last, width)
+
+
+@njit
+def join(
+    grid: Grid,
+    homes: np.ndarray,
+    home_nodes: np.ndarray,
+    channels_last: bool,
+    width: int,
+    reads: int,
+    writes: int,
+    dram: np.ndarray,
+    totals: np.ndarray,
+) -> None:
+    """Home nodes add operands: so many reads and writes of whole home boxes; the last two are modified in place."""
+    for h in range(len(homes)):
+        if volume(homes[h]) > 0:
+            for _ in range(reads):
+                access(grid, dram, home_nodes[h], READ, homes[h], homes[h], channels_last, width)
+            for _ in range(writes):
+                access(grid, dram, home_nodes[h], WRITTEN, homes[h], homes[h], channels_last, width)
+            totals[ADDITIONS] += volume(homes[h]) * (reads - writes if writes else reads)

@@ -1,0 +1,129 @@
+"""Costs of one partition for many homes at once: what a planner's tables are made of."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tables.array.counts import (
+    ACTIVATED,
+    ADDITIONS,
+    EJECT,
+    FLIT_HOPS,
+    FLITS,
+    INJECT,
+    LONGEST,
+    READ,
+    TOTALS,
+    TOUR,
+    WRITTEN,
+    Grid,
+)
+from tables.array.pull import pull
+from tables.array.push import join, push, repool
+from tables.jit import njit
+
+#: Entries of a measured phase: cycles of the network and the DRAM, then exact counts.
+NETWORK, DRAM, HOPS, READS, WRITES, ACTS, ADDS = range(7)
+MEASURES = 7
+
+
+class Speeds(NamedTuple):
+    """Cycles of a column, an activation and a hop; flits a cycle of a local port."""
+
+    column_cycles: int
+    activation_cycles: int
+    router_cycles: int
+    port_flits: int
+
+
+@njit
+def measure(speeds: Speeds, loads: np.ndarray, dram: np.ndarray, totals: np.ndarray, out: np.ndarray) -> None:
+    """A phase's cycles and counts, in `out`, int64[MEASURES]."""
+    busiest, port, fullest = 0, 0, 0
+    out[:] = 0
+    for node in range(len(loads)):
+        for link in range(INJECT):
+            busiest = max(busiest, loads[node, link])
+        port = max(port, loads[node, INJECT], loads[node, EJECT])
+        columns = dram[node, READ] + dram[node, WRITTEN]
+        fullest = max(fullest, columns * speeds.column_cycles + dram[node, ACTIVATED] * speeds.activation_cycles)
+        out[READS] += dram[node, READ]
+        out[WRITES] += dram[node, WRITTEN]
+        out[ACTS] += dram[node, ACTIVATED]
+    if totals[FLITS] > 0:
+        chain = speeds.router_cycles * (totals[LONGEST] + totals[TOUR])
+        out[NETWORK] = max(busiest, -(-port // speeds.port_flits)) + chain
+    out[DRAM] = fullest
+    out[HOPS] = totals[FLIT_HOPS]
+    out[ADDS] = totals[ADDITIONS]
+
+
+@njit
+def pull_table(
+    grid: Grid,
+    speeds: Speeds,
+    count: int,
+    nodes: np.ndarray,
+    tours: np.ndarray,
+    boxes: np.ndarray,
+    homes: np.ndarray,
+    home_nodes: np.ndarray,
+    last: np.ndarray,
+    raw: np.ndarray,
+    pooled: np.ndarray,
+    tours_w: np.ndarray,
+    boxes_w: np.ndarray,
+    homes_w: np.ndarray,
+    last_w: np.ndarray,
+    width: int,
+    out: np.ndarray,
+) -> None:
+    """The pull phase for every home of I (and of what is W): `out`, int64[homes, homes of W or 1, MEASURES].
+
+    `homes[home, i, 8]` lies on `home_nodes[i]`. `raw` and `pooled` are empty without an input pool, `homes_w` without
+    a second tensor. `count`: nodes of the array.
+    """
+    loads, dram = np.zeros((count, 6), np.int64), np.zeros((count, 3), np.int64)
+    totals, received = np.zeros(TOTALS, np.int64), np.zeros(count, np.int64)
+    for a in range(len(homes)):
+        for b in range(out.shape[1]):
+            loads[:] = 0
+            dram[:] = 0
+            totals[:] = 0
+            pull(grid, tours, boxes, homes[a], home_nodes, last[a], width, loads, dram, totals, received)
+            if len(homes_w) > 0:
+                pull(grid, tours_w, boxes_w, homes_w[b], home_nodes, last_w[b], width, loads, dram, totals, received)
+            if len(raw) > 0:
+                repool(grid, nodes, raw, pooled, last[a], width, dram, totals)
+            measure(speeds, loads, dram, totals, out[a, b])
+
+
+@njit
+def push_table(
+    grid: Grid,
+    speeds: Speeds,
+    count: int,
+    nodes: np.ndarray,
+    held: np.ndarray,
+    pooled: np.ndarray,
+    is_pooled: bool,
+    homes: np.ndarray,
+    home_nodes: np.ndarray,
+    last: np.ndarray,
+    width: int,
+    added: int,
+    out: np.ndarray,
+) -> None:
+    """The push phase for every home: `out`, int64[homes, MEASURES]; `added`: operands that are added at home."""
+    loads, dram = np.zeros((count, 6), np.int64), np.zeros((count, 3), np.int64)
+    totals, at_home = np.zeros(TOTALS, np.int64), np.zeros(len(nodes), np.int64)
+    for a in range(len(homes)):
+        loads[:] = 0
+        dram[:] = 0
+        totals[:] = 0
+        push(
+            grid, nodes, held, pooled, is_pooled, homes[a], home_nodes, last[a], width, loads, dram, totals, at_home
+        )  # fmt: skip
+        if added > 0:
+            join(grid, homes[a], home_nodes, last[a], width, added, 0, dram, totals)
+        measure(speeds, loads, dram, totals, out[a])

@@ -1,0 +1,61 @@
+"""The command `plan`: one node is what `run` says, and mistakes are told in a line."""
+
+import json
+
+import pytest
+
+from cpsat_pim.cli import main
+
+CHAIN = """version: 1
+name: chain
+layers:
+- {name: a, P: 8, C: 4, K: 8, after: [input]}
+- {name: b, P: 8, C: 8, K: 4, after: [a]}
+"""
+
+
+@pytest.fixture
+def chain(tmp_path):
+    """A file of two layers."""
+    path = tmp_path / "chain.yaml"
+    path.write_text(CHAIN)
+    return str(path)
+
+
+def test_one_node_is_what_run_says(chain, tmp_path, capsys):
+    """On an array of one node with free layouts nothing moves: latency and energy are sums of the layers' own."""
+    planned, ran = tmp_path / "plan.json", tmp_path / "run.json"
+    words = ["--arch", "default", "--objective", "energy", "--json"]
+    assert main(["plan", chain, "--array", "1x1", "--layouts", "free", *words, str(planned), "--quiet"]) == 0
+    assert main(["run", chain, *words, str(ran)]) == 0
+    plan, run = json.loads(planned.read_text()), json.loads(ran.read_text())
+    assert (plan["status"], plan["gap"]) == ("OPTIMAL", 0)
+    assert plan["objective"] == plan["bound"]
+    assert plan["predicted"]["energy_fj"] == run["totals"]["energy_fj"]
+    assert plan["predicted"]["message_bytes"] == plan["predicted"]["dram_columns"] == 0
+    assert main(["plan", chain, "--arch", "default", "--replay", str(planned)]) == 0
+    assert f"latency {run['totals']['latency_cycles']} cycles" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--array", "4"], "array: must be rows x columns, like 4x8 (got '4')"),
+        (["--bytes", "2,2"], "plan: argument --bytes: must be four integers from 1 to 64, like 2,2,2,4 (got '2,2')"),
+        (["--layouts", "BWHC"], "Space.layouts: must be some of BCHW BHWC (got ('BWHC',))"),
+        (["--array", "64x64"], "a: no partition over 64 x 64 nodes fits it"),
+        (["--replay", "none.json"], "none.json: cannot be read: No such file or directory"),
+    ],
+)
+def test_mistake_is_one_line(chain, capsys, words, message):
+    """What was given and what was expected; exit code 2."""
+    assert main(["plan", chain, "--arch", "default", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_network_without_joins_is_refused(tmp_path, capsys):
+    """A layer behind two others says how they become its input."""
+    path = tmp_path / "net.yaml"
+    path.write_text(CHAIN + "- {name: c, P: 8, C: 12, after: [a, b]}\n")
+    assert main(["plan", str(path)]) == 2
+    assert "chain: c: join: must be concat or add, as it comes after 2 layers" in capsys.readouterr().err

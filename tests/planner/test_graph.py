@@ -1,0 +1,103 @@
+"""Stacks, sums and sizes of networks, by hand from their definitions."""
+
+import pytest
+
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
+
+
+def network(*nodes):
+    """A network of such layers."""
+    return Network(name="n", layers=nodes)
+
+
+def node(name, after, **fields):
+    """A layer; keys that are no bounds are the network's."""
+    keys = ("join", "pool", "input_pool", "weights", "count", "pad", "weight_rows")
+    own = {key: fields.pop(key) for key in keys if key in fields}
+    return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
+
+
+@pytest.mark.parametrize("name", network_names())
+def test_tensors_of_packaged_networks_fit_together(name):
+    """Every one has a graph: no join, pool or size is missing."""
+    assert len(build_graph(read_network(name)).tasks) == len(read_network(name).layers)
+
+
+def test_residual_stage_has_one_home():
+    """ResNet-50: the four blocks' ends of a stage and its projection are added, so they lie alike; stages do not."""
+    graph = build_graph(read_network("resnet50"))
+    stage = ["layer1.0.conv3", "layer1.0.downsample", "layer1.1.conv3", "layer1.2.conv3"]
+    assert {graph.home_of[name] for name in stage} == {"layer1.0.conv3"}
+    assert graph.home_of["layer2.0.conv3"] != "layer1.0.conv3"
+    # The projection comes after the convolution that names the sum, so it finishes it.
+    assert [one.first for one in graph.task("layer1.0.downsample").finishes] == ["layer1.0.conv3"]
+
+
+def test_inception_block_is_one_stack():
+    """GoogLeNet 3a: 64 + 128 + 32 + 32 channels one behind the other; whoever reads it reads all 256."""
+    graph = build_graph(read_network("googlenet"))
+    stack = graph.stacks["inception3a.1x1"]
+    assert (stack.offsets, stack.shape) == ((0, 64, 192, 224), (1, 256, 28, 28))
+    assert graph.task("inception3b.1x1").reads.channels == ((0, 256),)
+    assert graph.task("inception3a.5x5").offset == 192
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "pad"),
+    [
+        ("resnet50", "conv1", (3, 3)),  # 229 columns of 224: 5 zeros, 3 in front (torchvision: 3)
+        ("resnet50", "layer2.0.conv2", (1, 1)),  # 57 of 56: one in front
+        ("alexnet", "conv2", (2, 2)),  # 31 of 27
+        ("alexnet", "fc6", (0, 0)),  # 6 of 6
+    ],
+)
+def test_padding_that_is_not_said_is_what_is_missing(name, layer, pad):
+    """Half of it in front, rounded up."""
+    assert build_graph(read_network(name)).task(layer).pad == pad
+
+
+def test_heads_of_a_product_lie_along_channels():
+    """BERT: keys are C channels a head with tokens as K; values K channels a head with tokens as C."""
+    graph = build_graph(read_network("bert-base"))
+    assert graph.task("layer0.scores").weight_rows == "K"
+    assert graph.task("layer0.context").weight_rows == "C"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ([node("a", ["input"], K=2), node("b", ["a"], C=3)], "n: b: must read 3 channels (got 2 of a)"),
+        (
+            [node("a", ["input"], P=4, Q=2), node("b", ["a"], P=2, Q=2)],
+            "n: b: takes 2 columns (got 4): must be padded or pooled to fit",
+        ),
+        ([node("a", ["input"], count=2)], "n: a: count must be 1 in a plan (got 2); write the layers one by one"),
+        (
+            [node("a", ["input"]), node("b", ["input", "a"], C=2)],
+            "n: b: join: must be concat or add, as it comes after 2 layers",
+        ),
+        (
+            [node("a", ["input"], P=2), node("b", ["input"], P=2), node("c", ["a", "b"], P=2, weights=False)],
+            "n: c: weight_rows: must be K or C (neither K nor C fits 1 channels of 1 x 2)",
+        ),
+        (
+            [node("a", ["input"]), node("b", ["a"]), node("c", ["a"]), node("d", ["a", "c"], join="add")],
+            "n: b: reads a before its sum is finished by c",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told_in_a_line(nodes, message):
+    """The layer and what was expected."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        build_graph(network(*nodes))
+    assert message in str(caught.value).splitlines()
+
+
+def test_pooled_output_has_the_size_that_is_said():
+    """A 3x3 window of stride 2 over 5 columns and rows, two of each."""
+    pool = Pool(window=(3, 3), stride=(2, 2), size=(2, 2))
+    graph = build_graph(network(node("a", ["input"], P=5, Q=5, pool=pool), node("b", ["a"], P=2, Q=2)))
+    assert graph.stacks["a"].shape == (1, 1, 2, 2)

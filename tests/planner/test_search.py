@@ -1,0 +1,173 @@
+"""The search against enumeration of all plans of small spaces; node costs are made up, so no mapper is needed."""
+
+import hashlib
+from itertools import product
+
+import pytest
+from attrs import evolve
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.evaluate import evaluate_plan
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.nodes import NodeCost, NodeProblem, layout_index
+from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, node_program
+from cpsat_pim.planner.search import SearchLimits, solve_plan
+from cpsat_pim.planner.space import Space
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.network import Network, NetworkNode
+
+NODE = PIMArchitecture()
+
+
+class MadeUpCosts:
+    """Node costs that are a digest of the problem; floors are up to 30 cycles below."""
+
+    def __init__(self, objective):
+        self.objective, self.solved, self.solves, self.reused = objective, set(), 0, 0
+        self.mapping = object()
+
+    @property
+    def known(self):
+        """Not counted."""
+        return 0
+
+    def figures(self, problem):
+        """(cycles, fJ, how far the floor is below)."""
+        text = repr((problem.layer.shape, problem.layouts)).encode()
+        digest = hashlib.sha256(text).digest()
+        return 100 + digest[0], 10**6 * (1 + digest[1]), digest[2] % 31
+
+    def cost(self, problem):
+        """A floor, or the figures once they were asked for."""
+        cycles, energy, below = self.figures(problem)
+        value = self.objective.value(cycles, energy)
+        if problem not in self.solved:
+            return NodeCost(least=max(0, value - below))
+        return NodeCost(least=value, value=value, latency_cycles=cycles, energy_fj=energy, mapping=self.mapping)
+
+    def refine(self, problem):
+        """Nothing: all are."""
+        return self.cost(problem)
+
+    def solve(self, problem):
+        """Remember that it was asked for."""
+        self.solved.add(problem)
+        self.solves += 1
+        return self.cost(problem)
+
+
+def layer(name, after, **fields):
+    """A layer of a network."""
+    keys = ("join", "pool", "weights", "input_pool")
+    node = {key: fields.pop(key) for key in keys if key in fields}
+    return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
+
+
+NETWORKS = {
+    "chain": [layer("a", ["input"], P=4, C=2, K=4), layer("b", ["a"], P=4, C=4, K=2, R=3)],
+    "pooled": [
+        layer("a", ["input"], P=4, Q=4, C=2, K=4, pool=Pool(window=(2, 2), stride=(2, 2), size=(2, 2))),
+        layer("b", ["a"], P=2, Q=2, C=4, K=2, input_pool=Pool(window=(3, 3), pad=(1, 1), size=(2, 2))),
+    ],
+    "residual": [
+        layer("a", ["input"], P=4, C=2, K=2),
+        layer("b", ["a"], P=4, C=2, K=2, R=3),
+        layer("c", ["b", "a"], P=4, C=2, join="add"),
+    ],
+    "concat": [
+        layer("a", ["input"], P=4, C=2, K=2),
+        layer("b", ["input"], P=4, C=2, K=4),
+        layer("c", ["a", "b"], P=4, C=6, join="concat"),
+    ],
+    "product": [
+        layer("a", ["input"], P=4, C=2, K=4),
+        layer("b", ["input"], P=4, C=2, K=4),
+        layer("c", ["a", "b"], P=4, C=2, K=4, G=2, weights=False),
+    ],
+}
+
+
+def all_plans(graph, array, space, costs):
+    """Every plan of the space, with the exact cost of its nodes."""
+    homes = [[(name, home) for home in space.homes(graph.stacks[name].shape, array.whole)] for name in graph.homes]
+    for chosen in product(*homes):
+        by_home = dict(chosen)
+        placed = {name: by_home[graph.home_of[name]] for name in graph.stacks}
+        options = []
+        for task in graph.tasks:
+            ties = (None, None)
+            if space.is_tied:
+                ties = tuple(layout_index(placed[stack].layout) for stack in (task.reads.stack, task.writes))
+            found = []
+            for partition in space.partitions(task, array.whole):
+                problem = NodeProblem(layer=node_program(task, partition), layouts=ties)
+                cycles, energy, _ = costs.figures(problem)
+                found.append((task.name, LayerPlan(partition=partition, node_cycles=cycles, node_energy_fj=energy)))
+            options.append(found)
+        for layers in product(*options):
+            segments = tuple((RegionPlan(region=array.whole, layers=(task.name,)),) for task in graph.tasks)
+            yield Plan(network="n", array=array, segments=segments, layers=dict(layers), homes=placed)
+
+
+@pytest.mark.parametrize("objective", ["latency", "energy"])
+@pytest.mark.parametrize(
+    ("name", "cols", "is_tied"),
+    [("chain", 2, True), ("pooled", 2, False), ("residual", 2, False), ("concat", 2, False), ("product", 2, False)],
+)
+def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, objective):
+    """No plan costs less, and the plan that is returned costs as much; few node problems were solved."""
+    monkeypatch.setattr("cpsat_pim.planner.search.LayerPlan", _without_mapping)
+    graph = build_graph(Network(name="n", layers=NETWORKS[name]))
+    array = NodeArray(rows=1, cols=cols, node=NODE, flit_bytes=2)
+    space = Space(dims=1, layouts=("BCHW", "BHWC") if is_tied else ("BCHW",), is_tied=is_tied)
+    kind = Objective.named(objective)
+    costs = MadeUpCosts(kind)
+    solved = solve_plan(graph, array, space, kind, costs, SearchLimits(batch=2))
+    assert solved.status is Status.OPTIMAL
+    best = min(
+        kind.value(cost.latency_cycles, cost.energy_fj)
+        for cost in (evaluate_plan(graph, plan) for plan in all_plans(graph, array, space, costs))
+    )
+    assert solved.value == solved.bound == best
+    cost = evaluate_plan(graph, solved.plan)
+    assert kind.value(cost.latency_cycles, cost.energy_fj) == best
+
+
+def _without_mapping(**fields):
+    """A layer's plan whose mapping is made up as its costs are."""
+    return LayerPlan(**fields | {"mapping": None})
+
+
+@pytest.mark.parametrize("share", [0.9, 0.6, 0.5])
+def test_plan_that_does_not_fit_replicates_weights_less(monkeypatch, share):
+    """The best plan of all is too large for the nodes: the one returned fits, and the bound is below all that fit."""
+    monkeypatch.setattr("cpsat_pim.planner.search.LayerPlan", _without_mapping)
+    layers = [
+        layer("a", ["input"], P=4, C=8, K=8, weight_bytes=16),
+        layer("b", ["a"], P=4, C=8, K=8, weight_bytes=16),
+    ]
+    graph, kind = build_graph(Network(name="n", layers=layers)), Objective.named("latency")
+    space, costs = Space(dims=1, layouts=("BCHW",), is_tied=False), MadeUpCosts(kind)
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2)
+    free = solve_plan(graph, array, space, kind, costs)
+    tight = evolve(array, capacity_bytes=int(share * free.cost.peak_bytes))
+    solved = solve_plan(graph, tight, space, kind, costs)
+    fitting = []
+    for plan in all_plans(graph, tight, space, costs):
+        for replicas in product((1, 2), repeat=2):
+            if all(plan.layers[n].partition.sharing % r == 0 for n, r in zip("ab", replicas, strict=True)):
+                layers = {
+                    n: evolve(plan.layers[n], partition=evolve(plan.layers[n].partition, weight_replicas=r))
+                    for n, r in zip("ab", replicas, strict=True)
+                }
+                cost = evaluate_plan(graph, evolve(plan, layers=layers))
+                if cost.peak_bytes <= tight.capacity_bytes:
+                    fitting.append(cost.latency_cycles)
+    if not fitting:
+        assert solved.plan is None
+        return
+    assert solved.bound <= min(fitting) <= solved.value
+    assert solved.cost.peak_bytes <= tight.capacity_bytes

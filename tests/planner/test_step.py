@@ -1,0 +1,165 @@
+"""What a step moves, against the page walked element by element."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.planner.array import NodeArray, Region
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.partition import Home, Partition
+from cpsat_pim.planner.phases import rates_of
+from cpsat_pim.planner.space import sides
+from cpsat_pim.planner.step import Step
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import InputSize
+from cpsat_pim.workload.network import Network, NetworkNode
+from tests.planner import naive
+
+#: 32-byte columns and 1-KiB rows; flits of 3 bytes, so that messages round up.
+NODE = PIMArchitecture()
+
+
+def as_region(region: Region):
+    """The region as the naive walk takes it."""
+    return (region.y, region.x, region.h, region.w)
+
+
+@st.composite
+def cases(draw):
+    """A small convolution, an array, a partition and two homes, in regions that need not be the same."""
+    rows, cols = draw(st.sampled_from([(1, 2), (2, 2), (2, 4), (3, 2)]))
+    bound = st.integers(1, 5)
+    stride = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
+    shape = {dim: draw(bound) for dim in "PQCKN"} | {"R": draw(st.integers(1, 3)), "S": draw(st.integers(1, 3))}
+    widths = draw(st.sampled_from([(1, 1), (2, 4)]))
+    layer = ConvWorkload(
+        **shape, stride=stride, input_bytes=widths[0], output_bytes=widths[0], weight_bytes=2, psum_bytes=widths[1]
+    )
+    pad = (draw(st.integers(0, layer.R - 1)), draw(st.integers(0, layer.S - 1)))
+    size = InputSize(
+        N=layer.N, C=layer.C, H=max(1, layer.input_height - 2 * pad[1]), W=max(1, layer.input_width - 2 * pad[0])
+    )
+    node = NetworkNode(name="a", workload=layer, after=["input"], pad=pad)
+    array = NodeArray(rows=rows, cols=cols, node=NODE, flit_bytes=3)
+
+    def region():
+        y, x = draw(st.integers(0, rows - 1)), draw(st.integers(0, cols - 1))
+        return Region(y, x, draw(st.integers(1, rows - y)), draw(st.integers(1, cols - x)))
+
+    def split(size_, dims):
+        return draw(st.sampled_from(list(sides(size_, dict.fromkeys(dims, 8), 2)) or [()]))
+
+    at = region()
+    dims = ("N", "P", "Q", "K", "C")
+    partition = Partition(region=at, h=split(at.h, dims), w=split(at.w, dims))
+    homes = []
+    for _ in range(2):
+        where = region()
+        layout = draw(st.sampled_from(["BCHW", "BHWC"]))
+        homes.append(Home(region=where, h=split(where.h, "NCHW"), w=split(where.w, "NCHW"), layout=layout))
+    return Network(name="n", layers=[node], input=size), array, partition, homes
+
+
+def figures(phase, array):
+    """What both sides count."""
+    return {
+        "bytes": phase.bytes,
+        "flits": phase.flits,
+        "flit_hops": phase.flit_hops,
+        "reads": sum(phase.reads.values()),
+        "writes": sum(phase.writes.values()),
+        "activations": sum(phase.rows.values()),
+        "max_link_flits": max(phase.links.values(), default=0),
+        "ports": sorted(list(phase.inject.values()) + list(phase.eject.values())),
+        "fullest": max(
+            (
+                (phase.reads[n] + phase.writes[n]) * array.node.dram_timings.tCCD_L
+                + phase.rows[n] * (array.node.dram_timings.tRP + array.node.dram_timings.tRCDRD)
+                for n in range(array.nodes)
+            ),
+            default=0,
+        ),
+    }
+
+
+def predicted(cost):
+    """The same of a predicted phase."""
+    ports = sorted(int(flits) for flits in cost.loads[:, 4:].reshape(-1) if flits)
+    return {
+        "bytes": cost.bytes,
+        "flits": cost.flits,
+        "flit_hops": cost.flit_hops,
+        "reads": cost.columns_read,
+        "writes": cost.columns_written,
+        "activations": cost.activations,
+        "max_link_flits": cost.max_link_flits,
+        "ports": ports,
+        "fullest": cost.dram_cycles,
+    }
+
+
+@settings(deadline=None, max_examples=150)
+@given(case=cases())
+def test_pull_moves_what_the_page_says(case):
+    """Bytes, flits a link and port, hops, columns and activations of every input box."""
+    network, array, partition, (home, _) = case
+    graph = build_graph(network)
+    (task,) = graph.tasks
+    step = Step(graph=graph, task=task, partition=partition, rates=rates_of(array))
+    phase = naive.Phase(array.cols, array.flit_bytes, NODE.column_bytes, NODE.row_bytes)
+    split = (as_region(partition.region), partition.h, partition.w)
+    naive.pull(
+        phase,
+        task.workload,
+        task.pad,
+        split,
+        graph.stacks["input"].shape,
+        (as_region(home.region), home.h, home.w),
+        home.layout == "BHWC",
+        task.workload.input_bytes,
+        array.cols,
+    )
+    assert predicted(step.pull(home)) == figures(phase, array)
+
+
+@settings(deadline=None, max_examples=150)
+@given(case=cases())
+def test_reduce_and_push_move_what_the_page_says(case):
+    """The same of partial sums, and of outputs on their way home."""
+    network, array, partition, (_, home) = case
+    graph = build_graph(network)
+    (task,) = graph.tasks
+    step = Step(graph=graph, task=task, partition=partition, rates=rates_of(array))
+    last = home.layout == "BHWC"
+    split = (as_region(partition.region), partition.h, partition.w)
+    reducing, pushing = (naive.Phase(array.cols, 3, NODE.column_bytes, NODE.row_bytes) for _ in range(2))
+    held = naive.reduced(reducing, task.workload, split, last, array.cols)
+    where = (as_region(home.region), home.h, home.w)
+    width = task.workload.output_bytes
+    naive.push(pushing, held, graph.stacks["a"].shape, where, last, width, array.cols)
+    assert predicted(step.reduce(last)) == figures(reducing, array)
+    assert predicted(step.push(home)) == figures(pushing, array)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "chunk", "flits"),
+    [
+        # 8 weights of 2 bytes on 4 nodes that share them. Four replicas: each holds 16 bytes, nothing moves. Two: pairs
+        # hold 8 bytes each; each sends its half once, ceil(8 / 3) = 3 flits, 4 messages. One: quarters of 4 bytes, 2
+        # flits, 4 tours of 3 edges.
+        (4, 16, 0),
+        (2, 8, 12),
+        (1, 4, 24),
+    ],
+)
+def test_weights_are_gathered_by_groups(replicas, chunk, flits):
+    """Each member of a group holds its part, and all-gather completes it."""
+    layer = ConvWorkload(P=4, C=4, K=2, weight_bytes=2)
+    network = Network(name="n", layers=[NetworkNode(name="a", workload=layer, after=["input"])])
+    array = NodeArray(rows=2, cols=2, node=NODE, flit_bytes=3)
+    graph = build_graph(network)
+    partition = Partition(region=array.whole, h=[("P", 2)], w=[("P", 2)], weight_replicas=replicas)
+    step = Step(graph=graph, task=graph.tasks[0], partition=partition, rates=rates_of(array))
+    assert step.weight_chunks().tolist() == [chunk] * 4
+    assert step.weights().flits == flits

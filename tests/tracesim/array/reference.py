@@ -1,0 +1,66 @@
+"""A network evaluated directly, without nodes: each layer by its definition, in numpy."""
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from tracesim.array.records import ADD, CONCAT, K, Layer, Plan, Pool
+
+
+def evaluate(plan: Plan, inputs: np.ndarray, weights: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Return the tensors int64[N, C, H, W]; a sum replaces its first operand when its operands are there."""
+    tensors = {0: inputs}
+    sums = {layer.after[0]: layer.after for layer in plan.layers if layer.join == ADD}
+    for number, layer in enumerate(plan.layers):
+        parts = [named(tensors, sums, tensor) for tensor in layer.after]
+        read = np.concatenate(parts, axis=1) if layer.join == CONCAT else parts[0]
+        weight = weights[number] if layer.weight_dim < 0 else as_weights(layer, parts[1])
+        made = convolve(layer, add_windows(read, layer.input_pool), weight)
+        tensors[number + 1] = add_windows(made, layer.pool)
+    return {tensor: named(tensors, sums, tensor) for tensor in tensors}
+
+
+def named(tensors: dict[int, np.ndarray], sums: dict[int, tuple[int, ...]], tensor: int) -> np.ndarray:
+    """Return a tensor, or the sum that has its name."""
+    total = tensors[tensor]
+    for operand in sums.get(tensor, ())[1:]:
+        total = total + named(tensors, sums, operand)
+    return total
+
+
+def as_weights(layer: Layer, tensor: np.ndarray) -> np.ndarray:
+    """Return [G, K, C, 1, 1] of a tensor [1, G * C, 1, K] or [1, G * K, 1, C]."""
+    _, _, _, _, c, k, _, g = layer.bounds.tolist()
+    if layer.weight_dim == K:
+        return tensor[0, :, 0].reshape(g, c, k).swapaxes(1, 2)[..., None, None]
+    return tensor[0, :, 0].reshape(g, k, c)[..., None, None]
+
+
+def convolve(layer: Layer, read: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return [N, G * K, Q, P] of [N, G * C, H, W] and [G, K, C, S, R], over an input with zeros on all sides."""
+    r, s, p, q, c, _, _, groups = layer.bounds.tolist()
+    stride_w, stride_h, dilation_w, dilation_h = layer.conv.tolist()
+    height, width = (q - 1) * stride_h + (s - 1) * dilation_h + 1, (p - 1) * stride_w + (r - 1) * dilation_w + 1
+    padded = np.zeros((*read.shape[:2], height + read.shape[2] + 9, width + read.shape[3] + 9), np.int64)
+    left, top = layer.pad
+    padded[:, :, top : top + read.shape[2], left : left + read.shape[3]] = read
+    window = ((s - 1) * dilation_h + 1, (r - 1) * dilation_w + 1)
+    views = sliding_window_view(padded[:, :, :height, :width], window, axis=(2, 3))
+    views = views[:, :, ::stride_h, ::stride_w, ::dilation_h, ::dilation_w]
+    outputs = [
+        np.einsum("ncqpsr,kcsr->nkqp", views[:, g * c : (g + 1) * c], weights[g], optimize=False) for g in range(groups)
+    ]
+    return np.concatenate(outputs, axis=1)
+
+
+def add_windows(tensor: np.ndarray, pool: Pool | None) -> np.ndarray:
+    """Return the sums over pooling windows, clipped to the tensor."""
+    if pool is None:
+        return tensor
+    width, height = pool.size
+    pooled = np.zeros((*tensor.shape[:2], height, width), np.int64)
+    for y in range(height):
+        for x in range(width):
+            top, left = y * pool.stride[1] - pool.pad[1], x * pool.stride[0] - pool.pad[0]
+            window = tensor[:, :, max(0, top) : top + pool.window[1], max(0, left) : left + pool.window[0]]
+            pooled[:, :, y, x] = window.sum(axis=(2, 3))
+    return pooled

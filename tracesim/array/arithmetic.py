@@ -1,0 +1,88 @@
+"""What a node computes, on integers: convolution of its part, and pooling by adding up windows."""
+
+import numpy as np
+
+from tracesim.array.areas import Area
+from tracesim.array.needs import Part
+from tracesim.array.network import Reading, stack_channels
+from tracesim.array.records import C as C_DIM
+from tracesim.array.records import G, Ints, K, Layer, Pool, R, S
+
+
+class ExecutionError(Exception):
+    """The plan's messages do not do what the plan says."""
+
+
+def reader_channels(reading: Reading, count: int) -> Ints:
+    """Return int64[count]: the stack's channel of each channel that the reader counts."""
+    found = [stack_channels(reading, (channel, channel + 1))[0][0] for channel in range(count)]
+    return np.array(found, np.int64)
+
+
+def convolve_part(layer: Layer, part: Part, inputs: Ints, present: Ints, channels: Ints, weights: Ints) -> Ints:
+    """Return the partial sums of a part, int64[N, G * K, Q, P] with zeros elsewhere.
+
+    `inputs`, `present` int64[N, stack's C, H, W]; `channels` by the reader's channel; `weights` int64[g, k, c, S, R] of
+    the part's box. ExecutionError where an input is not present.
+    """
+    bounds = layer.bounds.tolist()
+    n, p, q = (np.arange(*of) for of in (part.n, part.p, part.q))
+    sums = np.zeros((bounds[6], bounds[G] * bounds[K], bounds[3], bounds[2]), np.int64)
+    stride_w, stride_h, dilation_w, dilation_h = layer.conv.tolist()
+    for index, g in enumerate(range(*part.g)):
+        c = channels[g * bounds[C_DIM] + part.c[0] : g * bounds[C_DIM] + part.c[1]]
+        k = np.arange(*part.k) + g * bounds[K]
+        for s in range(bounds[S]):
+            for r in range(bounds[R]):
+                rows = q * stride_h + s * dilation_h - layer.pad[1]
+                cols = p * stride_w + r * dilation_w - layer.pad[0]
+                values = _gather(inputs, present, n, c, rows, cols)
+                sums[np.ix_(n, k, q, p)] += np.einsum("ncqp,kc->nkqp", values, weights[index, :, :, s, r])
+    return sums
+
+
+def _gather(inputs: Ints, present: Ints, n: Ints, c: Ints, rows: Ints, cols: Ints) -> Ints:
+    """Return the inputs at these places; zero outside of the tensor. ExecutionError where one is not present."""
+    height, width = inputs.shape[2:]
+    inside = ((rows >= 0) & (rows < height))[:, None] & ((cols >= 0) & (cols < width))
+    at = np.ix_(n, c, rows.clip(0, height - 1), cols.clip(0, width - 1))
+    if not (present[at] | ~inside).all():
+        raise ExecutionError("a node computes with an input that it does not have")
+    taken: Ints = np.where(inside, inputs[at], 0)
+    return taken
+
+
+def pool_held(held: Ints, present: Ints, pool: Pool) -> tuple[Ints, Ints]:
+    """Return what windows add up of the elements that are present, and how many they find.
+
+    int64[N, C, H, W] all; of pooled height and width both results.
+    """
+    width, height = pool.size
+    sums = np.zeros((*held.shape[:2], height, width), np.int64)
+    found = np.zeros_like(sums)
+    for y in range(height):
+        for x in range(width):
+            rows, cols = (_window(pool, axis, at, held.shape[3 - axis]) for axis, at in ((1, y), (0, x)))
+            sums[:, :, y, x] = (held * present)[:, :, rows, cols].sum(axis=(2, 3))
+            found[:, :, y, x] = present[:, :, rows, cols].sum(axis=(2, 3))
+    return sums, found
+
+
+def window_sizes(pool: Pool, height: int, width: int) -> Ints:
+    """Return int64[H, W] of the pooled tensor: how many elements each window covers of one of this size."""
+    ones = np.ones((1, 1, height, width), np.int64)
+    sizes: Ints = pool_held(ones, ones, pool)[1][0, 0]
+    return sizes
+
+
+def mask(shape: tuple[int, ...], part: Area) -> Ints:
+    """Return int64[shape]: 1 in the part, 0 elsewhere."""
+    marked = np.zeros(shape, np.int64)
+    for low, high in part.c:
+        marked[slice(*part.n), low:high, slice(*part.y), slice(*part.x)] = 1
+    return marked
+
+
+def _window(pool: Pool, axis: int, at: int, size: int) -> slice:
+    start = at * pool.stride[axis] - pool.pad[axis]
+    return slice(max(0, start), max(0, min(size, start + pool.window[axis])))

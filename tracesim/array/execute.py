@@ -1,0 +1,305 @@
+"""A plan carried out on integers, element by element: for small networks.
+
+The messages of the simulator carry values between the nodes' memories. A node computes with what lies in its own DRAM
+only; every element that it uses must be there, nothing arrives twice or where it already is, and nothing arrives that
+is not needed. So messages that are missing, superfluous or wrong end in an `ExecutionError` or in wrong outputs.
+Pooling adds up its window: unlike a maximum that shows an element which is counted twice.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tracesim.array.areas import Area
+from tracesim.array.arithmetic import ExecutionError, convolve_part, mask, pool_held, reader_channels, window_sizes
+from tracesim.array.flows import HOST, INPUT, WEIGHT, Flow, Phase, flows_of
+from tracesim.array.inputs import Case, build_case, node_inputs, node_output, node_weights, step_places, weight_replicas
+from tracesim.array.needs import Part, member_area, part_of, weight_elements
+from tracesim.array.network import Sum, spot_of
+from tracesim.array.outputs import finished_sum, held_pieces
+from tracesim.array.parts import Place, split
+from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q
+from tracesim.array.simulator import step_phases
+
+
+class Store(NamedTuple):
+    """Elements of a stack in the nodes' memories: both int64[nodes, N, C, H, W]; `present` is 0 or 1."""
+
+    values: Ints
+    present: Ints
+
+
+class Outcome(NamedTuple):
+    """`outputs`: each tensor as it lies at home, int64[N, C, H, W]; sums under their first operand. `macs`: done."""
+
+    outputs: dict[int, Ints]
+    macs: int
+
+
+def execute_plan(plan: Plan, inputs: Ints, weights: dict[int, Ints]) -> Outcome:
+    """Carry out a plan. `inputs` int64[N, C, H, W]; `weights` by layer int64[G, K, C, S, R].
+
+    ExecutionError where an element is not where it must be. Outputs are not compared with anything here.
+    """
+    case = build_case(plan)
+    homes = {stack: _empty(case, case.network.stack_shapes[stack]) for stack in case.network.stacks}
+    _store(case, homes, 0, np.broadcast_to(inputs, (_nodes(case), *inputs.shape)))
+    macs = 0
+    for number, segment in enumerate(plan.segments):
+        for layer in (layer for region in segment for layer in region):
+            macs += _run_step(case, homes, layer, weights)
+        for total in case.network.sums.values():
+            if total.is_joined and spot_of(plan, total.finisher)[0] == number:
+                _store(case, homes, total.operands[0], _add_up(case, homes, total))
+    outputs = {tensor: _collect(case, homes, tensor) for tensor in range(len(plan.layers) + 1)}
+    return Outcome(outputs, macs)
+
+
+def _run_step(case: Case, homes: dict[int, Store], number: int, weights: dict[int, Ints]) -> int:
+    """Run a layer, store its output at home, and return its MACs."""
+    weighing, pulling, _, reducing, pushing = step_phases(case, number)
+    boxes = _gather_weights(case, homes, number, weights, weighing, pulling)
+    sums, macs = _compute(case, number, _pull(case, homes, number, INPUT, pulling), boxes)
+    held = sums if split(case.plan.steps[number].grid, C) == 1 else _reduce(case, number, sums, reducing)
+    _check_held(case, number, held)
+    output = _push(case, number, held, pushing)
+    total = finished_sum(case, number)
+    _store(case, homes, number + 1, output)
+    if total:
+        _store(case, homes, total.operands[0], _add_up(case, homes, total))
+    return macs
+
+
+# -- inputs and weights -------------------------------------------------------------------------------------------
+
+
+def _gather_weights(
+    case: Case, homes: dict[int, Store], number: int, weights: dict[int, Ints], weighing: Phase, pulling: Phase
+) -> dict[int, Ints]:
+    """Return each node's weight box int64[g, k, c, S, R], from its chunk and what it receives."""
+    if case.network.weights[number] is not None:
+        return _pulled_weights(case, number, _pull(case, homes, number, WEIGHT, pulling))
+    boxes = {place.node: _weight_box(case, number, place, weights[number]) for place in step_places(case, number)}
+    present = {node: np.zeros(box.size, np.int64) for node, box in boxes.items()}
+    for replica in weight_replicas(case, number):
+        for node, chunk in zip(replica.tour, replica.chunks, strict=True):
+            present[node][slice(*chunk)] += 1
+    for flow in flows_of(weighing):
+        for source, target in _hand_over(case, flow):
+            _require(present[source][slice(*flow.span)].all(), "a node sends weights that it does not have")
+            present[target][slice(*flow.span)] += 1
+    _require(all((marks == 1).all() for marks in present.values()), "a weight is not on its node exactly once")
+    return boxes
+
+
+def _weight_box(case: Case, number: int, place: Place, weights: Ints) -> Ints:
+    part = part_of(case.plan, number, place)
+    box = weights[slice(*part.g), slice(*part.k), slice(*part.c)]
+    _require(box.size == weight_elements(case.plan.layers[number], part), "a weight box has the wrong size")
+    return box
+
+
+def _pulled_weights(case: Case, number: int, store: Store) -> dict[int, Ints]:
+    """Return each node's weight box out of the tensor that is read as W."""
+    layer, reading = case.plan.layers[number], case.network.weights[number]
+    assert reading is not None  # the caller has looked
+    groups, inputs, outputs = (int(layer.bounds[dim]) for dim in (G, C, K))
+    along_k = layer.weight_dim == K
+    channels = reader_channels(reading, groups * (inputs if along_k else outputs))
+    boxes = {}
+    for place in step_places(case, number):
+        whole = store.values[place.node][0, channels, 0]
+        shaped = whole.reshape(groups, inputs, outputs) if along_k else whole.reshape(groups, outputs, inputs)
+        by_k = shaped.transpose(0, 2, 1) if along_k else shaped
+        boxes[place.node] = _weight_box(case, number, place, by_k[..., None, None])
+    return boxes
+
+
+def _pull(case: Case, homes: dict[int, Store], number: int, operand: int, pulling: Phase) -> Store:
+    """Return what each node has of an operand when the phase is over: what it needs, and all that is at home there."""
+    reading = case.network.inputs[number] if operand == INPUT else case.network.weights[number]
+    assert reading is not None  # the caller has looked
+    home = homes[reading.stack]
+    store = Store(home.values.copy(), home.present.copy())
+    needed = np.zeros_like(store.present)
+    for place in step_places(case, number):
+        wanted = node_inputs(case, number, place)[1] if operand == INPUT else node_weights(case, number, place)
+        needed[place.node] = mask(needed.shape[1:], wanted)
+    for flow in flows_of(pulling):
+        if flow.operand == operand:
+            part = mask(needed.shape[1:], flow.part)
+            for source, target in _hand_over(case, flow):
+                _require(not (part & ~needed[target]).any(), "a node receives an input that it does not need")
+                _move(store, source, target, part)
+    _require(not (needed & ~store.present).any(), "an input does not come to a node that needs it")
+    return store
+
+
+def _hand_over(case: Case, flow: Flow) -> list[tuple[int, int]]:
+    """Return who gives the flow's data to whom, in order."""
+    if case.plan.array.is_host:
+        return [(flow.path[0], node) for node in flow.path[1:]]
+    return list(zip(flow.path, flow.path[1:], strict=False))
+
+
+def _move(store: Store, source: int, target: int, part: Ints) -> None:
+    """Copy the elements that `part` marks from node to node."""
+    _require(not (part & ~store.present[source]).any(), "a node sends an element that it does not have")
+    _require(not (part & store.present[target]).any(), "an element comes to a node that has it already")
+    store.values[target][part == 1] = store.values[source][part == 1]
+    store.present[target] |= part
+
+
+# -- compute and reduce -------------------------------------------------------------------------------------------
+
+
+def _compute(case: Case, number: int, inputs: Store, boxes: dict[int, Ints]) -> tuple[Store, int]:
+    """Return each node's (partial) sums, in channels of the layer's stack, and the MACs; each is done exactly once."""
+    layer = case.plan.layers[number]
+    channels = reader_channels(case.network.inputs[number], int(layer.bounds[G] * layer.bounds[C]))
+    done = np.zeros(layer.bounds[[N, P, Q, K, C, G]], np.int64)
+    store, first = _before_pooling(case, number), case.network.members[number + 1].channel
+    for place in step_places(case, number):
+        part = part_of(case.plan, number, place)
+        # Where only its range of C is empty, the node has outputs none the less: zeros, which are added like others.
+        store.present[place.node] = mask(store.present.shape[1:], node_output(case, number, place))
+        if _is_empty(part):
+            continue
+        done[tuple(slice(*of) for of in part)] += 1
+        values, present = _pooled_inputs(case, number, place, inputs)
+        sums = convolve_part(layer, part, values, present, channels, boxes[place.node])
+        store.values[place.node][:, first : first + sums.shape[1]] = sums
+    _require(bool((done == 1).all()), "a MAC is not done exactly once")
+    return store, int(done.sum() * layer.bounds[0] * layer.bounds[1])
+
+
+def _is_empty(part: Part) -> bool:
+    return any(low >= high for low, high in part)
+
+
+def _pooled_inputs(case: Case, number: int, place: Place, inputs: Store) -> tuple[Ints, Ints]:
+    """Return the values and the presence of a node's inputs behind `input_pool`."""
+    pool = case.plan.layers[number].input_pool
+    values, present = inputs.values[place.node], inputs.present[place.node]
+    if pool is None:
+        return values, present
+    sums, found = pool_held(values, present, pool)
+    return sums, (found == window_sizes(pool, *values.shape[2:])).astype(np.int64)
+
+
+def _before_pooling(case: Case, number: int) -> Store:
+    """Return an empty store for a layer's output before pooling."""
+    n, channels, height, width = case.network.stack_shapes[case.network.members[number + 1].stack]
+    if case.plan.layers[number].pool:
+        height, width = case.plan.layers[number].bounds[[Q, P]].tolist()
+    return _empty(case, (n, channels, height, width))
+
+
+def _reduce(case: Case, number: int, sums: Store, reducing: Phase) -> Store:
+    """Return the finished sums where the flows leave them. Along its path a chunk takes up what each node has."""
+    held, host = _before_pooling(case, number), np.zeros(sums.values.shape[1:], np.int64)
+    for flow in flows_of(reducing):
+        part = mask(host.shape, flow.part)
+        for node in flow.path:
+            has = node == HOST or not (part & ~sums.present[node]).any() or flow.path[0] == HOST
+            _require(has, "a node adds partial sums that it does not have")
+        if flow.path[-1] == HOST:
+            host += sums.values[flow.path[0]] * part
+        else:
+            added = host if flow.path[0] == HOST else sum(sums.values[node] for node in flow.path)
+            held.values[flow.path[-1]][part == 1] = (added * part)[part == 1]
+            held.present[flow.path[-1]] |= part
+    return held
+
+
+def _check_held(case: Case, number: int, held: Store) -> None:
+    """What nodes hold is what the push begins with, and each output is held once."""
+    expected = np.zeros_like(held.present)
+    for piece in held_pieces(case, number):
+        expected[piece.node] = mask(expected.shape[1:], piece.part)
+    _require(bool((expected == held.present).all()), "a node does not hold the outputs that it sends")
+    whole = mask(expected.shape[1:], _before_pooling_area(case, number))
+    _require(bool((expected.sum(axis=0) == whole).all()), "an output is not held exactly once")
+
+
+def _before_pooling_area(case: Case, number: int) -> Area:
+    bounds = case.plan.layers[number].bounds
+    return member_area(case.network, number + 1)._replace(y=(0, int(bounds[Q])), x=(0, int(bounds[P])))
+
+
+# -- push and sums ------------------------------------------------------------------------------------------------
+
+
+def _push(case: Case, number: int, held: Store, pushing: Phase) -> Ints:
+    """Return int64[nodes, N, C, H, W]: the output, each element on the node where it is at home."""
+    pool, stack = case.plan.layers[number].pool, case.network.members[number + 1].stack
+    whole = mask(case.network.stack_shapes[stack], member_area(case.network, number + 1))
+    home = np.stack([whole * mask(whole.shape, area) for area in _home_boxes(case, stack)])
+    pooled = [pool_held(v, p, pool) if pool else (v * p, p) for v, p in zip(held.values, held.present, strict=True)]
+    values, found = (np.stack([pair[i] for pair in pooled]) for i in (0, 1))
+    arrived, count = values * home, found * home
+    for flow in flows_of(pushing):
+        source, target = flow.path
+        part = mask(whole.shape, flow.part)
+        _require(not (part & ~home[target]).any(), "an output goes where it is not at home")
+        _require(bool((found[source][part == 1] > 0).all()), "a node sends an output that it does not have")
+        arrived[target] += values[source] * part
+        count[target] += found[source] * part
+    sizes = window_sizes(pool, *held.values.shape[3:]) if pool else 1
+    _require(bool((count == home * sizes).all()), "an output does not come home exactly once")
+    return arrived
+
+
+def _add_up(case: Case, homes: dict[int, Store], total: Sum) -> Ints:
+    """Return int64[nodes, N, C, H, W]: the sum of operands, each taken from the node's own home."""
+    stores = [homes[case.network.members[tensor].stack] for tensor in total.operands]
+    added: Ints = np.sum([store.values for store in stores], axis=0, dtype=np.int64)
+    return added
+
+
+def _store(case: Case, homes: dict[int, Store], tensor: int, values: Ints) -> None:
+    """Let each node store, of int64[nodes, N, C, H, W], what is at home there of a tensor."""
+    stack = case.network.members[tensor].stack
+    whole = mask(case.network.stack_shapes[stack], member_area(case.network, tensor))
+    for node, area in enumerate(_home_boxes(case, stack)):
+        kept = whole * mask(whole.shape, area)
+        given = values[node] if values.shape[1:] == whole.shape else _in_stack(case, tensor, values[node])
+        homes[stack].values[node][kept == 1] = given[kept == 1]
+        homes[stack].present[node] |= kept
+
+
+def _in_stack(case: Case, tensor: int, values: Ints) -> Ints:
+    """Return a tensor's values at its place in an otherwise empty stack."""
+    first, count = case.network.members[tensor].channel, case.network.shapes[tensor][1]
+    placed = np.zeros(case.network.stack_shapes[case.network.members[tensor].stack], np.int64)
+    placed[:, first : first + count] = values
+    return placed
+
+
+def _collect(case: Case, homes: dict[int, Store], tensor: int) -> Ints:
+    """Return a tensor int64[N, C, H, W] from its home; each element lies on one node."""
+    member = case.network.members[tensor]
+    store, channels = homes[member.stack], slice(member.channel, member.channel + case.network.shapes[tensor][1])
+    present = store.present[:, :, channels]
+    _require(bool((present.sum(axis=0) == 1).all()), "an element is not at home exactly once")
+    collected: Ints = (store.values[:, :, channels] * present).sum(axis=0)
+    return collected
+
+
+def _home_boxes(case: Case, stack: int) -> list[Area]:
+    """Return by node what is at home there."""
+    nowhere = Area((0, 0), (), (0, 0), (0, 0))
+    return [case.homes[stack].get(node, nowhere) for node in range(_nodes(case))]
+
+
+def _empty(case: Case, shape: tuple[int, ...]) -> Store:
+    return Store(np.zeros((_nodes(case), *shape), np.int64), np.zeros((_nodes(case), *shape), np.int64))
+
+
+def _nodes(case: Case) -> int:
+    return case.plan.array.rows * case.plan.array.cols
+
+
+def _require(holds: bool | np.bool_, message: str) -> None:
+    if not holds:
+        raise ExecutionError(message)

@@ -1,0 +1,186 @@
+"""The phases before a layer is computed: its weights and its inputs come to the nodes (section 5, 1 and 2)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tracesim.array.areas import Area, Range, elements, meet
+from tracesim.array.flows import INPUT, PULL, WEIGHT, WEIGHTS, Access, Flow, Phase
+from tracesim.array.needs import (
+    home_areas,
+    input_area,
+    output_area,
+    part_of,
+    raw_area,
+    weight_area,
+    weight_elements,
+)
+from tracesim.array.network import Network, derive_network
+from tracesim.array.parts import Place, places, rotated, sharing_sets, tour_of
+from tracesim.array.records import C, G, Ints, K, N, P, Plan, Q, checked_plan
+from tracesim.array.scan import Layout, layout_of, scan_area, scan_bytes
+
+
+class Case(NamedTuple):
+    """A plan, its network, and of each stack what lies at home on which node, and in which layout."""
+
+    plan: Plan
+    network: Network
+    homes: dict[int, dict[int, Area]]
+    layouts: dict[int, Layout]
+
+
+def build_case(plan: Plan) -> Case:
+    """Return the plan with what follows from it; ValueError where it is none."""
+    network = derive_network(checked_plan(plan))
+    homes = {stack: home_areas(plan, network, stack) for stack in network.stacks}
+    layouts = {stack: layout_of(home) for stack in network.stacks if (home := plan.homes[stack]) is not None}
+    return Case(plan, network, homes, layouts)
+
+
+def step_places(case: Case, number: int) -> list[Place]:
+    """Return the nodes of a layer's region."""
+    return places(case.plan.array, case.plan.steps[number].grid)
+
+
+def node_output(case: Case, number: int, place: Place) -> Area:
+    """Return a node's outputs before pooling, in channels of the layer's stack."""
+    layer = case.plan.layers[number]
+    return output_area(layer, part_of(case.plan, number, place), case.network.members[number + 1].channel)
+
+
+def node_inputs(case: Case, number: int, place: Place) -> tuple[Area, Area]:
+    """Return the inputs that a node computes with, and those that it must have before they are pooled."""
+    layer = case.plan.layers[number]
+    wanted = input_area(case.network, number, layer, part_of(case.plan, number, place))
+    return wanted, raw_area(wanted, layer.input_pool, case.network.stack_shapes[case.network.inputs[number].stack])
+
+
+def node_weights(case: Case, number: int, place: Place) -> Area:
+    """Return what a node needs of the tensor that it reads as W."""
+    return weight_area(case.network, number, case.plan.layers[number], part_of(case.plan, number, place))
+
+
+# -- weights ------------------------------------------------------------------------------------------------------
+
+
+class Replica(NamedTuple):
+    """Nodes that hold one copy of equal weights together: a tour, and the range of elements that each node holds."""
+
+    tour: tuple[int, ...]
+    chunks: tuple[Range, ...]
+
+
+def weight_replicas(case: Case, number: int) -> list[Replica]:
+    """Return the groups of nodes that share the weights of a layer; ValueError if the replicas do not divide a set."""
+    step, layer, cols = case.plan.steps[number], case.plan.layers[number], case.plan.array.cols
+    if layer.weight_dim >= 0:
+        return []
+    replicas = []
+    for members in sharing_sets(step_places(case, number), (G, K, C)):
+        if step.weight_replicas < 1 or len(members) % step.weight_replicas:
+            raise ValueError(f"Plan.steps[{number}].weight_replicas: must divide {len(members)} nodes")
+        size = len(members) // step.weight_replicas
+        count = weight_elements(layer, part_of(case.plan, number, members[0]))
+        tour = tour_of([place.node for place in members], cols, ())
+        for start in range(0, len(tour), size):
+            group = tour_of(tour[start : start + size], cols, step.tours.weights)
+            replicas.append(Replica(tuple(group), tuple(cut((0, count), size))))
+    return replicas
+
+
+def cut(whole: Range, pieces: int) -> list[Range]:
+    """Return a range cut in pieces of equal size, the last ones shorter or empty."""
+    size = -(-(whole[1] - whole[0]) // pieces)
+    return [(min(whole[0] + t * size, whole[1]), min(whole[0] + (t + 1) * size, whole[1])) for t in range(pieces)]
+
+
+def weights_phase(case: Case, number: int) -> Phase:
+    """Return the all-gather of the weights in each replica."""
+    dram, width = case.plan.dram, int(case.plan.layers[number].width_bytes[1])
+    flows, accesses = [], []
+    for replica in weight_replicas(case, number):
+        for t, (first, behind) in enumerate(replica.chunks):
+            if first < behind and len(replica.tour) > 1:
+                path = rotated(list(replica.tour), t)
+                flows.append(Flow(path, (behind - first) * width, WEIGHT, span=(first, behind)))
+                count = scan_bytes(first * width, behind * width, dram)
+                accesses += [Access(path[:1], False, count), Access(path[1:], True, count)]
+    return Phase(WEIGHTS, number, (tuple(flows),), tuple(accesses))
+
+
+# -- pull ---------------------------------------------------------------------------------------------------------
+
+
+def pull_phase(case: Case, number: int) -> Phase:
+    """Return the way of the inputs to the nodes, and of W where another layer has made it."""
+    step, nodes = case.plan.steps[number], step_places(case, number)
+    pulled = [
+        _pull_set(case, number, INPUT, members, step.tours.pull) for members in sharing_sets(nodes, (N, P, Q, C, G))
+    ]
+    if case.network.weights[number] is not None:
+        sets = sharing_sets(nodes, (G, K, C))
+        pulled += [_pull_set(case, number, WEIGHT, members, step.tours.pull_w) for members in sets]
+    flows = tuple(flow for made, _ in pulled for flow in made)
+    accesses = tuple(access for _, made in pulled for access in made)
+    pooling, additions = _pool_inputs(case, number, nodes)
+    return Phase(PULL, number, (flows,), accesses + pooling, additions)
+
+
+def _pull_set(
+    case: Case, number: int, operand: int, members: Sequence[Place], tours: tuple[Ints, ...]
+) -> tuple[list[Flow], list[Access]]:
+    """Return how the members of a sharing set get the box that they all need."""
+    reading = case.network.inputs[number] if operand == INPUT else case.network.weights[number]
+    if reading is None:
+        return [], []
+    needed = node_inputs(case, number, members[0])[1] if operand == INPUT else node_weights(case, number, members[0])
+    tour = tour_of([place.node for place in members], case.plan.array.cols, tours)
+    layout, width = case.layouts[reading.stack], case.network.widths[reading.stack]
+    flows, accesses = [], []
+    for owner, home in candidates(case.homes[reading.stack], needed):
+        part = meet(needed, home)
+        path = _pull_path(case.plan, owner, tour)
+        if part.c and len(path) > 1:
+            flows.append(Flow(path, elements(part) * width, operand, part, is_delivered=owner not in tour))
+            read = scan_area(part, home, layout, width, case.plan.dram)
+            written = scan_area(part, needed, layout, width, case.plan.dram)
+            accesses += [Access(path[:1], False, read), Access(path[1:], True, written)]
+    return flows, accesses
+
+
+def candidates(homes: dict[int, Area], wanted: Area) -> list[tuple[int, Area]]:
+    """Return the nodes, in order, whose home box may meet an area, with that box."""
+    if not wanted.c:
+        return []
+    around = (wanted.n, (wanted.c[0][0], wanted.c[-1][1]), wanted.y, wanted.x)
+    return [(node, home) for node, home in sorted(homes.items()) if _may_meet(home, around)]
+
+
+def _may_meet(home: Area, around: tuple[Range, Range, Range, Range]) -> bool:
+    """Whether a home box and ranges around an area overlap along each axis."""
+    own = (home.n, home.c[0], home.y, home.x)
+    return all(a[0] < b[1] and b[0] < a[1] for a, b in zip(own, around, strict=True))
+
+
+def _pull_path(plan: Plan, owner: int, tour: list[int]) -> tuple[int, ...]:
+    """Return the way of what one owner has: to the nearest member unless it is one, then around the tour."""
+    if owner in tour:
+        return rotated(tour, tour.index(owner))
+    cols = plan.array.cols
+    nearest = min(sorted(tour), key=lambda node: abs(node // cols - owner // cols) + abs(node % cols - owner % cols))
+    return (owner, *rotated(tour, tour.index(nearest)))
+
+
+def _pool_inputs(case: Case, number: int, nodes: Sequence[Place]) -> tuple[tuple[Access, ...], int]:
+    """Return what pooling its own inputs costs each node: it reads the raw box and writes the pooled one."""
+    if case.plan.layers[number].input_pool is None:
+        return (), 0
+    stack = case.network.inputs[number].stack
+    layout, width, dram = case.layouts[stack], case.network.widths[stack], case.plan.dram
+    accesses, additions = [], 0
+    for place in nodes:
+        pooled, raw = node_inputs(case, number, place)
+        accesses.append(Access((place.node,), False, scan_area(raw, raw, layout, width, dram)))
+        accesses.append(Access((place.node,), True, scan_area(pooled, pooled, layout, width, dram)))
+        additions += elements(raw)
+    return tuple(accesses), additions

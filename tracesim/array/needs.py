@@ -1,0 +1,125 @@
+"""What a node of a step needs and makes: its boxes of I, W and O, and what lies at home on a node (section 4)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tracesim.array.areas import NOWHERE, Area, Range, area
+from tracesim.array.network import Network, Reading, stack_channels
+from tracesim.array.parts import Place, part_range, places
+from tracesim.array.records import AXIS_C, AXIS_H, AXIS_N, AXIS_W, C, G, K, Layer, N, P, Plan, Pool, Q, R, S
+
+
+class Part(NamedTuple):
+    """A node's part of a layer: its ranges of the partitioned dims."""
+
+    n: Range
+    p: Range
+    q: Range
+    k: Range
+    c: Range
+    g: Range
+
+
+def part_of(plan: Plan, number: int, place: Place) -> Part:
+    """Return which part of a layer a node computes; its ranges may be empty."""
+    grid, bounds = plan.steps[number].grid, plan.layers[number].bounds
+    return Part(*(part_range(grid, place, dim, int(bounds[dim])) for dim in (N, P, Q, K, C, G)))
+
+
+def output_area(layer: Layer, part: Part, first_channel: int) -> Area:
+    """Return the outputs of a part before pooling, in channels of the stack; the layer's first one is given."""
+    channels = _grouped(part.g, part.k, int(layer.bounds[K]))
+    return area(part.n, [(first_channel + low, first_channel + high) for low, high in channels], part.q, part.p)
+
+
+def input_area(network: Network, number: int, layer: Layer, part: Part) -> Area:
+    """Return the inputs of a part, in channels of the stack; with `input_pool` in pooled rows and columns."""
+    reading = network.inputs[number]
+    if any(low >= high for low, high in (part.n, part.p, part.q, part.c, part.g)):
+        return NOWHERE
+    _, _, height, width = network.stack_shapes[reading.stack]
+    if layer.input_pool:
+        width, height = layer.input_pool.size
+    stride_w, stride_h, dilation_w, dilation_h = layer.conv.tolist()
+    left, top = layer.pad
+    x = _window(part.p, stride_w, dilation_w * (int(layer.bounds[R]) - 1) + 1, left, width)
+    y = _window(part.q, stride_h, dilation_h * (int(layer.bounds[S]) - 1) + 1, top, height)
+    return area(part.n, _in_stack(reading, _grouped(part.g, part.c, int(layer.bounds[C]))), y, x)
+
+
+def raw_area(pooled: Area, pool: Pool | None, shape: tuple[int, int, int, int]) -> Area:
+    """Return the box of what the windows of a pooled area cover; the area itself where nothing is pooled."""
+    if pool is None or not pooled.c:
+        return pooled
+    x = _window(pooled.x, pool.stride[0], pool.window[0], pool.pad[0], shape[3])
+    y = _window(pooled.y, pool.stride[1], pool.window[1], pool.pad[1], shape[2])
+    return area(pooled.n, pooled.c, y, x)
+
+
+def pooled_area(raw: Area, pool: Pool) -> Area:
+    """Return the pooled elements whose window meets the area."""
+    x, y = (_windows_that_meet((raw.x, raw.y)[axis], pool, axis) for axis in (0, 1))
+    return area(raw.n, raw.c, y, x)
+
+
+def weight_area(network: Network, number: int, layer: Layer, part: Part) -> Area:
+    """Return what a part needs of the tensor that it reads as W, in channels of that tensor's stack."""
+    reading = network.weights[number]
+    if reading is None or any(low >= high for low, high in (part.k, part.c, part.g)):
+        return NOWHERE
+    dim, channel = (C, part.c) if layer.weight_dim == K else (K, part.k)
+    along = part.k if layer.weight_dim == K else part.c
+    channels = _in_stack(reading, _grouped(part.g, channel, int(layer.bounds[dim])))
+    return area((0, 1), channels, (0, 1), along)
+
+
+def weight_elements(layer: Layer, part: Part) -> int:
+    """Return the weights of a part: its g, k, c and all of the filter."""
+    count = int(layer.bounds[R] * layer.bounds[S])
+    for low, high in (part.g, part.k, part.c):
+        count *= max(0, high - low)
+    return count
+
+
+def home_areas(plan: Plan, network: Network, stack: int) -> dict[int, Area]:
+    """Return by node what lies at home there of a stack; nodes without any are left out."""
+    home = plan.homes[stack]
+    if home is None:
+        raise ValueError(f"Plan.homes: tensor {stack} needs one")
+    found = {}
+    for place in places(plan.array, home.grid):
+        ranges = [
+            part_range(home.grid, place, axis, network.stack_shapes[stack][axis])
+            for axis in (AXIS_N, AXIS_C, AXIS_H, AXIS_W)
+        ]
+        found[place.node] = area(ranges[0], [ranges[1]], ranges[2], ranges[3])
+    return {node: held for node, held in found.items() if held.c}
+
+
+def member_area(network: Network, tensor: int) -> Area:
+    """Return where a tensor lies in its stack."""
+    n, channels, height, width = network.shapes[tensor]
+    first = network.members[tensor].channel
+    return area((0, n), [(first, first + channels)], (0, height), (0, width))
+
+
+def _grouped(groups: Range, channels: Range, per_group: int) -> list[Range]:
+    """Return the channel ranges of a range of channels in each of a range of groups."""
+    return [(g * per_group + channels[0], g * per_group + channels[1]) for g in range(*groups)]
+
+
+def _in_stack(reading: Reading, channels: Sequence[Range]) -> list[Range]:
+    return [found for each in channels if each[0] < each[1] for found in stack_channels(reading, each)]
+
+
+def _window(outputs: Range, stride: int, span: int, pad: int, size: int) -> Range:
+    """Return what windows of `span` cover, gaps included, clipped to an axis of `size`."""
+    return max(0, outputs[0] * stride - pad), min(size, (outputs[1] - 1) * stride + span - pad)
+
+
+def _windows_that_meet(held: Range, pool: Pool, axis: int) -> Range:
+    """Return the pooled indices i with [i * stride - pad, i * stride - pad + window) meeting what is held."""
+    stride, pad = pool.stride[axis], pool.pad[axis]
+    first = (held[0] + pad - pool.window[axis]) // stride + 1
+    behind = -(-(held[1] + pad) // stride)
+    return max(0, first), min(pool.size[axis], behind)

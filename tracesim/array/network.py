@@ -1,0 +1,243 @@
+"""What the tensors of a network are: shapes, stacks, sums, and what each layer reads (docs/array.md, section 2)."""
+
+from typing import NamedTuple
+
+from tracesim.array.areas import Range
+from tracesim.array.records import ADD, ALONE, CONCAT, C, G, K, N, P, Plan, Q
+
+Shape = tuple[int, int, int, int]
+
+
+class Member(NamedTuple):
+    """Where a tensor lies in its stack: the stack's first member, and the first channel in the stack."""
+
+    stack: int
+    channel: int
+
+
+class Sum(NamedTuple):
+    """A sum of tensors, which lies where the first one does.
+
+    `finisher`: the layer that finishes it. `segment`: its segment. `is_joined`: made at the end of that segment.
+    """
+
+    operands: tuple[int, ...]
+    finisher: int
+    segment: int
+    is_joined: bool
+
+
+class Reading(NamedTuple):
+    """What a layer reads as one operand: channels of one stack, in the reader's order.
+
+    `tensors`: those it lists. `spans`: (first channel in the stack, channels).
+    """
+
+    tensors: tuple[int, ...]
+    stack: int
+    spans: tuple[tuple[int, int], ...]
+
+
+class Network(NamedTuple):
+    """Tensors by number: `shapes` (N, C, H, W), `widths` in bytes, `members`. `stacks`: members by first member.
+
+    `stack_shapes` by first member. `sums` by first operand. `inputs`, `weights`: readings by layer; None where a layer
+    has weights of its own.
+    """
+
+    shapes: tuple[Shape, ...]
+    widths: tuple[int, ...]
+    members: tuple[Member, ...]
+    stacks: dict[int, tuple[int, ...]]
+    stack_shapes: dict[int, Shape]
+    sums: dict[int, Sum]
+    inputs: tuple[Reading, ...]
+    weights: tuple[Reading | None, ...]
+
+
+def derive_network(plan: Plan) -> Network:
+    """Return the tensors of the plan's network; ValueError where they do not fit together."""
+    shapes = (plan.input_shape, *(_output_shape(plan, layer) for layer in range(len(plan.layers))))
+    widths = (plan.input_bytes, *(int(layer.width_bytes[2]) for layer in plan.layers))
+    stacks = _find_stacks(plan)
+    members = _place_members(stacks, shapes)
+    stack_shapes = {first: _stack_shape(stack, shapes, widths) for first, stack in stacks.items()}
+    inputs = tuple(_read_input(plan, layer, members, shapes) for layer in range(len(plan.layers)))
+    weights = tuple(_read_weights(plan, layer, members, shapes) for layer in range(len(plan.layers)))
+    sums = _find_sums(plan)
+    network = Network(shapes, widths, members, stacks, stack_shapes, sums, inputs, weights)
+    _check_sums(plan, network)
+    _check_order(plan, network)
+    _check_inputs(plan, network)
+    return network
+
+
+def _output_shape(plan: Plan, number: int) -> Shape:
+    layer = plan.layers[number]
+    b = layer.bounds.tolist()
+    width, height = layer.pool.size if layer.pool else (b[P], b[Q])
+    return b[N], b[G] * b[K], height, width
+
+
+def _find_stacks(plan: Plan) -> dict[int, tuple[int, ...]]:
+    """Return the members of each stack, by its first one. Members stand in the order in which readers list them."""
+    listed = [layer.after for layer in plan.layers if layer.join == CONCAT]
+    order = list(dict.fromkeys(tensor for after in listed for tensor in after))
+    group = {tensor: {tensor} for tensor in range(len(plan.layers) + 1)}
+    for after in listed:
+        if len(set(after)) < len(after):
+            raise ValueError(f"a layer concatenates a tensor twice (got {after})")
+        together = set().union(*(group[tensor] for tensor in after))
+        for tensor in together:
+            group[tensor] = together
+    stacks = [tuple(sorted(group[tensor], key=order.index)) for tensor in order]
+    alone = [(tensor,) for tensor in group if tensor not in order]
+    return {stack[0]: stack for stack in stacks + alone}
+
+
+def _place_members(stacks: dict[int, tuple[int, ...]], shapes: tuple[Shape, ...]) -> tuple[Member, ...]:
+    members = {}
+    for first, stack in stacks.items():
+        channel = 0
+        for tensor in stack:
+            members[tensor] = Member(first, channel)
+            channel += shapes[tensor][1]
+    return tuple(members[tensor] for tensor in range(len(shapes)))
+
+
+def _stack_shape(stack: tuple[int, ...], shapes: tuple[Shape, ...], widths: tuple[int, ...]) -> Shape:
+    n, _, height, width = shapes[stack[0]]
+    for tensor in stack:
+        if (shapes[tensor][0], *shapes[tensor][2:]) != (n, height, width) or widths[tensor] != widths[stack[0]]:
+            raise ValueError(f"tensors {stack} are concatenated, but differ in more than their channels")
+    return n, sum(shapes[tensor][1] for tensor in stack), height, width
+
+
+def _read_input(plan: Plan, number: int, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading:
+    layer = plan.layers[number]
+    return _read(layer.after if layer.join == CONCAT else layer.after[:1], members, shapes)
+
+
+def _read_weights(plan: Plan, number: int, members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading | None:
+    layer = plan.layers[number]
+    if layer.weight_dim < 0:
+        return None
+    if layer.join != ALONE or (layer.bounds[[0, 1, N]] != 1).any():
+        raise ValueError(f"layer {number} reads W from a tensor: it must have R = S = N = 1 and no join")
+    return _read(layer.after[1:2], members, shapes)
+
+
+def _read(tensors: tuple[int, ...], members: tuple[Member, ...], shapes: tuple[Shape, ...]) -> Reading:
+    spans = tuple((members[tensor].channel, shapes[tensor][1]) for tensor in tensors)
+    return Reading(tensors, members[tensors[0]].stack, spans)
+
+
+def stack_channels(reading: Reading, channels: Range) -> list[Range]:
+    """Return a range of the reader's channels as ranges of the stack."""
+    found, first = [], 0
+    for start, count in reading.spans:
+        low, high = max(channels[0], first), min(channels[1], first + count)
+        if low < high:
+            found.append((start + low - first, start + high - first))
+        first += count
+    return found
+
+
+# -- sums ---------------------------------------------------------------------------------------------------------
+
+
+def _find_sums(plan: Plan) -> dict[int, Sum]:
+    """Return the sums by first operand, those that others need first."""
+    operands: dict[int, tuple[int, ...]] = {}
+    for number, layer in enumerate(plan.layers):
+        if layer.join == ADD and operands.setdefault(layer.after[0], layer.after) != layer.after:
+            raise ValueError(f"layer {number} adds {layer.after}, another one {operands[layer.after[0]]}")
+    sums: dict[int, Sum] = {}
+    for first in operands:
+        _finish_sum(plan, operands, sums, first, ())
+    finishers = [(total.finisher, total.segment) for total in sums.values()]
+    if len(set(finishers)) < len(finishers):
+        raise ValueError(f"a layer finishes two sums at once (got {sums})")
+    return sums
+
+
+def _finish_sum(
+    plan: Plan, operands: dict[int, tuple[int, ...]], sums: dict[int, Sum], first: int, within: tuple[int, ...]
+) -> None:
+    """Add the sum to `sums`, behind all sums that are its operands."""
+    if first in sums:
+        return
+    if first in within:
+        raise ValueError(f"sums {within} are operands of each other")
+    for tensor in operands[first][1:]:
+        if tensor in operands:
+            _finish_sum(plan, operands, sums, tensor, (*within, first))
+    done = [first - 1] + [sums[t].finisher if t in sums else t - 1 for t in operands[first][1:]]
+    spot = {layer: spot_of(plan, layer) for layer in done}
+    finisher = max(done, key=lambda layer: (spot[layer][0], layer))
+    segment = spot[finisher][0]
+    beside = any(spot[layer][0] == segment and spot[layer][1] != spot[finisher][1] for layer in done)
+    late = any(sums[t].is_joined and sums[t].segment == segment for t in operands[first][1:] if t in sums)
+    sums[first] = Sum(operands[first], finisher, segment, beside or late)
+
+
+def spot_of(plan: Plan, layer: int) -> tuple[int, int, int]:
+    """Return a layer's segment, region and place in it; of -1, the network's input, what is before all of them."""
+    for s, segment in enumerate(plan.segments):
+        for r, region in enumerate(segment):
+            if layer in region:
+                return s, r, region.index(layer)
+    return -1, 0, 0
+
+
+def _check_sums(plan: Plan, network: Network) -> None:
+    """The operands of a sum have equal homes, and lie at equal places of equal stacks."""
+    for total in network.sums.values():
+        places = {(network.shapes[t], network.widths[t], network.members[t].channel) for t in total.operands}
+        stacks = [network.members[t].stack for t in total.operands]
+        if len(places) > 1 or len({network.stack_shapes[stack] for stack in stacks}) > 1:
+            raise ValueError(f"tensors {total.operands} are added, but differ in shape or place in their stacks")
+        if len({str(plan.homes[stack]) for stack in stacks}) > 1:
+            raise ValueError(f"tensors {total.operands} are added, but have different homes")
+
+
+# -- checks -------------------------------------------------------------------------------------------------------
+
+
+def _check_order(plan: Plan, network: Network) -> None:
+    """A layer comes in a later segment than what it reads, or later in the same region."""
+    for number in range(len(plan.layers)):
+        for tensor in read_tensors(network, number):
+            total = network.sums.get(tensor)
+            mine, made = spot_of(plan, number), spot_of(plan, total.finisher if total else tensor - 1)
+            same_region = mine[:2] == made[:2] and mine[2] > made[2] and not (total and total.is_joined)
+            if not (mine[0] > made[0] or same_region):
+                raise ValueError(f"layer {number} reads tensor {tensor} before it is finished")
+
+
+def _check_inputs(plan: Plan, network: Network) -> None:
+    for number, layer in enumerate(plan.layers):
+        b, reading = layer.bounds.tolist(), network.inputs[number]
+        have = network.stack_shapes[reading.stack][0], sum(count for _, count in reading.spans)
+        if have != (b[N], b[G] * b[C]):
+            raise ValueError(f"layer {number}: reads N, C = {have}, must be {(b[N], b[G] * b[C])}")
+        if network.widths[reading.stack] != layer.width_bytes[0]:
+            raise ValueError(f"layer {number}: reads elements of another width than its input_bytes")
+        _check_weights(plan, network, number)
+
+
+def _check_weights(plan: Plan, network: Network, number: int) -> None:
+    layer, reading = plan.layers[number], network.weights[number]
+    if reading is None:
+        return
+    b = layer.bounds.tolist()
+    rows, other = (C, K) if layer.weight_dim == K else (K, C)
+    have = network.shapes[reading.tensors[0]]
+    if have != (1, b[G] * b[rows], 1, b[other]) or network.widths[reading.stack] != layer.width_bytes[1]:
+        raise ValueError(f"layer {number}: reads W of shape {have}, must be {(1, b[G] * b[rows], 1, b[other])}")
+
+
+def read_tensors(network: Network, layer: int) -> tuple[int, ...]:
+    """Return the tensors whose elements a layer reads; a sum under the name of its first operand."""
+    weights = network.weights[layer]
+    return network.inputs[layer].tensors + (weights.tensors if weights else ())
