@@ -74,7 +74,7 @@ def compile_(arguments: argparse.Namespace) -> int:
 
 
 def llm(arguments: argparse.Namespace) -> int:
-    """Run `llm`: print a line a system, with its gain over the host alone and milliseconds a token by group of layers."""
+    """Run `llm`: a line a system, with its gain over the host alone and milliseconds a token by group of layers."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.compiler.models.llm import GROUPS, SYSTEMS, Request, generation_seconds
     from cpsat_pim.compiler.models.transformer import MODELS

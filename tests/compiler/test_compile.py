@@ -27,7 +27,7 @@ from tracesim.commands import simulate
 TARGET = target_of(read_device("attacc"))
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=20)
 @given(st.data())
 def test_commands_compute_what_numpy_computes(data: st.DataObject) -> None:
     """The commands of every channel, executed on integers in banks, add up to the kernel's own result, exactly."""

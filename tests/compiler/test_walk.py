@@ -18,7 +18,7 @@ from tests.compiler.strategies import contractions, mappings
 from tracesim.commands import simulate
 
 TARGETS = {name: target_of(read_device(name)) for name in ("attacc", "attacc-no-power-limit")}
-SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
+SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=60)
 
 
 def bound(kernel: str, **sizes: int) -> Contraction:
