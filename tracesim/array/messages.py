@@ -134,13 +134,13 @@ def _by_pair(messages: Messages) -> tuple[list[tuple[int, int]], list[int]]:
 
 def longest_chain(array: Array, flows: Sequence[Flow]) -> int:
     """Return the hops that follow each other: the longest delivery, then the longest edge as often as a tour has it."""
-    delivery, tours = 0, 0
+    longest = 0
     for operand in {flow.operand for flow in flows}:
-        edge = edges = 0
+        delivery = edge = edges = 0
         for flow in (flow for flow in flows if flow.operand == operand):
             lengths = [hops(array, a, b) for a, b in _edges(flow)]
             delivery = max(delivery, lengths[0] if flow.is_delivered else 0)
             tour = lengths[1:] if flow.is_delivered else lengths
             edge, edges = max(edge, *tour, 0), len(tour)
-        tours = max(tours, edge * edges)
-    return delivery + tours
+        longest = max(longest, delivery + edge * edges)
+    return longest
