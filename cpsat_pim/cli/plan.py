@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import TIME_LIMIT, add_arch, add_command, add_model_options, checked, names, seconds
 from cpsat_pim.cli.models import read_given_network
-from cpsat_pim.cli.output import NO_MAPPING, OK, check_outputs, note, read_input, write_files
+from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, check_outputs, note, read_input, write_files
 from cpsat_pim.cli.solving import given_arch
 
 if TYPE_CHECKING:
     from cpsat_pim.planner.array import NodeArray
+    from cpsat_pim.planner.evaluate import PlanCost
     from cpsat_pim.planner.graph import Graph
+    from cpsat_pim.planner.plan import Plan
     from cpsat_pim.planner.search import SolvedPlan
     from cpsat_pim.workload.network import Network
 
@@ -56,6 +58,7 @@ def add_commands(commands: Any) -> None:
     add("--store", metavar="FILE", help="store and reuse the results of node problems in this file")
     add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
     add("--replay", metavar="PLAN.json", help="compute the cost of this plan, without a search")
+    add("--simulate", action="store_true", help="also simulate the plan, and compare every exact figure")
     add("--quiet", action="store_true", help="print no progress")
 
 
@@ -67,17 +70,38 @@ def make_plan(arguments: argparse.Namespace) -> int:
     check_outputs(arguments.json)
     graph = read_input(lambda: build_graph(network, arguments.batch))
     if arguments.replay:
-        return _replay(arguments, graph, array)
+        return _replay(arguments, network, graph, array)
     solved = read_input(lambda: _solve(arguments, graph, array))
-    _write(solved, arguments)
-    if solved.plan is None:
+    plan, cost = solved.plan, solved.cost
+    if plan is None or cost is None:
+        _write(solved, {}, arguments)
         note("no plan was found")
         return NO_MAPPING
-    return OK
+    simulated, code = _simulate(arguments, network, graph, plan, cost)
+    _write(solved, simulated, arguments)
+    return code
 
 
-def _replay(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> int:
-    """Compute the cost of a given plan, without a search."""
+def _simulate(
+    arguments: argparse.Namespace, network: "Network", graph: "Graph", plan: "Plan", cost: "PlanCost"
+) -> tuple[dict[str, Any], int]:
+    """What `--simulate` adds to the document, and the exit code; differences are told on stderr."""
+    from cpsat_pim.planner.simulation import differences, simulate, simulated_document
+
+    if not arguments.simulate:
+        return {}, OK
+    simulated = simulate(network, graph, plan)
+    lines = differences(graph, cost, simulated)
+    for line in lines:
+        note(line)
+    ratio = simulated.latency_cycles / max(1, cost.latency_cycles)
+    note(f"simulated latency {simulated.latency_cycles} cycles, {ratio:.4f} of the estimate")
+    note(f"prediction and simulation disagree in {len(lines)} figures" if lines else "every other figure is equal")
+    return {"simulated": simulated_document(simulated)}, DISAGREEMENT if lines else OK
+
+
+def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:
+    """Cost a plan that was given."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.planner.evaluate import evaluate_plan
     from cpsat_pim.planner.plan_file import read_plan
@@ -85,12 +109,13 @@ def _replay(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -
 
     plan = read_input(lambda: read_plan(arguments.replay, graph, array.node))
     cost = evaluate_plan(graph, plan)
-    document = {**plan.to_dict(), "predicted": cost.to_dict()}
+    simulated, code = _simulate(arguments, network, graph, plan, cost)
+    document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
     write_files(
         ("standard output", lambda _: print(format_cost(plan, cost))),
         (arguments.json, lambda path: write_json(document, path)),
     )
-    return OK
+    return code
 
 
 def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
@@ -141,12 +166,12 @@ def _widths(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def _write(solved: "SolvedPlan", arguments: argparse.Namespace) -> None:
-    """Print the plan, and write it to the `--json` file."""
+def _write(solved: "SolvedPlan", simulated: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """To standard output, and to the file that was asked for."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.report.plans import format_plan, plan_document
 
-    document = plan_document(solved)
+    document = plan_document(solved) | simulated
     write_files(
         ("standard output", lambda _: print(format_plan(solved))),
         (arguments.json, lambda path: write_json(document, path)),

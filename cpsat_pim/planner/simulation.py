@@ -1,0 +1,188 @@
+"""A plan handed to the simulator, which shares no code with the prediction, and what the two say differently."""
+
+from typing import Any
+
+import numpy as np
+
+from cpsat_pim.base.dims import Dim, Level
+from cpsat_pim.base.units import to_fj
+from cpsat_pim.evaluate.cost import access_energies_fj
+from cpsat_pim.planner.array import HOST, NodeArray, Region
+from cpsat_pim.planner.evaluate import PlanCost
+from cpsat_pim.planner.graph import Graph
+from cpsat_pim.planner.partition import TENSOR_DIMS, Digits
+from cpsat_pim.planner.plan import LISTED, LayerPlan, Plan
+from cpsat_pim.planner.tours import EXCHANGES
+from cpsat_pim.workload.joins import ADD, CONCAT
+from cpsat_pim.workload.joins import Pool as NetworkPool
+from cpsat_pim.workload.network import INPUT, Network, NetworkNode
+from tracesim import array as simulator
+from tracesim.array import records
+
+#: Totals that must be equal; the simulated latency is the simulator's own.
+EXACT = (
+    "energy_fj",
+    "noc_energy_fj",
+    "dram_energy_fj",
+    "node_energy_fj",
+    "add_energy_fj",
+    "flits",
+    "flit_hops",
+    "message_bytes",
+    "dram_columns",
+    "dram_activations",
+    "peak_bytes",
+)
+#: Counts of a phase that must be equal.
+PHASE_EXACT = ("max_link_flits", "flits", "flit_hops", "bytes", "columns", "activations", "additions", "dram_cycles")
+
+
+class PlanDisagreement(Exception):
+    """Prediction and simulation of a plan differ; `differences` are lines."""
+
+    def __init__(self, network: str, differences: list[str]) -> None:
+        super().__init__(f"{network}: prediction and simulation disagree: {'; '.join(differences[:5])}")
+        self.differences = differences
+
+
+def simulate(network: Network, graph: Graph, plan: Plan) -> simulator.Figures:
+    """What happens when a plan is carried out."""
+    return simulator.simulate_plan(to_records(network, graph, plan))
+
+
+def differences(graph: Graph, predicted: PlanCost, simulated: simulator.Figures) -> list[str]:
+    """Figures that must be equal and are not, and the estimate of the latency, which is defined as one."""
+    totals, lines = predicted.to_dict(), []
+    for key in EXACT:
+        if totals[key] != getattr(simulated, key):
+            lines.append(f"{key}: predicted {totals[key]}, simulated {getattr(simulated, key)}")
+    if predicted.latency_cycles != simulated.estimated_latency_cycles:
+        lines.append(f"latency: predicted {predicted.latency_cycles}, estimated {simulated.estimated_latency_cycles}")
+    return lines + _phase_differences(graph, predicted, simulated)
+
+
+def _phase_differences(graph: Graph, predicted: PlanCost, simulated: simulator.Figures) -> list[str]:
+    names = [task.name for task in graph.tasks]
+    phases = {(step.layer, phase.name): phase.to_dict() for step in predicted.steps for phase in step.phases}
+    lines = []
+    for found in simulated.phases:
+        place = names[found.layer], found.phase
+        for key in PHASE_EXACT if place in phases else ():
+            if phases[place][key] != getattr(found, key):
+                told = f"predicted {phases[place][key]}, simulated {getattr(found, key)}"
+                lines.append(f"{place[0]}: {place[1]}: {key}: {told}")
+    return lines
+
+
+def simulated_document(simulated: simulator.Figures) -> dict[str, Any]:
+    """The simulated totals with the keys of the prediction, and how far the estimate of the latency is off."""
+    totals = {key: int(getattr(simulated, key)) for key in ("latency_cycles", *EXACT)}
+    return totals | {"estimated_latency_cycles": int(simulated.estimated_latency_cycles)}
+
+
+# --- Records ---------------------------------------------------------------------------------------------------------
+
+
+def to_records(network: Network, graph: Graph, plan: Plan) -> simulator.Plan:
+    """The plan as the simulator reads it: bounds, digits and timings, without any size that follows from them."""
+    numbers = {INPUT: 0, **{node.name: i + 1 for i, node in enumerate(network.layers)}}
+    order = {name: number - 1 for name, number in numbers.items()}
+    tensors = list(numbers)
+    return simulator.Plan(
+        array=_array(plan.array),
+        dram=_dram(plan.array),
+        input_shape=_input_shape(graph),
+        input_bytes=graph.stacks[graph.stack_of[INPUT]].element_bytes,
+        layers=tuple(_layer(graph, node, numbers) for node in network.layers),
+        steps=tuple(_step(plan.layers[node.name]) for node in network.layers),
+        homes=tuple(_home(plan, graph, name) for name in tensors),
+        segments=tuple(
+            tuple(tuple(order[name] for name in one.layers) for one in regions) for regions in plan.segments
+        ),
+        send_order=records.LISTED if plan.send_order == LISTED else records.ROUND_ROBIN,
+    )
+
+
+def _array(array: NodeArray) -> simulator.Array:
+    return simulator.Array(
+        rows=array.rows,
+        cols=array.cols,
+        flit_bytes=array.flit_bytes,
+        hop_fj_per_bit=array.hop_fj_per_bit,
+        router_cycles=array.router_cycles,
+        local_port_flits=array.local_port_flits,
+        capacity_bytes=array.capacity_bytes,
+        is_host=array.interconnect == HOST,
+    )
+
+
+def _dram(array: NodeArray) -> simulator.Dram:
+    node, timings = array.node, array.node.dram_timings
+    read_fj, write_fj = access_energies_fj(node)[Level.DRAM]
+    return simulator.Dram(
+        column_bytes=node.column_bytes,
+        row_bytes=node.row_bytes,
+        word_bytes=node.hierarchy[Level.DRAM].word_bytes,
+        read_fj=read_fj,
+        write_fj=write_fj,
+        activation_fj=to_fj(node.activation_energy),
+        mac_fj=to_fj(node.pe_array.compute_unit.mac_energy),
+        nCCD_L=timings.tCCD_L,
+        nRP=timings.tRP,
+        nRCDRD=timings.tRCDRD,
+    )
+
+
+def _input_shape(graph: Graph) -> tuple[int, int, int, int]:
+    """(N, C, H, W) of the input by itself, which may be one of several in its stack."""
+    stack = graph.stacks[graph.stack_of[INPUT]]
+    at = stack.members.index(INPUT)
+    n, channels, h, w = stack.shape
+    stop = stack.offsets[at + 1] if at + 1 < len(stack.members) else channels
+    return n, stop - stack.offsets[at], h, w
+
+
+def _layer(graph: Graph, node: NetworkNode, numbers: dict[str, int]) -> simulator.Layer:
+    task = graph.task(node.name)
+    layer = task.workload
+    after = node.after or (INPUT,)
+    joins = {ADD: records.ADD, CONCAT: records.CONCAT}
+    return simulator.Layer(
+        bounds=np.array(layer.bounds, np.int64),
+        conv=np.array([*layer.stride, *layer.dilation], np.int64),
+        pad=task.pad,
+        width_bytes=np.array(layer.width_bytes, np.int64),
+        after=tuple(numbers[name] for name in after),
+        join=joins[node.join] if node.join is not None and len(after) > 1 else records.ALONE,
+        pool=_pool(node.pool),
+        input_pool=_pool(node.input_pool),
+        weight_dim=-1 if task.weight_rows is None else Dim[task.weight_rows],
+    )
+
+
+def _pool(pool: NetworkPool | None) -> simulator.Pool | None:
+    return None if pool is None else simulator.Pool(pool.window, pool.stride, pool.pad, pool.size)
+
+
+def _step(layer: LayerPlan) -> simulator.Step:
+    partition = layer.partition
+    tours = {key: tuple(np.array(tour, np.int64) for tour in layer.tours.get(key, ())) for key in EXCHANGES}
+    return simulator.Step(
+        grid=_grid(partition.region, partition.h, partition.w, tuple(dim.name for dim in Dim)),
+        weight_replicas=partition.replicas,
+        node_cycles=layer.node_cycles,
+        node_energy_fj=layer.node_energy_fj,
+        tours=simulator.Tours(**tours),
+    )
+
+
+def _home(plan: Plan, graph: Graph, tensor: str) -> simulator.Home:
+    home = plan.homes[graph.stack_of[tensor]]
+    return simulator.Home(
+        grid=_grid(home.region, home.h, home.w, TENSOR_DIMS), is_channel_last=home.layout == "BHWC", group=1
+    )
+
+
+def _grid(region: Region, h: Digits, w: Digits, names: tuple[str, ...]) -> simulator.Grid:
+    rows, cols = (records.digits(*((names.index(dim), factor) for dim, factor in side)) for side in (h, w))
+    return simulator.Grid((region.y, region.x, region.h, region.w), rows, cols)

@@ -1,0 +1,131 @@
+"""Prediction and simulation of plans: every exact figure, for every plan of the spaces of small networks.
+
+The two share no code: `tables.array` counts in closed form, `tracesim.array` moves what the page says.
+"""
+
+import random
+
+import pytest
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.planner.array import NodeArray, Region
+from cpsat_pim.planner.evaluate import evaluate_plan
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.partition import Home, Partition
+from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
+from cpsat_pim.planner.simulation import differences, simulate
+from cpsat_pim.planner.space import Space, sides
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.network import Network, NetworkNode
+
+SPACE = Space(dims=2, home_dims=2)
+
+
+def layer(name, after, **fields):
+    """A layer of a network."""
+    keys = ("join", "pool", "weights", "input_pool")
+    node = {key: fields.pop(key) for key in keys if key in fields}
+    return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
+
+
+def widths(*nodes):
+    """A network of such layers."""
+    return Network(name="n", layers=nodes)
+
+
+NETWORKS = {
+    "strided": widths(
+        layer("a", ["input"], P=5, Q=6, C=3, K=4, R=3, S=3, stride=(2, 1)),
+        layer("b", ["a"], P=5, Q=6, C=4, K=6, R=3, S=3, psum_bytes=4),
+    ),
+    "grouped": widths(layer("a", ["input"], P=4, Q=4, C=4, K=6, G=4, psum_bytes=4)),
+    "pooled": widths(
+        layer("a", ["input"], P=8, Q=6, C=2, K=4, pool=Pool(window=(3, 3), stride=(2, 2), pad=(1, 1), size=(4, 3))),
+        layer("b", ["a"], P=4, Q=3, C=4, K=2, input_pool=Pool(window=(3, 3), pad=(1, 1), size=(4, 3))),
+    ),
+    "residual": widths(
+        layer("a", ["input"], P=4, Q=4, C=2, K=4),
+        layer("b", ["a"], P=4, Q=4, C=4, K=4, R=3, S=3),
+        layer("side", ["a"], P=4, Q=4, C=4, K=4),
+        layer("c", ["b", "side"], P=4, Q=4, C=4, K=2, join="add"),
+    ),
+    "concat": widths(
+        layer("a", ["input"], P=4, Q=2, C=2, K=2),
+        layer("b", ["input"], P=4, Q=2, C=2, K=4),
+        layer("c", ["a", "b"], P=4, Q=2, C=6, K=2, join="concat"),
+        layer("d", ["b", "a"], P=4, Q=2, C=6, K=2, join="concat"),
+    ),
+    "heads": widths(
+        layer("a", ["input"], P=6, C=2, K=8),
+        layer("b", ["input"], P=6, C=2, K=8),
+        layer("c", ["a", "b"], P=6, C=4, K=6, G=2, weights=False),
+        layer("d", ["c", "b"], P=6, C=6, K=4, G=2, weights=False),
+    ),
+}
+
+
+def draw(chance, graph, array):
+    """A random plan: regions for layers and homes, replicas of weights."""
+
+    def region():
+        y, x = chance.randrange(array.rows), chance.randrange(array.cols)
+        return Region(y, x, chance.randint(1, array.rows - y), chance.randint(1, array.cols - x))
+
+    layers, segments = {}, []
+    for task in graph.tasks:
+        options = []
+        while not options:
+            where = array.whole if chance.random() < 0.5 else region()
+            options = list(SPACE.partitions(task, where))
+        split = chance.choice(options)
+        replicas = chance.choice([n for n in range(1, split.sharing + 1) if split.sharing % n == 0])
+        split = Partition(region=where, h=split.h, w=split.w, weight_replicas=replicas)
+        layers[task.name] = LayerPlan(partition=split, node_cycles=chance.randint(0, 99), node_energy_fj=7)
+        segments.append((RegionPlan(region=where, layers=(task.name,)),))
+    homes = {}
+    for name in graph.homes:
+        where = region()
+        h, w = (chance.choice(list(sides(size, dict.fromkeys("NCHW", 8), 2))) for size in (where.h, where.w))
+        homes[name] = Home(region=where, h=h, w=w, layout=chance.choice(["BCHW", "BHWC"]))
+    placed = {name: homes[graph.home_of[name]] for name in graph.stacks}
+    return Plan(network="n", array=array, segments=segments, layers=layers, homes=placed)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_prediction_is_what_is_simulated(name):
+    """Bytes, flits, hops, columns, activations, additions, energy, capacity and the estimate of time."""
+    chance, graph = random.Random(name), build_graph(NETWORKS[name])
+    for _ in range(40):
+        rows, cols = chance.choice([(1, 2), (2, 2), (2, 3), (2, 4)])
+        array = NodeArray(rows=rows, cols=cols, node=PIMArchitecture(), flit_bytes=chance.choice([1, 3, 16]))
+        plan = draw(chance, graph, array)
+        assert check_plan(graph, plan) == []
+        assert differences(graph, evaluate_plan(graph, plan), simulate(NETWORKS[name], graph, plan)) == [], plan
+
+
+def test_sums_of_branches_side_by_side():
+    """Operands on regions of one segment are added at its end; what links and ports carry together bounds its time."""
+    graph, network = build_graph(NETWORKS["residual"]), NETWORKS["residual"]
+    array = NodeArray(rows=1, cols=2, node=PIMArchitecture(), flit_bytes=1)
+    left, right = Region(0, 0, 1, 1), Region(0, 1, 1, 1)
+    places = {"a": array.whole, "b": left, "side": right, "c": array.whole}
+    splits = {
+        name: Partition(region=where, w=[("P", where.w)] if where.w > 1 else []) for name, where in places.items()
+    }
+    segments = [
+        (RegionPlan(region=array.whole, layers=["a"]),),
+        (RegionPlan(region=left, layers=["b"]), RegionPlan(region=right, layers=["side"])),
+        (RegionPlan(region=array.whole, layers=["c"]),),
+    ]
+    plan = Plan(
+        network="n",
+        array=array,
+        segments=segments,
+        layers={name: LayerPlan(partition=split, node_cycles=10) for name, split in splits.items()},
+        homes=dict.fromkeys(graph.stacks, Home(region=array.whole, w=[("W", 2)])),
+    )
+    assert check_plan(graph, plan) == []
+    predicted = evaluate_plan(graph, plan)
+    assert list(predicted.joins) == [1]
+    assert differences(graph, predicted, simulate(network, graph, plan)) == []
