@@ -46,7 +46,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _scheduled(mesh: Mesh, mask: Mask, effort: Effort) -> Schedule:
-    """One mask, checked; a line if constructions and cuts did not settle it."""
+    """One mask, checked; a line if constructions and cuts did not prove it."""
     schedule = schedule_rings(masked_instance(mesh, mask), effort)
     check_schedule(schedule)
     if schedule.method != "construction" or schedule.status != "OPTIMAL":

@@ -94,7 +94,7 @@ def machines_of_more_choices() -> Iterator[Problem]:
 
 
 def measured(time_limit: float) -> Iterator[Row]:
-    """A row for each problem and objective, told as it comes."""
+    """A row for each problem and objective, printed as it comes."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, spawn, max_tasks_per_child=1) as fresh:
         fresh.submit(compile_kernels).result()  # once per installation: in no solve's time or memory

@@ -228,8 +228,8 @@ def print_line(label: str, rows: list[Row]) -> None:
     gap = "none" if None in gaps else f"{100 * max(gaps):.3f}" if gaps else ""
     print(
         f"{label}{len(rows):>7}{sum(row['status'] in PROVEN for row in done):>8}{gap:>8}"
-        f"{told(seconds, statistics.median):>10}{told(seconds, percentile_95):>8}{told(seconds, max):>8}"
-        f"{told(peaks, max, 0):>7}{told(known(done, 'off'), lambda off: 100 * max(off), 3):>8}"
+        f"{figure(seconds, statistics.median):>10}{figure(seconds, percentile_95):>8}{figure(seconds, max):>8}"
+        f"{figure(peaks, max, 0):>7}{figure(known(done, 'off'), lambda off: 100 * max(off), 3):>8}"
     )
 
 
@@ -238,9 +238,9 @@ def known(rows: list[Row], column: str) -> list[float]:
     return [row[column] for row in rows if row[column] is not None]
 
 
-def told(values: list[float], figure: Callable[[list[float]], float], digits: int = 1) -> str:
-    """A figure of some values, if there are any."""
-    return f"{figure(values):.{digits}f}" if values else ""
+def figure(values: list[float], statistic: Callable[[list[float]], float], digits: int = 1) -> str:
+    """Format a statistic of some values; empty if there are none."""
+    return f"{statistic(values):.{digits}f}" if values else ""
 
 
 def percentile_95(values: list[float]) -> float:

@@ -1,4 +1,4 @@
-"""Peak memory of this process, where Linux tells it."""
+"""Peak memory of this process, where Linux reports it."""
 
 from pathlib import Path
 
@@ -12,6 +12,6 @@ def reset_peak() -> None:
 
 
 def peak_mib() -> float | None:
-    """The most memory that was resident since the last reset, else since the process began; None if it is not told."""
+    """Return the peak of resident memory since the last reset, else since the process began; None if unknown."""
     lines = _STATUS.read_text().splitlines() if _STATUS.exists() else []
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), None)

@@ -86,7 +86,7 @@ def other_python(directory: Path, release: str) -> str:
 def answers(python: str, tasks: list[Task], parameters: dict[str, Any]) -> list[Answer]:
     """What an interpreter's solver says with these parameters."""
     asked = json.dumps([task | {"parameters": parameters} for task in tasks])
-    told = subprocess.run(
+    done = subprocess.run(
         [python, __file__, "--answer"],
         input=asked,
         stdout=subprocess.PIPE,
@@ -94,7 +94,7 @@ def answers(python: str, tasks: list[Task], parameters: dict[str, Any]) -> list[
         check=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
-    return [json.loads(line) for line in told.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def answer_tasks() -> None:
@@ -131,8 +131,8 @@ def print_table(tasks: list[Task], ways: dict[str, list[Answer]]) -> int:
     verdicts = []
     for task, *given in zip(tasks, *ways.values(), strict=True):
         verdicts.append(verdict(given))
-        told = (f"{one['value'] or '':>14} {one['status']:>9}{one['seconds']:>6.1f} s" for one in given)
-        print(f"{task['network']:14}{task['layer']:26}{task['objective']:11}", *told, f"  {verdicts[-1]}")
+        cells = (f"{one['value'] or '':>14} {one['status']:>9}{one['seconds']:>6.1f} s" for one in given)
+        print(f"{task['network']:14}{task['layer']:26}{task['objective']:11}", *cells, f"  {verdicts[-1]}")
     counts = ", ".join(f"{verdicts.count(word)} {word}" for word in ("equal", "compatible", "DIFFERENT"))
     print(f"{len(tasks)} layers: {counts}")
     return int("DIFFERENT" in verdicts)

@@ -85,7 +85,7 @@ def make_plan(arguments: argparse.Namespace) -> int:
 def _simulate(
     arguments: argparse.Namespace, network: "Network", graph: "Graph", plan: "Plan", cost: "PlanCost"
 ) -> tuple[dict[str, Any], int]:
-    """What `--simulate` adds to the document, and the exit code; differences are told on stderr."""
+    """Simulate the plan if `--simulate` was given; return what the document gains, and the exit code."""
     from cpsat_pim.planner.simulation import differences, simulate, simulated_document
 
     if not arguments.simulate:
@@ -101,7 +101,7 @@ def _simulate(
 
 
 def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:
-    """Cost a plan that was given."""
+    """Compute the cost of a given plan, without a search."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.planner.evaluate import evaluate_plan
     from cpsat_pim.planner.plan_file import read_plan
@@ -167,7 +167,7 @@ def _widths(text: str) -> tuple[int, ...]:
 
 
 def _write(solved: "SolvedPlan", simulated: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """To standard output, and to the file that was asked for."""
+    """Print the plan, and write it to the `--json` file."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.report.plans import format_plan, plan_document
 

@@ -132,14 +132,14 @@ class _Evaluation:
         step = Step(graph=self.graph, task=task, partition=layer.partition, rates=self.rates, tours=layer.tours)
         homes = self.plan.homes
         out = homes[task.writes]
-        gathered = step.weights()
+        weights_phase = step.weights()
         pulled = step.pull(homes[task.reads.stack], homes[task.reads_weights.stack] if task.reads_weights else None)
         added = sum(len(one.operands) - 1 for one in task.finishes if not is_joined(self.plan, one))
         pushed = step.push(out, added)
-        phases = (gathered, pulled, step.reduce(out.layout == "BHWC"), pushed)
+        phases = (weights_phase, pulled, step.reduce(out.layout == "BHWC"), pushed)
         for phase in phases:
             self.loads[segment] += phase.loads
-        self.staging.append(step.staging(pulled, gathered, pushed))
+        self.staging.append(step.staging(pulled, weights_phase, pushed))
         self.weights += step.weight_chunks()
         return StepCost(
             layer=name,

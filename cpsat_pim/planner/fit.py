@@ -3,7 +3,7 @@
 A plan that fits holds at most nodes x capacity bytes of weights. So for any price of a byte, the least of cost + price
 x bytes, less the price of all that there is room for, bounds every plan that fits from below (Lagrangian relaxation;
 Geoffrion 1974). Prices are raised until the plan that is best at the price fits; the smallest such price is bisected.
-Activations are left out of the bound, which only makes it weaker; whether a plan fits is judged with them.
+The bound ignores activations, which only weakens it; whether a plan fits is judged with them.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from cpsat_pim.planner.plan import Plan
 class PriceSearch:
     """How finely prices are searched.
 
-    `scale`: parts of a cycle (a femtojoule) that a byte's price is told in; one flit of 64 bytes takes a cycle, so
-    prices below 1/64 cycle a byte matter. `doublings`: prices that are tried before a capacity is called too small.
+    `scale`: parts of a cycle (a femtojoule) in which the price of a byte is an integer; one flit of 64 bytes takes a
+    cycle, so prices below 1/64 cycle a byte matter. `doublings`: prices that are tried before a capacity is called too small.
     `bisections`: steps towards the smallest price whose plan fits; each is an elimination.
     """
 

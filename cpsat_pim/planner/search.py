@@ -1,7 +1,7 @@
 """The best plan of the declared space with a lower bound: elimination over homes, node proofs when they are needed.
 
-Every round minimises over the floors of all node problems, which bounds all plans from below, and then looks closer at
-what that optimum uses: partitions whose data movement was not computed, node problems that were not solved. When it
+Every round minimises over the floors of all node problems, which bounds all plans from below, and then solves more
+exactly what that optimum uses: partitions whose data movement was not computed, node problems that were not solved. When it
 uses neither, its cost is that of a plan, which is optimal.
 """
 
@@ -25,7 +25,7 @@ from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.space import Space
 
-#: Told of a line of progress.
+#: Receives a line of progress.
 Report = Callable[[str], None]
 
 
@@ -195,15 +195,15 @@ class _Search:
         return self._answer()
 
     def _round(self, lower: Optimum, price: Price = FREE_BYTES) -> int:
-        """Look closer at what an optimum uses; how many layers were not looked at closely enough for a plan."""
+        """Solve the node problems that an optimum uses; return how many layers have no mapping yet."""
         self.rounds += 1
-        looked, solved = self._look_closer(lower, price)
+        refined, solved = self._refine(lower, price)
         self.report(
             f"round {self.rounds}: bound {self.bound}, best {self.found.value if self.found.plan else '-'},"
-            f" {looked} layers looked at, {solved} node problems solved"
+            f" {refined} layers refined, {solved} node problems solved"
         )
-        self.progress = looked + solved
-        return looked
+        self.progress = refined + solved
+        return refined
 
     def _fit(self) -> None:
         """Give bytes a price, as the best plan of all does not fit; node problems that this uses are solved as well.
@@ -255,7 +255,7 @@ class _Search:
         second = self._second(task)
         return values[home[task.reads.stack]], values[home[second[0]]] if second else 0, values[home[task.writes]]
 
-    def _look_closer(self, lower: Optimum, price: Price = FREE_BYTES) -> tuple[int, int]:
+    def _refine(self, lower: Optimum, price: Price = FREE_BYTES) -> tuple[int, int]:
         """Look at more partitions where the optimum uses ones that were not, and refine plain bounds that it uses.
 
         If it uses neither, solve the node problems that it uses.

@@ -69,8 +69,8 @@ def _phase_differences(graph: Graph, predicted: PlanCost, simulated: simulator.F
         place = names[found.layer], found.phase
         for key in PHASE_EXACT if place in phases else ():
             if phases[place][key] != getattr(found, key):
-                told = f"predicted {phases[place][key]}, simulated {getattr(found, key)}"
-                lines.append(f"{place[0]}: {place[1]}: {key}: {told}")
+                difference = f"predicted {phases[place][key]}, simulated {getattr(found, key)}"
+                lines.append(f"{place[0]}: {place[1]}: {key}: {difference}")
     return lines
 
 

@@ -189,7 +189,7 @@ class Step:
 
     # Capacity
 
-    def staging(self, pulled: PhaseCost, gathered: PhaseCost, pushed: PhaseCost) -> np.ndarray:
+    def staging(self, pulled: PhaseCost, weights_phase: PhaseCost, pushed: PhaseCost) -> np.ndarray:
         """Bytes that each node of the array needs besides weights and homes during the step: int64[nodes]."""
         layer, boxes = self.task.workload, self.boxes
         whole = volumes(boxes.output).sum(axis=-1)
@@ -201,7 +201,7 @@ class Step:
         if boxes.pooled_input is not None:
             width = self.graph.stacks[self.task.reads.stack].element_bytes
             own = own + volumes(boxes.pooled_input).sum(axis=-1) * width
-        staged: np.ndarray = pulled.received + gathered.received + self.of_nodes(own)
+        staged: np.ndarray = pulled.received + weights_phase.received + self.of_nodes(own)
         return staged
 
     def _stays(self, stay: np.ndarray) -> np.ndarray:

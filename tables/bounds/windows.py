@@ -154,7 +154,7 @@ def _rows_but_one(first_h: Ints, last_h: Ints, first_w: Ints, last_w: Ints, step
         for i in range(len(first_h)):
             total += ((last_h[i] - first_h[i] + 1) * (last_w - first_w + 1) - 1).sum()
         return total * len(offsets)
-    if line <= per_row:  # no row is left out between the first and the last
+    if line <= per_row:  # every row between the first and the last is used
         for i in range(len(first_h)):
             for j in range(len(first_w)):
                 total += _crossed(first_h[i] * line + first_w[j] * step, last_h[i] * line + last_w[j] * step, per_row,

@@ -2,7 +2,7 @@
 
 A *cut* is a split over the channels, an owner for every axis and the role of the lanes. It fixes the work of a core.
 The *tilings* of a cut are the tiles, their order and what overlaps. A cut whose lower bound is not below the best known
-time has no better tiling. So nothing is left out.
+time has no better tiling. So every mapping is evaluated or excluded by a bound.
 """
 
 from typing import NamedTuple

@@ -82,7 +82,7 @@ def weight_elements(layer: Layer, part: Part) -> int:
 
 
 def home_areas(plan: Plan, network: Network, stack: int) -> dict[int, Area]:
-    """Return by node what lies at home there of a stack; nodes without any are left out."""
+    """Return by node what lies at home there of a stack; nodes without any are absent."""
     home = plan.homes[stack]
     if home is None:
         raise ValueError(f"Plan.homes: tensor {stack} needs one")

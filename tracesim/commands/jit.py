@@ -18,6 +18,6 @@ def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Res
     `cache`: compiling takes longer than most simulations. The undecorated function stays at `.py_func`.
     """
     compiled = numba.njit(cache=True)(function)
-    if compiled is not function and (kept := compiled.stats.cache_path):  # numba may be told to compile nothing
+    if compiled is not function and (kept := compiled.stats.cache_path):  # not if NUMBA_DISABLE_JIT is set
         drop_stale_cache(Path(__file__).parent, Path(kept))
     return cast(Callable[_Arguments, _Result], compiled)

@@ -130,7 +130,7 @@ def _single(head: Head) -> Iterator[list[Command] | None]:
 
 
 def _spread(moves: list[Command], tiles: int, first: int) -> list[list[Command]]:
-    """Moves in equal parts over the tiles from the first on; what does not fit equal parts is left out, as there."""
+    """Moves in equal parts over the tiles from the first on; the remainder is dropped, as there."""
     parts = ceil(tiles / 2) if first else tiles
     stride = int(len(moves) / parts)
     result: list[list[Command]] = [[] for _ in range(tiles)]

@@ -34,7 +34,7 @@ GROUPS = ("attention", "qkv", "projection", "feed-forward", "other")
 SOFTMAX_PLACES = ("channel", "host")
 #: Bytes of an element.
 ELEMENT = 2
-#: Tokens that AttAcc's distribution and ours are told apart by: those of one more token a core.
+#: Step of the token counts that are evaluated: one more token for each core.
 TOKEN_STEP = 16
 #: Operations of a softmax element (`model.py`).
 SOFTMAX_FLOPS = 5

@@ -1,6 +1,6 @@
 """The same space as a CP-SAT model: splits by tables, products by multiplication, costs by a table of exact walks.
 
-The sweep enumerates; this model is told the rules instead: which splits fit the channels, how an axis multiplies the
+The sweep enumerates; this model states the rules instead: which splits fit the channels, how an axis multiplies the
 cores of its class, how extents divide. Both must find the same optimum. It is meant for tests and small kernels: its
 cost table walks every cut.
 """

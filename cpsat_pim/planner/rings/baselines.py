@@ -3,7 +3,7 @@
 TSP: each set is exchanged along a ring of fewest hops. SHP: each node's chunk travels along a path of fewest hops
 through all nodes of its set (a shortest Hamiltonian path). Both are exact here, by Held and Karp's recursion. There
 are many shortest tours and paths, and their loads differ; so they are drawn at random, all equally likely, and the
-least, mean and greatest outcome is told.
+least, mean and greatest outcome is reported.
 
 Outcomes are chunks over the heaviest link, over the whole exchange, so rings and paths can be compared. They are lower
 bounds of the time: a path's node waits for the chunk it passes on, and whatever the links carry, no exchange takes less

@@ -67,7 +67,7 @@ Certificate: TypeAlias = Block | LinkWeights | Search
 
 
 def block_as_weights(instance: Instance, block: Block) -> LinkWeights:
-    """The same bound told by link weights: 1 on the links out of the block, and its part of each set that it splits."""
+    """The same bound as link weights: 1 on the links out of the block, and its part of each set that it splits."""
     cols = instance.mesh.cols
 
     def is_inside(node: int) -> bool:

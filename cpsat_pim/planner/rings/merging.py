@@ -45,7 +45,7 @@ def merged_rings(mesh: Mesh, halves: Sequence[Ring], target: int) -> tuple[tuple
 
 
 def _from(ring: Ring, start: int) -> tuple[int, ...]:
-    """The same ring, told from a position on."""
+    """Return the same ring, beginning at a position."""
     return (*ring[start:], *ring[:start])
 
 

@@ -87,7 +87,7 @@ def message_loads(mesh: Mesh, sources: Ints, targets: Ints) -> Ints:
 
 
 def _runs(shape: tuple[int, int], line: Ints, first: Ints, last: Ints) -> Ints:
-    """int64[line][gap]: runs over the gap behind position p of a line; those with first >= last are left out."""
+    """int64[line][gap]: runs over the gap behind position p of a line; those with first >= last do not count."""
     steps = np.zeros(shape, np.int64)
     is_run = first < last
     np.add.at(steps, (line[is_run], first[is_run]), 1)

@@ -74,6 +74,6 @@ def forward_tours(grid: Ints) -> Iterator[list[int]]:
 
 
 def from_smallest(ring: Sequence[int]) -> tuple[int, ...]:
-    """The same ring, told from its smallest node on."""
+    """Return the same ring, beginning at its smallest node."""
     start = ring.index(min(ring))
     return (*ring[start:], *ring[:start])

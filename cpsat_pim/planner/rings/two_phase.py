@@ -84,8 +84,8 @@ def two_phase(instance: Instance, effort: Effort, *, is_rows_first: bool = True)
     first, second = (
         _line_schedule(instance.mesh, lines[is_rows], effort) for is_rows in (is_rows_first, not is_rows_first)
     )
-    gathered = first.instance.steps + 1
-    return TwoPhase(phases=(Phase(schedule=first, chunks=1), Phase(schedule=second, chunks=gathered)))
+    chunks = first.instance.steps + 1
+    return TwoPhase(phases=(Phase(schedule=first, chunks=1), Phase(schedule=second, chunks=chunks)))
 
 
 def _line_schedule(mesh: Mesh, lines: Sequence[Sequence[int]], effort: Effort) -> Schedule:
