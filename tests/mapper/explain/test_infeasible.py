@@ -42,10 +42,11 @@ def oracle_of(
     constraints: Constraints = FREE,
     budget: Budget = NO_LIMIT,
     time_limit: float = 60.0,
+    stop: threading.Event | None = None,
 ) -> Oracle:
-    """Of a problem."""
+    """Return the oracle of a problem."""
     request = SolveRequest(objective=Objective.named("energy"), time_limit=time_limit)
-    return Oracle(Problem(layer=layer, arch=arch, constraints=constraints, budget=budget), request)
+    return Oracle(Problem(layer=layer, arch=arch, constraints=constraints, budget=budget), request, stop)
 
 
 def names(conflict: Conflict) -> list[str]:
