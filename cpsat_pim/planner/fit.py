@@ -21,7 +21,8 @@ class PriceSearch:
     """How finely prices are searched.
 
     `scale`: parts of a cycle (a femtojoule) in which the price of a byte is an integer; one flit of 64 bytes takes a
-    cycle, so prices below 1/64 cycle a byte matter. `doublings`: prices that are tried before a capacity is called too small.
+    cycle, so prices below 1/64 cycle a byte matter.
+    `doublings`: prices that are tried before a capacity is called too small.
     `bisections`: steps towards the smallest price whose plan fits; each is an elimination.
     """
 

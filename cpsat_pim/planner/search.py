@@ -1,8 +1,8 @@
 """The best plan of the declared space with a lower bound: elimination over homes, node proofs when they are needed.
 
 Every round minimises over the floors of all node problems, which bounds all plans from below, and then solves more
-exactly what that optimum uses: partitions whose data movement was not computed, node problems that were not solved. When it
-uses neither, its cost is that of a plan, which is optimal.
+exactly what that optimum uses: partitions whose data movement was not computed, node problems that were not solved.
+When it uses neither, its cost is that of a plan, which is optimal.
 """
 
 import time
