@@ -112,7 +112,7 @@ def loops_of(mapping: Mapping, place: Level | str) -> list[str]:
     names = {"PE array": (0, 1), "MAC lanes": (2,)}[place]
     found = []
     for s in names:
-        over = ("over rows (H)", "over columns (W)", "over lanes")[s]
+        over = ("over rows", "over columns", "over lanes")[s]
         found += [f"{d} x{n} {over}" for d, n in zip("RSPQCKNG", mapping.spatial[s], strict=True) if n > 1]
     return found
 
@@ -139,9 +139,9 @@ def draw_nest(case: MappedLayer) -> str:
             right += 90
         if is_level and not used[place]:
             parts.append(text(right, y + 25, "bypassed", "note"))
-        right = 470.0
+        right = 465.0
         for loop in loops_of(case.mapping, place):
-            width = 7.0 * len(loop) + 12
+            width = 6.6 * len(loop) + 12
             parts += [box(right, y + 9, width, 22, "loop"), text(right + 6, y + 25, loop)]
             right += width + 6
         y += 46
@@ -167,7 +167,7 @@ def draw_pipeline(case: MappedLayer) -> str:
             kind = e["name"][0] if thread else "step"
             parts.append(box(left + e["ts"] * scale, y, max(0.6, e["dur"] * scale - 0.4), 20, kind))
     y = 34 + 26 * len(rows) + 14
-    parts += [text(left, y, "0", "note"), text(WIDTH - 70, y, f"{end:,} cycles", "note")]
+    parts += [text(left, y, "0", "note"), text(WIDTH - 85, y, f"{end:,} cycles", "note")]
     return svg(y + 8, parts)
 
 
