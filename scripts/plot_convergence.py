@@ -18,6 +18,9 @@ from cpsat_pim.mapper.result import Objective, SolvedLayer
 from cpsat_pim.mapper.search import Progress, SolveRequest
 from cpsat_pim.workload.network import read_network
 
+#: Units in which objectives are reported; a blend and a product have no name for theirs.
+UNITS = {"latency": "cycles", "energy": "fJ"}
+
 
 def main() -> None:
     """Solve the layer and draw its progress."""
@@ -53,7 +56,8 @@ def draw(pyplot: Any, points: list[Progress], solved: SolvedLayer, path: Path) -
         label = "lower bound" if name == "bound" else name
         axes.step(seconds, values, style, where="post", marker=".", label=label)
     axes.set_xlabel("seconds of the search")
-    axes.set_ylabel(f"{solved.objective.kind} (reported unit)")
+    unit = UNITS.get(solved.objective.kind)
+    axes.set_ylabel(f"{solved.objective.kind} ({unit})" if unit else solved.objective.kind)
     axes.legend(loc="lower right")
     figure.savefig(path, metadata={"Date": None})
 
