@@ -1,1 +1,1 @@
-"""Exact counts of a mapped layer: reuse, accesses, DRAM columns, row activations, cycles, and the seeds' estimators."""
+"""What predicts: exact counts of layers, plans and command streams, lower bounds, and the literature's estimators."""
