@@ -56,7 +56,7 @@ def _nothing(count: int, width: int) -> Any:
     return Factory(lambda: ((None,) * width,) * count)
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class Constraints:
     """Requirements on a mapping, in the form of `Mapping`; None leaves a value free.
 
@@ -86,6 +86,10 @@ class Constraints:
         validator=Rule("must be 0, 1 or None for I, W, O", lambda v: len(v) == 3 and set(v) <= {0, 1, None}),
     )
     dataflow: Dataflow | None = field(default=None, converter=optional(Dataflow))
+
+    def __repr__(self) -> str:
+        fixed = ", ".join(f"{key}={value!r}" for key, value in self.to_dict().items())
+        return f"Constraints({fixed})"
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain data as in a file, without free values."""

@@ -8,7 +8,7 @@ Where it gives a reason only, the value is a round number that no measurement ha
 from fractions import Fraction
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from cpsat_pim.base.validate import Rule, as_tuple, not_negative, not_negative_real, positive, share
 
@@ -32,7 +32,7 @@ def _number(default: Any, rule: Rule) -> Any:
     return field(default=default, validator=rule)
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class SearchParameters:
     """How the search for one layer's optimum spends its effort.
 
@@ -198,6 +198,10 @@ class SearchParameters:
     partial_choice_parts: int = _number(4, positive)
     #: Seconds of a solve when no time is left.
     shared_min_seconds: float = _number(0.1, not_negative_real)
+
+    def __repr__(self) -> str:
+        values = ((f.name, getattr(self, f.name), f.default) for f in fields(SearchParameters))
+        return f"SearchParameters({', '.join(f'{name}={value!r}' for name, value, usual in values if value != usual)})"
 
 
 #: Today's values, with which all published results were made.
