@@ -26,7 +26,6 @@ highlight_language = "none"
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True  # defaults by their names
 maximum_signature_line_length = 80
 toc_object_entries_show_parents = "hide"
 
