@@ -235,10 +235,10 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
             f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
         )
     if any(node.solved.constraints != FREE for node in network.layers) and not network.shared:
-        yield "Optimality is proven among the mappings that satisfy the constraints."
+        yield "Bounds and proofs hold for the mappings that satisfy the constraints."
     padding = max((node.solved.padding for node in network.layers), default=0)
     if padding:
-        yield f"Optimality is proven over each layer and its paddings with at most {100 * padding:g} % more MACs."
+        yield f"Bounds and proofs hold for each layer and its paddings with at most {100 * padding:g} % more MACs."
     for node in network.layers:
         if any(node.solved.workload.zeros):
             yield f"{node.name} is padded: {format_padding(node.solved.workload)}."

@@ -129,7 +129,7 @@ def test_quality_that_was_stopped_while_solving_says_so(
     monkeypatch.setattr(LiveProgress, "report", interrupt_once)
     assert main(["bench", "quality", str(network), "--only", "ws", "--jobs", "1"]) == 130
     out, err = capsys.readouterr()
-    assert "interrupted, 1 of 2 layers not begun" in err
+    assert "interrupted: 1 of 2 layers not started" in err
     assert len(rows(out, "ws")) >= 1
 
 

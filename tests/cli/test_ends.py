@@ -38,7 +38,7 @@ def test_interrupt_reports_and_writes_what_was_found(
     assert [layer["name"] for layer in data["layers"]] == ["first"]  # the larger one is solved first
     assert data["layers"][0]["mapping"] is not None
     assert "Interrupted" in out
-    assert "2 of 3 layers not begun" in err
+    assert "2 of 3 layers not started" in err
 
 
 def test_death_of_a_worker_loses_no_answer(

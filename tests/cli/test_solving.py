@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import cpsat_pim.mapper.network.run
+import cpsat_pim.mapper.network.tasks
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cli import main
 from cpsat_pim.mapping import Mapping
@@ -156,7 +156,7 @@ def test_time_out_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     if code == 0:
         assert layer["status"] == "FEASIBLE"
         assert 0 < layer["gap"] < 1
-        assert err.startswith("cpsat_pim: time ran out before a proof for layer")
+        assert err.startswith("cpsat_pim: time limit reached before a proof of optimality for layer")
     else:
         assert (code, layer["status"]) == (1, "UNKNOWN")
         assert [layer[key] for key in ("objective", "gap", "predicted", "simulated", "mapping")] == [None] * 5
@@ -197,10 +197,10 @@ def test_run_hands_a_start_to_the_layers_that_have_one(
     starts: dict[str, Mapping | None] = {}
 
     def run(tasks: list[Any], *others: Any) -> dict[str, Any]:
-        starts.update({task.layer.name: task.start for task in tasks})
+        starts.update({task.layer.name: task.request.start for task in tasks})
         return {}
 
-    monkeypatch.setattr(cpsat_pim.mapper.network.run, "_run_here", run)
+    monkeypatch.setattr(cpsat_pim.mapper.network.tasks, "_run_here", run)
     assert main(["run", pair, "--start-from", str(written), "--jobs", "1"]) == 0
     assert starts["first"] is None
     assert isinstance(starts["second"], Mapping)
@@ -265,7 +265,7 @@ def test_constraints_are_kept_and_recorded(
     """Those of all layers and those of one, which is solved by itself; `simulate` finds nothing that is not kept."""
     path, file = tmp_path / "r.json", constrain(CONSTRAINTS)
     assert main(["run", pair, "--constraints", file, "--jobs", "1", "--json", str(path)]) == 0
-    assert "keep the constraints" in capsys.readouterr().out
+    assert "Bounds and proofs hold for the mappings that satisfy the constraints." in capsys.readouterr().out
     first, second, twin = read_json(path)["layers"]
     assert first["constraints"] == second["constraints"] == {"spatial": {place: {"K": 1} for place in DIRECTIONS}}
     assert twin["constraints"]["stored"] == {"PE": {"W": True}}
@@ -326,7 +326,7 @@ def test_shared_choice_is_told_and_recorded(pair: str, tmp_path: Path, capsys: p
     assert main(["run", pair, "--share", "bypass, layout", "--json", str(path), "--jobs", "1"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert re.search(r"Shared by all layers: PE stores .*; minimum over all choices: proven\. It is \d", out)
+    assert re.search(r"Shared by all layers: PE stores .*; minimum over all choices: proven\. The sum is \d", out)
     data = read_json(path)
     assert list(data) == [*TOP_KEYS, "shared"]
     assert (data["shared"]["status"], data["shared"]["gap"]) == ("OPTIMAL", 0)
