@@ -211,8 +211,12 @@ def least_of_split(space: Space, timing: Timing, split: int) -> int:
             used *= space.parts[owner, number]
         cores = max(cores, used)
     macs = ceiling(elements, cores * space.lanes)
+<<<<<<< HEAD
     ticks: int = (macs - 1) * timing.mac * space.tick_ps + space.extra[split]
     return ticks
+=======
+    return int((macs - 1) * timing.mac * space.tick_ps + space.extra[split])
+>>>>>>> compiler
 
 
 @njit
