@@ -63,7 +63,7 @@ def test_steps_say_what_they_read_and_how_they_are_split(view: dict[str, Any]) -
 
 
 def test_loads_are_those_of_each_direction(view: dict[str, Any]) -> None:
-    """Only `b` moves data: each node fetches the other's 2 columns x 4 channels, 8 bytes in one flit, over the one link."""
+    """Only `b` moves data: each node fetches the other's 2 columns x 4 channels, 8 bytes in one flit, over one link."""
     phases = {(s["layer"], p["name"]): p["loads"] for s in view["steps"] for p in s["phases"]}
     assert phases.pop(("b", "pull")) == [[1, 0, 0, 0], [0, 1, 0, 0]]
     assert set(map(str, phases.values())) == {"None"}
