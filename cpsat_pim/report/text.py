@@ -225,7 +225,7 @@ _COLUMNS = (
 def _footnotes(network: SolvedNetwork) -> Iterator[str]:
     """Yield the lines below the table: what the columns mean, and what was verified."""
     yield (
-        f"{network.network} on {network.arch.name}, objective {_objective_text(network)}. "
+        f"{network.network} on {format_machine(network.arch)}, objective {_objective_text(network)}. "
         "Layouts in brackets are row-aligned, the others sequential."
     )
     deviations = [abs(d) for d in (_deviation(n.solved) for n in network.layers) if d is not None]
@@ -246,6 +246,11 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
         yield f"{format_choice(network.shared.to_dict())} {_price(network.shared)}"
     if network.interrupted:
         yield "Interrupted: these are the best mappings found so far."
+
+
+def format_machine(arch: PIMArchitecture) -> str:
+    """Name a machine, and say of one with several nodes that a mapping uses one of them."""
+    return arch.name if arch.nodes == 1 else f"one of {arch.nodes:,} nodes of {arch.name}"
 
 
 def format_choice(shared: dict[str, Any]) -> str:
@@ -345,7 +350,7 @@ def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) 
         shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
         table.add_row(
             Text(name),
-            str(arch.vault_count * arch.pu_count),
+            str(arch.nodes),
             f"{shape.h}x{shape.w} x {unit.num_macs}",
             *(format_bytes(arch.hierarchy[m].capacity_bytes) for m in buffers),
             format_bytes(arch.row_bytes),

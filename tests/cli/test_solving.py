@@ -20,7 +20,7 @@ TOP_KEYS = ["schema", "network", "arch", "objective", "layers", "totals"]
 LAYER_KEYS = ["name", "count", "shape", "status", "objective", "bound", "gap", "solve_seconds"]
 LAYER_KEYS += ["predicted", "simulated", "mapping", "progress"]
 TOTAL_KEYS = ["layers", "mapped", "macs", "latency_cycles", "energy_fj", "objective", "bound"]
-TOTAL_KEYS += ["row_activations", "seconds", "interrupted"]
+TOTAL_KEYS += ["row_activations", "nodes", "seconds", "interrupted"]
 FIGURES = {
     "latency_cycles",
     "compute_cycles",
