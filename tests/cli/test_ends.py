@@ -21,7 +21,7 @@ from tests.cli.commands import read_json
 def test_interrupt_reports_and_writes_what_was_found(
     pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C at the first mapping: it is in the table and the JSON, layers not begun are not, exit code 130."""
+    """Ctrl-C at the first mapping: it is in the table and the JSON, layers not started are not, exit code 130."""
     sent: list[Any] = []
 
     def interrupt_once(self: LiveProgress, progress: Any) -> None:
@@ -38,7 +38,7 @@ def test_interrupt_reports_and_writes_what_was_found(
     assert [layer["name"] for layer in data["layers"]] == ["first"]  # the larger one is solved first
     assert data["layers"][0]["mapping"] is not None
     assert "Interrupted" in out
-    assert "2 of 3 layers not begun" in err
+    assert "2 of 3 layers not started" in err
 
 
 def test_death_of_a_worker_loses_no_answer(

@@ -111,7 +111,7 @@ def test_network_has_totals_and_equal_layers_are_explained_once(
     options = ["--layers", "second,twin", "--arch", chip, "--upgrades", "hierarchy.GLOBAL_BUFFER.entries"]
     assert main(["explain", pair, *options]) == 0
     out = capsys.readouterr().out
-    titles = [line for line in out.splitlines() if "what one step more buys" in line]
+    titles = [line for line in out.splitlines() if "gain of each upgrade" in line]
     assert [title.split(":")[0] for title in titles] == ["second", "twin", "all layers"]
     assert set(seen) == {"second"}
 
@@ -132,7 +132,7 @@ def test_interrupt_keeps_what_is_known(
     monkeypatch.setattr(cpsat_pim.mapper.explain.layers, "solve_and_verify", solve_and_interrupt)
     data = tmp_path / "e.json"
     assert main(["explain", pair, "--arch", chip, "--upgrades", "all", "--json", str(data)]) == 130
-    assert "interrupted, 2 of 3 layers not begun" in capsys.readouterr().err
+    assert "interrupted: 2 of 3 layers not started" in capsys.readouterr().err
     (entry,) = read_json(data)["explain"]
     assert (entry["name"], entry["upgrades"], bool(entry["bounds"])) == ("first", [], True)
 

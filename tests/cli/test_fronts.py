@@ -87,7 +87,7 @@ def test_interrupt_keeps_what_was_found(
     data = tmp_path / "f.json"
     assert main(["pareto", pair, "--arch", chip, "--json", str(data)]) == 130
     out, err = capsys.readouterr()
-    assert ("not complete" in out, "2 of 3 layers not begun" in err) == (True, True)
+    assert ("not complete" in out, "2 of 3 layers not started" in err) == (True, True)
     (front,) = read_json(data)["pareto"]
     assert (front["name"], [p["status"] for p in front["points"]]) == ("first, not complete", ["FEASIBLE"])
 
@@ -116,7 +116,7 @@ def test_time_out_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert "not complete" in out
     assert (code, err.split(" for ")[0]) in (
-        (0, "cpsat_pim: time ran out before a proof"),
+        (0, "cpsat_pim: time limit reached before a proof"),
         (1, "cpsat_pim: no mapping"),
     )
 

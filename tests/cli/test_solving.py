@@ -156,7 +156,7 @@ def test_time_out_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     if code == 0:
         assert layer["status"] == "FEASIBLE"
         assert 0 < layer["gap"] < 1
-        assert err.startswith("cpsat_pim: time ran out before a proof for layer")
+        assert err.startswith("cpsat_pim: time limit reached before a proof of optimality for layer")
     else:
         assert (code, layer["status"]) == (1, "UNKNOWN")
         assert [layer[key] for key in ("objective", "gap", "predicted", "simulated", "mapping")] == [None] * 5
