@@ -116,7 +116,7 @@ def test_interrupt_keeps_what_was_found(
 def test_quality_that_was_stopped_while_solving_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was solved by then is held against; the other layer was not begun."""
+    """What was solved by then is held against; the other layer was not started."""
     network = tmp_path / "net.yaml"
     network.write_text("version: 1\nlayers:\n- {name: a, C: 4, K: 8}\n- {name: b, C: 4}\n")
     sent: list[int] = []

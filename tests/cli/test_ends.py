@@ -21,7 +21,7 @@ from tests.cli.commands import read_json
 def test_interrupt_reports_and_writes_what_was_found(
     pair: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C at the first mapping: it is in the table and the JSON, layers not begun are not, exit code 130."""
+    """Ctrl-C at the first mapping: it is in the table and the JSON, layers not started are not, exit code 130."""
     sent: list[Any] = []
 
     def interrupt_once(self: LiveProgress, progress: Any) -> None:

@@ -12,7 +12,7 @@ WritePlan = Callable[..., Path]
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the stand-ins for the solver note their calls; other processes find their module."""
     monkeypatch.setenv("SWEEP_LOG", str(tmp_path / "calls.log"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
     return tmp_path / "calls.log"
 
 

@@ -32,7 +32,7 @@ with Store(sys.argv[1]) as store:
     print(store.take(sys.argv[2]), flush=True)
     input()
 """
-PLANS = sorted((Path(__file__).parents[2] / "scripts" / "sweeps").glob("*.yaml"))
+PLANS = sorted((Path(__file__).parents[3] / "scripts" / "sweeps").glob("*.yaml"))
 
 
 def solve_with(plan: Path, **outcome: str) -> None:
@@ -113,7 +113,7 @@ def test_ctrl_c_keeps_what_had_finished(write_plan: WritePlan) -> None:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.count("\n") == 2
-    assert "the same command goes on from there" in err
+    assert "the same command continues from there" in err
     assert not any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_text() for pid in pids)
 
 

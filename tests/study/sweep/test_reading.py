@@ -160,7 +160,7 @@ def test_a_sample_of_everything_has_everything_once(write_plan: WritePlan) -> No
 
 def test_the_plan_of_the_documentation_can_be_read(tmp_path: Path) -> None:
     """2 objectives x 3 sizes, one of a list, 20 of a sample."""
-    page = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "sweep.md").read_text()
     text = textwrap.dedent("    version: 1\n" + page.partition("    version: 1\n")[2].partition("\n\n")[0])
     (tmp_path / "plan.yaml").write_text(text)
     (tmp_path / "mine.yaml").write_text("version: 1\n")
