@@ -9,8 +9,8 @@ import onnx
 from attrs import frozen
 from onnx import numpy_helper
 
-from cpsat_pim.importers.builder import Parts, Progress
-from cpsat_pim.importers.onnx_tensors import Tensors, reads
+from cpsat_pim.importers.builder import Parts
+from cpsat_pim.importers.onnx_tensors import Checkpoint, Tensors, reads
 from cpsat_pim.importers.products import Shape, Unmappable
 
 #: The most trips of a loop that are followed one by one. A body of a hundred operators takes a few seconds then.
@@ -47,13 +47,13 @@ def branch(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto])
 def _either(trace: Trace, node: onnx.NodeProto, call: dict[str, onnx.GraphProto]) -> None:
     """Follow both branches; the results are those of either, known in size if both agree."""
     tensors = trace.tensors
-    before = tensors.builder.progress
+    before = tensors.checkpoint()
     sizes: list[list[Shape | None]] = []
     for graph in (call["then_branch"], call["else_branch"]):
         trace.run(graph)
         sizes.append([tensors.shapes.sizes(info.name) for info in graph.output])
-    if tensors.builder.progress != before:
-        tensors.builder.restore(before)
+    if tensors.builder.progress != before.progress:
+        tensors.restore(before)
         raise Unmappable(f"its condition {node.input[0]!r} is not known")
     parts = tensors.origins(reads(node))
     for name, info, mine, other in zip(node.output, call["then_branch"].output, *sizes, strict=False):
@@ -150,25 +150,25 @@ def _at_once(trace: Trace, node: onnx.NodeProto, body: _Body, trips: int) -> boo
     nothing that depends on the trip is unknown.
     """
     tensors = trace.tensors
-    before = tensors.builder.progress
+    before = tensors.checkpoint()
     sizes = [tensors.shapes.sizes(name) for name in body.carried]
     with tensors.builder.repeated(trips):
         _start_trip(trace, body, None)
         _settle(trace, node, body)
     same = sizes == [tensors.shapes.sizes(name) for name in body.exits]
     goes_on = tensors.shapes.number(body.graph.output[0].name)
-    if same and goes_on and len(tensors.builder.skipped) == len(before.skipped):
+    if same and goes_on and len(tensors.builder.skipped) == len(before.progress.skipped):
         return True
     if same and goes_on and trips > _MOST_TRIPS:
         return True  # what is skipped within is reported
-    tensors.builder.restore(before)
+    tensors.restore(before)
     return False
 
 
 def _settle(trace: Trace, node: onnx.NodeProto, body: _Body) -> None:
     """Follow a body that runs often once. A state that is constant only at first is not constant in later trips."""
     tensors = trace.tensors
-    before = tensors.builder.progress
+    before = tensors.checkpoint()
     origin: dict[str, Parts] = {name: tensors.origin(name) for name in body.carried}
     for _ in range(len(body.carried) + 1):
         for entry, name in zip(body.entries, body.carried, strict=True):
@@ -182,7 +182,7 @@ def _settle(trace: Trace, node: onnx.NodeProto, body: _Body) -> None:
         ]
         if not changed:
             return
-        tensors.builder.restore(before)
+        tensors.restore(before)
         origin |= dict.fromkeys(changed, tensors.origins(reads(node)))
 
 
@@ -203,7 +203,7 @@ def _one_by_one(trace: Trace, node: onnx.NodeProto, body: _Body, limit: int | No
         Unmappable: whether a trip is the last is not known, or there are too many.
     """
     tensors = trace.tensors
-    before = tensors.builder.progress
+    before = tensors.checkpoint()
     sources = body.carried
     with _undone_if_unmappable(trace, before), tensors.builder.unrolled():
         for trip in range(_MOST_TRIPS + 1):
@@ -223,12 +223,12 @@ def _one_by_one(trace: Trace, node: onnx.NodeProto, body: _Body, limit: int | No
 
 
 @contextmanager
-def _undone_if_unmappable(trace: Trace, before: Progress) -> Iterator[None]:
+def _undone_if_unmappable(trace: Trace, before: Checkpoint) -> Iterator[None]:
     """Forget the layers of a loop that turns out not to be known."""
     try:
         yield
     except Unmappable:
-        trace.tensors.builder.restore(before)
+        trace.tensors.restore(before)
         raise
 
 

@@ -1,11 +1,20 @@
 """The tensors of an ONNX graph that are defined so far: sizes, values if small, and the layers behind them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import onnx
+from attrs import frozen
 
-from cpsat_pim.importers.builder import NetworkBuilder, Operand, Parts
+from cpsat_pim.importers.builder import NetworkBuilder, Operand, Parts, Progress
 from cpsat_pim.importers.onnx_shapes import OnnxShapes, subgraphs
+
+
+@frozen(kw_only=True)
+class Checkpoint:
+    """What was added to the network, and the parts of all tensors."""
+
+    progress: Progress
+    parts: Mapping[str, Parts]
 
 
 class Tensors:
@@ -39,6 +48,15 @@ class Tensors:
     def origins(self, names: Iterable[str]) -> Parts:
         """Return the parts of several tensors that are combined."""
         return self.builder.merge(*(self.origin(name) for name in names))
+
+    def checkpoint(self) -> Checkpoint:
+        """Return the layers and the parts so far."""
+        return Checkpoint(progress=self.builder.progress, parts=dict(self.parts))
+
+    def restore(self, before: Checkpoint) -> None:
+        """Forget the layers added since, and the parts that name them."""
+        self.builder.restore(before.progress)
+        self.parts = dict(before.parts)
 
     def copy(self, source: str, name: str) -> None:
         """Define a tensor as another name of one."""
