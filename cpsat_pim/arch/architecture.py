@@ -163,6 +163,11 @@ class PIMArchitecture:
         return self.dram_timings.column_bytes
 
     @property
+    def nodes(self) -> int:
+        """Number of nodes of the machine; a mapping uses one of them."""
+        return self.vault_count * self.pu_count
+
+    @property
     def banks(self) -> int:
         """Number of banks of each tensor."""
         return self.hierarchy[Level.DRAM].num_banks

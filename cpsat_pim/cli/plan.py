@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cpsat_pim.cli.arguments import TIME_LIMIT, add_arch, add_command, add_model_options, checked, names, seconds
 from cpsat_pim.cli.models import read_given_network
 from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, check_outputs, note, read_input, write_files
+from cpsat_pim.cli.reports import check_page
 from cpsat_pim.cli.solving import given_arch
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.plan import Plan
     from cpsat_pim.planner.search import SolvedPlan
+    from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.workload.network import Network
 
 _positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
@@ -57,6 +59,7 @@ def add_commands(commands: Any) -> None:
     add("--node-time", metavar="S", type=seconds, default=TIME_LIMIT, help="seconds per node problem (%(default)g)")
     add("--store", metavar="FILE", help="store and reuse the results of node problems in this file")
     add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
+    add("--html", metavar="FILE", help="also draw the plan as one HTML page")
     add("--replay", metavar="PLAN.json", help="compute the cost of this plan, without a search")
     add("--simulate", action="store_true", help="also simulate the plan, and compare every exact figure")
     add("--quiet", action="store_true", help="print no progress")
@@ -65,20 +68,25 @@ def add_commands(commands: Any) -> None:
 def make_plan(arguments: argparse.Namespace) -> int:
     """Run `plan`: check the arguments, search the best plan, and write the results."""
     from cpsat_pim.planner.graph import build_graph
+    from cpsat_pim.report.plan_view import CostedPlan
+    from cpsat_pim.report.plans import format_plan, plan_document
 
     network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
-    check_outputs(arguments.json)
+    check_outputs(arguments.json, arguments.html)
+    check_page(arguments.html)
     graph = read_input(lambda: build_graph(network, arguments.batch))
     if arguments.replay:
         return _replay(arguments, network, graph, array)
     solved = read_input(lambda: _solve(arguments, graph, array))
     plan, cost = solved.plan, solved.cost
+    document, text = plan_document(solved), format_plan(solved)
     if plan is None or cost is None:
-        _write(solved, {}, arguments)
+        _write(arguments, text, document, None)
         note("no plan was found")
         return NO_MAPPING
     simulated, code = _simulate(arguments, network, graph, plan, cost)
-    _write(solved, simulated, arguments)
+    document |= simulated
+    _write(arguments, text, document, CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document))
     return code
 
 
@@ -102,18 +110,20 @@ def _simulate(
 
 def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:
     """Compute the cost of a given plan, without a search."""
-    from cpsat_pim.base.files import write_json
     from cpsat_pim.planner.evaluate import evaluate_plan
     from cpsat_pim.planner.plan_file import read_plan
+    from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import format_cost
 
     plan = read_input(lambda: read_plan(arguments.replay, graph, array.node))
     cost = evaluate_plan(graph, plan)
     simulated, code = _simulate(arguments, network, graph, plan, cost)
     document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
-    write_files(
-        ("standard output", lambda _: print(format_cost(plan, cost))),
-        (arguments.json, lambda path: write_json(document, path)),
+    _write(
+        arguments,
+        format_cost(plan, cost),
+        document,
+        CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document),
     )
     return code
 
@@ -166,13 +176,18 @@ def _widths(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-def _write(solved: "SolvedPlan", simulated: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Print the plan, and write it to the `--json` file."""
-    from cpsat_pim.base.files import write_json
-    from cpsat_pim.report.plans import format_plan, plan_document
+def _write(arguments: argparse.Namespace, text: str, document: dict[str, Any], costed: "CostedPlan | None") -> None:
+    """Print the plan, and write the `--json` and `--html` files; without a plan there is no page."""
+    from cpsat_pim.base.files import write_json, write_text
 
-    document = plan_document(solved) | simulated
+    def write_page(path: str) -> None:
+        from cpsat_pim.report.html import render_plan
+
+        if costed is not None:
+            write_text(render_plan(costed), path)
+
     write_files(
-        ("standard output", lambda _: print(format_plan(solved))),
+        ("standard output", lambda _: print(text)),
         (arguments.json, lambda path: write_json(document, path)),
+        (arguments.html, write_page),
     )

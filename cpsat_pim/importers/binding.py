@@ -1,22 +1,26 @@
 """The dims whose size a model leaves open, and the sizes that the user binds them to."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 
-def check_bound(bind: Mapping[str, int], *namings: Collection[str]) -> None:
+def check_bound(bind: Mapping[str, int], *namings: Collection[str], values: Sequence[str] = ()) -> None:
     """Check that every open dim is bound by one of its names, and that nothing else is bound.
 
     Args:
         bind: sizes by name.
         namings: the names of each open dim.
+        values: the names of inputs of one element, whose value may be bound.
 
     Raises:
         ValueError: a dim is left open, or a name is that of none.
     """
     known = [name for names in namings for name in names]
     for name in bind:
-        if name not in known:
-            raise ValueError(f"no open dim is named {name!r}, {_listed(namings)}")
+        if name not in known and name not in values:
+            raise ValueError(f"no open dim is named {name!r}, {_listed([*namings, *((value,) for value in values)])}")
+    for name in known:
+        if bind.get(name, 1) < 1:
+            raise ValueError(f"the size {name!r} must be positive (got {bind[name]})")
     still_open = [names for names in namings if not set(names) & bind.keys()]
     if still_open:
         options = " ".join(f"--bind {name}=..." for name in dict.fromkeys(next(iter(names)) for names in still_open))

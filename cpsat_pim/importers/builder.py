@@ -8,7 +8,8 @@ an ordering.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from attrs import evolve, field, frozen
@@ -20,6 +21,7 @@ from cpsat_pim.importers.products import (
     convolution,
     einstein_sum,
     matrix_product,
+    product_sum,
     transposed,
     transposed_convolution,
 )
@@ -52,12 +54,27 @@ class SkippedOperator:
     name: str
 
 
+@frozen
+class Progress:
+    """The operators skipped and the layers added so far."""
+
+    skipped: tuple[SkippedOperator, ...]
+    layers: tuple[NetworkNode, ...]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the layers."""
+        return sum(layer.count * layer.workload.macs for layer in self.layers)
+
+
 class NetworkBuilder:
     """Takes a model's operators in execution order; each method returns the parts of the operator's result."""
 
     def __init__(self) -> None:
         self.skipped: list[SkippedOperator] = []
         self._layers: list[NetworkNode] = []
+        self._times = 1
+        self._trips_from: int | None = None
         self._before: dict[str, frozenset[str]] = {INPUT: frozenset()}
         self._depth = {INPUT: 0}
 
@@ -116,6 +133,33 @@ class NetworkBuilder:
             left, right, shape = right, left, evolve(shape, P=shape.K, K=shape.P)
         return self._layer(name, shape, left.parts, right.parts)
 
+    def product_sum(self, name: str, left: Operand, right: Operand, summed: Sequence[int]) -> Parts | None:
+        """Add the sum of an element-wise product; None if it is no product along an axis of both."""
+        if not left.parts and right.parts:
+            left, right = right, left
+        shape = product_sum(left.shape, right.shape, summed)
+        return None if shape is None else self._layer(name, shape, left.parts, right.parts)
+
+    def recurrent(
+        self, name: str, data: Operand, weight: Operand, recurrent: Operand, state: Parts, directions: int = 1
+    ) -> Parts:
+        """Add a recurrent layer: all steps' products with the input at once, and one product with the state per step.
+
+        Args:
+            name: its name; the two layers are `name.input` and `name.recurrent`.
+            data: the input, [steps, batch, channels].
+            weight: [channels, gates * units].
+            recurrent: [units, gates * units]; fewer units than gate columns per gate if the state is projected.
+            state: the parts of the initial state, and of anything else that the steps read.
+            directions: how many directions there are, each with weights of its own.
+        """
+        steps, batch, channels = data.shape
+        first = matrix_product((steps * batch, channels), weight.shape)
+        inputs = self._layer(f"{name}.input", first, data.parts, weight.parts, directions)
+        step = matrix_product((batch, recurrent.shape[0]), recurrent.shape)
+        read = self.merge(inputs, state)
+        return self._layer(f"{name}.recurrent", step, read, recurrent.parts, steps * directions)
+
     def attention(self, name: str, query: Operand, key: Operand, value: Operand, *others: Parts) -> Parts:
         """Add scores and context of attention over [..., heads, rows, channels]; several query heads may share a key
         and value head.
@@ -157,12 +201,50 @@ class NetworkBuilder:
             self.skipped.append(SkippedOperator(kind, _spelled(name)))
         return self.merge(*operands)
 
+    # Loops and branches
+
+    @contextmanager
+    def repeated(self, times: int) -> Iterator[None]:
+        """Count the layers added meanwhile so many times."""
+        before = self._times
+        self._times = before * times
+        try:
+            yield
+        finally:
+            self._times = before
+
+    @contextmanager
+    def unrolled(self) -> Iterator[None]:
+        """Count a layer added meanwhile with name and shape of an earlier one as that one again."""
+        before = self._trips_from
+        self._trips_from = len(self._layers)
+        try:
+            yield
+        finally:
+            self._trips_from = before
+
+    @property
+    def progress(self) -> Progress:
+        """What was added so far."""
+        return Progress(tuple(self.skipped), tuple(self._layers))
+
+    def restore(self, progress: Progress) -> None:
+        """Forget what was added since."""
+        self.skipped[:], self._layers[:] = progress.skipped, progress.layers
+        names = {INPUT, *(layer.name for layer in progress.layers)}
+        for kept in (self._before, self._depth):
+            for name in kept.keys() - names:
+                del kept[name]
+
     # Layers
 
     def _layer(self, name: str, shape: ConvWorkload, data: Parts, weight: Parts, count: int = 1) -> Parts:
         """Add a layer. A product of constants is not a layer: it is computed beforehand."""
         if not data and not weight:
             return ()
+        count *= self._times
+        if self._trips_from is not None and (known := self._repeat(name, shape, count)):
+            return ((known,),)
         name = self._fresh(name)
         after = self._after(data, weight)
         node = NetworkNode(name=name, count=count, after=after, workload=evolve(shape, name=name), weights=not weight)
@@ -170,6 +252,18 @@ class NetworkBuilder:
         self._before[name] = frozenset(after).union(*(self._before[other] for other in after))
         self._depth[name] = 1 + max(self._depth[other] for other in after)
         return ((name,),)
+
+    def _repeat(self, name: str, shape: ConvWorkload, count: int) -> str | None:
+        """Count a layer of an earlier trip again; None if no layer of this name has this shape."""
+        name = _spelled(name)
+        for index in range(self._trips_from or 0, len(self._layers)):
+            layer = self._layers[index]
+            own = layer.name
+            named = own == name or re.fullmatch(rf"{re.escape(name)}_\d+", own)
+            if named and layer.workload == evolve(shape, name=own):
+                self._layers[index] = evolve(layer, count=layer.count + count)
+                return own
+        return None
 
     def _after(self, *operands: Parts) -> tuple[str, ...]:
         """Return the layers that the new layer comes after: the ends of I's parts, then those of W's."""

@@ -3,56 +3,22 @@ skipped.
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import helper, inliner
+from onnx import inliner
 
 from cpsat_pim.importers.binding import check_bound
-from cpsat_pim.importers.builder import FED, NetworkBuilder, Operand, Parts
-from cpsat_pim.importers.onnx_shapes import SHAPE_READERS, OnnxShapes, domain_of, open_dims, subgraphs
+from cpsat_pim.importers.builder import FED, NetworkBuilder, Parts
+from cpsat_pim.importers.onnx_call import kind_of
+from cpsat_pim.importers.onnx_control import CONTROL
+from cpsat_pim.importers.onnx_operators import JOINING, PASSING, WITHOUT_DATA
+from cpsat_pim.importers.onnx_products import PRODUCTS, Product, product_sum
+from cpsat_pim.importers.onnx_shapes import OnnxShapes, is_scalar, open_dims
+from cpsat_pim.importers.onnx_tensors import Tensors, node_name, reads
 from cpsat_pim.importers.products import Unmappable
-
-#: The positions of I and W among the inputs of a product.
-_OPERANDS = {
-    "Conv": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3), "ConvTranspose": (0, 1),
-    "MatMul": (0, 1), "MatMulInteger": (0, 1), "QLinearMatMul": (0, 3), "Gemm": (0, 1),
-}  # fmt: skip
-
-#: Operators whose result does not depend on the network's input data.
-_WITHOUT_DATA = {
-    *SHAPE_READERS, "Constant", "ConstantOfShape", "EyeLike", "RandomNormal", "RandomNormalLike", "RandomUniform",
-    "RandomUniformLike", "Range",
-}  # fmt: skip
-
-_ELEMENTWISE = """
-Abs Acos Acosh Add And Asin Asinh Atan Atanh Bernoulli BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast
-CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Equal Erf Exp Floor Gelu Greater
-GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg
-Not Or PRelu Pow QuantizeLinear Reciprocal Relu RotaryEmbedding Round Selu Shrink Sigmoid Sign Sin Sinh Softplus
-Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Trilu Where Xor
-"""
-_MOVING = """
-CenterCropPad Col2Im Compress DepthToSpace Expand Flatten Gather GatherElements GatherND OneHot Pad Reshape Resize
-ReverseSequence Scatter ScatterElements ScatterND Slice SpaceToDepth Split Squeeze TensorScatter Tile Transpose
-Unsqueeze Upsample
-"""
-_REDUCING = """
-ArgMax ArgMin AveragePool CumProd CumSum GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxRoiPool
-MaxUnpool NonMaxSuppression NonZero ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
-ReduceProd ReduceSum ReduceSumSquare RoiAlign TopK Unique
-"""
-_NORMALISING = """
-BatchNormalization GroupNormalization Hardmax InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization
-MeanVarianceNormalization RMSNormalization Softmax
-"""
-
-#: Operators without a product along an axis of two tensors: they only propagate.
-_PASSING = frozenset(" ".join((_ELEMENTWISE, _MOVING, _REDUCING, _NORMALISING)).split())
 
 
 def trace_onnx(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
@@ -64,8 +30,7 @@ def trace_onnx(path: str, bind: Mapping[str, int], builder: NetworkBuilder) -> N
     model = _read(path)
     trace = _Trace(model, bind, builder)
     trace.feed(model.graph)
-    for node in _in_order(model.graph.node):
-        trace.follow(node)
+    trace.run(model.graph)
 
 
 # --- The file --------------------------------------------------------------------------------------------------------
@@ -97,7 +62,7 @@ def _in_order(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     try:
         sorter.prepare()
     except CycleError as error:
-        names = " -> ".join(_name(nodes[index]) for index in error.args[1])
+        names = " -> ".join(node_name(nodes[index]) for index in error.args[1])
         raise ValueError(f"the graph has a cycle: {names}") from error
     ready: list[int] = []
     while sorter.is_active():
@@ -114,19 +79,9 @@ def _dependencies(nodes: Sequence[onnx.NodeProto]) -> dict[int, set[int]]:
     for index, node in enumerate(nodes):
         for name in filter(None, node.output):
             if name in writers:
-                raise ValueError(f"{_name(nodes[writers[name]])} and {_name(node)} both write {name!r}")
+                raise ValueError(f"{node_name(nodes[writers[name]])} and {node_name(node)} both write {name!r}")
             writers[name] = index
-    return {index: {writers[name] for name in _reads(node) if name in writers} for index, node in enumerate(nodes)}
-
-
-def _reads(node: onnx.NodeProto) -> list[str]:
-    """Return the tensors that a node reads, including those that its subgraphs take from outside."""
-    inner = (name for graph in subgraphs(node) for other in graph.node for name in _reads(other))
-    return [*node.input, *inner]
-
-
-def _name(node: onnx.NodeProto) -> str:
-    return str(node.name or next(filter(None, node.output), node.op_type))
+    return {index: {writers[name] for name in reads(node) if name in writers} for index, node in enumerate(nodes)}
 
 
 # --- Operators -------------------------------------------------------------------------------------------------------
@@ -136,22 +91,35 @@ class _Trace:
     """Propagates the tensors' shapes and parts through the graph."""
 
     def __init__(self, model: onnx.ModelProto, bind: Mapping[str, int], builder: NetworkBuilder) -> None:
-        self._shapes = OnnxShapes(model, bind)
+        self.tensors = Tensors(OnnxShapes(model, bind), builder)
         self._bind = bind
+        self._unbound: list[str] = []
         self._builder = builder
-        self._parts: dict[str, Parts] = {}
 
     def feed(self, graph: onnx.GraphProto) -> None:
-        """Define constants and the network's inputs; a constant may also be listed among the inputs."""
-        for tensor in graph.initializer:
-            self._shapes.define(tensor)
-        for sparse in graph.sparse_initializer:
-            self._shapes.define(onnx.TensorProto(name=sparse.values.name, dims=sparse.dims, data_location=1))
-        fed = [info for info in graph.input if info.name not in self._shapes]
-        check_bound(self._bind, *dict.fromkeys(names for i in fed for _, names in open_dims(i.name, i.type)))
+        """Define the network's inputs, and the values of those that are bound."""
+        shapes = self.tensors.shapes
+        constants = {tensor.name for tensor in graph.initializer}
+        constants |= {sparse.values.name for sparse in graph.sparse_initializer}
+        # files of IR version 3 list constants among the inputs, too
+        fed = [info for info in graph.input if info.name not in constants]
+        scalars = [info for info in fed if is_scalar(info)]
+        sizes = dict.fromkeys(names for i in fed for _, names in open_dims(i.name, i.type))
+        check_bound(self._bind, *sizes, values=[info.name for info in scalars])
         for info in fed:
-            self._shapes.declare(info)
-            self._parts[info.name] = FED
+            shapes.declare(info)
+            self.tensors.parts[info.name] = FED
+        for info in scalars:
+            if info.name in self._bind:
+                shapes.define_scalar(info, self._bind[info.name])
+        self._unbound = [info.name for info in scalars if info.name not in self._bind]
+
+    def run(self, graph: onnx.GraphProto) -> None:
+        """Define a graph's constants and process its operators."""
+        self.tensors.shapes.enter(graph)
+        self.tensors.parts |= {tensor.name: () for tensor in graph.initializer}
+        for node in _in_order(graph.node):
+            self.follow(node)
 
     def follow(self, node: onnx.NodeProto) -> None:
         """Process one operator.
@@ -159,116 +127,59 @@ class _Trace:
         Raises:
             ValueError: shapes are unknown or do not fit together; the message begins with the node's name.
         """
+        tensors = self.tensors
         try:
             for name in filter(None, node.input):
-                if name not in self._shapes and name not in self._parts:
-                    self._shapes.declare_missing(name)
-            self._shapes.infer(node)
-            parts = self._result(node)
+                if name not in tensors:
+                    tensors.shapes.declare_missing(name)
+            tensors.shapes.infer(node)
+            tensors.writers |= dict.fromkeys(node.output, node)
+            kind = self._control(node)
+            if kind is not None:
+                parts = self._result(kind, node)
+                tensors.parts |= dict.fromkeys(filter(None, node.output), parts)
+        except _Inner:
+            raise
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a malformed node can cause
-            raise ValueError(f"{_name(node)} ({node.op_type}): {error}") from error
-        self._parts |= dict.fromkeys(filter(None, node.output), parts)
+            raise _Inner(f"{node_name(node)} ({node.op_type}): {error}") from error
 
-    def _result(self, node: onnx.NodeProto) -> Parts:
+    def _control(self, node: onnx.NodeProto) -> str | None:
+        """Follow a branch or loop; return the node's kind, with the reason, if it is not followed."""
+        kind = kind_of(node)
+        follow = CONTROL.get(kind)
+        if follow is None:
+            return kind
+        try:
+            follow(self, node, {attribute.name: attribute.g for attribute in node.attribute})
+        except Unmappable as reason:
+            options = "".join(f", --bind {name}=... may tell" for name in self._unbound[:1])
+            return f"{kind} ({reason}{options})"
+        return None
+
+    def _result(self, kind: str, node: onnx.NodeProto) -> Parts:
         """Return the parts of a node's results."""
-        read = [self._parts.get(name, ()) for name in _reads(node)]
-        kind = ".".join(filter(None, (domain_of(node), node.op_type)))
-        if kind in _WITHOUT_DATA:
+        read = [self.tensors.origin(name) for name in reads(node)]
+        if kind in WITHOUT_DATA:
             return ()
-        if kind == "Concat":
+        if kind in JOINING:
             return self._builder.concatenate(read)
-        if kind in _PASSING:
+        if kind in PASSING:
             return self._builder.merge(*read)
         return self._product(kind, node, read)
 
     def _product(self, kind: str, node: onnx.NodeProto, read: list[Parts]) -> Parts:
         """Add a product, including its bias or mask; skip it if it is not a layer."""
-        build = _PRODUCTS.get(kind)
+        build = PRODUCTS.get(kind)
         try:
+            if kind == "ReduceSum":
+                added = product_sum(Product(self.tensors, node))
+                return self._builder.merge(*read) if added is None else added
             if build is not None:
-                return build(self, node, _attributes(node))
+                return build(Product(self.tensors, node))
         except Unmappable as reason:
             kind = f"{kind} ({reason})"
-        return self._builder.skip(kind, _name(node), *read)
-
-    def _operands(self, node: onnx.NodeProto) -> tuple[Operand, Operand, Parts]:
-        """Return I and W, and the parts of the other operands."""
-        data, weight = (node.input[index] for index in _OPERANDS[node.op_type])
-        others = [self._parts.get(name, ()) for name in node.input if name not in (data, weight)]
-        return self._operand(data), self._operand(weight), self._builder.merge(*others)
-
-    def _operand(self, name: str) -> Operand:
-        return Operand(self._shapes.shape(name), self._parts.get(name, ()))
-
-    def _convolution(self, node: onnx.NodeProto, given: dict[str, Any]) -> Parts:
-        data, weight, others = self._operands(node)
-        out = self._shapes.shape(node.output[0])
-        ones = [1] * (len(weight.shape) - 2)
-        stride, dilation = given.get("strides", ones), given.get("dilations", ones)
-        build: Callable[..., Parts] = self._builder.convolution
-        if node.op_type == "ConvTranspose":
-            padding = _transposed_padding(data.shape, weight.shape, out, stride, dilation, given)
-            build = partial(self._builder.transposed_convolution, padding=padding)
-        result = build(_name(node), data, weight, out, groups=given.get("group", 1), stride=stride, dilation=dilation)
-        return self._builder.merge(result, others)
-
-    def _matmul(self, node: onnx.NodeProto, given: dict[str, Any]) -> Parts:
-        """Add any matrix product; only `Gemm` transposes."""
-        left, right, others = self._operands(node)
-        left, right = (
-            Operand(operand.shape[::-1], operand.parts) if given.get(flag) else operand
-            for operand, flag in ((left, "transA"), (right, "transB"))
-        )
-        return self._builder.merge(self._builder.matmul(_name(node), left, right), others)
-
-    def _einsum(self, node: onnx.NodeProto, given: dict[str, Any]) -> Parts:
-        operands = [self._operand(name) for name in node.input]
-        return self._builder.einsum(_name(node), given["equation"].decode(), operands)
-
-    def _attention(self, node: onnx.NodeProto, given: dict[str, Any]) -> Parts:
-        """Add attention; heads are a separate axis, or adjacent within rows."""
-        if any(node.input[4:]):
-            raise Unmappable("with past keys")
-        query, key, value = (
-            _with_heads(self._operand(name), given.get(f"{kind}_num_heads"))
-            for name, kind in zip(node.input, ("q", "kv", "kv"), strict=False)
-        )
-        masks = [self._parts.get(name, ()) for name in node.input[3:]]
-        return self._builder.attention(_name(node), query, key, value, *masks)
+        return self._builder.skip(kind, node_name(node), *read)
 
 
-_PRODUCTS: dict[str, Callable[[_Trace, onnx.NodeProto, dict[str, Any]], Parts]] = {
-    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "ConvTranspose"), _Trace._convolution),
-    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul", "Gemm"), _Trace._matmul),
-    "Einsum": _Trace._einsum,
-    "Attention": _Trace._attention,
-}
-
-
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-
-
-def _transposed_padding(
-    data: Sequence[int], weight: Sequence[int], out: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
-    given: dict[str, Any],
-) -> list[int]:  # fmt: skip
-    """Return what is cut off the beginning of each axis: as given, or its share of what the output's size implies."""
-    axes = range(len(stride))
-    if "pads" in given and "output_shape" not in given:
-        return list(given["pads"][: len(stride)])
-    extra = given.get("output_padding", [0] * len(stride))
-    full = [stride[a] * (data[2 + a] - 1) + extra[a] + (weight[2 + a] - 1) * dilation[a] + 1 for a in axes]
-    totals = [size - kept for size, kept in zip(full, out[2:], strict=True)]
-    upper = given.get("auto_pad") == b"SAME_UPPER"
-    return [total // 2 if upper else total - total // 2 for total in totals]
-
-
-def _with_heads(operand: Operand, heads: int | None) -> Operand:
-    """Reshape an operand to [batch, heads, rows, channels], from that or from [batch, rows, heads * channels]."""
-    if len(operand.shape) == 4:
-        return operand
-    batch, rows, width = operand.shape
-    if not heads:
-        raise ValueError("must have its numbers of heads")
-    return Operand((batch, heads, rows, width // heads), operand.parts)
+class _Inner(ValueError):
+    """A message that already begins with the name of the operator, which may be in a subgraph."""

@@ -15,6 +15,8 @@ import onnx
 from onnx import defs, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
+from cpsat_pim.importers.onnx_call import Call, domain_of, kind_of
+from cpsat_pim.importers.onnx_rules import RULES
 from cpsat_pim.importers.products import Shape, Unmappable
 
 #: The most elements of a tensor whose value is kept: shapes have few.
@@ -75,13 +77,69 @@ class OnnxShapes:
         if math.prod(tensor.dims) <= _SMALL_ELEMS and tensor.data_location != onnx.TensorProto.EXTERNAL:
             self._values[tensor.name] = tensor
 
+    def value(self, name: str) -> np.ndarray | None:
+        """Return the value of a small tensor, None if it is not known."""
+        try:
+            return numpy_helper.to_array(self._values[name]) if name in self._values else None
+        except ValueError:  # a tensor whose data are not in the file, though it does not say so
+            return None
+
+    def number(self, name: str) -> int | None:
+        """Return the value of a tensor of one element, None if it is not known."""
+        value = self.value(name)
+        return int(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
+
+    def sizes(self, name: str) -> Shape | None:
+        """Return the sizes of a tensor, None if they are not known."""
+        return _sizes(self._types.get(name))
+
+    def forget(self, name: str) -> None:
+        """Forget the value of a tensor, not its type."""
+        self._values.pop(name, None)
+
+    def copy(self, source: str, name: str, *, with_value: bool = True) -> None:
+        """Define a tensor like another one; with an unknown type if that has none."""
+        self._discard(name)
+        if source in self._types:
+            self._types[name] = self._types[source]
+        if with_value and source in self._values:
+            self._values[name] = self._values[source]
+
+    def shaped(self, name: str, like: str, sizes: Shape) -> None:
+        """Define a tensor by its sizes, with the type of the elements of another one."""
+        self._discard(name)
+        kind = self._types.get(like)
+        elements = kind.tensor_type.elem_type if kind is not None else onnx.TensorProto.FLOAT
+        self._types[name] = helper.make_tensor_type_proto(elements or onnx.TensorProto.FLOAT, list(sizes))
+
+    def enter(self, graph: onnx.GraphProto) -> None:
+        """Make the types that a subgraph declares known, and define its constants."""
+        self._declared |= {info.name: info for info in (*graph.value_info, *graph.output)}
+        for tensor in graph.initializer:
+            self.define(tensor)
+        for sparse in graph.sparse_initializer:
+            self.define(onnx.TensorProto(name=sparse.values.name, dims=sparse.dims, data_location=1))
+
+    def define_scalar(self, info: onnx.ValueInfoProto, number: int) -> None:
+        """Define an input of one element with its value."""
+        kind = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+        shape = [1] * len(info.type.tensor_type.shape.dim)
+        self.define(numpy_helper.from_array(np.full(shape, number, kind), info.name))
+
+    def _discard(self, name: str) -> None:
+        self._types.pop(name, None)
+        self._values.pop(name, None)
+
     def infer(self, node: onnx.NodeProto) -> None:
         """Infer the types of a node's results, and their values if all inputs are known.
 
         Raises:
             ValueError: the types of its inputs do not match.
         """
-        for name, kind in self._inferred(node).items():
+        inferred = self._inferred(node)
+        for name in node.output:  # a loop's body is followed more than once
+            self._discard(name)
+        for name, kind in inferred.items():
             self._types[name] = kind
         for name in node.output:
             if name and _sizes(self._types.get(name)) is None and name in self._declared:
@@ -89,18 +147,43 @@ class OnnxShapes:
         self._fold(node)
 
     def _inferred(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
-        """Infer types by ONNX's own rules; none for an unknown operator or one with subgraphs."""
+        """Infer types by ONNX's own rules, else by those for operators of vendors; none for one with subgraphs."""
         known = {name: self._types[name] for name in node.input if name in self._types}
         values = {name: self._values[name] for name in node.input if name in self._values}
         domain = domain_of(node)
         if len(known) < len({*node.input} - {""}) or not defs.has(node.op_type, domain) or [*subgraphs(node)]:
-            return {}
+            return self._by_rule(node)
         try:
             schema = defs.get_schema(node.op_type, self._versions.get(domain, 1), domain)
             outputs = shape_inference.infer_node_outputs(schema, node, known, values, opset_imports=self._opsets)
         except Exception as error:  # one of a dozen exception classes of the compiled library, without a common base
             raise ValueError(str(error)) from error
         return dict(outputs)
+
+    def _by_rule(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+        """Infer types by the rule for an operator of another vendor; none without a rule, or without what it needs."""
+        rule = RULES.get(kind_of(node))
+        if rule is None:
+            return {}
+        call = self.call(node)
+        try:
+            shapes = rule.shapes(call)
+        except Unmappable:
+            return {}
+        like = self._types.get(node.input[rule.like] if rule.like < len(node.input) else node.input[0])
+        elements = (like.tensor_type.elem_type if like is not None else 0) or onnx.TensorProto.FLOAT
+        named = zip(node.output, shapes, strict=False)
+        known = {name: sizes for name, sizes in named if name and sizes is not None}
+        return {name: helper.make_tensor_type_proto(elements, list(sizes)) for name, sizes in known.items()}
+
+    def call(self, node: onnx.NodeProto) -> Call:
+        """Return what is known about the inputs of a node."""
+        return Call(
+            kind=kind_of(node),
+            given={attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute},
+            inputs=[self.sizes(name) for name in node.input],
+            values=[self.value(name) for name in node.input],
+        )
 
     def _fold(self, node: onnx.NodeProto) -> None:
         """Compute the values of a node's results if they are small and all inputs are known."""
@@ -126,11 +209,6 @@ class OnnxShapes:
         return {name: numpy_helper.to_array(self._values[name]) for name in node.input if name}
 
 
-def domain_of(owner: onnx.NodeProto | onnx.OperatorSetIdProto) -> str:
-    """Return the domain of an operator or operator set; ONNX's own has two names."""
-    return "" if owner.domain == "ai.onnx" else str(owner.domain)
-
-
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """Yield the subgraphs of a branch or loop."""
     for attribute in node.attribute:
@@ -142,6 +220,12 @@ def open_dims(name: str, kind: onnx.TypeProto) -> Iterator[tuple[onnx.TensorShap
     for axis, dim in enumerate(kind.tensor_type.shape.dim):
         if dim.dim_value <= 0:
             yield dim, (*([dim.dim_param] if dim.dim_param else []), f"{name}.{axis}")
+
+
+def is_scalar(info: onnx.ValueInfoProto) -> bool:
+    """Return whether an input has one element, so that its value can be bound by its name."""
+    tensor = info.type.tensor_type
+    return tensor.HasField("shape") and bool(tensor.elem_type) and all(dim.dim_value == 1 for dim in tensor.shape.dim)
 
 
 def _sizes(kind: onnx.TypeProto | None) -> Shape | None:

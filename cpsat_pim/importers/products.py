@@ -2,8 +2,13 @@
 
 Axes are those of ONNX and torch: data [batch, channels, height, width], weights [out, in per group, height, width] or,
 if transposed, [in, out per group, height, width]. One-dimensional products have no height.
+
+Three-dimensional convolutions have a depth before the height. A layer has two spatial axes, so the third is unfolded:
+its output positions become part of N and its taps part of C. This is exact in multiplications, weights and outputs. The
+input counts an element once for each tap that reads it along the unfolded axis.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -24,15 +29,30 @@ def convolution(
     """Convert a convolution; its padding affects only the output's extents.
 
     Raises:
-        Unmappable: it has three spatial axes.
+        Unmappable: it has more than three spatial axes.
         ValueError: data and weights differ in their channels.
     """
     axes = len(weight) - 2
     _check_channels(data[-axes - 1], weight[1] * groups)
-    (R, S), (P, Q) = _plane(weight[2:]), _plane(out[-axes:])
-    C, K, N = weight[1], weight[0] // groups, math.prod(out[: -axes - 1])
-    strides, dilations = _plane(stride), _plane(dilation)
+    sizes = [*zip(weight[2:], out[-axes:], stride, dilation, strict=True)]
+    taps, positions = 1, 1
+    if axes == 3:
+        taps, positions, *_ = sizes.pop(_unfolded(sizes))
+    (R, S), (P, Q), strides, dilations = (_plane(values) for values in zip(*sizes, strict=True))
+    C, K, N = taps * weight[1], weight[0] // groups, positions * math.prod(out[: -axes - 1])
     return ConvWorkload(R=R, S=S, P=P, Q=Q, C=C, K=K, N=N, G=groups, stride=strides, dilation=dilations)
+
+
+def _unfolded(sizes: Sequence[tuple[int, int, int, int]]) -> int:
+    """Return the axis whose unfolding counts the fewest input elements twice, of (taps, positions, stride, dilation) by
+    axis. An axis with one tap, or whose windows do not overlap, counts none twice.
+    """
+
+    def growth(axis: int) -> float:
+        taps, positions, stride, dilation = sizes[axis]
+        return taps * positions / (stride * (positions - 1) + dilation * (taps - 1) + 1)
+
+    return min(range(len(sizes)), key=growth)
 
 
 def transposed_convolution(
@@ -50,22 +70,22 @@ def transposed_convolution(
     They form one convolution of stride 1. No product with an inserted zero is counted.
 
     Raises:
-        Unmappable: it has three spatial axes.
+        Unmappable: it has more than three spatial axes.
         ValueError: data and weights differ in their channels.
     """
     axes = len(weight) - 2
     _check_channels(data[-axes - 1], weight[0])
-    sizes = [_plane(values) for values in (weight[2:], out[-axes:], stride, dilation)]
-    columns, rows = (_phases(*values) for values in zip(*sizes, _plane(padding, 0), strict=True))
+    sizes = [_space(values) for values in (weight[2:], out[-axes:], stride, dilation)]
+    columns, rows, layers = (_phases(*values) for values in zip(*sizes, _space(padding, 0), strict=True))
     C, K, N = weight[0] // groups, weight[1], math.prod(out[: -axes - 1])
-    steps = tuple(d // math.gcd(d, s) for s, d in zip(*sizes[2:], strict=True))
-    return Counter(
-        {
-            ConvWorkload(R=R, S=S, P=P, Q=Q, C=C, K=K, N=N, G=groups, dilation=steps): across * down
-            for (R, P), across in columns.items()
-            for (S, Q), down in rows.items()
-        }
-    )
+    steps = tuple(d // math.gcd(d, s) for s, d in zip(*sizes[2:], strict=True))[:2]
+    phases: Counter[ConvWorkload] = Counter()
+    for (across, (R, P)), (down, (S, Q)), (deep, (taps, positions)) in itertools.product(
+        *([(count, phase) for phase, count in axis.items()] for axis in (columns, rows, layers))
+    ):
+        C_, N_ = C * taps, N * positions
+        phases[ConvWorkload(R=R, S=S, P=P, Q=Q, C=C_, K=K, N=N_, G=groups, dilation=steps)] += across * down * deep
+    return phases
 
 
 def _check_channels(given: int, taken: int) -> None:
@@ -118,6 +138,25 @@ def einstein_sum(equation: str, left: Shape, right: Shape) -> ConvWorkload:
     )
 
 
+def product_sum(left: Shape, right: Shape, summed: Iterable[int]) -> ConvWorkload | None:
+    """Convert the sum, along some axes, of the element-wise product of two broadcast tensors.
+
+    Returns:
+        None: no axis of both is summed, so that nothing is contracted, or an axis of one alone is.
+    """
+    rank = max(len(left), len(right))
+    ours, theirs = ((1,) * (rank - len(shape)) + tuple(shape) for shape in (left, right))
+    sums = {axis % rank for axis in summed}
+    bounds = dict.fromkeys("PCKG", 1)
+    for axis, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+        dim = ("C" if axis in sums else "G") if mine == other else "K" if mine == 1 else "P"
+        if axis in sums and dim in "PK":
+            return None
+        bounds[dim] *= max(mine, other)
+    P, C, K, G = bounds.values()
+    return ConvWorkload(P=P, C=C, K=K, G=G) if C > 1 else None
+
+
 #: The axes of an ellipsis, the last one last.
 _ELLIPSIS = "0123456789"
 
@@ -139,9 +178,14 @@ def _product(sizes: dict[str, int], letters: Iterable[str]) -> int:
     return math.prod(sizes[letter] for letter in letters)
 
 
-def _plane(sizes: Sequence[int], absent: int = 1) -> tuple[int, int]:
+def _plane(sizes: Sequence[int]) -> tuple[int, int]:
     """Convert (height, width) or (width,) to (width, height)."""
-    if len(sizes) > 2:
+    return _space(sizes)[:2]
+
+
+def _space(sizes: Sequence[int], absent: int = 1) -> tuple[int, int, int]:
+    """Convert (depth, height, width), (height, width) or (width,) to (width, height, depth)."""
+    if len(sizes) > 3:
         raise Unmappable(f"{len(sizes)}-D")
-    width, height = [*reversed(sizes), absent][:2]
-    return width, height
+    width, height, depth = [*reversed(sizes), absent, absent][:3]
+    return width, height, depth

@@ -9,9 +9,13 @@ from importlib.resources import files
 from typing import Any
 
 from cpsat_pim.base.extras import import_extra
+from cpsat_pim.report.plan_view import CostedPlan, build_plan_view
 from cpsat_pim.report.view import build_view
 
-_SCRIPTS = ("format.js", "charts.js", "table.js", "layer.js", "page.js")
+#: In folders of this package, in the order in which a page needs them.
+_SHARED = ("page/format.js", "page/charts.js", "page/start.js")
+_RESULT = (*_SHARED, "page/table.js", "page/layer.js", "page/page.js")
+_PLAN = (*_SHARED, "plan_page/steps.js", "plan_page/array.js", "plan_page/homes.js", "plan_page/plan.js")
 
 
 def check_plotting() -> None:
@@ -33,14 +37,32 @@ def render_report(documents: Sequence[tuple[str, dict[str, Any]]]) -> str:
     check_plotting()
     # Through JSON text and back, so that tuples become lists as in a document read from a file.
     views = [build_view(json.loads(json.dumps(document)), source) for source, document in documents]
+    title = " and ".join(f"{view['network']} on {view['arch']}" for view in views)
+    return _page(title, views, ("page/page.css",), _RESULT)
+
+
+def render_plan(costed: CostedPlan) -> str:
+    """Render the page of a plan.
+
+    Raises:
+        MissingExtra: the plotting library is not installed.
+    """
+    view = build_plan_view(costed)
+    array = view["array"]
+    title = f"{view['network']} on {array['rows']} x {array['cols']} nodes of {array['node']}"
+    return _page(title, view, ("page/page.css", "plan_page/plan.css"), _PLAN)
+
+
+def _page(title: str, data: Any, styles: Sequence[str], scripts: Sequence[str]) -> str:
+    """Fill the page's frame with data, styles, scripts and the plotting library."""
     parts = {
-        "title": html.escape(" and ".join(f"{view['network']} on {view['arch']}" for view in views)),
-        "style": _asset("page.css"),
-        "results": _script_safe(json.dumps(views, separators=(",", ":"), allow_nan=False)),
+        "title": html.escape(title),
+        "style": "\n".join(map(_asset, styles)),
+        "results": _script_safe(json.dumps(data, separators=(",", ":"), allow_nan=False)),
         "plotting": _plotting(),
-        "script": '"use strict";\n' + "\n".join(_asset(name) for name in _SCRIPTS),
+        "script": '"use strict";\n' + "\n".join(map(_asset, scripts)),
     }
-    return _filled(_asset("page.html"), parts)
+    return _filled(_asset("page/page.html"), parts)
 
 
 def _filled(template: str, parts: dict[str, str]) -> str:
@@ -50,8 +72,8 @@ def _filled(template: str, parts: dict[str, str]) -> str:
     return first + "".join(parts[name] + text for name, text in pieces)
 
 
-def _asset(name: str) -> str:
-    return files("cpsat_pim.report").joinpath("page", name).read_text(encoding="utf-8")
+def _asset(path: str) -> str:
+    return files("cpsat_pim.report").joinpath(*path.split("/")).read_text(encoding="utf-8")
 
 
 def _script_safe(text: str) -> str:

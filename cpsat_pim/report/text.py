@@ -225,7 +225,7 @@ _COLUMNS = (
 def _footnotes(network: SolvedNetwork) -> Iterator[str]:
     """Yield the lines below the table: what the columns mean, and what was verified."""
     yield (
-        f"{network.network} on {network.arch.name}, objective {_objective_text(network)}. "
+        f"{network.network} on {format_machine(network.arch)}, objective {_objective_text(network)}. "
         "Layouts in brackets are row-aligned, the others sequential."
     )
     deviations = [abs(d) for d in (_deviation(n.solved) for n in network.layers) if d is not None]
@@ -235,10 +235,10 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
             f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
         )
     if any(node.solved.constraints != FREE for node in network.layers) and not network.shared:
-        yield "Optimality is proven among the mappings that satisfy the constraints."
+        yield "Bounds and proofs hold for the mappings that satisfy the constraints."
     padding = max((node.solved.padding for node in network.layers), default=0)
     if padding:
-        yield f"Optimality is proven over each layer and its paddings with at most {100 * padding:g} % more MACs."
+        yield f"Bounds and proofs hold for each layer and its paddings with at most {100 * padding:g} % more MACs."
     for node in network.layers:
         if any(node.solved.workload.zeros):
             yield f"{node.name} is padded: {format_padding(node.solved.workload)}."
@@ -246,6 +246,11 @@ def _footnotes(network: SolvedNetwork) -> Iterator[str]:
         yield f"{format_choice(network.shared.to_dict())} {_price(network.shared)}"
     if network.interrupted:
         yield "Interrupted: these are the best mappings found so far."
+
+
+def format_machine(arch: PIMArchitecture) -> str:
+    """Name a machine, and say of one with several nodes that a mapping uses one of them."""
+    return arch.name if arch.nodes == 1 else f"one of {arch.nodes:,} nodes of {arch.name}"
 
 
 def format_choice(shared: dict[str, Any]) -> str:
@@ -345,7 +350,7 @@ def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) 
         shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
         table.add_row(
             Text(name),
-            str(arch.vault_count * arch.pu_count),
+            str(arch.nodes),
             f"{shape.h}x{shape.w} x {unit.num_macs}",
             *(format_bytes(arch.hierarchy[m].capacity_bytes) for m in buffers),
             format_bytes(arch.row_bytes),

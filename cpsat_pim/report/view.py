@@ -20,7 +20,7 @@ from cpsat_pim.mapping.check import box_elems, check_mapping
 from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.mapping.loop_nest import format_bound
 from cpsat_pim.report.jsonfile import build_result
-from cpsat_pim.report.text import format_choice, format_layouts
+from cpsat_pim.report.text import format_choice, format_layouts, format_machine
 from cpsat_pim.workload import ConvWorkload
 from tracesim.timeline import Timeline
 
@@ -43,7 +43,7 @@ def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
     details = _Details(source, result["arch"])
     return {
         "network": result["network"],
-        "arch": result["arch"].name,
+        "arch": format_machine(result["arch"]),
         "objective": result["objective"].to_dict(),
         "source": Path(source).name,
         "totals": result["totals"],

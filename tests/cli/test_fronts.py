@@ -116,7 +116,7 @@ def test_time_out_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert "not complete" in out
     assert (code, err.split(" for ")[0]) in (
-        (0, "cpsat_pim: time limit reached before a proof"),
+        (0, "cpsat_pim: time limit reached before a proof of optimality"),
         (1, "cpsat_pim: no mapping"),
     )
 

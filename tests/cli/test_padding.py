@@ -29,7 +29,7 @@ def test_output_says_what_is_padded(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(MAP) == 0
     out = capsys.readouterr().out
     assert "layer\npadded: C 1009+15\nLocalDRAM (m=3) [ I 1024 " in out
-    assert "all that they may be padded to with at most 25 % more MACs." in out
+    assert "Bounds and proofs hold for each layer and its paddings with at most 25 % more MACs." in out
     assert "layer is padded: C 1009+15." in out
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import cpsat_pim.mapper.network.run
+import cpsat_pim.mapper.network.verified
 from cpsat_pim.cli import main
 from cpsat_pim.evaluate.verify import Disagreement
 from cpsat_pim.mapping import Mapping
@@ -102,7 +102,7 @@ def test_disagreement_leaves_a_reproducer_that_simulate_reads(
     def disagree(layer: Any, arch: Any, mapping: Mapping, prediction: Any) -> None:
         raise Disagreement(layer, arch, mapping, ["energy_fj: predicted 1, simulated 2"], prediction.figures, None)
 
-    monkeypatch.setattr(cpsat_pim.mapper.network.run, "verify", disagree)
+    monkeypatch.setattr(cpsat_pim.mapper.network.verified, "verify", disagree)
     monkeypatch.chdir(tmp_path)
     assert map_tiny() == 3
     out, err = capsys.readouterr()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import cpsat_pim.mapper.network.run
+import cpsat_pim.mapper.network.tasks
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cli import main
 from cpsat_pim.mapping import Mapping
@@ -20,7 +20,7 @@ TOP_KEYS = ["schema", "network", "arch", "objective", "layers", "totals"]
 LAYER_KEYS = ["name", "count", "shape", "status", "objective", "bound", "gap", "solve_seconds"]
 LAYER_KEYS += ["predicted", "simulated", "mapping", "progress"]
 TOTAL_KEYS = ["layers", "mapped", "macs", "latency_cycles", "energy_fj", "objective", "bound"]
-TOTAL_KEYS += ["row_activations", "seconds", "interrupted"]
+TOTAL_KEYS += ["row_activations", "nodes", "seconds", "interrupted"]
 FIGURES = {
     "latency_cycles",
     "compute_cycles",
@@ -197,10 +197,10 @@ def test_run_hands_a_start_to_the_layers_that_have_one(
     starts: dict[str, Mapping | None] = {}
 
     def run(tasks: list[Any], *others: Any) -> dict[str, Any]:
-        starts.update({task.layer.name: task.start for task in tasks})
+        starts.update({task.layer.name: task.request.start for task in tasks})
         return {}
 
-    monkeypatch.setattr(cpsat_pim.mapper.network.run, "_run_here", run)
+    monkeypatch.setattr(cpsat_pim.mapper.network.tasks, "_run_here", run)
     assert main(["run", pair, "--start-from", str(written), "--jobs", "1"]) == 0
     assert starts["first"] is None
     assert isinstance(starts["second"], Mapping)
@@ -265,7 +265,7 @@ def test_constraints_are_kept_and_recorded(
     """Those of all layers and those of one, which is solved by itself; `simulate` finds nothing that is not kept."""
     path, file = tmp_path / "r.json", constrain(CONSTRAINTS)
     assert main(["run", pair, "--constraints", file, "--jobs", "1", "--json", str(path)]) == 0
-    assert "keep the constraints" in capsys.readouterr().out
+    assert "Bounds and proofs hold for the mappings that satisfy the constraints." in capsys.readouterr().out
     first, second, twin = read_json(path)["layers"]
     assert first["constraints"] == second["constraints"] == {"spatial": {place: {"K": 1} for place in DIRECTIONS}}
     assert twin["constraints"]["stored"] == {"PE": {"W": True}}
@@ -326,7 +326,7 @@ def test_shared_choice_is_told_and_recorded(pair: str, tmp_path: Path, capsys: p
     assert main(["run", pair, "--share", "bypass, layout", "--json", str(path), "--jobs", "1"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert re.search(r"Shared by all layers: PE stores .*; minimum over all choices: proven\. It is \d", out)
+    assert re.search(r"Shared by all layers: PE stores .*; minimum over all choices: proven\. The sum is \d", out)
     data = read_json(path)
     assert list(data) == [*TOP_KEYS, "shared"]
     assert (data["shared"]["status"], data["shared"]["gap"]) == ("OPTIMAL", 0)

@@ -6,7 +6,6 @@ from tests.importers.onnx_models import (
     TensorProto,
     complaint,
     helper,
-    integers,
     layer,
     layers,
     node,
@@ -19,8 +18,8 @@ def unsupported(save: Save) -> str:
     """A file with a product between operators that are no layers, and one that nobody knows."""
     return save(
         [
-            helper.make_node("LSTM", ["x", "w", "r"], ["h", "last"], "rnn", hidden_size=8),
-            node("Squeeze", "h one", "rows"),
+            node("DeformConv", "x4 w o", "h"),
+            node("Flatten", "h", "rows"),
             node("MatMul", "rows v", "fc"),
             node("Det", "m", "d1"),
             node("Det", "m", "d2"),
@@ -28,30 +27,30 @@ def unsupported(save: Save) -> str:
             node("Magic", "sum d2", "magic", domain="custom"),
             node("MatMul", "magic v", "lost"),
         ],
-        [value("x", 5, 3, 4), value("m", 2, 2)],
-        [weight("w", 1, 32, 4), weight("r", 1, 32, 8), weight("v", 8, 8), integers("one", 1)],
+        [value("x4", 1, 3, 4, 4), value("o", 1, 2, 4, 4), value("m", 2, 2)],
+        [weight("w", 8, 3, 1, 1), weight("v", 128, 8)],
     )
 
 
 def test_every_operator_that_cannot_be_mapped_is_named(save):
     """All of them, with how often each occurs, and a product whose shape is not known behind one."""
     assert complaint(unsupported(save)) == (
-        "cannot map 1 LSTM: rnn; 2 Det: d1, d2; 1 custom.Magic: magic; 1 MatMul (of unknown shape): lost "
+        "cannot map 1 DeformConv: h; 2 Det: d1, d2; 1 custom.Magic: magic; 1 MatMul (of unknown shape): lost "
         "(--unsupported skip goes on without)"
     )
 
 
 def test_skipping_goes_on_without_them_and_tells(save):
-    """The product behind the LSTM knows its shape, 5 x 3 rows, and where its data come from."""
+    """The product behind the deformed convolution knows its shape, 8 x 4 x 4 channels, and where its data come from."""
     result = import_network(unsupported(save), skip_unsupported=True)
-    assert layers(result.network) == layer("fc", P=3, C=8, K=8, N=5)
+    assert layers(result.network) == layer("fc", C=128, K=8)
     assert result.network.layers[0].after == ("input",)
-    assert result.summary[:2] == ["1 LSTM: rnn", "2 Det: d1, d2"]
+    assert result.summary[:2] == ["1 DeformConv: h", "2 Det: d1, d2"]
 
 
 def test_branches_are_skipped_with_what_they_read(save):
     """An If hides what it computes; what it takes from outside comes before what reads its result."""
-    branch = helper.make_graph([node("Relu", "a", "inner")], "branch", [], [value("inner", 3, 8)])
+    branch = helper.make_graph([node("MatMul", "a w", "inner")], "branch", [], [value("inner", 3, 8)])
     file = save(
         [
             node("MatMul", "x w", "a"),
@@ -63,7 +62,7 @@ def test_branches_are_skipped_with_what_they_read(save):
         value_info=[value("b", 3, 8)],
     )
     result = import_network(file, skip_unsupported=True)
-    assert result.summary == ["1 If: if"]
+    assert result.summary == ["1 If (its condition 'flag' is not known, --bind flag=... may tell): if"]
     assert set(result.network.layers[1].after) == {"a", "input"}
 
 

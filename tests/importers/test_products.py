@@ -13,6 +13,7 @@ from cpsat_pim.importers.products import (
     convolution,
     einstein_sum,
     matrix_product,
+    product_sum,
     transposed_convolution,
 )
 from cpsat_pim.workload import ConvWorkload
@@ -35,10 +36,63 @@ def test_convolution_without_a_batch_has_one_image():
     assert convolution((3, 8, 8), (4, 3, 3, 3), (4, 6, 6), 1, [1, 1], [1, 1]).N == 1
 
 
-def test_convolution_along_three_axes_is_no_layer():
-    """A layer has a width and a height."""
-    with pytest.raises(Unmappable, match=r"^3-D$"):
-        convolution((1, 3, 9, 9, 9), (4, 3, 3, 3, 3), (1, 4, 7, 7, 7), 1, [1] * 3, [1] * 3)
+def test_convolution_along_four_axes_is_no_layer():
+    """A layer has a width and a height, and one more axis can be unfolded."""
+    with pytest.raises(Unmappable, match=r"^4-D$"):
+        convolution((1, 3, 9, 9, 9, 9), (4, 3, 3, 3, 3, 3), (1, 4, 7, 7, 7, 7), 1, [1] * 4, [1] * 4)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "out", "stride", "bounds"),
+    [
+        # One tap along the depth: its 7 positions are as many images.
+        ((1, 3, 3), (7, 8, 9), (1, 1, 1), {"R": 3, "S": 3, "P": 9, "Q": 8, "C": 3, "N": 7}),
+        # One tap along height and width: of these the height is unfolded, as the first of equals.
+        ((3, 1, 1), (7, 8, 9), (1, 1, 1), {"S": 3, "P": 9, "Q": 7, "C": 3, "N": 8}),
+        # Windows of the depth do not overlap, those of the others do.
+        ((2, 3, 3), (7, 8, 9), (2, 1, 1), {"R": 3, "S": 3, "P": 9, "Q": 8, "C": 6, "N": 7}),
+    ],
+)
+def test_convolution_along_three_axes_unfolds_the_one_that_reads_nothing_twice(kernel, out, stride, bounds):
+    """Taps of that axis are channels, its positions images; the multiplications are those of the direct sum."""
+    layer = convolution((1, 3, 99, 99, 99), (4, 3, *kernel), (1, 4, *out), 1, stride, [1] * 3)
+    assert layer == ConvWorkload(K=4, **bounds)
+    assert layer.macs == math.prod(kernel) * math.prod(out) * 3 * 4
+
+
+def test_transposed_convolution_along_three_axes_multiplies_what_does_not_meet_an_inserted_zero():
+    """A 2x4x3 kernel of stride 2: counted tap by tap along each axis."""
+    sizes = [(2, 8, 2, 1, 0), (4, 8, 2, 1, 1), (3, 9, 2, 1, 0)]
+    kernel, out, stride, dilation, padding = zip(*sizes, strict=True)
+    phases = transposed_convolution((1, 6, 4, 4, 4), (6, 5, *kernel), (1, 5, *out), 1, stride, dilation, padding)
+    counted = math.prod(sum(taps_by_position(*axis)) for axis in sizes)
+    assert sum(layer.macs * count for layer, count in phases.items()) == counted * 6 * 5
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "summed", "bounds"),
+    [
+        ((6, 1, 8), (1, 5, 8), [-1], {"P": 6, "C": 8, "K": 5}),
+        ((2, 7, 4), (2, 7, 4), [2], {"G": 14, "C": 4}),
+        ((2, 7, 1), (2, 7, 4), [1], {"G": 2, "C": 7, "K": 4}),
+        ((4,), (3, 4), [1], {"K": 3, "C": 4}),
+    ],
+)
+def test_sum_of_products_has_the_elements_of_its_operands_and_its_result(left, right, summed, bounds):
+    """Each element of the result takes one multiplication per element that is summed."""
+    layer = product_sum(left, right, summed)
+    assert layer == ConvWorkload(**bounds)
+    terms = np.zeros(left) * np.zeros(right)
+    assert layer.macs == terms.size
+    assert layer.elements(Tensor.O) == terms.sum(axis=tuple(summed)).size
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "summed"), [((6, 8), (1, 8), [0]), ((6, 8), (6, 1), [1]), ((6, 8), (1,), [1])]
+)
+def test_scaled_sum_is_no_product(left, right, summed):
+    """Nothing is contracted where one operand has no axis that is summed."""
+    assert product_sum(left, right, summed) is None
 
 
 def test_convolution_of_other_channels_than_the_data_have_is_refused():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cpsat_pim.report.text import format_bytes, format_energy, format_gap
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.report.text import format_bytes, format_energy, format_gap, format_machine
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,9 @@ def test_gap_is_plain_zero_only_for_a_proof(gap: float | None, text: str) -> Non
 def test_bytes_are_in_binary_prefixes(size: int, text: str) -> None:
     """1 KiB is 1024 B."""
     assert format_bytes(size) == text
+
+
+def test_machine_of_many_nodes_says_that_one_is_used() -> None:
+    """64 x 80 nodes are 5,120; a machine of one node has its name alone."""
+    assert format_machine(PIMArchitecture(name="m")) == "m"
+    assert format_machine(PIMArchitecture(name="m", vault_count=64, pu_count=80)) == "one of 5,120 nodes of m"

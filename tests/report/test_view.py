@@ -175,3 +175,12 @@ def test_illegal_mapping_is_refused() -> None:
     assert "16" in str(caught.value)
     assert LAYER.K == 8
     assert ARCH.name == "default"
+
+
+def test_view_and_document_say_how_many_nodes_there_are() -> None:
+    """2 x 3 nodes: the page names one of 6, the totals count them; results of one node do not mention nodes."""
+    data = document()
+    assert data["totals"]["nodes"] == 1
+    assert build_view(data, "one.json")["arch"] == "default"
+    data["arch"] |= {"vault_count": 2, "pu_count": 3}
+    assert build_view(data, "one.json")["arch"] == "one of 6 nodes of default"

@@ -16,14 +16,18 @@ Entry = dict[str, Any]
 def build_document(
     *, network: str, arch: Entry, objective: Entry, layers: list[Entry], seconds: float, interrupted: bool
 ) -> Entry:
-    """Assemble a document from its parts, and add the totals over the layers' entries."""
+    """Assemble a document from its parts, and add the totals over the layers' entries.
+
+    `nodes` among the totals is the number of nodes of the machine. All figures are of one of them.
+    """
+    nodes = arch["vault_count"] * arch["pu_count"]
     return {
         "schema": SCHEMA,
         "network": network,
         "arch": arch,
         "objective": objective,
         "layers": layers,
-        "totals": _totals(layers) | {"seconds": round(seconds, 3), "interrupted": interrupted},
+        "totals": _totals(layers) | {"nodes": nodes, "seconds": round(seconds, 3), "interrupted": interrupted},
     }
 
 

@@ -86,6 +86,16 @@ function stackedBars(layers, series, values, unit, show, isShare) {
   } };
 }
 
+// A section with such bars, as values or as shares; a click opens a layer.
+function bars(title, text, layers, series, values, unit, show) {
+  let isShare = false;
+  const used = series.filter(([key]) => layers.some(layer => values(layer)[key]));
+  const place = chart(() => stackedBars(layers, series, values, unit, show, isShare), index => open(index, true));
+  return make("section", { class: "bars" },
+    heading(title, text, choice("scale", [[false, unit === "J" ? "energy" : unit], [true, "share"]], false, value => { isShare = value; plot(place); })),
+    legend(used.map(([, name, shade]) => [name, shade])), place);
+}
+
 function layerAxis(layers, lying) {
   const few = layers.length <= 60;
   const range = [-0.5, layers.length - 0.5];

@@ -17,6 +17,7 @@ const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
 const change = ratio => ratio === 1 ? "0" : `${ratio > 1 ? "+" : "−"}${percent(Math.abs(ratio - 1), Math.abs(ratio - 1) < 0.1 ? 2 : 1)}`;
 const proof = gap => gap === null ? "–" : gap === 0 ? "0" : gap < 1e-5 ? "< 0.001 %" : percent(gap, gap < 0.01 ? 3 : 1);
 const plural = (count, word, many = `${word}s`) => `${exact(count)} ${count === 1 ? word : many}`;
+const sum = values => values.reduce((total, value) => total + value, 0);
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);

@@ -100,15 +100,6 @@ function overview(result) {
   ];
 }
 
-function bars(title, text, layers, series, values, unit, show) {
-  let isShare = false;
-  const used = series.filter(([key]) => layers.some(layer => values(layer)[key]));
-  const place = chart(() => stackedBars(layers, series, values, unit, show, isShare), index => open(index, true));
-  return make("section", { class: "bars" },
-    heading(title, text, choice("scale", [[false, unit === "J" ? "energy" : unit], [true, "share"]], false, value => { isShare = value; plot(place); })),
-    legend(used.map(([, name, shade]) => [name, shade])), place);
-}
-
 function paretoSection(result) {
   const axes = front => `${front.x} ${front.y}${front.z ? ` ${front.z} of ${front.name}` : ""}`;
   const text = front => `${front.z ? `${front.name}: no point has less of all three` : "no point has less of both"}; open circles are not proven`;
@@ -121,25 +112,4 @@ function comparison(result) {
     legend([["latency", "accent"], ["energy", "buffer"]]), chart(() => ratios(result.layers), index => open(index, true)))];
 }
 
-// --- Theme, start ---
-
-const theme = () => document.documentElement.dataset.theme;
-
-function setTheme(name) {
-  document.documentElement.dataset.theme = name;
-  redraw();
-}
-
-async function loadPlotting() {
-  const packed = Uint8Array.from(atob(document.getElementById("plotting").textContent), char => char.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  document.head.append(make("script", {}, await new Response(stream).text()));
-}
-
-const dark = matchMedia("(prefers-color-scheme: dark)");
-document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
-dark.addEventListener("change", () => { setTheme(dark.matches ? "dark" : "light"); });
-loadPlotting().then(() => show(0)).catch(error => {
-  document.getElementById("page").textContent = `The report could not be drawn: ${error}`;
-  throw error;
-});
+start(() => show(0));

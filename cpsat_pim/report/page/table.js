@@ -19,7 +19,6 @@ const COMPARED = [
   ["Δ energy", layer => layer.other && layer.view && layer.view.energy / layer.other.energy, layer => changed(layer.view.energy / layer.other.energy)],
 ];
 
-const sum = values => values.reduce((total, value) => total + value, 0);
 const changed = ratio => make("span", { class: ratio < 1 ? "better" : ratio > 1 ? "worse" : "" }, change(ratio));
 
 function layerTable(layers, open) {

@@ -82,7 +82,7 @@ from cpsat_pim.mapper.network.run import solve_and_verify
 
 def compiled():
     packages = (tables, tracesim)
-    names = [f"{p.__name__}.{m.name}" for p in packages for m in pkgutil.iter_modules(p.__path__)]
+    names = [m.name for p in packages for m in pkgutil.walk_packages(p.__path__, f"{p.__name__}.")]
     modules = [importlib.import_module(name) for name in names]
     return {k for m in modules for k, v in vars(m).items() if isinstance(v, Dispatcher) and v.signatures}
 

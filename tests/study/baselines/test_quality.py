@@ -96,7 +96,7 @@ def test_baseline_below_a_bound_refutes_it(results: Path, capsys: pytest.Capture
         entry["bound"] = 10**15
     results.write_text(json.dumps(document))
     assert main(["bench", "quality", str(results), "--only", "ws"]) == 3
-    assert "small: ws is below the proven bound" in capsys.readouterr().err
+    assert "small: ws is below the proven lower bound" in capsys.readouterr().err
 
 
 def sampling(distances: list[float]) -> Sampling:

@@ -1,0 +1,203 @@
+"""Products among the operators of ONNX files: a rule adds the layers of a node and returns the parts of its results."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import onnx
+from attrs import field, frozen
+
+from cpsat_pim.importers.builder import Operand, Parts
+from cpsat_pim.importers.onnx_attention import FORMS, check_heads
+from cpsat_pim.importers.onnx_call import VENDOR, Call
+from cpsat_pim.importers.onnx_rules import channels_first, convolution_weight, factors, is_channels_last
+from cpsat_pim.importers.onnx_tensors import Tensors, node_name
+from cpsat_pim.importers.products import Shape
+
+
+@frozen
+class Product:
+    """A node that is a product, with what is known of its inputs and the tensors around it."""
+
+    tensors: Tensors
+    node: onnx.NodeProto
+    call: Call = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "call", self.tensors.shapes.call(self.node))
+
+    @property
+    def name(self) -> str:
+        """The name of the layer."""
+        return node_name(self.node)
+
+    def operand(self, index: int, shape: Shape | None = None) -> Operand:
+        """Return an input, if need be with other sizes than it has in the file."""
+        return Operand(self.call.shape(index) if shape is None else shape, self.tensors.origin(self.node.input[index]))
+
+    def others(self, *positions: int) -> Parts:
+        """Return the parts of all inputs but those at some positions: biases, masks, scales."""
+        taken = {self.node.input[index] for index in positions}
+        return self.tensors.origins(name for name in self.node.input if name not in taken)
+
+
+Build = Callable[[Product], Parts]
+
+
+# --- Convolutions and matrix products ---------------------------------------------------------------------------------
+
+
+def _convolution(product: Product, left: int = 0, right: int = 1) -> Parts:
+    call, builder = product.call, product.tensors.builder
+    out = product.tensors.shapes.shape(product.node.output[0])
+    data = product.operand(left)
+    if is_channels_last(call):
+        data, out = Operand(channels_first(data.shape), data.parts), channels_first(out)
+    weight = product.operand(right, convolution_weight(call, right))
+    ones = [1] * (len(weight.shape) - 2)
+    stride, dilation = call.given.get("strides", ones), call.given.get("dilations", ones)
+    build: Callable[..., Parts] = builder.convolution
+    if "ConvTranspose" in call.kind:
+        padding = _transposed_padding(data.shape, weight.shape, out, stride, dilation, dict(call.given))
+        build = partial(builder.transposed_convolution, padding=padding)
+    groups = call.given.get("group", 1)
+    result = build(product.name, data, weight, out, groups=groups, stride=stride, dilation=dilation)
+    return builder.merge(result, product.others(left, right))
+
+
+def _transposed_padding(
+    data: Sequence[int], weight: Sequence[int], out: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
+    given: dict[str, Any],
+) -> list[int]:  # fmt: skip
+    """Return what is cut off the beginning of each axis: as given, or its share of what the output's size implies."""
+    axes = range(len(stride))
+    if "pads" in given and "output_shape" not in given:
+        return list(given["pads"][: len(stride)])
+    extra = given.get("output_padding", [0] * len(stride))
+    full = [stride[a] * (data[2 + a] - 1) + extra[a] + (weight[2 + a] - 1) * dilation[a] + 1 for a in axes]
+    totals = [size - kept for size, kept in zip(full, out[2:], strict=True)]
+    upper = given.get("auto_pad") == b"SAME_UPPER"
+    return [total // 2 if upper else total - total // 2 for total in totals]
+
+
+def _matmul(product: Product, left: int = 0, right: int = 1) -> Parts:
+    """Add any matrix product; attributes may transpose its factors."""
+    builder = product.tensors.builder
+    ours, theirs = factors(product.call, left, right)
+    result = builder.matmul(product.name, product.operand(left, ours), product.operand(right, theirs))
+    return builder.merge(result, product.others(left, right))
+
+
+def _packed_matmul(product: Product) -> Parts:
+    """Add a product with weights in blocks of few bits, K channels to N outputs."""
+    builder, given = product.tensors.builder, product.call.given
+    weight = product.operand(1, (int(given["K"]), int(given["N"])))
+    return builder.merge(builder.matmul(product.name, product.operand(0), weight), product.others(0, 1))
+
+
+def _einsum(product: Product) -> Parts:
+    operands = [product.operand(index) for index in range(len(product.node.input))]
+    return product.tensors.builder.einsum(product.name, product.call.given["equation"].decode(), operands)
+
+
+# --- Attention and recurrent layers -----------------------------------------------------------------------------------
+
+
+def _attention(product: Product) -> Parts:
+    """Add attention; one that projects its input has a layer `name.qkv` for that."""
+    builder, form, call = product.tensors.builder, FORMS[product.call.kind], product.call
+    heads = form.read(call)
+    check_heads(heads)
+    origin = [product.tensors.origin(name) for name in product.node.input]
+    if form.projection is not None:
+        rows, weight = product.operand(0), product.operand(form.projection)
+        own = builder.merge(builder.matmul(f"{product.name}.qkv", rows, weight), *origin[2:3])
+        sources = {0: own, 1: own, 2: own}
+    else:
+        sources = {index: _source(origin, index) for index in (0, 1, 2)}
+    earlier = [*(origin[index : index + 1] for index in form.past), [], []][:2]
+    key, value = (
+        builder.concatenate([*(past or earlier[0]), sources[index]])
+        for past, index in zip(earlier, (1, 2), strict=True)
+    )
+    masks = origin[3:] if form.projection is None else origin[2:]
+    return builder.attention(
+        product.name, Operand(heads.query, sources[0]), Operand(heads.key, key), Operand(heads.value, value), *masks
+    )
+
+
+def _source(origin: Sequence[Parts], index: int) -> Parts:
+    """Return the parts of queries, keys or values; keys and values that have no input are packed with those before."""
+    return next((origin[other] for other in range(min(index, len(origin) - 1), -1, -1) if origin[other]), ())
+
+
+def _recurrent(product: Product) -> Parts:
+    """Add a recurrent layer; the weights of all gates are rows, [directions, gates * units, channels]."""
+    turned = product.call.kind == f"{VENDOR}DynamicQuantizeLSTM"
+    weight, state = (
+        Operand(shape[1:] if turned else (shape[2], shape[1]), product.operand(index).parts)
+        for index, shape in ((1, product.call.shape(1)), (2, product.call.shape(2)))
+    )
+    data = product.operand(0)
+    if product.call.given.get("layout"):
+        data = Operand((data.shape[1], data.shape[0], data.shape[2]), data.parts)
+    directions = product.call.shape(1)[0]
+    return product.tensors.builder.recurrent(product.name, data, weight, state, product.others(0, 1, 2), directions)
+
+
+# --- Sums of products -------------------------------------------------------------------------------------------------
+
+
+def product_sum(product: Product) -> Parts | None:
+    """Add a sum whose terms are element-wise products of two tensors; None if the node is none.
+
+    The square of a tensor is no product of two: sums of squares belong to normalisations.
+    """
+    writer = product.tensors.writers.get(product.node.input[0])
+    if writer is None or writer.op_type != "Mul" or writer.domain or writer.input[0] == writer.input[1]:
+        return None
+    shapes = [product.tensors.shapes.sizes(name) for name in writer.input]
+    axes = _summed_axes(product)
+    if None in shapes or axes is None:
+        return None
+    left, right = (product.tensors.operand(name) for name in writer.input)
+    return product.tensors.builder.product_sum(product.name, left, right, axes)
+
+
+def _summed_axes(product: Product) -> list[int] | None:
+    """Return the axes of a sum, None if they are not known."""
+    call, node = product.call, product.node
+    rank = len(call.optional(0) or ())
+    if "axes" in call.given:
+        return list(call.given["axes"])
+    if len(node.input) < 2 or not node.input[1]:
+        return [] if call.given.get("noop_with_empty_axes") else [*range(rank)]
+    value = call.values[1]
+    return None if value is None else [int(axis) for axis in value.reshape(-1)]
+
+
+# --- The table --------------------------------------------------------------------------------------------------------
+
+_VENDOR: dict[str, Build] = {
+    **dict.fromkeys(("FusedConv", "NhwcConv", "NhwcFusedConv"), _convolution),
+    "QLinearConv": partial(_convolution, left=0, right=3),
+    **dict.fromkeys(("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", "FusedGemm", "GemmFastGelu"), _matmul),
+    **dict.fromkeys(("GemmFloat8", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger16"), _matmul),
+    "SparseToDenseMatMul": _matmul,
+    "QGemm": partial(_matmul, left=0, right=3),
+    "QOrderedMatMul": partial(_matmul, left=0, right=2),
+    **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), _packed_matmul),
+    "DynamicQuantizeLSTM": _recurrent,
+}
+
+#: The products by kind of operator.
+PRODUCTS: dict[str, Build] = {
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose"), _convolution),
+    "QLinearConv": partial(_convolution, left=0, right=3),
+    **dict.fromkeys(("MatMul", "MatMulInteger", "Gemm"), _matmul),
+    "QLinearMatMul": partial(_matmul, left=0, right=3),
+    "Einsum": _einsum,
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
+    **dict.fromkeys(FORMS, _attention),
+    **{VENDOR + kind: build for kind, build in _VENDOR.items()},
+}

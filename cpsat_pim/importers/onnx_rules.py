@@ -1,0 +1,217 @@
+"""Sizes of the results of operators that ONNX does not define: those of files that onnxruntime optimised or quantised.
+
+The operators are described in onnxruntime's `docs/ContribOperators.md`. Where one extends an operator of ONNX, ONNX's
+own inference is asked.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from attrs import frozen
+from onnx import TensorProto, defs, helper, shape_inference
+
+from cpsat_pim.importers.onnx_attention import ATTENTIONS, attention_shapes
+from cpsat_pim.importers.onnx_call import VENDOR, Call
+from cpsat_pim.importers.products import Shape
+
+Shapes = Sequence[Shape | None]
+
+#: The operator set whose rules stand for an extended operator. Its reductions have their axes as an attribute.
+_OPSET = 12
+
+
+@frozen
+class Rule:
+    """The sizes of an operator's results, and the input whose type of elements they have."""
+
+    shapes: Callable[[Call], Shapes]
+    like: int = 0
+
+
+def standard(operator: str, shapes: Sequence[Shape], given: dict[str, Any]) -> Shape | None:
+    """Return the sizes of the result of an operator of ONNX; attributes that it does not have are ignored.
+
+    Raises:
+        ValueError: the sizes do not match.
+    """
+    schema = defs.get_schema(operator, _OPSET, "")
+    names = [f"i{index}" for index in range(len(shapes))]
+    known = {name: value for name, value in given.items() if name in schema.attributes}
+    node = helper.make_node(operator, names, ["o"], **known)
+    types = {
+        name: helper.make_tensor_type_proto(TensorProto.FLOAT, list(sizes))
+        for name, sizes in zip(names, shapes, strict=True)
+    }
+    try:
+        kind = shape_inference.infer_node_outputs(schema, node, types)["o"]
+    except Exception as error:  # one of a dozen exception classes of the compiled library, without a common base
+        raise ValueError(str(error)) from error
+    return tuple(dim.dim_value for dim in kind.tensor_type.shape.dim)
+
+
+# --- Rules -----------------------------------------------------------------------------------------------------------
+
+
+def _as(operator: str, *positions: int) -> Callable[[Call], Shapes]:
+    """Return the rule of an operator of ONNX on the inputs at some positions."""
+    return lambda call: [standard(operator, [call.shape(index) for index in positions], dict(call.given))]
+
+
+def _same(call: Call, results: int = 4) -> Shapes:
+    """Results as large as the first input."""
+    return [call.shape(0)] * results
+
+
+def _as_input(index: int) -> Callable[[Call], Shapes]:
+    return lambda call: [call.shape(index)]
+
+
+def channels_last(shape: Shape) -> Shape:
+    """Return the sizes in the order [batch, height, width, channels]."""
+    return (shape[0], *shape[2:], shape[1])
+
+
+def channels_first(shape: Shape) -> Shape:
+    """Return the sizes in the order [batch, channels, height, width]."""
+    return (shape[0], shape[-1], *shape[1:-1])
+
+
+def is_channels_last(call: Call) -> bool:
+    """Return whether an operator's data have their channels last."""
+    return call.kind.startswith(f"{VENDOR}Nhwc") or bool(call.given.get("channels_last"))
+
+
+def convolution_weight(call: Call, index: int) -> Shape:
+    """Return the sizes of weights as [out, in, height, width]; `NhwcConv` may have [out, height, width, in]."""
+    shape = call.shape(index)
+    if call.kind != f"{VENDOR}NhwcConv":
+        return shape
+    kernel = tuple(call.given.get("kernel_shape", shape[1:-1]))
+    return channels_first(shape) if kernel == shape[1:-1] else shape
+
+
+def _spatial(operator: str, *positions: int) -> Callable[[Call], Shapes]:
+    """Return the rule of a convolution or pooling whose data may have their channels last."""
+
+    def shapes(call: Call) -> Shapes:
+        last = is_channels_last(call)
+        data = channels_first(call.shape(positions[0])) if last else call.shape(positions[0])
+        weights = [convolution_weight(call, index) for index in positions[1:]]
+        given = {name: value for name, value in call.given.items() if name != "dilations" or "Pool" not in operator}
+        out = standard(operator, [data, *weights], given)
+        return [channels_last(out) if last and out else out]
+
+    return shapes
+
+
+def batches_moved(shape: Shape, moved: Any) -> Shape:
+    """Return the sizes with the first axis behind the batch, which is where `transBatchA` and `transBatchB` put it."""
+    return (*shape[1:-1], shape[0], shape[-1]) if moved and len(shape) > 2 else shape
+
+
+def factors(call: Call, left: int, right: int) -> tuple[Shape, Shape]:
+    """Return the sizes of the two factors of a matrix product after the transpositions that its attributes ask for."""
+    pair = []
+    for index, side in ((left, "A"), (right, "B")):
+        shape = batches_moved(call.shape(index), call.given.get(f"transBatch{side}"))
+        swapped = call.given.get(f"trans{side}") and len(shape) > 1
+        pair.append((*shape[:-2], shape[-1], shape[-2]) if swapped else shape)
+    return pair[0], pair[1]
+
+
+def _product(left: int, right: int) -> Callable[[Call], Shapes]:
+    return lambda call: [standard("MatMul", factors(call, left, right), {})]
+
+
+def _packed_product(call: Call) -> Shapes:
+    """Weights in blocks of few bits are as large as the attributes say: N outputs of K channels."""
+    return [(*call.shape(0)[:-1], int(call.given["N"]))]
+
+
+def _embedded(call: Call) -> Shapes:
+    rows = (*call.shape(0), call.shape(2)[-1])
+    return [rows, call.shape(0)[:1], rows]
+
+
+def _recurrent(call: Call) -> Shapes:
+    steps, batch, _ = call.shape(0)
+    directions, units = call.shape(2)[0], call.shape(2)[1]
+    return [(steps, directions, batch, units), *[(directions, batch, units)] * 2]
+
+
+def _normalised(call: Call) -> Shapes:
+    """A normalised tensor, the mean and the deviation of its rows, and the sum before it."""
+    shape = call.shape(0)
+    return [shape, (*shape[:-1], 1), (*shape[:-1], 1), shape]
+
+
+def _joined(call: Call) -> Shapes:
+    """Of `QLinearConcat`, each third input after the result's scale and zero point is a tensor."""
+    return [standard("Concat", [call.shape(index) for index in range(2, len(call.inputs), 3)], dict(call.given))]
+
+
+def _pooled(call: Call) -> Shapes:
+    shape = call.shape(0)
+    if is_channels_last(call):
+        return [(shape[0], *(1,) * (len(shape) - 2), shape[-1])]
+    return [(*shape[:2], *(1,) * (len(shape) - 2))]
+
+
+def _gathered(call: Call) -> Shapes:
+    """Rows of a table of few bits; bytes hold two elements of 4 bits."""
+    data, indices = call.shape(0), call.shape(1)
+    axis = int(call.given.get("gather_axis", 0)) % len(data)
+    return [(*data[:axis], *indices, *data[axis + 1 :])]
+
+
+def _halved(call: Call) -> Shapes:
+    """`BiasSplitGelu` multiplies one half of the channels with the other."""
+    shape = call.shape(0)
+    return [(*shape[:-1], shape[-1] // 2)]
+
+
+_SAME = """
+BiasAdd BiasDropout BiasGelu BiasSoftmax BitmaskDropout BitmaskBiasDropout DequantizeLinear FastGelu Gelu
+GemmaRotaryEmbedding GroupNorm Inverse MoE NGramRepeatBlock QLinearLeakyRelu QLinearSigmoid QLinearSoftmax QMoE
+QuantizeLinear QuickGelu RotaryEmbedding SkipGroupNorm Trilu DequantizeBFP QOrderedGelu QOrderedLayerNormalization
+LongformerAttention SparseAttention
+"""
+
+_VENDOR: dict[str, Rule] = {
+    **dict.fromkeys(_SAME.split(), Rule(_same)),
+    "QuantizeLinear": Rule(_same, like=2),
+    "DequantizeLinear": Rule(_same, like=1),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), Rule(_normalised)),
+    "SkipGroupNorm": Rule(partial(_same, results=2)),
+    "EmbedLayerNormalization": Rule(_embedded, like=2),
+    "BiasSplitGelu": Rule(_halved),
+    **dict.fromkeys(("FusedConv", "NhwcConv", "NhwcFusedConv"), Rule(_spatial("Conv", 0, 1))),
+    "QLinearConv": Rule(_spatial("Conv", 0, 3)),
+    "ConvTransposeWithDynamicPads": Rule(lambda call: [None]),
+    "NhwcMaxPool": Rule(_spatial("MaxPool", 0)),
+    "MaxpoolWithMask": Rule(_spatial("MaxPool", 0)),
+    "QLinearAveragePool": Rule(_spatial("AveragePool", 0)),
+    "QLinearGlobalAveragePool": Rule(_pooled),
+    **dict.fromkeys(("FusedGemm", "GemmFastGelu", "GemmFloat8", "FusedMatMulActivation"), Rule(_product(0, 1))),
+    **dict.fromkeys(("FusedMatMul", "TransposeMatMul"), Rule(_product(0, 1))),
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulInteger16", "SparseToDenseMatMul"), Rule(_product(0, 1))),
+    "MatMulIntegerToFloat": Rule(_product(0, 1), like=2),
+    "QGemm": Rule(_product(0, 3)),
+    "QOrderedMatMul": Rule(_product(0, 2)),
+    **dict.fromkeys(("MatMulNBits", "MatMulBnb4"), Rule(_packed_product)),
+    "DynamicQuantizeLSTM": Rule(_recurrent),
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), Rule(_as("Add", 0, 3))),
+    "QLinearWhere": Rule(_as("Where", 0, 1, 4), like=1),
+    "QLinearConcat": Rule(_joined, like=2),
+    "QLinearReduceMean": Rule(_as("ReduceMean", 0)),
+    "MulInteger": Rule(_as("Mul", 0, 2)),
+    "GatherBlockQuantized": Rule(_gathered, like=2),
+    **{kind: Rule(attention_shapes, like=3 if kind == "QAttention" else 0) for kind in ATTENTIONS},
+}  # fmt: skip
+
+#: The rules by kind of operator. onnxruntime also adds normalisations to ONNX's own domain.
+RULES: dict[str, Rule] = {
+    **{VENDOR + kind: rule for kind, rule in _VENDOR.items()},
+    "SimplifiedLayerNormalization": Rule(_normalised),
+}

@@ -1,0 +1,96 @@
+"""ONNX files as exporters and optimisers leave them: operators of vendors, recurrent layers, branches, loops."""
+
+import pytest
+
+from tests.importers.onnx_models import (
+    TensorProto,
+    complaint,
+    helper,
+    imported,
+    integers,
+    layer,
+    layers,
+    node,
+    value,
+    weight,
+)
+
+
+def test_fused_product_transposes_and_what_is_behind_it_has_its_shape(save):
+    """Six heads of 5 x 8 against 7 x 8, then a vendor's activation, then 7 x 4 weights."""
+    nodes = [
+        helper.make_node("FusedMatMul", ["a", "b"], ["y"], "scores", domain="com.microsoft", transB=1),
+        helper.make_node("FastGelu", ["y"], ["g"], "gelu", domain="com.microsoft"),
+        node("MatMul", "g w", "z"),
+    ]
+    file = save(nodes, [value("a", 2, 3, 5, 8), value("b", 2, 3, 7, 8)], [weight("w", 7, 4)])
+    assert layers(imported(file)) == layer("scores", P=5, C=8, K=7, G=6) | layer("z", P=5, C=7, K=4, N=6)
+
+
+@pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layer_is_an_input_part_and_a_part_per_step(save, kind, gates):
+    """Five steps of 3 sequences in two directions: 15 rows at once, and 3 rows in each of 5 steps, twice each."""
+    recurrent = helper.make_node(kind, ["x", "w", "r"], ["h"], "rnn", hidden_size=8, direction="bidirectional")
+    constants = [weight("w", 2, 8 * gates, 12), weight("r", 2, 8 * gates, 8)]
+    network = imported(save([recurrent], [value("x", 5, 3, 12)], constants))
+    assert [(entry.name, entry.count) for entry in network.layers] == [("rnn.input", 2), ("rnn.recurrent", 10)]
+    assert layers(network) == {
+        **layer("rnn.input", P=15, C=12, K=8 * gates),
+        **layer("rnn.recurrent", P=3, C=8, K=8 * gates),
+    }
+
+
+@pytest.mark.parametrize(("flag", "channels"), [(1, 6), (0, 2)])
+def test_branch_that_a_bound_value_takes_is_followed(save, flag, channels):
+    """Each branch has a product of its own, and the one behind takes the result of the branch that is taken."""
+    graphs = [
+        helper.make_graph([node("MatMul", f"x {name}", f"o{name}")], name, [], [value(f"o{name}", 1, size)])
+        for name, size in (("then", 6), ("else", 2))
+    ]
+    branch = helper.make_node("If", ["flag"], ["y"], "if", then_branch=graphs[0], else_branch=graphs[1])
+    inputs = [value("x", 1, 8), helper.make_tensor_value_info("flag", TensorProto.BOOL, [])]
+    constants = [weight("then", 8, 6), weight("else", 8, 2)]
+    file = save([branch], inputs, constants)
+    assert [entry.K for entry in layers(imported(file, flag=flag)).values()] == [channels]
+    assert complaint(file).startswith("cannot map 1 If (its condition 'flag' is not known, --bind flag=... may tell)")
+
+
+def loop_body(*nodes, carried):
+    """A body whose condition stays as it is."""
+    heads = [
+        helper.make_tensor_value_info("i", TensorProto.INT64, []),
+        helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+    ]
+    outputs = [helper.make_tensor_value_info("on", TensorProto.BOOL, []), value("done", *carried)]
+    return helper.make_graph(
+        [node("Identity", "go", "on"), *nodes], "body", [*heads, value("state", *carried)], outputs
+    )
+
+
+def test_loop_of_known_trips_counts_its_layers_so_often(save):
+    """Seven trips of 8 x 8 from a constant state: later trips read data, so that all seven are counted."""
+    body = loop_body(node("MatMul", "state w", "rec"), node("Add", "rec x", "done"), carried=(1, 8))
+    loop = helper.make_node("Loop", ["trips", "", "zero"], ["last"], "loop", body=body)
+    constants = [integers("trips", 7), weight("zero", 1, 8), weight("w", 8, 8)]
+    network = imported(save([loop], [value("x", 1, 8)], constants))
+    assert [(entry.name, entry.count, entry.workload.macs) for entry in network.layers] == [("rec", 7, 64)]
+
+
+def test_loop_whose_sizes_grow_is_followed_trip_by_trip(save):
+    """The state grows from 1 to 3 rows: products of 1, 2 and 3 rows."""
+    body = loop_body(node("MatMul", "state w", "rec"), node("Concat", "state x", "done", axis=0), carried=(None, 8))
+    loop = helper.make_node("Loop", ["trips", "", "x"], ["last"], "loop", body=body)
+    network = imported(save([loop], [value("x", 1, 8)], [integers("trips", 3), weight("w", 8, 8)]))
+    assert [entry.workload.P for entry in network.layers] == [1, 2, 3]
+
+
+def test_sum_of_a_product_is_a_layer_and_a_sum_of_squares_is_none(save):
+    """6 x 5 results of 8 terms each; the norm of a tensor belongs to a normalisation."""
+    nodes = [
+        node("Mul", "a w", "terms"),
+        node("ReduceSum", "terms last", "sum", keepdims=0),
+        node("Mul", "sum sum", "squares"),
+        node("ReduceSum", "squares last", "norm"),
+    ]
+    file = save(nodes, [value("a", 6, 1, 8)], [weight("w", 1, 5, 8), integers("last", -1)])
+    assert layers(imported(file)) == layer("sum", P=6, C=8, K=5)
