@@ -1,5 +1,6 @@
 """Contractions on devices with an all-bank mode (HBM-PIM): mapping to commands, contents of banks, results."""
 
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -126,8 +127,13 @@ class BankContraction:
 
     # --- Numbers -----------------------------------------------------------------------------------------------------
 
-    def bank_contents(self, channel: tuple[int, ...], values: Array) -> Array:
+    def channels(self) -> Iterator[tuple[int, ...]]:
+        """The channels in use, by their part of every class."""
+        return self.elements.channels()
+
+    def bank_contents(self, channel: tuple[int, ...], arrays: Mapping[str, Array]) -> Array:
         """What the banks of a channel hold, [axes..., banks, rows, columns, lanes]: the matrix in the even ones."""
+        values = arrays[self.contraction.matrix.tensor]
         core, passes = self.target.device.core, self.elements.passes
         wide = core.accumulators
         banks = np.zeros(
@@ -140,8 +146,9 @@ class BankContraction:
         banks[(*where, 0, address // core.columns, address % core.columns)] = self.elements.matrix(channel, values)
         return banks
 
-    def exchange(self, channel: tuple[int, ...], values: Array | None) -> Array:
+    def exchange(self, channel: tuple[int, ...], arrays: Mapping[str, Array]) -> Array:
         """The exchange buffer of a channel: inputs, and zeros for the results."""
+        values = arrays[self.contraction.inputs.tensor] if self.contraction.inputs is not None else None
         inputs = self.elements.inputs(channel, values)
         return np.concatenate([inputs, np.zeros((self.program.output_vectors, inputs.shape[1]), inputs.dtype)])
 

@@ -59,7 +59,7 @@ class BankElementwise:
     def octets(self) -> int:
         """Octets a bank."""
         lanes, wide = self.target.device.core.lanes, self.target.device.core.accumulators
-        return ceiling(self.channel_points, lanes * wide * len(self._free))
+        return ceiling(self.channel_points, lanes * wide * len(self.banks))
 
     @cached_property
     def channel_points(self) -> int:
@@ -67,7 +67,7 @@ class BankElementwise:
         return ceiling(self.kernel.points, self.mapping.channels)
 
     @cached_property
-    def _free(self) -> Ints:
+    def banks(self) -> Ints:
         """The banks in use, those of other bank groups next to each other."""
         sides = range(1 + self.mapping.both_banks)
         cores, blocks = self.target.cores, self.target.axes[2]
@@ -100,7 +100,7 @@ class BankElementwise:
             if operand in operands:
                 by_row.setdefault(row, []).append(column)
         runs, numbers = [], {}
-        wide, banks, is_write = self.target.device.core.accumulators, len(self._free), int(part == HOST_WRITES)
+        wide, banks, is_write = self.target.device.core.accumulators, len(self.banks), int(part == HOST_WRITES)
         function = Function.WRITE if is_write else Function.READ
         for row in sorted(by_row):
             first, size = min(by_row[row]), len(by_row[row]) * wide
@@ -125,7 +125,7 @@ class BankElementwise:
     @cached_property
     def input_vectors(self) -> int:
         """Vectors of the exchange buffer that the host writes."""
-        return len(self._written[1]) * len(self._free)
+        return len(self._written[1]) * len(self.banks)
 
     # --- Runs --------------------------------------------------------------------------------------------------------
 
@@ -174,13 +174,13 @@ class BankElementwise:
     @property
     def ticks(self) -> int:
         """The ticks of every channel, or `NOT_EXACT`."""
-        return predicted_ticks(self.target, self.runs, self._free)[0]
+        return predicted_ticks(self.target, self.runs, self.banks)[0]
 
     @cached_property
     def program(self) -> Program:
         """The stream with its ticks."""
-        outputs = len(self._read[1]) * len(self._free)
-        return program_of(self.target, self.runs, self._free, self.input_vectors, outputs)
+        outputs = len(self._read[1]) * len(self.banks)
+        return program_of(self.target, self.runs, self.banks, self.input_vectors, outputs)
 
     # --- Numbers -----------------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class BankElementwise:
     def _points(self, channel: tuple[int, ...]) -> tuple[Ints, NDArray[np.bool_]]:
         """int64[octets, banks, columns of an octet, lanes]: the points of the loops, and whether there are such."""
         core = self.target.device.core
-        shape = (self.octets, len(self._free), core.accumulators, core.lanes)
+        shape = (self.octets, len(self.banks), core.accumulators, core.lanes)
         local = np.arange(np.prod(shape)).reshape(shape)
         at = channel[0] * self.channel_points + local
         good = (local < self.channel_points) & (at < self.kernel.points)
@@ -222,7 +222,7 @@ class BankElementwise:
 
     def _vectors(self, numbers: Mapping[tuple[int, int], int], operand: int) -> Ints:
         """int64[octets, banks, columns of an octet]: the vectors that the host moves for an operand."""
-        wide, banks = self.target.device.core.accumulators, len(self._free)
+        wide, banks = self.target.device.core.accumulators, len(self.banks)
         first = np.array([numbers[self._place(operand, octet)] for octet in range(self.octets)])
         columns = first[:, None, None] + np.arange(wide)
         return np.asarray(columns * banks + np.arange(banks)[None, :, None], np.int64)

@@ -1,14 +1,19 @@
 """The space of contractions on devices with an all-bank mode (HBM-PIM), its lower bound and its best mapping."""
 
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction, problem
+from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget, build_passes, entering
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
+from cpsat_pim.compiler.mapping.elementwise import Elementwise, ElementwiseMapping
+from cpsat_pim.compiler.mapping.mapping import UNUSED
 from cpsat_pim.compiler.search.broadcast import (
     BATCHES,
     COLUMNS,
@@ -20,9 +25,21 @@ from cpsat_pim.compiler.search.broadcast import (
     best_of,
     cuts_of,
 )
+from cpsat_pim.compiler.search.space import distinct_parts
 from tables.commands import window
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@frozen
+class FoundElementwise:
+    """The best elementwise mapping and its ticks; how many mappings there are, and how many were walked."""
+
+    mapping: ElementwiseMapping
+    ticks: int
+    mappings: int
+    walked: int
 
 
 def best_bank_mapping(
@@ -42,31 +59,30 @@ def best_bank_mapping(
 
     return best_of(
         cuts,
-        lambda row: tilings(row, target, has_inputs),
+        tilings(cuts.table, target, has_inputs),
         lambda table, tiling: lower_bounds(table, tiling, target, has_inputs),
         ticks,
         prunes,
     )
 
 
-def tilings(row: Ints, target: BankTarget, has_inputs: bool) -> list[BroadcastMapping]:
-    """All tilings of a cut; without inputs there are no tiles."""
-    columns, inputs = int(row[COLUMNS]), target.device.core.inputs
-    tiles = [(tile, False) for tile in range(1, min(columns, inputs) + 1)] if has_inputs else [(columns, False)]
-    if has_inputs and columns <= inputs and row[OUTPUT_COUNT] > 1:
-        tiles.append((columns, True))
-    return [_tiling(len(target.axes), tile, keeps, bank) for tile, keeps in tiles for bank in (0, 1)]
-
-
-@lru_cache(maxsize=4096)
-def _tiling(axes: int, tile: int, keeps_inputs: bool, mode_bank: int) -> BroadcastMapping:
-    return BroadcastMapping(
-        splits=(1,) * len(CLASSES),
-        owners=(-1,) * axes,
-        depth_tile=tile,
-        keeps_inputs=keeps_inputs,
-        mode_bank=mode_bank,
-    )
+def tilings(table: Ints, target: BankTarget, has_inputs: bool) -> list[tuple[BroadcastMapping, Bools]]:
+    """All tilings with the cuts that they apply to; without inputs there are no tiles."""
+    columns, inputs = table[:, COLUMNS], target.device.core.inputs
+    if not has_inputs:
+        tiles = [(tile, False, columns == tile) for tile in np.unique(columns).tolist()]
+    else:
+        tiles = [(tile, False, columns >= tile) for tile in range(1, inputs + 1)]
+        tiles += [(tile, True, (columns == tile) & (table[:, OUTPUT_COUNT] > 1)) for tile in range(1, inputs + 1)]
+    splits, owners = (1,) * len(CLASSES), (UNUSED,) * len(target.axes)
+    return [
+        (
+            BroadcastMapping(splits=splits, owners=owners, depth_tile=tile, keeps_inputs=keeps, mode_bank=mode_bank),
+            applies,
+        )
+        for tile, keeps, applies in tiles
+        for mode_bank in (0, 1)
+    ]
 
 
 def lower_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has_inputs: bool) -> Ints:
@@ -92,10 +108,8 @@ def lower_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has_
     loads = np.zeros_like(columns)
     if has_inputs:
         loads = columns * write + (tiles - 1) * int(t[window.RD_WR] - write + t[window.WR_RD])
-        loads = np.maximum(loads, int(t[window.WR_RD]) * 0)
     first = int(max(t[window.RD_WR], after_read + t[window.ACT_WR] if even else 0))
-    stores = (0 if even else int(reopens + t[window.ACT_WR])) if wide else 0
-    stores = max(stores, write) + (wide - 1) * write
+    stores = max(write, 0 if even else int(reopens + t[window.ACT_WR])) + (wide - 1) * write
     once = macs + first + stores
     loaded = np.maximum(loads + int(t[window.WR_RD]), to_macs)
     again = max(write, 0 if even else int(reopens + t[window.ACT_WR]))
@@ -123,3 +137,44 @@ def _start(target: BankTarget, mode_bank: int) -> int:
     parts = np.zeros(2, np.int64)
     window.walk_window(target.timing, target.patterns(np.array([1])), runs, parts)
     return int(parts[0])
+
+
+# --- Elementwise -----------------------------------------------------------------------------------------------------
+
+
+def best_elementwise(
+    kernel: Elementwise, target: BankTarget, channels: int, prunes: bool = True
+) -> FoundElementwise | None:
+    """The mapping of least ticks, the host's writes and reads included; None if none fits the banks."""
+    candidates = []
+    for parts, *flags in product(distinct_parts(kernel.points, channels), *((False, True),) * 3, (0, 1)):
+        both, shares, turns, mode_bank = flags
+        if both or turns:  # with one bank the order of the two is no choice
+            mapping = ElementwiseMapping(
+                channels=parts, both_banks=both, shares_rows=shares, takes_turns=turns, mode_bank=mode_bank
+            )
+            candidates.append((elementwise_bound(BankElementwise(kernel, mapping, target)), len(candidates), mapping))
+    best, walked = None, 0
+    for bound, _, mapping in sorted(candidates):
+        if best is not None and prunes and bound >= best.ticks:
+            break
+        lowered = BankElementwise(kernel, mapping, target)
+        ticks = window.NOT_EXACT if lowered.problem else lowered.ticks
+        walked += 1
+        if ticks != window.NOT_EXACT and (best is None or ticks < best.ticks):
+            best = FoundElementwise(mapping, ticks, len(candidates), walked)
+    return None if best is None else evolve(best, walked=walked)
+
+
+def elementwise_bound(lowered: BankElementwise) -> int:
+    """Ticks that a mapping does not fall below: all its columns on the bus of the rank, and the turns of the units."""
+    t, wide, operands = lowered.target.timing, lowered.target.device.core.accumulators, len(lowered.kernel.operands)
+    banks = len(lowered.banks)
+    moved = lowered.octets * wide * banks
+    host = operands * moved * t[window.WR_WR_RANK] + moved * t[window.RD_RD_RANK]
+    sides = 1 + lowered.mapping.both_banks
+    octets = lowered.octets * sides
+    steps = octets * (operands * wide * t[window.RD_RD_GROUP] + wide * t[window.WR_WR_GROUP])
+    turns = octets if lowered.mapping.takes_turns else lowered.octets
+    apart = t[window.RD_WR] + t[window.WR_RD] - t[window.RD_RD_GROUP] - t[window.WR_WR_GROUP]
+    return int(host + steps + turns * max(0, apart) - t[window.WR_RD])

@@ -4,7 +4,7 @@ Mappings whose accumulators compute the same passes with the same cores in use t
 bounded and walked. A mapping whose lower bound is not below the best ticks known is excluded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
@@ -18,6 +18,7 @@ from cpsat_pim.compiler.mapping.mapping import UNUSED
 from cpsat_pim.compiler.search.space import possible_splits
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 #: Columns of a table of cuts: passes (batches, shared, outputs, columns), cores in use, whether accumulators differ.
 BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, DIFFERS = range(6)
@@ -27,11 +28,12 @@ BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, DIFFERS = range(6)
 class Cuts:
     """What a channel computes under different splits, owners and lanes: one row of `table` for all that are alike.
 
-    `mappings`: one of each, the one that uses the fewest channels; `counts`: how many are alike.
+    `mappings`: splits, owners and lanes of one of each, the one that uses the fewest channels; `counts`: how many are
+    alike.
     """
 
     table: Ints
-    mappings: tuple[BroadcastMapping, ...]
+    mappings: tuple[tuple[tuple[int, ...], tuple[int, ...], str], ...]
     counts: Ints
 
 
@@ -56,8 +58,8 @@ def cuts_of(contraction: Contraction, axes: tuple[int, ...], lanes: int, kinds: 
     local = -(-chunks[:, None] // parts[None])
     used = np.where(owners[:, :-1] != UNUSED, axes[:-1], 1).prod(axis=1)
     differs = (owners[:, -1] != UNUSED).astype(np.int64)
-    rows, keys = [], []
-    for kind, name in enumerate(kinds):
+    rows = []
+    for name in kinds:
         table = np.concatenate(
             [
                 local,
@@ -69,17 +71,27 @@ def cuts_of(contraction: Contraction, axes: tuple[int, ...], lanes: int, kinds: 
         along = {"depth": DEPTH, "outputs": OUTPUTS}[name]
         table[:, :, along] = -(-table[:, :, along] // lanes)
         rows.append(table.reshape(-1, table.shape[2]))
-        keys += [(kind, split, owner) for split, owner in product(range(len(splits)), range(len(owners)))]
-    unique, first, counts = np.unique(np.concatenate(rows), axis=0, return_index=True, return_counts=True)
-    chosen = [keys[at] for at in first]
-    mappings = tuple(
-        BroadcastMapping(splits=tuple(splits[split].tolist()), owners=tuple(owners[owner].tolist()), lanes=kinds[kind])
-        for kind, split, owner in chosen
-    )
-    return Cuts(unique, mappings, counts)
+    every = np.concatenate(rows)
+    first, counts = _distinct(every)
+    mappings = []
+    for at in first.tolist():
+        kind, cut = divmod(at, len(splits) * len(owners))
+        split, owner = divmod(cut, len(owners))
+        mappings.append((tuple(splits[split].tolist()), tuple(owners[owner].tolist()), kinds[kind]))
+    return Cuts(every[first], tuple(mappings), counts)
 
 
-def _owners(contraction: Contraction, axes: tuple[int, ...]) -> "product[tuple[int, ...]]":
+def _distinct(rows: Ints) -> tuple[Ints, Ints]:
+    """The first of every kind of row, and how many there are of each."""
+    sizes = rows.max(axis=0) + 1
+    keys = rows
+    if float(np.prod(sizes, dtype=float)) < 2**62:
+        keys = np.ravel_multi_index(tuple(rows.T), tuple(sizes.tolist()))[:, None]
+    _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+    return first, counts
+
+
+def _owners(contraction: Contraction, axes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """For every axis a class with more than one element, or none; with inputs, outputs or none."""
     classes = [UNUSED, *(number for number in range(len(CLASSES)) if contraction.extents[number] > 1)]
     if contraction.inputs is not None:
@@ -89,34 +101,27 @@ def _owners(contraction: Contraction, axes: tuple[int, ...]) -> "product[tuple[i
 
 def best_of(
     cuts: Cuts,
-    tilings: Callable[[Ints], list[BroadcastMapping]],
+    tilings: Sequence[tuple[BroadcastMapping, Bools]],
     bounds: Callable[[Ints, BroadcastMapping], Ints],
     ticks: Callable[[BroadcastMapping], int | None],
     prunes: bool = True,
 ) -> Found | None:
     """The mapping of least ticks, or None if none can be run.
 
-    `tilings(row)`: the tilings of a cut, as mappings of which splits, owners and lanes are to be replaced.
+    `tilings`: mappings of which splits, owners and lanes are to be replaced, and to which cuts they apply.
     `bounds(table, tiling)`: lower bounds of cuts. `ticks(mapping)`: exact ticks, None if it cannot be run.
     """
-    candidates: list[tuple[int, int, BroadcastMapping]] = []
-    every: dict[BroadcastMapping, list[int]] = {}
-    for at, row in enumerate(cuts.table):
-        for tiling in tilings(row):
-            every.setdefault(tiling, []).append(at)
-    total = 0
-    for tiling, rows in every.items():
-        total += int(cuts.counts[rows].sum())
-        candidates += [
-            (bound, at, tiling) for bound, at in zip(bounds(cuts.table[rows], tiling).tolist(), rows, strict=True)
-        ]
+    at = [np.flatnonzero(applies) for _, applies in tilings]
+    least = np.concatenate([bounds(cuts.table[rows], tiling) for (tiling, _), rows in zip(tilings, at, strict=True)])
+    number = np.repeat(np.arange(len(tilings)), [len(rows) for rows in at])
+    cut = np.concatenate(at)
+    total, walked = int(cuts.counts[cut].sum()), 0
     best: Found | None = None
-    walked = 0
-    for bound, at, tiling in sorted(candidates, key=lambda candidate: candidate[0]):
-        if best is not None and prunes and bound >= best.ticks:
+    for candidate in np.argsort(least, kind="stable").tolist():
+        if best is not None and prunes and least[candidate] >= best.ticks:
             break
-        chosen = cuts.mappings[at]
-        mapping = evolve(tiling, splits=chosen.splits, owners=chosen.owners, lanes=chosen.lanes)
+        splits, owners, lanes = cuts.mappings[cut[candidate]]
+        mapping = evolve(tilings[number[candidate]][0], splits=splits, owners=owners, lanes=lanes)
         found = ticks(mapping)
         walked += 1
         if found is not None and (best is None or found < best.ticks):
