@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cpsat_pim.cli.arguments import TIME_LIMIT, add_arch, add_command, add_model_options, checked, names, seconds
 from cpsat_pim.cli.models import read_given_network
 from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, check_outputs, note, read_input, write_files
+from cpsat_pim.cli.plan_baselines import add_options, check_starts, solve_baseline, with_starts
 from cpsat_pim.cli.reports import check_page
 from cpsat_pim.cli.solving import given_arch
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from cpsat_pim.planner.evaluate import PlanCost
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.plan import Plan
-    from cpsat_pim.planner.search import SolvedPlan
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.workload.network import Network
 
@@ -61,6 +61,7 @@ def add_commands(commands: Any) -> None:
     add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
     add("--html", metavar="FILE", help="also draw the plan as one HTML page")
     add("--replay", metavar="PLAN.json", help="compute the cost of this plan, without a search")
+    add_options(parser)
     add("--simulate", action="store_true", help="also simulate the plan, and compare every exact figure")
     add("--quiet", action="store_true", help="print no progress")
 
@@ -69,17 +70,15 @@ def make_plan(arguments: argparse.Namespace) -> int:
     """Run `plan`: check the arguments, search the best plan, and write the results."""
     from cpsat_pim.planner.graph import build_graph
     from cpsat_pim.report.plan_view import CostedPlan
-    from cpsat_pim.report.plans import format_plan, plan_document
 
     network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
     check_outputs(arguments.json, arguments.html)
     check_page(arguments.html)
+    check_starts(arguments.start)
     graph = read_input(lambda: build_graph(network, arguments.batch))
     if arguments.replay:
         return _replay(arguments, network, graph, array)
-    solved = read_input(lambda: _solve(arguments, graph, array))
-    plan, cost = solved.plan, solved.cost
-    document, text = plan_document(solved), format_plan(solved)
+    plan, cost, document, text = read_input(lambda: _solve(arguments, graph, array))
     if plan is None or cost is None:
         _write(arguments, text, document, None)
         note("no plan was found")
@@ -128,11 +127,15 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     return code
 
 
-def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
+def _solve(
+    arguments: argparse.Namespace, graph: "Graph", array: "NodeArray"
+) -> "tuple[Plan | None, PlanCost | None, dict[str, Any], str]":
+    """Search the best plan, or make that of a baseline; return it with its cost, document and text."""
     from cpsat_pim.mapper.result import Objective
     from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.search import SearchLimits, ignore, solve_plan
     from cpsat_pim.planner.space import Space
+    from cpsat_pim.report.plans import baseline_document, format_baseline, format_plan, plan_document
     from cpsat_pim.study.sweep.versions import current_versions
 
     is_free = arguments.layouts == ["free"]
@@ -141,8 +144,13 @@ def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") ->
     objective = Objective.named(arguments.objective)
     store = Path(arguments.store) if arguments.store else None
     costs = NodeCosts(array.node, objective, store, str(current_versions()), arguments.node_time)
+    if arguments.baseline:
+        found = solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs)
+        return found.plan, found.cost, baseline_document(found), format_baseline(found)
     limits = SearchLimits(time_limit=arguments.time_limit)
-    return solve_plan(graph, array, space, objective, costs, limits, ignore if arguments.quiet else note)
+    solved = solve_plan(graph, array, space, objective, costs, limits, ignore if arguments.quiet else note)
+    solved = with_starts(arguments, solved, graph, array, costs)
+    return solved.plan, solved.cost, plan_document(solved), format_plan(solved)
 
 
 def _given_array(arguments: argparse.Namespace) -> "NodeArray":
