@@ -65,12 +65,12 @@ def baseline_document(found: BaselinePlan) -> dict[str, Any]:
 def format_baseline(found: BaselinePlan) -> str:
     """Format a baseline's plan as lines of text."""
     counts = found.statistics
-    cut = f", {counts['choices_cut']} choices ended before all node problems were solved" if counts["choices_cut"] else ""
+    cut = counts["choices_cut"]
     head = [
-        f"{Status.FEASIBLE}: {found.objective.kind} {found.objective.reported(found.value)} by the {found.name} baseline, "
-        f"without a bound, {found.seconds:.1f} s",
+        f"{Status.FEASIBLE}: {found.objective.kind} {found.objective.reported(found.value)} by the {found.name} "
+        f"baseline, without a bound, {found.seconds:.1f} s",
         f"space: {found.space}",
-        f"{counts['node_solves']} node problems solved{cut}",
+        f"{counts['node_solves']} node problems solved; {cut} choices among partitions that were not all solved",
         "",
     ]
     return "\n".join([*head, *_body(found.plan, found.cost)])

@@ -6,8 +6,8 @@ As printed, with these departures, for what the paper leaves open or our plans h
   size in the first layout. The paper's first iteration ignores the layout; ours has that one.
 - Candidates with fewer replicas (line 12) are made only if the fastest of all layers do not fit together: else
   Algorithm 2 chooses these, whatever else there is.
-- The paper's capacity holds weights alone. If what is chosen does not fit with its activations, Algorithm 2 is run again with
-  as much less as was missing.
+- The paper's capacity holds weights alone. If what is chosen does not fit with its activations, Algorithm 2 is run
+  again with as much less as was missing.
 - The plan of the best iteration is returned, not that of the last one.
 """
 
@@ -138,9 +138,7 @@ class _Candidates:
         self.problem, self.homes, self.is_fitting = problem, homes, is_fitting
         self._known: dict[Any, list[Choice]] = {}
 
-    def selected(
-        self, options: Sequence[Sequence[SegmentOption]], quanta: int, quantum_bytes: int
-    ) -> _Mapped | None:
+    def selected(self, options: Sequence[Sequence[SegmentOption]], quanta: int, quantum_bytes: int) -> _Mapped | None:
         """What Algorithm 2 chooses, `quantum_bytes` a quantum."""
         mappings = [[self._perfs(option, quantum_bytes) for option in one] for one in options]
         chosen = select(mappings, quanta)
@@ -159,10 +157,7 @@ class _Candidates:
     def _perfs(self, option: SegmentOption, quantum_bytes: int) -> SegmentMapping:
         """Times and sizes of all candidates of a segment mapping; sizes only where they matter."""
         return [
-            [
-                [self._perf(name, choice, quantum_bytes) for choice in self._of(name, one.region)]
-                for name in one.layers
-            ]
+            [[self._perf(name, choice, quantum_bytes) for choice in self._of(name, one.region)] for name in one.layers]
             for one in option.regions
         ]
 
@@ -189,9 +184,9 @@ class _Candidates:
 def update_homes(problem: Problem, mapped: _Mapped, before: Homes) -> Homes:
     """Homes for given partitions (line 22): every layer chooses for itself, then predecessors prevail.
 
-    "For each layer we enumerate all possible choices of DL and select the one with the lowest latency without considering the DL of other
-    layers. Then we [...] make the DL_i of the successor layer the same as the DL_o of the predecessor layer. If the
-    DL_i of a layer is changed, we re-select its DL_o." (Section VI-C.)
+    "For each layer we enumerate all possible choices of DL and select the one with the lowest latency without
+    considering the DL of other layers. Then we [...] make the DL_i of the successor layer the same as the DL_o of the
+    predecessor layer. If the DL_i of a layer is changed, we re-select its DL_o." (Section VI-C.)
     """
     homes: Homes = {}
     home_of = problem.graph.home_of

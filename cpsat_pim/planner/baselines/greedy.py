@@ -12,6 +12,7 @@ from cpsat_pim.planner.baselines.replicas import fitted
 from cpsat_pim.planner.baselines.step_costs import Choice, StepHomes
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.graph import LayerTask
+from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.plan import Plan
 
 
@@ -42,7 +43,7 @@ def _around(problem: Problem, task: LayerTask, homes: Homes) -> Iterator[StepHom
                 yield StepHomes(reads=reads, reads_weights=reads_weights, writes=writes)
 
 
-def _open(problem: Problem, name: str, homes: Homes) -> list:
+def _open(problem: Problem, name: str, homes: Homes) -> list[Home]:
     """The home of a stack if it is decided, else all of the space."""
     return [homes[name]] if name in homes else problem.homes[name]
 

@@ -9,11 +9,13 @@ size, or next to where each layer leaves its output. Delay is that of the step, 
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from cpsat_pim.planner.baselines.homes import Homes, even_home, nearest_home, writers_of
 from cpsat_pim.planner.baselines.problem import Problem
 from cpsat_pim.planner.baselines.replicas import fitted
 from cpsat_pim.planner.evaluate import PlanCost
+from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.plan import Plan
 
 
@@ -40,14 +42,11 @@ def even_homes(problem: Problem, layout: str) -> Homes:
     }
 
 
-def _near_homes(problem: Problem, layout: str, even: Homes, partitions: dict) -> Homes:
+def _near_homes(problem: Problem, layout: str, even: Homes, partitions: dict[str, Partition]) -> Homes:
     """Every tensor where sending it home costs least; the input, which nobody writes, stays where it is."""
     near = dict(even)
     for name, homes in problem.homes.items():
-        writers = [
-            lambda home, layer=problem.layer(writer), at=partitions[writer]: layer.pushed(at, home)
-            for writer in writers_of(problem.graph, name)
-        ]
+        writers = [partial(problem.layer(w).pushed, partitions[w]) for w in writers_of(problem.graph, name)]
         if writers:
             near[name] = nearest_home([home for home in homes if home.layout == layout], writers)
     return near

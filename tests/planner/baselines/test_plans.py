@@ -63,6 +63,10 @@ def layer(name, *after, **fields):
 
 NETWORKS = {
     "chain": [layer("a", "input", Q=4, C=2, K=4), layer("b", "a", Q=4, C=4, K=4, R=3, S=3)],
+    "heavy": [
+        layer("a", "input", Q=4, R=3, S=3, weight_bytes=64),
+        layer("b", "a", Q=4, R=3, S=3, weight_bytes=64),
+    ],
     "residual": [
         layer("a", "input", C=2, K=2),
         layer("b", "a", C=2, K=2, R=3),
@@ -142,14 +146,16 @@ def test_greedy_first_step_is_least_over_homes_too(name):
     assert layer.cheapest([(found.plan.layers["a"].partition, around)], problem.effort).cost[0] == least
 
 
-def test_weights_are_replicated_less_until_the_plan_fits():
-    """Halfway between one replica of all weights and as many as nodes, each baseline fits; below one, none does."""
-    free = plan_baseline("sequential", problem_of("chain", rows=2)).cost.peak_bytes
-    with pytest.raises(NoRoom, match=r"capacity: 10 bytes a node are too few: with one replica .* needs \d+"):
-        plan_baseline("sequential", problem_of("chain", rows=2, capacity_bytes=10))
-    for baseline in BASELINES:
-        found = plan_baseline(baseline, problem_of("chain", rows=2, capacity_bytes=free - 20))
-        assert found.cost.peak_bytes <= free - 20
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_weights_are_replicated_less_until_the_plan_fits(baseline):
+    """Two layers of 9 weights of 64 bytes that all of 4 nodes need: a node holds 1152 bytes of them, or a quarter."""
+    free = plan_baseline(baseline, problem_of("heavy", rows=2)).cost.peak_bytes
+    assert 1152 < free < 1152 + 100
+    found = plan_baseline(baseline, problem_of("heavy", rows=2, capacity_bytes=1100))
+    assert found.cost.peak_bytes <= 1100
+    assert min(layer.partition.replicas for layer in found.plan.layers.values()) < 4
+    with pytest.raises(NoRoom, match="capacity: 10 bytes a node are too few"):
+        plan_baseline(baseline, problem_of("heavy", rows=2, capacity_bytes=10))
 
 
 def test_choices_that_may_solve_nothing_take_what_is_solved():
