@@ -1,13 +1,12 @@
 """The package's one compiler decorator, and the records its kernels share."""
 
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
-from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numba
 import numpy as np
+
+from tracesim.kernel_cache import keep
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -16,29 +15,14 @@ Record: TypeAlias = Any
 """One np.record; its fields are int64, scalars or arrays of a fixed shape, and are named by a `record_type`."""
 
 
-@cache
-def drop_stale_cache(package: Path, kept: Path) -> None:
-    """Delete the indices of compiled kernels that are older than some source of the package.
-
-    `kept`: the directory in which numba keeps them. Numba compares a kernel with its own source file only, although
-    kernels of other files are compiled into it. The truth must not come from deleted code.
-    """
-    newest = max(source.stat().st_mtime for source in package.rglob("*.py"))
-    for index in kept.glob("*.nbi"):
-        with suppress(OSError):  # another process deletes it too, or the package is read-only
-            if index.stat().st_mtime < newest:
-                index.unlink()
-
-
 def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Compile a function on ints, arrays, records and NamedTuples of them.
 
-    `cache`: compiling the walk takes far longer than most walks. No `fastmath` (everything is an integer) and no
+    Kept on disk: compiling the walk takes far longer than most walks. No `fastmath` (everything is an integer) and no
     `parallel` (a walk is a sequence). The undecorated function stays at `.py_func`.
     """
-    compiled = numba.njit(cache=True)(function)
-    if compiled is not function and (kept := compiled.stats.cache_path):  # not if NUMBA_DISABLE_JIT is set
-        drop_stale_cache(Path(__file__).parent, Path(kept))
+    compiled = numba.njit(function)
+    keep(compiled, function)
     return cast(Callable[_Arguments, _Result], compiled)
 
 

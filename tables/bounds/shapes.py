@@ -35,7 +35,6 @@ import math
 import os
 import tempfile
 import zlib
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -43,7 +42,6 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-import tables
 from tables.bounds.passes import count_ordered
 from tables.bounds.positions import (
     CLOSED,
@@ -65,6 +63,7 @@ from tables.bounds.positions import (
 from tables.counts.scans import axis_box, axis_strides, step_bytes
 from tables.dram import Dram
 from tables.factors import divisors
+from tables.kernel_cache import digest, user_cache
 from tables.nest import AXES, FILTER_OF, IRRELEVANT, I, Ints, LayerShape, O, P
 
 #: The most tiles in a pass for which the best order is counted.
@@ -109,27 +108,17 @@ class ShapeTable(NamedTuple):
     max_scan_cycles: Ints
 
 
-@cache
-def _code_version() -> str:
-    """Hash of all sources of `tables`: a table that other code has built is never read."""
-    sources = sorted(Path(tables.__file__).parent.rglob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-
-
 def cache_directory() -> Path:
     """Return the directory in which tables are kept between runs."""
-    root = os.environ.get("CPSAT_PIM_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache"), "cpsat-pim"
-    )
-    return Path(root)
+    return Path(os.environ.get("CPSAT_PIM_CACHE") or user_cache())
 
 
 def shape_table(shape: LayerShape, t: int, width: int, dram: Dram) -> ShapeTable:
     """Return the table of all tiles of t, from the disk if the same table was built before.
 
-    `width`: bytes of an element of t in DRAM.
+    `width`: bytes of an element of t in DRAM. A table that other code has built is never read.
     """
-    key = hashlib.sha256(repr((_code_version(), shape, t, width, dram)).encode()).hexdigest()
+    key = hashlib.sha256(repr((digest(Path(__file__).resolve()), shape, t, width, dram)).encode()).hexdigest()
     path = cache_directory() / f"{key}.npz"
     try:
         with path.open("rb") as file, np.load(file) as stored:

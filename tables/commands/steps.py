@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tables.commands.jit import njit
 from tables.commands.walk import ADDRESS, DRAIN_STEP, DRAINS, LOAD_STEP, LOADS, MAC_STEP, MACS
+from tables.jit import njit
 
 Ints = NDArray[np.int64]
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tables.commands.jit import njit
 from tables.commands.steps import (
     INPUT_STATIONARY,
     OUTPUT_STATIONARY,
@@ -23,6 +22,7 @@ from tables.commands.steps import (
     returns_too_soon,
 )
 from tables.commands.walk import Moves, Timing, walk
+from tables.jit import njit
 
 Ints = NDArray[np.int64]
 

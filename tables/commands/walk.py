@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tables.commands.jit import njit
+from tables.jit import njit
 
 Ints = NDArray[np.int64]
 

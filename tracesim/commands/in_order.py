@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from tracesim.commands.jit import kernel
 from tracesim.commands.records import Ints
 from tracesim.commands.state import (
     BLOCKING,
@@ -19,6 +18,7 @@ from tracesim.commands.state import (
     missing_command,
     ready_tick,
 )
+from tracesim.jit import kernel
 
 
 @kernel

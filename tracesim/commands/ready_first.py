@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracesim.commands.jit import kernel
 from tracesim.commands.records import Ints
 from tracesim.commands.state import (
     ACTIVATE,
@@ -26,6 +25,7 @@ from tracesim.commands.state import (
     missing_command,
     ready_tick,
 )
+from tracesim.jit import kernel
 
 _BARRIER = -1
 _NOTHING = -1

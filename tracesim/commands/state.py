@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracesim.commands.jit import kernel
 from tracesim.commands.records import Ints
+from tracesim.jit import kernel
 
 #: `Channel.common[0]` while the banks have no row in common.
 MIXED = -2

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracesim.commands.jit import kernel
 from tracesim.commands.records import Ints
 from tracesim.commands.state import (
     ACTIVATE,
@@ -23,6 +22,7 @@ from tracesim.commands.state import (
     log_inserted,
     ready_tick,
 )
+from tracesim.jit import kernel
 
 _NEVER = 2**62
 #: Entries of `Window.now`.

@@ -1,0 +1,108 @@
+"""Compiled kernels on disk, of both packages that have such."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tables.kernel_cache
+import tracesim.kernel_cache
+
+#: A call of a kernel of `tables.factors`, a source that this imports, and one that it does not.
+CALL, IMPORTED, OTHER = "tables.factors.log2_of(8)", "jit.py", "dram.py"
+
+Use = Callable[[Path], tuple[str, set[Path]]]
+
+
+def test_both_packages_keep_their_kernels_alike() -> None:
+    """The packages import nothing of each other, so each has a copy of the same file."""
+    ours, theirs = (Path(module.__file__).read_text() for module in (tables.kernel_cache, tracesim.kernel_cache))
+    assert ours == theirs
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Callable[[str], Path]:
+    """Makes a copy of `tables` in a directory of this name, and returns the package."""
+
+    def copy(name: str) -> Path:
+        source = Path(tables.kernel_cache.__file__).parent
+        package = tmp_path / name / source.name
+        shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+        return package
+
+    return copy
+
+
+@pytest.fixture
+def use(tmp_path: Path) -> Use:
+    """Calls a kernel of a copy in a process of its own; returns what it prints, and all files of kernels then."""
+
+    def call(package: Path, cache: str | None = None) -> tuple[str, set[Path]]:
+        environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+        environment["XDG_CACHE_HOME"] = cache or str(tmp_path / "cache")
+        program = f"import tables.factors; print({CALL})"
+        command = [sys.executable, "-W", "error", "-c", program]
+        done = subprocess.run(command, cwd=package.parent, env=environment, check=True, capture_output=True, text=True)
+        return done.stdout + done.stderr, set(tmp_path.rglob("*.nb[ic]"))
+
+    return call
+
+
+def test_copies_of_the_same_sources_share_kernels(copied: Callable[[str], Path], use: Use) -> None:
+    """What a clone has compiled serves an installation, whenever its files were written."""
+    first = copied("clone")
+    second = copied("installation")
+    os.utime(second / "jit.py", (2e9, 2e9))
+    out, kept = use(first)
+    assert len(kept) >= 2  # an index and a kernel
+    assert use(second) == (out, kept)
+
+
+def test_a_change_of_what_is_imported_voids_a_kernel(copied: Callable[[str], Path], use: Use) -> None:
+    """A kernel is compiled anew if a source changed that its own source imports, and not for any other change."""
+    package = copied("clone")
+    out, kept = use(package)
+    for name, is_void in [(OTHER, False), (IMPORTED, True)]:
+        with (package / name).open("a") as file:
+            file.write("\n# another version\n")
+        found, files = use(package)
+        assert found == out
+        assert (files > kept) == is_void, name
+
+
+@pytest.mark.parametrize(("kind", "content"), [("*.nbi", b""), ("*.nbi", b"damaged"), ("*.nbc", b"")])
+def test_damaged_files_are_made_anew(kind: str, content: bytes, copied: Callable[[str], Path], use: Use) -> None:
+    """A file that was cut, as by a full disk, is as good as none."""
+    package = copied("clone")
+    out, kept = use(package)
+    sizes = {path: path.stat().st_size for path in kept}
+    for path in kept:
+        if path.match(kind):
+            path.write_bytes(content)
+    assert use(package) == (out, kept)
+    assert use(package) == (out, kept)
+    assert all(path.stat().st_size > 0.5 * size for path, size in sizes.items())
+
+
+def test_without_a_place_to_write_kernels_are_not_kept(copied: Callable[[str], Path], use: Use) -> None:
+    """Neither the user's cache nor the package can be written to: the program runs, and says nothing."""
+    package = copied("clone")
+    out, _ = use(package)
+    for path in package.rglob("__pycache__"):
+        shutil.rmtree(path)
+    (package / "__pycache__").touch()
+    shutil.rmtree(package.parent.parent / "cache")
+    assert use(package, os.devnull) == (out, set())
+
+
+def test_the_package_keeps_kernels_if_the_user_has_no_cache(copied: Callable[[str], Path], use: Use) -> None:
+    """A user without a home still compiles only once."""
+    package = copied("clone")
+    out, kept = use(package, "~nobody-of-this-name")
+    assert kept
+    assert all(path.is_relative_to(package / "__pycache__") for path in kept)
+    assert use(package, "~nobody-of-this-name") == (out, kept)
