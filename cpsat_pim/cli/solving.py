@@ -134,7 +134,7 @@ def _solve_and_report(
         raise InputError("--total-time needs --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
         raise InputError("--padding cannot be combined with --share or --objective edp")
-    check_layers_fit(network, arch, objective, padding=arguments.padding)
+    check_layers_fit(network, arch, objective, padding=arguments.padding, partly=arguments.share is None)
     _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.csv, arguments.mapping, arguments.timeline, arguments.html)
     check_page(arguments.html)
@@ -243,18 +243,24 @@ def _check_starts(
 
 
 def check_layers_fit(
-    network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0
+    network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0, partly: bool = False
 ) -> None:
     """Raise `InputError` if a layer is known beforehand to have no mapping, or could cost more than 64 bits can count,
     also when padded.
+
+    `partly`: layers without a mapping are allowed, if not all are such.
     """
     from cpsat_pim.mapper.bounds.countable import check_countable
     from cpsat_pim.mapping.check import check_fits
     from cpsat_pim.workload.padding import padded_layers
 
+    problems = {node.name: check_fits(node.workload, arch) for node in network.layers}
+    if (all if partly else any)(problems.values()):
+        name, found = next((name, found) for name, found in problems.items() if found)
+        raise InputError(f"{name} on {arch.name}: {found[0]}")
     for node in network.layers:
-        for problem in check_fits(node.workload, arch):
-            raise InputError(f"{node.name} on {arch.name}: {problem}")
+        if problems[node.name]:
+            continue
         padded = read_input(partial(padded_layers, node.workload, padding))
         for objective, layer in itertools.product(objectives, padded):
             read_input(partial(check_countable, layer, arch, objective))
@@ -321,22 +327,22 @@ def _shared_verdict(shared: "SharedChoice") -> str:
 
 
 def _is_ruled_out(node: "NetworkLayer") -> bool:
-    """Return whether a layer is proven infeasible under its constraints, and report the reason on stderr."""
+    """Return whether a layer is proven to have no mapping, and report the reason on stderr."""
     from cpsat_pim.mapper.result import Status
+    from cpsat_pim.mapping.check import check_fits
     from cpsat_pim.mapping.constraints import FREE, check_constraints_fit
 
     solved = node.solved
-    if solved.status is not Status.INFEASIBLE or solved.constraints == FREE:
+    if solved.status is not Status.INFEASIBLE:
+        return False
+    if reasons := check_fits(solved.workload, solved.arch):
+        note(f"{node.name}: infeasible: {'; '.join(reasons)}")
+        return True
+    if solved.constraints == FREE:
         return False
     reasons = check_constraints_fit(solved.workload, solved.constraints)
-    note(
-        ": ".join(
-            [
-                f"{node.name}: infeasible: no mapping satisfies the constraints",
-                *(["; ".join(reasons)] if reasons else []),
-            ]
-        )
-    )
+    because = f": {'; '.join(reasons)}" if reasons else ""
+    note(f"{node.name}: infeasible: no mapping satisfies the constraints{because}")
     return True
 
 
