@@ -257,6 +257,9 @@ def _footnotes(network: SolvedNetwork, layers: Sequence[NetworkLayer]) -> Iterat
             "Simulated: all counts, energy, compute and DRAM cycles equal; latency within "
             f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
         )
+    unsimulated = [n.name for n in network.layers if n.solved.mapping and n.solved.simulated is None]
+    if unsimulated:
+        yield f"Not simulated to the end within the time limit: {', '.join(unsimulated)}."
     if any(node.solved.constraints != FREE for node in network.layers) and not network.shared:
         yield "Bounds and proofs hold for the mappings that satisfy the constraints."
     padding = max((node.solved.padding for node in network.layers), default=0)
