@@ -54,7 +54,6 @@ def compile_(arguments: argparse.Namespace) -> int:
     from cpsat_pim.compiler.compile import compile_kernel, stream_of
     from cpsat_pim.compiler.language import read_kernel
     from cpsat_pim.compiler.plan import format_plan
-    from cpsat_pim.compiler.target import target_of
     from cpsat_pim.compiler.traces import attacc_trace
     from cpsat_pim.device import read_device
 
@@ -64,7 +63,7 @@ def compile_(arguments: argparse.Namespace) -> int:
     if arguments.channels is not None and arguments.channels > device.system.stacks * device.system.groups:
         raise InputError(f"--channels: {device.name} has {device.system.stacks * device.system.groups}")
     plan = read_input(lambda: compile_kernel(kernel, arguments.sizes, device, arguments.channels))
-    print(format_plan(plan, target_of(device)))
+    print(format_plan(plan))
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json(plan.as_data(), path))
     if arguments.trace is not None:

@@ -1,6 +1,7 @@
 """Command streams in the formats of published simulators."""
 
 from cpsat_pim.compiler.language import KernelMistake
+from cpsat_pim.compiler.lowering.bank_mode import LEAVE_PIM, MODE_COLUMN, REGISTER_ROW
 from cpsat_pim.device import Device
 from tracesim.commands import Stream
 
@@ -30,4 +31,28 @@ def attacc_trace(stream: Stream, device: Device) -> str:
             address = address * size + max(0, int(coordinate))
         address = (address * device.core.rows + int(stream.row[at])) * device.core.columns + int(stream.column[at])
         lines.append(f"{ATTACC[name]} 0x{address * device.core.column_bytes:08x}")
+    return "".join(line + "\n" for line in lines)
+
+
+def pimsimulator_trace(stream: Stream, device: Device) -> str:
+    """The stream of one channel for a replay on Samsung's PIMSimulator: `R|W|P|H rank bankgroup bank row column`, `B`.
+
+    P and H write the register that begins and ends PIM mode; B is a barrier.
+
+    Raises:
+        KernelMistake: the device has no all-bank mode.
+    """
+    if device.controller.all_bank_mode is None:
+        raise KernelMistake(f"{device.name}: PIMSimulator has only devices with an all-bank mode")
+    reads = {number for number, command in enumerate(device.commands) if command.name.endswith("RD")}
+    lines, group = [], int(stream.group[0])
+    for at in range(stream.kind.size):
+        lines += ["B"] * (int(stream.group[at]) - group)
+        group = int(stream.group[at])
+        rank, bankgroup, block, side = (max(0, int(value)) for value in stream.coords[at])
+        row, column = int(stream.row[at]), int(stream.column[at])
+        letter = "R" if int(stream.kind[at]) in reads else "W"
+        if row == REGISTER_ROW and column in (MODE_COLUMN, LEAVE_PIM):
+            letter, column = ("P" if column == MODE_COLUMN else "H"), 0
+        lines.append(f"{letter} {rank} {bankgroup} {block * device.core.banks + side} {row} {column}")
     return "".join(line + "\n" for line in lines)

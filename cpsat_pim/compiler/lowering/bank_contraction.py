@@ -32,7 +32,7 @@ Array = NDArray[Any]
 def problem(mapping: BroadcastMapping, contraction: Contraction, target: BankTarget) -> str | None:
     """Why the device cannot run a mapping, or None."""
     core, passes = target.device.core, mapping.passes(contraction, target.axes, target.device.core.lanes)
-    if passes.tile > core.inputs:
+    if contraction.inputs is not None and passes.tile > core.inputs:
         return f"needs {passes.tile} input columns, there are {core.inputs}"
     if mapping.keeps_inputs and (passes.columns > core.inputs or passes.tile < passes.columns):
         return f"keeps {passes.columns} input columns in {passes.tile}"
@@ -83,13 +83,13 @@ class BankContraction:
     @property
     def ticks(self) -> int:
         """The ticks of every channel, or `NOT_EXACT`."""
-        return predicted_ticks(self.target, self.runs, self._free)[0]
+        return predicted_ticks(self.target, self.runs, self.banks)[0]
 
     @cached_property
     def program(self) -> Program:
         """The stream with its ticks."""
         outputs = len(self._read_columns) * len(self._cores)
-        return program_of(self.target, self.runs, self._free, self.input_vectors, outputs)
+        return program_of(self.target, self.runs, self.banks, self.input_vectors, outputs)
 
     @cached_property
     def input_vectors(self) -> int:
@@ -121,7 +121,7 @@ class BankContraction:
         return cores[((cores == 0) | np.array(used)).all(axis=1)]
 
     @cached_property
-    def _free(self) -> Ints:
+    def banks(self) -> Ints:
         """The banks that the host reads, in turn."""
         return self.target.banks_of(self._cores, 1)
 

@@ -1,7 +1,7 @@
-"""Commands for devices with an all-bank mode (HBM-PIM): park, enter, program, passes, leave, park, read the results.
+"""Commands for devices with an all-bank mode (HBM-PIM): modes, passes, results.
 
-The order of modes and registers is that of Samsung's kernels (PIMSimulator b464dde, `src/tests/PIMKernel.cpp`). A run of
-up to 8 commands of one instruction ends with a barrier, so that the controller may reorder within it.
+The order of modes and registers is that of Samsung's kernels (PIMSimulator b464dde, `src/tests/PIMKernel.cpp`). A run
+of up to 8 commands of one instruction ends with a barrier, so that the controller may reorder within it.
 """
 
 from functools import cached_property
@@ -76,7 +76,7 @@ class BankTarget:
         return np.asarray(index * self.device.core.banks + side, np.int64)
 
     def patterns(self, free: Ints) -> Ints:
-        """int64[patterns, 1 + banks] for the walk: all banks, those that enter and leave, the even, the odd one, `free`."""
+        """int64[patterns, 1 + banks]: all banks, those that enter and leave, the even, the odd one, `free`."""
         mode, sides = self.device.controller.all_bank_mode, range(self.device.core.banks)
         assert mode is not None
         parked = np.concatenate([self.banks_of(self._block(b), s) for b in range(self.axes[2]) for s in sides])

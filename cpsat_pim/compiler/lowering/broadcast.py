@@ -1,6 +1,6 @@
 """Contractions on devices that send the same inputs to all cores of a channel: where every element is.
 
-The exchange buffer of a channel holds the input columns, [results of batch and shared loops, columns], then the results.
+The exchange buffer of a channel holds the input columns of every vector, then the results.
 """
 
 from collections.abc import Iterator
