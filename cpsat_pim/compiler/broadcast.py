@@ -8,19 +8,22 @@ from cpsat_pim.compiler.language import Kernel, KernelMistake, Statement
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
+from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
 from cpsat_pim.compiler.lowering.program import COMPUTE, PARTS
-from cpsat_pim.compiler.mapping import contraction_of
+from cpsat_pim.compiler.mapping import Contraction, contraction_of
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, elementwise_of
 from cpsat_pim.compiler.mistakes import CompilerDefect
 from cpsat_pim.compiler.plan import Plan
 from cpsat_pim.compiler.search.bank_mode import best_bank_mapping, best_elementwise
+from cpsat_pim.compiler.search.broadcast import Found
+from cpsat_pim.compiler.search.in_order import best_in_order
 from cpsat_pim.compiler.verify import execute_on_numbers
 from cpsat_pim.device import Device
 from cpsat_pim.device.rules import rules_of
 from tracesim.commands import simulate
 
-Lowered = BankContraction | BankElementwise
+Lowered = BankContraction | BankElementwise | InOrderContraction
 AnyMapping = BroadcastMapping | ElementwiseMapping
 
 
@@ -40,7 +43,10 @@ def lowered_of(bound: Kernel, mapping: AnyMapping, device: Device) -> Lowered:
     Raises:
         KernelMistake: the kernel does not run on the device.
     """
-    statement, target = _only_statement(bound), BankTarget(device)
+    statement = _only_statement(bound)
+    if not has_bank_mode(device):
+        return InOrderContraction(contraction_of(bound, statement), mapping, InOrderTarget(device))
+    target = BankTarget(device)
     if isinstance(mapping, ElementwiseMapping):
         kernel = elementwise_of(statement)
         if kernel is None:
@@ -55,17 +61,30 @@ def best_of_kernel(bound: Kernel, device: Device, channels: int) -> Best:
     Raises:
         KernelMistake: the kernel does not run on the device, or does not fit its banks.
     """
-    statement, target = _only_statement(bound), BankTarget(device)
-    kernel = elementwise_of(statement)
+    statement, kernel = _only_statement(bound), None
+    if has_bank_mode(device):
+        target, kernel = BankTarget(device), elementwise_of(statement)
     if kernel is not None:
         found = best_elementwise(kernel, target, channels)
         best = None if found is None else Best(found.mapping, found.ticks, found.mappings, found.walked)
     else:
-        product = best_bank_mapping(contraction_of(bound, statement), target, channels)
+        product = best_contraction(contraction_of(bound, statement), device, channels)
         best = None if product is None else Best(product.mapping, product.ticks, product.mappings, product.walked)
     if best is None:
         raise KernelMistake(f"{bound.name}: no mapping fits the banks of {device.name}")
     return best
+
+
+def best_contraction(contraction: Contraction, device: Device, channels: int) -> Found | None:
+    """The best mapping of a contraction, or None if the banks hold none."""
+    if has_bank_mode(device):
+        return best_bank_mapping(contraction, BankTarget(device), channels)
+    return best_in_order(contraction, InOrderTarget(device), channels)
+
+
+def has_bank_mode(device: Device) -> bool:
+    """Whether commands reach all blocks in a mode of their own (HBM-PIM); otherwise the controller is in order."""
+    return device.controller.all_bank_mode is not None
 
 
 def compile_broadcast(
