@@ -15,8 +15,8 @@ Ints = NDArray[np.int64]
 
 #: Columns of `runs`: 1 for writes, number of the pattern of banks, row, commands, and the part of the kernel.
 IS_WRITE, PATTERN, ROW, COUNT, PART = range(5)
-#: Entries of `timing`: ticks between two commands of the same bank group, rank or bank; then latencies and sizes; then
-#: the rows that enter and leave all-bank mode, the banks (as bits) in which they do, and the banks that can be activated in it.
+#: Entries of `timing`: ticks between two commands of the same bank group, rank or bank; latencies and sizes; the rows
+#: that enter and leave all-bank mode, the banks (as bits) in which they do, how many banks can be activated in it.
 (
     RD_RD_GROUP, RD_RD_RANK, WR_WR_GROUP, WR_WR_RANK, RD_WR, WR_RD, RD_PRE, WR_PRE, ACT_ACT_BANK, ACT_ACT_GROUP,
     ACT_ACT_RANK, ACT_RD, ACT_WR, ACT_PRE, PRE_ACT, RD_LATENCY, WR_LATENCY, BANKS, BANKS_A_GROUP, ENTRY_QUEUE,
@@ -28,6 +28,10 @@ NOT_EXACT = -1
 _NEVER = 2**60
 #: Columns of the state of a bank, of a bank group and of the rank: earliest ACT, PRE, read, write.
 _ACT, _PRE, _RD, _WR = range(4)
+#: The state of the channel: tick, commands issued before this run and in all, first command not issued of the run,
+#: bank closed last, rows open, all-bank mode, and the banks seen on the way into or out of it.
+_NOW, _FIRST, _DONE, _HEAD, _CLOSED, _OPENED, _MODE, _SWITCHED = range(8)
+_STATE = 8
 
 
 @njit
@@ -68,6 +72,130 @@ def _issue_act(ready: Ints, timing: Ints, bank: int, tick: int) -> None:
 
 
 @njit
+def _can_open(rows: Ints, timing: Ints, now: Ints, bank: int) -> bool:
+    """Whether a bank is closed and may be activated in the mode of the rank."""
+    return rows[bank] < 0 and (now[_MODE] == 0 or bank < timing[MODE_BANKS])
+
+
+@njit
+def _entry(
+    timing: Ints, pattern: Ints, run: Ints, rows: Ints, ready: Ints, seen: Ints, taken: Ints, now: Ints, waits: bool
+) -> tuple[int, int, int, int]:
+    """Return the tick and number of the first command of a group that may be issued, and the tick and bank of an ACT.
+
+    Notes in `seen` the banks that commands in the queue use. `waits`: the last command waits for the others.
+    """
+    issue_tick, issue_at, act_tick, act_bank = _NEVER, -1, _NEVER, -1
+    column, size, count, visible, found = (_WR if run[IS_WRITE] else _RD), pattern[0], run[COUNT], 0, 0
+    seen[:] = 0
+    for j in range(now[_HEAD], count):
+        bank = pattern[1 + j % size]
+        visible += 1 - taken[j]
+        if taken[j] or seen[bank]:
+            continue
+        if visible > timing[QUEUE] or found == size:
+            break
+        seen[bank], found = 1, found + 1
+        if waits and j == count - 1:
+            continue
+        least = max(now[_NOW] + 1, now[_FIRST] + j + 2)  # a command enters the queue in every tick
+        if rows[bank] == run[ROW]:
+            tick = max(least, _column_tick(ready, timing, bank, column))
+            if tick < issue_tick:
+                issue_tick, issue_at = tick, j
+        elif _can_open(rows, timing, now, bank):
+            tick = max(least, _column_tick(ready, timing, bank, _ACT))
+            if tick < act_tick:
+                act_tick, act_bank = tick, bank
+    return issue_tick, issue_at, act_tick, act_bank
+
+
+@njit
+def _early_act(
+    timing: Ints, pattern: Ints, count: int, rows: Ints, ready: Ints, now: Ints, since: int
+) -> tuple[int, int]:
+    """Return tick and bank of the first ACT for `count` commands of the group behind the one at the head."""
+    act_tick, act_bank = _NEVER, -1
+    for j in range(min(count, pattern[0])):
+        bank = pattern[1 + j]
+        tick = max(now[_NOW] + 1, since + j + 2, _column_tick(ready, timing, bank, _ACT))
+        if _can_open(rows, timing, now, bank) and tick < act_tick:
+            act_tick, act_bank = tick, bank
+    return act_tick, act_bank
+
+
+@njit
+def _unused_row(row: int, rows: Ints, ready: Ints, seen: Ints, now: Ints) -> tuple[int, int]:
+    """Return tick and bank of the first PRE of a row that the group at the head does not use, from the last PRE on."""
+    pre_tick, pre_bank = _NEVER, -1
+    for k in range(rows.size):
+        bank = (now[_CLOSED] + k) % rows.size
+        if rows[bank] >= 0 and (rows[bank] != row or not seen[bank]):
+            tick = max(now[_NOW] + 1, ready[bank, _PRE])
+            if tick < pre_tick:
+                pre_tick, pre_bank = tick, bank
+    return pre_tick, pre_bank
+
+
+@njit
+def _switch_mode(timing: Ints, now: Ints, row: int, bank: int, mode: int) -> None:
+    """Leave a mode if its row was the last one needed for that in this bank: activated (0) or closed (1)."""
+    if now[_MODE] == mode and row == timing[LEAVE_ROW if mode else ENTER_ROW]:
+        banks = timing[LEAVE_BANKS if mode else ENTER_BANKS]
+        now[_SWITCHED] |= (1 << bank) & banks
+        if now[_SWITCHED] == banks:
+            now[_MODE], now[_SWITCHED] = 1 - mode, 0
+
+
+@njit
+def _walk_run(
+    timing: Ints, patterns: Ints, runs: Ints, number: int, rows: Ints, ready: Ints, seen: Ints, taken: Ints, now: Ints
+) -> bool:
+    """Issue one group; return whether that is possible. Arrays of the state are modified in place."""
+    run, is_last, left = runs[number], number + 1 == runs.shape[0], runs[number, COUNT]
+    pattern, is_write = patterns[run[PATTERN]], run[IS_WRITE]
+    now[_HEAD], now[_FIRST] = 0, now[_DONE]
+    taken[:left] = 0
+    while left > 0:
+        waits = left > 1 and not is_last
+        issue_tick, at, act_tick, act_bank = _entry(timing, pattern, run, rows, ready, seen, taken, now, waits)
+        act_row, pre_tick, pre_bank = run[ROW], _NEVER, -1
+        if left == 1 and not is_last:  # while the last of a group waits, ACTs of the next group are issued
+            others = runs[number + 1, COUNT] - (number + 2 < runs.shape[0])
+            after = patterns[runs[number + 1, PATTERN]]
+            tick, bank = _early_act(timing, after, others, rows, ready, now, now[_FIRST] + run[COUNT])
+            if tick < act_tick:
+                act_tick, act_bank, act_row = tick, bank, runs[number + 1, ROW]
+        is_alone = now[_OPENED] == 1 and pattern[0] == 1 and rows[pattern[1]] == run[ROW]
+        if not is_alone:
+            pre_tick, pre_bank = _unused_row(run[ROW], rows, ready, seen, now)
+        if issue_tick < _NEVER and issue_tick <= act_tick and issue_tick <= pre_tick:
+            more = left - 1 if is_alone and left > 1 else 1  # nothing interrupts a group up to its last command
+            apart = max(
+                timing[WR_WR_GROUP if is_write else RD_RD_GROUP], timing[WR_WR_RANK if is_write else RD_RD_RANK]
+            )
+            issue_tick += (more - 1) * max(apart, 1)
+            _issue_columns(ready, timing, pattern[1 + at % pattern[0]], is_write, issue_tick)
+            now[_NOW], now[_DONE], left = issue_tick, now[_DONE] + more, left - more
+            taken[at : at + more] = 1
+            while now[_HEAD] < run[COUNT] and taken[now[_HEAD]]:
+                now[_HEAD] += 1
+        elif act_tick < _NEVER and act_tick <= pre_tick:
+            _issue_act(ready, timing, act_bank, act_tick)
+            rows[act_bank], now[_NOW] = act_row, act_tick
+            now[_OPENED] += 1
+            _switch_mode(timing, now, act_row, act_bank, 0)
+        elif pre_tick < _NEVER:
+            _raise(ready, pre_bank, _ACT, pre_tick + timing[PRE_ACT])
+            _switch_mode(timing, now, rows[pre_bank], pre_bank, 1)
+            rows[pre_bank], now[_NOW], now[_CLOSED] = -1, pre_tick, pre_bank
+            now[_OPENED] -= 1
+        else:
+            return False
+    return True
+
+
+@njit
 def walk_window(timing: Ints, patterns: Ints, runs: Ints, parts: Ints) -> int:
     """Return the tick at which the last command completes, or `NOT_EXACT`.
 
@@ -75,91 +203,20 @@ def walk_window(timing: Ints, patterns: Ints, runs: Ints, parts: Ints) -> int:
     int64[runs, 5]. Output: `parts` int64[parts], to which the ticks from the end of a run to the end of the next are
     added.
     """
-    banks = timing[BANKS]
-    rows = np.full(banks, -1, np.int64)
+    banks, finish = timing[BANKS], 0
+    rows, seen = np.full(banks, -1, np.int64), np.zeros(banks, np.int64)
     ready = np.zeros((banks + banks // timing[BANKS_A_GROUP] + 1, 4), np.int64)
-    seen, taken = np.zeros(banks, np.int64), np.zeros(runs[:, COUNT].max(), np.int64)
-    now, done, closed, finish, opened = 1, 0, 0, 0, 0
-    mode, switched = 0, 0  # all-bank mode, and the banks seen on the way into or out of it
-    for run in range(runs.shape[0]):
-        is_write, pattern, row, count = runs[run, IS_WRITE], runs[run, PATTERN], runs[run, ROW], runs[run, COUNT]
-        column, size, since, i, first = (_WR if is_write else _RD), patterns[pattern, 0], now, 0, done
-        is_last = run + 1 == runs.shape[0]
-        left = count
-        taken[:count] = 0
-        while left > 0:
-            issue_tick, issue_at, act_tick, act_bank, pre_tick, pre_bank = _NEVER, i, _NEVER, -1, _NEVER, -1
-            act_row, visible, found = row, 0, 0
-            seen[:] = 0
-            for j in range(i, count):
-                bank = patterns[pattern, 1 + j % size]
-                visible += 1 - taken[j]
-                if taken[j] or seen[bank]:
-                    continue
-                if visible > timing[QUEUE]:
-                    break
-                seen[bank], found = 1, found + 1
-                is_possible = rows[bank] == row or (rows[bank] < 0 and (mode == 0 or bank < timing[MODE_BANKS]))
-                if is_possible and (j < count - 1 or left == 1 or is_last):  # the last of a group waits for the others
-                    entered = first + j + 2
-                    if rows[bank] == row:
-                        tick = max(now + 1, entered, _column_tick(ready, timing, bank, column))
-                        if tick < issue_tick:
-                            issue_tick, issue_at = tick, j
-                    else:
-                        tick = max(now + 1, entered, _column_tick(ready, timing, bank, _ACT))
-                        if tick < act_tick:
-                            act_tick, act_bank = tick, bank
-                if found == size:
-                    break
-            if left == 1 and not is_last:  # while the last of a group waits, ACTs of the next group are issued
-                coming, row_after = runs[run + 1, PATTERN], runs[run + 1, ROW]
-                others = runs[run + 1, COUNT] - (run + 2 < runs.shape[0])
-                for j in range(min(others, patterns[coming, 0])):
-                    bank = patterns[coming, 1 + j]
-                    tick = max(now + 1, first + count + j + 2, _column_tick(ready, timing, bank, _ACT))
-                    is_possible = rows[bank] < 0 and (mode == 0 or bank < timing[MODE_BANKS])
-                    if is_possible and tick < act_tick:
-                        act_tick, act_bank, act_row = tick, bank, row_after
-            for k in range(banks):
-                if opened == 1 and size == 1 and rows[patterns[pattern, 1]] == row:
-                    break
-                bank = (closed + k) % banks
-                if rows[bank] >= 0 and (rows[bank] != row or not seen[bank]):
-                    tick = max(now + 1, ready[bank, _PRE])
-                    if tick < pre_tick:
-                        pre_tick, pre_bank = tick, bank
-            if issue_tick < _NEVER and issue_tick <= act_tick and issue_tick <= pre_tick:
-                bank, more = patterns[pattern, 1 + issue_at % size], 1
-                if opened == 1 and size == 1 and left > 1:  # nothing interrupts the run up to its last command
-                    more = left - 1
-                    apart = max(timing[WR_WR_GROUP if is_write else RD_RD_GROUP], 1)
-                    issue_tick += (more - 1) * max(apart, timing[WR_WR_RANK if is_write else RD_RD_RANK])
-                _issue_columns(ready, timing, bank, is_write, issue_tick)
-                now, done, left = issue_tick, done + more, left - more
-                taken[issue_at : issue_at + more] = 1
-                while i < count and taken[i]:
-                    i += 1
-                finish = max(finish, now + timing[WR_LATENCY if is_write else RD_LATENCY])
-            elif act_tick < _NEVER and act_tick <= pre_tick:
-                _issue_act(ready, timing, act_bank, act_tick)
-                rows[act_bank], now, opened = act_row, act_tick, opened + 1
-                if mode == 0 and act_row == timing[ENTER_ROW]:
-                    switched |= (1 << act_bank) & timing[ENTER_BANKS]
-                    if switched == timing[ENTER_BANKS]:
-                        mode, switched = 1, 0
-            elif pre_tick < _NEVER:
-                _raise(ready, pre_bank, _ACT, pre_tick + timing[PRE_ACT])
-                if mode == 1 and rows[pre_bank] == timing[LEAVE_ROW]:
-                    switched |= (1 << pre_bank) & timing[LEAVE_BANKS]
-                    if switched == timing[LEAVE_BANKS]:
-                        mode, switched = 0, 0
-                rows[pre_bank], now, closed, opened = -1, pre_tick, pre_bank, opened - 1
-            else:
+    taken, now = np.zeros(runs[:, COUNT].max(), np.int64), np.zeros(_STATE, np.int64)
+    now[_NOW] = 1
+    for number in range(runs.shape[0]):
+        since, run = now[_NOW], runs[number]
+        if not _walk_run(timing, patterns, runs, number, rows, ready, seen, taken, now):
+            return NOT_EXACT
+        finish = max(finish, now[_NOW] + timing[WR_LATENCY if run[IS_WRITE] else RD_LATENCY])
+        parts[run[PART]] += now[_NOW] - since
+        if now[_DONE] == timing[ENTRY_QUEUE] and number + 1 < runs.shape[0]:  # this barrier is lost
+            is_same = runs[number + 1, PATTERN] == run[PATTERN] and runs[number + 1, IS_WRITE] == run[IS_WRITE]
+            if not is_same or patterns[run[PATTERN], 0] > 1:
                 return NOT_EXACT
-        parts[runs[run, PART]] += now - since
-        if done == timing[ENTRY_QUEUE] and run + 1 < runs.shape[0]:
-            if size > 1 or runs[run + 1, PATTERN] != pattern or runs[run + 1, IS_WRITE] != is_write:
-                return NOT_EXACT
-    parts[runs[runs.shape[0] - 1, PART]] += finish - now
+    parts[runs[runs.shape[0] - 1, PART]] += finish - now[_NOW]
     return finish

@@ -1,8 +1,8 @@
 """Contractions on devices whose controller issues commands in order to all cores of a channel (AiM, UPMEM).
 
-AiM: a product of the global buffer with a row of every bank, one sum a bank, which the host sets before and reads after.
-Its instructions begin at column 0, so every tile of every output has a row of its own. UPMEM: sums gather in a register
-of many lanes and are drained together; its commands stand for a processor's instructions (`docs/devices.md`).
+AiM multiplies the global buffer with a row of every bank; the host sets the one sum of each bank before and reads it
+after. Its instructions begin at column 0, so every tile of every output has a row of its own. UPMEM gathers sums in a
+register of many lanes and drains them together; its commands stand for a processor's instructions (`docs/devices.md`).
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The space of contractions on devices with an in-order controller (AiM, UPMEM), its lower bound and its best mapping."""
+"""The space of contractions on devices with an in-order controller (AiM, UPMEM), and its best mapping."""
 
 import numpy as np
 from numpy.typing import NDArray
