@@ -1,10 +1,13 @@
-"""Compiles kernels for HBM-PIM, replays them on Samsung's PIMSimulator, and compares with Samsung's own kernels.
+"""Compiles kernels, replays them on published simulators, and compares with Samsung's own kernels.
 
-    python scripts/check_compiled_kernels.py --program PIMSimulator/replay
+    python scripts/check_compiled_kernels.py hbm-pim --program PIMSimulator/replay
+    python scripts/check_compiled_kernels.py gddr6-aim --program aim_simulator/build/ramulator2 \\
+        --config aim_simulator/test/example.yaml
 
-`replay` is the program that `check_with_pim_simulators.py` describes; it refreshes always. Samsung's kernels are those of
+`replay` is the program that `check_with_pim_simulators.py` describes; it refreshes always. Samsung's kernels are of
 PIMSimulator b464dde, `src/tests/PIMKernel.cpp`, `executeGemv` and `executeEltwise`, which neither write operands to the
-banks nor read results: "kernel" leaves the host's reads and writes out of ours, too. Ends with 1 if ticks differ.
+banks nor read results: "kernel" leaves the host's reads and writes out of ours, too. AiM's simulator needs a constant
+number of ticks more for its end-of-compute instruction and its first command. Ends with 1 if ticks differ otherwise.
 """
 
 import argparse
@@ -33,7 +36,7 @@ from cpsat_pim.compiler.lowering.bank_mode import (
     run,
 )
 from cpsat_pim.compiler.lowering.program import COMPUTE, HOST_READS, HOST_WRITES, LOADS, MODES, STORES
-from cpsat_pim.compiler.traces import pimsimulator_trace
+from cpsat_pim.compiler.traces import aim_trace, pimsimulator_trace
 from cpsat_pim.device import read_device
 from cpsat_pim.device.rules import rules_of
 from tables.commands.window import PART
@@ -49,6 +52,14 @@ KERNELS = (
     ("mul", {"B": 1, "N": 1 << 20}),
     ("red", {"B": 16, "N": 1 << 16}),
 )
+AIM_KERNELS = (
+    *(("gemm", {"B": 1, "N": n, "K": k}) for n in (1024, 4096, 1000) for k in (512, 1024, 4096, 1531)),
+    ("gemm", {"B": 4, "N": 2048, "K": 2048}),
+    ("gemv", {"B": 40, "N": 128, "K": 128}),
+    ("red", {"B": 16, "N": 1 << 16}),
+)
+#: Ticks that aim_simulator reports beyond our finish tick: its end-of-compute instruction.
+AIM_OFFSET = 2
 
 
 def samsungs_gemv(target: BankTarget, outputs: int, depth: int) -> Ints:
@@ -98,16 +109,12 @@ def replay(program: Path, trace: str) -> int | None:
     return None
 
 
-def main() -> int:
-    """Compare; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, required=True)
-    args = parser.parse_args()
+def check_hbm(args: argparse.Namespace) -> int:
+    """Compare with PIMSimulator; the number of kernels that differ."""
     device = read_device("hbm-pim")
     target, rules, wrong = BankTarget(device), rules_of(device), 0
-    print(
-        f"{'kernel':6} {'sizes':34} {'ours':>7} {'replayed':>9} {'kernel':>7} {'replayed':>9} {'Samsung':>8} {'gain':>6}"
-    )
+    heads = ("ours", "replayed", "kernel", "replayed", "Samsung", "gain")
+    print(f"{'kernel':6} {'sizes':34} " + " ".join(f"{head:>9}" for head in heads))
     for name, sizes in KERNELS:
         bound = shipped_kernel(name).bind(sizes)
         lowered = lowered_of(bound, best_of_kernel(bound, device, target.channels).mapping, device)
@@ -121,10 +128,43 @@ def main() -> int:
         ours = [simulate(rules, stream, refresh=True).finish for stream in streams]
         foreign = [replay(args.program, pimsimulator_trace(stream, device)) for stream in streams]
         wrong += ours != foreign
-        text = ", ".join(f"{key}={value}" for key, value in sizes.items())
-        theirs = f"{foreign[2]:8} {foreign[2] / foreign[1]:6.2f}" if len(foreign) > 2 else ""
-        print(f"{name:6} {text:34} {ours[0]:7} {foreign[0]:9} {ours[1]:7} {foreign[1]:9} {theirs}", flush=True)
-    return int(wrong > 0)
+        numbers = [ours[0], foreign[0], ours[1], foreign[1], *foreign[2:]]
+        gain = f"{foreign[2] / foreign[1]:9.2f}" if len(foreign) > 2 and foreign[1] and foreign[2] else ""
+        print(f"{name:6} {_sizes(sizes):34} " + " ".join(f"{number:9}" for number in numbers) + " " + gain, flush=True)
+    return wrong
+
+
+def check_aim(args: argparse.Namespace) -> int:
+    """Compare with aim_simulator; the number of kernels that differ."""
+    device, wrong = read_device("gddr6-aim"), 0
+    for name, sizes in AIM_KERNELS:
+        bound = shipped_kernel(name).bind(sizes)
+        best = best_of_kernel(bound, device, device.system.groups)
+        stream = lowered_of(bound, best.mapping, device).program.stream
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "kernel.trace"
+            file.write_text(aim_trace(stream, device))
+            command = [str(args.program), "-f", str(args.config), "-t", str(file)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = re.search(r"memory_system_cycles: (\d+)", done.stdout)
+        foreign = int(found[1]) if found else -1
+        wrong += foreign - best.ticks != AIM_OFFSET
+        print(f"{name:6} {_sizes(sizes):34} ours {best.ticks:7}, aim_simulator {foreign:7}", flush=True)
+    return wrong
+
+
+def _sizes(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sizes.items())
+
+
+def main() -> int:
+    """Compare; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("device", choices=("hbm-pim", "gddr6-aim"))
+    parser.add_argument("--program", type=Path, required=True)
+    parser.add_argument("--config", type=Path, help="configuration of aim_simulator")
+    args = parser.parse_args()
+    return int((check_hbm if args.device == "hbm-pim" else check_aim)(args) > 0)
 
 
 if __name__ == "__main__":
