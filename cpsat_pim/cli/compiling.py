@@ -70,6 +70,7 @@ def compile_(arguments: argparse.Namespace) -> int:
     """Run `compile`: compile a kernel, print the plan, and write the `--json` and `--trace` files."""
     from cpsat_pim.base.files import write_json
     from cpsat_pim.compiler.compile import compile_kernel, stream_of
+    from cpsat_pim.compiler.host_plan import format_host_plan, host_plan
     from cpsat_pim.compiler.language import read_kernel
     from cpsat_pim.compiler.plan import format_plan
     from cpsat_pim.compiler.traces import attacc_trace
@@ -80,6 +81,15 @@ def compile_(arguments: argparse.Namespace) -> int:
     kernel = read_input(lambda: read_kernel(arguments.kernel))
     if arguments.channels is not None and arguments.channels > device.system.stacks * device.system.groups:
         raise InputError(f"--channels: {device.name} has {device.system.stacks * device.system.groups}")
+    on_host = None
+    if not arguments.kernel.partition(".py:")[1]:
+        on_host = read_input(lambda: host_plan(kernel, arguments.sizes, device.name))
+    if on_host is not None:
+        print(format_host_plan(on_host))
+        if arguments.json is not None:
+            data = on_host.as_data()
+            write_file(arguments.json, lambda path: write_json(data, path))
+        return OK
     plan = read_input(lambda: compile_kernel(kernel, arguments.sizes, device, arguments.channels))
     print(format_plan(plan))
     source = {"kernel": arguments.kernel, "device": arguments.device}
