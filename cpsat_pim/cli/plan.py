@@ -4,9 +4,19 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import TIME_LIMIT, add_arch, add_command, add_model_options, checked, names, seconds
+from cpsat_pim.cli.arguments import add_arch, add_command, add_model_options, checked, cpus, jobs, names, seconds
 from cpsat_pim.cli.models import read_given_network
-from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, check_outputs, note, read_input, write_files
+from cpsat_pim.cli.output import (
+    DISAGREEMENT,
+    INTERRUPTED,
+    NO_MAPPING,
+    OK,
+    InputError,
+    check_outputs,
+    note,
+    read_input,
+    write_files,
+)
 from cpsat_pim.cli.reports import check_page
 from cpsat_pim.cli.solving import given_arch
 
@@ -19,6 +29,9 @@ if TYPE_CHECKING:
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.workload.network import Network
 
+#: Objectives; the first is latency, and of all plans of the least latency the one of least energy.
+_OBJECTIVES = ("lexicographic", "latency", "energy")
+
 _positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
 
 
@@ -30,7 +43,10 @@ def add_commands(commands: Any) -> None:
     add_model_options(parser)
     add_arch(parser, default="stacked-3d-4x4")
     add("--array", metavar="RxC", help="rows and columns of nodes (the machine's vaults and units)")
-    add("--objective", choices=("latency", "energy"), default="latency", help="what to minimize (%(default)s)")
+    text = "what to minimize; lexicographic: latency, then energy at that latency (%(default)s)"
+    add("--objective", choices=_OBJECTIVES, default=_OBJECTIVES[0], help=text)
+    text = "paths between nodes: a mesh, or only over a host (what the machine has)"
+    add("--interconnect", choices=("mesh", "host"), help=text)
     add("--batch", metavar="N", type=_positive, default=1, help="samples processed together (%(default)s)")
     add("--bytes", metavar="I,W,O,PSUM", type=_widths, help="bytes per element (those of the network)")
     add(
@@ -56,7 +72,9 @@ def add_commands(commands: Any) -> None:
         help="DRAM bytes per node that may be used (those of the machine)",
     )
     add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
-    add("--node-time", metavar="S", type=seconds, default=TIME_LIMIT, help="seconds per node problem (%(default)g)")
+    text = "seconds of the first solve of a node problem; what matters is solved again, for longer (%(default)g)"
+    add("--node-time", metavar="S", type=seconds, default=20.0, help=text)
+    add("--jobs", metavar="N", type=jobs, default=cpus(), help="node problems solved at a time (%(default)s)")
     add("--store", metavar="FILE", help="store and reuse the results of node problems in this file")
     add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
     add("--html", metavar="FILE", help="also draw the plan as one HTML page")
@@ -82,9 +100,10 @@ def make_plan(arguments: argparse.Namespace) -> int:
     document, text = plan_document(solved), format_plan(solved)
     if plan is None or cost is None:
         _write(arguments, text, document, None)
-        note("no plan was found")
-        return NO_MAPPING
+        note(solved.reason or "no plan was found in time")
+        return INTERRUPTED if solved.interrupted else NO_MAPPING
     simulated, code = _simulate(arguments, network, graph, plan, cost)
+    code = code or (INTERRUPTED if solved.interrupted else OK)
     document |= simulated
     _write(arguments, text, document, CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document))
     return code
@@ -130,7 +149,7 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
 
 def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
     from cpsat_pim.mapper.result import Objective
-    from cpsat_pim.planner.nodes import NodeCosts
+    from cpsat_pim.planner.nodes import NodeCosts, WorkerKilled
     from cpsat_pim.planner.search import SearchLimits, ignore, solve_plan
     from cpsat_pim.planner.space import Space
     from cpsat_pim.study.sweep.versions import current_versions
@@ -138,11 +157,18 @@ def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") ->
     is_free = arguments.layouts == ["free"]
     layouts = ["BCHW"] if is_free else arguments.layouts
     space = Space(dims=arguments.dims, home_dims=arguments.home_dims, layouts=layouts, is_tied=not is_free)
-    objective = Objective.named(arguments.objective)
+    is_lexicographic = arguments.objective == "lexicographic"
+    objective = Objective.named("latency" if is_lexicographic else arguments.objective)
     store = Path(arguments.store) if arguments.store else None
-    costs = NodeCosts(array.node, objective, store, str(current_versions()), arguments.node_time)
+    costs = NodeCosts(array.node, objective, store, str(current_versions()), arguments.node_time, arguments.jobs)
     limits = SearchLimits(time_limit=arguments.time_limit)
-    return solve_plan(graph, array, space, objective, costs, limits, ignore if arguments.quiet else note)
+    report = ignore if arguments.quiet else note
+    try:
+        return solve_plan(graph, array, space, objective, costs, limits, report, then_energy=is_lexicographic)
+    except WorkerKilled as death:
+        raise InputError(str(death)) from death
+    finally:
+        costs.close()
 
 
 def _given_array(arguments: argparse.Namespace) -> "NodeArray":
@@ -153,6 +179,8 @@ def _given_array(arguments: argparse.Namespace) -> "NodeArray":
 
     node, text = given_arch(arguments.arch), arguments.array
     array = read_input(lambda: parse_array(text, node)) if text else default_array(node)
+    if arguments.interconnect:
+        array = evolve(array, interconnect=arguments.interconnect)
     return evolve(array, capacity_bytes=arguments.capacity) if arguments.capacity else array
 
 

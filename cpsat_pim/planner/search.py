@@ -48,7 +48,8 @@ class SolvedPlan:
     """The best plan found, its cost, and a lower bound of all plans of the space, in the objective's integers.
 
     `energy_bound`: no plan of the least latency takes less energy (fJ); None unless energy was the second objective
-    and the first was proven. `interrupted`: whether a stop ended the search.
+    and the first was proven. `interrupted`: whether a stop ended the search. `reason`: why there is no plan, if that
+    is known.
     """
 
     status: Status
@@ -62,6 +63,7 @@ class SolvedPlan:
     statistics: dict[str, Any]
     energy_bound: int | None = None
     interrupted: bool = False
+    reason: str | None = None
 
     @property
     def gap(self) -> float | None:
