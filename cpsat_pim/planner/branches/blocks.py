@@ -6,6 +6,7 @@ from attrs import frozen
 
 from cpsat_pim.planner.graph import Graph, LayerTask, Sum
 from cpsat_pim.planner.plan import channels_of, is_read_from
+from cpsat_pim.workload.network import INPUT
 
 #: Slicing trees are all dissections of a rectangle in up to four rectangles; the smallest that is none has five.
 MOST_BRANCHES = 4
@@ -102,8 +103,8 @@ def _touching(graph: Graph, home: str) -> set[str]:
     stacks = {name for name, target in graph.home_of.items() if target == home}
     touching = {task.name for task in graph.tasks if task.writes in stacks}
     touching |= {name for stack in stacks for name in graph.readers(stack)}
-    is_input = any("input" in graph.stacks[stack].members for stack in stacks)
-    return touching | ({"input"} if is_input else set())
+    is_input = any(INPUT in graph.stacks[stack].members for stack in stacks)
+    return touching | ({INPUT} if is_input else set())
 
 
 def _is_read(graph: Graph, home: str) -> bool:
