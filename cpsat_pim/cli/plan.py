@@ -35,6 +35,9 @@ _OBJECTIVES = ("lexicographic", "latency", "energy")
 _positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
 
 
+_cuts = checked(int, lambda n: 0 <= n < 2**20, "must be an integer of at least 0")
+
+
 def add_commands(commands: Any) -> None:
     """Add the command `plan` to the parser."""
     parser = add_command(commands, "plan", "plan a whole network on an array of nodes, with a bound", make_plan)
@@ -63,6 +66,8 @@ def add_commands(commands: Any) -> None:
         default=1,
         help="axes that each side of a home may be split by (%(default)s)",
     )
+    text = "run branches side by side on regions cut at multiples of N rows or columns; 0: one layer after the other (0)"
+    add("--cuts", metavar="N", type=_cuts, default=0, help=text)
     text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
     add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
     add(
@@ -156,7 +161,13 @@ def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") ->
 
     is_free = arguments.layouts == ["free"]
     layouts = ["BCHW"] if is_free else arguments.layouts
-    space = Space(dims=arguments.dims, home_dims=arguments.home_dims, layouts=layouts, is_tied=not is_free)
+    space = Space(
+        dims=arguments.dims,
+        home_dims=arguments.home_dims,
+        layouts=layouts,
+        is_tied=not is_free,
+        cuts=arguments.cuts,
+    )
     is_lexicographic = arguments.objective == "lexicographic"
     objective = Objective.named("latency" if is_lexicographic else arguments.objective)
     store = Path(arguments.store) if arguments.store else None
