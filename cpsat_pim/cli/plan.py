@@ -4,7 +4,17 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import add_arch, add_command, add_model_options, checked, cpus, jobs, names, seconds
+from cpsat_pim.cli.arguments import (
+    add_arch,
+    add_command,
+    add_model_options,
+    checked,
+    cpus,
+    jobs,
+    names,
+    seconds,
+    weight,
+)
 from cpsat_pim.cli.models import read_given_network
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
@@ -23,6 +33,7 @@ from cpsat_pim.cli.solving import given_arch
 if TYPE_CHECKING:
     from cpsat_pim.planner.array import NodeArray
     from cpsat_pim.planner.evaluate import PlanCost
+    from cpsat_pim.planner.fronts import PlanRequest
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.plan import Plan
     from cpsat_pim.planner.search import SolvedPlan
@@ -30,7 +41,7 @@ if TYPE_CHECKING:
     from cpsat_pim.workload.network import Network
 
 #: Objectives; the first is latency, and of all plans of the least latency the one of least energy.
-_OBJECTIVES = ("lexicographic", "latency", "energy")
+_OBJECTIVES = ("lexicographic", "latency", "energy", "blended", "edp")
 
 _positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
 
@@ -48,6 +59,10 @@ def add_commands(commands: Any) -> None:
     add("--array", metavar="RxC", help="rows and columns of nodes (the machine's vaults and units)")
     text = "what to minimize; lexicographic: latency, then energy at that latency (%(default)s)"
     add("--objective", choices=_OBJECTIVES, default=_OBJECTIVES[0], help=text)
+    add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
+    add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
+    text = "up to N plans from least latency to least energy, each the best of a weighted sum"
+    add("--pareto", metavar="N", type=_positive, help=text)
     text = "paths between nodes: a mesh, or only over a host (what the machine has)"
     add("--interconnect", choices=("mesh", "host"), help=text)
     add("--batch", metavar="N", type=_positive, default=1, help="samples processed together (%(default)s)")
@@ -66,7 +81,7 @@ def add_commands(commands: Any) -> None:
         default=1,
         help="axes that each side of a home may be split by (%(default)s)",
     )
-    text = "run branches side by side on regions cut at multiples of N rows or columns; 0: one layer after the other (0)"
+    text = "run branches side by side on regions cut at multiples of N rows or columns (0: one after another)"
     add("--cuts", metavar="N", type=_cuts, default=0, help=text)
     text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
     add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
@@ -100,6 +115,8 @@ def make_plan(arguments: argparse.Namespace) -> int:
     graph = read_input(lambda: build_graph(network, arguments.batch))
     if arguments.replay:
         return _replay(arguments, network, graph, array)
+    if arguments.pareto:
+        return _make_front(arguments, graph, array)
     solved = read_input(lambda: _solve(arguments, graph, array))
     plan, cost = solved.plan, solved.cost
     document, text = plan_document(solved), format_plan(solved)
@@ -153,33 +170,75 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
 
 
 def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
+    """Search the best plan by the objective."""
     from cpsat_pim.mapper.result import Objective
-    from cpsat_pim.planner.nodes import NodeCosts, WorkerKilled
-    from cpsat_pim.planner.search import SearchLimits, ignore, solve_plan
+    from cpsat_pim.planner.fronts import solve_product, solve_weighted
+    from cpsat_pim.planner.nodes import WorkerKilled
+
+    kind, request = arguments.objective, _request(arguments, graph, array)
+    weights = {"alpha": arguments.alpha, "beta": arguments.beta}
+    if kind != "blended" and any(value is not None for value in weights.values()):
+        raise InputError("--alpha and --beta need --objective blended")
+    if arguments.cuts and kind not in _OBJECTIVES[:2]:
+        raise InputError("--cuts needs --objective lexicographic or latency, as branches side by side save time only")
+    try:
+        if kind == "edp":
+            return solve_product(request)
+        is_lexicographic = kind == "lexicographic"
+        given = {key: value for key, value in weights.items() if value is not None}
+        objective = Objective.named("latency" if is_lexicographic else kind, **given)
+        return solve_weighted(request, objective, then_energy=is_lexicographic)
+    except WorkerKilled as death:
+        raise InputError(str(death)) from death
+
+
+def _make_front(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> int:
+    """Print plans from the least latency to the least energy, and write them as a list."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.planner.fronts import solve_front
+    from cpsat_pim.report.plans import format_front, plan_document
+
+    front = solve_front(_request(arguments, graph, array), arguments.pareto)
+    document = {"front": [plan_document(solved) for solved in front]}
+    write_files(
+        ("standard output", lambda _: print(format_front(front))),
+        (arguments.json, lambda path: write_json(document, path)),
+    )
+    if any(solved.interrupted for solved in front):
+        return INTERRUPTED
+    return OK if front else NO_MAPPING
+
+
+def _request(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "PlanRequest":
+    """Return what the options ask the planner."""
+    from cpsat_pim.planner.fronts import PlanRequest
+    from cpsat_pim.planner.nodes import NodeCosts
+    from cpsat_pim.planner.search import SearchLimits, ignore
     from cpsat_pim.planner.space import Space
     from cpsat_pim.study.sweep.versions import current_versions
 
     is_free = arguments.layouts == ["free"]
     layouts = ["BCHW"] if is_free else arguments.layouts
-    space = Space(
-        dims=arguments.dims,
-        home_dims=arguments.home_dims,
-        layouts=layouts,
-        is_tied=not is_free,
-        cuts=arguments.cuts,
+    space = read_input(
+        lambda: Space(
+            dims=arguments.dims,
+            home_dims=arguments.home_dims,
+            layouts=layouts,
+            is_tied=not is_free,
+            cuts=arguments.cuts,
+        )
     )
-    is_lexicographic = arguments.objective == "lexicographic"
-    objective = Objective.named("latency" if is_lexicographic else arguments.objective)
-    store = Path(arguments.store) if arguments.store else None
-    costs = NodeCosts(array.node, objective, store, str(current_versions()), arguments.node_time, arguments.jobs)
-    limits = SearchLimits(time_limit=arguments.time_limit)
-    report = ignore if arguments.quiet else note
-    try:
-        return solve_plan(graph, array, space, objective, costs, limits, report, then_energy=is_lexicographic)
-    except WorkerKilled as death:
-        raise InputError(str(death)) from death
-    finally:
-        costs.close()
+    store, version = Path(arguments.store) if arguments.store else None, str(current_versions())
+    return PlanRequest(
+        graph=graph,
+        array=array,
+        space=space,
+        make_costs=lambda objective: NodeCosts(
+            array.node, objective, store, version, arguments.node_time, arguments.jobs
+        ),
+        limits=SearchLimits(time_limit=arguments.time_limit),
+        report=ignore if arguments.quiet else note,
+    )
 
 
 def _given_array(arguments: argparse.Namespace) -> "NodeArray":
