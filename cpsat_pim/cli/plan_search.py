@@ -64,7 +64,8 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     text = "seconds of the first solve of a node problem; what matters is solved again, for longer (%(default)g)"
     add("--node-time", metavar="S", type=seconds, default=20.0, help=text)
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="node problems solved at a time (%(default)s)")
-    add("--store", metavar="FILE", help="store and reuse the results of node problems in this file")
+    text = "store and reuse the results of node problems in this file (one in the user's cache)"
+    add("--store", metavar="FILE", help=text)
 
 
 def given_space(arguments: argparse.Namespace) -> "Space":
@@ -100,8 +101,23 @@ def node_costs(arguments: argparse.Namespace, array: "NodeArray", objective: "Ob
     from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.study.sweep.versions import current_versions
 
-    store = Path(arguments.store) if arguments.store else None
-    return NodeCosts(array.node, objective, store, str(current_versions()), arguments.node_time, arguments.jobs)
+    store, version = _store(arguments), str(current_versions())
+    return read_input(lambda: NodeCosts(array.node, objective, store, version, arguments.node_time, arguments.jobs))
+
+
+def _store(arguments: argparse.Namespace) -> Path | None:
+    """Return the file that node problems are kept in; None, with a note, if there is no place for it."""
+    from tables.bounds.shapes import cache_directory
+
+    if arguments.store:
+        return Path(arguments.store)
+    path = cache_directory() / "nodes.sqlite"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        note(f"results of node problems are not kept ({error})")
+        return None
+    return path
 
 
 def search(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
