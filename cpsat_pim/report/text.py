@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch import MemoryLevel, PIMArchitecture
 from cpsat_pim.base.dims import LAYOUT_ORDERS, Level, Tensor
 from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.evaluate.cost import Figures
@@ -352,7 +352,7 @@ def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) 
             Text(name),
             str(arch.nodes),
             f"{shape.h}x{shape.w} x {unit.num_macs}",
-            *(format_bytes(arch.hierarchy[m].capacity_bytes) for m in buffers),
+            *(_format_capacity(arch.hierarchy[m]) for m in buffers),
             format_bytes(arch.row_bytes),
             format_bytes(arch.hierarchy[Level.DRAM].capacity_bytes),
             str(arch.banks),
@@ -360,6 +360,13 @@ def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) 
             f"{arch.activation_energy:g} nJ",
         )
     console.print(table)
+
+
+def _format_capacity(memory: MemoryLevel) -> str:
+    """Format the size of a level: of its one buffer, or of those for I, W and O."""
+    if memory.is_shared:
+        return format_bytes(memory.capacity_bytes)
+    return " + ".join(format_bytes(memory.entries_of(t) * memory.word_bytes) for t in Tensor)
 
 
 def format_bytes(size: int) -> str:

@@ -9,7 +9,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check.mapped import Mapped, ceil_div
-from cpsat_pim.mapping.check.messages import capacity_text, sum_text
+from cpsat_pim.mapping.check.messages import capacity_text, overfull, sum_text
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -34,11 +34,10 @@ class CapacityRules(Mapped):
             yield from self._tensors_fit_dram()
 
     def _tiles_fit(self) -> Iterator[str]:
-        """The tiles that a level stores together fit its usable capacity (Eq. 17)."""
+        """The tiles that a level stores together fit its usable capacity, or each fits its own buffer (Eq. 17)."""
         for level in BUFFERS:
-            sizes = self.stored_bytes(level)
-            if sum(sizes.values()) > self.arch.usable_bytes(level):
-                yield f"{self.level_name(level)}: the tiles take {sum_text(sizes)}, {capacity_text(self.arch, level)}"
+            for problem in overfull(self.arch, level, self.stored_bytes(level)):
+                yield f"{self.level_name(level)}: the tiles take {problem}"
 
     def _input_blocks_lie_in_the_input(self) -> Iterator[str]:
         """A row-aligned I has a block of at least one element and at most the input; otherwise the block is 0 (Eq. 8,
@@ -59,9 +58,9 @@ class CapacityRules(Mapped):
         """The block of a row-aligned I fits the row buffer, as its tile does (Eq. 17)."""
         level = Level.ROW_BUFFER
         size = math.prod(self._block(Tensor.I)) * self.layer.input_bytes
-        if self._is_row_aligned(Tensor.I) and size > self.arch.usable_bytes(level):
-            block = " x ".join(map(str, self._block(Tensor.I)))
-            yield f"{self.level_name(level)}: a block of I takes {block} = {size} B, {capacity_text(self.arch, level)}"
+        if self._is_row_aligned(Tensor.I) and size > self.arch.usable_bytes_of(level, Tensor.I):
+            block, room = " x ".join(map(str, self._block(Tensor.I))), capacity_text(self.arch, level, Tensor.I)
+            yield f"{self.level_name(level)}: a block of I takes {block} = {size} B, {room}"
 
     def _tensors_fit_dram(self) -> Iterator[str]:
         """The three tensors in their layouts together fit the DRAM."""
