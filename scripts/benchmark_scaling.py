@@ -97,7 +97,7 @@ def measured(time_limit: float) -> Iterator[Row]:
     """A row for each problem and objective, printed as it comes."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, spawn, max_tasks_per_child=1) as fresh:
-        fresh.submit(compile_kernels).result()  # once per installation: in no solve's time or memory
+        fresh.submit(compile_kernels).result()  # once per version: in no solve's time or memory
         for series, x, layer, arch in problems():
             for kind in OBJECTIVES:
                 row = {"series": series, "x": x, "objective": kind}

@@ -114,7 +114,8 @@ class PIMArchitecture:
     `spatial_reduction`: partial sums spread over PEs and lanes are added on the way out. `shared_data_bus`: the
     tensors' DRAM streams share one bus. `uneven_residency`: each tile in the PEs and the global buffer may cover only
     the inner loops of its level. `clock`: cycles per second, if known; files may then give times in seconds and
-    bandwidths per second.
+    bandwidths per second. `static_power`: watts that one node draws whether or not it works, if known; it does not
+    affect which mapping is best, and is part of the reported power.
 
     Raises:
         ValueError: not four levels, widths that do not divide each other, or a figure out of range.
@@ -138,6 +139,7 @@ class PIMArchitecture:
     clock: int | None = field(
         default=None, validator=or_none(positive), metadata=measured_in("Hz") | {"scale": "cycle"}
     )
+    static_power: float | None = field(default=None, validator=or_none(not_negative_real), metadata=measured_in("W"))
 
     def __attrs_post_init__(self) -> None:
         problems = list(self._problems())

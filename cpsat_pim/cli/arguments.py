@@ -107,6 +107,11 @@ def add_total_time(parser: argparse.ArgumentParser, per: str) -> None:
     parser.add_argument("--total-time", metavar="S", type=seconds, default=NO_LIMIT, help=f"{per} (no limit)")
 
 
+def add_csv(parser: argparse.ArgumentParser, what: str = "a row per layer with all figures") -> None:
+    """Add `--csv`, the file for the table."""
+    parser.add_argument("--csv", metavar="FILE", help=f"also write {what} as comma-separated values")
+
+
 def add_timeline(parser: argparse.ArgumentParser) -> None:
     """Add `--timeline`, the file for the simulated pipeline."""
     parser.add_argument("--timeline", metavar="FILE.json", help="write the simulated pipeline as a trace for Perfetto")

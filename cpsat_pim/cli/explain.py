@@ -96,18 +96,18 @@ def explain(arguments: argparse.Namespace) -> int:
 
     what = _read_mapped(arguments) if _holds_mappings(arguments.network) else _read_unmapped(arguments)
     constraints = given_constraints(what.network, arguments.constraints)
-    asked = _read_asked(what, arguments)
+    request = _read_request(what, arguments)
     check_outputs(arguments.json)
     started = time.monotonic()
     layers: Layers = []
     try:
         with LiveProgress(what.objective.kind, len(what.network.layers)) as report:
-            found = explain_network(what.network, evolve(asked, on_progress=report), constraints, what.mappings)
+            found = explain_network(what.network, evolve(request, on_progress=report), constraints, what.mappings)
             layers = read_input(lambda: list(found))
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
-    _write(what, layers, arguments.json, time.monotonic() - started, asked.stop.is_set())
-    return _exit_code(what.network, layers, asked.stop.is_set())
+    _write(what, layers, arguments.json, time.monotonic() - started, request.stop.is_set())
+    return _exit_code(what.network, layers, request.stop.is_set())
 
 
 # --- Input ------------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _read_result(file: str) -> dict[str, Any]:
     return read_input(lambda: build_result(file, data)) if "schema" in data else {}
 
 
-def _read_asked(what: _Given, arguments: argparse.Namespace) -> "ExplainRequest":
+def _read_request(what: _Given, arguments: argparse.Namespace) -> "ExplainRequest":
     from cpsat_pim.mapper.explain import ExplainRequest
     from cpsat_pim.mapper.result import Budget
     from cpsat_pim.mapper.search import SolveRequest
@@ -189,10 +189,10 @@ def _read_asked(what: _Given, arguments: argparse.Namespace) -> "ExplainRequest"
         time_limit=arguments.time_limit,
         seed=arguments.seed,
     )
-    asked = ExplainRequest(arch=what.arch, solve=solve, upgrades=_read_upgrades(what.arch, arguments.upgrades))
+    request = ExplainRequest(arch=what.arch, solve=solve, upgrades=_read_upgrades(what.arch, arguments.upgrades))
     for node in what.network.layers:
-        read_input(partial(asked.problem, node.workload))
-    return asked
+        read_input(partial(request.problem, node.workload))
+    return request
 
 
 def _read_upgrades(arch: "PIMArchitecture", wanted: list[str] | None) -> "list[Upgrade]":

@@ -24,7 +24,8 @@ def add_commands(commands: Any) -> None:
 def import_model(arguments: argparse.Namespace) -> int:
     """Run `import`: write a model's network to a file or to standard output."""
     from cpsat_pim.base.files import write_text
-    from cpsat_pim.report.text import open_console, print_networks
+    from cpsat_pim.report.lists import print_networks
+    from cpsat_pim.report.text import open_console
     from cpsat_pim.workload.network import format_network
 
     check_not_overwritten(arguments.output, arguments.model)

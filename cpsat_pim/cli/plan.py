@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 from cpsat_pim.cli.arguments import TIME_LIMIT, add_arch, add_command, add_model_options, checked, names, seconds
 from cpsat_pim.cli.models import read_given_network
 from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, check_outputs, note, read_input, write_files
+from cpsat_pim.cli.plan_baselines import add_options, check_starts, read_replay, solve_baseline, with_starts
 from cpsat_pim.cli.reports import check_page
 from cpsat_pim.cli.solving import given_arch
 
 if TYPE_CHECKING:
+    from cpsat_pim.mapper.result import Objective
     from cpsat_pim.planner.array import NodeArray
     from cpsat_pim.planner.evaluate import PlanCost
     from cpsat_pim.planner.graph import Graph
+    from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.plan import Plan
-    from cpsat_pim.planner.search import SolvedPlan
+    from cpsat_pim.planner.space import Space
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.workload.network import Network
 
@@ -60,7 +63,10 @@ def add_commands(commands: Any) -> None:
     add("--store", metavar="FILE", help="store and reuse the results of node problems in this file")
     add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
     add("--html", metavar="FILE", help="also draw the plan as one HTML page")
+    add("--trace", metavar="FILE", help="also write the plan's schedule for Perfetto (ui.perfetto.dev)")
+    add("--explain", action="store_true", help="also print what limits the plan, and what capacity is worth")
     add("--replay", metavar="PLAN.json", help="compute the cost of this plan, without a search")
+    add_options(parser)
     add("--simulate", action="store_true", help="also simulate the plan, and compare every exact figure")
     add("--quiet", action="store_true", help="print no progress")
 
@@ -69,17 +75,15 @@ def make_plan(arguments: argparse.Namespace) -> int:
     """Run `plan`: check the arguments, search the best plan, and write the results."""
     from cpsat_pim.planner.graph import build_graph
     from cpsat_pim.report.plan_view import CostedPlan
-    from cpsat_pim.report.plans import format_plan, plan_document
 
     network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
-    check_outputs(arguments.json, arguments.html)
+    check_outputs(arguments.json, arguments.html, arguments.trace)
     check_page(arguments.html)
+    check_starts(arguments.start)
     graph = read_input(lambda: build_graph(network, arguments.batch))
     if arguments.replay:
         return _replay(arguments, network, graph, array)
-    solved = read_input(lambda: _solve(arguments, graph, array))
-    plan, cost = solved.plan, solved.cost
-    document, text = plan_document(solved), format_plan(solved)
+    plan, cost, document, text = read_input(lambda: _solve(arguments, graph, array))
     if plan is None or cost is None:
         _write(arguments, text, document, None)
         note("no plan was found")
@@ -88,6 +92,41 @@ def make_plan(arguments: argparse.Namespace) -> int:
     document |= simulated
     _write(arguments, text, document, CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document))
     return code
+
+
+def _space(arguments: argparse.Namespace) -> "Space":
+    """Return the space that the options declare."""
+    from cpsat_pim.planner.space import Space
+
+    is_free = arguments.layouts == ["free"]
+    layouts = ["BCHW"] if is_free else arguments.layouts
+    return Space(dims=arguments.dims, home_dims=arguments.home_dims, layouts=layouts, is_tied=not is_free)
+
+
+def _objective(arguments: argparse.Namespace) -> "Objective":
+    from cpsat_pim.mapper.result import Objective
+
+    return Objective.named(arguments.objective)
+
+
+def _costs(arguments: argparse.Namespace, array: "NodeArray", objective: "Objective") -> "NodeCosts":
+    """Return the costs of node problems, with the file of `--store`."""
+    from cpsat_pim.planner.nodes import NodeCosts
+    from cpsat_pim.study.sweep.versions import current_versions
+
+    store = Path(arguments.store) if arguments.store else None
+    return NodeCosts(array.node, objective, store, str(current_versions()), arguments.node_time)
+
+
+def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, dict[str, Any]]:
+    """Explain a plan if `--explain` was given; return text to append and what the document gains."""
+    from cpsat_pim.planner.explain import explain_plan
+    from cpsat_pim.report.plan_explanation import explanation_document, format_explanation
+
+    if not arguments.explain:
+        return "", {}
+    found = explain_plan(costed.graph, costed.plan, costed.cost, read_input(lambda: _space(arguments)))
+    return "\n" + format_explanation(found, costed.cost), {"explanation": explanation_document(found)}
 
 
 def _simulate(
@@ -111,11 +150,11 @@ def _simulate(
 def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:
     """Compute the cost of a given plan, without a search."""
     from cpsat_pim.planner.evaluate import evaluate_plan
-    from cpsat_pim.planner.plan_file import read_plan
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import format_cost
 
-    plan = read_input(lambda: read_plan(arguments.replay, graph, array.node))
+    space, objective = read_input(lambda: _space(arguments)), _objective(arguments)
+    plan = read_replay(arguments, graph, array, space, objective, _costs(arguments, array, objective))
     cost = evaluate_plan(graph, plan)
     simulated, code = _simulate(arguments, network, graph, plan, cost)
     document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
@@ -128,21 +167,22 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     return code
 
 
-def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
-    from cpsat_pim.mapper.result import Objective
-    from cpsat_pim.planner.nodes import NodeCosts
+def _solve(
+    arguments: argparse.Namespace, graph: "Graph", array: "NodeArray"
+) -> "tuple[Plan | None, PlanCost | None, dict[str, Any], str]":
+    """Search the best plan, or make that of a baseline; return it with its cost, document and text."""
     from cpsat_pim.planner.search import SearchLimits, ignore, solve_plan
-    from cpsat_pim.planner.space import Space
-    from cpsat_pim.study.sweep.versions import current_versions
+    from cpsat_pim.report.plans import baseline_document, format_baseline, format_plan, plan_document
 
-    is_free = arguments.layouts == ["free"]
-    layouts = ["BCHW"] if is_free else arguments.layouts
-    space = Space(dims=arguments.dims, home_dims=arguments.home_dims, layouts=layouts, is_tied=not is_free)
-    objective = Objective.named(arguments.objective)
-    store = Path(arguments.store) if arguments.store else None
-    costs = NodeCosts(array.node, objective, store, str(current_versions()), arguments.node_time)
+    space, objective = _space(arguments), _objective(arguments)
+    costs = _costs(arguments, array, objective)
+    if arguments.baseline:
+        found = solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs)
+        return found.plan, found.cost, baseline_document(found), format_baseline(found)
     limits = SearchLimits(time_limit=arguments.time_limit)
-    return solve_plan(graph, array, space, objective, costs, limits, ignore if arguments.quiet else note)
+    solved = solve_plan(graph, array, space, objective, costs, limits, ignore if arguments.quiet else note)
+    solved = with_starts(arguments, solved, graph, array, costs)
+    return solved.plan, solved.cost, plan_document(solved), format_plan(solved)
 
 
 def _given_array(arguments: argparse.Namespace) -> "NodeArray":
@@ -177,8 +217,12 @@ def _widths(text: str) -> tuple[int, ...]:
 
 
 def _write(arguments: argparse.Namespace, text: str, document: dict[str, Any], costed: "CostedPlan | None") -> None:
-    """Print the plan, and write the `--json` and `--html` files; without a plan there is no page."""
+    """Print the plan, and write the files that are asked for; without a plan there is no page and no trace."""
     from cpsat_pim.base.files import write_json, write_text
+
+    if costed is not None:
+        more, gained = _explain(arguments, costed)
+        text, document = text + more, document | gained
 
     def write_page(path: str) -> None:
         from cpsat_pim.report.html import render_plan
@@ -186,8 +230,15 @@ def _write(arguments: argparse.Namespace, text: str, document: dict[str, Any], c
         if costed is not None:
             write_text(render_plan(costed), path)
 
+    def write_trace(path: str) -> None:
+        from cpsat_pim.report.plan_timeline import build_plan_timeline
+
+        if costed is not None:
+            write_json(build_plan_timeline(costed.plan, costed.cost), path)
+
     write_files(
         ("standard output", lambda _: print(text)),
         (arguments.json, lambda path: write_json(document, path)),
         (arguments.html, write_page),
+        (arguments.trace, write_trace),
     )

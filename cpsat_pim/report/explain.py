@@ -14,7 +14,8 @@ from cpsat_pim.mapper.explain import Bounds, Conflict, Explained, Fill, Gain, Kn
 from cpsat_pim.mapper.explain.limits import Limit
 from cpsat_pim.mapper.result import NetworkLayer, Objective
 from cpsat_pim.mapper.result.document import build_document
-from cpsat_pim.report.text import format_energy, format_gap, format_objective, print_plain
+from cpsat_pim.report.format import format_energy, format_gap, format_objective
+from cpsat_pim.report.text import print_plain
 from cpsat_pim.workload.network import NetworkNode
 
 _EMPTY = "-"

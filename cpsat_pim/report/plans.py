@@ -3,6 +3,8 @@
 from typing import Any
 
 from cpsat_pim.base.units import FJ_PER_NJ
+from cpsat_pim.mapper.result import Status
+from cpsat_pim.planner.baselines.run import BaselinePlan
 from cpsat_pim.planner.evaluate import PlanCost, StepCost
 from cpsat_pim.planner.partition import Digits
 from cpsat_pim.planner.plan import Plan
@@ -41,6 +43,37 @@ def format_plan(solved: SolvedPlan) -> str:
 def format_cost(plan: Plan, cost: PlanCost) -> str:
     """Format a given plan and its cost."""
     return "\n".join(_body(plan, cost))
+
+
+def baseline_document(found: BaselinePlan) -> dict[str, Any]:
+    """Convert a baseline's plan to plain data, with the keys of a solved plan; it has no bound."""
+    return {
+        "status": Status.FEASIBLE.value,
+        "baseline": found.name,
+        "objective_kind": found.objective.kind,
+        "objective": found.objective.reported(found.value),
+        "bound": None,
+        "gap": None,
+        "space": found.space.to_dict(),
+        "seconds": round(found.seconds, 3),
+        "statistics": found.statistics,
+        **found.plan.to_dict(),
+        "predicted": found.cost.to_dict(),
+    }
+
+
+def format_baseline(found: BaselinePlan) -> str:
+    """Format a baseline's plan as lines of text."""
+    counts = found.statistics
+    cut = counts["choices_cut"]
+    head = [
+        f"{Status.FEASIBLE}: {found.objective.kind} {found.objective.reported(found.value)} by the {found.name} "
+        f"baseline, without a bound, {found.seconds:.1f} s",
+        f"space: {found.space}",
+        f"{counts['node_solves']} node problems solved; {cut} choices among partitions that were not all solved",
+        "",
+    ]
+    return "\n".join([*head, *_body(found.plan, found.cost)])
 
 
 def _head(solved: SolvedPlan) -> list[str]:

@@ -238,6 +238,20 @@ def _supply(state: Ints, now: int, is_overlapped: bool, demand: Demand) -> None:
 
 
 @njit
+def _list_visits(which: int, tile: Tile, dram: Dram, patterns: Ints, visits: Ints, listed: int) -> tuple[Ints, int]:
+    """Return the visits of all patterns found so far with those of pattern `which`, and how many they are.
+
+    `patterns` int[n, 2]: where the visits of each pattern begin and end; modified. Too many visits are forgotten.
+    """
+    if listed > _MAX_VISITS:
+        patterns[:], listed = 0, 0
+    patterns[which, 0] = listed
+    visits, listed = add_visits(which, tile, dram, visits, listed)
+    patterns[which, 1] = listed
+    return visits, listed
+
+
+@njit
 def walk_stream(
     loops: Ints,
     steps: Ints,
@@ -275,11 +289,7 @@ def walk_stream(
     ):
         row, which = scan_pattern(at, tile, dram)
         if not patterns[which, 1]:
-            if listed > _MAX_VISITS:
-                patterns[:], listed = 0, 0
-            patterns[which, 0] = listed
-            visits, listed = add_visits(which, tile, dram, visits, listed)
-            patterns[which, 1] = listed
+            visits, listed = _list_visits(which, tile, dram, patterns, visits, listed)
         scanned = visits[patterns[which, 0] : patterns[which, 1]]
         if not is_output or always_reads or _returns(index, loops):
             _access_rows(row, scanned, dram, state, rows)

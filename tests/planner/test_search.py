@@ -119,7 +119,7 @@ def all_plans(graph, array, space, costs):
 )
 def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, objective):
     """No plan costs less, and the plan that is returned costs as much; few node problems were solved."""
-    monkeypatch.setattr("cpsat_pim.planner.search.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
     graph = build_graph(Network(name="n", layers=NETWORKS[name]))
     array = NodeArray(rows=1, cols=cols, node=NODE, flit_bytes=2)
     space = Space(dims=1, layouts=("BCHW", "BHWC") if is_tied else ("BCHW",), is_tied=is_tied)
@@ -144,7 +144,7 @@ def _without_mapping(**fields):
 @pytest.mark.parametrize("share", [0.9, 0.6, 0.5])
 def test_plan_that_does_not_fit_replicates_weights_less(monkeypatch, share):
     """The best plan of all is too large for the nodes: the one returned fits, and the bound is below all that fit."""
-    monkeypatch.setattr("cpsat_pim.planner.search.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
     layers = [
         layer("a", ["input"], P=4, C=8, K=8, weight_bytes=16),
         layer("b", ["a"], P=4, C=8, K=8, weight_bytes=16),

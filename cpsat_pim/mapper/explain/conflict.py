@@ -13,45 +13,45 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 #: Whether a set is feasible; None if that is not known.
-Judge = Callable[[frozenset[T]], bool | None]
+FeasibilityTest = Callable[[frozenset[T]], bool | None]
 
 
 class Undecided(Exception):
     """It is not known whether a set is feasible."""
 
 
-def smallest_conflict(items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
+def smallest_conflict(items: Sequence[T], test: FeasibilityTest[T]) -> frozenset[T]:
     """Return a smallest infeasible set of items that are infeasible together.
 
     Raises:
-        Undecided: some set could not be judged.
+        Undecided: some set could not be decided.
     """
     corrections: list[frozenset[T]] = []
     candidate: frozenset[T] = frozenset()
-    while _decided(judge, candidate):
-        grown: frozenset[T] = _grown(candidate, items, judge)
+    while _decided(test, candidate):
+        grown: frozenset[T] = _grown(candidate, items, test)
         corrections.append(frozenset(items) - grown)
         candidate = smallest_hitting_set(items, corrections)
     return candidate
 
 
-def smallest_correction(items: Sequence[T], judge: Judge[T], conflict: frozenset[T]) -> frozenset[T]:
+def smallest_correction(items: Sequence[T], test: FeasibilityTest[T], conflict: frozenset[T]) -> frozenset[T]:
     """Return a smallest set of items without which the others are feasible, given some conflict among all of them.
 
     Raises:
-        Undecided: some set could not be judged.
+        Undecided: some set could not be decided.
     """
     conflicts = [conflict]
-    while not _decided(judge, rest := frozenset(items) - smallest_hitting_set(items, conflicts)):
-        conflicts.append(reduced_conflict([item for item in items if item in rest], judge))
+    while not _decided(test, rest := frozenset(items) - smallest_hitting_set(items, conflicts)):
+        conflicts.append(reduced_conflict([item for item in items if item in rest], test))
     return frozenset(items) - rest
 
 
-def reduced_conflict(items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
+def reduced_conflict(items: Sequence[T], test: FeasibilityTest[T]) -> frozenset[T]:
     """Return an infeasible subset of infeasible items of which no item can be removed, as far as that is known."""
     kept = frozenset(items)
     for item in items:
-        if judge(kept - {item}) is False:
+        if test(kept - {item}) is False:
             kept -= {item}
     return kept
 
@@ -80,16 +80,16 @@ def _hitting_set(
     return None
 
 
-def _grown(chosen: frozenset[T], items: Sequence[T], judge: Judge[T]) -> frozenset[T]:
+def _grown(chosen: frozenset[T], items: Sequence[T], test: FeasibilityTest[T]) -> frozenset[T]:
     """Return a feasible set with all items that can be added, one after another."""
     for item in items:
-        if item not in chosen and _decided(judge, chosen | {item}):
+        if item not in chosen and _decided(test, chosen | {item}):
             chosen |= {item}
     return chosen
 
 
-def _decided(judge: Judge[T], items: frozenset[T]) -> bool:
-    is_feasible = judge(items)
+def _decided(test: FeasibilityTest[T], items: frozenset[T]) -> bool:
+    is_feasible = test(items)
     if is_feasible is None:
         raise Undecided
     return is_feasible

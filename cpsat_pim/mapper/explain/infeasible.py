@@ -58,10 +58,10 @@ def find_conflict(oracle: Oracle) -> Conflict:
     Raises:
         ValueError: the layer has no mapping even with all limits lifted.
     """
-    if oracle.judge(frozenset()).feasible is False:
+    if oracle.decide(frozenset()).feasible is False:
         raise ValueError("there is no mapping even with all limits lifted")
     kept, is_smallest = _conflict(oracle)
-    verdict = oracle.judge(kept)
+    verdict = oracle.decide(kept)
     members = tuple(_member(oracle, kept, limit) for limit in oracle.limits if limit in kept)
     return Conflict(
         members=members,
@@ -74,14 +74,14 @@ def find_conflict(oracle: Oracle) -> Conflict:
 def _conflict(oracle: Oracle) -> tuple[frozenset[Limit], bool]:
     """Return the limits of a conflict, and whether it is a smallest one."""
     try:
-        return smallest_conflict(oracle.limits, lambda kept: oracle.judge(kept).feasible), True
+        return smallest_conflict(oracle.limits, lambda kept: oracle.decide(kept).feasible), True
     except Undecided:
-        return reduced_conflict(oracle.limits, lambda kept: oracle.judge(kept).feasible), False
+        return reduced_conflict(oracle.limits, lambda kept: oracle.decide(kept).feasible), False
 
 
 def _correction(oracle: Oracle, conflict: frozenset[Limit]) -> tuple[Limit, ...] | None:
     try:
-        lifted = smallest_correction(oracle.limits, lambda kept: oracle.judge(kept).feasible, conflict)
+        lifted = smallest_correction(oracle.limits, lambda kept: oracle.decide(kept).feasible, conflict)
     except Undecided:
         return None
     return tuple(limit for limit in oracle.limits if limit in lifted)
@@ -89,10 +89,10 @@ def _correction(oracle: Oracle, conflict: frozenset[Limit]) -> tuple[Limit, ...]
 
 def _member(oracle: Oracle, conflict: frozenset[Limit], limit: Limit) -> Member:
     whole = frozenset(oracle.limits)
-    is_way_out = oracle.judge(whole - {limit}).feasible
+    is_way_out = oracle.decide(whole - {limit}).feasible
     return Member(
         limit=limit,
-        without=oracle.judge(conflict - {limit}).mapping,
+        without=oracle.decide(conflict - {limit}).mapping,
         is_way_out=is_way_out,
         threshold=_threshold(oracle, oracle.only(whole if is_way_out else conflict), limit),
     )
@@ -123,11 +123,11 @@ def _least_value(oracle: Oracle, case: Case, limit: Limit) -> Threshold | None:
     """Return the range by bisection, as far as the middle value can be decided."""
     values = limit.values or range(0)
     low, high = 0, len(values) - 1
-    if not oracle.judge_case(limit.change(case, values[high])).feasible:
+    if not oracle.decide_case(limit.change(case, values[high])).feasible:
         return None
     while low < high:
         middle = (low + high) // 2
-        is_feasible = oracle.judge_case(limit.change(case, values[middle])).feasible
+        is_feasible = oracle.decide_case(limit.change(case, values[middle])).feasible
         if is_feasible is None:
             break
         low, high = (low, middle) if is_feasible else (middle + 1, high)

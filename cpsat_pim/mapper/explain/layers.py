@@ -15,7 +15,7 @@ from cpsat_pim.evaluate.verify import verify
 from cpsat_pim.mapper.bounds.countable import check_countable
 from cpsat_pim.mapper.explain.bounds import Bounds, find_bounds
 from cpsat_pim.mapper.explain.infeasible import Conflict, find_conflict
-from cpsat_pim.mapper.explain.least import judge_least
+from cpsat_pim.mapper.explain.least import decide_least
 from cpsat_pim.mapper.explain.limits import Problem
 from cpsat_pim.mapper.explain.oracle import Oracle, violations
 from cpsat_pim.mapper.explain.upgrades import Gain, Upgrade, find_gains
@@ -82,12 +82,12 @@ class ExplainRequest:
 
     def solved(self, problem: Problem, arch: PIMArchitecture, start: LayerMapping | None) -> SolvedLayer:
         """Solve a problem on another machine, and simulate the mapping."""
-        request = evolve(self.solve, start=start, constraints=problem.constraints, budget=problem.budget)
-        return solve_and_verify(problem.layer, arch, request, self.stop, self.on_progress)
+        solve = evolve(self.solve, start=start, constraints=problem.constraints, budget=problem.budget)
+        return solve_and_verify(problem.layer, arch, solve, self.stop, self.on_progress)
 
 
 def explain_layer(
-    layer: ConvWorkload, asked: ExplainRequest, constraints: Constraints = FREE, mapping: LayerMapping | None = None
+    layer: ConvWorkload, request: ExplainRequest, constraints: Constraints = FREE, mapping: LayerMapping | None = None
 ) -> Explained:
     """Explain a layer's optimal mapping, or a given `mapping`.
 
@@ -96,51 +96,51 @@ def explain_layer(
             constraints or the budget.
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
     """
-    problem = asked.problem(layer, constraints)
-    solved = _solved(problem, asked) if mapping is None else _given(problem, asked, mapping)
+    problem = request.problem(layer, constraints)
+    solved = _solved(problem, request) if mapping is None else _given(problem, request, mapping)
     if solved.status is Status.INFEASIBLE:
-        return Explained(solved=solved, conflict=find_conflict(asked.oracle(problem)))
+        return Explained(solved=solved, conflict=find_conflict(request.oracle(problem)))
     if solved.mapping is None:
         return Explained(solved=solved)
-    best, gains = _gains(problem, asked, solved)
+    best, gains = _gains(problem, request, solved)
     solved = solved if mapping else best
     assert solved.mapping is not None
-    return Explained(solved=solved, bounds=find_bounds(layer, asked.arch, solved.mapping), gains=gains)
+    return Explained(solved=solved, bounds=find_bounds(layer, request.arch, solved.mapping), gains=gains)
 
 
-def _solved(problem: Problem, asked: ExplainRequest) -> SolvedLayer:
+def _solved(problem: Problem, request: ExplainRequest) -> SolvedLayer:
     """Solve a problem, unless the smallest mappings prove that there is no mapping."""
     started = time.monotonic()
-    if judge_least(problem).feasible is not False:
-        return asked.solved(problem, asked.arch, None)
+    if decide_least(problem).feasible is not False:
+        return request.solved(problem, request.arch, None)
     seconds = time.monotonic() - started
-    return SolvedLayer.concluded(None, None, solve_seconds=seconds, **asked.fields(problem))
+    return SolvedLayer.concluded(None, None, solve_seconds=seconds, **request.fields(problem))
 
 
-def _given(problem: Problem, asked: ExplainRequest, mapping: LayerMapping) -> SolvedLayer:
+def _given(problem: Problem, request: ExplainRequest, mapping: LayerMapping) -> SolvedLayer:
     """Return a given mapping as a result without a lower bound."""
-    _check_given(problem, asked, mapping)
-    prediction = predict(problem.layer, asked.arch, mapping)
+    _check_given(problem, request, mapping)
+    prediction = predict(problem.layer, request.arch, mapping)
     return SolvedLayer(
         status=Status.FEASIBLE,
         mapping=mapping,
         prediction=prediction,
-        simulated=verify(problem.layer, asked.arch, mapping, prediction),
-        **asked.fields(problem),
+        simulated=verify(problem.layer, request.arch, mapping, prediction),
+        **request.fields(problem),
     )
 
 
-def _check_given(problem: Problem, asked: ExplainRequest, mapping: LayerMapping) -> None:
+def _check_given(problem: Problem, request: ExplainRequest, mapping: LayerMapping) -> None:
     if lines := violations(problem, mapping):
-        raise ValueError("\n".join(f"{problem.layer.name} on {asked.arch.name}: {line}" for line in lines))
+        raise ValueError("\n".join(f"{problem.layer.name} on {request.arch.name}: {line}" for line in lines))
 
 
-def _gains(problem: Problem, asked: ExplainRequest, solved: SolvedLayer) -> tuple[SolvedLayer, tuple[Gain, ...]]:
+def _gains(problem: Problem, request: ExplainRequest, solved: SolvedLayer) -> tuple[SolvedLayer, tuple[Gain, ...]]:
     """Return the best mapping, and the gains of upgrades, while there is time; a given mapping is improved first."""
-    if not asked.upgrades:
+    if not request.upgrades:
         return solved, ()
-    base = asked.solved(problem, asked.arch, solved.mapping) if solved.bound is None else solved
-    return find_gains(base, asked.upgrades, partial(asked.solved, problem), problem.budget, asked.stop.is_set)
+    base = request.solved(problem, request.arch, solved.mapping) if solved.bound is None else solved
+    return find_gains(base, request.upgrades, partial(request.solved, problem), problem.budget, request.stop.is_set)
 
 
 # --- Networks --------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def _gains(problem: Problem, asked: ExplainRequest, solved: SolvedLayer) -> tupl
 
 def explain_network(
     network: Network,
-    asked: ExplainRequest,
+    request: ExplainRequest,
     constraints: NetworkConstraints | None = None,
     mappings: Mapping[str, LayerMapping] | None = None,
 ) -> Iterator[tuple[NetworkNode, Explained]]:
@@ -163,15 +163,15 @@ def explain_network(
     known: dict[tuple[str, LayerMapping | None], Explained] = {}
     for node in network.layers:
         if mapping := mappings.get(node.name):
-            _check_given(asked.problem(node.workload, constraints.of(node.name)), asked, mapping)
-    with interrupt_stops(asked.stop):
+            _check_given(request.problem(node.workload, constraints.of(node.name)), request, mapping)
+    with interrupt_stops(request.stop):
         for node in network.layers:
             mapping = mappings.get(node.name)
             key = (constraints.key(node.name, node.workload), mapping)
             if key not in known:
-                if asked.stop.is_set():
+                if request.stop.is_set():
                     return
-                known[key] = explain_layer(node.workload, asked, constraints.of(node.name), mapping)
+                known[key] = explain_layer(node.workload, request, constraints.of(node.name), mapping)
             yield node, _renamed(known[key], node)
 
 

@@ -53,7 +53,7 @@ class _Draft:
     is_least: bool
 
 
-def judge_least(problem: Problem) -> Verdict:
+def decide_least(problem: Problem) -> Verdict:
     """Decide by its smallest mappings whether a problem has a mapping, whatever its budget."""
     reasons = _unmapped(problem)
     if reasons:

@@ -145,8 +145,7 @@ def _small_buffers(problem: Problem, level: Level) -> Iterator[Limit]:
     arch, path = problem.arch, f"hierarchy.{level.name}.entries"
     memory, most = arch.hierarchy[level], _most_bytes(problem, level)
     if isinstance(memory.entries, int):
-        most = {Tensor.I: min(sum(most.values()), _MOST_BYTES)}
-        sizes = {path: (memory.entries, arch.usable_bytes(level), most[Tensor.I])}
+        sizes = {path: (memory.entries, arch.usable_bytes(level), min(sum(most.values()), _MOST_BYTES))}
     else:
         sizes = {
             f"{path}.{t.name}": (memory.entries_of(t), arch.usable_bytes_of(level, t), min(most[t], _MOST_BYTES // 4))
@@ -190,27 +189,27 @@ def _stores(arch: PIMArchitecture) -> Iterator[Limit]:
 def _array(problem: Problem) -> Iterator[Limit]:
     """Yield rows, columns and lanes of which constraints ask for more than there are."""
     array = problem.arch.pe_array
-    asked = {s: _most_places(problem, s) for s in Direction}
+    wanted = {s: _most_places(problem, s) for s in Direction}
     for direction, side in ((Direction.H, "h"), (Direction.W, "w")):
         there = getattr(array.array_shape, side)
-        if asked[direction] > there:
-            yield _number(f"pe_array.array_shape.{side}", there, asked[direction])
-    if max(asked.values()) > 1:
-        yield from _lanes(problem, asked[Direction.INTERNAL])
+        if wanted[direction] > there:
+            yield _number(f"pe_array.array_shape.{side}", there, wanted[direction])
+    if max(wanted.values()) > 1:
+        yield from _lanes(problem, wanted[Direction.INTERNAL])
         if array.exclusive_spatial:
             yield _of_machine("pe_array.exclusive_spatial", True, False)
 
 
-def _lanes(problem: Problem, asked: int) -> Iterator[Limit]:
+def _lanes(problem: Problem, wanted: int) -> Iterator[Limit]:
     """Yield the number of lanes, and which dims may be spread over them."""
     unit, path = problem.arch.pe_array.compute_unit, "pe_array.compute_unit"
     is_scalar = unit.unit_type == "scalar"
-    if asked > unit.num_macs and not is_scalar:
-        yield _number(f"{path}.num_macs", unit.num_macs, asked)
+    if wanted > unit.num_macs and not is_scalar:
+        yield _number(f"{path}.num_macs", unit.num_macs, wanted)
     if unit.internal_dim is not None:
         yield _of_machine(f"{path}.internal_dim", Dim(unit.internal_dim).name, None)
     if len(LANE_DIMS[unit.unit_type]) < len(Dim):
-        lanes = {"num_macs": asked} if is_scalar else {}
+        lanes = {"num_macs": wanted} if is_scalar else {}
         yield _of_machine(f"{path}.unit_type", unit.unit_type, "simd", None, **lanes)
 
 

@@ -7,7 +7,7 @@ from attrs import evolve
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import Disagreement
-from cpsat_pim.mapper.explain.least import CONTRADICTION, Verdict, judge_least
+from cpsat_pim.mapper.explain.least import CONTRADICTION, Verdict, decide_least
 from cpsat_pim.mapper.explain.limits import Case, Limit, Problem, limits_of
 from cpsat_pim.mapper.result import NO_LIMIT, Objective, SolvedLayer, Status
 from cpsat_pim.mapper.search import OnProgress, Progress, SolveRequest, ignore_progress, solve_layer
@@ -31,12 +31,12 @@ class Oracle:
         self._verdicts: dict[frozenset[Limit], Verdict] = {}
         self._mappings: list[Mapping] = []
 
-    def judge(self, kept: frozenset[Limit]) -> Verdict:
+    def decide(self, kept: frozenset[Limit]) -> Verdict:
         """Decide whether some mapping keeps these limits, all others lifted."""
         for known, verdict in self._verdicts.items():
             if kept == known or (verdict.feasible and kept < known) or (verdict.feasible is False and kept > known):
                 return verdict
-        self._verdicts[kept] = self.judge_case(self.only(kept))
+        self._verdicts[kept] = self.decide_case(self.only(kept))
         return self._verdicts[kept]
 
     def only(self, kept: frozenset[Limit]) -> Case:
@@ -47,12 +47,12 @@ class Oracle:
                 case = limit.lift(case)
         return case
 
-    def judge_case(self, case: Case) -> Verdict:
+    def decide_case(self, case: Case) -> Verdict:
         """Decide whether a case has a mapping."""
         problem = case.problem()
         if problem is None:
             return Verdict(feasible=False, reasons=(CONTRADICTION,))
-        verdict = judge_least(problem)
+        verdict = decide_least(problem)
         if verdict.feasible is False or (verdict.feasible and problem.budget == NO_LIMIT):
             return verdict
         known = next((mapping for mapping in self._mappings if not violations(problem, mapping)), None)

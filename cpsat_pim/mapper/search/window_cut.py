@@ -1,4 +1,4 @@
-"""The cut of windows over a row-aligned input (docs/solver.md, C1)."""
+"""The cut of windows over a row-aligned input (docs/solver.md, C1 and B11)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -40,9 +40,11 @@ def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[st
 def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
     """The three tensors must fit the DRAM at their smallest: no spilled partial sums, packed or in full rows."""
     sizes = {t: _least_dram_bytes(layer, arch, t) for t in Tensor}
-    if sum(sizes.values()) > arch.hierarchy[Level.DRAM].capacity_bytes:
+    total, room = sum(sizes.values()), arch.hierarchy[Level.DRAM].capacity_bytes
+    if total > room:
         name = arch.hierarchy[Level.DRAM].name
-        yield f"{name}: the layer takes at least {sum_text(sizes)}, {capacity_text(arch, Level.DRAM)}"
+        needed = f"{capacity_text(arch, Level.DRAM)}, so it needs {ceil_div(total, room)} nodes or more"
+        yield f"{name}: the layer takes at least {sum_text(sizes)}, {needed}"
 
 
 def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor) -> int:

@@ -28,11 +28,11 @@ from cpsat_pim.study.fuzz.compare import (
     Finding,
     Limits,
     attempt,
+    check_answer,
+    check_bound,
+    check_optimum,
     compare,
     few_mappings,
-    judge_answer,
-    judge_bound,
-    judge_optimum,
     solve,
 )
 from cpsat_pim.study.fuzz.draw import Drawer
@@ -174,9 +174,9 @@ def _solve(draw: Drawer, limits: Limits) -> Iterator[Made]:
     if check_fits(case.layer, case.arch):
         return
     solved = attempt(case, lambda: solve(case, limits))
-    yield "answer", case, _judged(case, solved, judge_answer)
+    yield "answer", case, _checked(case, solved, check_answer)
     for mapped in (*with_mappings(draw, case), annealed(draw, case)):
-        yield "bound", mapped, _judged(mapped, solved, judge_bound)
+        yield "bound", mapped, _checked(mapped, solved, check_bound)
 
 
 def _pin(draw: Drawer, limits: Limits) -> Iterator[Made]:
@@ -191,11 +191,11 @@ def _enumerate(name: str, case: Case, limits: Limits) -> Iterator[Made]:
     if check_fits(case.layer, case.arch) or (mappings := few_mappings(case)) is None:
         return
     solved = attempt(case, lambda: solve(case, limits))
-    yield name, case, _judged(case, solved, partial(judge_optimum, mappings=mappings))
+    yield name, case, _checked(case, solved, partial(check_optimum, mappings=mappings))
 
 
-def _judged(
-    case: Case, solved: SolvedLayer | Finding, judge: Callable[[Case, SolvedLayer], Finding | None]
+def _checked(
+    case: Case, solved: SolvedLayer | Finding, check: Callable[[Case, SolvedLayer], Finding | None]
 ) -> Finding | None:
     """Compare a solution; a solver that failed is a finding."""
-    return solved if isinstance(solved, Finding) else attempt(case, lambda: judge(case, solved))
+    return solved if isinstance(solved, Finding) else attempt(case, lambda: check(case, solved))

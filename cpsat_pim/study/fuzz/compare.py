@@ -88,18 +88,18 @@ def compare_trace(case: Case, limits: Limits) -> Finding | None:
 
 def compare_answer(case: Case, limits: Limits) -> Finding | None:
     """Compare the solver's solution with the validator, its recomputed cost and its simulation."""
-    return judge_answer(case, solve(case, limits))
+    return check_answer(case, solve(case, limits))
 
 
 def compare_bound(case: Case, limits: Limits) -> Finding | None:
     """Compare the solver's bound with the cost of a mapping."""
-    return judge_bound(case, solve(case, limits))
+    return check_bound(case, solve(case, limits))
 
 
 def compare_enumeration(case: Case, limits: Limits) -> Finding | None:
     """Compare the solver's optimum with the least cost of all mappings, or of all that have the pinned parts."""
     mappings = few_mappings(case)
-    return judge_optimum(case, solve(case, limits), mappings) if mappings is not None else None
+    return check_optimum(case, solve(case, limits), mappings) if mappings is not None else None
 
 
 #: The comparisons by name.
@@ -141,7 +141,7 @@ def few_mappings(case: Case) -> list[Mapping] | None:
     return mappings if len(mappings) <= MOST_ENUMERATED else None
 
 
-def judge_answer(case: Case, solved: SolvedLayer) -> Finding | None:
+def check_answer(case: Case, solved: SolvedLayer) -> Finding | None:
     """Check that the mapping found is legal and has the reported cost, and that an OPTIMAL cost equals its bound."""
     if solved.mapping is None or solved.prediction is None:
         return None
@@ -152,10 +152,10 @@ def judge_answer(case: Case, solved: SolvedLayer) -> Finding | None:
     if solved.status is Status.OPTIMAL and solved.objective_value != solved.bound:
         line = f"OPTIMAL with objective {solved.objective_value} and bound {solved.bound}"
         return Finding(lines=[line], witness=solved.mapping)
-    return judge_bound(attrs.evolve(case, mapping=solved.mapping), solved)
+    return check_bound(attrs.evolve(case, mapping=solved.mapping), solved)
 
 
-def judge_bound(case: Case, solved: SolvedLayer) -> Finding | None:
+def check_bound(case: Case, solved: SolvedLayer) -> Finding | None:
     """Check that the mapping costs at least the bound, and that a layer reported infeasible has no mapping."""
     mapping = case.mapping
     if mapping is None:
@@ -168,7 +168,7 @@ def judge_bound(case: Case, solved: SolvedLayer) -> Finding | None:
     return None
 
 
-def judge_optimum(case: Case, solved: SolvedLayer, mappings: list[Mapping]) -> Finding | None:
+def check_optimum(case: Case, solved: SolvedLayer, mappings: list[Mapping]) -> Finding | None:
     """Check that the least cost of all mappings is the reported optimum, and at least the bound of an unproven
     solution.
     """
@@ -176,4 +176,4 @@ def judge_optimum(case: Case, solved: SolvedLayer, mappings: list[Mapping]) -> F
     if solved.mapping is not None and (least is None or case.value(solved.mapping) < case.value(least)):
         line = f"{solved.status} {solved.objective_value}, but no mapping of the enumeration costs so little"
         return Finding(lines=[line], witness=solved.mapping)
-    return judge_bound(attrs.evolve(case, mapping=least), solved)
+    return check_bound(attrs.evolve(case, mapping=least), solved)

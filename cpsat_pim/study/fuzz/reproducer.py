@@ -27,12 +27,12 @@ def write_discovery(discovery: Discovery, path: str | Path) -> None:
     predicted = _figures(case, witness, lambda *mapped: predict(*mapped).figures)
     simulated = _figures(case, witness, simulate)
     shown = reproducer(case.layer, case.arch, witness, discovery.finding.lines, predicted, simulated)
-    asked = {
+    question = {
         "comparison": discovery.comparison,
         "objective": case.objective.to_dict(),
         "pinned": list(case.pinned),
     }
-    write_json(shown | asked, path)
+    write_json(shown | question, path)
 
 
 def _figures(case: Case, mapping: Mapping | None, count: Callable[..., Figures]) -> Figures | None:

@@ -35,18 +35,18 @@ def every_set() -> Iterator[frozenset[str]]:
 def test_smallest_conflict_and_correction_have_the_least_size(conflicts: Family) -> None:
     """As by trial: the first infeasible set, the first that leaves a feasible one; a reduced one loses none more."""
 
-    def judge(items: frozenset[str]) -> bool:
+    def is_feasible(items: frozenset[str]) -> bool:
         return not any(conflict <= items for conflict in conflicts)
 
-    found = smallest_conflict(ITEMS, judge)
-    assert not judge(found)
-    assert len(found) == len(next(items for items in every_set() if not judge(items)))
-    lifted = smallest_correction(ITEMS, judge, found)
-    assert judge(frozenset(ITEMS) - lifted)
-    assert len(lifted) == len(next(items for items in every_set() if judge(frozenset(ITEMS) - items)))
-    reduced = reduced_conflict(ITEMS, judge)
-    assert not judge(reduced)
-    assert all(judge(reduced - {item}) for item in reduced)
+    found = smallest_conflict(ITEMS, is_feasible)
+    assert not is_feasible(found)
+    assert len(found) == len(next(items for items in every_set() if not is_feasible(items)))
+    lifted = smallest_correction(ITEMS, is_feasible, found)
+    assert is_feasible(frozenset(ITEMS) - lifted)
+    assert len(lifted) == len(next(items for items in every_set() if is_feasible(frozenset(ITEMS) - items)))
+    reduced = reduced_conflict(ITEMS, is_feasible)
+    assert not is_feasible(reduced)
+    assert all(is_feasible(reduced - {item}) for item in reduced)
 
 
 @pytest.mark.parametrize("sets", [*families()])

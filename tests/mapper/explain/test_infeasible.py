@@ -57,7 +57,7 @@ def names(conflict: Conflict) -> list[str]:
 def check_shown(oracle: Oracle, conflict: Conflict) -> None:
     """No mapping is known to keep the conflict, and what is shown for each member keeps all the others."""
     kept = frozenset(member.limit for member in conflict.members)
-    assert oracle.judge(kept).feasible is False
+    assert oracle.decide(kept).feasible is False
     for member in conflict.members:
         problem = oracle.only(kept - {member.limit}).problem()
         assert problem is not None
@@ -202,7 +202,7 @@ def test_two_conflicts_have_to_be_lifted_together() -> None:
     assert conflict.correction is not None
     assert len(conflict.correction) == 2
     assert member.limit in conflict.correction
-    assert oracle.judge(frozenset(oracle.limits) - frozenset(conflict.correction)).feasible
+    assert oracle.decide(frozenset(oracle.limits) - frozenset(conflict.correction)).feasible
 
 
 # --- Conflicts by trial ----------------------------------------------------------------------------------------------

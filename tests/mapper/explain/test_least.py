@@ -8,7 +8,7 @@ import pytest
 
 from cpsat_pim.arch import PEArray, PhyDim2, PIMArchitecture
 from cpsat_pim.base.dims import Dim, Direction, Level
-from cpsat_pim.mapper.explain.least import judge_least
+from cpsat_pim.mapper.explain.least import decide_least
 from cpsat_pim.mapper.explain.limits import Problem
 from cpsat_pim.mapper.explain.oracle import violations
 from cpsat_pim.mapper.result import Objective, Status
@@ -59,7 +59,7 @@ def constraints(rng: random.Random, layer: ConvWorkload) -> Constraints:
 def test_verdict_is_that_of_the_space(seed: int) -> None:
     """A mapping keeps all; where there is said to be none, no mapping of the space does, and the solver finds none."""
     problem = problems(seed)
-    verdict = judge_least(problem)
+    verdict = decide_least(problem)
     if verdict.mapping:
         assert violations(problem, verdict.mapping) == []
     assert bool(verdict.feasible) == (verdict.mapping is not None)
@@ -75,7 +75,7 @@ def test_verdict_is_that_of_the_space(seed: int) -> None:
 
 def test_verdicts_are_seldom_left_open() -> None:
     """Of these problems both answers are common, and hardly any needs the solver."""
-    verdicts = [judge_least(problems(seed)).feasible for seed in range(200)]
+    verdicts = [decide_least(problems(seed)).feasible for seed in range(200)]
     assert min(verdicts.count(True), verdicts.count(False)) > 50
     assert verdicts.count(None) < 20
 
@@ -88,17 +88,17 @@ def test_narrower_sums_leave_it_open() -> None:
     arch = machine("O", "IWO", "")
     arch = attrs.evolve(arch, hierarchy=(*arch.hierarchy[:3], attrs.evolve(arch.hierarchy[3], entries=24)))
     spilled = Constraints(order=[(), (), (), (Dim.C, Dim.P)])
-    assert judge_least(Problem(layer=layer, arch=arch)).feasible is True
-    assert judge_least(Problem(layer=layer, arch=arch, constraints=spilled)).feasible is None
+    assert decide_least(Problem(layer=layer, arch=arch)).feasible is True
+    assert decide_least(Problem(layer=layer, arch=arch, constraints=spilled)).feasible is None
     too_small = attrs.evolve(arch, hierarchy=(*arch.hierarchy[:3], attrs.evolve(arch.hierarchy[3], entries=23)))
-    assert judge_least(Problem(layer=layer, arch=too_small)).feasible is False
+    assert decide_least(Problem(layer=layer, arch=too_small)).feasible is False
 
 
 def test_reasons_are_those_of_the_validator() -> None:
     """What the smallest tiles break: three elements in two bytes."""
     levels = list(PIMArchitecture().hierarchy)
     levels[Level.PE] = attrs.evolve(levels[Level.PE], entries=5, bypass_defined=True)
-    verdict = judge_least(Problem(layer=ConvWorkload(C=8, K=8), arch=PIMArchitecture(hierarchy=tuple(levels))))
+    verdict = decide_least(Problem(layer=ConvWorkload(C=8, K=8), arch=PIMArchitecture(hierarchy=tuple(levels))))
     text = "PELocalBuffer: the tiles take I 1 + W 1 + O 1 = 3 B, there are 2 B (half of 5 B: double buffered)"
     assert verdict.reasons == (text,)
 
@@ -112,9 +112,9 @@ def test_loops_that_uneven_tiles_may_leave_out_leave_it_open() -> None:
     problem = Problem(
         layer=ConvWorkload(C=4, K=64), arch=arch, constraints=Constraints(temporal=[none, none, of_k, of_k])
     )
-    assert judge_least(problem).feasible is None
+    assert decide_least(problem).feasible is None
     even = attrs.evolve(problem, arch=attrs.evolve(arch, uneven_residency=False))
-    assert judge_least(even).feasible is False
+    assert decide_least(even).feasible is False
 
 
 @pytest.mark.parametrize(("dram", "verdict"), [(52, None), (48, False)])
@@ -132,5 +132,5 @@ def test_blocks_that_may_fill_rows_leave_it_open(dram: int, verdict: bool | None
     stored = [[None] * 3, [None] * 3, [None, True, None]]
     problem = Problem(layer=ConvWorkload(K=24), arch=arch, constraints=Constraints(spatial=spatial, stored=stored))
     request = SolveRequest(objective=Objective.named("energy"), time_limit=10, constraints=problem.constraints)
-    assert judge_least(problem).feasible is verdict
+    assert decide_least(problem).feasible is verdict
     assert (solve_layer(problem.layer, arch, request).mapping is None) == (verdict is False)

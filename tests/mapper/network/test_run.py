@@ -261,3 +261,11 @@ def test_layers_start_from_their_own_mappings_else_from_that_of_all() -> None:
     assert request.starts_by_key(SMALL.layers) == {request.key(SMALL.layers[0]): other}
     assert request.of(SMALL.layers[1]).start == first
     assert request.of(SMALL.layers[0], other).start == other
+
+
+def test_time_limit_ends_the_verification() -> None:
+    """Three primes make 2^31 steps, which the simulator does not walk in the time: there is a mapping all the same."""
+    layer = ConvWorkload(N=127, C=4093, K=4099)
+    solved = solve_and_verify(layer, ARCH, SolveRequest(objective=ENERGY, time_limit=2))
+    assert solved.mapping is not None
+    assert solved.simulated is None

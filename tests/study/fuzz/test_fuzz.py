@@ -21,7 +21,7 @@ from cpsat_pim.evaluate.cost import Prediction, predict
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.study.fuzz.campaign import Discovery, compare_round, run_campaign
-from cpsat_pim.study.fuzz.compare import Case, Finding, Limits, compare, few_mappings, judge_bound, judge_optimum, solve
+from cpsat_pim.study.fuzz.compare import Case, Finding, Limits, check_bound, check_optimum, compare, few_mappings, solve
 from cpsat_pim.study.fuzz.draw import Drawer
 from cpsat_pim.study.fuzz.reproducer import read_case, write_discovery
 from cpsat_pim.study.fuzz.shrink import PLAIN, shrink
@@ -65,7 +65,7 @@ def test_parties_agree_on_a_tiny_layer() -> None:
     mapped = attrs.evolve(case, mapping=solved.mapping)
     assert [compare(name, mapped, Limits()) for name in ("trace", "answer", "bound")] == [None] * 3
     assert solved.mapping is not None
-    assert judge_optimum(case, solved, [solved.mapping]) is None
+    assert check_optimum(case, solved, [solved.mapping]) is None
 
 
 def test_pinned_parts_hold_the_solver_and_are_read_back(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_completions_differ_in_outer_loops_orders_and_layouts_only() -> None:
     assert {m.temporal[:2] for m in completions} == {mapping.temporal[:2]}
     assert compare("completion", case, Limits()) is None
     wrong = attrs.evolve(solve(case, Limits()), bound=2 * max(map(case.value, completions)))
-    assert judge_optimum(case, wrong, completions) is not None
+    assert check_optimum(case, wrong, completions) is not None
 
 
 def test_answers_that_are_wrong_are_found() -> None:
@@ -113,11 +113,11 @@ def test_answers_that_are_wrong_are_found() -> None:
     solved = solve(case, Limits())
     mapped = attrs.evolve(case, mapping=solved.mapping)
     assert solved.objective_value is not None
-    above = judge_bound(mapped, attrs.evolve(solved, bound=solved.objective_value + 1))
+    above = check_bound(mapped, attrs.evolve(solved, bound=solved.objective_value + 1))
     assert above is not None
     assert above.witness == solved.mapping
-    assert judge_bound(mapped, attrs.evolve(solved, status=Status.INFEASIBLE)) is not None
-    assert judge_optimum(case, solved, []) is not None
+    assert check_bound(mapped, attrs.evolve(solved, status=Status.INFEASIBLE)) is not None
+    assert check_optimum(case, solved, []) is not None
 
 
 def test_party_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

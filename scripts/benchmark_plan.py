@@ -1,0 +1,182 @@
+"""Plans of networks against simpler planners and published schedules (docs/array-results.md).
+
+    python scripts/benchmark_plan.py --quick                    small networks, short limits
+    python scripts/benchmark_plan.py --array 4x4 --networks alexnet googlenet --store nodes.db --json results.json
+
+Every row is one network on one array, minimum latency: the optimal planner (value, bound, status, seconds), the three
+baselines with the same node costs, and the ideal (multiplications over all PEs). All plans are simulated. With
+`--nn-dataflow FILE` a schedule that nn_dataflow wrote is replayed on the same array. Results go into a JSON file and are
+added to those that it has.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+
+from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.base.reading import read_json
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.array import NodeArray, parse_array
+from cpsat_pim.planner.baselines.nn_dataflow import read_schedule, replayed
+from cpsat_pim.planner.baselines.problem import Problem
+from cpsat_pim.planner.baselines.run import BASELINES, improved, plan_baseline
+from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.nodes import NodeCosts
+from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.search import SearchLimits, solve_plan
+from cpsat_pim.planner.simulation import differences, simulate
+from cpsat_pim.planner.space import Space
+from cpsat_pim.study.sweep.versions import current_versions
+from cpsat_pim.workload.network import Network, read_network
+
+#: Bytes of input, weight, output and partial sum: NicePIM, section VIII-B.
+BYTES = {"input_bytes": 2, "weight_bytes": 2, "output_bytes": 2, "psum_bytes": 4}
+QUICK = ["alexnet"]
+
+
+def main() -> int:
+    """A row a network; ends with 3 if a simulation differs."""
+    arguments = _arguments()
+    path = Path(arguments.json)
+    rows: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    is_equal = True
+    for name in arguments.networks:
+        row = Row(arguments, name)
+        for key, figures in row.all():
+            rows.setdefault(row.key, row.head()).setdefault("plans", {})[key] = figures
+            path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            is_equal &= not figures["differences"]
+            print(f"{row.key} {key}: {_short(figures)}", flush=True)
+    return 0 if is_equal else 3
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--networks", nargs="+", default=QUICK, metavar="NETWORK")
+    add("--array", default="4x4", help="rows x columns; the machine is stacked-3d of this size (%(default)s)")
+    add("--plans", nargs="+", default=["plan", *BASELINES], help="which planners run (%(default)s)")
+    add("--layouts", default="BCHW,BHWC", help="as of `plan` (%(default)s)")
+    add("--time-limit", type=float, default=300.0, help="seconds of each planner (%(default)g)")
+    add("--node-time", type=float, default=60.0, help="seconds of a node problem (%(default)g)")
+    add("--store", help="store of node problems")
+    add("--nn-dataflow", metavar="FILE", help="also replay this schedule")
+    add("--json", default="benchmark_plan.json", help="results are added to this file (%(default)s)")
+    add("--quick", action="store_true", help="short limits: 60 s a planner, 5 s a node problem")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.time_limit, arguments.node_time = 60.0, 5.0
+    return arguments
+
+
+class Row:
+    """One network on one array."""
+
+    def __init__(self, arguments: argparse.Namespace, name: str) -> None:
+        self.arguments, self.network = arguments, _network(name)
+        self.array: NodeArray = parse_array(arguments.array, read_arch(f"stacked-3d-{arguments.array}"))
+        self.graph = build_graph(self.network)
+        self.objective = Objective.named("latency")
+        is_free = arguments.layouts == "free"
+        layouts = ["BCHW"] if is_free else arguments.layouts.split(",")
+        self.space = Space(layouts=layouts, is_tied=not is_free)
+        store = Path(arguments.store) if arguments.store else None
+        version = str(current_versions())
+        self.costs = NodeCosts(self.array.node, self.objective, store, version, arguments.node_time)
+
+    @property
+    def key(self) -> str:
+        """Network, array and layouts."""
+        return f"{self.network.name} {self.arguments.array} {self.arguments.layouts}"
+
+    def head(self) -> dict[str, Any]:
+        """What the rows have in common."""
+        macs = self.network.total_macs
+        ideal = -(-macs // (self.array.nodes * self.array.node.pe_array.macs_per_cycle))
+        return {"network": self.network.name, "array": self.arguments.array, "macs": macs, "ideal_cycles": ideal}
+
+    def all(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Figures of every planner that is asked for. The search comes last, from the baselines' plans."""
+        starts = []
+        for name in (name for name in BASELINES if name in self.arguments.plans):
+            found = plan_baseline(name, self._problem())
+            starts.append((found.plan, found.cost))
+            yield name, self._figures(found.plan, found.cost, found.seconds, **found.statistics)
+        if self.arguments.nn_dataflow:
+            yield "nn_dataflow", self._replayed(self.arguments.nn_dataflow)
+        if "plan" in self.arguments.plans:
+            yield "plan", self._planned(starts)
+
+    def _problem(self) -> Problem:
+        return Problem(
+            graph=self.graph,
+            array=self.array,
+            space=self.space,
+            objective=self.objective,
+            costs=self.costs,
+            time_limit=self.arguments.time_limit,
+            report=lambda line: None,
+        )
+
+    def _planned(self, starts: list[tuple[Plan, PlanCost]]) -> dict[str, Any]:
+        limits = SearchLimits(time_limit=self.arguments.time_limit)
+        searched = solve_plan(self.graph, self.array, self.space, self.objective, self.costs, limits)
+        solved = improved(searched, starts)
+        if solved.plan is None or solved.cost is None:
+            raise SystemExit(f"{self.key}: no plan was found in {self.arguments.time_limit:g} s")
+        more = {"status": solved.status.value, "bound": solved.bound, "search_value": searched.value}
+        return self._figures(solved.plan, solved.cost, solved.seconds, **more, **solved.statistics)
+
+    def _replayed(self, path: str) -> dict[str, Any]:
+        started, problem = time.monotonic(), self._problem()
+        schedule = read_schedule(read_json(path), self.graph, self.array, self.space.layouts[0])
+        plan = replayed(problem, schedule)
+        cost = evaluate_plan(self.graph, plan)
+        return self._figures(
+            plan, cost, time.monotonic() - started, their_cycles=schedule.time, their_cost=schedule.cost
+        )
+
+    def _figures(self, plan: Plan, cost: PlanCost, seconds: float, **more: Any) -> dict[str, Any]:
+        """Predicted totals, and what the simulation says."""
+        simulated = simulate(self.network, self.graph, plan)
+        node = sum(step.node_cycles for step in cost.steps)
+        keys = ("energy_fj", "noc_energy_fj", "dram_energy_fj", "node_energy_fj", "peak_bytes")
+        totals = cost.to_dict()
+        return {
+            "latency_cycles": cost.latency_cycles,
+            "node_cycles": node,
+            **{key: totals[key] for key in keys},
+            "simulated_cycles": simulated.latency_cycles,
+            "differences": len(differences(self.graph, cost, simulated)),
+            "seconds": round(seconds, 1),
+            "time_limit": self.arguments.time_limit,
+            "node_time": self.arguments.node_time,
+            **more,
+        }
+
+
+def _network(name: str) -> Network:
+    network = read_network(name)
+    layers: Any = [evolve(node, workload=evolve(node.workload, **BYTES)) for node in network.layers]
+    return evolve(network, layers=layers)
+
+
+def _short(figures: dict[str, Any]) -> str:
+    energy = figures["energy_fj"] / 1e12
+    proof = f", {figures['status']}, bound {figures['bound']}" if "status" in figures else ""
+    same = "" if not figures["differences"] else f", {figures['differences']} FIGURES DIFFER"
+    return f"{figures['latency_cycles']} cycles, {energy:.3f} mJ{proof}, {figures['seconds']} s{same}"
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ValueError as error:
+        sys.exit(f"benchmark_plan: {error}")
