@@ -22,9 +22,7 @@ def homes_table(cols: int, shape: Shape, homes: tuple[Home, ...]) -> Homes:
     """Return the arrays of homes on one region; empty ones for no home."""
     if not homes:
         none = np.zeros((0, 1), dtype=np.int64)
-        return Homes(
-            none[..., None] + np.zeros(8, np.int64), np.zeros((0, 2, 4), np.int64), none, none[:, 0], none[:, 0] > 0
-        )
+        return Homes(none[..., None] + np.zeros(8, np.int64), np.zeros((0, 2, 4), np.int64), none, none[:, 0], none[:, 0] > 0)
     parts = [[home.split(axis) for axis in TENSOR_DIMS] for home in homes]
     sizes = [[part_size(extent, split) for extent, split in zip(shape, splits, strict=True)] for splits in parts]
     return Homes(

@@ -328,7 +328,9 @@ class LayerOptions:
         read, written = ([layout_index(home.layout) for home in homes] for homes in (self.reads, self.writes))
         return np.array([[[pairs[a, b][i] for b in written] for a in read] for i in (0, 1)], dtype=np.int64)
 
-    def best(self, at: At, upper: bool = False, price: Price = FREE_BYTES) -> tuple[Partition, NodeProblem] | None:
+    def best(
+        self, at: At, upper: bool = False, price: Price = FREE_BYTES
+    ) -> tuple[Partition, NodeProblem] | None:
         """The best partition at these homes and its node problem; None if that is one that was not looked at."""
         found, least = None, (INFINITE, INFINITE) if upper else (self._unseen(price), 0)
         for row in self.rows[: self.seen]:

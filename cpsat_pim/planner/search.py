@@ -5,6 +5,7 @@ what that optimum uses: partitions whose data movement was not computed, plain b
 solved. When it uses none of these, its cost is that of a plan, which is optimal.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
