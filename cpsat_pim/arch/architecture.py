@@ -139,9 +139,7 @@ class PIMArchitecture:
     clock: int | None = field(
         default=None, validator=or_none(positive), metadata=measured_in("Hz") | {"scale": "cycle"}
     )
-    static_power: float | None = field(
-        default=None, validator=or_none(not_negative_real), metadata=measured_in("W")
-    )
+    static_power: float | None = field(default=None, validator=or_none(not_negative_real), metadata=measured_in("W"))
 
     def __attrs_post_init__(self) -> None:
         problems = list(self._problems())
