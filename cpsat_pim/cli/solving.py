@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cpsat_pim.cli.arguments import (
     NO_LIMIT,
     add_arch,
+    add_bytes,
     add_command,
     add_constraints,
     add_csv,
@@ -92,6 +93,7 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_arch(parser, default="default")
+    add_bytes(parser)
     add_constraints(parser)
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, with at most X%% more MACs (0)")
     add_objective(parser, default="energy")
@@ -130,6 +132,7 @@ def _solve_and_report(
     from cpsat_pim.evaluate.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    network = with_given_widths(network, arch, arguments.bytes)
     if arguments.total_time != NO_LIMIT and arguments.share is None:
         raise InputError("--total-time needs --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
@@ -184,10 +187,30 @@ def _solve(
 
 
 def given_arch(name: str) -> "PIMArchitecture":
-    """Read the machine of `--arch`."""
+    """Read the machine of `--arch`, and warn of doubtful figures in a file."""
+    from cpsat_pim.arch.plausibility import arch_warnings
     from cpsat_pim.arch.reading import read_arch
+    from cpsat_pim.base.reading import SUFFIXES
 
-    return read_input(lambda: read_arch(name))
+    arch = read_input(lambda: read_arch(name))
+    if name.endswith(SUFFIXES):
+        for line in arch_warnings(arch, name):
+            note(f"warning: {name}: {line}")
+    return arch
+
+
+def with_given_widths(network: "Network", arch: "PIMArchitecture", widths: tuple[int, ...] | None) -> "Network":
+    """Return the network with the bytes per element of `--bytes`, its own, or the machine's; warn if they differ from
+    the machine's.
+    """
+    from cpsat_pim.mapping.widths import on_machine, width_warnings, with_widths
+
+    if widths is not None:
+        network = read_input(lambda: with_widths(network, widths))  # type: ignore[arg-type]
+    network = on_machine(network, arch)
+    for line in width_warnings(network, arch):
+        note(f"warning: {line}")
+    return network
 
 
 def given_objective(arguments: argparse.Namespace) -> "Objective":
