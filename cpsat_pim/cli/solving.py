@@ -97,6 +97,10 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add_constraints(parser)
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, with at most X%% more MACs (0)")
     add_objective(parser, default="energy")
+    text = "then minimize this, among the mappings of least energy or latency (docs/pareto.md)"
+    add("--then", choices=("latency", "energy"), help=text)
+    text = "--then: the first objective may be X%% above its optimum (0)"
+    add("--within", metavar="X%", type=share, default=0.0, help=text)
     add_time_limit(parser, "seconds per layer")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add_seed(parser)
@@ -137,6 +141,8 @@ def _solve_and_report(
         raise InputError("--total-time needs --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
         raise InputError("--padding cannot be combined with --share or --objective edp")
+    if arguments.then and arguments.share is not None:
+        raise InputError("--then cannot be combined with --share")
     check_layers_fit(network, arch, objective, padding=arguments.padding, partly=arguments.share is None)
     _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.csv, arguments.mapping, arguments.timeline, arguments.html)
@@ -157,7 +163,9 @@ def _request(
     from cpsat_pim.mapper.search import SolveRequest
 
     limits = {"time_limit": arguments.time_limit, "seed": arguments.seed, "padding": arguments.padding}
-    return NetworkRequest(each=SolveRequest(objective=objective, **limits), constraints=constraints, starts=starts)
+    order = {"then": arguments.then, "within": arguments.within}
+    each = read_input(lambda: SolveRequest(objective=objective, **order, **limits))
+    return NetworkRequest(each=each, constraints=constraints, starts=starts)
 
 
 def _solve(
@@ -331,7 +339,7 @@ def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:
     from cpsat_pim.mapper.result import Status
 
     unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
-    unproven = [node.name for node in solved.layers if node.solved.status is Status.FEASIBLE]
+    unproven = [node.name for node in solved.layers if not node.solved.is_proven and node.solved.mapping]
     ruled_out = [node.name for node in solved.layers if _is_ruled_out(node)]
     if solved.shared and solved.shared.status is not Status.OPTIMAL and not solved.interrupted:
         unproven = []
