@@ -5,8 +5,8 @@
 
 Every row is one network on one array, minimum latency: the optimal planner (value, bound, status, seconds), the three
 baselines with the same node costs, and the ideal (multiplications over all PEs). All plans are simulated. With
-`--nn-dataflow FILE` a schedule that nn_dataflow wrote is replayed on the same array. Results go into a JSON file and are
-added to those that it has.
+`--nn-dataflow FILE` a schedule that nn_dataflow wrote is replayed on the same array. Results are added to those of a
+JSON file; `--write` puts tables of all that it has into docs/array-results.md. What a time limit cut is marked.
 """
 
 import argparse
@@ -66,6 +66,7 @@ def _arguments() -> argparse.Namespace:
     add("--layouts", default="BCHW,BHWC", help="as of `plan` (%(default)s)")
     add("--time-limit", type=float, default=300.0, help="seconds of each planner (%(default)g)")
     add("--node-time", type=float, default=60.0, help="seconds of a node problem (%(default)g)")
+    add("--solves", type=int, default=8, help="node problems that a choice of a baseline may solve (%(default)d)")
     add("--store", help="store of node problems")
     add("--nn-dataflow", metavar="FILE", help="also replay this schedule")
     add("--json", default="benchmark_plan.json", help="results are added to this file (%(default)s)")
@@ -122,6 +123,7 @@ class Row:
             objective=self.objective,
             costs=self.costs,
             time_limit=self.arguments.time_limit,
+            solves=self.arguments.solves,
             report=lambda line: None,
         )
 
@@ -158,6 +160,7 @@ class Row:
             "seconds": round(seconds, 1),
             "time_limit": self.arguments.time_limit,
             "node_time": self.arguments.node_time,
+            "solves": self.arguments.solves,
             **more,
         }
 
