@@ -39,6 +39,7 @@ from cpsat_pim.workload.network import Network, read_network
 #: Bytes of input, weight, output and partial sum: NicePIM, section VIII-B.
 BYTES = {"input_bytes": 2, "weight_bytes": 2, "output_bytes": 2, "psum_bytes": 4}
 QUICK = ["alexnet"]
+PAGE = Path(__file__).parents[1] / "docs" / "array-results.md"
 
 
 def main() -> int:
@@ -46,6 +47,9 @@ def main() -> int:
     arguments = _arguments()
     path = Path(arguments.json)
     rows: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if arguments.write:
+        write_page(rows)
+        return 0
     is_equal = True
     for name in arguments.networks:
         row = Row(arguments, name)
@@ -70,6 +74,7 @@ def _arguments() -> argparse.Namespace:
     add("--store", help="store of node problems")
     add("--nn-dataflow", metavar="FILE", help="also replay this schedule")
     add("--json", default="benchmark_plan.json", help="results are added to this file (%(default)s)")
+    add("--write", action="store_true", help="run nothing: write the tables of docs/array-results.md from the results")
     add("--quick", action="store_true", help="short limits: 60 s a planner, 5 s a node problem")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -163,6 +168,62 @@ class Row:
             "solves": self.arguments.solves,
             **more,
         }
+
+
+# Tables
+
+
+def write_page(rows: dict[str, Any]) -> None:
+    """Put the tables between the marks of the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    for mark, lines in (("baselines", baseline_table(rows)), ("nn_dataflow", replay_table(rows))):
+        start, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+        before, rest = text.split(start)
+        text = before + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def baseline_table(rows: dict[str, Any]) -> Iterator[str]:
+    """A line a network, array and layouts: latencies, what the baselines take more, and the ceiling."""
+    names = list(BASELINES)
+    yield "| network | array | layouts | optimal planner | bound | " + " | ".join(names) + " | ideal | ceiling |"
+    yield "|---|---|---|---|---|" + "---|" * len(names) + "---|---|"
+    for key, row in rows.items():
+        plans = row["plans"]
+        if "plan" not in plans:
+            continue
+        best = plans["plan"]
+        cells = [_cell(plans.get(name), best["latency_cycles"]) for name in names]
+        ceiling = f"{plans['sequential']['latency_cycles'] / row['ideal_cycles']:.2f}" if "sequential" in plans else "-"
+        proof = best["status"] + (f", {best['seconds']:.0f} s" if best["seconds"] < best["time_limit"] else _cut(best))
+        head = f"| {row['network']} | {row['array']} | {key.split()[-1]} | {best['latency_cycles']:,} ({proof})"
+        yield f"{head} | {best['bound']:,} | {' | '.join(cells)} | {row['ideal_cycles']:,} | {ceiling} |"
+
+
+def _cell(figures: dict[str, Any] | None, best: int) -> str:
+    """Latency, and how much more than the best plan's; energy likewise is in the JSON file."""
+    if figures is None:
+        return "-"
+    cut = " *" if figures["choices_cut"] else ""
+    return f"{figures['latency_cycles']:,}{cut} (+{100 * (figures['latency_cycles'] / best - 1):.1f} %)"
+
+
+def _cut(figures: dict[str, Any]) -> str:
+    return f", cut at {figures['time_limit']:.0f} s"
+
+
+def replay_table(rows: dict[str, Any]) -> Iterator[str]:
+    """A line a schedule: what nn_dataflow says, what it costs here, and the optimal planner beside it."""
+    yield "| network | array | its own time | replayed | energy | optimal planner | energy | latency |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in rows.values():
+        if {"nn_dataflow", "plan"} <= row["plans"].keys():
+            theirs, ours = row["plans"]["nn_dataflow"], row["plans"]["plan"]
+            ratio = 100 * (ours["latency_cycles"] / theirs["latency_cycles"] - 1)
+            cells = [f"{theirs['their_cycles']:,.0f}"]
+            for figures in (theirs, ours):
+                cells += [f"{figures['latency_cycles']:,}", f"{figures['energy_fj'] / 1e12:.2f} mJ"]
+            yield f"| {row['network']} | {row['array']} | {' | '.join(cells)} | {ratio:+.1f} % |"
 
 
 def _network(name: str) -> Network:
