@@ -25,7 +25,7 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.array import NodeArray, parse_array
 from cpsat_pim.planner.baselines.nn_dataflow import read_schedule, replayed
 from cpsat_pim.planner.baselines.problem import Problem
-from cpsat_pim.planner.baselines.run import BASELINES, improved, plan_baseline
+from cpsat_pim.planner.baselines.run import BASELINES, plan_baseline
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeCosts
@@ -58,6 +58,7 @@ def main() -> int:
             path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
             is_equal &= not figures["differences"]
             print(f"{row.key} {key}: {_short(figures)}", flush=True)
+        row.costs.close()
     return 0 if is_equal else 3
 
 
@@ -71,6 +72,7 @@ def _arguments() -> argparse.Namespace:
     add("--time-limit", type=float, default=300.0, help="seconds of each planner (%(default)g)")
     add("--node-time", type=float, default=60.0, help="seconds of a node problem (%(default)g)")
     add("--solves", type=int, default=8, help="node problems that a choice of a baseline may solve (%(default)d)")
+    add("--jobs", type=int, default=1, help="node problems solved at a time (%(default)d)")
     add("--store", help="store of node problems")
     add("--nn-dataflow", metavar="FILE", help="also replay this schedule")
     add("--json", default="benchmark_plan.json", help="results are added to this file (%(default)s)")
@@ -95,7 +97,7 @@ class Row:
         self.space = Space(layouts=layouts, is_tied=not is_free)
         store = Path(arguments.store) if arguments.store else None
         version = str(current_versions())
-        self.costs = NodeCosts(self.array.node, self.objective, store, version, arguments.node_time)
+        self.costs = NodeCosts(self.array.node, self.objective, store, version, arguments.node_time, arguments.jobs)
 
     @property
     def key(self) -> str:
@@ -113,7 +115,7 @@ class Row:
         starts = []
         for name in (name for name in BASELINES if name in self.arguments.plans):
             found = plan_baseline(name, self._problem())
-            starts.append((found.plan, found.cost))
+            starts.append(found.plan)
             yield name, self._figures(found.plan, found.cost, found.seconds, **found.statistics)
         if self.arguments.nn_dataflow:
             yield "nn_dataflow", self._replayed(self.arguments.nn_dataflow)
@@ -132,13 +134,12 @@ class Row:
             report=lambda line: None,
         )
 
-    def _planned(self, starts: list[tuple[Plan, PlanCost]]) -> dict[str, Any]:
+    def _planned(self, starts: list[Plan]) -> dict[str, Any]:
         limits = SearchLimits(time_limit=self.arguments.time_limit)
-        searched = solve_plan(self.graph, self.array, self.space, self.objective, self.costs, limits)
-        solved = improved(searched, starts)
+        solved = solve_plan(self.graph, self.array, self.space, self.objective, self.costs, limits, incumbents=starts)
         if solved.plan is None or solved.cost is None:
             raise SystemExit(f"{self.key}: no plan was found in {self.arguments.time_limit:g} s")
-        more = {"status": solved.status.value, "bound": solved.bound, "search_value": searched.value}
+        more = {"status": solved.status.value, "bound": solved.bound}
         return self._figures(solved.plan, solved.cost, solved.seconds, **more, **solved.statistics)
 
     def _replayed(self, path: str) -> dict[str, Any]:

@@ -1,26 +1,44 @@
 """`plan`: plan a whole network on an array of nodes (docs/plan.md)."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cpsat_pim.cli.arguments import TIME_LIMIT, add_arch, add_command, add_model_options, checked, names, seconds
+from cpsat_pim.cli.arguments import add_arch, add_command, add_model_options, checked, cpus, jobs, names, seconds
 from cpsat_pim.cli.models import read_given_network
-from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, check_outputs, note, read_input, write_files
-from cpsat_pim.cli.plan_baselines import add_options, check_starts, read_replay, solve_baseline, with_starts
+from cpsat_pim.cli.output import (
+    DISAGREEMENT,
+    INTERRUPTED,
+    NO_MAPPING,
+    OK,
+    InputError,
+    check_outputs,
+    note,
+    read_input,
+    write_files,
+)
+from cpsat_pim.cli.plan_baselines import add_options, check_starts, read_replay, read_starts, solve_baseline
 from cpsat_pim.cli.reports import check_page
 from cpsat_pim.cli.solving import given_arch
 
 if TYPE_CHECKING:
     from cpsat_pim.mapper.result import Objective
     from cpsat_pim.planner.array import NodeArray
+    from cpsat_pim.planner.baselines.run import BaselinePlan
     from cpsat_pim.planner.evaluate import PlanCost
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.plan import Plan
+    from cpsat_pim.planner.search import SolvedPlan
     from cpsat_pim.planner.space import Space
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.workload.network import Network
+
+#: Objectives; the first is latency, and of all plans of the least latency the one of least energy.
+_OBJECTIVES = ("lexicographic", "latency", "energy")
+
+_T = TypeVar("_T")
 
 _positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
 
@@ -33,7 +51,10 @@ def add_commands(commands: Any) -> None:
     add_model_options(parser)
     add_arch(parser, default="stacked-3d-4x4")
     add("--array", metavar="RxC", help="rows and columns of nodes (the machine's vaults and units)")
-    add("--objective", choices=("latency", "energy"), default="latency", help="what to minimize (%(default)s)")
+    text = "what to minimize; lexicographic: latency, then energy at that latency (%(default)s)"
+    add("--objective", choices=_OBJECTIVES, default=_OBJECTIVES[0], help=text)
+    text = "paths between nodes: a mesh, or only over a host (what the machine has)"
+    add("--interconnect", choices=("mesh", "host"), help=text)
     add("--batch", metavar="N", type=_positive, default=1, help="samples processed together (%(default)s)")
     add("--bytes", metavar="I,W,O,PSUM", type=_widths, help="bytes per element (those of the network)")
     add(
@@ -59,14 +80,16 @@ def add_commands(commands: Any) -> None:
         help="DRAM bytes per node that may be used (those of the machine)",
     )
     add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
-    add("--node-time", metavar="S", type=seconds, default=TIME_LIMIT, help="seconds per node problem (%(default)g)")
+    text = "seconds of the first solve of a node problem; what matters is solved again, for longer (%(default)g)"
+    add("--node-time", metavar="S", type=seconds, default=20.0, help=text)
+    add("--jobs", metavar="N", type=jobs, default=cpus(), help="node problems solved at a time (%(default)s)")
     add("--store", metavar="FILE", help="store and reuse the results of node problems in this file")
     add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
     add("--html", metavar="FILE", help="also draw the plan as one HTML page")
     add("--trace", metavar="FILE", help="also write the plan's schedule for Perfetto (ui.perfetto.dev)")
     add("--explain", action="store_true", help="also print what limits the plan, and what capacity is worth")
-    add("--replay", metavar="PLAN.json", help="compute the cost of this plan, without a search")
     add_options(parser)
+    add("--replay", metavar="PLAN.json", help="compute the cost of this plan, without a search")
     add("--simulate", action="store_true", help="also simulate the plan, and compare every exact figure")
     add("--quiet", action="store_true", help="print no progress")
 
@@ -75,6 +98,7 @@ def make_plan(arguments: argparse.Namespace) -> int:
     """Run `plan`: check the arguments, search the best plan, and write the results."""
     from cpsat_pim.planner.graph import build_graph
     from cpsat_pim.report.plan_view import CostedPlan
+    from cpsat_pim.report.plans import format_plan, plan_document
 
     network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
     check_outputs(arguments.json, arguments.html, arguments.trace)
@@ -83,50 +107,27 @@ def make_plan(arguments: argparse.Namespace) -> int:
     graph = read_input(lambda: build_graph(network, arguments.batch))
     if arguments.replay:
         return _replay(arguments, network, graph, array)
-    plan, cost, document, text = read_input(lambda: _solve(arguments, graph, array))
+    if arguments.baseline:
+        return _baseline(arguments, network, graph, array)
+    solved = _solve(arguments, graph, array)
+    plan, cost = solved.plan, solved.cost
+    document, text = plan_document(solved), format_plan(solved)
     if plan is None or cost is None:
         _write(arguments, text, document, None)
-        note("no plan was found")
-        return NO_MAPPING
-    simulated, code = _simulate(arguments, network, graph, plan, cost)
-    document |= simulated
-    _write(arguments, text, document, CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document))
+        note(solved.reason or "no plan was found in time")
+        return INTERRUPTED if solved.interrupted else NO_MAPPING
+    code = _finish(arguments, CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document), text)
+    return code or (INTERRUPTED if solved.interrupted else OK)
+
+
+def _finish(arguments: argparse.Namespace, costed: "CostedPlan", text: str) -> int:
+    """Simulate a plan if that is asked for, and write all that is asked for; return the exit code."""
+    from attrs import evolve
+
+    simulated, code = _simulate(arguments, costed.network, costed.graph, costed.plan, costed.cost)
+    document = costed.document | simulated
+    _write(arguments, text, document, evolve(costed, document=document))
     return code
-
-
-def _space(arguments: argparse.Namespace) -> "Space":
-    """Return the space that the options declare."""
-    from cpsat_pim.planner.space import Space
-
-    is_free = arguments.layouts == ["free"]
-    layouts = ["BCHW"] if is_free else arguments.layouts
-    return Space(dims=arguments.dims, home_dims=arguments.home_dims, layouts=layouts, is_tied=not is_free)
-
-
-def _objective(arguments: argparse.Namespace) -> "Objective":
-    from cpsat_pim.mapper.result import Objective
-
-    return Objective.named(arguments.objective)
-
-
-def _costs(arguments: argparse.Namespace, array: "NodeArray", objective: "Objective") -> "NodeCosts":
-    """Return the costs of node problems, with the file of `--store`."""
-    from cpsat_pim.planner.nodes import NodeCosts
-    from cpsat_pim.study.sweep.versions import current_versions
-
-    store = Path(arguments.store) if arguments.store else None
-    return NodeCosts(array.node, objective, store, str(current_versions()), arguments.node_time)
-
-
-def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, dict[str, Any]]:
-    """Explain a plan if `--explain` was given; return text to append and what the document gains."""
-    from cpsat_pim.planner.explain import explain_plan
-    from cpsat_pim.report.plan_explanation import explanation_document, format_explanation
-
-    if not arguments.explain:
-        return "", {}
-    found = explain_plan(costed.graph, costed.plan, costed.cost, read_input(lambda: _space(arguments)))
-    return "\n" + format_explanation(found, costed.cost), {"explanation": explanation_document(found)}
 
 
 def _simulate(
@@ -153,36 +154,88 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import format_cost
 
-    space, objective = read_input(lambda: _space(arguments)), _objective(arguments)
-    plan = read_replay(arguments, graph, array, space, objective, _costs(arguments, array, objective))
+    plan = _with_costs(arguments, array, lambda costs: read_replay(arguments, graph, array, _space(arguments), costs))
     cost = evaluate_plan(graph, plan)
-    simulated, code = _simulate(arguments, network, graph, plan, cost)
-    document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
-    _write(
-        arguments,
-        format_cost(plan, cost),
-        document,
-        CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document),
-    )
-    return code
+    document = {**plan.to_dict(), "predicted": cost.to_dict()}
+    costed = CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document)
+    return _finish(arguments, costed, format_cost(plan, cost))
 
 
-def _solve(
-    arguments: argparse.Namespace, graph: "Graph", array: "NodeArray"
-) -> "tuple[Plan | None, PlanCost | None, dict[str, Any], str]":
-    """Search the best plan, or make that of a baseline; return it with its cost, document and text."""
+def _baseline(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:
+    """Make the plan of a simpler planner."""
+    from cpsat_pim.report.plan_view import CostedPlan
+    from cpsat_pim.report.plans import baseline_document, format_baseline
+
+    def solve(costs: "NodeCosts") -> "BaselinePlan":
+        return solve_baseline(arguments, arguments.baseline, graph, array, _space(arguments), costs)
+
+    found = _with_costs(arguments, array, solve)
+    document = baseline_document(found)
+    costed = CostedPlan(network=network, graph=graph, plan=found.plan, cost=found.cost, document=document)
+    return _finish(arguments, costed, format_baseline(found))
+
+
+def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
     from cpsat_pim.planner.search import SearchLimits, ignore, solve_plan
-    from cpsat_pim.report.plans import baseline_document, format_baseline, format_plan, plan_document
 
-    space, objective = _space(arguments), _objective(arguments)
-    costs = _costs(arguments, array, objective)
-    if arguments.baseline:
-        found = solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs)
-        return found.plan, found.cost, baseline_document(found), format_baseline(found)
-    limits = SearchLimits(time_limit=arguments.time_limit)
-    solved = solve_plan(graph, array, space, objective, costs, limits, ignore if arguments.quiet else note)
-    solved = with_starts(arguments, solved, graph, array, costs)
-    return solved.plan, solved.cost, plan_document(solved), format_plan(solved)
+    def solve(costs: "NodeCosts") -> "SolvedPlan":
+        space = _space(arguments)
+        return solve_plan(
+            graph,
+            array,
+            space,
+            costs.objective,
+            costs,
+            SearchLimits(time_limit=arguments.time_limit),
+            ignore if arguments.quiet else note,
+            then_energy=arguments.objective == "lexicographic",
+            incumbents=read_starts(arguments, graph, array, space, costs),
+        )
+
+    return _with_costs(arguments, array, solve)
+
+
+def _with_costs(arguments: argparse.Namespace, array: "NodeArray", use: Callable[["NodeCosts"], _T]) -> _T:
+    """Call `use` with the costs of node problems, in the file of `--store`, and end their workers."""
+    from cpsat_pim.planner.nodes import NodeCosts, WorkerKilled
+    from cpsat_pim.study.sweep.versions import current_versions
+
+    store = Path(arguments.store) if arguments.store else None
+    version, objective = str(current_versions()), _objective(arguments)
+    costs = NodeCosts(array.node, objective, store, version, arguments.node_time, arguments.jobs)
+    try:
+        return read_input(lambda: use(costs))
+    except WorkerKilled as death:
+        raise InputError(str(death)) from death
+    finally:
+        costs.close()
+
+
+def _objective(arguments: argparse.Namespace) -> "Objective":
+    """Return what is minimized first."""
+    from cpsat_pim.mapper.result import Objective
+
+    return Objective.named("latency" if arguments.objective == "lexicographic" else arguments.objective)
+
+
+def _space(arguments: argparse.Namespace) -> "Space":
+    """Return the space that the options declare."""
+    from cpsat_pim.planner.space import Space
+
+    is_free = arguments.layouts == ["free"]
+    layouts = ["BCHW"] if is_free else arguments.layouts
+    return Space(dims=arguments.dims, home_dims=arguments.home_dims, layouts=layouts, is_tied=not is_free)
+
+
+def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, dict[str, Any]]:
+    """Explain a plan if `--explain` was given; return text to append and what the document gains."""
+    from cpsat_pim.planner.explain import explain_plan
+    from cpsat_pim.report.plan_explanation import explanation_document, format_explanation
+
+    if not arguments.explain:
+        return "", {}
+    found = explain_plan(costed.graph, costed.plan, costed.cost, read_input(lambda: _space(arguments)))
+    return "\n" + format_explanation(found, costed.cost), {"explanation": explanation_document(found)}
 
 
 def _given_array(arguments: argparse.Namespace) -> "NodeArray":
@@ -193,6 +246,8 @@ def _given_array(arguments: argparse.Namespace) -> "NodeArray":
 
     node, text = given_arch(arguments.arch), arguments.array
     array = read_input(lambda: parse_array(text, node)) if text else default_array(node)
+    if arguments.interconnect:
+        array = evolve(array, interconnect=arguments.interconnect)
     return evolve(array, capacity_bytes=arguments.capacity) if arguments.capacity else array
 
 

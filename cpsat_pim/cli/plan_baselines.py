@@ -9,15 +9,12 @@ from cpsat_pim.cli.arguments import names
 from cpsat_pim.cli.output import InputError, note, read_input
 
 if TYPE_CHECKING:
-    from cpsat_pim.mapper.result import Objective
     from cpsat_pim.planner.array import NodeArray
     from cpsat_pim.planner.baselines.problem import Problem
     from cpsat_pim.planner.baselines.run import BaselinePlan
-    from cpsat_pim.planner.evaluate import PlanCost
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.plan import Plan
-    from cpsat_pim.planner.search import SolvedPlan
     from cpsat_pim.planner.space import Space
 
 _T = TypeVar("_T")
@@ -40,13 +37,12 @@ def solve_baseline(
     graph: "Graph",
     array: "NodeArray",
     space: "Space",
-    objective: "Objective",
     costs: "NodeCosts",
 ) -> "BaselinePlan":
     """The plan of a baseline."""
     from cpsat_pim.planner.baselines.run import plan_baseline
 
-    problem = _problem(arguments, graph, array, space, objective, costs)
+    problem = _problem(arguments, graph, array, space, costs)
     return read_input(lambda: plan_baseline(name, problem))
 
 
@@ -55,7 +51,6 @@ def _problem(
     graph: "Graph",
     array: "NodeArray",
     space: "Space",
-    objective: "Objective",
     costs: "NodeCosts",
 ) -> "Problem":
     from cpsat_pim.planner.baselines.problem import Problem
@@ -65,7 +60,7 @@ def _problem(
         graph=graph,
         array=array,
         space=space,
-        objective=objective,
+        objective=costs.objective,
         costs=costs,
         time_limit=arguments.time_limit,
         report=ignore if arguments.quiet else note,
@@ -77,7 +72,6 @@ def read_replay(
     graph: "Graph",
     array: "NodeArray",
     space: "Space",
-    objective: "Objective",
     costs: "NodeCosts",
 ) -> "Plan":
     """The plan of `--replay`: a plan file, or a schedule of nn_dataflow, whose node problems are solved."""
@@ -89,7 +83,7 @@ def read_replay(
     data = read_input(lambda: read_json(path))
     if not is_foreign(data):
         return read_input(lambda: read_plan(path, graph, array.node))
-    problem = _problem(arguments, graph, array, space, objective, costs)
+    problem = _problem(arguments, graph, array, space, costs)
     schedule = _placed(path, lambda: read_schedule(data, graph, array, space.layouts[0]))
     note(f"{path}: nn_dataflow says {schedule.time:g} cycles; its partitions and homes are replayed on our nodes")
     return _placed(path, lambda: replayed(problem, schedule))
@@ -110,34 +104,23 @@ def check_starts(starts: list[str] | None) -> None:
             raise InputError(f"--start: must be plan files or some of {', '.join(_NAMES)} (got {start!r})")
 
 
-def with_starts(
-    arguments: argparse.Namespace,
-    solved: "SolvedPlan",
-    graph: "Graph",
-    array: "NodeArray",
-    costs: "NodeCosts",
-) -> "SolvedPlan":
-    """The result of a search, or the best plan of `--start` if that is better."""
-    from cpsat_pim.planner.baselines.run import improved
-
-    starts = []
+def read_starts(
+    arguments: argparse.Namespace, graph: "Graph", array: "NodeArray", space: "Space", costs: "NodeCosts"
+) -> "list[Plan]":
+    """The plans of `--start`: baselines are made, files read."""
+    plans = []
     for start in arguments.start or ():
         if start in _NAMES:
-            found = solve_baseline(arguments, start, graph, array, solved.space, solved.objective, costs)
-            starts.append((found.plan, found.cost))
+            plans.append(solve_baseline(arguments, start, graph, array, space, costs).plan)
         else:
-            starts.append(_read(start, graph, array))
-    better = improved(solved, starts)
-    if better is not solved:
-        note(f"a plan of --start is better than the search's: {better.objective.reported(better.value or 0)}")
-    return better
+            plans.append(_read(start, graph, array))
+    return plans
 
 
-def _read(path: str, graph: "Graph", array: "NodeArray") -> "tuple[Plan, PlanCost]":
-    from cpsat_pim.planner.evaluate import evaluate_plan
+def _read(path: str, graph: "Graph", array: "NodeArray") -> "Plan":
     from cpsat_pim.planner.plan_file import read_plan
 
     plan = read_input(lambda: read_plan(path, graph, array.node))
     if plan.array != array:
         raise InputError(f"{path}: is a plan of another array ({plan.array.rows} x {plan.array.cols} nodes)")
-    return plan, evaluate_plan(graph, plan)
+    return plan

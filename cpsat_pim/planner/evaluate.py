@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 from attrs import field, frozen
 
-from cpsat_pim.planner.boxes import home_boxes
 from cpsat_pim.planner.capacity import live_members
 from cpsat_pim.planner.graph import Graph
+from cpsat_pim.planner.home_tables import one_home
 from cpsat_pim.planner.phases import PhaseCost, Rates, Work, rates_of
 from cpsat_pim.planner.plan import Plan, is_joined
 from cpsat_pim.planner.step import Step
-from cpsat_pim.planner.tours import node_numbers
 from tables.array.counts import INJECT
 from tables.array.push import join
 
@@ -158,9 +157,8 @@ class _Evaluation:
         for one in late:
             stack = self.graph.stacks[self.graph.stack_of[one.first]]
             home, reads = self.plan.homes[stack.name], len(one.operands)
-            boxes, numbers = home_boxes(stack.shape, home), node_numbers(self.plan.array.cols, home.region)
-            counters = (work.dram, work.totals)
-            join(self.rates.grid, boxes, numbers, home.layout == "BHWC", stack.element_bytes, reads, 1, *counters)
+            homes = one_home(self.plan.array.cols, stack.shape, home)
+            join(self.rates.grid, homes, 0, stack.element_bytes, reads, 1, work.dram, work.totals)
         return work.cost("join", self.rates) if late else None
 
     def _segment_cycles(self, segment: int, steps: tuple[StepCost, ...], joined: PhaseCost | None) -> int:

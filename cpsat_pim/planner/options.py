@@ -5,7 +5,6 @@ program is known. The node program's cost is an interval that a solve closes (`c
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,16 @@ from attrs import define, evolve, field, frozen
 
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.planner.boxes import home_boxes, pooled_boxes
+from cpsat_pim.planner.boxes import pooled_boxes
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
-from cpsat_pim.planner.nodes import Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
+from cpsat_pim.planner.home_tables import homes_table
+from cpsat_pim.planner.nodes import FREE_LAYOUTS, Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
 from cpsat_pim.planner.partition import LAYOUTS, Home, Partition
 from cpsat_pim.planner.phases import PhaseCost, Rates
 from cpsat_pim.planner.plan import node_program
 from cpsat_pim.planner.step import Step
-from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS, node_numbers, tours_of
+from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS, tours_of
 from tables.array.table import (
     ACTS,
     ADDS,
@@ -35,6 +35,9 @@ from tables.array.table import (
     pull_table,
     push_table,
 )
+
+#: Indices of the homes that a layer reads (I, and what takes the place of W) and writes.
+At = tuple[int, int, int]
 
 _NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
 
@@ -152,7 +155,7 @@ class LayerOptions:
     def layout_pairs(self) -> list[Layouts]:
         """Layouts of I and O that occur among the homes."""
         if not self.is_tied:
-            return [(None, None)]
+            return [FREE_LAYOUTS]
         return [(a, b) for a in _layouts(self.reads) for b in _layouts(self.writes)]
 
     def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
@@ -167,8 +170,10 @@ class LayerOptions:
         nodes = self.partitions[0].region.size
         if cost.is_solved:
             pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
-            gap = 0 if upper or cost.value is None else cost.value - cost.least
-            return int(pair[0]) - gap * (nodes if beta and not alpha else 1), int(pair[1])
+            if upper or cost.is_proven:
+                tie = pair[1] if upper or beta else nodes * cost.least_energy_fj
+                return int(pair[0]), int(tie)
+            return int(pair[0]) - cost.gap * (nodes if beta and not alpha else 1), 0
         return cost.least * (nodes if beta and not alpha else 1), 0
 
     # Rows
@@ -196,11 +201,12 @@ class LayerOptions:
         tours = tours_of(array, step.partition, SHARES_INPUT)
         stack = self.graph.stacks[task.reads.stack]
         out = np.zeros((len(self.reads), max(1, len(self.reads_weights)), MEASURES), dtype=np.int64)
-        tours_w, boxes_w, homes_w = tours, _NO_BOXES, np.zeros((0, 1, 8), dtype=np.int64)
+        tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.shape, ())
         if task.reads_weights is not None and boxes.weights is not None:
             tours_w = tours_of(array, step.partition, SHARES_WEIGHTS)
             boxes_w = step.of_nodes(boxes.weights)[tours_w[:, 0]]
-            homes_w = _homes(self.graph.stacks[task.reads_weights.stack].shape, self.reads_weights)
+            shape_w = self.graph.stacks[task.reads_weights.stack].shape
+            homes_w = homes_table(array.cols, shape_w, tuple(self.reads_weights))
         is_pooled = boxes.pooled_input is not None
         pull_table(
             self.rates.grid,
@@ -209,15 +215,12 @@ class LayerOptions:
             step.numbers,
             tours,
             step.of_nodes(boxes.input)[tours[:, 0]],
-            _homes(stack.shape, self.reads),
-            node_numbers(array.cols, self.reads[0].region),
-            _lasts(self.reads),
+            homes_table(array.cols, stack.shape, tuple(self.reads)),
             boxes.input if is_pooled else _NO_BOXES,
             boxes.pooled_input if boxes.pooled_input is not None else _NO_BOXES,
             tours_w,
             boxes_w,
             homes_w,
-            _lasts(self.reads_weights),
             stack.element_bytes,
             out,
         )
@@ -237,9 +240,7 @@ class LayerOptions:
             held,
             pooled,
             task.pool is not None,
-            _homes(self.graph.stacks[task.writes].shape, self.writes),
-            node_numbers(step.array.cols, self.writes[0].region),
-            _lasts(self.writes),
+            homes_table(step.array.cols, self.graph.stacks[task.writes].shape, tuple(self.writes)),
             task.workload.output_bytes,
             added,
             out,
@@ -328,7 +329,7 @@ class LayerOptions:
         return np.array([[[pairs[a, b][i] for b in written] for a in read] for i in (0, 1)], dtype=np.int64)
 
     def best(
-        self, at: tuple[int, int, int], upper: bool = False, price: Price = FREE_BYTES
+        self, at: At, upper: bool = False, price: Price = FREE_BYTES
     ) -> tuple[Partition, NodeProblem] | None:
         """The best partition at these homes and its node problem; None if that is one that was not looked at."""
         found, least = None, (INFINITE, INFINITE) if upper else (self._unseen(price), 0)
@@ -343,7 +344,7 @@ class LayerOptions:
             partition = evolve(partition, weight_replicas=self.replication(found, price).replicas)
         return partition, self._problem(found, at)
 
-    def refine(self, at: tuple[int, int, int], count: int, price: Price = FREE_BYTES) -> int:
+    def refine(self, at: At, count: int, price: Price = FREE_BYTES) -> int:
         """Refine the bounds of the node problems of the best rows at these homes that have plain ones; how many."""
         costs = [(tuple(self._row_table(row, False, price)[(slice(None), *at)]), i) for i, row in self._seen_rows]
         refined = 0
@@ -361,7 +362,7 @@ class LayerOptions:
     def _seen_rows(self) -> Iterator[tuple[int, _Row]]:
         return enumerate(self.rows[: self.seen])
 
-    def _problem(self, row: _Row, at: tuple[int, int, int]) -> NodeProblem:
+    def _problem(self, row: _Row, at: At) -> NodeProblem:
         if not self.is_tied:
             return row.program[0]
         pair = layout_index(self.reads[at[0]].layout), layout_index(self.writes[at[2]].layout)
@@ -370,18 +371,3 @@ class LayerOptions:
 
 def _layouts(homes: Sequence[Home]) -> list[int]:
     return sorted({layout_index(home.layout) for home in homes})
-
-
-def _homes(shape: tuple[int, int, int, int], homes: Sequence[Home]) -> np.ndarray:
-    return _home_boxes(shape, tuple(homes))
-
-
-@lru_cache(maxsize=256)
-def _home_boxes(shape: tuple[int, int, int, int], homes: tuple[Home, ...]) -> np.ndarray:
-    """Home boxes of all homes: int64[homes, nodes, 8]."""
-    return np.stack([home_boxes(shape, home) for home in homes])
-
-
-def _lasts(homes: Sequence[Home]) -> np.ndarray:
-    """Whether channels are the innermost axis of each home."""
-    return np.array([home.layout == "BHWC" for home in homes], dtype=np.bool_)

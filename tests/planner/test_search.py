@@ -1,6 +1,7 @@
 """The search against enumeration of all plans of small spaces; node costs are made up, so no mapper is needed."""
 
 import hashlib
+import threading
 from itertools import product
 
 import pytest
@@ -23,11 +24,12 @@ NODE = PIMArchitecture()
 
 
 class MadeUpCosts:
-    """Node costs that are a digest of the problem; floors are up to 30 cycles below."""
+    """Node costs that are a digest of the problem; floors are up to 30 cycles below, and as many per cent of energy."""
 
     def __init__(self, objective):
         self.objective, self.solved, self.solves, self.reused = objective, set(), 0, 0
-        self.mapping = object()
+        self.mapping, self.stop = object(), threading.Event()
+        self.energy_bounds = {}
 
     @property
     def known(self):
@@ -46,17 +48,34 @@ class MadeUpCosts:
         value = self.objective.value(cycles, energy)
         if problem not in self.solved:
             return NodeCost(least=max(0, value - below))
-        return NodeCost(least=value, value=value, latency_cycles=cycles, energy_fj=energy, mapping=self.mapping)
+        return NodeCost(
+            least=value,
+            value=value,
+            latency_cycles=cycles,
+            energy_fj=energy,
+            least_energy_fj=self.energy_bounds.get(problem, 0),
+            mapping=self.mapping,
+        )
 
     def refine(self, problem):
         """Nothing: all are."""
         return self.cost(problem)
 
-    def solve(self, problem):
-        """Remember that it was asked for."""
-        self.solved.add(problem)
-        self.solves += 1
-        return self.cost(problem)
+    def solve_all(self, problems, slack=None, until=None):
+        """Remember that they were asked for."""
+        assert slack is None or slack > 0
+        self.solved |= set(problems)
+        self.solves += len(problems)
+
+    def refine_energy(self, problem):
+        """A bound that is somewhat below."""
+        _, energy, below = self.figures(problem)
+        self.energy_bounds[problem] = energy * (100 - below) // 100
+
+    def solve_energies(self, problems, until=None):
+        """The energy itself."""
+        for problem in problems:
+            self.energy_bounds[problem] = self.figures(problem)[1]
 
 
 def layer(name, after, **fields):
@@ -119,7 +138,7 @@ def all_plans(graph, array, space, costs):
 )
 def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, objective):
     """No plan costs less, and the plan that is returned costs as much; few node problems were solved."""
-    monkeypatch.setattr("cpsat_pim.planner.search.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
     graph = build_graph(Network(name="n", layers=NETWORKS[name]))
     array = NodeArray(rows=1, cols=cols, node=NODE, flit_bytes=2)
     space = Space(dims=1, layouts=("BCHW", "BHWC") if is_tied else ("BCHW",), is_tied=is_tied)
@@ -136,6 +155,34 @@ def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, object
     assert kind.value(cost.latency_cycles, cost.energy_fj) == best
 
 
+@pytest.mark.parametrize("name", ["chain", "residual", "concat"])
+def test_lexicographic_optimum_is_that_of_enumeration(monkeypatch, name):
+    """Of all plans of the least latency none takes less energy, and both are proven."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    graph = build_graph(Network(name="n", layers=NETWORKS[name]))
+    array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, layouts=("BCHW",), is_tied=False)
+    kind = Objective.named("latency")
+    costs = MadeUpCosts(kind)
+    solved = solve_plan(graph, array, space, kind, costs, SearchLimits(batch=2), then_energy=True)
+    plans = (evaluate_plan(graph, plan) for plan in all_plans(graph, array, space, costs))
+    best = min((cost.latency_cycles, cost.energy_fj) for cost in plans)
+    assert (solved.cost.latency_cycles, solved.cost.energy_fj) == best
+    assert (solved.bound, solved.energy_bound) == best
+
+
+def test_known_plan_is_never_worse_than_the_result(monkeypatch):
+    """A search that has no time returns the plan that it was given."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("latency")
+    array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, layouts=("BCHW",), is_tied=False)
+    costs = MadeUpCosts(kind)
+    known = next(all_plans(graph, array, space, costs))
+    solved = solve_plan(graph, array, space, kind, costs, SearchLimits(time_limit=0.0), incumbents=[known])
+    assert solved.plan == known
+    assert solved.value == evaluate_plan(graph, known).latency_cycles
+    assert solved.bound <= solved.value
+
+
 def _without_mapping(**fields):
     """A layer's plan whose mapping is made up as its costs are."""
     return LayerPlan(**fields | {"mapping": None})
@@ -144,7 +191,7 @@ def _without_mapping(**fields):
 @pytest.mark.parametrize("share", [0.9, 0.6, 0.5])
 def test_plan_that_does_not_fit_replicates_weights_less(monkeypatch, share):
     """The best plan of all is too large for the nodes: the one returned fits, and the bound is below all that fit."""
-    monkeypatch.setattr("cpsat_pim.planner.search.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
     layers = [
         layer("a", ["input"], P=4, C=8, K=8, weight_bytes=16),
         layer("b", ["a"], P=4, C=8, K=8, weight_bytes=16),
