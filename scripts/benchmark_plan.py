@@ -20,6 +20,7 @@ from typing import Any
 from attrs import evolve
 
 from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.base.files import write_json
 from cpsat_pim.base.reading import read_json
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.array import NodeArray, parse_array
@@ -74,6 +75,7 @@ def _arguments() -> argparse.Namespace:
     add("--solves", type=int, default=8, help="node problems that a choice of a baseline may solve (%(default)d)")
     add("--jobs", type=int, default=1, help="node problems solved at a time (%(default)d)")
     add("--store", help="store of node problems")
+    add("--keep", metavar="FOLDER", help="also write all plans into this folder")
     add("--nn-dataflow", metavar="FILE", help="also replay this schedule")
     add("--json", default="benchmark_plan.json", help="results are added to this file (%(default)s)")
     add("--write", action="store_true", help="run nothing: write the tables of docs/array-results.md from the results")
@@ -116,6 +118,7 @@ class Row:
         for name in (name for name in BASELINES if name in self.arguments.plans):
             found = plan_baseline(name, self._problem())
             starts.append(found.plan)
+            self._keep(name, found.plan)
             yield name, self._figures(found.plan, found.cost, found.seconds, **found.statistics)
         if self.arguments.nn_dataflow:
             yield "nn_dataflow", self._replayed(self.arguments.nn_dataflow)
@@ -139,6 +142,7 @@ class Row:
         solved = solve_plan(self.graph, self.array, self.space, self.objective, self.costs, limits, incumbents=starts)
         if solved.plan is None or solved.cost is None:
             raise SystemExit(f"{self.key}: no plan was found in {self.arguments.time_limit:g} s")
+        self._keep("plan", solved.plan)
         more = {"status": solved.status.value, "bound": solved.bound}
         return self._figures(solved.plan, solved.cost, solved.seconds, **more, **solved.statistics)
 
@@ -146,10 +150,17 @@ class Row:
         started, problem = time.monotonic(), self._problem()
         schedule = read_schedule(read_json(path), self.graph, self.array, self.space.layouts[0])
         plan = replayed(problem, schedule)
+        self._keep("nn_dataflow", plan)
         cost = evaluate_plan(self.graph, plan)
         return self._figures(
             plan, cost, time.monotonic() - started, their_cycles=schedule.time, their_cost=schedule.cost
         )
+
+    def _keep(self, name: str, plan: Plan) -> None:
+        """Write the plan, so that `plan --replay` and other scripts can read it."""
+        if self.arguments.keep:
+            Path(self.arguments.keep).mkdir(exist_ok=True)
+            write_json(plan.to_dict(), str(Path(self.arguments.keep) / f"{self.key.replace(' ', '_')}_{name}.json"))
 
     def _figures(self, plan: Plan, cost: PlanCost, seconds: float, **more: Any) -> dict[str, Any]:
         """Predicted totals, and what the simulation says."""
