@@ -43,6 +43,9 @@ _T = TypeVar("_T")
 _positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
 
 
+_cuts = checked(int, lambda n: 0 <= n < 2**20, "must be an integer of at least 0")
+
+
 def add_commands(commands: Any) -> None:
     """Add the command `plan` to the parser."""
     parser = add_command(commands, "plan", "plan a whole network on an array of nodes, with a bound", make_plan)
@@ -71,6 +74,8 @@ def add_commands(commands: Any) -> None:
         default=1,
         help="axes that each side of a home may be split by (%(default)s)",
     )
+    text = "run branches side by side on regions cut at multiples of N rows or columns; 0: one layer after the other (0)"
+    add("--cuts", metavar="N", type=_cuts, default=0, help=text)
     text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
     add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
     add(
@@ -224,7 +229,13 @@ def _space(arguments: argparse.Namespace) -> "Space":
 
     is_free = arguments.layouts == ["free"]
     layouts = ["BCHW"] if is_free else arguments.layouts
-    return Space(dims=arguments.dims, home_dims=arguments.home_dims, layouts=layouts, is_tied=not is_free)
+    return Space(
+        dims=arguments.dims,
+        home_dims=arguments.home_dims,
+        layouts=layouts,
+        is_tied=not is_free,
+        cuts=arguments.cuts,
+    )
 
 
 def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, dict[str, Any]]:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from attrs import define, frozen
 
-from cpsat_pim.planner.eliminate import INFINITE, Optimum
+from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.evaluate import PlanCost
+from cpsat_pim.planner.instance import Choice
 from cpsat_pim.planner.options import Price
 from cpsat_pim.planner.plan import Plan
 
@@ -51,8 +52,8 @@ class Fitting:
 
     def __init__(
         self,
-        minimize: Callable[[bool, Price], Optimum],
-        plan: Callable[[Optimum, Price], Plan],
+        minimize: Callable[[bool, Price], Choice],
+        plan: Callable[[Choice, Price], Plan],
         evaluate: Callable[[Plan], tuple[PlanCost, int]],
         room_bytes: int,
         nodes: int,
@@ -77,7 +78,7 @@ class Fitting:
         self.raise_bound(self._price(low))
         return self.best
 
-    def raise_bound(self, price: Price) -> Optimum:
+    def raise_bound(self, price: Price) -> Choice:
         """What a price proves; the optimum that it was proven with."""
         lower = self._minimize(False, price)
         room = price.per_byte * self._nodes * self._room_bytes

@@ -179,6 +179,12 @@ class LayerOptions:
     # Rows
 
     @property
+    def least_floor(self) -> int:
+        """No partition's node programs cost less, as far as is known by now."""
+        known = (self.own(self.costs.cost(problem))[0] for row in self.rows for problem in row.program)
+        return min(known, default=INFINITE)
+
+    @property
     def unseen_floor(self) -> int:
         """No row that was not looked at costs less: rows are in the order of what was known of them at first."""
         return self.rows[self.seen].floor if self.seen < len(self.rows) else INFINITE

@@ -15,11 +15,11 @@ from attrs import define, field, frozen
 from cpsat_pim.base.interrupts import interrupt_stops
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.array import NodeArray
-from cpsat_pim.planner.eliminate import INFINITE, Optimum
+from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph
-from cpsat_pim.planner.instance import Instance, Use
+from cpsat_pim.planner.instance import Choice, Instance, Use
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
 from cpsat_pim.planner.options import FREE_BYTES, Price
 from cpsat_pim.planner.partition import Partition
@@ -185,7 +185,7 @@ class _Search:
             self._fit()
         return self._answer()
 
-    def _raise_bounds(self, lower: Optimum) -> None:
+    def _raise_bounds(self, lower: Choice) -> None:
         """Take over the bounds that an optimum over lower bounds proves."""
         self.bound = max(self.bound, lower.cost)
         if self.is_first_proven and lower.cost == self.found.value:
@@ -193,12 +193,12 @@ class _Search:
             # over lower bounds has the least bound on energy.
             self.energy_bound = max(self.energy_bound, lower.tie)
 
-    def _tighten(self, lower: Optimum, price: Price = FREE_BYTES) -> bool:
+    def _tighten(self, lower: Choice, price: Price = FREE_BYTES) -> bool:
         """Tighten what an optimum uses, cheapest first; return whether anything was."""
         self.rounds += 1
         uses = self.instance.uses(lower)
         best = [(use, use[0].best(use[1], price=price)) for use in uses]
-        refined = self._refine(best, price)
+        refined = self.instance.compute_missing(lower, self.limits.batch) + self._refine(best, price)
         solved = 0
         if not refined:
             problems = list(dict.fromkeys(found[1] for _, found in best if found))
@@ -258,8 +258,11 @@ class _Search:
             return
         plan = self.instance.plan(upper)
         cost, value = self.instance.value(plan)
-        assert value == upper.cost, (value, upper.cost)  # the plan recosts itself by another way than the tables
-        self.found = _Found(value=value, plan=plan, cost=cost, tie=upper.tie)
+        # The plan recosts itself by another way than the tables, which leave out what links carry for several regions.
+        assert value == upper.cost or (upper.ways and value > upper.cost), (value, upper.cost)
+        tie = cost.energy_fj if upper.ways else upper.tie
+        if (value, tie) < (self.found.value, self.found.tie):
+            self.found = _Found(value=value, plan=plan, cost=cost, tie=tie)
 
     # --- Capacity ----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeCost, NodeProblem, layout_index
@@ -181,6 +181,79 @@ def test_known_plan_is_never_worse_than_the_result(monkeypatch):
     assert solved.plan == known
     assert solved.value == evaluate_plan(graph, known).latency_cycles
     assert solved.bound <= solved.value
+
+
+FORKED = [
+    layer("a", ["input"], P=2, K=2),
+    layer("b1", ["a"], P=2, C=2),
+    layer("b2", ["b1"], P=2, K=2),
+    layer("side", ["a"], P=2, C=2, K=2),
+    layer("c", ["b2", "side"], P=2, C=2, join="add"),
+]
+INCEPTION = [
+    layer("a", ["input"], P=2, C=2, K=2),
+    layer("b", ["input"], P=2, C=2),
+    layer("c", ["input"], P=2, C=2),
+    layer("d", ["a", "b", "c"], P=2, C=4, join="concat"),
+]
+
+
+def side_by_side(graph, array, space, costs, leaves):
+    """Every plan that runs branches (names of layers) on these regions, in one segment in their place."""
+    region_of = {name: region for region, names in leaves for name in names}
+    homes = []
+    for name in graph.homes:
+        users = [task.name for task in graph.tasks if graph.home_of[task.writes] == name] + list(graph.readers(name))
+        regions = {region_of.get(user) for user in users}
+        inner = name != "input" and len(regions) == 1 and None not in regions
+        region = regions.pop() if inner else array.whole
+        homes.append([(name, home) for home in space.homes(graph.stacks[name].shape, region)])
+    for chosen in product(*homes):
+        placed = {name: dict(chosen)[graph.home_of[name]] for name in graph.stacks}
+        options = []
+        for task in graph.tasks:
+            found = []
+            for partition in space.partitions(task, region_of.get(task.name, array.whole)):
+                cycles, energy, _ = costs.figures(NodeProblem(layer=node_program(task, partition)))
+                found.append((task.name, LayerPlan(partition=partition, node_cycles=cycles, node_energy_fj=energy)))
+            options.append(found)
+        segments, is_placed = [], False
+        for task in graph.tasks:
+            if task.name not in region_of:
+                segments.append((RegionPlan(region=array.whole, layers=(task.name,)),))
+            elif not is_placed:
+                segments.append(tuple(RegionPlan(region=region, layers=names) for region, names in leaves))
+                is_placed = True
+        for layers in product(*options):
+            yield Plan(network="n", array=array, segments=tuple(segments), layers=dict(layers), homes=placed)
+
+
+LEFT, RIGHT = Region(0, 0, 1, 1), Region(0, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("layers", "branches"), [(FORKED, [["b1", "b2"], ["side"]]), (INCEPTION, [["a"], ["b"], ["c"]])]
+)
+def test_branches_side_by_side_are_as_good_as_enumeration(monkeypatch, layers, branches):
+    """On two nodes every way to give branches to the nodes; the bound is below all plans, and mostly met."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    graph, kind = build_graph(Network(name="n", layers=layers)), Objective.named("latency")
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=64)
+    space = Space(dims=1, layouts=("BCHW",), is_tied=False, cuts=1)
+    costs = MadeUpCosts(kind)
+    solved = solve_plan(graph, array, space, kind, costs, SearchLimits(batch=2))
+    plans = list(all_plans(graph, array, space, costs))
+    for right in product((False, True), repeat=len(branches)):
+        if any(right) and not all(right):
+            sides = [
+                (region, tuple(n for b, r in zip(branches, right, strict=True) if r is is_right for n in b))
+                for region, is_right in ((LEFT, False), (RIGHT, True))
+            ]
+            plans += side_by_side(graph, array, space, costs, sides)
+    best = min(evaluate_plan(graph, plan).latency_cycles for plan in plans)
+    assert solved.bound <= best <= solved.value
+    assert solved.status is Status.OPTIMAL
+    assert len(solved.plan.segments) < len(graph.tasks)  # digests make node programs as slow on two nodes as on one
 
 
 def _without_mapping(**fields):

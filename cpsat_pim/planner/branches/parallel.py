@@ -8,7 +8,6 @@ together is left out, so the result is a lower bound of the segment's time; the 
 Branches whose costs on a rectangle were not computed have a bound that depends on the rectangle's size alone.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,6 +33,8 @@ class Branch:
 
     def __init__(self, tasks: list[LayerTask], homes: dict[str, list[Home]], options: list[LayerOptions]) -> None:
         self.tasks, self.homes, self.options = tasks, homes, options
+        #: No partition's node programs cost less, wherever the rectangle lies.
+        self.node_floor = min(INFINITE, sum(one.least_floor for one in options))
         self._known: dict[bool, tuple[tuple[int, ...], list[np.ndarray], Projection]] = {}
 
     def projection(self, upper: bool, sizes: dict[str, int], factor: MakeFactor) -> Projection:
@@ -49,11 +50,6 @@ class Branch:
             found = project(factors, own | {name: sizes[name] for name in outer}, outer)
             known = self._known[upper] = (key, tables, found)
         return known[2]
-
-    @property
-    def node_floor(self) -> int:
-        """No partition's node programs cost less, wherever the rectangle lies."""
-        return sum(min(options.least_floor, INFINITE) for options in self.options)
 
 
 class Parallel:
@@ -80,7 +76,8 @@ class Parallel:
         self.tasks, self.joins, self.macs_per_cycle = tasks, joins, macs_per_cycle
         self._make_options, self._inner_homes, self._factor, self._locate = make_options, inner_homes, factor, locate
         self._branches: dict[tuple[int, Region], Branch] = {}
-        self._floors: dict[tuple[int, int, int], int] = {}
+        #: The last table by `upper`, with what it was made of.
+        self._tables: dict[bool, tuple[list[Any], Factor]] = {}
 
     @property
     def all(self) -> int:
@@ -97,6 +94,13 @@ class Parallel:
 
     def table(self, upper: bool, ceiling: int) -> Factor:
         """Return the cost over the homes outside; ways whose cost is at least `ceiling` everywhere may be left out."""
+        made_of = [ceiling, *(one.projection(upper, self.sizes, self._factor) for one in self._branches.values())]
+        known = self._tables.get(upper)
+        if known is None or len(known[0]) != len(made_of) or any(a is not b for a, b in zip(known[0][1:], made_of[1:], strict=True)) or known[0][0] != ceiling:
+            known = self._tables[upper] = (made_of, self._table(upper, ceiling))
+        return known[1]
+
+    def _table(self, upper: bool, ceiling: int) -> Factor:
         found = _Ways(self, upper, ceiling).best(self.whole, self.all)
         shape = tuple(self.sizes[name] for name in self.block.outer)
         cost, tie = (np.broadcast_to(values, shape).copy() for values in found)
