@@ -4,7 +4,8 @@
     python scripts/benchmark_plan.py --array 4x4 --networks alexnet googlenet --store nodes.db --json results.json
 
 Every row is one network on one array, minimum latency: the optimal planner (value, bound, status, seconds), the three
-baselines with the same node costs, and the ideal (multiplications over all PEs). All plans are simulated. With
+baselines with the same node costs, and the ideal (multiplications over all PEs). Node programs cost their lower bounds,
+or are solved (`--node-costs solved`, which takes longer by far). All plans are simulated unless `--no-simulation`. With
 `--nn-dataflow FILE` a schedule that nn_dataflow wrote is replayed on the same array. Results are added to those of a
 JSON file; `--write` puts tables of all that it has into docs/array-results.md. What a time limit cut is marked.
 """
@@ -24,6 +25,7 @@ from cpsat_pim.base.files import write_json
 from cpsat_pim.base.reading import read_json
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.array import NodeArray, parse_array
+from cpsat_pim.planner.baselines.bound_costs import BoundCosts
 from cpsat_pim.planner.baselines.nn_dataflow import read_schedule, replayed
 from cpsat_pim.planner.baselines.problem import Problem
 from cpsat_pim.planner.baselines.run import BASELINES, plan_baseline
@@ -70,11 +72,15 @@ def _arguments() -> argparse.Namespace:
     add("--array", default="4x4", help="rows x columns; the machine is stacked-3d of this size (%(default)s)")
     add("--plans", nargs="+", default=["plan", *BASELINES], help="which planners run (%(default)s)")
     add("--layouts", default="BCHW,BHWC", help="as of `plan` (%(default)s)")
+    text = "lower bounds of the mapper, or solved node programs (%(default)s)"
+    add("--node-costs", choices=("bounds", "solved"), default="bounds", help=text)
+    add("--cuts", type=int, default=0, help="as of `plan` (%(default)d)")
     add("--time-limit", type=float, default=300.0, help="seconds of each planner (%(default)g)")
     add("--node-time", type=float, default=60.0, help="seconds of a node problem (%(default)g)")
     add("--solves", type=int, default=8, help="node problems that a choice of a baseline may solve (%(default)d)")
     add("--jobs", type=int, default=1, help="node problems solved at a time (%(default)d)")
     add("--store", help="store of node problems")
+    add("--no-simulation", action="store_true", help="do not simulate the plans")
     add("--keep", metavar="FOLDER", help="also write all plans into this folder")
     add("--nn-dataflow", metavar="FILE", help="also replay this schedule")
     add("--json", default="benchmark_plan.json", help="results are added to this file (%(default)s)")
@@ -96,15 +102,17 @@ class Row:
         self.objective = Objective.named("latency")
         is_free = arguments.layouts == "free"
         layouts = ["BCHW"] if is_free else arguments.layouts.split(",")
-        self.space = Space(layouts=layouts, is_tied=not is_free)
+        self.space = Space(layouts=layouts, is_tied=not is_free, cuts=arguments.cuts)
         store = Path(arguments.store) if arguments.store else None
         version = str(current_versions())
-        self.costs = NodeCosts(self.array.node, self.objective, store, version, arguments.node_time, arguments.jobs)
+        costs = BoundCosts if arguments.node_costs == "bounds" else NodeCosts
+        self.costs = costs(self.array.node, self.objective, store, version, arguments.node_time, arguments.jobs)
 
     @property
     def key(self) -> str:
         """Network, array and layouts."""
-        return f"{self.network.name} {self.arguments.array} {self.arguments.layouts}"
+        cuts = f" cuts {self.arguments.cuts}" if self.arguments.cuts else ""
+        return f"{self.network.name} {self.arguments.array}{cuts} {self.arguments.layouts} {self.arguments.node_costs}"
 
     def head(self) -> dict[str, Any]:
         """What the rows have in common."""
@@ -156,6 +164,16 @@ class Row:
             plan, cost, time.monotonic() - started, their_cycles=schedule.time, their_cost=schedule.cost
         )
 
+    def _simulated(self, plan: Plan, cost: PlanCost) -> dict[str, Any]:
+        """The simulated latency, and how many exact figures differ."""
+        if self.arguments.no_simulation:
+            return {"simulated_cycles": None, "differences": None}
+        simulated = simulate(self.network, self.graph, plan)
+        return {
+            "simulated_cycles": simulated.latency_cycles,
+            "differences": len(differences(self.graph, cost, simulated)),
+        }
+
     def _keep(self, name: str, plan: Plan) -> None:
         """Write the plan, so that `plan --replay` and other scripts can read it."""
         if self.arguments.keep:
@@ -164,7 +182,6 @@ class Row:
 
     def _figures(self, plan: Plan, cost: PlanCost, seconds: float, **more: Any) -> dict[str, Any]:
         """Predicted totals, and what the simulation says."""
-        simulated = simulate(self.network, self.graph, plan)
         node = sum(step.node_cycles for step in cost.steps)
         keys = ("energy_fj", "noc_energy_fj", "dram_energy_fj", "node_energy_fj", "peak_bytes")
         totals = cost.to_dict()
@@ -172,8 +189,7 @@ class Row:
             "latency_cycles": cost.latency_cycles,
             "node_cycles": node,
             **{key: totals[key] for key in keys},
-            "simulated_cycles": simulated.latency_cycles,
-            "differences": len(differences(self.graph, cost, simulated)),
+            **self._simulated(plan, cost),
             "seconds": round(seconds, 1),
             "time_limit": self.arguments.time_limit,
             "node_time": self.arguments.node_time,
