@@ -1,11 +1,20 @@
 """`plan`: plan a whole network on an array of nodes (docs/plan.md)."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import add_arch, add_command, add_model_options, checked, cpus, jobs, names, seconds
+from cpsat_pim.cli.arguments import (
+    add_arch,
+    add_command,
+    add_model_options,
+    checked,
+    cpus,
+    jobs,
+    names,
+    seconds,
+    weight,
+)
 from cpsat_pim.cli.models import read_given_network
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
@@ -25,8 +34,8 @@ from cpsat_pim.cli.solving import given_arch
 if TYPE_CHECKING:
     from cpsat_pim.mapper.result import Objective
     from cpsat_pim.planner.array import NodeArray
-    from cpsat_pim.planner.baselines.run import BaselinePlan
     from cpsat_pim.planner.evaluate import PlanCost
+    from cpsat_pim.planner.fronts import PlanRequest
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.plan import Plan
@@ -36,9 +45,7 @@ if TYPE_CHECKING:
     from cpsat_pim.workload.network import Network
 
 #: Objectives; the first is latency, and of all plans of the least latency the one of least energy.
-_OBJECTIVES = ("lexicographic", "latency", "energy")
-
-_T = TypeVar("_T")
+_OBJECTIVES = ("lexicographic", "latency", "energy", "blended", "edp")
 
 _positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
 
@@ -56,6 +63,10 @@ def add_commands(commands: Any) -> None:
     add("--array", metavar="RxC", help="rows and columns of nodes (the machine's vaults and units)")
     text = "what to minimize; lexicographic: latency, then energy at that latency (%(default)s)"
     add("--objective", choices=_OBJECTIVES, default=_OBJECTIVES[0], help=text)
+    add("--alpha", metavar="X", type=weight, help="blended: weight of a cycle (1)")
+    add("--beta", metavar="X", type=weight, help="blended: weight of a nanojoule (1)")
+    text = "up to N plans from least latency to least energy, each the best of a weighted sum"
+    add("--pareto", metavar="N", type=_positive, help=text)
     text = "paths between nodes: a mesh, or only over a host (what the machine has)"
     add("--interconnect", choices=("mesh", "host"), help=text)
     add("--batch", metavar="N", type=_positive, default=1, help="samples processed together (%(default)s)")
@@ -74,7 +85,7 @@ def add_commands(commands: Any) -> None:
         default=1,
         help="axes that each side of a home may be split by (%(default)s)",
     )
-    text = "run branches side by side on regions cut at multiples of N rows or columns; 0: one layer after the other (0)"
+    text = "run branches side by side on regions cut at multiples of N rows or columns (0: one after another)"
     add("--cuts", metavar="N", type=_cuts, default=0, help=text)
     text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
     add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
@@ -93,8 +104,8 @@ def add_commands(commands: Any) -> None:
     add("--html", metavar="FILE", help="also draw the plan as one HTML page")
     add("--trace", metavar="FILE", help="also write the plan's schedule for Perfetto (ui.perfetto.dev)")
     add("--explain", action="store_true", help="also print what limits the plan, and what capacity is worth")
-    add_options(parser)
     add("--replay", metavar="PLAN.json", help="compute the cost of this plan, without a search")
+    add_options(parser)
     add("--simulate", action="store_true", help="also simulate the plan, and compare every exact figure")
     add("--quiet", action="store_true", help="print no progress")
 
@@ -113,26 +124,67 @@ def make_plan(arguments: argparse.Namespace) -> int:
     if arguments.replay:
         return _replay(arguments, network, graph, array)
     if arguments.baseline:
-        return _baseline(arguments, network, graph, array)
-    solved = _solve(arguments, graph, array)
+        return _make_baseline(arguments, network, graph, array)
+    if arguments.pareto:
+        return _make_front(arguments, graph, array)
+    solved = read_input(lambda: _solve(arguments, graph, array))
     plan, cost = solved.plan, solved.cost
     document, text = plan_document(solved), format_plan(solved)
     if plan is None or cost is None:
         _write(arguments, text, document, None)
         note(solved.reason or "no plan was found in time")
         return INTERRUPTED if solved.interrupted else NO_MAPPING
-    code = _finish(arguments, CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document), text)
-    return code or (INTERRUPTED if solved.interrupted else OK)
-
-
-def _finish(arguments: argparse.Namespace, costed: "CostedPlan", text: str) -> int:
-    """Simulate a plan if that is asked for, and write all that is asked for; return the exit code."""
-    from attrs import evolve
-
-    simulated, code = _simulate(arguments, costed.network, costed.graph, costed.plan, costed.cost)
-    document = costed.document | simulated
-    _write(arguments, text, document, evolve(costed, document=document))
+    simulated, code = _simulate(arguments, network, graph, plan, cost)
+    code = code or (INTERRUPTED if solved.interrupted else OK)
+    document |= simulated
+    _write(arguments, text, document, CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document))
     return code
+
+
+def _space(arguments: argparse.Namespace) -> "Space":
+    """Return the space that the options declare."""
+    from cpsat_pim.planner.space import Space
+
+    is_free = arguments.layouts == ["free"]
+    return Space(
+        dims=arguments.dims,
+        home_dims=arguments.home_dims,
+        layouts=["BCHW"] if is_free else arguments.layouts,
+        is_tied=not is_free,
+        cuts=arguments.cuts,
+    )
+
+
+def _objective(arguments: argparse.Namespace) -> "Objective":
+    """Return the sum that the options minimize; of lexicographic objectives the first, latency."""
+    from cpsat_pim.mapper.result import Objective
+
+    weights = {"alpha": arguments.alpha, "beta": arguments.beta}
+    given = {key: value for key, value in weights.items() if value is not None}
+    if arguments.objective != "blended" and given:
+        raise InputError("--alpha and --beta need --objective blended")
+    kind = "latency" if arguments.objective in ("lexicographic", "edp") else arguments.objective
+    return Objective.named(kind, **given)
+
+
+def _costs(arguments: argparse.Namespace, array: "NodeArray", objective: "Objective") -> "NodeCosts":
+    """Return the costs of node problems, with the file of `--store`."""
+    from cpsat_pim.planner.nodes import NodeCosts
+    from cpsat_pim.study.sweep.versions import current_versions
+
+    store, version = Path(arguments.store) if arguments.store else None, str(current_versions())
+    return NodeCosts(array.node, objective, store, version, arguments.node_time, arguments.jobs)
+
+
+def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, dict[str, Any]]:
+    """Explain a plan if `--explain` was given; return text to append and what the document gains."""
+    from cpsat_pim.planner.explain import explain_plan
+    from cpsat_pim.report.plan_explanation import explanation_document, format_explanation
+
+    if not arguments.explain:
+        return "", {}
+    found = explain_plan(costed.graph, costed.plan, costed.cost, read_input(lambda: _space(arguments)))
+    return "\n" + format_explanation(found, costed.cost), {"explanation": explanation_document(found)}
 
 
 def _simulate(
@@ -159,94 +211,87 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import format_cost
 
-    plan = _with_costs(arguments, array, lambda costs: read_replay(arguments, graph, array, _space(arguments), costs))
+    space, objective = read_input(lambda: _space(arguments)), _objective(arguments)
+    plan = read_replay(arguments, graph, array, space, objective, _costs(arguments, array, objective))
     cost = evaluate_plan(graph, plan)
-    document = {**plan.to_dict(), "predicted": cost.to_dict()}
-    costed = CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document)
-    return _finish(arguments, costed, format_cost(plan, cost))
+    simulated, code = _simulate(arguments, network, graph, plan, cost)
+    document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
+    _write(
+        arguments,
+        format_cost(plan, cost),
+        document,
+        CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document),
+    )
+    return code
 
 
-def _baseline(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:
-    """Make the plan of a simpler planner."""
+def _make_baseline(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:
+    """Print and write the plan of a simpler planner."""
+    from cpsat_pim.planner.fronts import node_objective
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import baseline_document, format_baseline
 
-    def solve(costs: "NodeCosts") -> "BaselinePlan":
-        return solve_baseline(arguments, arguments.baseline, graph, array, _space(arguments), costs)
-
-    found = _with_costs(arguments, array, solve)
-    document = baseline_document(found)
+    if arguments.objective == "edp":
+        raise InputError("--baseline cannot be combined with --objective edp")
+    objective, space = _objective(arguments), read_input(lambda: _space(arguments))
+    costs = _costs(arguments, array, node_objective(objective, array.nodes))
+    found = read_input(lambda: solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs))
+    simulated, code = _simulate(arguments, network, graph, found.plan, found.cost)
+    document = baseline_document(found) | simulated
     costed = CostedPlan(network=network, graph=graph, plan=found.plan, cost=found.cost, document=document)
-    return _finish(arguments, costed, format_baseline(found))
+    _write(arguments, format_baseline(found), document, costed)
+    return code
 
 
 def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "SolvedPlan":
-    from cpsat_pim.planner.search import SearchLimits, ignore, solve_plan
+    """Search the best plan by the objective."""
+    from cpsat_pim.planner.fronts import solve_product, solve_weighted
+    from cpsat_pim.planner.nodes import WorkerKilled
 
-    def solve(costs: "NodeCosts") -> "SolvedPlan":
-        space = _space(arguments)
-        return solve_plan(
-            graph,
-            array,
-            space,
-            costs.objective,
-            costs,
-            SearchLimits(time_limit=arguments.time_limit),
-            ignore if arguments.quiet else note,
-            then_energy=arguments.objective == "lexicographic",
-            incumbents=read_starts(arguments, graph, array, space, costs),
-        )
-
-    return _with_costs(arguments, array, solve)
-
-
-def _with_costs(arguments: argparse.Namespace, array: "NodeArray", use: Callable[["NodeCosts"], _T]) -> _T:
-    """Call `use` with the costs of node problems, in the file of `--store`, and end their workers."""
-    from cpsat_pim.planner.nodes import NodeCosts, WorkerKilled
-    from cpsat_pim.study.sweep.versions import current_versions
-
-    store = Path(arguments.store) if arguments.store else None
-    version, objective = str(current_versions()), _objective(arguments)
-    costs = NodeCosts(array.node, objective, store, version, arguments.node_time, arguments.jobs)
+    kind, request, objective = arguments.objective, _request(arguments, graph, array), _objective(arguments)
+    if arguments.cuts and kind not in _OBJECTIVES[:2]:
+        raise InputError("--cuts needs --objective lexicographic or latency, as branches side by side save time only")
+    if arguments.start and kind == "edp":
+        raise InputError("--start cannot be combined with --objective edp")
     try:
-        return read_input(lambda: use(costs))
+        if kind == "edp":
+            return solve_product(request)
+        starts = read_starts(arguments, request, objective)
+        return solve_weighted(request, objective, then_energy=kind == "lexicographic", known=starts)
     except WorkerKilled as death:
         raise InputError(str(death)) from death
-    finally:
-        costs.close()
 
 
-def _objective(arguments: argparse.Namespace) -> "Objective":
-    """Return what is minimized first."""
-    from cpsat_pim.mapper.result import Objective
+def _make_front(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> int:
+    """Print plans from the least latency to the least energy, and write them as a list."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.planner.fronts import solve_front
+    from cpsat_pim.report.plans import format_front, plan_document
 
-    return Objective.named("latency" if arguments.objective == "lexicographic" else arguments.objective)
-
-
-def _space(arguments: argparse.Namespace) -> "Space":
-    """Return the space that the options declare."""
-    from cpsat_pim.planner.space import Space
-
-    is_free = arguments.layouts == ["free"]
-    layouts = ["BCHW"] if is_free else arguments.layouts
-    return Space(
-        dims=arguments.dims,
-        home_dims=arguments.home_dims,
-        layouts=layouts,
-        is_tied=not is_free,
-        cuts=arguments.cuts,
+    front = solve_front(_request(arguments, graph, array), arguments.pareto)
+    document = {"front": [plan_document(solved) for solved in front]}
+    write_files(
+        ("standard output", lambda _: print(format_front(front))),
+        (arguments.json, lambda path: write_json(document, path)),
     )
+    if any(solved.interrupted for solved in front):
+        return INTERRUPTED
+    return OK if front else NO_MAPPING
 
 
-def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, dict[str, Any]]:
-    """Explain a plan if `--explain` was given; return text to append and what the document gains."""
-    from cpsat_pim.planner.explain import explain_plan
-    from cpsat_pim.report.plan_explanation import explanation_document, format_explanation
+def _request(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "PlanRequest":
+    """Return what the options ask the planner."""
+    from cpsat_pim.planner.fronts import PlanRequest
+    from cpsat_pim.planner.search import SearchLimits, ignore
 
-    if not arguments.explain:
-        return "", {}
-    found = explain_plan(costed.graph, costed.plan, costed.cost, read_input(lambda: _space(arguments)))
-    return "\n" + format_explanation(found, costed.cost), {"explanation": explanation_document(found)}
+    return PlanRequest(
+        graph=graph,
+        array=array,
+        space=read_input(lambda: _space(arguments)),
+        make_costs=lambda objective: _costs(arguments, array, objective),
+        limits=SearchLimits(time_limit=arguments.time_limit),
+        report=ignore if arguments.quiet else note,
+    )
 
 
 def _given_array(arguments: argparse.Namespace) -> "NodeArray":

@@ -9,9 +9,11 @@ from cpsat_pim.cli.arguments import names
 from cpsat_pim.cli.output import InputError, note, read_input
 
 if TYPE_CHECKING:
+    from cpsat_pim.mapper.result import Objective
     from cpsat_pim.planner.array import NodeArray
     from cpsat_pim.planner.baselines.problem import Problem
     from cpsat_pim.planner.baselines.run import BaselinePlan
+    from cpsat_pim.planner.fronts import PlanRequest
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.plan import Plan
@@ -37,12 +39,13 @@ def solve_baseline(
     graph: "Graph",
     array: "NodeArray",
     space: "Space",
+    objective: "Objective",
     costs: "NodeCosts",
 ) -> "BaselinePlan":
     """The plan of a baseline."""
     from cpsat_pim.planner.baselines.run import plan_baseline
 
-    problem = _problem(arguments, graph, array, space, costs)
+    problem = _problem(arguments, graph, array, space, objective, costs)
     return read_input(lambda: plan_baseline(name, problem))
 
 
@@ -51,6 +54,7 @@ def _problem(
     graph: "Graph",
     array: "NodeArray",
     space: "Space",
+    objective: "Objective",
     costs: "NodeCosts",
 ) -> "Problem":
     from cpsat_pim.planner.baselines.problem import Problem
@@ -60,7 +64,7 @@ def _problem(
         graph=graph,
         array=array,
         space=space,
-        objective=costs.objective,
+        objective=objective,
         costs=costs,
         time_limit=arguments.time_limit,
         report=ignore if arguments.quiet else note,
@@ -72,6 +76,7 @@ def read_replay(
     graph: "Graph",
     array: "NodeArray",
     space: "Space",
+    objective: "Objective",
     costs: "NodeCosts",
 ) -> "Plan":
     """The plan of `--replay`: a plan file, or a schedule of nn_dataflow, whose node problems are solved."""
@@ -83,7 +88,7 @@ def read_replay(
     data = read_input(lambda: read_json(path))
     if not is_foreign(data):
         return read_input(lambda: read_plan(path, graph, array.node))
-    problem = _problem(arguments, graph, array, space, costs)
+    problem = _problem(arguments, graph, array, space, objective, costs)
     schedule = _placed(path, lambda: read_schedule(data, graph, array, space.layouts[0]))
     note(f"{path}: nn_dataflow says {schedule.time:g} cycles; its partitions and homes are replayed on our nodes")
     return _placed(path, lambda: replayed(problem, schedule))
@@ -104,17 +109,22 @@ def check_starts(starts: list[str] | None) -> None:
             raise InputError(f"--start: must be plan files or some of {', '.join(_NAMES)} (got {start!r})")
 
 
-def read_starts(
-    arguments: argparse.Namespace, graph: "Graph", array: "NodeArray", space: "Space", costs: "NodeCosts"
-) -> "list[Plan]":
-    """The plans of `--start`: baselines are made, files read."""
+def read_starts(arguments: argparse.Namespace, request: "PlanRequest", objective: "Objective") -> "tuple[Plan, ...]":
+    """The plans of `--start`: those of baselines are made."""
+    from cpsat_pim.planner.fronts import node_objective
+
     plans = []
     for start in arguments.start or ():
         if start in _NAMES:
-            plans.append(solve_baseline(arguments, start, graph, array, space, costs).plan)
+            costs = request.make_costs(node_objective(objective, request.array.nodes))
+            try:
+                found = solve_baseline(arguments, start, request.graph, request.array, request.space, objective, costs)
+            finally:
+                costs.close()
+            plans.append(found.plan)
         else:
-            plans.append(_read(start, graph, array))
-    return plans
+            plans.append(_read(start, request.graph, request.array))
+    return tuple(plans)
 
 
 def _read(path: str, graph: "Graph", array: "NodeArray") -> "Plan":

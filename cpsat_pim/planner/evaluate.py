@@ -168,7 +168,8 @@ class _Evaluation:
         if not late:
             return None
         stacks = [self.graph.stacks[self.graph.stack_of[one.first]] for one in late]
-        sums = [(stack, self.plan.homes[stack.name], len(one.operands)) for stack, one in zip(stacks, late, strict=True)]
+        homes = [self.plan.homes[stack.name] for stack in stacks]
+        sums = [(stack, home, len(one.operands)) for stack, home, one in zip(stacks, homes, late, strict=True)]
         return join_phase(self.plan.array, self.rates, sums)
 
     def _segment_cycles(self, segment: int, steps: tuple[StepCost, ...], joined: PhaseCost | None) -> int:

@@ -34,13 +34,17 @@ class PriceSearch:
 
 @define(kw_only=True, eq=False)
 class Fit:
-    """The best plan that fits, its cost and value; what bounds all that fit; the price at which it was found."""
+    """The best plan that fits, its cost and value; what bounds all that fit; the price at which it was found.
+
+    `least_peak_bytes`: of the fullest node of the smallest plan that was evaluated.
+    """
 
     plan: Plan | None = None
     cost: PlanCost | None = None
     value: int = INFINITE
     bound: int = 0
     price: Price | None = None
+    least_peak_bytes: int = INFINITE
 
 
 class Fitting:
@@ -109,6 +113,7 @@ class Fitting:
             return False
         plan = self._plan(upper, price)
         cost, value = self._evaluate(plan)
+        self.best.least_peak_bytes = min(self.best.least_peak_bytes, cost.peak_bytes)
         if cost.peak_bytes > self._room_bytes:
             return False
         if value < self.best.value:

@@ -21,8 +21,8 @@ def one_home(cols: int, shape: Shape, home: Home) -> Homes:
 def homes_table(cols: int, shape: Shape, homes: tuple[Home, ...]) -> Homes:
     """Return the arrays of homes on one region; empty ones for no home."""
     if not homes:
-        none = np.zeros((0, 1), dtype=np.int64)
-        return Homes(none[..., None] + np.zeros(8, np.int64), np.zeros((0, 2, 4), np.int64), none, none[:, 0], none[:, 0] > 0)
+        boxes, grids, cells = (np.zeros(size, dtype=np.int64) for size in ((0, 1, 8), (0, 2, 4), (0, 1)))
+        return Homes(boxes, grids, cells, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
     parts = [[home.split(axis) for axis in TENSOR_DIMS] for home in homes]
     sizes = [[part_size(extent, split) for extent, split in zip(shape, splits, strict=True)] for splits in parts]
     return Homes(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
+from cpsat_pim.base.dims import Tensor
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.branches import Leaf, Parallel, find_blocks, members
@@ -42,7 +43,8 @@ class Instance:
     """
 
     def __init__(self, graph: Graph, array: NodeArray, space: Space, objective: Objective, costs: NodeCosts) -> None:
-        self.graph, self.array, self.space, self.objective, self.costs = graph, array, space, objective, costs
+        self.graph, self.array, self.objective, self.costs = graph, array, objective, costs
+        self.space = evolve(space, cuts=0) if objective.weights[1] else space  # branches side by side save time only
         self.rates = rates_of(array)
         self.weighing = Weighing(objective=objective, rates=self.rates)
         self.homes = {name: space.homes(graph.stacks[name].shape, array.whole) for name in graph.homes}
@@ -56,6 +58,13 @@ class Instance:
         """Options of layers that differ."""
         of_branches = [options for parallel in self.parallels for options in parallel.options]
         return list({id(options): options for options in [*self.options.values(), *of_branches]}.values())
+
+    @property
+    def least_weight_bytes(self) -> int:
+        """Some node holds at least so many bytes of weights: all of them once, spread evenly."""
+        layers = (task.workload for task in self.graph.tasks if task.has_weights)
+        total = sum(layer.elements(Tensor.W) * layer.weight_bytes for layer in layers)
+        return -(-total // self.array.nodes)
 
     # --- Options -----------------------------------------------------------------------------------------------------
 
@@ -130,9 +139,7 @@ class Instance:
         """Return what adding operands at the end of a segment costs, by their home."""
         stack = self.graph.stacks[self.graph.stack_of[first]]
         name = self.graph.home_of[stack.name]
-        phases = [
-            join_phase(self.array, self.rates, [(stack, home, operands)]) for home in self.homes[name]
-        ]
+        phases = [join_phase(self.array, self.rates, [(stack, home, operands)]) for home in self.homes[name]]
         cost, tie = np.stack([self.weighing.of_phase(phase) for phase in phases], axis=-1)
         return Factor(variables=(name,), cost=cost, tie=tie)
 
@@ -140,7 +147,8 @@ class Instance:
 
     def minimize(self, upper: bool, price: Price = FREE_BYTES) -> Choice:
         """Return the optimum over lower bounds, or over solved node problems alone, at a price of bytes."""
-        factors = {task.name: self._factor(task, self.options[task.name].table(upper, price)) for task in self.graph.tasks}
+        tables = {name: options.table(upper, price) for name, options in self.options.items()}
+        factors = {task.name: self._factor(task, tables[task.name]) for task in self.graph.tasks}
         serial = [self._serial(parallel, factors) for parallel in self.parallels]
         at_once = [
             self._at_once(parallel, upper, price, int(one.factor.cost.max()))
@@ -235,7 +243,11 @@ class Instance:
         node = self.costs.cost(found[1])
         assert node is not None
         return LayerPlan(
-            partition=found[0], mapping=node.mapping, node_cycles=node.latency_cycles, node_energy_fj=node.energy_fj
+            partition=found[0],
+            tours=options.tours(found[0]),
+            mapping=node.mapping,
+            node_cycles=node.latency_cycles,
+            node_energy_fj=node.energy_fj,
         )
 
     def _segments(self, choice: Choice) -> Iterator[tuple[RegionPlan, ...]]:

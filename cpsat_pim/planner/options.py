@@ -20,8 +20,9 @@ from cpsat_pim.planner.nodes import FREE_LAYOUTS, Layouts, NodeCost, NodeCosts, 
 from cpsat_pim.planner.partition import LAYOUTS, Home, Partition
 from cpsat_pim.planner.phases import PhaseCost, Rates
 from cpsat_pim.planner.plan import node_program
+from cpsat_pim.planner.ring_tours import better_tours
 from cpsat_pim.planner.step import Step
-from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS, tours_of
+from cpsat_pim.planner.tours import PULL, PULL_W, SHARES_INPUT, SHARES_WEIGHTS, Tours
 from tables.array.table import (
     ACTS,
     ADDS,
@@ -166,15 +167,26 @@ class LayerOptions:
         """(cost, tie) of a node program on all nodes: its floor, or its value."""
         if cost is None or (upper and not cost.is_solved):
             return INFINITE, INFINITE
+        nodes, factor = self.partitions[0].region.size, self.node_factor
+        if not cost.is_solved:
+            return cost.least * factor, 0
+        pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
+        if upper or cost.is_proven:
+            is_energy = upper or self.weighing.objective.weights[1] > 0
+            return int(pair[0]), int(pair[1]) if is_energy else nodes * cost.least_energy_fj
+        return int(pair[0]) - cost.gap * factor, 0
+
+    @property
+    def node_factor(self) -> int:
+        """The objective's integers for one of the node problems': energy counts on every node, cycles once.
+
+        Where both count, the node problems' objective weighs energy as often as there are nodes already, and only its
+        unit may be larger.
+        """
         alpha, beta = self.weighing.objective.weights
-        nodes = self.partitions[0].region.size
-        if cost.is_solved:
-            pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
-            if upper or cost.is_proven:
-                tie = pair[1] if upper or beta else nodes * cost.least_energy_fj
-                return int(pair[0]), int(tie)
-            return int(pair[0]) - cost.gap * (nodes if beta and not alpha else 1), 0
-        return cost.least * (nodes if beta and not alpha else 1), 0
+        if alpha and beta:
+            return self.weighing.objective.scale // self.costs.objective.scale
+        return self.partitions[0].region.size if beta else 1
 
     # Rows
 
@@ -196,20 +208,30 @@ class LayerOptions:
         self.seen = min(len(self.rows), self.seen + count)
 
     def _compute(self, row: _Row) -> None:
-        step = Step(graph=self.graph, task=self.task, partition=row.partition, rates=self.rates)
+        step = Step(
+            graph=self.graph,
+            task=self.task,
+            partition=row.partition,
+            rates=self.rates,
+            tours=self.tours(row.partition),
+        )
         row.pull = self.weighing.of_measures(self._pull(step))
         row.push = self.weighing.of_measures(self._push(step))
         row.reduce = np.stack([self.weighing.of_phase(step.reduce(layout == "BHWC")) for layout in LAYOUTS], axis=-1)
 
+    def tours(self, partition: Partition) -> Tours:
+        """Return the tours that take the place of the default ones."""
+        return better_tours(self.rates.array, partition, self.task.reads_weights is not None)
+
     def _pull(self, step: Step) -> np.ndarray:
         """Measures of the pull for all homes: int64[homes, homes of W or 1, MEASURES]."""
         array, task, boxes = step.array, self.task, step.boxes
-        tours = tours_of(array, step.partition, SHARES_INPUT)
+        tours = step.tours_of(PULL, SHARES_INPUT)
         stack = self.graph.stacks[task.reads.stack]
         out = np.zeros((len(self.reads), max(1, len(self.reads_weights)), MEASURES), dtype=np.int64)
         tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.shape, ())
         if task.reads_weights is not None and boxes.weights is not None:
-            tours_w = tours_of(array, step.partition, SHARES_WEIGHTS)
+            tours_w = step.tours_of(PULL_W, SHARES_WEIGHTS)
             boxes_w = step.of_nodes(boxes.weights)[tours_w[:, 0]]
             shape_w = self.graph.stacks[task.reads_weights.stack].shape
             homes_w = homes_table(array.cols, shape_w, tuple(self.reads_weights))
@@ -334,9 +356,7 @@ class LayerOptions:
         read, written = ([layout_index(home.layout) for home in homes] for homes in (self.reads, self.writes))
         return np.array([[[pairs[a, b][i] for b in written] for a in read] for i in (0, 1)], dtype=np.int64)
 
-    def best(
-        self, at: At, upper: bool = False, price: Price = FREE_BYTES
-    ) -> tuple[Partition, NodeProblem] | None:
+    def best(self, at: At, upper: bool = False, price: Price = FREE_BYTES) -> tuple[Partition, NodeProblem] | None:
         """The best partition at these homes and its node problem; None if that is one that was not looked at."""
         found, least = None, (INFINITE, INFINITE) if upper else (self._unseen(price), 0)
         for row in self.rows[: self.seen]:

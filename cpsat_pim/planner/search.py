@@ -5,7 +5,6 @@ what that optimum uses: partitions whose data movement was not computed, plain b
 solved. When it uses none of these, its cost is that of a plan, which is optimal.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -131,6 +130,7 @@ class _Search:
         self.bound, self.energy_bound, self.found = 0, 0, _Found()
         self.offered: list[_Found] = []
         self.rounds = 0
+        self.reason: str | None = None
 
     @property
     def is_over(self) -> bool:
@@ -152,8 +152,8 @@ class _Search:
         """By so much a node program may cost more than its bound in a plan that is of use; None if nothing is known."""
         if self.found.plan is None:
             return None
-        nodes = 1 if self.instance.objective.weights[0] else self.instance.array.nodes
-        return max(1, -(-(self.found.value - self.bound + self.then_energy) // nodes))
+        factor = self.instance.distinct[0].node_factor
+        return max(1, -(-(self.found.value - self.bound + self.then_energy) // factor))
 
     def offer(self, plans: Sequence[Plan]) -> None:
         """Take the best of some plans as a start."""
@@ -172,8 +172,11 @@ class _Search:
 
     def run(self) -> SolvedPlan:
         """Tighten until a plan costs no more than the bound, or the time is up."""
+        if self.instance.least_weight_bytes > self.instance.array.capacity_bytes:
+            return self._answer()
         for options in self.instance.distinct:
-            options.look_at(self.limits.batch)
+            if not self.is_over:
+                options.look_at(self.limits.batch)
         while not self.is_over and not self.is_proven:
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)
@@ -281,6 +284,11 @@ class _Search:
             )
             fit = fitting.run()
             self.bound = max(self.bound, fit.bound)
+            if fit.plan is None and fit.least_peak_bytes < INFINITE:
+                self.reason = (
+                    f"no plan was found that fits the {array.capacity_bytes} bytes of a node:"
+                    f" the smallest one takes {fit.least_peak_bytes}"
+                )
             if fit.value < self.found.value and fit.cost is not None:
                 self.found = _Found(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
             if self.is_over or self.is_first_proven:
@@ -294,6 +302,13 @@ class _Search:
     def _answer(self) -> SolvedPlan:
         found, instance = self.found, self.instance
         status = Status.OPTIMAL if self.is_first_proven else Status.FEASIBLE if found.plan else Status.UNKNOWN
+        reason, least = self.reason, instance.least_weight_bytes
+        if least > instance.array.capacity_bytes:
+            status = Status.INFEASIBLE
+            reason = (
+                f"no plan fits the {instance.array.capacity_bytes} bytes of a node: weights alone take at least"
+                f" {least}, if each is stored once on the {instance.array.nodes} nodes"
+            )
         return SolvedPlan(
             status=status,
             space=instance.space,
@@ -304,6 +319,7 @@ class _Search:
             bound=min(self.bound, found.value),
             energy_bound=min(self.energy_bound, found.tie) if self.then_energy and self.is_first_proven else None,
             interrupted=self.costs.stop.is_set(),
+            reason=None if found.plan else reason,
             seconds=time.monotonic() - self.started,
             statistics=self._statistics(),
         )

@@ -95,7 +95,7 @@ class Step:
     def _pull(
         self, work: Work, exchange: str, dims: tuple[str, ...], boxes: np.ndarray, stack: str, home: Home
     ) -> None:
-        tours = self._tours(exchange, dims)
+        tours = self.tours_of(exchange, dims)
         width = self.graph.stacks[stack].element_bytes
         pull(
             self.rates.grid,
@@ -114,7 +114,7 @@ class Step:
         """Add partial sums, where C is split."""
         work = Work(self.array)
         if self.is_reduced:
-            tours, layer = self._tours(REDUCE, SHARES_OUTPUT), self.task.workload
+            tours, layer = self.tours_of(REDUCE, SHARES_OUTPUT), self.task.workload
             boxes, chunks = self.of_nodes(self.boxes.output)[tours[:, 0]], self.of_nodes(self.held)[tours]
             widths = (layer.psum_bytes, layer.output_bytes)
             counters = (work.loads, work.dram, work.totals)
@@ -150,7 +150,7 @@ class Step:
         """Home of a stack as the kernels read it."""
         return one_home(self.array.cols, self.graph.stacks[stack].shape, home)
 
-    def _tours(self, exchange: str, dims: tuple[str, ...]) -> np.ndarray:
+    def tours_of(self, exchange: str, dims: tuple[str, ...]) -> np.ndarray:
         """Tours of the sets that agree in some dims: the plan's, else the default ones."""
         return replaced(tours_of(self.array, self.partition, dims), self.tours.get(exchange, ()))
 
@@ -163,7 +163,7 @@ class Step:
 
     def _chunks(self) -> np.ndarray:
         """Of each node's part the chunk that it ends with."""
-        tours = self._tours(REDUCE, SHARES_OUTPUT)
+        tours = self.tours_of(REDUCE, SHARES_OUTPUT)
         bounds = dict(zip(LAYER_DIMS, self._bounds(), strict=True))
         sizes = {dim: part_size(bounds[dim], self.partition.split(dim)) for dim in _CHUNK_DIMS}
         dim = max(_CHUNK_DIMS, key=lambda d: sizes[d])

@@ -197,7 +197,7 @@ def join(
     dram: np.ndarray,
     totals: np.ndarray,
 ) -> None:
-    """Nodes of home `a` add operands: so many reads and writes of whole home boxes; the last two are modified in place."""
+    """Nodes of home `a` add operands: so many reads and writes of whole home boxes; the last two change in place."""
     for h in range(len(homes.nodes)):
         home = homes.boxes[a, h]
         if volume(home) > 0:

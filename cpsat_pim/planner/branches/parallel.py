@@ -96,7 +96,7 @@ class Parallel:
         """Return the cost over the homes outside; ways whose cost is at least `ceiling` everywhere may be left out."""
         made_of = [ceiling, *(one.projection(upper, self.sizes, self._factor) for one in self._branches.values())]
         known = self._tables.get(upper)
-        if known is None or len(known[0]) != len(made_of) or any(a is not b for a, b in zip(known[0][1:], made_of[1:], strict=True)) or known[0][0] != ceiling:
+        if known is None or not _are_same(known[0], made_of):
             known = self._tables[upper] = (made_of, self._table(upper, ceiling))
         return known[1]
 
@@ -116,7 +116,8 @@ class Parallel:
         branch = self._branches.get((number, region))
         if branch is None:
             return (INFINITE, INFINITE) if upper else (self._floor(number, region), 0)
-        found = add([branch.projection(upper, self.sizes, self._factor).factor], self.block.outer, self._unit_sizes(branch, upper))
+        factor = branch.projection(upper, self.sizes, self._factor).factor
+        found = add([factor], self.block.outer, self._unit_sizes(branch, upper))
         return found.cost, found.tie if upper else np.zeros_like(found.tie)
 
     def _unit_sizes(self, branch: Branch, upper: bool) -> dict[str, int]:
@@ -128,7 +129,8 @@ class Parallel:
         """Return a bound from the rectangle's size: all its PEs at work, or the floors known of an equal rectangle."""
         macs = (self.tasks[name].workload.macs for name in self.block.branches[number])
         plain = sum(-(-count // (region.size * self.macs_per_cycle)) for count in macs)
-        alike = [one.node_floor for (n, r), one in self._branches.items() if (n, r.h, r.w) == (number, region.h, region.w)]
+        place = (number, region.h, region.w)
+        alike = [one.node_floor for (n, r), one in self._branches.items() if (n, r.h, r.w) == place]
         return max(plain, *alike, 0)
 
     # --- Tightening --------------------------------------------------------------------------------------------------
@@ -219,12 +221,19 @@ class _Ways:
         raise AssertionError("no way has the least cost")
 
 
+def _are_same(known: list[Any], made_of: list[Any]) -> bool:
+    """Whether a table was made of the same ceiling and the very same projections."""
+    same = len(known) == len(made_of) and known[0] == made_of[0]
+    return same and all(a is b for a, b in zip(known[1:], made_of[1:], strict=True))
+
+
 def _pair(values: tuple[Any, Any], at: tuple[int, ...]) -> tuple[int, int]:
     """Return (cost, tie) at given homes; axes of length 1 are the same for all."""
     found = []
     for value in values:
         array = np.asarray(value)
-        found.append(int(array[tuple(i if n > 1 else 0 for i, n in zip(at, array.shape, strict=True))] if array.ndim else array))
+        place = tuple(i if n > 1 else 0 for i, n in zip(at, array.shape, strict=True)) if array.ndim else ()
+        found.append(int(array[place]))
     return found[0], found[1]
 
 
