@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     text = "print the plan of a simpler planner, without a bound: " + ", ".join(_NAMES)
     parser.add_argument("--baseline", choices=_NAMES, metavar="NAME", help=text)
     text = "baselines or plan files; the result is never worse than any of them"
-    parser.add_argument("--start", metavar="A,B", type=names, default=[], help=text)
+    parser.add_argument("--start", metavar="A,B", type=names, help=text)
 
 
 def solve_baseline(
@@ -102,9 +102,9 @@ def _placed(path: str, read: Callable[[], _T]) -> _T:
         raise InputError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from error
 
 
-def check_starts(starts: list[str]) -> None:
+def check_starts(starts: list[str] | None) -> None:
     """Check before any work that everything that `--start` names exists."""
-    for start in starts:
+    for start in starts or ():
         if start not in _NAMES and not Path(start).exists():
             raise InputError(f"--start: must be plan files or some of {', '.join(_NAMES)} (got {start!r})")
 
@@ -114,7 +114,7 @@ def read_starts(arguments: argparse.Namespace, request: "PlanRequest", objective
     from cpsat_pim.planner.fronts import node_objective
 
     plans = []
-    for start in arguments.start:
+    for start in arguments.start or ():
         if start in _NAMES:
             costs = request.make_costs(node_objective(objective, request.array.nodes))
             try:
