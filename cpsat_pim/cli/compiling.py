@@ -10,6 +10,7 @@ from cpsat_pim.cli.arguments import add_command, checked
 from cpsat_pim.cli.output import OK, InputError, check_outputs, read_input, write_file
 
 _count = checked(int, lambda n: n > 0, "must be a positive integer")
+_percent = checked(float, lambda x: 0 <= x <= 100, "must be a number from 0 to 100")
 
 
 def sizes(text: str) -> dict[str, int]:
@@ -27,6 +28,18 @@ def sizes(text: str) -> dict[str, int]:
     return found
 
 
+def lengths(text: str) -> range:
+    """Read a range of lengths such as `128:4096`, both ends included.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is not of this form.
+    """
+    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text)
+    if match is None or not 2 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"expected lengths such as 128:4096, at least 2 (got {text!r})")
+    return range(int(match[1]), int(match[2]) + 1)
+
+
 def add_commands(commands: Any) -> None:
     """Add the commands `compile`, `llm` and `devices` to the parser."""
     parser = add_command(commands, "compile", "compile a tensor kernel for a PIM device, with proof", compile_)
@@ -36,6 +49,10 @@ def add_commands(commands: Any) -> None:
     add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
     add("--channels", metavar="N", type=_count, help="number of channels to use (all of the device)")
     add("--objective", choices=("time", "energy", "compute", "rearrangement"), default="time", help="what to minimise")
+    text = "attention only: the best mapping of every length from A to B, and one layout for all of them"
+    add("--lengths", metavar="A:B", type=lengths, help=text)
+    add("--within", metavar="PERCENT", type=_percent, default=1.0, help="fewest mappings within it (%(default)s)")
+    add("--dispatch", metavar="FILE", help="write the table of --lengths as JSON")
     add("--json", metavar="FILE", help="write the plan as JSON")
     add("--trace", metavar="FILE", help="write the commands of a channel as a trace of AttAcc's Ramulator")
     text = "time of a transformer's generated tokens on host and PIM (DCC, fig. 8)"
@@ -62,11 +79,13 @@ def compile_(arguments: argparse.Namespace) -> int:
     from cpsat_pim.compiler.traces import attacc_trace
     from cpsat_pim.device import read_device
 
-    check_outputs(arguments.json, arguments.trace)
+    check_outputs(arguments.json, arguments.trace, arguments.dispatch)
     device = read_input(lambda: read_device(arguments.device))
     kernel = read_input(lambda: read_kernel(arguments.kernel))
     if arguments.channels is not None and arguments.channels > device.system.stacks * device.system.groups:
         raise InputError(f"--channels: {device.name} has {device.system.stacks * device.system.groups}")
+    if arguments.lengths is not None or arguments.dispatch is not None:
+        return _dispatch(arguments, kernel, device)
     given = (kernel, arguments.sizes, device, arguments.channels, arguments.objective)
     plan = read_input(lambda: compile_kernel(*given))
     print(format_plan(plan, target_of(device)))
@@ -75,6 +94,27 @@ def compile_(arguments: argparse.Namespace) -> int:
     if arguments.trace is not None:
         trace = read_input(lambda: attacc_trace(stream_of(plan, kernel, device), device))
         write_file(arguments.trace, lambda path: Path(path).write_text(trace))
+    return OK
+
+
+def _dispatch(arguments: argparse.Namespace, kernel: Any, device: Any) -> int:
+    """Run `compile attention --lengths`: the dispatch table of a range of lengths."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.compiler.dispatch.table import dispatch, format_dispatch
+    from cpsat_pim.compiler.target import target_of
+
+    given = arguments.sizes
+    if arguments.lengths is None:
+        raise InputError("--dispatch: expected --lengths, such as 128:4096")
+    if kernel.name != "attention" or set(given) != {"B", "K"}:
+        raise InputError("--lengths: expected the kernel attention with sizes B (heads) and K (head size) only")
+    target = read_input(lambda: target_of(device))
+    found = read_input(
+        lambda: dispatch(given["B"], given["K"], arguments.lengths, target, arguments.channels, arguments.within)
+    )
+    print(format_dispatch(found))
+    if arguments.dispatch is not None:
+        write_file(arguments.dispatch, lambda path: write_json(found.as_data(), path))
     return OK
 
 

@@ -124,11 +124,12 @@ def _bound_of(
     """Return a value that no tiling of a cut falls below."""
     drain_moves, load_moves = space.drain_moves[owner], space.load_moves[owner]
     if objective == ENERGY:
-        return least_energy(timing, energies, share, drain_moves, load_moves) + extra_fj[split]
+        return int(least_energy(timing, energies, share, drain_moves, load_moves) + extra_fj[split])
     compute = compute_ticks_of(space, timing, share)
     if objective == COMPUTE:
         return compute * space.tick_ps
-    return least_added(timing, share, drain_moves, load_moves, compute) * space.tick_ps + space.extra[split]
+    added = least_added(timing, share, drain_moves, load_moves, compute)
+    return int(added * space.tick_ps + space.extra[split])
 
 
 @njit
