@@ -5,13 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_arch, add_command, add_model_options
 from cpsat_pim.cli.models import read_given_network
-from cpsat_pim.cli.output import DISAGREEMENT, OK, check_outputs, note, read_input, write_files
-from cpsat_pim.cli.plan_baselines import add_options, check_starts, read_replay, solve_baseline, with_starts
+from cpsat_pim.cli.output import (
+    DISAGREEMENT,
+    INTERRUPTED,
+    NO_MAPPING,
+    OK,
+    InputError,
+    check_outputs,
+    note,
+    read_input,
+    write_files,
+)
+from cpsat_pim.cli.plan_baselines import add_options, check_starts, read_replay, solve_baseline
 from cpsat_pim.cli.plan_search import (
-    Answer,
     add_objectives,
     add_space,
-    answer,
     given_space,
     given_sum,
     make_front,
@@ -59,6 +67,7 @@ def make_plan(arguments: argparse.Namespace) -> int:
     """Run `plan`: check the arguments, search the best plan, and write the results."""
     from cpsat_pim.planner.graph import build_graph
     from cpsat_pim.report.plan_view import CostedPlan
+    from cpsat_pim.report.plans import format_plan, plan_document
 
     network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
     check_outputs(arguments.json, arguments.html, arguments.trace)
@@ -67,19 +76,21 @@ def make_plan(arguments: argparse.Namespace) -> int:
     graph = read_input(lambda: build_graph(network, arguments.batch))
     if arguments.replay:
         return _replay(arguments, network, graph, array)
+    if arguments.baseline:
+        return _make_baseline(arguments, network, graph, array)
     if arguments.pareto:
         return make_front(arguments, graph, array)
-    found = read_input(lambda: _solve(arguments, graph, array))
-    plan, cost, document = found.plan, found.cost, found.document
+    solved = read_input(lambda: search(arguments, graph, array))
+    plan, cost, document, text = solved.plan, solved.cost, plan_document(solved), format_plan(solved)
     if plan is None or cost is None:
-        _write(arguments, found.text, document, None)
-        note(found.reason or "no plan was found in time")
-        return found.code
+        _write(arguments, text, document, None)
+        note(solved.reason or "no plan was found in time")
+        return INTERRUPTED if solved.interrupted else NO_MAPPING
     simulated, code = _simulate(arguments, network, graph, plan, cost)
     document |= simulated
     costed = CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document)
-    _write(arguments, found.text, document, costed)
-    return code or found.code
+    _write(arguments, text, document, costed)
+    return code or (INTERRUPTED if solved.interrupted else OK)
 
 
 def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, dict[str, Any]]:
@@ -131,20 +142,22 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     return code
 
 
-def _solve(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> Answer:
-    """Search the best plan, or make that of a baseline."""
+def _make_baseline(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:
+    """Print and write the plan of a simpler planner."""
+    from cpsat_pim.planner.fronts import node_objective
+    from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import baseline_document, format_baseline
 
-    if arguments.baseline:
-        objective = given_sum(arguments)
-        costs = node_costs(arguments, array, objective)
-        space = given_space(arguments)
-        found = solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs)
-        return Answer(found.plan, found.cost, baseline_document(found), format_baseline(found))
-    solved = search(arguments, graph, array)
-    if arguments.start:
-        solved = with_starts(arguments, solved, graph, array, node_costs(arguments, array, given_sum(arguments)))
-    return answer(solved)
+    if arguments.objective == "edp":
+        raise InputError("--baseline cannot be combined with --objective edp")
+    objective, space = given_sum(arguments), read_input(lambda: given_space(arguments))
+    costs = node_costs(arguments, array, node_objective(objective, array.nodes))
+    found = read_input(lambda: solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs))
+    simulated, code = _simulate(arguments, network, graph, found.plan, found.cost)
+    document = baseline_document(found) | simulated
+    costed = CostedPlan(network=network, graph=graph, plan=found.plan, cost=found.cost, document=document)
+    _write(arguments, format_baseline(found), document, costed)
+    return code
 
 
 def _given_array(arguments: argparse.Namespace) -> "NodeArray":

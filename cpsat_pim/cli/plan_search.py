@@ -2,19 +2,18 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from cpsat_pim.cli.arguments import checked, cpus, jobs, names, seconds, weight
 from cpsat_pim.cli.output import INTERRUPTED, NO_MAPPING, OK, InputError, note, read_input, write_files
+from cpsat_pim.cli.plan_baselines import read_starts
 
 if TYPE_CHECKING:
     from cpsat_pim.mapper.result import Objective
     from cpsat_pim.planner.array import NodeArray
-    from cpsat_pim.planner.evaluate import PlanCost
     from cpsat_pim.planner.fronts import PlanRequest
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.nodes import NodeCosts
-    from cpsat_pim.planner.plan import Plan
     from cpsat_pim.planner.search import SolvedPlan
     from cpsat_pim.planner.space import Space
 
@@ -23,17 +22,6 @@ _OBJECTIVES = ("lexicographic", "latency", "energy", "blended", "edp")
 
 positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
 _cuts = checked(int, lambda n: 0 <= n < 2**20, "must be an integer of at least 0")
-
-
-class Answer(NamedTuple):
-    """A plan with its cost, if one was found, its document and text; the exit code, and why there is no plan."""
-
-    plan: "Plan | None"
-    cost: "PlanCost | None"
-    document: dict[str, Any]
-    text: str
-    code: int = OK
-    reason: str | None = None
 
 
 def add_objectives(parser: argparse.ArgumentParser) -> None:
@@ -126,20 +114,15 @@ def search(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") ->
     from cpsat_pim.planner.nodes import WorkerKilled
 
     objective, request = given_sum(arguments), _request(arguments, graph, array)
+    if arguments.start and arguments.objective == "edp":
+        raise InputError("--start cannot be combined with --objective edp")
     try:
         if arguments.objective == "edp":
             return solve_product(request)
-        return solve_weighted(request, objective, then_energy=arguments.objective == "lexicographic")
+        starts = read_starts(arguments, request, objective)
+        return solve_weighted(request, objective, then_energy=arguments.objective == "lexicographic", known=starts)
     except WorkerKilled as death:
         raise InputError(str(death)) from death
-
-
-def answer(solved: "SolvedPlan") -> Answer:
-    """Return what is printed of a search."""
-    from cpsat_pim.report.plans import format_plan, plan_document
-
-    code = INTERRUPTED if solved.interrupted else OK if solved.plan else NO_MAPPING
-    return Answer(solved.plan, solved.cost, plan_document(solved), format_plan(solved), code, solved.reason)
 
 
 def make_front(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> int:
