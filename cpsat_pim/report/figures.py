@@ -143,12 +143,12 @@ def _literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _names(axis: Any, names: Sequence[str], **style: Any) -> None:
+def _names(axis: Any, names: Sequence[str], shift: float = 0, **style: Any) -> None:
     """Set the names of the categories, or none if they are too many."""
     if len(names) > _MOST_NAMED:
         axis.set_ticks([])
     else:
-        axis.set_ticks(range(len(names)), map(_literal, names), **style)
+        axis.set_ticks([i + shift for i in range(len(names))], list(map(_literal, names)), **style)
 
 
 def _stacked(axes: Any, chart: Chart) -> None:
@@ -191,15 +191,19 @@ def _heat(axes: Any, chart: Chart) -> None:
     cells = [
         [v / low if v and low else float("nan") for v, low in zip(s.values, least, strict=True)] for s in chart.series
     ]
-    image = axes.imshow(cells, aspect="auto", cmap="YlOrRd", vmin=1)
+    image = axes.pcolormesh(cells, cmap="YlOrRd", vmin=1, edgecolors="white", linewidth=1)
     for y, row in enumerate(cells):
         for x, cell in enumerate(row):
             if cell == cell and len(row) <= 16:
                 shade = image.norm(cell)
-                axes.text(x, y, f"{cell:.3g}", ha="center", va="center", color="white" if shade > 0.6 else "black")
-    _names(axes.xaxis, chart.categories, rotation=30, ha="right")
-    _names(axes.yaxis, [series.name for series in chart.series])
-    axes.figure.colorbar(image, ax=axes, label=_literal(chart.axis), shrink=0.9)
+                axes.text(
+                    x + 0.5, y + 0.5, f"{cell:.3g}", ha="center", va="center", color="white" if shade > 0.6 else "black"
+                )
+    _names(axes.xaxis, chart.categories, shift=0.5, rotation=30, ha="right")
+    _names(axes.yaxis, [series.name for series in chart.series], shift=0.5)
+    axes.invert_yaxis()
+    bar = axes.figure.colorbar(image, ax=axes, label=_literal(chart.axis), shrink=0.9)
+    bar.solids.set_rasterized(False)
 
 
 def _front(axes: Any, chart: Chart) -> None:

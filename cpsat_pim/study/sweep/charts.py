@@ -55,7 +55,8 @@ def _of_plan(plan: str, rows: Sequence[Row]) -> Iterator[Chart]:
             values = [of(row) for row in own if of(row) is not None]
             if values:
                 unit, size = unit_of(max(values))
-                yield from _bars_and_heat(f"{plan}-{objective}-{figure}", own, of, size, f"{figure}, {unit}")
+                name, title = f"{plan}-{objective}-{figure}", f"{plan}: {figure} with objective {objective}"
+                yield from _bars_and_heat(name, title, own, of, size, f"{figure}, {unit}")
     for network in dict.fromkeys(row["network"] for row in rows):
         own = [row for row in rows if row["network"] == network and row["latency_cycles"] is not None]
         if len(own) > 1:
@@ -71,7 +72,9 @@ def _figures(is_timed: bool) -> Iterator[tuple[str, Callable[[Row], Any], Callab
     yield "energy", lambda row: row["energy_fj"], energy_unit
 
 
-def _bars_and_heat(name: str, rows: Sequence[Row], of: Callable[[Row], Any], size: float, axis: str) -> Iterator[Chart]:
+def _bars_and_heat(
+    name: str, title: str, rows: Sequence[Row], of: Callable[[Row], Any], size: float, axis: str
+) -> Iterator[Chart]:
     networks = tuple(dict.fromkeys(row["network"] for row in rows))
     settings = list(dict.fromkeys(map(setting_text, rows)))
     found = {(setting_text(row), row["network"]): row for row in rows}
@@ -89,7 +92,7 @@ def _bars_and_heat(name: str, rows: Sequence[Row], of: Callable[[Row], Any], siz
     if len(settings) <= _MOST_SERIES:
         yield Chart(
             name=name,
-            title=f"{name}{pale}",
+            title=f"{title}{pale}",
             kind="grouped",
             axis=axis,
             categories=networks,
@@ -99,7 +102,7 @@ def _bars_and_heat(name: str, rows: Sequence[Row], of: Callable[[Row], Any], siz
     if len(settings) > 1:
         yield Chart(
             name=f"{name}-relative",
-            title=f"{name}, relative to the least of each network",
+            title=f"{title}, relative to the least of each network",
             kind="heat",
             axis=axis.partition(",")[0] + " / least",
             categories=networks,
