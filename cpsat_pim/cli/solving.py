@@ -97,6 +97,10 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add_constraints(parser)
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, with at most X%% more MACs (0)")
     add_objective(parser, default="energy")
+    text = "then minimize this, among the mappings of least energy or latency (docs/pareto.md)"
+    add("--then", choices=("latency", "energy"), help=text)
+    text = "--then: the first objective may be X%% above its optimum (0)"
+    add("--within", metavar="X%", type=share, default=0.0, help=text)
     add_time_limit(parser, "seconds per layer")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add_seed(parser)
@@ -137,7 +141,9 @@ def _solve_and_report(
         raise InputError("--total-time needs --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
         raise InputError("--padding cannot be combined with --share or --objective edp")
-    check_layers_fit(network, arch, objective, padding=arguments.padding)
+    if arguments.then and arguments.share is not None:
+        raise InputError("--then cannot be combined with --share")
+    check_layers_fit(network, arch, objective, padding=arguments.padding, partly=arguments.share is None)
     _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.csv, arguments.mapping, arguments.timeline, arguments.html)
     check_page(arguments.html)
@@ -157,7 +163,9 @@ def _request(
     from cpsat_pim.mapper.search import SolveRequest
 
     limits = {"time_limit": arguments.time_limit, "seed": arguments.seed, "padding": arguments.padding}
-    return NetworkRequest(each=SolveRequest(objective=objective, **limits), constraints=constraints, starts=starts)
+    order = {"then": arguments.then, "within": arguments.within}
+    each = read_input(lambda: SolveRequest(objective=objective, **order, **limits))
+    return NetworkRequest(each=each, constraints=constraints, starts=starts)
 
 
 def _solve(
@@ -266,18 +274,24 @@ def _check_starts(
 
 
 def check_layers_fit(
-    network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0
+    network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0, partly: bool = False
 ) -> None:
     """Raise `InputError` if a layer is known beforehand to have no mapping, or could cost more than 64 bits can count,
     also when padded.
+
+    `partly`: layers without a mapping are allowed, if not all are such.
     """
     from cpsat_pim.mapper.bounds.countable import check_countable
     from cpsat_pim.mapping.check import check_fits
     from cpsat_pim.workload.padding import padded_layers
 
+    problems = {node.name: check_fits(node.workload, arch) for node in network.layers}
+    if (all if partly else any)(problems.values()):
+        name, found = next((name, found) for name, found in problems.items() if found)
+        raise InputError(f"{name} on {arch.name}: {found[0]}")
     for node in network.layers:
-        for problem in check_fits(node.workload, arch):
-            raise InputError(f"{node.name} on {arch.name}: {problem}")
+        if problems[node.name]:
+            continue
         padded = read_input(partial(padded_layers, node.workload, padding))
         for objective, layer in itertools.product(objectives, padded):
             read_input(partial(check_countable, layer, arch, objective))
@@ -325,7 +339,7 @@ def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:
     from cpsat_pim.mapper.result import Status
 
     unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
-    unproven = [node.name for node in solved.layers if node.solved.status is Status.FEASIBLE]
+    unproven = [node.name for node in solved.layers if not node.solved.is_proven and node.solved.mapping]
     ruled_out = [node.name for node in solved.layers if _is_ruled_out(node)]
     if solved.shared and solved.shared.status is not Status.OPTIMAL and not solved.interrupted:
         unproven = []
@@ -346,22 +360,22 @@ def _shared_verdict(shared: "SharedChoice") -> str:
 
 
 def _is_ruled_out(node: "NetworkLayer") -> bool:
-    """Return whether a layer is proven infeasible under its constraints, and report the reason on stderr."""
+    """Return whether a layer is proven to have no mapping, and report the reason on stderr."""
     from cpsat_pim.mapper.result import Status
+    from cpsat_pim.mapping.check import check_fits
     from cpsat_pim.mapping.constraints import FREE, check_constraints_fit
 
     solved = node.solved
-    if solved.status is not Status.INFEASIBLE or solved.constraints == FREE:
+    if solved.status is not Status.INFEASIBLE:
+        return False
+    if reasons := check_fits(solved.workload, solved.arch):
+        note(f"{node.name}: infeasible: {'; '.join(reasons)}")
+        return True
+    if solved.constraints == FREE:
         return False
     reasons = check_constraints_fit(solved.workload, solved.constraints)
-    note(
-        ": ".join(
-            [
-                f"{node.name}: infeasible: no mapping satisfies the constraints",
-                *(["; ".join(reasons)] if reasons else []),
-            ]
-        )
-    )
+    because = f": {'; '.join(reasons)}" if reasons else ""
+    note(f"{node.name}: infeasible: no mapping satisfies the constraints{because}")
     return True
 
 

@@ -7,6 +7,7 @@ from attrs import frozen
 
 from cpsat_pim.compiler.mapping import CLASSES, Mapping
 from cpsat_pim.compiler.mapping.mapping import UNUSED
+from cpsat_pim.compiler.search.objective import OBJECTIVES
 from cpsat_pim.compiler.target import Target
 
 #: Version of the JSON that `Plan.as_data` returns.
@@ -21,6 +22,8 @@ class Plan:
     the MACs and rows alone. `host_ps`: reading the results. `bound_ps`: no mapping of the space takes less.
     `space`: how many mappings there are; `walked`: how many of them exactly. `simulated`, `refreshed`: ticks of the
     simulator without and with refresh. `functional`: the channels whose results on numbers were compared, and equal.
+    `goal`: what was minimised, with its `value` and `bound` in femtojoules or picoseconds; those of time are `time_ps`
+    and `bound_ps`. `energy_fj`: None if the device file states no energies.
     """
 
     kernel: str
@@ -40,20 +43,34 @@ class Plan:
     refreshed: int
     functional: int
     commands: Names[str, int]
+    goal: str = "time"
+    value: int | None = None
+    energy_fj: int | None = None
+
+    @property
+    def objective(self) -> int:
+        """The value of what was minimised."""
+        return self.time_ps if self.value is None else self.value
+
+    @property
+    def bound(self) -> int:
+        """No mapping of the space has a smaller value; objectives other than time are searched to the end."""
+        return self.bound_ps if self.value is None else self.value
 
     @property
     def status(self) -> str:
         """OPTIMAL: the bound is reached."""
-        return "OPTIMAL" if self.bound_ps == self.time_ps else "FEASIBLE"
+        return "OPTIMAL" if self.bound == self.objective else "FEASIBLE"
 
     def as_data(self) -> dict[str, Any]:
         """The plan as JSON takes it."""
         return {
             "format": FORMAT,
             "status": self.status,
-            "objective": self.time_ps,
-            "bound": self.bound_ps,
-            "unit": "ps",
+            "goal": self.goal,
+            "objective": self.objective,
+            "bound": self.bound,
+            "unit": OBJECTIVES[self.goal],
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
             "device": self.device,
@@ -65,6 +82,8 @@ class Plan:
                 "rearrangement_ticks": self.ticks - self.compute_ticks,
                 "host_ps": self.host_ps,
             },
+            "time_ps": self.time_ps,
+            "energy_fj": self.energy_fj,
             "commands": dict(self.commands),
             "mapping": {name: mapping_data(mapping) for name, mapping in self.mappings.items()},
             "simulated": {"ticks": self.simulated, "ticks_with_refresh": self.refreshed},
@@ -95,7 +114,9 @@ def format_plan(plan: Plan, target: Target) -> str:
     lines = [
         f"{plan.kernel} ({sizes}) on {plan.device}, {plan.channels} channels",
         *(line for name, mapping in plan.mappings.items() for line in (f"{name}:", *describe_mapping(mapping, target))),
-        f"time          {microseconds:.3f} us ({_proof(plan)})",
+        f"{plan.goal:13} {_amount(plan)} ({_proof(plan)})",
+        *([] if plan.goal == "time" else [f"time          {microseconds:.3f} us"]),
+        *([] if plan.energy_fj is None or plan.goal == "energy" else [f"energy        {plan.energy_fj / 1e9:.3f} uJ"]),
         f"device        {plan.ticks:,} ticks of {plan.tick_ps} ps: {plan.compute_ticks:,} compute, "
         f"{plan.ticks - plan.compute_ticks:,} moves that MACs do not hide",
         f"host          {plan.host_ps / 1e6:.3f} us to read the results",
@@ -104,6 +125,11 @@ def format_plan(plan: Plan, target: Target) -> str:
         f"commands      {counts}",
     ]
     return "\n".join(lines)
+
+
+def _amount(plan: Plan) -> str:
+    """The value of the objective in microseconds or microjoules."""
+    return f"{plan.objective / 1e9:.3f} uJ" if OBJECTIVES[plan.goal] == "fJ" else f"{plan.objective / 1e6:.3f} us"
 
 
 def _proof(plan: Plan) -> str:

@@ -131,21 +131,16 @@ def check_constraints(mapping: Mapping, constraints: Constraints) -> list[str]:
 
 def check_constraints_fit(layer: ConvWorkload, constraints: Constraints) -> list[str]:
     """Return one line per dim whose fixed factors no mapping of the layer can have."""
-    return [problem for dim in Dim if (problem := _factor_problem(constraints, dim, layer.bounds[dim]))]
-
-
-def _factor_problem(constraints: Constraints, dim: Dim, bound: int) -> str | None:
-    """Return why the fixed factors of a dim cannot be part of a mapping: they do not divide its bound, or all factors
-    are fixed and do not make it.
-    """
-    fixed = _fixed(constraints, dim)
-    product = math.prod(fixed)
-    if bound % product:
-        return f"{dim.name}: the fixed factors {' x '.join(map(str, fixed))} do not divide the bound {bound}"
     places = len(constraints.temporal) + len(constraints.spatial)
-    if len(fixed) == places and product != bound:
-        return f"{dim.name}: all factors are fixed and make {product}, but the bound is {bound}"
-    return None
+    problems = []
+    for dim in Dim:
+        fixed, bound = _fixed(constraints, dim), layer.bounds[dim]
+        product = " x ".join(map(str, fixed))
+        if bound % math.prod(fixed):
+            problems.append(f"{dim.name}: the fixed factors {product} do not divide the bound {bound}")
+        elif len(fixed) == places and math.prod(fixed) != bound:
+            problems.append(f"{dim.name}: all factors are fixed, and {product} is not the bound {bound}")
+    return problems
 
 
 def _factor_violations(places: Any, rows: Any, fixed: tuple[Fixed, ...]) -> Iterator[str]:
