@@ -20,6 +20,6 @@ The rules are those of `docs/model.md`; its section numbers are cited where a ru
 """
 
 from tracesim.records import Device, Nest, Placement, Trace
-from tracesim.simulator import simulate
+from tracesim.simulator import Stopped, simulate
 
-__all__ = ["Device", "Nest", "Placement", "Trace", "simulate"]
+__all__ = ["Device", "Nest", "Placement", "Stopped", "Trace", "simulate"]

@@ -19,9 +19,10 @@ def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Res
     """Compile a function on ints, arrays, records and NamedTuples of them.
 
     Kept on disk: compiling the walk takes far longer than most walks. No `fastmath` (everything is an integer) and no
-    `parallel` (a walk is a sequence). The undecorated function stays at `.py_func`.
+    `parallel` (a walk is a sequence). `nogil`: another thread may watch a walk, and stop it. The undecorated function
+    stays at `.py_func`.
     """
-    compiled = numba.njit(function)
+    compiled = numba.njit(nogil=True)(function)
     keep(compiled, function)
     return cast(Callable[_Arguments, _Result], compiled)
 

@@ -119,8 +119,8 @@ class Visits(NamedTuple):
 
 
 @kernel
-def count_visits(odometer: Record) -> Visits:
-    """Walk all array steps and count the tiles entered."""
+def count_visits(odometer: Record, stop: Ints) -> Visits:
+    """Walk all array steps, or until `stop` int64[1] is set, and count the tiles entered."""
     entered = np.zeros((3, 3), np.int64)
     first = np.zeros(3, np.int64)
     held = np.full((3, 3), -1, np.int64)
@@ -136,5 +136,5 @@ def count_visits(odometer: Record) -> Visits:
                     if tensor == OUTPUT and first_visit(visited, level, tile):
                         first[level] += 1
         array_steps += 1
-        if not advance_array_step(odometer):
+        if stop[0] or not advance_array_step(odometer):
             return Visits(entered, first, array_steps, steps_in_array_step(odometer))

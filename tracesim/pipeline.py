@@ -22,7 +22,7 @@ from tracesim.address import Scanner, scan
 from tracesim.axes import DRAM, OUTPUT, PE
 from tracesim.jit import Record, kernel, record_type
 from tracesim.nest import advance_array_step, advance_step, first_visit, steps_in_array_step
-from tracesim.records import Flags
+from tracesim.records import Flags, Ints
 from tracesim.route import LINKS, TO_MACS
 from tracesim.tiles import STEP_SET
 
@@ -49,7 +49,7 @@ NOTHING = -1
 class State(NamedTuple):
     """A walk under way: records ODOMETER, ROUTE (which never changes) and CLOCK, and the DRAM.
 
-    `visited` bool[level 0..2, STEP_SET][tile] of O.
+    `visited` bool[level 0..2, STEP_SET][tile] of O. `stop` int64[1]: the walk ends once another thread sets it.
     """
 
     odometer: Record
@@ -57,11 +57,15 @@ class State(NamedTuple):
     clock: Record
     dram: Scanner
     visited: Flags
+    stop: Ints
 
 
 @kernel
 def run_pipeline(state: State) -> int:
-    """Walk all array steps from a state of zeros; return the cycle in which the last write-out ends."""
+    """Walk all array steps from a state of zeros; return the cycle in which the last write-out ends.
+
+    If the walk is stopped, the cycle means nothing.
+    """
     odometer, route, clock = state.odometer, state.route, state.clock
     clock.held[:] = NOTHING
     steps = steps_in_array_step(odometer)
@@ -76,7 +80,7 @@ def run_pipeline(state: State) -> int:
             if route.innermost[tensor] != PE:
                 now = max(now, stream(state, tensor, start))
         use_tiles(route, clock, now)
-        if not advance_array_step(odometer):
+        if state.stop[0] or not advance_array_step(odometer):
             break
     return max(now, write_out_rest(state))
 
@@ -209,7 +213,7 @@ def stream(state: State, tensor: int, start: int) -> int:
 def scan_array_step(state: State, tensor: int) -> int:
     """Scan, step by step, what an array step uses of a tensor straight from DRAM; return how long that takes."""
     cycles = scan_step(state, tensor)
-    while advance_step(state.odometer):
+    while not state.stop[0] and advance_step(state.odometer):
         cycles += scan_step(state, tensor)
     return cycles
 

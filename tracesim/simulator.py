@@ -22,7 +22,8 @@ from tracesim.traffic import Moves, count_accesses, count_crossings, energy_fj, 
 class Prepared(NamedTuple):
     """A mapped nest, what moves in it, and its tensors in a DRAM that is still untouched.
 
-    `accesses` int64[level, tensor, way]; `widths` int64[level, tensor]: bytes of an element.
+    `accesses` int64[level, tensor, way]; `widths` int64[level, tensor]: bytes of an element. `stop` int64[1]: walks end
+    once it is set.
     """
 
     nest: Nest
@@ -33,33 +34,47 @@ class Prepared(NamedTuple):
     accesses: Ints
     widths: Ints
     dram: Scanner
+    stop: Ints
 
 
-def simulate(nest: Nest, placement: Placement, device: Device) -> Trace:
+class Stopped(Exception):
+    """A walk was stopped before its end."""
+
+
+def simulate(nest: Nest, placement: Placement, device: Device, stop: Ints | None = None) -> Trace:
     """Walk the mapped nest and report what happens.
 
-    ValueError when an argument has not the shape it must.
+    `stop` int64[1]: another thread sets it to end the walk, which holds no lock of the interpreter.
+
+    Raises:
+        ValueError: an argument has not the shape it must.
+        Stopped: `stop` was set.
     """
-    prepared = prepare(nest, placement, device)
+    prepared = prepare(nest, placement, device, stop)
     end_cycle = run_pipeline(start_pipeline(prepared))
+    if prepared.stop[0]:
+        raise Stopped
     return _report(prepared, max(end_cycle, transfer_cycles(prepared)))
 
 
-def prepare(nest: Nest, placement: Placement, device: Device) -> Prepared:
+def prepare(nest: Nest, placement: Placement, device: Device, stop: Ints | None = None) -> Prepared:
     """Return the nest with everything counted that a walk must know beforehand.
 
     O's width in DRAM depends on whether its partial sums are spilled, so the accesses are counted first, in a walk
-    of their own. ValueError when an argument has not the shape it must.
+    of their own. Raises what `simulate` raises.
     """
+    stop = np.zeros(1, np.int64) if stop is None else stop
     nest, device = checked_nest(nest), checked_device(device)
     placement = checked_placement(placement, needs_block=bool(nest.stored[ROW_BUFFER, INPUT]))
     geometry = measure_geometry(nest)
-    visits = count_visits(new_odometer(nest, geometry))
+    visits = count_visits(new_odometer(nest, geometry), stop)
+    if stop[0]:
+        raise Stopped
     moves = measure_moves(geometry.elems, nest.spatial, device.multicast, device.spatial_reduction)
     accesses = count_accesses(nest.stored, moves, visits, device.spatial_reduction)
     widths = level_widths(nest.width_bytes, spills=bool(accesses[DRAM, OUTPUT, READ]))
     dram = _place_tensors(nest, geometry, placement, device, widths[DRAM])
-    return Prepared(nest, device, geometry, visits, moves, accesses, widths, dram)
+    return Prepared(nest, device, geometry, visits, moves, accesses, widths, dram, stop)
 
 
 def new_odometer(nest: Nest, geometry: Geometry) -> Record:
@@ -76,7 +91,7 @@ def start_pipeline(prepared: Prepared) -> State:
     route = plan_route(nest.stored, device, moves, prepared.visits, prepared.widths)
     finest = STEP_SET if route.innermost[OUTPUT] == DRAM else PE
     visited = np.zeros((STEP_SET + 1, odometer.tiles[OUTPUT, finest]), np.bool_)
-    return State(odometer, route, new_record(CLOCK), prepared.dram, visited)
+    return State(odometer, route, new_record(CLOCK), prepared.dram, visited, prepared.stop)
 
 
 def transfer_cycles(prepared: Prepared) -> int:

@@ -36,7 +36,7 @@ class Unit(NamedTuple):
 
 
 _POWERS = {"B": (1, 0, 0, 0, 0), "element": (0, 1, 0, 0, 0), "s": (0, 0, 1, 0, 0), "cycle": (0, 0, 0, 1, 0)}
-_POWERS |= {"J": (0, 0, 0, 0, 1), "Hz": (0, 0, -1, 0, 0)}
+_POWERS |= {"J": (0, 0, 0, 0, 1), "Hz": (0, 0, -1, 0, 0), "W": (0, 0, -1, 0, 1)}
 _SMALL = {"m": -3, "u": -6, "µ": -6, "n": -9, "p": -12, "f": -15}
 _LARGE = {"k": 3, "M": 6, "G": 9, "T": 12}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40}
@@ -49,7 +49,7 @@ def _build_units() -> dict[str, Unit]:
     units = {"bit": Unit(Fraction(1, 8), _POWERS["B"])}
     units |= {name: Unit(Fraction(1), powers) for name, powers in _POWERS.items()}
     units |= {name + "s": units[name] for name in ("bit", "element", "cycle")}
-    for name, prefixes in (("s", small), ("J", small), ("Hz", large), ("B", sizes), ("bit", sizes)):
+    for name, prefixes in (("s", small), ("J", small), ("W", small), ("Hz", large), ("B", sizes), ("bit", sizes)):
         units |= {p + name: Unit(units[name].scale * scale, units[name].powers) for p, scale in prefixes.items()}
     return units
 

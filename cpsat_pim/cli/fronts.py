@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import (
     add_arch,
+    add_bytes,
     add_command,
+    add_csv,
     add_layers,
     add_model_options,
     add_seed,
@@ -24,8 +26,8 @@ from cpsat_pim.cli.output import (
     solving_exit_code,
     write_files,
 )
-from cpsat_pim.cli.reports import check_page, page_writer
-from cpsat_pim.cli.solving import check_layers_fit, given_arch, report_disagreement
+from cpsat_pim.cli.reports import check_page, csv_writer, page_writer
+from cpsat_pim.cli.solving import check_layers_fit, given_arch, report_disagreement, with_given_widths
 
 if TYPE_CHECKING:
     from cpsat_pim.mapper.network.pareto import NetworkFronts
@@ -43,6 +45,7 @@ def add_commands(commands: Any) -> None:
     add_model_options(parser)
     add_layers(parser)
     add_arch(parser, default="default")
+    add_bytes(parser)
     add(
         "--step",
         metavar="X%",
@@ -55,6 +58,7 @@ def add_commands(commands: Any) -> None:
     add_total_time(parser, "seconds per layer")
     add_seed(parser)
     add("--json", metavar="FILE", help="also write the fronts to a file (docs/json.md)")
+    add_csv(parser, "a row per point")
     add("--mapping", metavar="FILE.yaml", help="write the points' mappings to a file that `simulate` reads")
     add("--html", metavar="FILE", help="also draw the fronts on an HTML page (docs/report.md)")
 
@@ -66,10 +70,11 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     from cpsat_pim.mapper.search import SolveRequest
     from cpsat_pim.report.fronts import fronts_document
 
-    network, arch = read_given_layers(arguments), given_arch(arguments.arch)
+    arch = given_arch(arguments.arch)
+    network = with_given_widths(read_given_layers(arguments), arch, arguments.bytes)
     step = Fraction(str(arguments.step))
     check_layers_fit(network, arch, *AXES)
-    check_outputs(arguments.json, arguments.mapping, arguments.html)
+    check_outputs(arguments.json, arguments.csv, arguments.mapping, arguments.html)
     check_page(arguments.html)
     request = FrontRequest(
         step=step,
@@ -92,13 +97,14 @@ def _write_fronts(fronts: "NetworkFronts", arguments: argparse.Namespace) -> Non
     """Print the fronts, and write all requested files."""
     from cpsat_pim.base.files import write_json, write_text
     from cpsat_pim.mapping.mapping_file import format_mapping_file
-    from cpsat_pim.report.fronts import fronts_document, mapped_points
+    from cpsat_pim.report.fronts import fronts_document, mapped_points, points_document
 
     document = fronts_document(fronts)
     mapped = mapped_points(fronts)
     write_files(
         ("standard output", lambda _: _print(fronts)),
         (arguments.json, lambda path: write_json(document, path)),
+        (arguments.csv, csv_writer(points_document(fronts))),
         (arguments.mapping, lambda path: write_text(format_mapping_file(fronts.arch, mapped), path)),
         (arguments.html, page_writer([("this run", document)])),
     )

@@ -21,7 +21,8 @@ def add_commands(commands: Any) -> None:
 
 def list_networks(arguments: argparse.Namespace) -> int:
     """Run `networks`: print the networks that come with the package."""
-    from cpsat_pim.report.text import open_console, print_networks
+    from cpsat_pim.report.lists import print_networks
+    from cpsat_pim.report.text import open_console
     from cpsat_pim.workload.network import network_names, read_network
 
     print_networks(open_console(sys.stdout), [read_network(name) for name in network_names()])
@@ -31,7 +32,8 @@ def list_networks(arguments: argparse.Namespace) -> int:
 def list_archs(arguments: argparse.Namespace) -> int:
     """Run `archs`: print the machines that come with the package."""
     from cpsat_pim.arch.reading import arch_names, read_arch
-    from cpsat_pim.report.text import open_console, print_archs
+    from cpsat_pim.report.lists import print_archs
+    from cpsat_pim.report.text import open_console
 
     print_archs(open_console(sys.stdout), [(name, read_arch(name)) for name in arch_names()])
     return OK

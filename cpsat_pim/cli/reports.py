@@ -54,6 +54,19 @@ def page_writer(documents: Sequence[tuple[str, dict[str, Any]]]) -> Callable[[st
     return write
 
 
+def csv_writer(document: dict[str, Any]) -> Callable[[str], None]:
+    """Return a function that writes a document's layers as comma-separated values."""
+
+    def write(path: str) -> None:
+        from cpsat_pim.base.files import replacing
+        from cpsat_pim.report.csvfile import document_rows, write_csv
+
+        with replacing(path) as file:
+            write_csv(document_rows(document), file)
+
+    return write
+
+
 def timeline_writer(cases: Sequence["MappedLayer"]) -> Callable[[str], None]:
     """Return a function that writes the trace of mapped layers, if there are any."""
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from cpsat_pim.cli.arguments import (
     NO_LIMIT,
     add_arch,
+    add_bytes,
     add_command,
     add_constraints,
+    add_csv,
     add_layers,
     add_model_options,
     add_network,
@@ -40,7 +42,7 @@ from cpsat_pim.cli.output import (
     solving_exit_code,
     write_files,
 )
-from cpsat_pim.cli.reports import check_page, page_writer, timeline_writer
+from cpsat_pim.cli.reports import check_page, csv_writer, page_writer, timeline_writer
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
@@ -76,6 +78,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add_total_time(parser, "--share: seconds for all layers together")
     _add_solve_options(parser)
     add("--nest", action="store_true", help="also print the loop nest of every mapping")
+    add("--every-layer", action="store_true", help="print a row per layer, also for layers of equal shape and result")
     parser.set_defaults(timeline=None)
 
 
@@ -84,19 +87,25 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shape", metavar="SHAPE", help=text)
     _add_solve_options(parser)
     add_timeline(parser)
-    parser.set_defaults(nest=True, share=None, total_time=NO_LIMIT)
+    parser.set_defaults(nest=True, every_layer=True, share=None, total_time=NO_LIMIT)
 
 
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_arch(parser, default="default")
+    add_bytes(parser)
     add_constraints(parser)
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, with at most X%% more MACs (0)")
     add_objective(parser, default="energy")
+    text = "then minimize this, among the mappings of least energy or latency (docs/pareto.md)"
+    add("--then", choices=("latency", "energy"), help=text)
+    text = "--then: the first objective may be X%% above its optimum (0)"
+    add("--within", metavar="X%", type=share, default=0.0, help=text)
     add_time_limit(parser, "seconds per layer")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add_seed(parser)
     add("--json", metavar="FILE", help="also write the results to a file (docs/json.md)")
+    add_csv(parser)
     add("--mapping", metavar="FILE.yaml", help="write the mappings to a file that can be edited and read back")
     add("--html", metavar="FILE", help="also draw the results as one HTML page (docs/report.md)")
 
@@ -127,13 +136,16 @@ def _solve_and_report(
     from cpsat_pim.evaluate.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    network = with_given_widths(network, arch, arguments.bytes)
     if arguments.total_time != NO_LIMIT and arguments.share is None:
         raise InputError("--total-time needs --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
         raise InputError("--padding cannot be combined with --share or --objective edp")
-    check_layers_fit(network, arch, objective, padding=arguments.padding)
+    if arguments.then and arguments.share is not None:
+        raise InputError("--then cannot be combined with --share")
+    check_layers_fit(network, arch, objective, padding=arguments.padding, partly=arguments.share is None)
     _check_starts(network, arch, starts, constraints, arguments.padding)
-    check_outputs(arguments.json, arguments.mapping, arguments.timeline, arguments.html)
+    check_outputs(arguments.json, arguments.csv, arguments.mapping, arguments.timeline, arguments.html)
     check_page(arguments.html)
     try:
         solved = _solve(network, arch, _request(arguments, objective, starts, constraints), arguments)
@@ -151,7 +163,9 @@ def _request(
     from cpsat_pim.mapper.search import SolveRequest
 
     limits = {"time_limit": arguments.time_limit, "seed": arguments.seed, "padding": arguments.padding}
-    return NetworkRequest(each=SolveRequest(objective=objective, **limits), constraints=constraints, starts=starts)
+    order = {"then": arguments.then, "within": arguments.within}
+    each = read_input(lambda: SolveRequest(objective=objective, **order, **limits))
+    return NetworkRequest(each=each, constraints=constraints, starts=starts)
 
 
 def _solve(
@@ -181,10 +195,30 @@ def _solve(
 
 
 def given_arch(name: str) -> "PIMArchitecture":
-    """Read the machine of `--arch`."""
+    """Read the machine of `--arch`, and warn of doubtful figures in a file."""
+    from cpsat_pim.arch.plausibility import arch_warnings
     from cpsat_pim.arch.reading import read_arch
+    from cpsat_pim.base.reading import SUFFIXES
 
-    return read_input(lambda: read_arch(name))
+    arch = read_input(lambda: read_arch(name))
+    if name.endswith(SUFFIXES):
+        for line in arch_warnings(arch, name):
+            note(f"warning: {name}: {line}")
+    return arch
+
+
+def with_given_widths(network: "Network", arch: "PIMArchitecture", widths: tuple[int, ...] | None) -> "Network":
+    """Return the network with the bytes per element of `--bytes`, its own, or the machine's; warn if they differ from
+    the machine's.
+    """
+    from cpsat_pim.mapping.widths import on_machine, width_warnings, with_widths
+
+    if widths is not None:
+        network = read_input(lambda: with_widths(network, widths))  # type: ignore[arg-type]
+    network = on_machine(network, arch)
+    for line in width_warnings(network, arch):
+        note(f"warning: {line}")
+    return network
 
 
 def given_objective(arguments: argparse.Namespace) -> "Objective":
@@ -240,18 +274,24 @@ def _check_starts(
 
 
 def check_layers_fit(
-    network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0
+    network: "Network", arch: "PIMArchitecture", *objectives: "Objective", padding: float = 0.0, partly: bool = False
 ) -> None:
     """Raise `InputError` if a layer is known beforehand to have no mapping, or could cost more than 64 bits can count,
     also when padded.
+
+    `partly`: layers without a mapping are allowed, if not all are such.
     """
     from cpsat_pim.mapper.bounds.countable import check_countable
     from cpsat_pim.mapping.check import check_fits
     from cpsat_pim.workload.padding import padded_layers
 
+    problems = {node.name: check_fits(node.workload, arch) for node in network.layers}
+    if (all if partly else any)(problems.values()):
+        name, found = next((name, found) for name, found in problems.items() if found)
+        raise InputError(f"{name} on {arch.name}: {found[0]}")
     for node in network.layers:
-        for problem in check_fits(node.workload, arch):
-            raise InputError(f"{node.name} on {arch.name}: {problem}")
+        if problems[node.name]:
+            continue
         padded = read_input(partial(padded_layers, node.workload, padding))
         for objective, layer in itertools.product(objectives, padded):
             read_input(partial(check_countable, layer, arch, objective))
@@ -260,10 +300,11 @@ def check_layers_fit(
 # --- Results ---------------------------------------------------------------------------------------------------------
 
 
-def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
+def _print_solved(solved: "SolvedNetwork", with_nests: bool, every_layer: bool) -> None:
     """Print the loop nests, if requested, and the table of results."""
     from cpsat_pim.mapping.loop_nest import format_nest
-    from cpsat_pim.report.text import open_console, print_plain, print_results
+    from cpsat_pim.report.results import print_results
+    from cpsat_pim.report.text import open_console, print_plain
 
     console = open_console(sys.stdout)
     with closed_pipe_allowed():
@@ -271,7 +312,7 @@ def _print_solved(solved: "SolvedNetwork", with_nests: bool) -> None:
             if node.solved.mapping:
                 nest = format_nest(node.solved.workload, solved.arch, node.solved.mapping)
                 print_plain(console, f"{node.name}\n{nest}\n")
-        print_results(console, solved)
+        print_results(console, solved, every_layer)
 
 
 def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> None:
@@ -284,8 +325,9 @@ def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> Non
     mapped = [(node.solved.workload, node.solved.mapping) for node in solved.layers if node.solved.mapping]
     cases = [MappedLayer(layer=layer, arch=solved.arch, mapping=mapping) for layer, mapping in mapped]
     write_files(
-        ("standard output", lambda _: _print_solved(solved, arguments.nest)),
+        ("standard output", lambda _: _print_solved(solved, arguments.nest, arguments.every_layer)),
         (arguments.json, lambda path: write_json(document, path)),
+        (arguments.csv, csv_writer(document)),
         (arguments.mapping, lambda path: write_text(format_mapping_file(solved.arch, mapped), path)),
         (arguments.html, page_writer([("this run", document)])),
         (arguments.timeline, timeline_writer(cases)),
@@ -297,7 +339,7 @@ def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:
     from cpsat_pim.mapper.result import Status
 
     unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
-    unproven = [node.name for node in solved.layers if node.solved.status is Status.FEASIBLE]
+    unproven = [node.name for node in solved.layers if not node.solved.is_proven and node.solved.mapping]
     ruled_out = [node.name for node in solved.layers if _is_ruled_out(node)]
     if solved.shared and solved.shared.status is not Status.OPTIMAL and not solved.interrupted:
         unproven = []
@@ -316,22 +358,22 @@ def _shared_verdict(shared: "SharedChoice") -> str:
 
 
 def _is_ruled_out(node: "NetworkLayer") -> bool:
-    """Return whether a layer is proven infeasible under its constraints, and report the reason on stderr."""
+    """Return whether a layer is proven to have no mapping, and report the reason on stderr."""
     from cpsat_pim.mapper.result import Status
+    from cpsat_pim.mapping.check import check_fits
     from cpsat_pim.mapping.constraints import FREE, check_constraints_fit
 
     solved = node.solved
-    if solved.status is not Status.INFEASIBLE or solved.constraints == FREE:
+    if solved.status is not Status.INFEASIBLE:
+        return False
+    if reasons := check_fits(solved.workload, solved.arch):
+        note(f"{node.name}: infeasible: {'; '.join(reasons)}")
+        return True
+    if solved.constraints == FREE:
         return False
     reasons = check_constraints_fit(solved.workload, solved.constraints)
-    note(
-        ": ".join(
-            [
-                f"{node.name}: infeasible: no mapping satisfies the constraints",
-                *(["; ".join(reasons)] if reasons else []),
-            ]
-        )
-    )
+    because = f": {'; '.join(reasons)}" if reasons else ""
+    note(f"{node.name}: infeasible: no mapping satisfies the constraints{because}")
     return True
 
 

@@ -163,3 +163,14 @@ def to_shape(layer: ConvWorkload) -> LayerShape:
 def tile_width(layer: ConvWorkload, level: int, t: int) -> int:
     """Return the bytes per element at a level; at the row buffer an output counts at least its own width."""
     return layer.psum_bytes if t == Tensor.O and level < Level.ROW_BUFFER else layer.width_bytes[t]
+
+
+def energy_parts_fj(layer: ConvWorkload, arch: PIMArchitecture, figures: Figures) -> dict[str, int]:
+    """Return the parts of a mapped layer's energy, fJ: MACs, accesses of each level, row activations (Eq. 41-43)."""
+    costs = access_energies_fj(arch)
+    accesses = {
+        m.name: sum(reads * costs[m][0] + writes * costs[m][1] for reads, writes in figures.accesses[m]) for m in Level
+    }
+    macs = layer.macs * to_fj(arch.pe_array.compute_unit.mac_energy)
+    rows = sum(figures.row_activations) * to_fj(arch.activation_energy)
+    return {"MAC": macs, **accesses, "activation": rows}

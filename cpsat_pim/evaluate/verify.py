@@ -1,6 +1,7 @@
 """The typed interface of `tracesim`: simulate a mapped layer, and raise `Disagreement` if its prediction is wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from tracesim.timeline import Timeline, record_timeline
 
 #: Version of the reproducer's format.
 VERSION = 1
+#: Seconds between two looks at a simulation that may have to stop.
+_PATIENCE = 0.05
 
 
 class Disagreement(Exception):
@@ -69,9 +72,20 @@ class MappedLayer:
     is_reproducer: bool = False
 
 
-def verify(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, prediction: Prediction) -> Figures:
+def never() -> bool:
+    """Let a simulation go on to its end."""
+    return False
+
+
+def verify(
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    mapping: Mapping,
+    prediction: Prediction,
+    is_over: Callable[[], bool] = never,
+) -> Figures | None:
     """Return the simulated figures of a legal mapping, after comparing the prediction with recomputed and simulated
-    figures.
+    figures. Return None if the simulation had to stop, because `is_over` said so, before its end.
 
     Raises:
         Disagreement: the mapping is illegal, or a figure other than the simulated latency differs.
@@ -84,8 +98,8 @@ def verify(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, predict
     problems = differences(predicted, recosted, "recosted")
     if predicted.latency_cycles != recosted.latency_cycles:
         problems.append(f"latency_cycles: predicted {predicted.latency_cycles}, recosted {recosted.latency_cycles}")
-    simulated = simulate(layer, arch, mapping)
-    problems += differences(predicted, simulated, "simulated")
+    simulated = _simulate_until(is_over, layer, arch, mapping)
+    problems += differences(predicted, simulated, "simulated") if simulated else []
     if problems:
         raise Disagreement(layer, arch, mapping, problems, predicted, simulated)
     return simulated
@@ -104,7 +118,11 @@ def simulate(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Fi
     """Return what the trace simulator counts for a mapping, legal or not, whose factors multiply to the layer's
     bounds.
     """
-    trace = tracesim.simulate(*_nest_on_device(layer, arch, mapping))
+    return _figures(_watched(never, layer, arch, mapping))
+
+
+def _figures(trace: tracesim.Trace) -> Figures:
+    """Return a trace as figures."""
     activations, columns = (tuple(int(n) for n in counts) for counts in (trace.activations, trace.columns))
     return Figures(
         latency_cycles=trace.latency_cycles,
@@ -115,6 +133,35 @@ def simulate(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Fi
         column_accesses=columns,  # type: ignore[arg-type]
         accesses=tuple(tuple((int(r), int(w)) for r, w in level) for level in trace.accesses),
     )
+
+
+def _simulate_until(
+    is_over: Callable[[], bool], layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
+) -> Figures | None:
+    """Return what the simulator counts, or None if it has to stop before its end."""
+    try:
+        return _figures(_watched(is_over, layer, arch, mapping))
+    except tracesim.Stopped:
+        return None
+
+
+def _watched(
+    is_over: Callable[[], bool], layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
+) -> tracesim.Trace:
+    """Simulate in another thread, so that signals and the time are heard.
+
+    Raises:
+        Stopped: `is_over` said so, before the end.
+    """
+    stop = np.zeros(1, np.int64)
+    with ThreadPoolExecutor(1) as pool:
+        walk = pool.submit(tracesim.simulate, *_nest_on_device(layer, arch, mapping), stop)
+        try:
+            while not wait([walk], _PATIENCE).done:
+                stop[0] = is_over()
+        finally:
+            stop[0] = 1  # an interrupt ends the walk, too
+        return walk.result()
 
 
 def stream_columns(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> ColumnStream:

@@ -131,11 +131,16 @@ def check_constraints(mapping: Mapping, constraints: Constraints) -> list[str]:
 
 def check_constraints_fit(layer: ConvWorkload, constraints: Constraints) -> list[str]:
     """Return one line per dim whose fixed factors no mapping of the layer can have."""
-    return [
-        f"{dim.name}: the fixed factors {' x '.join(map(str, fixed))} do not divide the bound {layer.bounds[dim]}"
-        for dim, fixed in ((dim, _fixed(constraints, dim)) for dim in Dim)
-        if layer.bounds[dim] % math.prod(fixed)
-    ]
+    places = len(constraints.temporal) + len(constraints.spatial)
+    problems = []
+    for dim in Dim:
+        fixed, bound = _fixed(constraints, dim), layer.bounds[dim]
+        product = " x ".join(map(str, fixed))
+        if bound % math.prod(fixed):
+            problems.append(f"{dim.name}: the fixed factors {product} do not divide the bound {bound}")
+        elif len(fixed) == places and math.prod(fixed) != bound:
+            problems.append(f"{dim.name}: all factors are fixed, and {product} is not the bound {bound}")
+    return problems
 
 
 def _factor_violations(places: Any, rows: Any, fixed: tuple[Fixed, ...]) -> Iterator[str]:

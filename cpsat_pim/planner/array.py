@@ -12,6 +12,8 @@ from cpsat_pim.base.validate import is_a, not_negative, one_of, positive
 #: 1.1 pJ/bit/hop: NicePIM, section VIII-B.
 HOP_FJ_PER_BIT = 1100
 MESH, HOST = "mesh", "host"
+#: Machines of devices whose banks or units only reach each other over the host.
+HOST_DEVICES = ("hbm-pim", "attacc", "gddr6-aim", "upmem")
 
 
 @frozen(order=True)
@@ -88,9 +90,14 @@ class NodeArray:
         return {"rows": self.rows, "cols": self.cols, "node": self.node.name} | {k: getattr(self, k) for k in keys}
 
 
+def default_interconnect(node: PIMArchitecture) -> str:
+    """Return `host` for the devices that have no network between nodes, else `mesh`."""
+    return HOST if node.name in HOST_DEVICES else MESH
+
+
 def default_array(node: PIMArchitecture) -> NodeArray:
     """An architecture's vaults x units."""
-    return NodeArray(rows=node.vault_count, cols=node.pu_count, node=node)
+    return NodeArray(rows=node.vault_count, cols=node.pu_count, node=node, interconnect=default_interconnect(node))
 
 
 def parse_array(text: str, node: PIMArchitecture) -> NodeArray:
@@ -102,4 +109,4 @@ def parse_array(text: str, node: PIMArchitecture) -> NodeArray:
     sides = text.split("x")
     if len(sides) != 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
         raise ValueError(f"array: must be rows x columns, like 4x8 (got {text!r})")
-    return NodeArray(rows=int(sides[0]), cols=int(sides[1]), node=node)
+    return NodeArray(rows=int(sides[0]), cols=int(sides[1]), node=node, interconnect=default_interconnect(node))

@@ -63,7 +63,7 @@ def part_boxes(graph: Graph, task: LayerTask, partition: Partition) -> PartBoxes
 
 def home_boxes(shape: tuple[int, int, int, int], home: Home) -> np.ndarray:
     """What each node of a home's region holds: int64[nodes, 8]."""
-    splits = tuple(int(np.prod([f for d, f in home.h + home.w if d == dim], dtype=np.int64)) for dim in TENSOR_DIMS)
+    splits = tuple(home.split(axis) for axis in TENSOR_DIMS)
     boxes: np.ndarray = part_ranges(part_indices(home.h, home.w, TENSOR_DIMS), shape, splits).reshape(-1, 8)
     return boxes
 

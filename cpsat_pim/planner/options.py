@@ -5,7 +5,6 @@ program is known. The node program's cost is an interval that a solve closes (`c
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,17 @@ from attrs import define, evolve, field, frozen
 
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.planner.boxes import home_boxes, pooled_boxes
+from cpsat_pim.planner.boxes import pooled_boxes
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
-from cpsat_pim.planner.nodes import Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
+from cpsat_pim.planner.home_tables import homes_table
+from cpsat_pim.planner.nodes import FREE_LAYOUTS, Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
 from cpsat_pim.planner.partition import LAYOUTS, Home, Partition
 from cpsat_pim.planner.phases import PhaseCost, Rates
 from cpsat_pim.planner.plan import node_program
+from cpsat_pim.planner.ring_tours import better_tours
 from cpsat_pim.planner.step import Step
-from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS, node_numbers, tours_of
+from cpsat_pim.planner.tours import PULL, PULL_W, SHARES_INPUT, SHARES_WEIGHTS, Tours
 from tables.array.table import (
     ACTS,
     ADDS,
@@ -35,6 +36,9 @@ from tables.array.table import (
     pull_table,
     push_table,
 )
+
+#: Indices of the homes that a layer reads (I, and what takes the place of W) and writes.
+At = tuple[int, int, int]
 
 _NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
 
@@ -152,7 +156,7 @@ class LayerOptions:
     def layout_pairs(self) -> list[Layouts]:
         """Layouts of I and O that occur among the homes."""
         if not self.is_tied:
-            return [(None, None)]
+            return [FREE_LAYOUTS]
         return [(a, b) for a in _layouts(self.reads) for b in _layouts(self.writes)]
 
     def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
@@ -163,15 +167,34 @@ class LayerOptions:
         """(cost, tie) of a node program on all nodes: its floor, or its value."""
         if cost is None or (upper and not cost.is_solved):
             return INFINITE, INFINITE
+        nodes, factor = self.partitions[0].region.size, self.node_factor
+        if not cost.is_solved:
+            return cost.least * factor, 0
+        pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
+        if upper or cost.is_proven:
+            is_energy = upper or self.weighing.objective.weights[1] > 0
+            return int(pair[0]), int(pair[1]) if is_energy else nodes * cost.least_energy_fj
+        return int(pair[0]) - cost.gap * factor, 0
+
+    @property
+    def node_factor(self) -> int:
+        """The objective's integers for one of the node problems': energy counts on every node, cycles once.
+
+        Where both count, the node problems' objective weighs energy as often as there are nodes already, and only its
+        unit may be larger.
+        """
         alpha, beta = self.weighing.objective.weights
-        nodes = self.partitions[0].region.size
-        if cost.is_solved:
-            pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
-            gap = 0 if upper or cost.value is None else cost.value - cost.least
-            return int(pair[0]) - gap * (nodes if beta and not alpha else 1), int(pair[1])
-        return cost.least * (nodes if beta and not alpha else 1), 0
+        if alpha and beta:
+            return self.weighing.objective.scale // self.costs.objective.scale
+        return self.partitions[0].region.size if beta else 1
 
     # Rows
+
+    @property
+    def least_floor(self) -> int:
+        """No partition's node programs cost less, as far as is known by now."""
+        known = (self.own(self.costs.cost(problem))[0] for row in self.rows for problem in row.program)
+        return min(known, default=INFINITE)
 
     @property
     def unseen_floor(self) -> int:
@@ -185,22 +208,33 @@ class LayerOptions:
         self.seen = min(len(self.rows), self.seen + count)
 
     def _compute(self, row: _Row) -> None:
-        step = Step(graph=self.graph, task=self.task, partition=row.partition, rates=self.rates)
+        step = Step(
+            graph=self.graph,
+            task=self.task,
+            partition=row.partition,
+            rates=self.rates,
+            tours=self.tours(row.partition),
+        )
         row.pull = self.weighing.of_measures(self._pull(step))
         row.push = self.weighing.of_measures(self._push(step))
         row.reduce = np.stack([self.weighing.of_phase(step.reduce(layout == "BHWC")) for layout in LAYOUTS], axis=-1)
 
+    def tours(self, partition: Partition) -> Tours:
+        """Return the tours that take the place of the default ones."""
+        return better_tours(self.rates.array, partition, self.task.reads_weights is not None)
+
     def _pull(self, step: Step) -> np.ndarray:
         """Measures of the pull for all homes: int64[homes, homes of W or 1, MEASURES]."""
         array, task, boxes = step.array, self.task, step.boxes
-        tours = tours_of(array, step.partition, SHARES_INPUT)
+        tours = step.tours_of(PULL, SHARES_INPUT)
         stack = self.graph.stacks[task.reads.stack]
         out = np.zeros((len(self.reads), max(1, len(self.reads_weights)), MEASURES), dtype=np.int64)
-        tours_w, boxes_w, homes_w = tours, _NO_BOXES, np.zeros((0, 1, 8), dtype=np.int64)
+        tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.shape, ())
         if task.reads_weights is not None and boxes.weights is not None:
-            tours_w = tours_of(array, step.partition, SHARES_WEIGHTS)
+            tours_w = step.tours_of(PULL_W, SHARES_WEIGHTS)
             boxes_w = step.of_nodes(boxes.weights)[tours_w[:, 0]]
-            homes_w = _homes(self.graph.stacks[task.reads_weights.stack].shape, self.reads_weights)
+            shape_w = self.graph.stacks[task.reads_weights.stack].shape
+            homes_w = homes_table(array.cols, shape_w, tuple(self.reads_weights))
         is_pooled = boxes.pooled_input is not None
         pull_table(
             self.rates.grid,
@@ -209,15 +243,12 @@ class LayerOptions:
             step.numbers,
             tours,
             step.of_nodes(boxes.input)[tours[:, 0]],
-            _homes(stack.shape, self.reads),
-            node_numbers(array.cols, self.reads[0].region),
-            _lasts(self.reads),
+            homes_table(array.cols, stack.shape, tuple(self.reads)),
             boxes.input if is_pooled else _NO_BOXES,
             boxes.pooled_input if boxes.pooled_input is not None else _NO_BOXES,
             tours_w,
             boxes_w,
             homes_w,
-            _lasts(self.reads_weights),
             stack.element_bytes,
             out,
         )
@@ -237,9 +268,7 @@ class LayerOptions:
             held,
             pooled,
             task.pool is not None,
-            _homes(self.graph.stacks[task.writes].shape, self.writes),
-            node_numbers(step.array.cols, self.writes[0].region),
-            _lasts(self.writes),
+            homes_table(step.array.cols, self.graph.stacks[task.writes].shape, tuple(self.writes)),
             task.workload.output_bytes,
             added,
             out,
@@ -327,9 +356,7 @@ class LayerOptions:
         read, written = ([layout_index(home.layout) for home in homes] for homes in (self.reads, self.writes))
         return np.array([[[pairs[a, b][i] for b in written] for a in read] for i in (0, 1)], dtype=np.int64)
 
-    def best(
-        self, at: tuple[int, int, int], upper: bool = False, price: Price = FREE_BYTES
-    ) -> tuple[Partition, NodeProblem] | None:
+    def best(self, at: At, upper: bool = False, price: Price = FREE_BYTES) -> tuple[Partition, NodeProblem] | None:
         """The best partition at these homes and its node problem; None if that is one that was not looked at."""
         found, least = None, (INFINITE, INFINITE) if upper else (self._unseen(price), 0)
         for row in self.rows[: self.seen]:
@@ -343,7 +370,7 @@ class LayerOptions:
             partition = evolve(partition, weight_replicas=self.replication(found, price).replicas)
         return partition, self._problem(found, at)
 
-    def refine(self, at: tuple[int, int, int], count: int, price: Price = FREE_BYTES) -> int:
+    def refine(self, at: At, count: int, price: Price = FREE_BYTES) -> int:
         """Refine the bounds of the node problems of the best rows at these homes that have plain ones; how many."""
         costs = [(tuple(self._row_table(row, False, price)[(slice(None), *at)]), i) for i, row in self._seen_rows]
         refined = 0
@@ -361,7 +388,7 @@ class LayerOptions:
     def _seen_rows(self) -> Iterator[tuple[int, _Row]]:
         return enumerate(self.rows[: self.seen])
 
-    def _problem(self, row: _Row, at: tuple[int, int, int]) -> NodeProblem:
+    def _problem(self, row: _Row, at: At) -> NodeProblem:
         if not self.is_tied:
             return row.program[0]
         pair = layout_index(self.reads[at[0]].layout), layout_index(self.writes[at[2]].layout)
@@ -370,18 +397,3 @@ class LayerOptions:
 
 def _layouts(homes: Sequence[Home]) -> list[int]:
     return sorted({layout_index(home.layout) for home in homes})
-
-
-def _homes(shape: tuple[int, int, int, int], homes: Sequence[Home]) -> np.ndarray:
-    return _home_boxes(shape, tuple(homes))
-
-
-@lru_cache(maxsize=256)
-def _home_boxes(shape: tuple[int, int, int, int], homes: tuple[Home, ...]) -> np.ndarray:
-    """Home boxes of all homes: int64[homes, nodes, 8]."""
-    return np.stack([home_boxes(shape, home) for home in homes])
-
-
-def _lasts(homes: Sequence[Home]) -> np.ndarray:
-    """Whether channels are the innermost axis of each home."""
-    return np.array([home.layout == "BHWC" for home in homes], dtype=np.bool_)

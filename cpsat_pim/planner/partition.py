@@ -103,6 +103,10 @@ class Home:
     def __attrs_post_init__(self) -> None:
         _check_sides("Home", self.region, self.h, self.w)
 
+    def split(self, axis: str) -> int:
+        """Parts of an axis."""
+        return _product(tuple(digit for digit in self.h + self.w if digit[0] == axis))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return {

@@ -8,7 +8,7 @@ from attrs import field, frozen
 from cpsat_pim.base.dims import Level
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.evaluate.cost import access_energies_fj
-from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.array import HOST, NodeArray
 from tables.array.counts import (
     ACTIVATED,
     ADDITIONS,
@@ -24,6 +24,7 @@ from tables.array.counts import (
     WRITTEN,
     Grid,
     new_memo,
+    sum_links,
 )
 
 
@@ -44,8 +45,9 @@ class Rates:
 
     @grid.default
     def _grid(self) -> Grid:
-        array = self.array
-        return Grid(array.cols, array.flit_bytes, array.node.column_bytes, array.node.row_bytes, new_memo())
+        array, node = self.array, self.array.node
+        is_host = array.interconnect == HOST
+        return Grid(array.rows, array.cols, is_host, array.flit_bytes, node.column_bytes, node.row_bytes, new_memo())
 
 
 def rates_of(array: NodeArray) -> Rates:
@@ -75,7 +77,8 @@ class Work:
         self.received = np.zeros(array.nodes, dtype=np.int64)
 
     def cost(self, name: str, rates: Rates) -> "PhaseCost":
-        """What was counted."""
+        """What was counted; asked for once."""
+        sum_links(rates.grid, self.loads)
         loads, dram, totals = self.loads, self.dram, self.totals
         busiest = int(loads[:, :INJECT].max())
         port = -(-int(loads[:, INJECT : EJECT + 1].max()) // rates.array.local_port_flits)

@@ -7,7 +7,7 @@ from attrs import evolve, field, frozen
 
 from cpsat_pim.base.validate import as_tuple, is_a, not_negative, one_of, or_none
 from cpsat_pim.mapping.mapping import Mapping
-from cpsat_pim.planner.array import MESH, NodeArray, Region
+from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.boxes import bounds_of
 from cpsat_pim.planner.graph import Graph, LayerTask, Sum
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
@@ -104,17 +104,17 @@ def node_program(task: LayerTask, partition: Partition) -> ConvWorkload:
 def check_plan(graph: Graph, plan: Plan) -> list[str]:
     """One line per rule that a plan breaks; none if it is one of the network."""
     return [
-        *_array_problems(plan.array),
+        *_network_problems(graph, plan),
         *_segment_problems(graph, plan),
         *_layer_problems(graph, plan),
         *_home_problems(graph, plan),
     ]
 
 
-def _array_problems(array: NodeArray) -> Iterator[str]:
-    """Only meshes can be costed so far."""
-    if array.interconnect != MESH:
-        yield f"array.interconnect: {array.interconnect} cannot be costed yet, only {MESH}"
+def _network_problems(graph: Graph, plan: Plan) -> Iterator[str]:
+    """A plan is of the network that it names."""
+    if plan.network != graph.name:
+        yield f"network: must be a plan of {graph.name} (got {plan.network!r})"
 
 
 def _segment_problems(graph: Graph, plan: Plan) -> Iterator[str]:

@@ -4,9 +4,10 @@ import numpy as np
 from attrs import field, frozen
 
 from cpsat_pim.planner.array import NodeArray
-from cpsat_pim.planner.boxes import PartBoxes, home_boxes, part_boxes, pooled_boxes, volumes
+from cpsat_pim.planner.boxes import PartBoxes, part_boxes, pooled_boxes, volumes
 from cpsat_pim.planner.boxes import output_boxes as boxes_of_output
 from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.home_tables import one_home
 from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
 from cpsat_pim.planner.phases import PhaseCost, Rates, Work
 from cpsat_pim.planner.tours import (
@@ -23,6 +24,7 @@ from cpsat_pim.planner.tours import (
     tours_of,
     weight_groups,
 )
+from tables.array.counts import Homes
 from tables.array.pull import gather_weights, pull
 from tables.array.push import join, push, reduce_scatter, repool
 
@@ -93,15 +95,14 @@ class Step:
     def _pull(
         self, work: Work, exchange: str, dims: tuple[str, ...], boxes: np.ndarray, stack: str, home: Home
     ) -> None:
-        tours = self._tours(exchange, dims)
+        tours = self.tours_of(exchange, dims)
         width = self.graph.stacks[stack].element_bytes
         pull(
             self.rates.grid,
             tours,
             self.of_nodes(boxes)[tours[:, 0]],
-            home_boxes(self.graph.stacks[stack].shape, home),
-            node_numbers(self.array.cols, home.region),
-            _is_last(home),
+            self._homes(stack, home),
+            0,
             width,
             work.loads,
             work.dram,
@@ -113,7 +114,7 @@ class Step:
         """Add partial sums, where C is split."""
         work = Work(self.array)
         if self.is_reduced:
-            tours, layer = self._tours(REDUCE, SHARES_OUTPUT), self.task.workload
+            tours, layer = self.tours_of(REDUCE, SHARES_OUTPUT), self.task.workload
             boxes, chunks = self.of_nodes(self.boxes.output)[tours[:, 0]], self.of_nodes(self.held)[tours]
             widths = (layer.psum_bytes, layer.output_bytes)
             counters = (work.loads, work.dram, work.totals)
@@ -124,7 +125,7 @@ class Step:
         """Outputs to their home, where `added` other operands are added to them."""
         work, held = Work(self.array), self.held
         pooled = pooled_boxes(held, self.task.pool) if self.task.pool else held
-        homes, numbers = self._homes(home)
+        homes = self._homes(self.task.writes, home)
         at_home, width = np.zeros(len(held), dtype=np.int64), self.task.workload.output_bytes
         push(
             self.rates.grid,
@@ -133,8 +134,7 @@ class Step:
             pooled,
             self.task.pool is not None,
             homes,
-            numbers,
-            _is_last(home),
+            0,
             width,
             work.loads,
             work.dram,
@@ -142,16 +142,15 @@ class Step:
             at_home,
         )
         if added:
-            join(self.rates.grid, homes, numbers, _is_last(home), width, added, 0, work.dram, work.totals)
+            join(self.rates.grid, homes, 0, width, added, 0, work.dram, work.totals)
         work.received = self.of_nodes(at_home)  # here: elements that stay
         return work.cost("push", self.rates)
 
-    def _homes(self, home: Home) -> tuple[np.ndarray, np.ndarray]:
-        """Home boxes of the stack that the layer writes, and their nodes."""
-        boxes = home_boxes(self.graph.stacks[self.task.writes].shape, home)
-        return boxes, node_numbers(self.array.cols, home.region)
+    def _homes(self, stack: str, home: Home) -> Homes:
+        """Home of a stack as the kernels read it."""
+        return one_home(self.array.cols, self.graph.stacks[stack].shape, home)
 
-    def _tours(self, exchange: str, dims: tuple[str, ...]) -> np.ndarray:
+    def tours_of(self, exchange: str, dims: tuple[str, ...]) -> np.ndarray:
         """Tours of the sets that agree in some dims: the plan's, else the default ones."""
         return replaced(tours_of(self.array, self.partition, dims), self.tours.get(exchange, ()))
 
@@ -164,7 +163,7 @@ class Step:
 
     def _chunks(self) -> np.ndarray:
         """Of each node's part the chunk that it ends with."""
-        tours = self._tours(REDUCE, SHARES_OUTPUT)
+        tours = self.tours_of(REDUCE, SHARES_OUTPUT)
         bounds = dict(zip(LAYER_DIMS, self._bounds(), strict=True))
         sizes = {dim: part_size(bounds[dim], self.partition.split(dim)) for dim in _CHUNK_DIMS}
         dim = max(_CHUNK_DIMS, key=lambda d: sizes[d])

@@ -14,12 +14,23 @@ from cpsat_pim.mapper.result import NetworkLayer, Objective, Status
 from cpsat_pim.mapper.result.document import build_document
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.dataflow import classify_dataflow
-from cpsat_pim.report.text import format_edp, format_energy, format_gap, format_layouts, print_plain
+from cpsat_pim.report.format import (
+    EMPTY,
+    format_edp,
+    format_energy,
+    format_gap,
+    format_layouts,
+    format_machine,
+    format_si,
+)
+from cpsat_pim.report.text import print_plain, visible
 from cpsat_pim.workload import ConvWorkload
 
 _TO_THE_LEFT = ("point", "bound by", "flow", "layout I W O", "status")
-_FIGURES = ("cycles", "simulated", "energy", "EDP", "activations")
-_HEADINGS = ("point", *_FIGURES, "bound by", "PE util.", "flow", "layout I W O", "status", "gap")
+_FIGURES = ("cycles", "time", "simulated", "energy", "power", "EDP", "activations")
+#: Columns that need a clock.
+_TIMED = ("time", "power")
+_HEADINGS = ("point", *_FIGURES, "bound by", "util. steps", "util. latency", "flow", "layout I W O", "status", "gap")
 #: Axis in the document, unit, and attribute of a point.
 _AXES = (("x", "latency_cycles", "cycles"), ("y", "energy_fj", "fj"), ("z", "row_activations", "activations"))
 
@@ -27,41 +38,52 @@ _AXES = (("x", "latency_cycles", "cycles"), ("y", "energy_fj", "fj"), ("z", "row
 def print_fronts(console: Console, fronts: NetworkFronts) -> None:
     """Print a row per point, then what is proven about each front."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in (h for h in _HEADINGS if h != "activations" or fronts.with_activations):
+    headings = _headings(fronts)
+    for heading in headings:
         table.add_column(heading, justify="left" if heading in _TO_THE_LEFT else "right", no_wrap=True)
     for layer in fronts.layers:
         for name, point in layer.points:
-            table.add_row(*(Text(cell) for cell in _cells(name, point, fronts.with_activations)))
+            cells = dict(zip(_HEADINGS, _cells(name, point), strict=True))
+            table.add_row(*(Text(cells[heading]) for heading in headings))
         table.add_section()
     console.print(table)
     for line in _footnotes(fronts):
         print_plain(console, line)
 
 
-def _cells(name: str, point: Point, with_activations: bool) -> Iterator[str]:
-    """Yield the cells of a point in the order of the headings."""
-    solved = point.solved
-    yield name
+def _headings(fronts: NetworkFronts) -> list[str]:
+    """Return the columns: activations only if they are an axis, times only with a clock."""
+    hidden = () if fronts.with_activations else ("activations",)
+    hidden = hidden if fronts.arch.clock else (*hidden, *_TIMED)
+    return [heading for heading in _HEADINGS if heading not in hidden]
+
+
+def _cells(name: str, point: Point) -> Iterator[str]:
+    """Yield the cells of a point in the order of `_HEADINGS`."""
+    solved, performance = point.solved, point.solved.performance
+    yield visible(name)
     yield f"{point.cycles:,}"
-    yield f"{solved.simulated.latency_cycles:,}" if solved.simulated else "-"
+    yield format_si(performance.seconds, "s") if performance else EMPTY
+    yield f"{solved.simulated.latency_cycles:,}" if solved.simulated else EMPTY
     yield format_energy(point.fj)
+    yield format_si(performance.power_w, "W") if performance else EMPTY
     yield format_edp(point.edp)
-    if with_activations:
-        yield f"{point.activations:,}"
+    yield f"{point.activations:,}"
     yield solved.limited_by
     yield f"{solved.pe_utilization:.1%}"
+    yield f"{solved.latency_utilization:.1%}"
     yield from _mapping_cells(solved.mapping)
     yield point.status.value
     yield format_gap(point.gap)
 
 
 def _mapping_cells(mapping: Mapping | None) -> tuple[str, str]:
-    return ("-", "-") if mapping is None else (classify_dataflow(mapping), " ".join(format_layouts(mapping)))
+    return (EMPTY, EMPTY) if mapping is None else (classify_dataflow(mapping), " ".join(format_layouts(mapping)))
 
 
 def _footnotes(fronts: NetworkFronts) -> Iterator[str]:
     """Yield the lines below the table: units, and what is proven about each layer."""
-    yield f"{fronts.network} on {fronts.arch.name}. Cycles as predicted; EDP in cycles x nJ."
+    yield f"{fronts.network} on {format_machine(fronts.arch)}. Cycles as predicted; EDP in cycles x nJ."
     for layer in fronts.layers:
         yield f"{layer.node.name}: {_front_text(layer.front)} ({layer.front.solves} solves)"
     if any(point.gap == 0 and not point.has_fewest for layer in fronts.layers for _, point in layer.points):
@@ -92,6 +114,13 @@ def fronts_document(fronts: NetworkFronts) -> dict[str, Any]:
     )
     document["pareto"] = [_front_entry(layer, fronts.with_activations) for layer in fronts.layers if layer.points]
     return document
+
+
+def points_document(fronts: NetworkFronts) -> dict[str, Any]:
+    """Build the document in which every point is a layer of its own, named after the point."""
+    named = [(layer.node, name, point) for layer in fronts.layers for name, point in layer.points]
+    layers = [NetworkLayer(name=name, count=node.count, after=(), solved=point.solved) for node, name, point in named]
+    return fronts_document(fronts) | {"layers": [layer.to_dict() for layer in layers]}
 
 
 def _least_energy(layer: LayerFront) -> NetworkLayer:

@@ -15,7 +15,8 @@ from cpsat_pim.report.view import build_view
 #: In folders of this package, in the order in which a page needs them.
 _SHARED = ("page/format.js", "page/charts.js", "page/start.js")
 _RESULT = (*_SHARED, "page/table.js", "page/layer.js", "page/page.js")
-_PLAN = (*_SHARED, "plan_page/steps.js", "plan_page/array.js", "plan_page/homes.js", "plan_page/plan.js")
+_PLAN_PARTS = ("steps", "array", "rings", "gantt", "homes", "plan")
+_PLAN = (*_SHARED, *(f"plan_page/{part}.js" for part in _PLAN_PARTS))
 
 
 def check_plotting() -> None:

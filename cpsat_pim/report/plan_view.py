@@ -9,6 +9,8 @@ from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.partition import Digits
 from cpsat_pim.planner.phases import PhaseCost
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.tours import PULL, PULL_W, REDUCE, WEIGHTS, exchange_tours, replaced
+from cpsat_pim.report.plan_timeline import spans_of
 from cpsat_pim.workload.network import INPUT, Network
 from tables.array.counts import INJECT
 
@@ -40,6 +42,7 @@ def build_plan_view(costed: CostedPlan) -> dict[str, Any]:
         "simulated": document.get("simulated"),
         "segments": [_segment(plan, cost, number) for number in range(len(plan.segments))],
         "steps": [_step(costed, number, step) for number, step in enumerate(cost.steps)],
+        "spans": [[s.step, s.name, s.start, s.end] for s in spans_of(plan, cost)],
         "homes": [_home(costed, stack) for stack in costed.graph.stacks],
     }
 
@@ -74,8 +77,22 @@ def _step(costed: CostedPlan, number: int, step: StepCost) -> dict[str, Any]:
         "parts": _cycles(step),
         "energies": _energies(costed.cost, step),
         "phases": [_phase(phase) for phase in step.phases],
+        "rings": _rings(costed, step.layer),
         "used_bytes": costed.cost.used_bytes[number].tolist(),
     }
+
+
+def _rings(costed: CostedPlan, layer: str) -> dict[str, list[list[int]]]:
+    """The tours along which a layer's nodes pass data on, by phase; without sets of one node."""
+    plan, task = costed.plan, costed.graph.task(layer)
+    step = plan.layers[layer]
+    shown = {WEIGHTS: task.has_weights, PULL: True, PULL_W: not task.has_weights, REDUCE: step.partition.split("C") > 1}
+    found = {}
+    for exchange in (name for name, is_used in shown.items() if is_used):
+        tours = replaced(exchange_tours(plan.array, step.partition, exchange), step.tours.get(exchange, ()))
+        if tours.shape[1] > 1:
+            found[exchange] = tours.tolist()
+    return found
 
 
 def _operands(costed: CostedPlan, layer: str) -> list[str]:

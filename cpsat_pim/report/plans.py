@@ -1,8 +1,11 @@
 """Plans as text and as a document: a row per step, then totals, bound, and the resources that limit them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from cpsat_pim.base.units import FJ_PER_NJ
+from cpsat_pim.mapper.result import Status
+from cpsat_pim.planner.baselines.run import BaselinePlan
 from cpsat_pim.planner.evaluate import PlanCost, StepCost
 from cpsat_pim.planner.partition import Digits
 from cpsat_pim.planner.plan import Plan
@@ -21,6 +24,7 @@ def plan_document(solved: SolvedPlan) -> dict[str, Any]:
         "objective": _reported(solved, solved.value),
         "bound": _reported(solved, solved.bound),
         "gap": solved.gap,
+        "energy_bound_fj": solved.energy_bound,
         "space": solved.space.to_dict(),
         "seconds": round(solved.seconds, 3),
         "statistics": solved.statistics,
@@ -43,18 +47,74 @@ def format_cost(plan: Plan, cost: PlanCost) -> str:
     return "\n".join(_body(plan, cost))
 
 
+def baseline_document(found: BaselinePlan) -> dict[str, Any]:
+    """Convert a baseline's plan to plain data, with the keys of a solved plan; it has no bound."""
+    return {
+        "status": Status.FEASIBLE.value,
+        "baseline": found.name,
+        "objective_kind": found.objective.kind,
+        "objective": found.objective.reported(found.value),
+        "bound": None,
+        "gap": None,
+        "space": found.space.to_dict(),
+        "seconds": round(found.seconds, 3),
+        "statistics": found.statistics,
+        **found.plan.to_dict(),
+        "predicted": found.cost.to_dict(),
+    }
+
+
+def format_baseline(found: BaselinePlan) -> str:
+    """Format a baseline's plan as lines of text."""
+    counts = found.statistics
+    cut = counts["choices_cut"]
+    head = [
+        f"{Status.FEASIBLE}: {found.objective.kind} {found.objective.reported(found.value)} by the {found.name} "
+        f"baseline, without a bound, {found.seconds:.1f} s",
+        f"space: {found.space}",
+        f"{counts['node_solves']} node problems solved; {cut} choices among partitions that were not all solved",
+        "",
+    ]
+    return "\n".join([*head, *_body(found.plan, found.cost)])
+
+
 def _head(solved: SolvedPlan) -> list[str]:
     gap = "-" if solved.gap is None else f"{100 * solved.gap:.3g} %"
     counts = solved.statistics
     return [
         f"{solved.status}: {solved.objective.kind} {_reported(solved, solved.value)}, lower bound "
         f"{_reported(solved, solved.bound)} (gap {gap}), {solved.seconds:.1f} s",
+        *_second_objective(solved),
         f"space: {solved.space}",
         f"{counts['node_solves']} node problems solved, {counts['node_reused']} taken from the store, of "
         f"{counts['node_problems']}; {counts['partitions_computed']} of {counts['partitions']} partitions computed; "
         f"{counts['rounds']} rounds",
         "",
     ]
+
+
+def _second_objective(solved: SolvedPlan) -> list[str]:
+    """Say what is proven of the energy, where it is the second objective."""
+    if solved.energy_bound is None or solved.cost is None:
+        return []
+    bound, gap = solved.energy_bound / FJ_PER_NJ / 1e6, solved.energy_gap or 0.0
+    found = f"{solved.cost.energy_fj / FJ_PER_NJ / 1e6:.3f} mJ"
+    if not gap:
+        return [f"of all plans of this latency none takes less energy than {found}"]
+    return [f"plans of this latency take at least {bound:.3f} mJ; this one takes {found} (gap {100 * gap:.3g} %)"]
+
+
+def format_front(front: Sequence[SolvedPlan]) -> str:
+    """Format plans that trade latency for energy, a row for each."""
+    rows = [("cycles", "mJ", "weighted sum", "status", "gap")]
+    for solved in front:
+        assert solved.cost is not None
+        energy = f"{solved.cost.energy_fj / FJ_PER_NJ / 1e6:.3f}"
+        kind = f"{float(solved.objective.alpha):g} cycles + {float(solved.objective.beta):g} nJ"
+        rows.append(
+            (str(solved.cost.latency_cycles), energy, kind, solved.status.value, f"{100 * (solved.gap or 0):.3g} %")
+        )
+    return "\n".join(_aligned(rows))
 
 
 def _body(plan: Plan, cost: PlanCost) -> list[str]:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cpsat_pim.mapper.search import Progress
-from cpsat_pim.report.text import format_gap, format_objective
+from cpsat_pim.report.format import format_gap, format_objective
 
 _ROWS = 12
 

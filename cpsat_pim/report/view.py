@@ -12,15 +12,15 @@ from attrs import evolve, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
-from cpsat_pim.base.units import to_fj
-from cpsat_pim.evaluate.cost import Prediction, access_energies_fj, predict
+from cpsat_pim.evaluate.cost import Prediction, energy_parts_fj, predict
 from cpsat_pim.evaluate.verify import record
+from cpsat_pim.mapper.explain.bounds import find_bounds
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import box_elems, check_mapping
 from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.mapping.loop_nest import format_bound
+from cpsat_pim.report.format import format_choice, format_layouts, format_machine
 from cpsat_pim.report.jsonfile import build_result
-from cpsat_pim.report.text import format_choice, format_layouts, format_machine
 from cpsat_pim.workload import ConvWorkload
 from tracesim.timeline import Timeline
 
@@ -44,6 +44,8 @@ def build_view(document: dict[str, Any], source: str) -> dict[str, Any]:
     return {
         "network": result["network"],
         "arch": format_machine(result["arch"]),
+        "clock": result["arch"].clock,
+        "static_power": result["arch"].static_power or 0,
         "objective": result["objective"].to_dict(),
         "source": Path(source).name,
         "totals": result["totals"],
@@ -136,10 +138,12 @@ class _Mapped:
             "columns": list(figures.column_accesses),
             "stale": self.is_stale,
             "utilisation": self._full_cycles / figures.compute_cycles,
+            "latency_utilisation": self._full_cycles / figures.latency_cycles,
             "flow": classify_dataflow(self.mapping).value,
             "layout": format_layouts(self.mapping),
             "bound": self._bound,
             "terms": self.prediction.bounds,
+            "busy": self._busy(),
             "cycles": self._cycles(),
             "energies": self._energies(),
             "places": [*self._places()],
@@ -154,6 +158,11 @@ class _Mapped:
     def _bound(self) -> str:
         """The resource that ends last."""
         return max(self.prediction.bounds, key=lambda name: self.prediction.bounds[name])
+
+    def _busy(self) -> dict[str, int]:
+        """Return the cycles for which each resource works."""
+        bounds = find_bounds(self.layer, self.arch, self.mapping)
+        return {resource.name: resource.busy_cycles for resource in bounds.resources}
 
     def _cycles(self) -> dict[str, float]:
         """Split the latency: MACs on a full array, PEs that idle or work on padding, and waiting for the resource that
@@ -172,14 +181,7 @@ class _Mapped:
 
     def _energies(self) -> dict[str, int]:
         """Split the energy, fJ: MACs, accesses by level, row activations (Eq. 41-43)."""
-        figures, costs = self.prediction.figures, access_energies_fj(self.arch)
-        accesses = {
-            m.name: sum(reads * costs[m][0] + writes * costs[m][1] for reads, writes in figures.accesses[m])
-            for m in Level
-        }
-        macs = self.layer.macs * to_fj(self.arch.pe_array.compute_unit.mac_energy)
-        rows = sum(figures.row_activations) * to_fj(self.arch.activation_energy)
-        return {"MAC": macs, **accesses, "activation": rows}
+        return energy_parts_fj(self.layer, self.arch, self.prediction.figures)
 
     # The nest
 
@@ -196,13 +198,15 @@ class _Mapped:
         """Build the view of a memory: its loops enumerate the tiles of the next level."""
         factors = self.mapping.temporal[level]
         loops = [(d.name, factors[d], "") for d in self.mapping.order[level]]
-        held = self._held(level)
-        return self._place(level.name, self.arch.hierarchy[level].name, loops) | {
+        held, memory = self._held(level), self.arch.hierarchy[level]
+        separate = {} if memory.is_shared else {t.name: self.arch.usable_bytes_of(level, t) for t in Tensor}
+        figures = {
             "held": held,
             "bypass": [t.name for t in Tensor if t.name not in held],
             "usable": self.arch.usable_bytes(level),
-            "capacity": self.arch.hierarchy[level].capacity_bytes,
+            "capacity": memory.capacity_bytes,
         }
+        return self._place(level.name, memory.name, loops) | figures | ({"separate": separate} if separate else {})
 
     def _parallel(self, title: str, directions: tuple[Direction, ...]) -> dict[str, Any]:
         """Build the view of PEs or lanes, whose iterations run in parallel."""

@@ -2,6 +2,9 @@
 
 Work arrays of a phase, modified in place:
 `loads`, int64[nodes, 6]: flits on a node's links to the east, west, south and north, into the network and out of it.
+While messages are counted, links hold *differences*: a message adds its flits where its way along a row or column
+begins, and takes them off where it ends, so it costs the same on any array; `sum_links` adds them up at last.
+Where nodes hang on a host, the bus of a row stands in the place of the row's first node's link to the east, as it is.
 `dram`, int64[nodes, 3]: columns read, columns written, activations. `totals`, int64[6]: see below.
 """
 
@@ -19,12 +22,15 @@ TOTALS = 6
 
 
 class Grid(NamedTuple):
-    """The array: nodes a row, bytes of a flit, of a DRAM column and of a DRAM row; and scans that were counted before.
+    """The array: rows, nodes a row, whether the nodes of a row share a bus to a host instead of links, bytes of a flit,
+    of a DRAM column and of a DRAM row; and scans that were counted before.
 
     `memo`, int64[any, 10], all zeros at first: see `scan`. It is modified in place.
     """
 
+    rows: int
     cols: int
+    is_host: bool
     flit_bytes: int
     column_bytes: int
     row_bytes: int
@@ -48,23 +54,57 @@ def hops_between(grid: Grid, a: int, b: int) -> int:
 
 @njit
 def send(grid: Grid, loads: np.ndarray, totals: np.ndarray, a: int, b: int, flits: int, size_bytes: int) -> int:
-    """Send flits from a to b: along the row first, then along the column. Returns the hops."""
+    """Send flits from a to b: along the row first, then along the column, or over the host. Returns the hops.
+
+    The hops over a host are no chain, so 0 is returned.
+    """
+    totals[BYTES] += size_bytes
+    totals[FLITS] += flits
+    if grid.is_host:
+        cross(grid, loads, totals, a // grid.cols, flits)
+        cross(grid, loads, totals, b // grid.cols, flits)
+        return 0
     ya, xa, yb, xb = a // grid.cols, a % grid.cols, b // grid.cols, b % grid.cols
-    for x in range(xa, xb):
-        loads[ya * grid.cols + x, EAST] += flits
-    for x in range(xa, xb, -1):
-        loads[ya * grid.cols + x, WEST] += flits
-    for y in range(ya, yb):
-        loads[y * grid.cols + xb, SOUTH] += flits
-    for y in range(ya, yb, -1):
-        loads[y * grid.cols + xb, NORTH] += flits
+    if xa < xb:
+        loads[a, EAST] += flits
+        loads[ya * grid.cols + xb, EAST] -= flits
+    elif xa > xb:
+        loads[ya * grid.cols + xb + 1, WEST] += flits
+        if xa + 1 < grid.cols:
+            loads[a + 1, WEST] -= flits
+    if ya < yb:
+        loads[ya * grid.cols + xb, SOUTH] += flits
+        loads[b, SOUTH] -= flits
+    elif ya > yb:
+        loads[(yb + 1) * grid.cols + xb, NORTH] += flits
+        if ya + 1 < grid.rows:
+            loads[(ya + 1) * grid.cols + xb, NORTH] -= flits
     loads[a, INJECT] += flits
     loads[b, EJECT] += flits
     hops = abs(ya - yb) + abs(xa - xb)
-    totals[BYTES] += size_bytes
-    totals[FLITS] += flits
     totals[FLIT_HOPS] += flits * hops
     return hops
+
+
+@njit
+def cross(grid: Grid, loads: np.ndarray, totals: np.ndarray, row: int, flits: int) -> None:
+    """Move flits over the bus between a row of nodes and the host."""
+    loads[row * grid.cols, EAST] += flits
+    totals[FLIT_HOPS] += flits
+
+
+@njit
+def sum_links(grid: Grid, loads: np.ndarray) -> None:
+    """Turn the differences along rows and columns into the flits on each link."""
+    if grid.is_host:
+        return
+    for node in range(len(loads)):
+        if node % grid.cols > 0:
+            loads[node, EAST] += loads[node - 1, EAST]
+            loads[node, WEST] += loads[node - 1, WEST]
+        if node >= grid.cols:
+            loads[node, SOUTH] += loads[node - grid.cols, SOUTH]
+            loads[node, NORTH] += loads[node - grid.cols, NORTH]
 
 
 @njit
@@ -72,6 +112,47 @@ def volume(box: np.ndarray) -> int:
     """Elements of a box."""
     elements: int = (box[1] - box[0]) * (box[3] - box[2]) * (box[5] - box[4]) * (box[7] - box[6])
     return elements
+
+
+class Homes(NamedTuple):
+    """Some homes of one stack on the same nodes, as arrays with a row for each home.
+
+    `boxes`, int64[homes, nodes, 8]: what lies on each node. `grids`, int64[homes, 2, 4]: parts and their sizes along N,
+    C, H, W. `cells`, int64[homes, nodes]: the place among the nodes of each combination of parts, the last axis the
+    fastest. `nodes`, int64[nodes]: their numbers. `last`, bool[homes]: whether channels are the innermost axis.
+    """
+
+    boxes: np.ndarray
+    grids: np.ndarray
+    cells: np.ndarray
+    nodes: np.ndarray
+    last: np.ndarray
+
+
+@njit
+def homes_met(homes: Homes, a: int, boxes: np.ndarray, found: np.ndarray) -> int:
+    """Find the nodes of home `a` that may hold some of the boxes; their places in `found`, their number returned.
+
+    Parts along an axis are equal, so the parts that a range meets follow from a division: nodes that hold nothing of
+    the boxes are not looked at, which matters where there are hundreds.
+    """
+    n0, n1, c0, c1, y0, y1, x0, x1 = 2**60, -1, 2**60, -1, 2**60, -1, 2**60, -1
+    for b in range(len(boxes)):
+        box = boxes[b]
+        if box[0] < box[1] and box[2] < box[3] and box[4] < box[5] and box[6] < box[7]:
+            n0, n1, c0, c1 = min(n0, box[0]), max(n1, box[1] - 1), min(c0, box[2]), max(c1, box[3] - 1)
+            y0, y1, x0, x1 = min(y0, box[4]), max(y1, box[5] - 1), min(x0, box[6]), max(x1, box[7] - 1)
+    if n1 < 0:
+        return 0
+    parts, size, cells, count = homes.grids[a, 0], homes.grids[a, 1], homes.cells[a], 0
+    for n in range(n0 // size[0], n1 // size[0] + 1):
+        for c in range(c0 // size[1], c1 // size[1] + 1):
+            for y in range(y0 // size[2], y1 // size[2] + 1):
+                first = ((n * parts[1] + c) * parts[2] + y) * parts[3]
+                for x in range(x0 // size[3], x1 // size[3] + 1):
+                    found[count] = cells[first + x]
+                    count += 1
+    return count
 
 
 @njit

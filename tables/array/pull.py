@@ -4,11 +4,16 @@ import numpy as np
 
 from tables.array.counts import (
     ACTIVATED,
+    BYTES,
+    FLITS,
     LONGEST,
     READ,
     TOUR,
     WRITTEN,
     Grid,
+    Homes,
+    cross,
+    homes_met,
     hops_between,
     overlap,
     range_blocks,
@@ -38,9 +43,8 @@ def pull(
     grid: Grid,
     tours: np.ndarray,
     boxes: np.ndarray,
-    homes: np.ndarray,
-    home_nodes: np.ndarray,
-    channels_last: bool,
+    homes: Homes,
+    a: int,
     width: int,
     loads: np.ndarray,
     dram: np.ndarray,
@@ -49,23 +53,29 @@ def pull(
 ) -> None:
     """Deliver every set's boxes once and gather them along its tour; the last four arguments are modified in place.
 
-    `tours[set, member]`: node numbers. `boxes[set, box, 8]`: what every member needs. `homes[i, 8]` lies on
-    `home_nodes[i]`. `received[node]`: bytes that come in messages.
+    `tours[set, member]`: node numbers. `boxes[set, box, 8]`: what every member needs. `a`: which of the homes.
+    `received[node]`: bytes that come in messages.
     """
     count = tours.shape[1]
-    part = np.empty(8, np.int64)
+    part, met = np.empty(8, np.int64), np.empty(len(homes.nodes), np.int64)
+    places = np.full(len(loads), -1, np.int64)
     pieces = np.empty((count + 1, _PIECE), np.int64)
     before = totals[LONGEST] + totals[TOUR]  # another operand's chain, which is not waited for
     totals[LONGEST] = totals[TOUR] = 0
     for s in range(len(tours)):
         tour = tours[s]
         pieces[:] = 0
-        for h in range(len(homes)):
+        for m in range(count):
+            places[tour[m]] = m
+        for i in range(homes_met(homes, a, boxes[s], met)):
+            home, owner = homes.boxes[a, met[i]], homes.nodes[met[i]]
             _contribute(
-                grid, tour, boxes[s], homes[h], home_nodes[h], channels_last, width, part, pieces, loads, dram,
+                grid, tour, places[owner], boxes[s], home, owner, homes.last[a], width, part, pieces, loads, dram,
                 totals, received,
             )  # fmt: skip
         _gather(grid, tour, pieces, loads, dram, totals, received)
+        for m in range(count):
+            places[tour[m]] = -1
     if before > totals[LONGEST] + totals[TOUR]:
         totals[LONGEST], totals[TOUR] = before, 0
 
@@ -74,6 +84,7 @@ def pull(
 def _contribute(
     grid: Grid,
     tour: np.ndarray,
+    place: int,
     boxes: np.ndarray,
     home: np.ndarray,
     owner: int,
@@ -86,7 +97,10 @@ def _contribute(
     totals: np.ndarray,
     received: np.ndarray,
 ) -> None:
-    """What one home node has of a set's boxes becomes part of the chunk of one member."""
+    """What one home node has of a set's boxes becomes part of the chunk of one member: of its own, if it is one.
+
+    `place`: the owner's in the tour, -1 if it is no member. Over a host it goes to all that lack it at once.
+    """
     elements, columns, rows, read_columns, read_rows = 0, 0, 0, 0, 0
     for b in range(len(boxes)):
         if not overlap(boxes[b], home, part):
@@ -100,21 +114,39 @@ def _contribute(
         return
     size_bytes = elements * width
     flits = -(-size_bytes // grid.flit_bytes)
-    at = nearest_member(grid, tour, owner)
-    if tour[at] != owner:
+    at = place
+    if place < 0 and not grid.is_host:
+        at = nearest_member(grid, tour, owner)
         hops = send(grid, loads, totals, owner, tour[at], flits, size_bytes)
         totals[LONGEST] = max(totals[LONGEST], hops)
         dram[tour[at], WRITTEN] += columns
         dram[tour[at], ACTIVATED] += rows
         received[tour[at]] += size_bytes
-    if tour[at] != owner or len(tour) > 1:  # read by its owner once, to be delivered or to begin its tour
+    if place < 0 or len(tour) > 1:  # read by its owner once, to be delivered or to begin its tour
         dram[owner, READ] += read_columns
         dram[owner, ACTIVATED] += read_rows
-    for row in (at, len(tour)):
-        pieces[row, 0] += size_bytes
-        pieces[row, 1] += flits
-        pieces[row, 2] += columns
-        pieces[row, 3] += rows
+        if grid.is_host:
+            _upload(grid, owner, flits, size_bytes, loads, totals)
+    _add_piece(pieces, at, size_bytes, flits, columns, rows)
+
+
+@njit
+def _add_piece(pieces: np.ndarray, at: int, size_bytes: int, flits: int, columns: int, rows: int) -> None:
+    """Add data to the chunk of a member, if it is one's (`at` is not -1), and to the sum of all, which stands last."""
+    for row in (at, len(pieces) - 1):
+        if row >= 0:
+            pieces[row, 0] += size_bytes
+            pieces[row, 1] += flits
+            pieces[row, 2] += columns
+            pieces[row, 3] += rows
+
+
+@njit
+def _upload(grid: Grid, node: int, flits: int, size_bytes: int, loads: np.ndarray, totals: np.ndarray) -> None:
+    """Count one message to the host."""
+    totals[BYTES] += size_bytes
+    totals[FLITS] += flits
+    cross(grid, loads, totals, node // grid.cols, flits)
 
 
 @njit
@@ -128,6 +160,9 @@ def _gather(
     received: np.ndarray,
 ) -> None:
     """All-gather along a tour: an edge carries every chunk but that of the member it leads to."""
+    if grid.is_host:
+        _broadcast(grid, tour, pieces, loads, dram, totals, received)
+        return
     count = len(tour)
     if count == 1:
         return
@@ -142,6 +177,35 @@ def _gather(
         dram[tour[to], ACTIVATED] += rows
         received[tour[to]] += size_bytes
     totals[TOUR] = max(totals[TOUR], (count - 1) * longest)
+
+
+@njit
+def _broadcast(
+    grid: Grid,
+    tour: np.ndarray,
+    pieces: np.ndarray,
+    loads: np.ndarray,
+    dram: np.ndarray,
+    totals: np.ndarray,
+    received: np.ndarray,
+) -> None:
+    """The host sends every piece once down each bus with a member that lacks it; all that lack it write it.
+
+    Only the member that has a piece does not lack it, so a bus with two members carries all pieces.
+    """
+    count = len(tour)
+    members, own = np.zeros(grid.rows, np.int64), np.zeros(grid.rows, np.int64)
+    for m in range(count):
+        row = tour[m] // grid.cols
+        members[row] += 1
+        own[row] = pieces[m, 1]
+        size_bytes, _, columns, rows = pieces[count] - pieces[m]
+        dram[tour[m], WRITTEN] += columns
+        dram[tour[m], ACTIVATED] += rows
+        received[tour[m]] += size_bytes
+    for row in range(grid.rows):
+        if members[row] > 0:
+            cross(grid, loads, totals, row, pieces[count, 1] - (own[row] if members[row] == 1 else 0))
 
 
 @njit
@@ -166,9 +230,8 @@ def gather_weights(
             columns, rows = range_blocks(start, stop, grid.column_bytes), range_blocks(start, stop, grid.row_bytes)
             dram[tours[g, m], READ] += columns
             dram[tours[g, m], ACTIVATED] += rows
-            for row in (m, count):
-                pieces[row, 0] += stop - start
-                pieces[row, 1] += -(-(stop - start) // grid.flit_bytes)
-                pieces[row, 2] += columns
-                pieces[row, 3] += rows
+            flits = -(-(stop - start) // grid.flit_bytes)
+            if grid.is_host:
+                _upload(grid, tours[g, m], flits, stop - start, loads, totals)
+            _add_piece(pieces, m, stop - start, flits, columns, rows)
         _gather(grid, tours[g], pieces, loads, dram, totals, received)

@@ -4,12 +4,17 @@ import numpy as np
 
 from tables.array.counts import (
     ADDITIONS,
+    BYTES,
+    FLITS,
     LONGEST,
     READ,
     TOUR,
     WRITTEN,
     Grid,
+    Homes,
     access,
+    cross,
+    homes_met,
     overlap,
     send,
     volume,
@@ -37,6 +42,9 @@ def reduce_scatter(
     """
     count = tours.shape[1]
     for s in range(len(tours)):
+        if grid.is_host:
+            _add_at_host(grid, tours[s], boxes[s], chunks[s], channels_last, psum_width, width, loads, dram, totals)
+            continue
         longest = 0
         for m in range(count):
             node, to, total, flits = tours[s, m], tours[s, (m + 1) % count], 0, 0
@@ -59,6 +67,42 @@ def reduce_scatter(
 
 
 @njit
+def _add_at_host(
+    grid: Grid,
+    tour: np.ndarray,
+    boxes: np.ndarray,
+    chunks: np.ndarray,
+    channels_last: bool,
+    psum_width: int,
+    width: int,
+    loads: np.ndarray,
+    dram: np.ndarray,
+    totals: np.ndarray,
+) -> None:
+    """Every member sends all its partial sums to the host, which adds them and sends each member its chunk."""
+    whole = 0
+    for b in range(len(boxes)):
+        whole += volume(boxes[b])
+    if whole == 0:
+        return
+    totals[ADDITIONS] += (len(tour) - 1) * whole
+    for m in range(len(tour)):
+        chunk = 0
+        for b in range(len(boxes)):
+            if volume(boxes[b]) > 0:
+                access(grid, dram, tour[m], READ, boxes[b], boxes[b], channels_last, psum_width)
+        for b in range(chunks.shape[1]):
+            if volume(chunks[m, b]) > 0:
+                chunk += volume(chunks[m, b])
+                access(grid, dram, tour[m], WRITTEN, chunks[m, b], chunks[m, b], channels_last, width)
+        for size_bytes in (whole * psum_width, chunk * width):
+            flits = -(-size_bytes // grid.flit_bytes)
+            totals[BYTES] += size_bytes
+            totals[FLITS] += flits
+            cross(grid, loads, totals, tour[m] // grid.cols, flits)
+
+
+@njit
 def _around(boxes: np.ndarray, part: np.ndarray) -> int:
     """The box whose channels a part lies in: a part of several groups has a box for each, the whole may be one."""
     for b in range(len(boxes)):
@@ -74,41 +118,41 @@ def push(
     held: np.ndarray,
     pooled: np.ndarray,
     is_pooled: bool,
-    homes: np.ndarray,
-    home_nodes: np.ndarray,
-    channels_last: bool,
+    homes: Homes,
+    a: int,
     width: int,
     loads: np.ndarray,
     dram: np.ndarray,
     totals: np.ndarray,
     at_home: np.ndarray,
 ) -> None:
-    """Send what nodes hold to its homes; the last four arguments are modified in place.
+    """Send what nodes hold to home `a`; the last four arguments are modified in place.
 
     `held[i, box, 8]` lies on `nodes[i]`, each box for itself; `pooled` is what it becomes, if `is_pooled`.
     `at_home[i]`: elements of `held` (of `pooled`) that are at home on their node.
     """
-    part = np.empty(8, np.int64)
+    part, met, channels_last = np.empty(8, np.int64), np.empty(len(homes.nodes), np.int64), homes.last[a]
     for i in range(len(nodes)):
         if is_pooled:
             _pool(grid, nodes[i], held[i], channels_last, width, dram, totals)
-        for h in range(len(homes)):
+        for j in range(homes_met(homes, a, pooled[i], met)):
+            home, owner = homes.boxes[a, met[j]], homes.nodes[met[j]]
             elements = 0
             for b in range(held.shape[1]):
-                if not overlap(pooled[i, b], homes[h], part):
+                if not overlap(pooled[i, b], home, part):
                     continue
                 elements += volume(part)
-                if home_nodes[h] != nodes[i] and not is_pooled:
+                if owner != nodes[i] and not is_pooled:
                     access(grid, dram, nodes[i], READ, part, held[i, b], channels_last, width)
-                if is_pooled and home_nodes[h] != nodes[i]:  # windows may straddle parts: read, combine, write
-                    access(grid, dram, home_nodes[h], READ, part, homes[h], channels_last, width)
-                if is_pooled or home_nodes[h] != nodes[i]:
-                    access(grid, dram, home_nodes[h], WRITTEN, part, homes[h], channels_last, width)
-            if home_nodes[h] == nodes[i]:
+                if is_pooled and owner != nodes[i]:  # windows may straddle parts: read, combine, write
+                    access(grid, dram, owner, READ, part, home, channels_last, width)
+                if is_pooled or owner != nodes[i]:
+                    access(grid, dram, owner, WRITTEN, part, home, channels_last, width)
+            if owner == nodes[i]:
                 at_home[i] += elements
             elif elements > 0:
                 flits = -(-elements * width // grid.flit_bytes)
-                hops = send(grid, loads, totals, nodes[i], home_nodes[h], flits, elements * width)
+                hops = send(grid, loads, totals, nodes[i], owner, flits, elements * width)
                 totals[LONGEST] = max(totals[LONGEST], hops)
 
 
@@ -145,20 +189,20 @@ def repool(
 @njit
 def join(
     grid: Grid,
-    homes: np.ndarray,
-    home_nodes: np.ndarray,
-    channels_last: bool,
+    homes: Homes,
+    a: int,
     width: int,
     reads: int,
     writes: int,
     dram: np.ndarray,
     totals: np.ndarray,
 ) -> None:
-    """Home nodes add operands: so many reads and writes of whole home boxes; the last two are modified in place."""
-    for h in range(len(homes)):
-        if volume(homes[h]) > 0:
+    """Nodes of home `a` add operands: so many reads and writes of whole home boxes; the last two change in place."""
+    for h in range(len(homes.nodes)):
+        home = homes.boxes[a, h]
+        if volume(home) > 0:
             for _ in range(reads):
-                access(grid, dram, home_nodes[h], READ, homes[h], homes[h], channels_last, width)
+                access(grid, dram, homes.nodes[h], READ, home, home, homes.last[a], width)
             for _ in range(writes):
-                access(grid, dram, home_nodes[h], WRITTEN, homes[h], homes[h], channels_last, width)
-            totals[ADDITIONS] += volume(homes[h]) * (reads - writes if writes else reads)
+                access(grid, dram, homes.nodes[h], WRITTEN, home, home, homes.last[a], width)
+            totals[ADDITIONS] += volume(home) * (reads - writes if writes else reads)

@@ -17,6 +17,8 @@ from tables.array.counts import (
     TOUR,
     WRITTEN,
     Grid,
+    Homes,
+    sum_links,
 )
 from tables.array.pull import pull
 from tables.array.push import join, push, repool
@@ -37,8 +39,11 @@ class Speeds(NamedTuple):
 
 
 @njit
-def measure(speeds: Speeds, loads: np.ndarray, dram: np.ndarray, totals: np.ndarray, out: np.ndarray) -> None:
+def measure(
+    grid: Grid, speeds: Speeds, loads: np.ndarray, dram: np.ndarray, totals: np.ndarray, out: np.ndarray
+) -> None:
     """A phase's cycles and counts, in `out`, int64[MEASURES]."""
+    sum_links(grid, loads)
     busiest, port, fullest = 0, 0, 0
     out[:] = 0
     for node in range(len(loads)):
@@ -66,36 +71,32 @@ def pull_table(
     nodes: np.ndarray,
     tours: np.ndarray,
     boxes: np.ndarray,
-    homes: np.ndarray,
-    home_nodes: np.ndarray,
-    last: np.ndarray,
+    homes: Homes,
     raw: np.ndarray,
     pooled: np.ndarray,
     tours_w: np.ndarray,
     boxes_w: np.ndarray,
-    homes_w: np.ndarray,
-    last_w: np.ndarray,
+    homes_w: Homes,
     width: int,
     out: np.ndarray,
 ) -> None:
     """The pull phase for every home of I (and of what is W): `out`, int64[homes, homes of W or 1, MEASURES].
 
-    `homes[home, i, 8]` lies on `home_nodes[i]`. `raw` and `pooled` are empty without an input pool, `homes_w` without
-    a second tensor. `count`: nodes of the array.
+    `raw` and `pooled` are empty without an input pool, `homes_w` without a second tensor. `count`: nodes of the array.
     """
     loads, dram = np.zeros((count, 6), np.int64), np.zeros((count, 3), np.int64)
     totals, received = np.zeros(TOTALS, np.int64), np.zeros(count, np.int64)
-    for a in range(len(homes)):
+    for a in range(len(homes.boxes)):
         for b in range(out.shape[1]):
             loads[:] = 0
             dram[:] = 0
             totals[:] = 0
-            pull(grid, tours, boxes, homes[a], home_nodes, last[a], width, loads, dram, totals, received)
-            if len(homes_w) > 0:
-                pull(grid, tours_w, boxes_w, homes_w[b], home_nodes, last_w[b], width, loads, dram, totals, received)
+            pull(grid, tours, boxes, homes, a, width, loads, dram, totals, received)
+            if len(homes_w.boxes) > 0:
+                pull(grid, tours_w, boxes_w, homes_w, b, width, loads, dram, totals, received)
             if len(raw) > 0:
-                repool(grid, nodes, raw, pooled, last[a], width, dram, totals)
-            measure(speeds, loads, dram, totals, out[a, b])
+                repool(grid, nodes, raw, pooled, homes.last[a], width, dram, totals)
+            measure(grid, speeds, loads, dram, totals, out[a, b])
 
 
 @njit
@@ -107,9 +108,7 @@ def push_table(
     held: np.ndarray,
     pooled: np.ndarray,
     is_pooled: bool,
-    homes: np.ndarray,
-    home_nodes: np.ndarray,
-    last: np.ndarray,
+    homes: Homes,
     width: int,
     added: int,
     out: np.ndarray,
@@ -117,13 +116,11 @@ def push_table(
     """The push phase for every home: `out`, int64[homes, MEASURES]; `added`: operands that are added at home."""
     loads, dram = np.zeros((count, 6), np.int64), np.zeros((count, 3), np.int64)
     totals, at_home = np.zeros(TOTALS, np.int64), np.zeros(len(nodes), np.int64)
-    for a in range(len(homes)):
+    for a in range(len(homes.boxes)):
         loads[:] = 0
         dram[:] = 0
         totals[:] = 0
-        push(
-            grid, nodes, held, pooled, is_pooled, homes[a], home_nodes, last[a], width, loads, dram, totals, at_home
-        )  # fmt: skip
+        push(grid, nodes, held, pooled, is_pooled, homes, a, width, loads, dram, totals, at_home)
         if added > 0:
-            join(grid, homes[a], home_nodes, last[a], width, added, 0, dram, totals)
-        measure(speeds, loads, dram, totals, out[a])
+            join(grid, homes, a, width, added, 0, dram, totals)
+        measure(grid, speeds, loads, dram, totals, out[a])

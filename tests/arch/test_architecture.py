@@ -66,6 +66,7 @@ CASES = [
     (PIMArchitecture, {}, "pe_array", [None, SHAPE]),
     (PIMArchitecture, {}, "page_policy", ["adaptive", "", None]),
     (PIMArchitecture, {}, "activation_energy", [*NOT_REAL, None]),
+    (PIMArchitecture, {}, "static_power", [-1.0, math.nan, math.inf, "1", True]),
     (PIMArchitecture, {}, "clock", [0, -1, 1.5, "4", True]),
     *((PIMArchitecture, {}, name, NOT_BOOLEAN) for name in ("multicast", "spatial_reduction", "shared_data_bus")),
     (PIMArchitecture, {}, "uneven_residency", NOT_BOOLEAN),

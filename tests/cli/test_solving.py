@@ -296,6 +296,22 @@ def test_what_nothing_keeps_is_told_in_a_line(
     assert err == (f"{said}: {message}\n" if message else f"{said}\n")
 
 
+def test_layers_beyond_a_node_are_told_and_the_others_solved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node of `hbm-pim` has 32 MiB. W of 4096 x 11008 two-byte elements alone has 86 MiB: three nodes."""
+    net, path = tmp_path / "net.yaml", tmp_path / "r.json"
+    layers = "- {name: small, C: 16, K: 16}\n- {name: large, C: 4096, K: 11008, after: [small]}\n"
+    net.write_text("version: 1\nbytes: {input: 2, weight: 2, output: 2, psum: 2}\nlayers:\n" + layers)
+    assert main(["run", str(net), "--arch", "hbm-pim", "--json", str(path), "--jobs", "1"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("cpsat_pim: large: infeasible: BankPair: the layer takes at least I 8192 + W 90177536 + ")
+    assert err.endswith("there are 33554432 B, so it needs 3 nodes or more\n")
+    assert [layer["status"] for layer in read_json(path)["layers"]] == ["OPTIMAL", "INFEASIBLE"]
+    assert main(["map", "C=4096,K=11008", "--arch", "hbm-pim"]) == 2
+    assert "so it needs 2 nodes or more" in capsys.readouterr().err
+
+
 def test_constraints_that_cannot_be_used_are_refused_before_solving(
     pair: str, constrain: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,13 +92,17 @@ def draw(chance, graph, array):
     return Plan(network="n", array=array, segments=segments, layers=layers, homes=placed)
 
 
+@pytest.mark.parametrize("interconnect", ["mesh", "host"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_prediction_is_what_is_simulated(name):
+def test_prediction_is_what_is_simulated(name, interconnect):
     """Bytes, flits, hops, columns, activations, additions, energy, capacity and the estimate of time."""
     chance, graph = random.Random(name), build_graph(NETWORKS[name])
-    for _ in range(40):
+    for _ in range(30):
         rows, cols = chance.choice([(1, 2), (2, 2), (2, 3), (2, 4)])
-        array = NodeArray(rows=rows, cols=cols, node=PIMArchitecture(), flit_bytes=chance.choice([1, 3, 16]))
+        flit_bytes = chance.choice([1, 3, 16])
+        array = NodeArray(
+            rows=rows, cols=cols, node=PIMArchitecture(), flit_bytes=flit_bytes, interconnect=interconnect
+        )
         plan = draw(chance, graph, array)
         assert check_plan(graph, plan) == []
         assert differences(graph, evaluate_plan(graph, plan), simulate(NETWORKS[name], graph, plan)) == [], plan

@@ -39,9 +39,43 @@ def wrong(**changes: Any) -> Disagreement:
 def test_right_prediction_passes_with_its_simulation() -> None:
     """I stays: 4 reads; W 2 x 4; O 2 written; one column and row each, 8 steps."""
     figures = verify(LAYER, ARCH, MAPPING, predict(LAYER, ARCH, MAPPING))
+    assert figures is not None
     assert figures.accesses[Level.DRAM] == ((4, 0), (8, 0), (0, 2))
     # W's two tiles of 4 B are two scans of one column each, and so are O's two of 1 B.
     assert (figures.row_activations, figures.column_accesses, figures.compute_cycles) == ((1, 1, 1), (1, 2, 2), 8)
+
+
+def large() -> tuple[ConvWorkload, Mapping]:
+    """2^32 array steps of one MAC, which take a minute to walk."""
+    layer = ConvWorkload(C=2**11, K=2**11, N=2**10)
+    loops = (1, 1, 1, 1, 2**11, 2**11, 2**10, 1)
+    return layer, attrs.evolve(MAPPING, temporal=(ONES, ONES, ONES, loops), order=((), (), (), (Dim.N, Dim.K, Dim.C)))
+
+
+def test_simulation_that_has_to_stop_gives_no_figures() -> None:
+    """Nobody waits for a minute; the prediction has been recomputed all the same."""
+    layer, mapping = large()
+    prediction = predict(layer, ARCH, mapping)
+    assert verify(layer, ARCH, mapping, prediction, is_over=lambda: True) is None
+    with pytest.raises(Disagreement, match="energy_fj: predicted 1, recosted"):
+        verify(
+            layer,
+            ARCH,
+            mapping,
+            attrs.evolve(prediction, figures=attrs.evolve(prediction.figures, energy_fj=1)),
+            lambda: True,
+        )
+
+
+def test_simulation_hears_an_interrupt() -> None:
+    """Ctrl-C ends a walk of a minute at once."""
+    layer, mapping = large()
+
+    def is_over() -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        verify(layer, ARCH, mapping, predict(layer, ARCH, mapping), is_over)
 
 
 def test_latency_includes_the_pipeline_latency_and_the_steps_do_not() -> None:

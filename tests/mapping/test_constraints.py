@@ -140,6 +140,15 @@ def test_factors_that_no_mapping_of_the_layer_can_have_are_named():
     ]
 
 
+def test_factors_that_are_all_fixed_multiply_to_the_bound():
+    """1 in all seven places is a bound of 1, and no bound of 3."""
+    ones = Constraints(temporal=[fixed(R=1)] * 4, spatial=[fixed(R=1)] * 3)
+    assert check_constraints_fit(ConvWorkload(K=3), ones) == []
+    assert check_constraints_fit(ConvWorkload(R=3), ones) == [
+        "R: all factors are fixed, and 1 x 1 x 1 x 1 x 1 x 1 x 1 is not the bound 3"
+    ]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

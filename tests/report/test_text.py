@@ -3,7 +3,7 @@
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.report.text import format_bytes, format_energy, format_gap, format_machine
+from cpsat_pim.report.format import format_bytes, format_energy, format_gap, format_machine
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_visits_are_counted_for_every_level(kernel: Callable[..., Any]) -> None:
     nest = rich_case()[0]._replace(loops=np.array([[3, 4, 3], [1, 5, 2], [0, 2, 5]]), spatial=np.ones((3, 8), np.int64))
     odometer = new_record(ODOMETER)
     set_loops(odometer, nest.loops, measure_geometry(nest))
-    visits = kernel(odometer)
+    visits = kernel(odometer, np.zeros(1, np.int64))
     assert visits.entered.tolist() == [[3, 6, 6], [3, 3, 1], [3, 3, 1]]
     assert visits.first.tolist() == [2, 1, 1]
     assert (visits.array_steps, visits.steps_each) == (6, 5)

@@ -127,10 +127,10 @@ class Compute:
             visits = self.fetches(Tensor.O, extents, reuse, f"exposed{level}")
             tiles = self.fetches(Tensor.O, extents, 1, f"tiles{level}")
             cost = self.b.interval(0, self.max_cycles, f"exposed_{parent}_{level}")
-            leaving = self._times(visits, out, f"out_{parent}_{level}")
+            leaving = self._times(visits, out, f"out_{parent}_{level}", self._most_moved(parent, WRITE))
             returns = self.b.interval(0, self.b.bounds_of(visits)[1], f"returns_{parent}_{level}")
             self.b.model.add(returns == visits - tiles)
-            coming = self._times(returns, back, f"back_cycles_{parent}_{level}")
+            coming = self._times(returns, back, f"back_cycles_{parent}_{level}", self._most_moved(parent, READ))
             self.b.imply([comes_back], cost >= leaving + coming)
             found.append(cost)
         return found
@@ -186,8 +186,17 @@ class Compute:
         numerator, denominator = rate((memory.read_bandwidth_limit, memory.write_bandwidth_limit)[way])
         return Fraction(numerator, denominator) if numerator else None
 
-    def _times(self, a: Int, b: Int, name: str) -> Int:
-        """Return a product; with a constant factor it is an expression, not a variable."""
+    def _most_moved(self, parent: int, way: int) -> int:
+        """Return the most cycles for which all transfers of O over a link take it.
+
+        No visit of a tile brings more outputs than it brings MACs, and n outputs take at most n times what one takes.
+        """
+        pace = self.pace(parent, way)
+        each = 1 if pace is None else math.ceil(tile_width(self.v.layer, parent, Tensor.O) / pace)
+        return self.v.layer.macs * each
+
+    def _times(self, a: Int, b: Int, name: str, most: int) -> Int:
+        """Return a product, no greater than `most`; with a constant factor it is an expression, not a variable."""
         if isinstance(a, int) or isinstance(b, int):
             return a * b
-        return self.b.product([a, b], name)
+        return self.b.product([a, b], name, most=most)

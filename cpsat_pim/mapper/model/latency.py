@@ -160,7 +160,8 @@ class Latency:
         b = self.b
         work = b.interval(1, self.max_cycles, f"work_{t.name}")
         b.model.add(work >= stay)
-        b.model.add(b.product([work, self.fetches[t]], f"work_all_{t.name}") >= self.array)
+        most = self.max_cycles + b.bounds_of(self.fetches[t])[1]  # rounding up adds less than a cycle per tile
+        b.model.add(b.product([work, self.fetches[t]], f"work_all_{t.name}", most=most) >= self.array)
         return work
 
     def _stall_terms(self, t: Tensor, stay: Int) -> None:

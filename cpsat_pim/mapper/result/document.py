@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from cpsat_pim.base.dims import Dim, Tensor
+from cpsat_pim.evaluate.performance import performance_of
 
 SCHEMA = 1
 
@@ -18,16 +19,19 @@ def build_document(
 ) -> Entry:
     """Assemble a document from its parts, and add the totals over the layers' entries.
 
-    `nodes` among the totals is the number of nodes of the machine. All figures are of one of them.
+    `nodes` among the totals is the number of nodes of the machine. All figures are of one of them. `performance` among
+    them is that of the layers with a mapping.
     """
     nodes = arch["vault_count"] * arch["pu_count"]
+    totals = _totals(layers)
+    totals["performance"] = _performance(arch, totals, layers)
     return {
         "schema": SCHEMA,
         "network": network,
         "arch": arch,
         "objective": objective,
         "layers": layers,
-        "totals": _totals(layers) | {"nodes": nodes, "seconds": round(seconds, 3), "interrupted": interrupted},
+        "totals": totals | {"nodes": nodes, "seconds": round(seconds, 3), "interrupted": interrupted},
     }
 
 
@@ -45,7 +49,7 @@ def _totals(layers: list[Entry]) -> Entry:
     return {
         "layers": sum(layer["count"] for layer in layers),
         "mapped": sum(layer["count"] for layer in mapped),
-        "macs": sum(layer["count"] * _useful_macs(layer["shape"]) for layer in layers),
+        "macs": sum(layer["count"] * useful_macs(layer["shape"]) for layer in layers),
         "latency_cycles": total(itemgetter("latency_cycles")),
         "energy_fj": total(itemgetter("energy_fj")),
         "objective": total_of("objective"),
@@ -54,6 +58,13 @@ def _totals(layers: list[Entry]) -> Entry:
     }
 
 
-def _useful_macs(shape: Entry) -> int:
+def _performance(arch: Entry, totals: Entry, layers: list[Entry]) -> Entry | None:
+    """Return the performance of all layers with a mapping, one after the other; None without a clock."""
+    macs = sum(layer["count"] * useful_macs(layer["shape"]) for layer in layers if layer["mapping"])
+    found = performance_of(arch, totals["latency_cycles"], totals["energy_fj"], macs)
+    return found.to_dict() if found else None
+
+
+def useful_macs(shape: Entry) -> int:
     """Count the multiply-accumulates of a shape without those of the padding."""
     return math.prod(shape[d.name] - shape.get("zeros", {}).get(d.name, 0) for d in Dim)

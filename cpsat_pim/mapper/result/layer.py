@@ -11,8 +11,9 @@ from attrs import evolve, field, frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import LAYOUT_ORDERS, RELEVANT, Dim, Direction, Level, Tensor
 from cpsat_pim.base.units import FJ_PER_NJ
-from cpsat_pim.evaluate.cost import Figures, Prediction
-from cpsat_pim.mapper.result.objective import NO_LIMIT, Budget, Objective, Status, gap_of
+from cpsat_pim.evaluate.cost import Figures, Prediction, energy_parts_fj
+from cpsat_pim.evaluate.performance import Performance, performance_of
+from cpsat_pim.mapper.result.objective import NO_LIMIT, Budget, Objective, SecondObjective, Status, gap_of
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.mapping.dataflow import classify_dataflow
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Keys of a layer's entry that follow from the others.
+_DERIVED = ("bound_by", "dataflow", "energy_parts_fj", "utilization", "performance")
 #: A mapping and its predicted cost.
 Predicted = tuple[Mapping, Prediction]
 #: Seconds since a solve began, and its incumbent and lower bound then, in the objective's reported unit.
@@ -38,7 +41,8 @@ class SolvedLayer:
     `status` and `bound` are of all mappings that keep the `constraints` and the `budget`, of the layer and of all
     layers that it may be padded to with at most the share `padding` of MACs more. `workload` is the layer that the
     mapping is of. `simulated`: the trace simulator's figures of this mapping. `progress`: incumbents and lower bounds
-    during the solve. The properties named as in listing 5-7 give the seeds' view.
+    during the solve. `second`: what was minimized next, and how far that is proven. The properties named as in listing
+    5-7 give the seeds' view.
     """
 
     workload: ConvWorkload
@@ -55,6 +59,7 @@ class SolvedLayer:
     constraints: Constraints = FREE
     budget: Budget = NO_LIMIT
     padding: float = 0.0
+    second: SecondObjective | None = None
 
     @classmethod
     def concluded(cls, incumbent: Predicted | None, lower_bound: int | None, **fields: Any) -> "SolvedLayer":
@@ -103,6 +108,11 @@ class SolvedLayer:
         return math.floor(exact if isinstance(self.bound, int) else exact * (1 - Fraction(1, 2**52)))
 
     @property
+    def is_proven(self) -> bool:
+        """Whether the mapping is proven to be as good as was asked: by both objectives, if there are two."""
+        return (self.second or self).status is Status.OPTIMAL
+
+    @property
     def gap(self) -> float | None:
         """(objective - bound) / objective; 0 only if the objective is proven optimal."""
         return gap_of(self.objective_value, self.bound, self.status)
@@ -130,9 +140,20 @@ class SolvedLayer:
 
     @property
     def pe_utilization(self) -> float:
-        """Useful MACs a cycle over the array's peak."""
+        """Useful MACs per compute step over the array's peak: what the spatial mapping leaves idle is missing."""
         steps = self._of_mapping(self.mapping).compute_steps
         return self.workload.useful_macs / (steps * self.arch.pe_array.macs_per_cycle)
+
+    @property
+    def latency_utilization(self) -> float:
+        """Useful MACs per cycle of the latency over the array's peak: waiting for data counts as idle, too."""
+        return self.workload.useful_macs / (self.latency * self.arch.pe_array.macs_per_cycle)
+
+    @property
+    def performance(self) -> Performance | None:
+        """Seconds, watts and operations per second on one node; None without a clock."""
+        machine = {"clock": self.arch.clock, "static_power": self.arch.static_power}
+        return performance_of(machine, self.latency, self.predicted.energy_fj, self.workload.useful_macs)
 
     @property
     def layout(self) -> dict[str, str]:
@@ -192,13 +213,27 @@ class SolvedLayer:
             "simulated": self.simulated.to_dict() if self.simulated else None,
             "mapping": self.mapping.to_dict() if self.mapping else None,
             "progress": [[round(seconds, 3), incumbent, bound] for seconds, incumbent, bound in self.progress],
-        }
+        } | (self._derived() if self.mapping else dict.fromkeys(_DERIVED))
         restricted = {
             "constraints": self.constraints.to_dict(),
             "budget": self.budget.to_dict(),
             "padding": self.padding,
+            "second": self.second and self.second.to_dict(),
         }
         return entry | {key: value for key, value in restricted.items() if value}
+
+    def _derived(self) -> dict[str, Any]:
+        """Return what follows from shape, machine, mapping and figures."""
+        performance = self.performance
+        utilization = {"compute_steps": self.pe_utilization, "latency": self.latency_utilization}
+        values = (
+            self.limited_by,
+            classify_dataflow(self._of_mapping(self.mapping)).value,
+            energy_parts_fj(self.workload, self.arch, self.predicted),
+            utilization,
+            performance and performance.to_dict(),
+        )
+        return dict(zip(_DERIVED, values, strict=True))
 
     def to_json(self) -> str:
         """Return `to_dict` as JSON text."""
@@ -215,11 +250,14 @@ class SolvedLayer:
         proof = {"layer": self.workload.name, "status": self.status.value, "gap": self.gap}
         if self.mapping is None:
             return proof
+        performance = self.performance
         return proof | {
             "cycles": self.latency,
             "energy_nj": self.energy,
+            **(performance.to_dict() if performance else {}),
             **{f"activations_{t.name}": self.predicted.row_activations[t] for t in Tensor},
             "pe_utilization": self.pe_utilization,
+            "latency_utilization": self.latency_utilization,
             "bound_by": self.limited_by,
             "dataflow": classify_dataflow(self.mapping).value,
             **{f"layout_{name}": layout for name, layout in self.layout.items()},

@@ -7,6 +7,7 @@ from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.units import FJ_PER_NJ
+from cpsat_pim.evaluate.performance import Performance, performance_of
 from cpsat_pim.mapper.result.document import build_document
 from cpsat_pim.mapper.result.layer import SolvedLayer
 from cpsat_pim.mapper.result.objective import Objective, Status, gap_of
@@ -93,6 +94,15 @@ class SolvedNetwork:
     def energy_fj(self) -> int:
         """Sum over layers and their counts."""
         return sum(n.count * n.solved.predicted.energy_fj for n in self.mapped)
+
+    @property
+    def performance(self) -> Performance | None:
+        """Seconds, watts and operations per second of the layers with a mapping, one after the other on one node; None
+        without a clock.
+        """
+        machine = {"clock": self.arch.clock, "static_power": self.arch.static_power}
+        macs = sum(n.count * n.solved.workload.useful_macs for n in self.mapped)
+        return performance_of(machine, self.latency_cycles, self.energy_fj, macs)
 
     @property
     def objective_value(self) -> int | float:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.dims import BUFFERS, Level, Tensor
+from cpsat_pim.base.dims import BUFFERS, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.mapping.check.mapped import Mapped, ceil_div
-from cpsat_pim.mapping.check.messages import capacity_text, sum_text
+from cpsat_pim.mapping.check.mapped import Mapped, ceil_div, input_height, input_width
+from cpsat_pim.mapping.check.messages import capacity_text, overfull, sum_text
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -28,40 +28,24 @@ class CapacityRules(Mapped):
     def violations(self) -> Iterator[str]:
         """Yield a line per violated rule."""
         yield from self._tiles_fit()
-        yield from self._input_blocks_lie_in_the_input()
+        yield from self._input_blocks_have_sizes_of_the_space()
         if self._has_usable_blocks():
-            yield from self._input_block_fits_row_buffer()
             yield from self._tensors_fit_dram()
 
     def _tiles_fit(self) -> Iterator[str]:
-        """The tiles that a level stores together fit its usable capacity (Eq. 17)."""
+        """The tiles that a level stores together fit its usable capacity, or each fits its own buffer (Eq. 17)."""
         for level in BUFFERS:
-            sizes = self.stored_bytes(level)
-            if sum(sizes.values()) > self.arch.usable_bytes(level):
-                yield f"{self.level_name(level)}: the tiles take {sum_text(sizes)}, {capacity_text(self.arch, level)}"
+            for problem in overfull(self.arch, level, self.stored_bytes(level)):
+                yield f"{self.level_name(level)}: the tiles take {problem}"
 
-    def _input_blocks_lie_in_the_input(self) -> Iterator[str]:
-        """A row-aligned I has a block of at least one element and at most the input; otherwise the block is 0 (Eq. 8,
-        9).
-        """
-        is_aligned = self._is_row_aligned(Tensor.I)
-        sides = (
-            ("h", self.mapping.block_h, self.layer.input_height),
-            ("w", self.mapping.block_w, self.layer.input_width),
-        )
-        for side, value, limit in sides:
-            if is_aligned and not 1 <= value <= limit:
-                yield f"{self.level_name(Level.ROW_BUFFER)}: block_{side} of I must be from 1 to {limit} (got {value})"
-            if not is_aligned and value != 0:
-                yield f"{self.level_name(Level.ROW_BUFFER)}: stores no I, so block_{side} must be 0 (got {value})"
-
-    def _input_block_fits_row_buffer(self) -> Iterator[str]:
-        """The block of a row-aligned I fits the row buffer, as its tile does (Eq. 17)."""
-        level = Level.ROW_BUFFER
-        size = math.prod(self._block(Tensor.I)) * self.layer.input_bytes
-        if self._is_row_aligned(Tensor.I) and size > self.arch.usable_bytes(level):
-            block = " x ".join(map(str, self._block(Tensor.I)))
-            yield f"{self.level_name(level)}: a block of I takes {block} = {size} B, {capacity_text(self.arch, level)}"
+    def _input_blocks_have_sizes_of_the_space(self) -> Iterator[str]:
+        """The block of a row-aligned I has one of the sizes along each axis; otherwise it is 0 (Eq. 8, 9, 57)."""
+        for side, value, sizes in zip("hw", (self.mapping.block_h, self.mapping.block_w), self._sides(), strict=True):
+            at = self.level_name(Level.ROW_BUFFER)
+            if self._is_row_aligned(Tensor.I) and value not in sizes:
+                yield f"{at}: block_{side} of I must be one of {', '.join(map(str, sizes))} (got {value})"
+            if not self._is_row_aligned(Tensor.I) and value != 0:
+                yield f"{at}: stores no I, so block_{side} must be 0 (got {value})"
 
     def _tensors_fit_dram(self) -> Iterator[str]:
         """The three tensors in their layouts together fit the DRAM."""
@@ -78,6 +62,15 @@ class CapacityRules(Mapped):
     def dram_bytes(self) -> dict[Tensor, int]:
         """Return the bytes of the tensors in their layouts."""
         return {t: self._laid_out_bytes(t) for t in Tensor}
+
+    def _sides(self) -> tuple[list[int], list[int]]:
+        """Return the heights and the widths that a block of I may have."""
+        layer, e2 = self.layer, self.extents(Level.ROW_BUFFER)
+        height, width = input_height(layer, e2[Dim.Q], e2[Dim.S]), input_width(layer, e2[Dim.P], e2[Dim.R])
+        return (
+            _block_sizes(layer.input_height, layer.stride[1], e2[Dim.Q], height),
+            _block_sizes(layer.input_width, layer.stride[0], e2[Dim.P], width),
+        )
 
     def _is_row_aligned(self, tensor: Tensor) -> bool:
         return self.mapping.stored[Level.ROW_BUFFER][tensor]
@@ -114,6 +107,15 @@ class CapacityRules(Mapped):
         block = self._block(tensor)
         blocks = math.prod(ceil_div(side, part) for side, part in zip(whole, block, strict=True))
         return _rows_of_blocks(blocks, math.prod(block) * width, self.arch.row_bytes) * self.arch.row_bytes
+
+
+def _block_sizes(size: int, stride: int, outputs: int, tile: int) -> list[int]:
+    """Return the sizes of a block of I along an axis, at most the tile: divisors of I, steps of tiles, the tile.
+
+    `size`, `tile`: positions of I and of its tile. `outputs`: outputs of the tile.
+    """
+    steps = [min(stride * n, size) for n in range(1, outputs + 1) if outputs % n == 0]
+    return [n for n in range(1, tile + 1) if size % n == 0 or n in steps or n == tile]
 
 
 def _rows_of_blocks(blocks: int, block_bytes: int, row_bytes: int) -> int:

@@ -41,7 +41,7 @@ function plot(place) {
   const { data, layout } = charts.get(place)();
   place.style.height = `${layout.height}px`;
   return Plotly.react(place, data, themed(layout), {
-    responsive: true, displaylogo: false, modeBarButtons: [["toImage", "resetScale2d"]],
+    responsive: true, displaylogo: false, modeBarButtons: [["toImage", "resetScale2d"]], toImageButtonOptions: { format: "svg", filename: "chart" },
   });
 }
 
@@ -64,8 +64,11 @@ function themed(layout) {
 
 const numbers = unit => ({ tickformat: "~s", exponentformat: "SI", title: { text: unit, standoff: 8 }, fixedrange: false });
 
-// Stacked bars by layer: lying with their names while few, standing while many.
-function stackedBars(layers, series, values, unit, show, isShare) {
+// An axis of plain numbers: their unit, with its prefix, is in the title.
+const plainNumbers = unit => ({ ...numbers(unit), tickformat: ",.4~g" });
+
+// Stacked bars by layer: lying with their names while few, standing while many. All results have the axis up to `peak`.
+function stackedBars(layers, series, values, unit, show, isShare, peak) {
   const lying = layers.length <= MANY;
   const places = layers.map((_, i) => i);
   const sums = layers.map(layer => series.reduce((sum, [key]) => sum + (values(layer)[key] ?? 0), 0));
@@ -78,7 +81,7 @@ function stackedBars(layers, series, values, unit, show, isShare) {
       hovertemplate: "%{text}<extra></extra>", textposition: "none",
     };
   });
-  const sizes = { ...numbers(isShare ? "" : unit), ...(isShare ? { tickformat: ".0%", range: [0, 1] } : {}) };
+  const sizes = { ...(unit === "cycles" ? numbers : plainNumbers)(isShare ? "" : unit), ...(isShare ? { tickformat: ".0%", range: [0, 1] } : peak ? { range: [0, 1.03 * peak] } : {}) };
   const names = layerAxis(layers, lying);
   return { data, layout: {
     barmode: "stack", bargap: lying ? 0.28 : 0.12, height: lying ? 62 + 27 * layers.length : 330,
@@ -87,12 +90,12 @@ function stackedBars(layers, series, values, unit, show, isShare) {
 }
 
 // A section with such bars, as values or as shares; a click opens a layer.
-function bars(title, text, layers, series, values, unit, show) {
+function bars(title, text, layers, series, values, [unit, measure], show, peak) {
   let isShare = false;
   const used = series.filter(([key]) => layers.some(layer => values(layer)[key]));
-  const place = chart(() => stackedBars(layers, series, values, unit, show, isShare), index => open(index, true));
+  const place = chart(() => stackedBars(layers, series, values, unit, show, isShare, peak), index => open(index, true));
   return make("section", { class: "bars" },
-    heading(title, text, choice("scale", [[false, unit === "J" ? "energy" : unit], [true, "share"]], false, value => { isShare = value; plot(place); })),
+    heading(title, text, choice("scale", [[false, measure], [true, "share"]], false, value => { isShare = value; plot(place); })),
     legend(used.map(([, name, shade]) => [name, shade])), place);
 }
 
@@ -102,7 +105,8 @@ function layerAxis(layers, lying) {
   return {
     tickvals: few ? layers.map((_, i) => i) : null, ticktext: few ? layers.map(layer => shortened(layer.name)) : null,
     showticklabels: few, ticks: few ? null : "", range: lying ? range.reverse() : range, showgrid: false, zeroline: false, fixedrange: lying, ticklabelstandoff: 4,
-    title: { text: few ? "" : "layers in execution order", standoff: 6 }, tickangle: lying || layers.length <= 8 ? 0 : -60,
+    title: { text: few ? "" : "layers in execution order", standoff: 6 }, tickangle: lying || layers.length <= 8 ? 0 : innerWidth < 900 ? -90 : -60,
+    ...(lying || innerWidth >= 900 ? {} : { tickfont: { size: 10 } }),
   };
 }
 
@@ -112,7 +116,7 @@ const escaped = text => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replac
 
 // How full the array and the buffers are: a row of cells each, a column a layer.
 function fullness(layers) {
-  const rows = [["PE array", d => d.utilisation], ...["PE", "GLOBAL_BUFFER", "ROW_BUFFER"].map(level => [places[level], d => occupancy(d, level)])];
+  const rows = [["PEs, of latency", d => d.latency_utilisation], ["PEs, of steps", d => d.utilisation], ...["PE", "GLOBAL_BUFFER", "ROW_BUFFER"].map(level => [places[level], d => occupancy(d, level)])];
   const z = rows.map(([, of]) => layers.map(layer => layer.view ? of(layer.view) : null));
   return { data: [{
     type: "heatmap", z, x: layers.map((_, i) => i), y: rows.map(([name]) => name), zmin: 0, zmax: 1, xgap: layers.length > 80 ? 0 : 2, ygap: 3,
@@ -189,21 +193,27 @@ function progressLines(progress, unit, show) {
       text: known.map(entry => show(entry[column])), hovertemplate: `%{x:.1f} s, ${name}: %{text}<extra></extra>`,
     };
   };
-  return { data: [line("best", 1, "accent", "solid"), line("bound", 2, "buffer", "dot")], layout: {
+  return { data: [line("best", 1, "accent", "solid"), line("bound", 2, "compute", "dot")], layout: {
     height: 270, xaxis: { title: { text: "seconds", standoff: 6 }, rangemode: "tozero" },
-    yaxis: { ...numbers(unit), ...around(progress.flatMap(([, ...values]) => values.filter(value => value !== null))) },
+    yaxis: { ...(/J$/.test(unit) ? plainNumbers : numbers)(unit), ...around(progress.flatMap(([, ...values]) => values.filter(value => value !== null))) },
   } };
 }
 
 // Title, scale and text of what a front may have on its axes.
 const FIGURES = {
-  latency_cycles: ["latency, cycles", 1, value => `${compact(value)} cycles`], energy_fj: ["energy, J", 1e-15, energy],
-  row_activations: ["row activations", 1, value => `${compact(value)} activations`],
+  latency_cycles: [() => ["latency, cycles", 1, numbers], value => `${compact(value)} cycles`],
+  energy_fj: [peak => { const [size, unit] = unitOf(peak, ENERGY_UNITS); return [`energy, ${unit}`, 1 / size, plainNumbers]; }, energy],
+  row_activations: [() => ["row activations", 1, numbers], value => `${compact(value)} activations`],
 };
+// Title, scale, kind of axis and text of the figure on a front's axis.
+function figureOn(axis, fronts) {
+  const [scale, text] = FIGURES[fronts[0][axis]] ?? [() => [escaped(fronts[0][axis] ?? ""), 1, numbers], exact];
+  return [...scale(Math.max(...fronts.flatMap(front => front.points.map(point => point[axis] ?? 0)))), text];
+}
 // A front of two figures is a staircase; of three, alone in its chart, the third one is the colour.
 function paretoFronts(fronts) {
   const shades = ["accent", "W", "O", "buffer", "bus", "macs"];
-  const [[xTitle, xScale, xText], [yTitle, yScale, yText], [zTitle, zScale, zText]] = ["x", "y", "z"].map(axis => FIGURES[fronts[0][axis]] ?? [escaped(fronts[0][axis] ?? ""), 1, exact]);
+  const [[xTitle, xScale, xAxis, xText], [yTitle, yScale, yAxis, yText], [zTitle, zScale, , zText]] = ["x", "y", "z"].map(axis => figureOn(axis, fronts));
   const all = (axis, scale) => fronts.flatMap(front => front.points.map(point => point[axis] * scale));
   const isColoured = Boolean(fronts[0].z);
   return { data: fronts.map((front, i) => {
@@ -221,28 +231,49 @@ function paretoFronts(fronts) {
     };
   }), layout: {
     height: 360, showlegend: fronts.length > 1, legend: { orientation: "h", y: 1.08 },
-    xaxis: { ...numbers(xTitle), ...around(all("x", xScale)) }, yaxis: { ...numbers(yTitle), ...around(all("y", yScale)) },
+    xaxis: { ...xAxis(xTitle), ...around(all("x", xScale)) }, yaxis: { ...yAxis(yTitle), ...around(all("y", yScale)) },
     ...(isColoured ? { coloraxis: { colorscale: [[0, colour("W")], [1, colour("accent")]], colorbar: { title: { text: zTitle, side: "right" }, thickness: 10, outlinewidth: 0, tickformat: "~s" } } } : {}),
   } };
 }
 
-// This result over the other, layer by layer; below 1 this one is better.
-function ratios(layers) {
-  const both = layers.filter(layer => layer.view && layer.other);
-  const lying = both.length <= MANY;
-  const dots = (name, shade, symbol, of) => ({
-    type: "scatter", mode: "markers", name, customdata: both.map(layer => layer.index),
-    [lying ? "x" : "y"]: both.map(layer => of(layer.view) / of(layer.other)), [lying ? "y" : "x"]: both.map((_, i) => i),
-    marker: { color: colour(shade), size: lying ? 11 : 8, symbol },
-    text: both.map(layer => `<b>${escaped(layer.name)}</b><br>${name}: ${change(of(layer.view) / of(layer.other))}`), hovertemplate: "%{text}<extra></extra>",
+// When each resource ends, in pale, and for how long it works by then.
+function endsAndBusy(rows) {
+  const sorted = rows.filter(({ end }) => end > 0).sort((a, b) => a.end - b.end);
+  const bar = (name, of, alpha, text) => ({
+    type: "bar", orientation: "h", name, y: sorted.map(row => row.name), x: sorted.map(of),
+    marker: { color: sorted.map(row => `${colour(row.shade)}${alpha}`) }, text: text ? sorted.map(row => exact(row.end)) : null, textposition: "outside", cliponaxis: false,
+    outsidetextfont: { color: colour("soft") }, hovertext: sorted.map(row => `<b>${row.name}</b><br>busy ${exact(row.busy)} cycles, ends after ${exact(row.end)}`), hoverinfo: "text",
   });
-  const values = [1, ...both.flatMap(layer => [layer.view.latency / layer.other.latency, layer.view.energy / layer.other.energy])];
+  const peak = Math.max(...sorted.map(row => row.end));
+  return { data: [bar("ends", row => row.end, "55", true), bar("busy", row => row.busy, "", false)], layout: {
+    barmode: "overlay", height: 66 + 30 * sorted.length, bargap: 0.25, xaxis: { ...numbers("cycles"), fixedrange: true, range: [0, 1.22 * peak] },
+    yaxis: { fixedrange: true, showgrid: false, ticklabelstandoff: 4 },
+  } };
+}
+
+// This result over the other, layer by layer; below 1 this one is better. A line spans where the ratio of the optima lies.
+function ratios(layers, figures) {
+  const lying = layers.length <= MANY;
+  const dots = ({ name, shade, symbol, of, interval }) => {
+    const values = layers.map(of), ends = layers.map(interval ?? (layer => [of(layer), of(layer)]));
+    return {
+      type: "scatter", mode: "markers", name, customdata: layers.map(layer => layer.index),
+      [lying ? "x" : "y"]: values, [lying ? "y" : "x"]: layers.map((_, i) => i),
+      [lying ? "error_x" : "error_y"]: {
+        type: "data", symmetric: false, array: ends.map(([, high], i) => high - values[i]), arrayminus: ends.map(([low], i) => values[i] - low), color: colour(shade), thickness: 1.5, width: 3,
+      },
+      marker: { color: colour(shade), size: lying ? 11 : 8, symbol: layers.map(layer => isProven(layer) ? symbol : `${symbol}-open`) },
+      text: layers.map((layer, i) => `<b>${escaped(layer.name)}</b><br>${name}: ${change(values[i])}${ends[i][0] < ends[i][1] ? `, of the optima from ${change(ends[i][0])} to ${change(ends[i][1])}` : ""}`),
+      hovertemplate: "%{text}<extra></extra>",
+    };
+  };
+  const values = [1, ...figures.flatMap(({ of, interval }) => layers.flatMap(layer => interval ? interval(layer) : [of(layer)]))];
   const isWide = Math.max(...values) / Math.min(...values) > 2;
   const marks = isWide ? [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100] : [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 1.8, 2];
   const sizes = { type: "log", title: { text: "this result / the other", standoff: 8 }, tickvals: marks, ticktext: marks.map(mark => `${mark} ×`) };
   const one = { type: "line", line: { color: colour("ink"), width: 1, dash: "dot" } };
-  return { data: [dots("latency", "accent", "circle", v => v.latency), dots("energy", "buffer", "diamond", v => v.energy)], layout: {
-    height: lying ? 80 + 27 * both.length : 320, [lying ? "xaxis" : "yaxis"]: sizes, [lying ? "yaxis" : "xaxis"]: layerAxis(both, lying),
+  return { data: figures.map(dots), layout: {
+    height: lying ? 80 + 27 * layers.length : 320, [lying ? "xaxis" : "yaxis"]: sizes, [lying ? "yaxis" : "xaxis"]: layerAxis(layers, lying),
     shapes: [lying ? { ...one, x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1 } : { ...one, y0: 1, y1: 1, xref: "paper", x0: 0, x1: 1 }],
   } };
 }

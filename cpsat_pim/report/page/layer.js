@@ -18,17 +18,18 @@ function layerSection(layer, result, step) {
 }
 
 function termsBlock(view) {
-  const rows = Object.entries(view.terms).map(([term, cycles]) => [termName(term), cycles, termColour(term)]);
+  const rows = Object.entries(view.terms).map(([term, end]) => ({ name: termName(term), end, busy: view.busy[term], shade: termColour(term) }));
   return make("div", {}, make("h3", {}, `What ends last: ${termName(view.bound)}`),
-    make("p", { class: "soft small" }, `When each would end with nothing else in its way. Predicted ${exact(view.latency)} cycles, simulated ${exact(view.simulated)}.`),
-    chart(() => ranked(rows, "cycles", exact)));
+    make("p", { class: "soft small" }, `Pale: when each would end with nothing else in its way; full: how long it is busy. Predicted ${exact(view.latency)} cycles, simulated ${exact(view.simulated)}.`),
+    chart(() => endsAndBusy(rows)));
 }
 
 function energyBlock(view) {
   const rows = ENERGIES.map(([key, name, shade]) => [name, view.energies[key], shade]);
+  const [size, unit] = unitOf(Math.max(...rows.map(([, fj]) => fj)), ENERGY_UNITS);
   return make("div", {}, make("h3", {}, "Energy by level"),
     make("p", { class: "soft small" }, `${energy(view.energy)} a run.`),
-    chart(() => ranked(rows.map(([name, fj, shade]) => [name, fj / 1e15, shade]), "J", joules => energy(joules * 1e15))));
+    chart(() => ranked(rows.map(([name, fj, shade]) => [name, fj / size, shade]), unit, value => energy(value * size))));
 }
 
 // --- The nest ---
@@ -56,7 +57,9 @@ function store(place) {
   const used = sum(Object.values(place.held).map(tile => tile.bytes));
   const parts = Object.entries(place.held).map(([tensor, tile]) =>
     make("i", { style: `width: ${100 * tile.bytes / place.usable}%; background: var(--${tensor})`, title: `${tensor}: ${bytes(tile.bytes)}` }));
-  const limit = `${bytes(place.usable)}${place.usable < place.capacity ? ` (half of ${bytes(place.capacity)}, double buffered)` : ""}`;
+  const half = place.usable < place.capacity ? ` (half of ${bytes(place.capacity)}, double buffered)` : "";
+  const own = place.separate ? `: ${Object.entries(place.separate).map(([tensor, size]) => `${tensor} ${bytes(size)}`).join(", ")}` : "";
+  const limit = `${bytes(place.usable)}${half}${own}`;
   const held = Object.entries(place.held).map(([tensor, tile]) => `${tensor} ${bytes(tile.bytes)}`).join(", ");
   return [
     make("span", {}, held || make("span", { class: "soft" }, "holds no tile")),
@@ -104,8 +107,8 @@ function arrayBlock(view) {
   const all = Array.from({ length: rows * columns }, (_, i) => i);
   const busy = all.filter(i => Math.floor(i / columns) < H && i % columns < W);
   const squares = [...all.map(i => square(i, 1, "line")), ...busy.map(i => square(i, INTERNAL / lanes, "macs"))];
-  return make("div", { class: "array" }, make("h3", {}, `PE array: ${percent(view.utilisation)} of its MACs`),
-    make("p", { class: "soft small" }, `${H} of ${rows} rows, ${W} of ${columns} columns, ${INTERNAL} of ${plural(lanes, "lane")} a PE; ${view.flow} dataflow.`),
+  return make("div", { class: "array" }, make("h3", {}, `PE array: ${percent(view.utilisation)} of its MACs in compute steps`),
+    make("p", { class: "soft small" }, `${percent(view.latency_utilisation)} over the latency. ${H} of ${rows} rows, ${W} of ${columns} columns, ${INTERNAL} of ${plural(lanes, "lane")} a PE; ${view.flow} dataflow.`),
     draw("svg", { width: columns * cell, height: rows * cell, viewBox: `0 0 ${columns * cell} ${rows * cell}`, role: "img", "aria-label": "PEs in use" }, squares));
 }
 
@@ -121,8 +124,10 @@ function rowMaps(view) {
 function progressBlock(layer, result) {
   if (!layer.progress.length) return null;
   const isEnergy = result.objective.kind === "energy";
-  const [unit, size] = { energy: ["J", 1e15], latency: ["cycles", 1], edp: ["cycles × nJ", 1e6] }[result.objective.kind] ?? ["objective", 1];
+  const peak = Math.max(...layer.progress.flatMap(([, ...values]) => values.map(value => value ?? 0)));
+  const [energySize, energyUnit] = unitOf(peak, ENERGY_UNITS);
+  const [unit, size] = { energy: [energyUnit, energySize], latency: ["cycles", 1], edp: ["cycles × nJ", 1e6] }[result.objective.kind] ?? ["objective", 1];
   const scaled = layer.progress.map(([s, ...values]) => [s, ...values.map(value => value === null ? null : value / size)]);
-  return make("div", { class: "block" }, make("h3", {}, "The solver's best and bound"), legend([["best mapping so far", "accent"], ["nothing is better than", "buffer"]]),
-    chart(() => progressLines(scaled, unit, value => isEnergy ? energy(value * 1e15) : compact(value))));
+  return make("div", { class: "block" }, make("h3", {}, "The solver's best and bound"), legend([["best mapping so far", "accent"], ["nothing is better than", "compute"]]),
+    chart(() => progressLines(scaled, unit, value => isEnergy ? energy(value * size) : compact(value))));
 }

@@ -6,7 +6,8 @@ const COLUMNS = [
   ["cycles", layer => layer.view?.latency, layer => exact(layer.view.latency)],
   ["energy", layer => layer.view?.energy, layer => energy(layer.view.energy)],
   ["ends last", layer => layer.view && termName(layer.view.bound), layer => termName(layer.view.bound), "left"],
-  ["PE util.", layer => layer.view?.utilisation, layer => percent(layer.view.utilisation)],
+  ["util. latency", layer => layer.view?.latency_utilisation, layer => percent(layer.view.latency_utilisation)],
+  ["util. steps", layer => layer.view?.utilisation, layer => percent(layer.view.utilisation)],
   ["activations", layer => layer.view && sum(layer.view.activations), layer => exact(sum(layer.view.activations))],
   ["flow", layer => layer.view?.flow, layer => layer.view.flow, "left"],
   ["status", layer => layer.status, layer => make("span", { class: `pill ${layer.status}` }, layer.status), "left"],
@@ -14,15 +15,29 @@ const COLUMNS = [
   ["sim.", layer => layer.view && layer.view.simulated / layer.view.latency, layer => change(layer.view.simulated / layer.view.latency)],
   ["s", layer => layer.solve_seconds, layer => layer.solve_seconds.toFixed(1)],
 ];
-const COMPARED = [
-  ["Δ cycles", layer => layer.other && layer.view && layer.view.latency / layer.other.latency, layer => changed(layer.view.latency / layer.other.latency)],
-  ["Δ energy", layer => layer.other && layer.view && layer.view.energy / layer.other.energy, layer => changed(layer.view.energy / layer.other.energy)],
-];
+// Titles that say the unit of the bare number.
+const CSV_TITLES = { "×": "count", energy: "energy_fj", time: "time_s", s: "solve_seconds", "sim.": "simulated_over_predicted" };
+const timeColumn = clock => ["time", layer => layer.view && layer.view.latency / clock, layer => duration(layer.view.latency / clock)];
+
+function comparedColumns(result) {
+  const other = results[1 - state.result];
+  const tempo = result.clock && other?.clock ? other.clock / result.clock : 1;
+  const column = (title, of) => [title, layer => layer.other && layer.view && of(layer), layer => changed(of(layer))];
+  return [
+    ...(areTimesComparable() ? [column(result.clock ? "Δ time" : "Δ cycles", layer => layer.view.latency / layer.other.latency * tempo)] : []),
+    column("Δ energy", layer => layer.view.energy / layer.other.energy),
+  ];
+}
+
+function columnsOf(layers, result) {
+  const figures = result.clock ? [...COLUMNS.slice(0, 3), timeColumn(result.clock), COLUMNS[3]] : COLUMNS.slice(0, 4);
+  return [...figures, ...(layers.some(layer => layer.other) ? comparedColumns(result) : []), ...COLUMNS.slice(4)];
+}
 
 const changed = ratio => make("span", { class: ratio < 1 ? "better" : ratio > 1 ? "worse" : "" }, change(ratio));
 
-function layerTable(layers, open) {
-  const columns = layers.some(layer => layer.other) ? [...COLUMNS.slice(0, 4), ...COMPARED, ...COLUMNS.slice(4)] : COLUMNS;
+function layerTable(layers, open, result) {
+  const columns = columnsOf(layers, result);
   const state = { column: null, descending: false, words: "", kept: "" };
   const rows = layers.map(layer => tableRow(layer, columns, open));
   const body = make("tbody", {}, rows);
@@ -43,7 +58,9 @@ function layerTable(layers, open) {
     if (state.column !== null) order.sort(by(columns[state.column][1], state.descending));
     const kept = order.filter(i => matches(rows[i], layers[i]));
     body.replaceChildren(...kept.map(i => rows[i]));
-    shown.textContent = kept.length === layers.length ? plural(kept.length, "layer") : `${exact(kept.length)} of ${plural(layers.length, "layer")}`;
+    const all = sum(layers.map(layer => layer.names.length));
+    const different = all > layers.length ? `, ${exact(layers.length)} different` : "";
+    shown.textContent = kept.length === layers.length ? `${plural(all, "layer")}${different}` : `${exact(sum(kept.map(i => layers[i].names.length)))} of ${plural(all, "layer")}`;
   }
 
   const by = (value, descending) => (i, j) => {
@@ -53,13 +70,15 @@ function layerTable(layers, open) {
   };
 
   function matches(row, layer) {
-    const text = `${row.textContent} ${layer.shape}`.toLowerCase();
+    const text = `${row.textContent} ${layer.names.join(" ")} ${layer.shape}`.toLowerCase();
     return state.words.toLowerCase().split(/\s+/).every(word => text.includes(word))
       && (!state.kept || layer.status === state.kept || layer.view?.bound === state.kept);
   }
 
   const tools = make("div", { class: "tools" },
     make("input", { type: "search", placeholder: "name, shape, flow …", "aria-label": "filter layers by words", input: event => { state.words = event.target.value; update(); } }),
+    result.groups.length < result.every.length ? choice("rows", [[false, "different layers"], [true, "every layer"]], isEveryShown(), showEvery) : null,
+    download("CSV", `${result.network}.csv`, () => commaSeparated([columns.map(([title]) => CSV_TITLES[title] ?? title), ...layers.map(layer => columns.map(([, value]) => value(layer)))])),
     filterChoice(layers, value => { state.kept = value; update(); }));
   update();
   return make("section", { id: "layers" },
@@ -69,7 +88,7 @@ function layerTable(layers, open) {
 
 function tableRow(layer, columns, open) {
   const cells = columns.map(([, value, show, side], i) =>
-    make("td", { class: side ?? "", title: i === 0 ? `${layer.name}: ${layer.shape}` : null }, value(layer) == null ? "–" : show(layer)));
+    make("td", { class: side ?? "", title: i === 0 ? `${layer.names.join(", ")}: ${layer.shape}` : null }, value(layer) == null ? "–" : show(layer)));
   return make("tr", {
     tabindex: 0, "data-layer": layer.index, click: () => open(layer.index),
     keydown: event => { if (event.key === "Enter") open(layer.index); },

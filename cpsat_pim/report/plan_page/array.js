@@ -10,11 +10,11 @@ function drawArray() {
   const steps = make("div", { class: "tools stepping" },
     make("button", { type: "button", "aria-label": "previous step", click: () => move(state.step - 1) }, "‹"), slider,
     make("button", { type: "button", "aria-label": "next step", click: () => move(state.step + 1) }, "›"),
-    choice("phase", PHASES, state.phase, phase => { state.phase = phase; drawArray(); }));
+    choice("phase", PHASES, state.phase, phase => { state.phase = phase; drawArray(); }), ringChoice(step));
   const focused = document.activeElement?.closest("#array") && document.activeElement.getAttribute("aria-label");
   document.getElementById("array").replaceChildren(
     heading(`Step ${state.step + 1} of ${last + 1}: ${step.layer}`, stepText(step)), steps,
-    make("div", { class: "atstep" }, make("div", {}, arrayPicture(step), linkScale(step)), phaseFacts(step)));
+    make("div", { class: "atstep" }, make("div", {}, arrayPicture(step), linkScale(step), ringText(step)), phaseFacts(step)));
   if (focused) document.querySelector(`#array [aria-label="${focused}"]`)?.focus();
 }
 
@@ -40,7 +40,7 @@ function arrayPicture(step) {
     x: (x + 0.04) * cell, y: (y + 0.04) * cell, width: (w - 0.08) * cell, height: (h - 0.08) * cell, rx: 8, class: layers.includes(step.layer) ? "region own" : "region",
   }, draw("title", {}, `region of ${layers.join(", ")}`)));
   const [width, height] = [COLS * cell, ROWS * cell];
-  return draw("svg", { class: "mesh", width, height, viewBox: `-2 -2 ${width + 4} ${height + 4}`, role: "img", "aria-label": `array at ${step.layer}` }, regions, links, nodes);
+  return draw("svg", { class: "mesh", width, height, viewBox: `-2 -2 ${width + 4} ${height + 4}`, role: "img", "aria-label": `array at ${step.layer}` }, regions, links, nodes, rings(step, cell, place));
 }
 
 function nodeSquare(step, node, cell, [x, y]) {

@@ -4,14 +4,14 @@ const plan = JSON.parse(document.getElementById("results").textContent);
 const { rows: ROWS, cols: COLS } = plan.array;
 plan.steps.forEach((step, index) => Object.assign(step, { index, name: step.layer }));
 // The step and the phase that the picture of the array shows.
-const state = { step: 0, phase: "all" };
+const state = { step: 0, phase: "all", rings: "none" };
 
 function show() {
   document.getElementById("page").replaceChildren(
     header(), ...notes(), cards(),
     bars("Where the time goes", "cycles of each step; a phase of data exchange counts as network or DRAM, whichever ends later", plan.steps, PARTS, step => step.parts, "cycles", compact),
     bars("Where the energy goes", "of all nodes in each step; sums at the end of a segment are left out", plan.steps, ENERGY_PARTS, joules, "J", value => energy(value * 1e15)),
-    make("section", { id: "array" }), capacitySection(), stepTable(), homesSection());
+    ganttSection(), make("section", { id: "array" }), capacitySection(), stepTable(), homesSection());
   open(named() ?? longest(), false);
 }
 

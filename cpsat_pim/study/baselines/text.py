@@ -10,7 +10,8 @@ from rich.text import Text
 
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapping.dataflow import classify_dataflow
-from cpsat_pim.report.text import format_edp, format_energy, print_plain
+from cpsat_pim.report.format import format_edp, format_energy
+from cpsat_pim.report.text import print_plain
 from cpsat_pim.study.baselines.catalogue import RANDOM
 from cpsat_pim.study.baselines.problem import Scored
 from cpsat_pim.study.baselines.quality import Comparison, Sampling

@@ -118,3 +118,15 @@ def test_no_mapping_is_found_where_a_trial_bound_is_too_large_for_the_solver(mon
     monkeypatch.setattr("cpsat_pim.mapper.search.trial_bounds.HIGHEST", 2**62)
     layer = ConvWorkload(C=64, K=64)
     assert solve_layer(layer, PIMArchitecture(), FAR).status is Status.UNKNOWN
+
+
+def test_costs_of_a_language_model_fit_the_solver() -> None:
+    """CP-SAT refuses a model whose domains add up to more than 2^63: products are bounded by what they can reach.
+
+    The layer is a product of GPT-3 13B over 2048 tokens: 214.7 G MACs, at most 1024 of them a cycle.
+    """
+    layer = ConvWorkload(N=2048, C=5120, K=20480)
+    solved = solve_layer(layer, PIMArchitecture(), SolveRequest(objective=LATENCY, time_limit=60))
+    assert solved.status is Status.OPTIMAL
+    assert solved.bound is not None
+    assert solved.bound >= layer.macs // PIMArchitecture().pe_array.macs_per_cycle

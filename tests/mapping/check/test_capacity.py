@@ -1,8 +1,10 @@
 """The validator's capacities: tiles and tensors that fit to the byte. Sizes are counted by hand."""
 
+import itertools
 import math
 from typing import Any
 
+import attrs
 import pytest
 
 from cpsat_pim.base.dims import Dim, Tensor
@@ -103,6 +105,36 @@ def test_array_factors_and_lanes_count_where_they_should() -> None:
     assert fits_exactly(layer, build_mapping(loops, "- 1 -"), GLOBAL_BUFFER, 8, array=array)
 
 
+#: Levels and, of CONV's NEST, who stores what where and the bytes of each tile there, as counted above.
+SEPARATE = [(PE, "01 0 0", (40, 12, 8)), (GLOBAL_BUFFER, "1 1 1", (90, 12, 32)), (ROW_BUFFER, "12 2 12", (90, 24, 16))]
+
+
+@pytest.mark.parametrize("tight", ["I", "W", "O"])
+@pytest.mark.parametrize(("level", "stored", "sizes"), SEPARATE)
+def test_separate_buffers_each_fit_to_the_byte(level: int, stored: str, sizes: tuple[int, ...], tight: str) -> None:
+    """A tile may take all of its own buffer, not a byte of another's, and the one that is too large is named."""
+    entries = {t.name: sizes[t] for t in Tensor}
+    mapping = build_mapping(NEST, stored, block_h=1, block_w=1) if "2" in stored else build_mapping(NEST, stored)
+    assert violations(CONV, mapping, change_level(build_arch(), level, entries=entries)) == []
+    size, entries = entries[tight], dict.fromkeys(entries, ROOMY) | {tight: entries[tight] - 1}
+    assert violations(CONV, mapping, change_level(build_arch(), level, entries=entries)) == [
+        f"{NAMES[level]}: the tiles take {tight} {size} = {size} B, there are {size - 1} B for {tight}"
+    ]
+
+
+def test_double_buffering_halves_each_separate_buffer() -> None:
+    """W of 6 bytes needs 12, however much the others have; 0 for O, which the level then cannot store."""
+    layer, mapping = ConvWorkload(K=6), build_mapping("0K6", "- 1 -")
+    arch = change_level(build_arch(), GLOBAL_BUFFER, entries={"I": 99, "W": 12, "O": 0}, double_buffered=True)
+    assert violations(layer, mapping, arch) == []
+    found = violations(layer, mapping, change_level(arch, GLOBAL_BUFFER, entries={"I": 99, "W": 11, "O": 0}))
+    assert found == ["Gbuf: the tiles take W 6 = 6 B, there are 5 B for W (half of 11 B: double buffered)"]
+    assert violations(layer, build_mapping("0K6", "- - 1"), arch) == [
+        "Gbuf: cannot store O",
+        "Gbuf: the tiles take O 6 = 6 B, there are 0 B for O",
+    ]
+
+
 @pytest.mark.parametrize("level", [PE, GLOBAL_BUFFER])
 def test_double_buffering_halves_the_room(level: int) -> None:
     """A tile of 6 bytes needs 12 where loading overlaps; 11 bytes have two halves of 5."""
@@ -141,31 +173,35 @@ def test_spilled_partial_sums_are_wide_in_the_row_buffer(loops: str, width: int)
 # --- Row-aligned input (Eq. 8, 9, 17) --------------------------------------------------------------------------------
 
 
-def test_input_blocks_lie_in_the_input() -> None:
-    """Blocks of 1 x 1 up to the input's 5 x 9 (height x width) are legal, beyond and below are not."""
-    for block_h, block_w in ((1, 1), (5, 9), (2, 4)):
-        mapping = build_mapping(NEST, "12 - 1", block_h=block_h, block_w=block_w)
-        assert violations(CONV, mapping) == []
-    for block_h, block_w, side in ((0, 9, "h"), (6, 9, "h"), (-1, 9, "h"), (5, 0, "w"), (5, 10, "w")):
-        (violation,) = violations(CONV, build_mapping(NEST, "12 - 1", block_h=block_h, block_w=block_w))
-        limit, value = (5, block_h) if side == "h" else (9, block_w)
-        assert violation == f"Row: block_{side} of I must be from 1 to {limit} (got {value})"
+def test_input_blocks_have_sizes_of_the_space() -> None:
+    """Sizes along an axis: divisors of I, the steps of tiles, and the tile, none larger than the tile.
+
+    I is 5 x 9, and so is its tile. Heights: 1 and 5 divide 5; steps of 1 and 2 outputs, of stride 1. Widths: 1, 3 and 9
+    divide 9; steps of 1, 2 and 4 outputs, of stride 2.
+    """
+    heights, widths = {1, 2, 5}, {1, 2, 3, 4, 8, 9}
+    for block_h, block_w in itertools.product(range(-1, 7), range(-1, 11)):
+        found = violations(CONV, build_mapping(NEST, "12 - 1", block_h=block_h, block_w=block_w))
+        high = f"Row: block_h of I must be one of 1, 2, 5 (got {block_h})"
+        wide = f"Row: block_w of I must be one of 1, 2, 3, 4, 8, 9 (got {block_w})"
+        assert found == [high] * (block_h not in heights) + [wide] * (block_w not in widths)
+
+
+def test_input_blocks_are_no_larger_than_the_tile() -> None:
+    """A tile of 2 x 1 positions of an I of 4 x 4: heights 1 and 2, width 1."""
+    layer = ConvWorkload(P=4, Q=4)
+    mapping = build_mapping("3P4 3Q2 2Q2", "2 - -", block_h=2, block_w=1)
+    assert violations(layer, mapping) == []
+    assert violations(layer, attrs.evolve(mapping, block_h=4, block_w=2)) == [
+        "Row: block_h of I must be one of 1, 2 (got 4)",
+        "Row: block_w of I must be one of 1 (got 2)",
+    ]
 
 
 def test_input_that_is_not_row_aligned_has_no_block() -> None:
     """Without I in the row buffer the block is 0 x 0."""
     found = violations(CONV, build_mapping(NEST, "1 2 1", block_h=1))
     assert found == ["Row: stores no I, so block_h must be 0 (got 1)"]
-
-
-def test_input_block_fits_the_row_buffer_as_the_tile_does() -> None:
-    """A tile of one element beside a block of 3 x 2 (x 2 channels inside the row buffer): 12 bytes."""
-    layer = ConvWorkload(C=2, P=4, Q=4)
-    mapping = build_mapping("3P4 3Q4 2C2", "2 - -", block_h=3, block_w=2)
-    assert violations(layer, mapping, build_arch(ROOMY, ROOMY, 12)) == []
-    assert violations(layer, mapping, build_arch(ROOMY, ROOMY, 11)) == [
-        "Row: a block of I takes 1 x 1 x 2 x 3 x 2 = 12 B, there are 11 B"
-    ]
 
 
 def test_input_tile_larger_than_its_block_must_fit_too() -> None:
@@ -237,6 +273,6 @@ def test_row_aligned_weights_are_padded_to_rows(loops: str, w_bytes: int) -> Non
 
 
 def test_row_aligned_input_keeps_partial_blocks_whole() -> None:
-    """I of 5 x 5 in blocks of 2 x 2: 3 x 3 blocks of 4 B, two to a row, 5 rows of 8 B; W 1 and O 25 bytes."""
-    mapping = build_mapping("3P5 3Q5", "2 - -", block_h=2, block_w=2)
-    assert fits_exactly(ConvWorkload(P=5, Q=5), mapping, DRAM, 40 + 1 + 25)
+    """I of 6 x 6 in blocks of 4 x 4, as its tile: 2 x 2 blocks of 16 B, two rows of 8 B each; W 9 and O 16 bytes."""
+    mapping = build_mapping("3P2 3Q2 2P2 2Q2 0R3 0S3", "2 - -", block_h=4, block_w=4)
+    assert fits_exactly(ConvWorkload(P=4, Q=4, R=3, S=3), mapping, DRAM, 64 + 9 + 16)

@@ -43,7 +43,7 @@ def test_layer_must_fit_dram_at_its_smallest() -> None:
     layer = ConvWorkload(C=6, K=4, psum_bytes=4)
     assert check_fits(layer, build_arch(ROOMY, ROOMY, ROOMY, 34)) == []
     assert check_fits(layer, build_arch(ROOMY, ROOMY, ROOMY, 33)) == [
-        "Dram: the layer takes at least I 6 + W 24 + O 4 = 34 B, there are 33 B"
+        "Dram: the layer takes at least I 6 + W 24 + O 4 = 34 B, there are 33 B, so it needs 2 nodes or more"
     ]
 
 

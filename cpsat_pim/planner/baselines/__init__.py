@@ -1,0 +1,1 @@
+"""Plans that simpler planners make: what an optimal plan is compared with."""

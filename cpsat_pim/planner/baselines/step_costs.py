@@ -1,0 +1,230 @@
+"""What a layer costs on its own, for given homes of what it reads and writes, and the partition that costs least.
+
+The data movement is that of `cpsat_pim.planner.step`. Node programs have the costs of `NodeCosts`: intervals, which are
+solved only where they decide which partition is best.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from attrs import define, evolve, field, frozen
+
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.nodes import Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
+from cpsat_pim.planner.partition import Home, Partition
+from cpsat_pim.planner.phases import PhaseCost, Rates
+from cpsat_pim.planner.plan import LayerPlan, node_program
+from cpsat_pim.planner.step import Step
+
+#: (objective, tie-breaker): what the objective leaves out breaks its ties.
+Cost = tuple[int, int]
+
+#: How exactly the cost of a partition is known, from the floor of its node program to a solved one.
+_FLOOR, _MOVED, _REFINED, _SOLVED = range(4)
+
+
+@frozen(kw_only=True)
+class StepHomes:
+    """Homes of what a layer reads, of what takes the place of its weights (None: it has weights), and of its output."""
+
+    reads: Home
+    reads_weights: Home | None = None
+    writes: Home
+
+
+@define(kw_only=True)
+class Effort:
+    """How many node problems may be solved for one choice, and until when; `cut` counts choices that ended early.
+
+    After that, partitions whose node problem is not solved are passed over.
+    """
+
+    solves: int = 8
+    is_over: Callable[[], bool] = lambda: False
+    cut: int = 0
+
+
+#: A partition and the homes around it.
+Option = tuple[Partition, StepHomes]
+
+
+@frozen(kw_only=True)
+class Choice:
+    """A partition at some homes, its cost, and its node program."""
+
+    partition: Partition
+    homes: StepHomes
+    cost: Cost
+    node: NodeCost
+
+    @property
+    def layer_plan(self) -> LayerPlan:
+        """The layer of a plan."""
+        return LayerPlan(
+            partition=self.partition,
+            mapping=self.node.mapping,
+            node_cycles=self.node.latency_cycles,
+            node_energy_fj=self.node.energy_fj,
+        )
+
+
+@define(kw_only=True, eq=False)
+class LayerCosts:
+    """Costs of one layer. Phases are remembered, as they are asked for again with other homes of the other tensor."""
+
+    graph: Graph
+    task: LayerTask
+    rates: Rates
+    costs: NodeCosts
+    objective: Objective
+    is_tied: bool
+    _steps: dict[Partition, Step] = field(init=False, factory=dict)
+    _phases: dict[Any, Cost] = field(init=False, factory=dict)
+    _problems: dict[tuple[Partition, Layouts], NodeProblem] = field(init=False, factory=dict)
+
+    # One partition
+
+    def moved(self, partition: Partition, homes: StepHomes) -> Cost:
+        """Cost of all data movement of a step."""
+        parts = (
+            self._phase(("weights", partition), lambda step: step.weights()),
+            self._phase(("pull", partition, homes.reads, homes.reads_weights), lambda s: self._pull(s, homes)),
+            self._phase(("reduce", partition, homes.writes.layout), lambda s: s.reduce(homes.writes.layout == "BHWC")),
+            self.pushed(partition, homes.writes),
+        )
+        return sum(part[0] for part in parts), sum(part[1] for part in parts)
+
+    def pushed(self, partition: Partition, home: Home) -> Cost:
+        """Cost of sending the output to a home."""
+        added = sum(len(one.operands) - 1 for one in self.task.finishes)
+        return self._phase(("push", partition, home), lambda step: step.push(home, added))
+
+    def _pull(self, step: Step, homes: StepHomes) -> PhaseCost:
+        return step.pull(homes.reads, homes.reads_weights)
+
+    def _phase(self, key: tuple[Any, ...], phase: Callable[[Step], PhaseCost]) -> Cost:
+        known = self._phases.get(key)
+        if known is None:
+            found = phase(self._step(key[1]))
+            known = self._phases[key] = self.weigh(found.cycles, found.energy_fj(self.rates))
+        return known
+
+    def _step(self, partition: Partition) -> Step:
+        if partition not in self._steps:
+            self._steps[partition] = Step(graph=self.graph, task=self.task, partition=partition, rates=self.rates)
+        return self._steps[partition]
+
+    def weigh(self, cycles: int, energy_fj: int) -> Cost:
+        """The objective of cycles and energy, and what it leaves out."""
+        alpha, beta = self.objective.weights
+        return alpha * cycles + beta * energy_fj, cycles if beta else energy_fj
+
+    def weight_bytes(self, partition: Partition) -> int:
+        """Bytes of weights on the node that holds the most."""
+        return int(self._step(partition).weight_chunks().max())
+
+    # Node programs
+
+    def problem(self, partition: Partition, homes: StepHomes) -> NodeProblem:
+        """The node problem of a partition, with the layouts of its homes if these are tied."""
+        layouts: Layouts = (None, None)
+        if self.is_tied:
+            layouts = layout_index(homes.reads.layout), layout_index(homes.writes.layout)
+        known = self._problems.get((partition, layouts))
+        if known is None:
+            known = NodeProblem(layer=node_program(self.task, partition), layouts=layouts)
+            self._problems[partition, layouts] = known
+        return known
+
+    def own(self, node: NodeCost, partition: Partition) -> Cost:
+        """Cost of the node programs of all nodes: exact if solved, else a bound from below."""
+        nodes = partition.region.size
+        if node.is_solved:
+            return self.weigh(node.latency_cycles, nodes * node.energy_fj)
+        alpha, beta = self.objective.weights
+        return node.least * (nodes if beta and not alpha else 1), 0
+
+    # The best option
+
+    def cheapest(self, options: Iterable[Option], effort: Effort) -> Choice:
+        """The option of least cost; of equal ones the first.
+
+        Raises:
+            ValueError: no partition has a node program.
+        """
+        return _Cheapest(self, list(options), effort).find()
+
+
+class _Cheapest:
+    """Best-first search: the option with the least bound is looked at more closely until it is solved."""
+
+    def __init__(self, layer: LayerCosts, options: Sequence[Option], effort: Effort) -> None:
+        self.layer, self.options, self.effort = layer, options, effort
+        self.problems = [layer.problem(*option) for option in options]
+        self.solves_left, self.passed_over = effort.solves, list[int]()
+        self.heap: list[tuple[Cost, int, int]] = []
+        for at in range(len(options)):
+            self._put(at, _FLOOR)
+
+    def find(self) -> Choice:
+        """Look closer at the least bound until it is exact."""
+        while self.heap:
+            cost, stage, at = heapq.heappop(self.heap)
+            if stage == _SOLVED:
+                return self._choice(at, cost)
+            self._look_closer(stage, at)
+        return self._first_passed_over()
+
+    def _put(self, at: int, stage: int) -> None:
+        """Enter an option with what is known at a stage; not if its node problem has no mapping."""
+        node = self.layer.costs.cost(self.problems[at])
+        if node is None:
+            return
+        cost = self.layer.own(node, self.options[at][0])
+        if stage >= _MOVED:
+            moved = self.layer.moved(*self.options[at])
+            cost = cost[0] + moved[0], cost[1] + moved[1]
+        if stage >= _MOVED and node.is_solved:
+            stage = _SOLVED
+        heapq.heappush(self.heap, (cost, stage, at))
+
+    def _look_closer(self, stage: int, at: int) -> None:
+        """Move an option to the next stage."""
+        if stage == _FLOOR:
+            self._put(at, _MOVED)
+        elif self.solves_left <= 0 or self.effort.is_over():
+            self.passed_over.append(at)
+        elif stage == _MOVED:
+            self.layer.costs.refine(self.problems[at])
+            self._put(at, _REFINED)
+        else:
+            self._solve(at)
+
+    def _solve(self, at: int) -> None:
+        self.solves_left -= 1
+        self.layer.costs.solve(self.problems[at])
+        self._put(at, _REFINED)
+
+    def _first_passed_over(self) -> Choice:
+        """Nothing is solved: solve what was passed over first, until one has a mapping."""
+        for at in self.passed_over:
+            self._solve(at)
+            if self.heap and self.heap[0][1] == _SOLVED:
+                cost, _, at = heapq.heappop(self.heap)
+                return self._choice(at, cost)
+        raise ValueError(f"{self.layer.task.name}: no part of it has a mapping on {self.layer.costs.arch.name}")
+
+    def _choice(self, at: int, cost: Cost) -> Choice:
+        self.effort.cut += bool(self.passed_over)
+        node = self.layer.costs.cost(self.problems[at])
+        assert node is not None
+        partition, homes = self.options[at]
+        return Choice(partition=partition, homes=homes, cost=cost, node=node)
+
+
+def with_replicas(partition: Partition, replicas: int) -> Partition:
+    """The partition with the most replicas of its weights that are no more than `replicas` and divide its sets."""
+    most = max(n for n in range(1, min(replicas, partition.sharing) + 1) if partition.sharing % n == 0)
+    return evolve(partition, weight_replicas=most)

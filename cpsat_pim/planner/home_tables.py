@@ -1,0 +1,42 @@
+"""Homes as the kernels read them: boxes, and which node holds which combination of parts."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from cpsat_pim.planner.boxes import home_boxes
+from cpsat_pim.planner.partition import TENSOR_DIMS, Home, part_indices, part_size
+from cpsat_pim.planner.tours import node_numbers
+from tables.array.counts import Homes
+
+Shape = tuple[int, int, int, int]
+
+
+def one_home(cols: int, shape: Shape, home: Home) -> Homes:
+    """Return the arrays of one home on an array with so many columns."""
+    return homes_table(cols, shape, (home,))
+
+
+@lru_cache(maxsize=512)
+def homes_table(cols: int, shape: Shape, homes: tuple[Home, ...]) -> Homes:
+    """Return the arrays of homes on one region; empty ones for no home."""
+    if not homes:
+        boxes, grids, cells = (np.zeros(size, dtype=np.int64) for size in ((0, 1, 8), (0, 2, 4), (0, 1)))
+        return Homes(boxes, grids, cells, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
+    parts = [[home.split(axis) for axis in TENSOR_DIMS] for home in homes]
+    sizes = [[part_size(extent, split) for extent, split in zip(shape, splits, strict=True)] for splits in parts]
+    return Homes(
+        boxes=np.stack([home_boxes(shape, home) for home in homes]),
+        grids=np.stack([np.array(parts), np.array(sizes)], axis=1).astype(np.int64),
+        cells=np.stack([_cells(home) for home in homes]),
+        nodes=node_numbers(cols, homes[0].region),
+        last=np.array([home.layout == "BHWC" for home in homes], dtype=np.bool_),
+    )
+
+
+def _cells(home: Home) -> np.ndarray:
+    """Return the node of each combination of parts, as its place in the region: int64[nodes]."""
+    indices, number = part_indices(home.h, home.w, TENSOR_DIMS), 0
+    for i, axis in enumerate(TENSOR_DIMS):
+        number = number * home.split(axis) + indices[:, i]
+    return np.argsort(number).astype(np.int64)

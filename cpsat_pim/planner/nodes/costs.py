@@ -1,0 +1,313 @@
+"""Costs of node problems: a lower bound at once, the exact optimum when it matters (lazy proofs).
+
+Three things keep solves few and short. The optimum of a problem with free layouts bounds those with tied layouts from
+below, and its mapping in other layouts often costs the same, which proves them without a solve. A solve ends when
+nothing that costs less than a plan can use is left (`slack`). And the first solve of a problem is short: only what a
+plan's gap depends on is solved again, for longer.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.units import to_fj
+from cpsat_pim.evaluate.cost import predict
+from cpsat_pim.evaluate.verify import verify
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
+from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer
+from cpsat_pim.mapping.check import check_fits, check_mapping
+from cpsat_pim.mapping.mapping import Mapping
+from cpsat_pim.planner.nodes.problem import NodeCost, NodeProblem
+from cpsat_pim.planner.nodes.store import NodeStore, digest
+from cpsat_pim.planner.nodes.workers import Workers
+from cpsat_pim.workload import ConvWorkload
+
+#: So many times longer is a problem solved again that was not proven.
+_LONGER = 4.0
+#: Seconds that are too few to begin a solve.
+_LEAST_SECONDS = 0.2
+
+_ENERGY = Objective.named("energy")
+#: Above all costs.
+HIGHEST = 2**62
+
+
+class NodeCosts:
+    """Costs of node problems on one machine for one objective; what is solved is kept in a file, if there is one.
+
+    `solves`: problems given to the mapper. `reused`: taken from the file. `transferred`: proven by the mapping of
+    another one. `seconds`: spent on solves.
+    """
+
+    def __init__(
+        self,
+        arch: PIMArchitecture,
+        objective: Objective,
+        store: Path | None = None,
+        version: str = "",
+        time_limit: float = 60.0,
+        jobs: int = 1,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """`time_limit`: seconds of the first solve of a problem.
+
+        `version`: of this program, which is part of the key, as optima of another one are not ours. `jobs`: solves at
+        a time. `stop`: ends solves with what they have.
+        """
+        self.arch, self.objective, self.time_limit = arch, objective, time_limit
+        self.stop = stop or threading.Event()
+        self.solves, self.reused, self.transferred, self.seconds = 0, 0, 0, 0.0
+        self._known: dict[NodeProblem, NodeCost | None] = {}
+        self._floors: dict[NodeProblem, int | None] = {}
+        self._store = NodeStore(store) if store else None
+        self._machine = digest([arch.to_dict(), objective.to_dict(), version])
+        self._workers = Workers(jobs, self.stop)
+
+    @property
+    def known(self) -> int:
+        """Distinct node problems that were asked about."""
+        return len(self._known)
+
+    def close(self) -> None:
+        """End worker processes."""
+        self._workers.close()
+
+    # --- What is known -----------------------------------------------------------------------------------------------
+
+    def cost(self, problem: NodeProblem) -> NodeCost | None:
+        """Return what is known; None if the problem is known to have no mapping."""
+        if problem not in self._known:
+            self._known[problem] = self._recall(problem)
+        return self._known[problem]
+
+    def _recall(self, problem: NodeProblem) -> NodeCost | None:
+        """Return what the file knows, or the plainest bound."""
+        kept = self._store.read(self._key(problem)) if self._store else None
+        if kept is None:
+            return NodeCost(least=self._plain_bound(problem.layer), is_refined=False)
+        found = NodeCost.from_dict(kept)
+        self.reused += found.is_solved
+        return found
+
+    def _keep(self, problem: NodeProblem, found: NodeCost | None) -> None:
+        self._known[problem] = found
+        if self._store and found is not None:
+            self._store.write(self._key(problem), found.to_dict())
+
+    def _plain_bound(self, layer: ConvWorkload) -> int:
+        """Return the cost of all PEs busy with a MAC each cycle, and of the energy of the MACs alone."""
+        array = self.arch.pe_array
+        energy_fj = layer.macs * to_fj(array.compute_unit.mac_energy)
+        return int(self.objective.value(-(-layer.macs // array.macs_per_cycle), energy_fj))
+
+    def _key(self, problem: NodeProblem) -> str:
+        return digest([problem.layer.shape, problem.layouts, self._machine])
+
+    # --- The mapper's bounds -----------------------------------------------------------------------------------------
+
+    def refine(self, problem: NodeProblem) -> NodeCost | None:
+        """Raise a plain bound to that of the mapper, whatever the layouts are; None if the problem has no mapping."""
+        known = self.cost(problem)
+        if known is None or known.is_refined:
+            return known
+        floor = self._floor(problem.relaxation)
+        self._known[problem] = None if floor is None else NodeCost(least=max(known.least, floor))
+        return self._known[problem]
+
+    def _floor(self, problem: NodeProblem) -> int | None:
+        """Return the mapper's bound of a layer in any layouts, kept in the file."""
+        if problem not in self._floors:
+            key = f"floor {self._key(problem)}"
+            kept = self._store.read(key) if self._store else None
+            if kept is None:
+                fits = not check_fits(problem.layer, self.arch)
+                kept = {"least": layer_lower_bound(problem.layer, self.arch, self.objective) if fits else None}
+                if self._store:
+                    self._store.write(key, kept)
+            self._floors[problem] = kept["least"]
+        return self._floors[problem]
+
+    # --- Solves ------------------------------------------------------------------------------------------------------
+
+    def solve(self, problem: NodeProblem, slack: int | None = None, until: float = math.inf) -> NodeCost | None:
+        """Solve one problem; see `solve_all`."""
+        self.solve_all([problem], slack, until)
+        return self.cost(problem)
+
+    def solve_all(self, problems: Sequence[NodeProblem], slack: int | None = None, until: float = math.inf) -> None:
+        """Narrow the bounds of problems: to their optima, or up to `least` + `slack`, from which on none is of use.
+
+        One that was solved before and not proven is solved again, for longer and from the mapping that is known.
+        `until`: the time of `time.monotonic` at which solves end.
+
+        Raises:
+            WorkerKilled: a worker process was killed.
+            Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
+        """
+        below = {}
+        for problem in problems:
+            known = self.refine(problem)
+            if known is not None and not known.is_proven:
+                below[problem] = self._useful_below(known, slack)
+        relaxed = {problem.relaxation: below[problem] for problem in sorted(below, key=lambda p: below[p])}
+        self._run([(p, limit) for p, limit in relaxed.items() if self._is_open(p, limit)], until)
+        for problem in below:
+            self._transfer(problem)
+        # Where even the relaxation is not proven, its gap is what matters, not the difference that layouts make.
+        ready = [p for p in below if not p.is_free and self._is_settled(p.relaxation, below[p])]
+        self._run([(p, below[p]) for p in ready if self._is_open(p, below[p])], until)
+
+    def _useful_below(self, known: NodeCost, slack: int | None) -> int:
+        """Return the cost that a mapping has to stay below to be of use."""
+        of_plans = HIGHEST if slack is None else known.least + slack
+        return of_plans if known.value is None else min(of_plans, known.value)
+
+    def _is_settled(self, problem: NodeProblem, below: int) -> bool:
+        """Whether the optimum is known, or known to be of no use."""
+        known = self.cost(problem)
+        return known is None or known.is_proven or known.least >= below
+
+    def _is_open(self, problem: NodeProblem, below: int) -> bool:
+        self.refine(problem)
+        return not self._is_settled(problem, below)
+
+    def _run(self, wanted: Sequence[tuple[NodeProblem, int]], until: float) -> None:
+        """Give problems to the mapper, with the value that a useful mapping stays below."""
+        from cpsat_pim.mapper.network.tasks import Task  # the solver is imported by whoever solves
+
+        by_key = {self._key(problem): (problem, below) for problem, below in wanted}
+        begin = time.monotonic()
+        tasks = []
+        for key, (problem, below) in by_key.items():
+            request = self._request(problem, below, until)
+            if request is not None:
+                tasks.append(Task(key=key, layer=problem.layer, arch=self.arch, request=request))
+        self._workers.run(tasks, lambda key, solved: self._receive(*by_key[key], solved))
+        self.seconds += time.monotonic() - begin
+
+    def _request(self, problem: NodeProblem, below: int, until: float) -> Any:
+        """Return what the mapper is asked; None if no time is left."""
+        from cpsat_pim.mapper.search import SolveRequest
+
+        known = self.cost(problem)
+        assert known is not None
+        seconds = min(max(self.time_limit, _LONGER * known.seconds), until - time.monotonic())
+        if seconds < _LEAST_SECONDS:
+            return None
+        return SolveRequest(
+            objective=self.objective,
+            time_limit=seconds,
+            constraints=problem.constraints,
+            start=known.mapping,
+            value_to_beat=None if known.is_solved or below == HIGHEST else below,
+        )
+
+    def _receive(self, problem: NodeProblem, below: int, solved: SolvedLayer) -> None:
+        """Take over what the mapper found."""
+        known = self.cost(problem)
+        assert known is not None
+        self.solves += 1
+        seconds = max(known.seconds, solved.solve_seconds)
+        if solved.mapping is not None:
+            found = self._solved(problem, known, solved.mapping, solved.lower_bound or 0)
+            self._keep(problem, evolve(found, seconds=seconds))
+        elif below < HIGHEST and not known.is_solved:
+            # No bound is left where nothing that costs less than `below` is left.
+            least = below if solved.lower_bound is None else min(solved.lower_bound, below)
+            self._keep(problem, evolve(known, least=max(known.least, least), seconds=seconds))
+        elif solved.lower_bound is None:
+            self._keep(problem, None)
+        else:
+            self._keep(problem, evolve(known, least=max(known.least, solved.lower_bound), seconds=seconds))
+
+    def _solved(self, problem: NodeProblem, known: NodeCost, mapping: Mapping, least: int) -> NodeCost:
+        figures = predict(problem.layer, self.arch, mapping).figures
+        return evolve(
+            known,
+            least=max(known.least, least),
+            is_refined=True,
+            value=int(self.objective.value(figures.latency_cycles, figures.energy_fj)),
+            latency_cycles=figures.latency_cycles,
+            energy_fj=figures.energy_fj,
+            mapping=mapping,
+        )
+
+    # --- Mappings of alike problems ----------------------------------------------------------------------------------
+
+    def _transfer(self, problem: NodeProblem) -> None:
+        """Take over the bound of the relaxation, and its mapping in the problem's layouts, if that is better."""
+        known, relaxed = self.cost(problem), self.cost(problem.relaxation)
+        if problem.is_free or known is None or known.is_proven:
+            return
+        if relaxed is None:
+            self._keep(problem, None)
+            return
+        found = evolve(known, least=max(known.least, relaxed.least))
+        for mapping in self._in_layouts(problem, relaxed.mapping):
+            candidate = self._solved(problem, found, mapping, 0)
+            if found.value is None or (candidate.value or 0) < found.value:
+                found = candidate
+        if found.is_solved and found.mapping != known.mapping:
+            assert found.mapping is not None
+            verify(problem.layer, self.arch, found.mapping, predict(problem.layer, self.arch, found.mapping))
+            self.transferred += found.is_proven
+        self._keep(problem, found)
+
+    def _in_layouts(self, problem: NodeProblem, mapping: Mapping | None) -> Iterator[Mapping]:
+        """Yield the legal mappings that differ in the layouts only, which are those of the problem; W's are free."""
+        if mapping is not None:
+            layouts = [(layout,) if layout is not None else (0, 1) for layout in problem.constraints.layout]
+            for layout in product(*layouts):
+                moved = evolve(mapping, layout=layout)
+                if not check_mapping(problem.layer, self.arch, moved):
+                    yield moved
+
+    # --- The least energy at the least latency -----------------------------------------------------------------------
+
+    def refine_energy(self, problem: NodeProblem) -> None:
+        """Set the mapper's bound on the energy of mappings that cost no more than the one that is known."""
+        known = self.cost(problem)
+        if known is not None and known.is_solved and not known.least_energy_fj:
+            least = layer_lower_bound(problem.layer, self.arch, _ENERGY, problem.constraints, self._budget(known))
+            self._keep(problem, evolve(known, least_energy_fj=least or 0))
+
+    def solve_energies(self, problems: Iterable[NodeProblem], until: float = math.inf) -> None:
+        """Find the least energy of mappings that cost no more cycles than the ones that are known."""
+        from cpsat_pim.mapper.network.tasks import Task
+        from cpsat_pim.mapper.search import SolveRequest
+
+        by_key, tasks = {self._key(problem): problem for problem in problems}, []
+        begin = time.monotonic()
+        for key, problem in by_key.items():
+            known = self.cost(problem)
+            seconds = min(self.time_limit, until - time.monotonic())
+            if known is None or known.mapping is None or known.is_energy_proven or seconds < _LEAST_SECONDS:
+                continue
+            request = SolveRequest(
+                objective=_ENERGY,
+                time_limit=seconds,
+                constraints=problem.constraints,
+                start=known.mapping,
+                budget=self._budget(known),
+            )
+            tasks.append(Task(key=key, layer=problem.layer, arch=self.arch, request=request))
+        self._workers.run(tasks, lambda key, solved: self._receive_energy(by_key[key], solved))
+        self.seconds += time.monotonic() - begin
+
+    def _receive_energy(self, problem: NodeProblem, solved: SolvedLayer) -> None:
+        known = self.cost(problem)
+        assert known is not None
+        assert solved.mapping is not None
+        self.solves += 1
+        found = self._solved(problem, known, solved.mapping, 0)
+        self._keep(problem, evolve(found, least_energy_fj=max(known.least_energy_fj, solved.lower_bound or 0)))
+
+    def _budget(self, known: NodeCost) -> Budget:
+        return Budget(cycles=known.latency_cycles) if self.objective.weights[0] else NO_LIMIT

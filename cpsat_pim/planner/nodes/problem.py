@@ -1,0 +1,102 @@
+"""A node problem, and what is known of its cost."""
+
+from typing import Any
+
+from attrs import field, frozen
+
+from cpsat_pim.mapping.constraints import FREE, Constraints
+from cpsat_pim.mapping.mapping import Mapping
+from cpsat_pim.mapping.mapping_file import build_mapping
+from cpsat_pim.planner.partition import LAYOUTS
+from cpsat_pim.workload import ConvWorkload
+
+#: Indices of the layouts of I and O; None is free.
+Layouts = tuple[int | None, int | None]
+
+FREE_LAYOUTS: Layouts = (None, None)
+
+
+@frozen(kw_only=True, cache_hash=True)
+class NodeProblem:
+    """A layer on one node, I and O in given layouts.
+
+    The layer's name has no part in the comparison: equal parts of different layers are one problem.
+    """
+
+    layer: ConvWorkload = field(eq=False)
+    layouts: Layouts = FREE_LAYOUTS
+    shape: Any = field(init=False, repr=False)
+
+    @shape.default
+    def _shape(self) -> Any:
+        return self.layer.shape_key
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the node program chooses its layouts."""
+        return self.layouts == FREE_LAYOUTS
+
+    @property
+    def relaxation(self) -> "NodeProblem":
+        """The same layer in any layouts: none of its tied problems costs less."""
+        return self if self.is_free else NodeProblem(layer=self.layer)
+
+    @property
+    def constraints(self) -> Constraints:
+        """The layouts as constraints: index 0 is NGCHW and NGKQP, as BCHW; 1 has channels last, as BHWC."""
+        return FREE if self.is_free else Constraints(layout=(self.layouts[0], None, self.layouts[1]))
+
+
+@frozen(kw_only=True)
+class NodeCost:
+    """Bounds of a node problem in the objective's integers, and its best mapping with its exact figures, if any.
+
+    No mapping costs less than `least`. `is_refined`: `least` is the mapper's bound, not just that of all PEs at work.
+    `value` is the cost of `mapping`. `least_energy_fj`: no mapping that costs as little as `value` takes less energy.
+    `seconds`: the longest solve so far.
+    """
+
+    least: int
+    is_refined: bool = True
+    value: int | None = None
+    latency_cycles: int = 0
+    energy_fj: int = 0
+    least_energy_fj: int = 0
+    mapping: Mapping | None = None
+    seconds: float = 0.0
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether there is a mapping."""
+        return self.mapping is not None
+
+    @property
+    def gap(self) -> int:
+        """How much more the best mapping costs than the bound."""
+        return 0 if self.value is None else self.value - self.least
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no mapping costs less than the one that is known."""
+        return self.value is not None and self.value <= self.least
+
+    @property
+    def is_energy_proven(self) -> bool:
+        """Whether, besides, no mapping of the same cost takes less energy."""
+        return self.is_proven and self.energy_fj <= self.least_energy_fj
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain data."""
+        keys = ("least", "value", "latency_cycles", "energy_fj", "least_energy_fj", "seconds")
+        return {key: getattr(self, key) for key in keys} | {"mapping": self.mapping and self.mapping.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "NodeCost":
+        """Convert from plain data."""
+        mapping = data["mapping"]
+        return cls(**{**data, "mapping": mapping and build_mapping("node store", mapping)})
+
+
+def layout_index(layout: str) -> int:
+    """Return the index of a home's layout among a mapping's."""
+    return LAYOUTS.index(layout)

@@ -1,0 +1,96 @@
+"""Solve node problems, here or in worker processes that stay until the search ends."""
+
+import multiprocessing
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from cpsat_pim.base.interrupts import block_interrupts, set_up_worker
+from cpsat_pim.mapper.result import SolvedLayer
+
+#: Seconds between two looks at the stop.
+_POLL_SECONDS = 0.1
+
+#: Receives the key of a task and its result.
+OnSolved = Callable[[str, SolvedLayer], None]
+
+
+class WorkerKilled(Exception):
+    """A worker process was killed."""
+
+
+class _Worker:
+    """What a worker process was given when it started."""
+
+    stop: Any = None
+
+
+def _start(stop: Any) -> None:
+    set_up_worker()
+    _Worker.stop = stop
+
+
+def _run(task: Any) -> SolvedLayer | None:
+    """Run a task in a worker; None if the stop came first."""
+    return None if _Worker.stop.is_set() else task.run(_Worker.stop, _ignore)
+
+
+def _ignore(progress: Any) -> None:
+    """Report nothing."""
+
+
+class Workers:
+    """Runs tasks of `cpsat_pim.mapper.network.tasks`, `jobs` at a time, until `stop` is set.
+
+    Several jobs run in processes, which are started at the first task and ended by `close`.
+    """
+
+    def __init__(self, jobs: int, stop: threading.Event) -> None:
+        self.jobs, self.stop = jobs, stop
+        self._pool: ProcessPoolExecutor | None = None
+        self._workers_stop: Any = None
+
+    def run(self, tasks: Sequence[Any], on_solved: OnSolved) -> None:
+        """Run tasks in their order; those that a stop prevents have no result.
+
+        Raises:
+            WorkerKilled: a worker process was killed, for want of memory perhaps.
+            Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
+        """
+        if self.jobs > 1:
+            self._run_in_workers(tasks, on_solved)
+            return
+        for task in tasks:
+            if not self.stop.is_set():
+                on_solved(task.key, task.run(self.stop, _ignore))
+
+    def _run_in_workers(self, tasks: Sequence[Any], on_solved: OnSolved) -> None:
+        pool = self._started()
+        try:
+            with block_interrupts():  # processes start when tasks are submitted, and inherit the block
+                pending: dict[Future[SolvedLayer | None], str] = {pool.submit(_run, task): task.key for task in tasks}
+            while pending:
+                for future in wait(pending, _POLL_SECONDS, FIRST_COMPLETED).done:
+                    key, solved = pending.pop(future), future.result()
+                    if solved is not None:
+                        on_solved(key, solved)
+                if self.stop.is_set():
+                    self._workers_stop.set()
+        except BrokenProcessPool as death:
+            raise WorkerKilled("a worker process was killed; if memory is short, try fewer --jobs") from death
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._workers_stop = context.Event()
+            self._pool = ProcessPoolExecutor(self.jobs, context, initializer=_start, initargs=(self._workers_stop,))
+        return self._pool
+
+    def close(self) -> None:
+        """End the worker processes; what they solve is given up."""
+        if self._pool is not None:
+            self._workers_stop.set()
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None

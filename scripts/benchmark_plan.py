@@ -1,0 +1,274 @@
+"""Plans of networks against simpler planners and published schedules (docs/array-results.md).
+
+    python scripts/benchmark_plan.py --quick                    small networks, short limits
+    python scripts/benchmark_plan.py --array 4x4 --networks alexnet googlenet --store nodes.db --json results.json
+
+Every row is one network on one array, minimum latency: the optimal planner (value, bound, status, seconds), the three
+baselines with the same node costs, and the ideal (multiplications over all PEs). Node programs cost their lower bounds,
+or are solved (`--node-costs solved`, which takes longer by far). All plans are simulated unless `--no-simulation`. With
+`--nn-dataflow FILE` a schedule that nn_dataflow wrote is replayed on the same array. Results are added to those of a
+JSON file; `--write` puts tables of all that it has into docs/array-results.md. What a time limit cut is marked.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+
+from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.base.files import write_json
+from cpsat_pim.base.reading import read_json
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.array import NodeArray, parse_array
+from cpsat_pim.planner.baselines.bound_costs import BoundCosts
+from cpsat_pim.planner.baselines.nn_dataflow import read_schedule, replayed
+from cpsat_pim.planner.baselines.problem import Problem
+from cpsat_pim.planner.baselines.run import BASELINES, plan_baseline
+from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.nodes import NodeCosts
+from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.search import SearchLimits, solve_plan
+from cpsat_pim.planner.simulation import differences, simulate
+from cpsat_pim.planner.space import Space
+from cpsat_pim.study.sweep.versions import current_versions
+from cpsat_pim.workload.network import Network, read_network
+
+#: Bytes of input, weight, output and partial sum: NicePIM, section VIII-B.
+BYTES = {"input_bytes": 2, "weight_bytes": 2, "output_bytes": 2, "psum_bytes": 4}
+QUICK = ["alexnet"]
+PAGE = Path(__file__).parents[1] / "docs" / "array-results.md"
+
+
+def main() -> int:
+    """A row a network; ends with 3 if a simulation differs."""
+    arguments = _arguments()
+    path = Path(arguments.json)
+    rows: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if arguments.write:
+        write_page(rows)
+        return 0
+    is_equal = True
+    for name in arguments.networks:
+        row = Row(arguments, name)
+        for key, figures in row.all():
+            rows.setdefault(row.key, row.head()).setdefault("plans", {})[key] = figures
+            path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            is_equal &= not figures["differences"]
+            print(f"{row.key} {key}: {_short(figures)}", flush=True)
+        row.costs.close()
+    return 0 if is_equal else 3
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--networks", nargs="+", default=QUICK, metavar="NETWORK")
+    add("--array", default="4x4", help="rows x columns; the machine is stacked-3d of this size (%(default)s)")
+    add("--plans", nargs="+", default=["plan", *BASELINES], help="which planners run (%(default)s)")
+    add("--layouts", default="BCHW,BHWC", help="as of `plan` (%(default)s)")
+    text = "lower bounds of the mapper, or solved node programs (%(default)s)"
+    add("--node-costs", choices=("bounds", "solved"), default="bounds", help=text)
+    add("--cuts", type=int, default=0, help="as of `plan` (%(default)d)")
+    add("--time-limit", type=float, default=300.0, help="seconds of each planner (%(default)g)")
+    add("--node-time", type=float, default=60.0, help="seconds of a node problem (%(default)g)")
+    add("--solves", type=int, default=8, help="node problems that a choice of a baseline may solve (%(default)d)")
+    add("--jobs", type=int, default=1, help="node problems solved at a time (%(default)d)")
+    add("--store", help="store of node problems")
+    add("--no-simulation", action="store_true", help="do not simulate the plans")
+    add("--keep", metavar="FOLDER", help="also write all plans into this folder")
+    add("--nn-dataflow", metavar="FILE", help="also replay this schedule")
+    add("--json", default="benchmark_plan.json", help="results are added to this file (%(default)s)")
+    add("--write", action="store_true", help="run nothing: write the tables of docs/array-results.md from the results")
+    add("--quick", action="store_true", help="short limits: 60 s a planner, 5 s a node problem")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.time_limit, arguments.node_time = 60.0, 5.0
+    return arguments
+
+
+class Row:
+    """One network on one array."""
+
+    def __init__(self, arguments: argparse.Namespace, name: str) -> None:
+        self.arguments, self.network = arguments, _network(name)
+        self.array: NodeArray = parse_array(arguments.array, read_arch(f"stacked-3d-{arguments.array}"))
+        self.graph = build_graph(self.network)
+        self.objective = Objective.named("latency")
+        is_free = arguments.layouts == "free"
+        layouts = ["BCHW"] if is_free else arguments.layouts.split(",")
+        self.space = Space(layouts=layouts, is_tied=not is_free, cuts=arguments.cuts)
+        store = Path(arguments.store) if arguments.store else None
+        version = str(current_versions())
+        costs = BoundCosts if arguments.node_costs == "bounds" else NodeCosts
+        self.costs = costs(self.array.node, self.objective, store, version, arguments.node_time, arguments.jobs)
+
+    @property
+    def key(self) -> str:
+        """Network, array and layouts."""
+        cuts = f" cuts {self.arguments.cuts}" if self.arguments.cuts else ""
+        return f"{self.network.name} {self.arguments.array}{cuts} {self.arguments.layouts} {self.arguments.node_costs}"
+
+    def head(self) -> dict[str, Any]:
+        """What the rows have in common."""
+        macs = self.network.total_macs
+        ideal = -(-macs // (self.array.nodes * self.array.node.pe_array.macs_per_cycle))
+        return {"network": self.network.name, "array": self.arguments.array, "macs": macs, "ideal_cycles": ideal}
+
+    def all(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Figures of every planner that is asked for. The search comes last, from the baselines' plans."""
+        starts = []
+        for name in (name for name in BASELINES if name in self.arguments.plans):
+            found = plan_baseline(name, self._problem())
+            starts.append(found.plan)
+            self._keep(name, found.plan)
+            yield name, self._figures(found.plan, found.cost, found.seconds, **found.statistics)
+        if self.arguments.nn_dataflow:
+            yield "nn_dataflow", self._replayed(self.arguments.nn_dataflow)
+        if "plan" in self.arguments.plans:
+            yield "plan", self._planned(starts)
+
+    def _problem(self) -> Problem:
+        return Problem(
+            graph=self.graph,
+            array=self.array,
+            space=self.space,
+            objective=self.objective,
+            costs=self.costs,
+            time_limit=self.arguments.time_limit,
+            solves=self.arguments.solves,
+            report=lambda line: None,
+        )
+
+    def _planned(self, starts: list[Plan]) -> dict[str, Any]:
+        limits = SearchLimits(time_limit=self.arguments.time_limit)
+        solved = solve_plan(self.graph, self.array, self.space, self.objective, self.costs, limits, incumbents=starts)
+        if solved.plan is None or solved.cost is None:
+            raise SystemExit(f"{self.key}: no plan was found in {self.arguments.time_limit:g} s")
+        self._keep("plan", solved.plan)
+        more = {"status": solved.status.value, "bound": solved.bound}
+        return self._figures(solved.plan, solved.cost, solved.seconds, **more, **solved.statistics)
+
+    def _replayed(self, path: str) -> dict[str, Any]:
+        started, problem = time.monotonic(), self._problem()
+        schedule = read_schedule(read_json(path), self.graph, self.array, self.space.layouts[0])
+        plan = replayed(problem, schedule)
+        self._keep("nn_dataflow", plan)
+        cost = evaluate_plan(self.graph, plan)
+        return self._figures(
+            plan, cost, time.monotonic() - started, their_cycles=schedule.time, their_cost=schedule.cost
+        )
+
+    def _simulated(self, plan: Plan, cost: PlanCost) -> dict[str, Any]:
+        """The simulated latency, and how many exact figures differ."""
+        if self.arguments.no_simulation:
+            return {"simulated_cycles": None, "differences": None}
+        simulated = simulate(self.network, self.graph, plan)
+        return {
+            "simulated_cycles": simulated.latency_cycles,
+            "differences": len(differences(self.graph, cost, simulated)),
+        }
+
+    def _keep(self, name: str, plan: Plan) -> None:
+        """Write the plan, so that `plan --replay` and other scripts can read it."""
+        if self.arguments.keep:
+            Path(self.arguments.keep).mkdir(exist_ok=True)
+            write_json(plan.to_dict(), str(Path(self.arguments.keep) / f"{self.key.replace(' ', '_')}_{name}.json"))
+
+    def _figures(self, plan: Plan, cost: PlanCost, seconds: float, **more: Any) -> dict[str, Any]:
+        """Predicted totals, and what the simulation says."""
+        node = sum(step.node_cycles for step in cost.steps)
+        keys = ("energy_fj", "noc_energy_fj", "dram_energy_fj", "node_energy_fj", "peak_bytes")
+        totals = cost.to_dict()
+        return {
+            "latency_cycles": cost.latency_cycles,
+            "node_cycles": node,
+            **{key: totals[key] for key in keys},
+            **self._simulated(plan, cost),
+            "seconds": round(seconds, 1),
+            "time_limit": self.arguments.time_limit,
+            "node_time": self.arguments.node_time,
+            "solves": self.arguments.solves,
+            **more,
+        }
+
+
+# Tables
+
+
+def write_page(rows: dict[str, Any]) -> None:
+    """Put the tables between the marks of the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    for mark, lines in (("baselines", baseline_table(rows)), ("nn_dataflow", replay_table(rows))):
+        start, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+        before, rest = text.split(start)
+        text = before + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def baseline_table(rows: dict[str, Any]) -> Iterator[str]:
+    """A line a network, array and layouts: latencies, what the baselines take more, and the ceiling."""
+    names = list(BASELINES)
+    yield "| network | array | layouts | optimal planner | bound | " + " | ".join(names) + " | ideal | ceiling |"
+    yield "|---|---|---|---|---|" + "---|" * len(names) + "---|---|"
+    for key, row in rows.items():
+        plans = row["plans"]
+        if "plan" not in plans:
+            continue
+        best = plans["plan"]
+        cells = [_cell(plans.get(name), best["latency_cycles"]) for name in names]
+        ceiling = f"{plans['sequential']['latency_cycles'] / row['ideal_cycles']:.2f}" if "sequential" in plans else "-"
+        proof = best["status"] + (f", {best['seconds']:.0f} s" if best["seconds"] < best["time_limit"] else _cut(best))
+        head = f"| {row['network']} | {row['array']} | {key.split()[-1]} | {best['latency_cycles']:,} ({proof})"
+        yield f"{head} | {best['bound']:,} | {' | '.join(cells)} | {row['ideal_cycles']:,} | {ceiling} |"
+
+
+def _cell(figures: dict[str, Any] | None, best: int) -> str:
+    """Latency, and how much more than the best plan's; energy likewise is in the JSON file."""
+    if figures is None:
+        return "-"
+    cut = " *" if figures["choices_cut"] else ""
+    return f"{figures['latency_cycles']:,}{cut} (+{100 * (figures['latency_cycles'] / best - 1):.1f} %)"
+
+
+def _cut(figures: dict[str, Any]) -> str:
+    return f", cut at {figures['time_limit']:.0f} s"
+
+
+def replay_table(rows: dict[str, Any]) -> Iterator[str]:
+    """A line a schedule: what nn_dataflow says, what it costs here, and the optimal planner beside it."""
+    yield "| network | array | its own time | replayed | energy | optimal planner | energy | latency |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in rows.values():
+        if {"nn_dataflow", "plan"} <= row["plans"].keys():
+            theirs, ours = row["plans"]["nn_dataflow"], row["plans"]["plan"]
+            ratio = 100 * (ours["latency_cycles"] / theirs["latency_cycles"] - 1)
+            cells = [f"{theirs['their_cycles']:,.0f}"]
+            for figures in (theirs, ours):
+                cells += [f"{figures['latency_cycles']:,}", f"{figures['energy_fj'] / 1e12:.2f} mJ"]
+            yield f"| {row['network']} | {row['array']} | {' | '.join(cells)} | {ratio:+.1f} % |"
+
+
+def _network(name: str) -> Network:
+    network = read_network(name)
+    layers: Any = [evolve(node, workload=evolve(node.workload, **BYTES)) for node in network.layers]
+    return evolve(network, layers=layers)
+
+
+def _short(figures: dict[str, Any]) -> str:
+    energy = figures["energy_fj"] / 1e12
+    proof = f", {figures['status']}, bound {figures['bound']}" if "status" in figures else ""
+    same = "" if not figures["differences"] else f", {figures['differences']} FIGURES DIFFER"
+    return f"{figures['latency_cycles']} cycles, {energy:.3f} mJ{proof}, {figures['seconds']} s{same}"
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ValueError as error:
+        sys.exit(f"benchmark_plan: {error}")
