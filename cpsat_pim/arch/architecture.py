@@ -153,6 +153,8 @@ class PIMArchitecture:
         dram = self.hierarchy[Level.DRAM]
         if not all(dram.stores):
             yield f"hierarchy[3].stores: the DRAM stores all tensors (got {list(dram.stores)})"
+        if not dram.is_shared:
+            yield "hierarchy[3].entries: must be one number, all tensors share the DRAM"
 
     @property
     def row_bytes(self) -> int:
@@ -188,19 +190,38 @@ class PIMArchitecture:
         return levels + self.pe_array.compute_unit.reduction_latency
 
     def usable_bytes(self, level: Level) -> int:
-        """Return the capacity for tiles: half of the level's capacity where it is double buffered (PE and global
-        buffer).
+        """Return the capacity for all tiles together: half of the level's capacity where it is double buffered (PE and
+        global buffer).
         """
         memory = self.hierarchy[level]
-        halved = memory.double_buffered and level in (Level.PE, Level.GLOBAL_BUFFER)
-        return memory.capacity_bytes // 2 if halved else memory.capacity_bytes
+        if not memory.is_shared:
+            return sum(self.usable_bytes_of(level, tensor) for tensor in Tensor)
+        return memory.capacity_bytes // 2 if self.is_halved(level) else memory.capacity_bytes
+
+    def usable_bytes_of(self, level: Level, tensor: Tensor) -> int:
+        """Return the capacity for the tile of a tensor, if the level stores no other."""
+        memory = self.hierarchy[level]
+        capacity_bytes = memory.entries_of(tensor) * memory.word_bytes
+        return capacity_bytes // 2 if self.is_halved(level) else capacity_bytes
+
+    def is_halved(self, level: Level) -> bool:
+        """Return whether double buffering leaves half of a level's capacity for tiles."""
+        return self.hierarchy[level].double_buffered and level in (Level.PE, Level.GLOBAL_BUFFER)
+
+    def fits(self, level: Level, sizes: Mapping[Tensor, int]) -> bool:
+        """Return whether a level has room for tiles of so many bytes: together, and in separate buffers each (Eq.
+        17).
+        """
+        if sum(sizes.values()) > self.usable_bytes(level):
+            return False
+        return all(size <= self.usable_bytes_of(level, tensor) for tensor, size in sizes.items())
 
     def storing_choices(self, level: Level, tensor: Tensor) -> tuple[bool, ...]:
         """Return whether the level may store the tensor: (True,), (False,) or both (Eq. 6)."""
         memory = self.hierarchy[level]
         if memory.bypass_defined:
             return (memory.stores[tensor],)
-        return (False, True) if memory.stores[tensor] else (False,)
+        return (False, True) if memory.stores[tensor] and memory.entries_of(tensor) else (False,)
 
     def without_row_activation(self) -> "PIMArchitecture":
         """Return the same machine with activations that take no time and no energy (`enable_row_activation=False`). The

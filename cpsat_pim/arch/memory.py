@@ -1,15 +1,19 @@
 """Memory levels (listing 2) and the hierarchy of four, inner to outer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from attrs import define, field, frozen
 
-from cpsat_pim.base.dims import Level
+from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.base.reading import Either, Value, record_of
 from cpsat_pim.base.units import measured_in
 from cpsat_pim.base.validate import (
     LIMIT,
+    Rule,
     as_tuple,
     boolean,
+    not_negative,
     not_negative_real,
     or_none,
     positive,
@@ -20,13 +24,46 @@ from cpsat_pim.base.validate import (
 
 _ENERGY = measured_in("nJ/element", "nJ")
 _RATE = measured_in("B/cycle")
+_ELEMENTS = measured_in("element")
+
+
+@frozen(kw_only=True)
+class SeparateEntries:
+    """The entries of a level with a buffer of its own for each tensor; 0: the level has none for it.
+
+    Raises:
+        ValueError: a number is negative; the message names the tensor.
+    """
+
+    I: int = field(validator=not_negative, metadata=_ELEMENTS)  # noqa: E741 - the tensor's name
+    W: int = field(validator=not_negative, metadata=_ELEMENTS)
+    O: int = field(validator=not_negative, metadata=_ELEMENTS)  # noqa: E741 - the tensor's name
+
+    def __getitem__(self, tensor: Tensor) -> int:
+        return (self.I, self.W, self.O)[tensor]
+
+
+def _to_entries(value: Any) -> Any:
+    """Convert entries by the names of tensors; leave other values for the validator."""
+    if not isinstance(value, Mapping):
+        return value
+    given = {key.name if isinstance(key, Tensor) else key: number for key, number in value.items()}
+    for name in given.keys() ^ Tensor.__members__.keys():
+        problem = "no such tensor, there are I, W, O" if name in given else "is missing (0: no buffer for it)"
+        raise ValueError(f"MemoryLevel.entries.{name}: {problem}")
+    return SeparateEntries(**given)
+
+
+_entries = Rule(positive.says, lambda v: isinstance(v, SeparateEntries) or positive.holds(v), positive.schema)
+_ENTRIES = Either(plain=Value(_entries, _ELEMENTS["units"]), mapping=record_of(SeparateEntries))
 
 
 @frozen(kw_only=True)
 class MemoryLevel:
     """One memory level (listing 2).
 
-    `entries` elements of `word_bytes` each are the capacity of one instance. `access_cost` is nJ per element read,
+    `entries` elements of `word_bytes` each are the capacity of one instance: of one buffer that all tensors share, or
+    `{I: ..., W: ..., O: ...}` of separate buffers (not at the DRAM). `access_cost` is nJ per element read,
     `write_cost` nJ per element written (equal to `access_cost` if not given). `stores` says which of [input, weight,
     output] the level may store. With `bypass_defined` it stores exactly these; otherwise the mapper decides. Bandwidths
     are bytes per cycle and instance, of one of `ports` equal ports, which serves a tensor at a time; None means no
@@ -41,7 +78,7 @@ class MemoryLevel:
     """
 
     name: str = field(validator=text)
-    entries: int = field(validator=positive, metadata=measured_in("element"))
+    entries: int | SeparateEntries = field(converter=_to_entries, validator=_entries, metadata={"kind": _ENTRIES})
     blocksize: int = field(default=1, validator=positive, metadata=measured_in("B"))
     instances: int = field(default=1, validator=positive)
     latency: float = field(default=0.0, validator=not_negative_real, metadata=measured_in("cycle"))
@@ -60,13 +97,30 @@ class MemoryLevel:
     def __attrs_post_init__(self) -> None:
         if self.capacity_bytes >= LIMIT:
             raise ValueError(
-                f"MemoryLevel.entries: times word_bytes must stay below 2^62 (got {self.entries} x {self.word_bytes})"
+                f"MemoryLevel.entries: times word_bytes must stay below 2^62 (got {self._total} x {self.word_bytes})"
             )
+        for tensor in Tensor:
+            if self.bypass_defined and self.stores[tensor] and not self.entries_of(tensor):
+                problem = f"the level must store {tensor.name} (`bypass_defined`), but has no buffer for it"
+                raise ValueError(f"MemoryLevel.entries.{tensor.name}: {problem}")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all tensors share one buffer."""
+        return not isinstance(self.entries, SeparateEntries)
 
     @property
     def capacity_bytes(self) -> int:
-        """Bytes of one instance."""
-        return self.entries * self.word_bytes
+        """Bytes of one instance, over all its buffers."""
+        return self._total * self.word_bytes
+
+    def entries_of(self, tensor: Tensor) -> int:
+        """Return the entries of the buffer in which a tensor's tile lies."""
+        return self.entries[tensor] if isinstance(self.entries, SeparateEntries) else self.entries
+
+    @property
+    def _total(self) -> int:
+        return sum(map(self.entries_of, Tensor)) if isinstance(self.entries, SeparateEntries) else self.entries
 
 
 @define

@@ -198,7 +198,9 @@ def build_attention(attention: Attention, mapping: AttentionMapping, target: Tar
             owners += [len(emitters) - 1 if segment != SOFTMAX else -1] * len(added)
             groups.append(added)
     everywhere = np.full((1, len(target.axes)), -1, np.int64)
-    score, context = (moves(product, True, target) for product in (mapping.score, mapping.context))
+    score, context = (
+        moves(*pair, target) for pair in ((mapping.score, attention.score), (mapping.context, attention.context))
+    )
     return AttentionStream(
         np.concatenate(groups), np.array(owners), (score, (everywhere, everywhere), context), emitters
     )
@@ -211,7 +213,7 @@ def _emitter(
     share, columns = mapping.share(contraction, target), target.device.core.columns
     steps = build_steps(share, columns)
     steps[:, ADDRESS] += address
-    loads, drains = moves(mapping, contraction.inputs is not None, target)
+    loads, drains = moves(mapping, contraction, target)
     groups = build_groups(share, steps, len(drains), len(loads))
     return Emitter(mapping, target, share, steps, groups, 0, load), address + place_batch(share, share.batches, columns)
 

@@ -13,7 +13,8 @@ from cpsat_pim.compiler.lowering.contraction import compute_ticks
 from cpsat_pim.compiler.mapping import CLASSES, Contraction, contraction_of
 from cpsat_pim.compiler.mistakes import CompilerDefect
 from cpsat_pim.compiler.plan import Plan
-from cpsat_pim.compiler.search import Optimum, best_mapping
+from cpsat_pim.compiler.search import Optimum
+from cpsat_pim.compiler.search.objective import best_by, energy_fj, states_energies
 from cpsat_pim.compiler.search.space import output_ps
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.compiler.verify import compare_on_numbers
@@ -39,8 +40,10 @@ def stream_of(plan: Plan, kernel: Kernel, device: Device) -> Stream:
     return lower(plan.mappings[kernel.name], contraction_of(bound, bound.statements[0]), target).stream
 
 
-def compile_kernel(kernel: Kernel, sizes: Names[str, int], device: Device, channels: int | None = None) -> Plan:
-    """The best mapping of a kernel, simulated and executed.
+def compile_kernel(
+    kernel: Kernel, sizes: Names[str, int], device: Device, channels: int | None = None, objective: str = "time"
+) -> Plan:
+    """The best mapping of a kernel by an objective (`search.objective`), simulated and executed.
 
     Raises:
         KernelMistake: the kernel does not run on the device, or a size is wrong.
@@ -48,20 +51,29 @@ def compile_kernel(kernel: Kernel, sizes: Names[str, int], device: Device, chann
     """
     bound = kernel.bind(sizes)
     if not is_attacc_like(device):
+        if objective != "time":
+            raise KernelMistake(f"{device.name}: expected the objective time (got {objective})")
         return compile_broadcast(kernel, bound, sizes, device, channels)
     attention = attention_of(bound)
     if attention is not None:
+        if objective != "time":
+            raise KernelMistake(f"attention: expected the objective time (got {objective})")
         return _attention_plan(kernel, sizes, target_of(device), channels, attention)
     if len(bound.statements) != 1:
         raise KernelMistake(f"{kernel.name}: expected one statement (got {len(bound.statements)})")
     target = target_of(device)
     contraction = contraction_of(bound, bound.statements[0])
-    optimum = best_mapping(contraction, target, channels)
-    if optimum is None:
+    answer = best_by(objective, contraction, target, channels)
+    if answer is None:
         raise KernelMistake(f"{kernel.name}: no mapping fits the banks of {device.name}")
-    lowered = lower(optimum.mapping, contraction, target)
-    plan = _plan(kernel, sizes, target, channels or target.channels, contraction, optimum, lowered)
-    return evolve(plan, functional=compare_on_numbers(bound, contraction, lowered, target))
+    lowered = lower(answer.optimum.mapping, contraction, target)
+    plan = _plan(kernel, sizes, target, channels or target.channels, contraction, answer.optimum, lowered)
+    energy = energy_fj(answer.optimum.mapping, contraction, target) if states_energies(target) else None
+    if objective == "energy" and energy != answer.value:
+        raise CompilerDefect(f"{kernel.name}: {answer.value} fJ predicted, {energy} fJ counted")
+    equal = compare_on_numbers(bound, contraction, lowered, target)
+    value = None if objective == "time" else answer.value
+    return evolve(plan, functional=equal, goal=objective, value=value, energy_fj=energy)
 
 
 def _plan(

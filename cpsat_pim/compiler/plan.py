@@ -10,6 +10,7 @@ from cpsat_pim.compiler.mapping import CLASSES, Mapping
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping
 from cpsat_pim.compiler.mapping.mapping import UNUSED
+from cpsat_pim.compiler.search.objective import OBJECTIVES
 
 #: Version of the JSON that `Plan.as_data` returns.
 FORMAT = 1
@@ -25,6 +26,8 @@ class Plan:
     simulator without and with refresh. `functional`: the channels whose results on numbers were compared, and equal.
     `axis_names`: of the axes that owners cut. `part_ticks`: ticks by `lowering.program.PARTS` where they are known.
     `remarks`: what a reader must know.
+    `goal`: what was minimised, with its `value` and `bound` in femtojoules or picoseconds; those of time are `time_ps`
+    and `bound_ps`. `energy_fj`: None if the device file states no energies.
     """
 
     kernel: str
@@ -47,20 +50,34 @@ class Plan:
     commands: Names[str, int]
     part_ticks: Names[str, int] = {}
     remarks: tuple[str, ...] = ()
+    goal: str = "time"
+    value: int | None = None
+    energy_fj: int | None = None
+
+    @property
+    def objective(self) -> int:
+        """The value of what was minimised."""
+        return self.time_ps if self.value is None else self.value
+
+    @property
+    def bound(self) -> int:
+        """No mapping of the space has a smaller value; objectives other than time are searched to the end."""
+        return self.bound_ps if self.value is None else self.value
 
     @property
     def status(self) -> str:
         """OPTIMAL: the bound is reached."""
-        return "OPTIMAL" if self.bound_ps == self.time_ps else "FEASIBLE"
+        return "OPTIMAL" if self.bound == self.objective else "FEASIBLE"
 
     def as_data(self) -> dict[str, Any]:
         """The plan as JSON takes it."""
         return {
             "format": FORMAT,
             "status": self.status,
-            "objective": self.time_ps,
-            "bound": self.bound_ps,
-            "unit": "ps",
+            "goal": self.goal,
+            "objective": self.objective,
+            "bound": self.bound,
+            "unit": OBJECTIVES[self.goal],
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
             "device": self.device,
@@ -73,6 +90,8 @@ class Plan:
                 "host_ps": self.host_ps,
                 **{f"{name.replace(' ', '_')}_ticks": ticks for name, ticks in self.part_ticks.items()},
             },
+            "time_ps": self.time_ps,
+            "energy_fj": self.energy_fj,
             "commands": dict(self.commands),
             "mapping": {name: mapping_data(mapping) for name, mapping in self.mappings.items()},
             "simulated": {"ticks": self.simulated, "ticks_with_refresh": self.refreshed},
@@ -123,7 +142,9 @@ def format_plan(plan: Plan) -> str:
             for name, mapping in plan.mappings.items()
             for line in (f"{name}:", *describe_mapping(mapping, plan.axis_names))
         ),
-        f"time          {microseconds:.3f} us ({_proof(plan)})",
+        f"{plan.goal:13} {_amount(plan)} ({_proof(plan)})",
+        *([] if plan.goal == "time" else [f"time          {microseconds:.3f} us"]),
+        *([] if plan.energy_fj is None or plan.goal == "energy" else [f"energy        {plan.energy_fj / 1e9:.3f} uJ"]),
         f"device        {plan.ticks:,} ticks of {plan.tick_ps} ps: {_ticks_by_part(plan)}",
         *([f"host          {plan.host_ps / 1e6:.3f} us to read the results"] if plan.host_ps else []),
         f"simulated     {plan.simulated:,} ticks, {plan.refreshed:,} with refresh",
@@ -139,6 +160,11 @@ def _ticks_by_part(plan: Plan) -> str:
     if plan.part_ticks:
         return ", ".join(f"{ticks:,} {name}" for name, ticks in plan.part_ticks.items() if ticks)
     return f"{plan.compute_ticks:,} compute, {plan.ticks - plan.compute_ticks:,} moves that MACs do not hide"
+
+
+def _amount(plan: Plan) -> str:
+    """The value of the objective in microseconds or microjoules."""
+    return f"{plan.objective / 1e9:.3f} uJ" if OBJECTIVES[plan.goal] == "fJ" else f"{plan.objective / 1e6:.3f} us"
 
 
 def _proof(plan: Plan) -> str:

@@ -3,6 +3,9 @@
 Levels and containers, outer to inner, have the same names for every machine:
 
     DRAM, RowBuffer, GlobalBuffer, ArrayRows (H), ArrayColumns (W), PEBuffer, Lanes (Internal), MAC
+
+A level with a separate buffer for each tensor is three storages, `GlobalBufferInputs`, `GlobalBufferWeights`,
+`GlobalBufferOutputs`. The innermost of them has the level's loops, so that the tile in each covers these.
 """
 
 from pathlib import Path
@@ -90,7 +93,7 @@ def write_timeloop(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping,
     documents = {
         "arch": architecture(layer, arch),
         "problem": problem(layer),
-        "mapping": {"mapping": directives(mapping)},
+        "mapping": {"mapping": directives(mapping, arch)},
     }
     Path(directory).mkdir(parents=True, exist_ok=True)
     paths = []
@@ -137,7 +140,8 @@ def architecture(layer: ConvWorkload, arch: PIMArchitecture) -> dict[str, Any]:
     }
     nodes = [_Tagged("!Container", {"name": "System", "attributes": SYSTEM})]
     for level, directions in NEST:
-        nodes.append(_component(STORAGES[level], *_storage(arch, level, word_bytes)))
+        for name, tensors in storages(arch, level):
+            nodes.append(_component(name, *_storage(arch, level, tensors, word_bytes)))
         for direction in directions:
             name, side = CONTAINERS[direction]
             nodes.append(_Tagged("!Container", {"name": name, "spatial": {side: sizes[direction]}}))
@@ -149,30 +153,40 @@ def _component(name: str, kind: str, attributes: dict[str, Any]) -> _Tagged:
     return _Tagged("!Component", {"name": name, "class": kind, "attributes": attributes})
 
 
-def _storage(arch: PIMArchitecture, level: Level, word_bytes: int) -> tuple[str, dict[str, Any]]:
-    """Return class and attributes of a level."""
+def storages(arch: PIMArchitecture, level: Level) -> list[tuple[str, tuple[Tensor, ...]]]:
+    """Return a level's storages, outer to inner: name and tensors, one for all of them or one for each."""
+    if arch.hierarchy[level].is_shared:
+        return [(STORAGES[level], tuple(Tensor))]
+    return [(STORAGES[level] + DATASPACES[tensor], (tensor,)) for tensor in Tensor]
+
+
+def _storage(
+    arch: PIMArchitecture, level: Level, tensors: tuple[Tensor, ...], word_bytes: int
+) -> tuple[str, dict[str, Any]]:
+    """Return class and attributes of a storage."""
     if level is Level.DRAM:
         return "DRAM", {"width": 8 * arch.column_bytes, "datawidth": 8 * word_bytes}
-    return "regfile" if level is Level.PE else "SRAM", _buffer(arch, level, word_bytes)
+    return "regfile" if level is Level.PE else "SRAM", _buffer(arch, level, tensors, word_bytes)
 
 
-def _buffer(arch: PIMArchitecture, level: Level, word_bytes: int) -> dict[str, Any]:
+def _buffer(arch: PIMArchitecture, level: Level, tensors: tuple[Tensor, ...], word_bytes: int) -> dict[str, Any]:
     """Return the capacity in words, and the words per cycle over all ports."""
     memory = arch.hierarchy[level]
     attributes: dict[str, Any] = {
-        "depth": max(1, memory.capacity_bytes // word_bytes),
+        "depth": max(1, memory.entries_of(tensors[0]) * memory.word_bytes // word_bytes),
         "width": 8 * word_bytes,
         "datawidth": 8 * word_bytes,
-        "multiple_buffering": 2 if arch.usable_bytes(level) < memory.capacity_bytes else 1,
+        "multiple_buffering": 2 if arch.is_halved(level) else 1,
     }
     limits = {"read_bandwidth": memory.read_bandwidth_limit, "write_bandwidth": memory.write_bandwidth_limit}
-    return attributes | {name: limit * memory.ports / word_bytes for name, limit in limits.items() if limit is not None}
+    ports = memory.ports if memory.is_shared else 1  # a port serves one tensor at a time
+    return attributes | {name: limit * ports / word_bytes for name, limit in limits.items() if limit is not None}
 
 
 # --- Mapping ---------------------------------------------------------------------------------------------------------
 
 
-def directives(mapping: Mapping) -> list[dict[str, Any]]:
+def directives(mapping: Mapping, arch: PIMArchitecture) -> list[dict[str, Any]]:
     """Build the mapping directives: what each level stores, and its loops, outer to inner."""
     if mapping.is_uneven:
         raise ValueError(
@@ -180,16 +194,20 @@ def directives(mapping: Mapping) -> list[dict[str, Any]]:
         )
     listed = []
     for level, directions in NEST:
-        listed.append(_stores(mapping, level))
-        listed.append(_loops(STORAGES[level], "temporal", mapping.temporal[level], mapping.order[level]))
+        *outer, (innermost, tensors) = storages(arch, level)
+        for name, others in outer:
+            listed += [_stores(mapping, level, name, others), _loops(name, "temporal", (1,) * len(Dim), ())]
+        listed.append(_stores(mapping, level, innermost, tensors))
+        listed.append(_loops(innermost, "temporal", mapping.temporal[level], mapping.order[level]))
         listed.extend(_spreads(mapping, direction) for direction in directions)
     return listed
 
 
-def _stores(mapping: Mapping, level: Level) -> dict[str, Any]:
-    kept = {tensor: level is Level.DRAM or mapping.stored[level][tensor] for tensor in Tensor}
+def _stores(mapping: Mapping, level: Level, name: str, tensors: tuple[Tensor, ...]) -> dict[str, Any]:
+    """Build the directive of what a storage for some tensors keeps."""
+    kept = {t: t in tensors and (level is Level.DRAM or mapping.stored[level][t]) for t in Tensor}
     return {
-        "target": STORAGES[level],
+        "target": name,
         "type": "dataspace",
         "keep": [DATASPACES[tensor] for tensor in Tensor if kept[tensor]],
         "bypass": [DATASPACES[tensor] for tensor in Tensor if not kept[tensor]],

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.base.units import FJ_PER_NJ
-from cpsat_pim.mapper.explain import Bounds, Conflict, Explained, Gain, Known, Member, Threshold, sum_gains
+from cpsat_pim.mapper.explain import Bounds, Conflict, Explained, Fill, Gain, Known, Member, Threshold, sum_gains
 from cpsat_pim.mapper.explain.limits import Limit
 from cpsat_pim.mapper.result import NetworkLayer, Objective
 from cpsat_pim.mapper.result.document import build_document
@@ -193,7 +193,7 @@ def _fills(bounds: Bounds, explained: Explained) -> Table:
     """Build the table of buffer occupancy, inner to outer, and of the array's utilization."""
     table = _table("bytes", *(t.name for t in Tensor), "used", "usable", "full", "slack", left=("bytes",))
     for fill in bounds.fills:
-        cells = [f"{fill.used[t]:,}" if t in fill.used else _EMPTY for t in Tensor]
+        cells = [_fill(fill, t) for t in Tensor]
         full = f"{fill.used_bytes / fill.usable_bytes:.1%}" if fill.usable_bytes else _EMPTY
         sizes = (f"{fill.used_bytes:,}", f"{fill.usable_bytes:,}", full, f"{fill.slack_bytes:,}")
         table.add_row(fill.level.name, *cells, *sizes)
@@ -202,6 +202,12 @@ def _fills(bounds: Bounds, explained: Explained) -> Table:
     there = solved.arch.pe_array.macs_per_cycle
     table.add_row("MACs a cycle", "", "", "", f"{macs:,}", f"{there:,}", f"{macs / there:.1%}", f"{there - macs:,}")
     return table
+
+
+def _fill(fill: Fill, tensor: Tensor) -> str:
+    """Format the bytes of a tile, and those of its buffer if it has one of its own: `96 / 128`."""
+    used = f"{fill.used[tensor]:,}" if tensor in fill.used else _EMPTY
+    return f"{used} / {fill.usable[tensor]:,}" if fill.usable else used
 
 
 # --- What upgrades buy -----------------------------------------------------------------------------------------------
@@ -313,6 +319,7 @@ def _bounds_entry(bounds: Bounds) -> dict[str, Any]:
                 "usable_bytes": fill.usable_bytes,
                 "slack_bytes": fill.slack_bytes,
             }
+            | ({"separate_bytes": {t.name: size for t, size in fill.usable.items()}} if fill.usable else {})
             for fill in bounds.fills
         ],
     }

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.dims import Level
+from cpsat_pim.arch import MemoryLevel, PIMArchitecture
+from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.report.format import format_bytes
 from cpsat_pim.workload.network import Network
 
@@ -40,7 +40,7 @@ def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) 
             Text(name),
             str(arch.nodes),
             f"{shape.h}x{shape.w} x {unit.num_macs}",
-            *(format_bytes(arch.hierarchy[m].capacity_bytes) for m in buffers),
+            *(_format_capacity(arch.hierarchy[m]) for m in buffers),
             format_bytes(arch.row_bytes),
             format_bytes(arch.hierarchy[Level.DRAM].capacity_bytes),
             str(arch.banks),
@@ -48,3 +48,10 @@ def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) 
             f"{arch.activation_energy:g} nJ",
         )
     console.print(table)
+
+
+def _format_capacity(memory: MemoryLevel) -> str:
+    """Format the size of a level: of its one buffer, or of those for I, W and O."""
+    if memory.is_shared:
+        return format_bytes(memory.capacity_bytes)
+    return " + ".join(format_bytes(memory.entries_of(t) * memory.word_bytes) for t in Tensor)

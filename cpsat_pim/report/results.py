@@ -257,6 +257,8 @@ def _footnotes(network: SolvedNetwork, layers: Sequence[NetworkLayer]) -> Iterat
             "Simulated: all counts, energy, compute and DRAM cycles equal; latency within "
             f"{float(max(deviations)):.2%} ('sim.': simulated against predicted)."
         )
+    if text := _second_text(network.layers):
+        yield text
     unsimulated = [n.name for n in network.layers if n.solved.mapping and n.solved.simulated is None]
     if unsimulated:
         yield f"Not simulated to the end within the time limit: {', '.join(unsimulated)}."
@@ -272,6 +274,18 @@ def _footnotes(network: SolvedNetwork, layers: Sequence[NetworkLayer]) -> Iterat
         yield f"{format_choice(network.shared.to_dict())} {_price(network.shared)}"
     if network.interrupted:
         yield "Interrupted: these are the best mappings found so far."
+
+
+def _second_text(layers: Sequence[NetworkLayer]) -> str:
+    """State what was minimized next, and for which layers that is not proven."""
+    seconds = {node.name: node.solved.second for node in layers if node.solved.second}
+    if not seconds:
+        return ""
+    one = next(iter(seconds.values()))
+    reach = f"at most {100 * one.within:g} % above the optimum" if one.within else "at the optimum"
+    unproven = [f"{name} ({format_gap(two.gap)})" for name, two in seconds.items() if two.status is Status.FEASIBLE]
+    rest = f"; not proven, and its gap: {', '.join(unproven)}" if unproven else ", proven for all layers"
+    return f"Least {one.kind} of all mappings {reach}{rest}."
 
 
 def _performance_text(network: SolvedNetwork, performance: Performance) -> str:

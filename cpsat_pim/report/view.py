@@ -198,13 +198,15 @@ class _Mapped:
         """Build the view of a memory: its loops enumerate the tiles of the next level."""
         factors = self.mapping.temporal[level]
         loops = [(d.name, factors[d], "") for d in self.mapping.order[level]]
-        held = self._held(level)
-        return self._place(level.name, self.arch.hierarchy[level].name, loops) | {
+        held, memory = self._held(level), self.arch.hierarchy[level]
+        separate = {} if memory.is_shared else {t.name: self.arch.usable_bytes_of(level, t) for t in Tensor}
+        figures = {
             "held": held,
             "bypass": [t.name for t in Tensor if t.name not in held],
             "usable": self.arch.usable_bytes(level),
-            "capacity": self.arch.hierarchy[level].capacity_bytes,
+            "capacity": memory.capacity_bytes,
         }
+        return self._place(level.name, memory.name, loops) | figures | ({"separate": separate} if separate else {})
 
     def _parallel(self, title: str, directions: tuple[Direction, ...]) -> dict[str, Any]:
         """Build the view of PEs or lanes, whose iterations run in parallel."""

@@ -29,6 +29,8 @@ LAYOUT = len(BOX_COLUMNS)
 #: Resources whose use is bounded: energy, then up to five ports (reads and writes of the PEs and of the global buffer,
 #: the interconnect). ENERGY is the first, RESOURCES their largest number.
 ENERGY, RESOURCES = 0, 6
+#: Column of `LAYER.capacity` for the tiles of all tensors; those before it are for the tile of one.
+TOGETHER = 3
 #: More than any trial bound: the cost of what does not exist.
 INFINITE_COST = 2**62 + 1
 
@@ -49,8 +51,8 @@ Record = Any
 #: - `dram`: cycles of a column, cycles of a row miss, cycles of the last run beyond another (`last_run_excess`), fewest
 #:   cycles of a first scan, pipeline latency in cycles, bytes of a column.
 #: - `min_rows`, `min_columns` [tensor]: lower bounds on activations and column accesses of a stream.
-#: - `capacity` [PE, global buffer, row buffer] in bytes; `widths` [tensor][the same three, DRAM at least]: bytes per
-#:   element.
+#: - `capacity` [PE, global buffer, row buffer][I, W, O, TOGETHER] in bytes: for the tile of each tensor, and for the
+#:   tiles of all tensors together. `widths` [tensor][the same three levels, DRAM at least]: bytes per element.
 #: - `needed` [tensor]: elements that MACs use; `depth`: product of the bounds of C, N and G, by which I's positions are
 #:   multiplied. `activation_fj`: of one row activation.
 LAYER = np.dtype([
@@ -58,7 +60,7 @@ LAYER = np.dtype([
     ("resources", np.int64), ("coefficients", np.int64, (RESOURCES, 3, 2, 4, len(QUANTITIES))),
     ("is_offered", np.int64, (3, 2, 4)), ("rates", np.int64, (RESOURCES, 4)), ("strides", np.int64, (3, 8)),
     ("dram", np.int64, 6), ("min_rows", np.int64, 3), ("min_columns", np.int64, 3), ("activation_fj", np.int64),
-    ("capacity", np.int64, 3), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3), ("depth", np.int64),
+    ("capacity", np.int64, (3, 4)), ("widths", np.int64, (3, 4)), ("needed", np.int64, 3), ("depth", np.int64),
 ])  # fmt: skip
 
 

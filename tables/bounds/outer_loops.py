@@ -35,6 +35,7 @@ from tables.bounds.layer import (
     MOVED2,
     REPEAT,
     SWEPT_REPEAT,
+    TOGETHER,
     Record,
     TileCosts,
     elements_of,
@@ -276,10 +277,11 @@ def _store(x: Record, layer: Record, outer: DramLoopBounds, i: int) -> None:
 @njit
 def _fits(x: Record, layer: Record, level: int, stored: int) -> bool:
     """Return whether a level has room for the tiles of a set of tensors (bit t)."""
-    used = 0
+    used, fits = 0, True
     for t in range(3):
-        used += (stored >> t & 1) * x.size[t] * layer.widths[t, level]
-    return bool(used <= layer.capacity[level])
+        tile = (stored >> t & 1) * x.size[t] * layer.widths[t, level]
+        used, fits = used + tile, fits and tile <= layer.capacity[level, t]
+    return bool(fits and used <= layer.capacity[level, TOGETHER])
 
 
 @njit

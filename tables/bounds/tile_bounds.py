@@ -29,6 +29,7 @@ from tables.bounds.layer import (
     RESCAN,
     RESOURCES,
     SWEPT_REPEAT,
+    TOGETHER,
     Record,
 )
 from tables.bounds.outer_loops import NONE_FREE, DramLoopBounds, Floats
@@ -188,7 +189,7 @@ def find_stored_sets(x: Record, layer: Record, streams: Floats, refetch: Floats,
             used_aligned += (k & 1) * x.size[t] * layer.widths[t, 2]
             energy += x.usage[t, ALL_FREE, k, ENERGY]
             cycles = max(cycles, x.stream_cycles[t, ALL_FREE, k] + pipeline)
-        if not is_possible or used > layer.capacity[1] or used_aligned > layer.capacity[2]:
+        if not is_possible or used > layer.capacity[1, TOGETHER] or used_aligned > layer.capacity[2, TOGETHER]:
             continue
         fj, busy = refetch[stored, place], streams[stored, place]
         if fj <= spare_fj - energy and objective.cycle_weight * busy <= objective.trial_bound:

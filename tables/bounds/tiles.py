@@ -22,6 +22,7 @@ from tables.bounds.layer import (
     ONE,
     QUANTITIES,
     SUMS,
+    TOGETHER,
     USES,
     Record,
     TileCosts,
@@ -136,10 +137,11 @@ def _set_inner(x: Record, costs: TileCosts) -> bool:
         x.outer_loops[d] = x.loops_left[d] // inner
         if x.is_inner_set:
             x.class_outer_loops[CLASS_OF[d]] *= x.outer_loops[d]
-    used = 0
+    used, fits = 0, True
     for t in range(3):
         in_pe = x.in_pe[t]
-        used += in_pe * layer.widths[t, 0] * elements_of(t, x.e0, layer)
+        tile = in_pe * layer.widths[t, 0] * elements_of(t, x.e0, layer)
+        used, fits = used + tile, fits and tile <= layer.capacity[0, t]
         quantities, x.pe_box[t] = _quantities(x, layer, costs.points, costs.arrays, t), 0
         for d in range(8):
             extent = x.array[d] if in_pe else x.vector[d] * x.vector[8 + d]
@@ -153,7 +155,7 @@ def _set_inner(x: Record, costs: TileCosts) -> bool:
                         x.per_visit[f, t, buffers] += term
                     elif q != MOVED1:
                         x.without_visits[f, t, buffers] += term
-    return bool(used <= layer.capacity[0])
+    return bool(fits and used <= layer.capacity[0, TOGETHER])
 
 
 @njit
@@ -243,6 +245,6 @@ def _set_tile(x: Record, layer: Record, divisors: Ints, places: Ints, strides: I
     for t in range(3):
         x.size[t] = elements_of(t, x.extents, layer)
         for k in range(4):
-            fits = not k & 2 or x.size[t] * layer.widths[t, 1] <= layer.capacity[1]
-            fits &= not k & 1 or x.size[t] * layer.widths[t, 2] <= layer.capacity[2]
+            fits = not k & 2 or x.size[t] * layer.widths[t, 1] <= layer.capacity[1, t]
+            fits &= not k & 1 or x.size[t] * layer.widths[t, 2] <= layer.capacity[2, t]
             x.can_store[t, k] = fits and layer.is_offered[t, x.in_pe[t], k]

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 import cpsat_pim.arch
-from cpsat_pim.arch import MemoryLevel, PEArray, PhyDim2, PIMArchitecture
-from cpsat_pim.arch.reading import arch_names, read_arch
-from cpsat_pim.base.dims import Level
+from cpsat_pim.arch import MemoryLevel, PEArray, PhyDim2, PIMArchitecture, SeparateEntries
+from cpsat_pim.arch.reading import arch_names, build_arch, change_arch, read_arch
+from cpsat_pim.base.dims import Level, Tensor
 from tests.conftest import FileWriter
 
 PRESETS = Path(cpsat_pim.arch.__file__).parent / "presets"
@@ -253,6 +253,18 @@ def test_levels_are_read_inner_to_outer(write):
             "32: hierarchy[0].entries: must be a positive integer (got 3 B = 1.5 element)",
         ),
         (
+            "hierarchy: [{name: a, entries: {I: 1, O: 2}}]",
+            "32: hierarchy[0].entries.W: is missing",
+        ),
+        (
+            "hierarchy: [{name: a, entries: {I: 1, W: 3 B, O: 2}, word_bytes: 2}]",
+            "42: hierarchy[0].entries.W: must be an integer of at least 0 (got 3 B = 1.5 element)",
+        ),
+        (
+            f"hierarchy: [{THREE_LEVELS}, {{name: e, entries: {{I: 1, W: 1, O: 1}}}}]",
+            "101: hierarchy[3].entries: must be one number, all tensors share the DRAM",
+        ),
+        (
             f"hierarchy: [{THREE_LEVELS}, {{name: e, entries: 1, latncy: 2}}]",
             "104: hierarchy[3].latncy: unknown key; did you mean 'latency'?",
         ),
@@ -401,3 +413,36 @@ def test_unknown_name_is_met_with_the_nearest():
     """A slip gets a suggestion, anything else the list."""
     assert "did you mean 'hbm-pim'?" in complaint("hbm-pin")
     assert f"there are default, {', '.join(FILES)}" in complaint("xyz")
+
+
+def test_separate_entries_are_read_merged_changed_and_written(write):
+    """In units, key by key over what is extended, at paths, and back from plain data; a number takes their place."""
+    text = "version: 1\nextends: stacked-3d\nhierarchy: {GLOBAL_BUFFER: {entries: {I: 16 KiB, W: 8, O: 0}}}"
+    arch = read_arch(write(text))
+    assert arch.hierarchy[1].entries == SeparateEntries(I=8192, W=8, O=0)  # words of two bytes
+    assert [arch.usable_bytes_of(Level.GLOBAL_BUFFER, t) for t in Tensor] == [8192, 8, 0]  # halves
+    assert arch.usable_bytes(Level.GLOBAL_BUFFER) == 8200
+    assert [arch.storing_choices(Level.GLOBAL_BUFFER, t) for t in Tensor] == [(False, True), (False, True), (False,)]
+    assert build_arch("x", arch.to_dict()) == arch
+    larger = change_arch(arch, {"hierarchy.GLOBAL_BUFFER.entries.W": "32 B"})
+    assert larger.hierarchy[1].entries == SeparateEntries(I=8192, W=16, O=0)
+    assert change_arch(arch, {"hierarchy.GLOBAL_BUFFER.entries": 5}).hierarchy[1].entries == 5
+    with pytest.raises(ValueError, match=r"hierarchy\[1\].entries.I: is missing"):
+        change_arch(read_arch("stacked-3d"), {"hierarchy.GLOBAL_BUFFER.entries.W": 3})
+
+
+def test_separate_entries_of_listings_name_each_tensor():
+    """By name or by `Tensor`; a level that must store a tensor has a buffer for it."""
+    named, by_tensor = (dict.fromkeys(keys, 1) for keys in ("IWO", Tensor))
+    assert MemoryLevel(name="a", entries=named) == MemoryLevel(name="a", entries=by_tensor)
+    for entries, message in (
+        ({"I": 1, "W": 1}, "MemoryLevel.entries.O: is missing (0: no buffer for it)"),
+        (named | {"X": 1}, "MemoryLevel.entries.X: no such tensor, there are I, W, O"),
+        (
+            named | {"W": 0},
+            "MemoryLevel.entries.W: the level must store W (`bypass_defined`), but has no buffer for it",
+        ),
+    ):
+        with pytest.raises(ValueError, match=r".") as caught:
+            MemoryLevel(name="a", entries=entries, bypass_defined=True)
+        assert str(caught.value) == message

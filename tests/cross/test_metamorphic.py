@@ -15,9 +15,9 @@ import attrs
 import numpy as np
 import pytest
 
-from cpsat_pim.arch import PhyDim2, PIMArchitecture
+from cpsat_pim.arch import PhyDim2, PIMArchitecture, SeparateEntries
 from cpsat_pim.arch.reading import read_arch
-from cpsat_pim.base.dims import Dim, Level
+from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.mapper.result import Objective, SolvedLayer
@@ -61,7 +61,9 @@ def with_lanes(arch: PIMArchitecture) -> PIMArchitecture:
 
 
 def doubled(number: Any) -> Any:
-    """Return twice a limit."""
+    """Return twice a limit, or twice each of separate ones."""
+    if isinstance(number, SeparateEntries):
+        return {t.name: 2 * number[t] for t in Tensor}
     return number if number is None else 2 * number
 
 
@@ -131,6 +133,22 @@ def test_wider_choice_is_never_worse(case: str, change: str, kind: str) -> None:
     """With more capacity, PEs, lanes or options."""
     layer, arch = LESSER[case]
     assert_no_worse(layer, WIDER[change](arch), arch, kind)
+
+
+@pytest.mark.parametrize("kind", ["energy", "latency"])
+@pytest.mark.parametrize("case", LESSER)
+@pytest.mark.parametrize(("pe", "buffer"), [((4, 4, 8), (8, 8, 8)), ((2, 6, 8), (4, 14, 6))])
+def test_a_shared_buffer_is_never_worse_than_its_parts(
+    case: str, kind: str, pe: tuple[int, ...], buffer: tuple[int, ...]
+) -> None:
+    """The PEs' 16 and the global buffer's 24 bytes divided among I, W and O leave a part of the mappings."""
+    layer, arch = LESSER[case]
+    sizes = {Level.PE: pe, Level.GLOBAL_BUFFER: buffer}
+    parts = arch
+    for level, given in sizes.items():
+        assert sum(given) == arch.hierarchy[level].entries
+        parts = at(level, entries=lambda old, given=given: dict(zip("IWO", given, strict=True)))(parts)  # type: ignore[misc]
+    assert_no_worse(layer, arch, parts, kind)
 
 
 @pytest.mark.parametrize("change", QUICKER | THRIFTIER)

@@ -63,6 +63,27 @@ CASES = {
 }
 
 
+def separate(toy: PIMArchitecture, **entries: tuple[int, int, int]) -> PIMArchitecture:
+    """Return a toy in which some levels have a buffer of so many bytes for each of I, W, O."""
+    sizes = {name: dict(zip("IWO", given, strict=True)) for name, given in entries.items()}
+    levels = (attrs.evolve(m, entries=sizes.get(m.name, m.entries)) for m in toy.hierarchy)
+    return attrs.evolve(toy, hierarchy=tuple(levels))
+
+
+#: Separate buffers, most of them tight for one tensor and roomy for another.
+CASES |= {
+    "separate, product": (ConvWorkload(C=2, K=2), separate(machine("IWO", "IWO", ""), PE=(4, 2, 8), GB=(8, 4, 2))),
+    "separate, none for weights": (
+        ConvWorkload(C=4, N=2),
+        separate(machine("IO", "IW", ""), PE=(2, 0, 4), GB=(4, 4, 0)),
+    ),
+    "separate row buffers": (
+        ConvWorkload(R=2, P=3, K=2),
+        separate(machine("O!", "IW", "I"), RB=(2, 3, 1), GB=(6, 2, 0)),
+    ),
+}
+
+
 def uneven(
     pe: str, buffer: str, row_buffer: str, *, bytes_in_pe: int, bytes_in_buffer: int, **options: object
 ) -> PIMArchitecture:
@@ -74,6 +95,10 @@ def uneven(
 
 #: Of most of these an uneven mapping is the best by some objective.
 UNEVEN = {
+    "separate buffers": (
+        ConvWorkload(C=2, K=3),
+        separate(uneven("IW!", "IWO!", "", bytes_in_pe=10, bytes_in_buffer=14), GB=(4, 6, 6)),
+    ),
     "all in the buffer": (ConvWorkload(C=2, K=2, P=2), uneven("", "IWO!", "", bytes_in_pe=16, bytes_in_buffer=12)),
     "both levels": (ConvWorkload(C=2, K=3), uneven("IW!", "IWO!", "", bytes_in_pe=10, bytes_in_buffer=14)),
     "halo in the PEs": (ConvWorkload(R=2, P=3, K=2), uneven("IO!", "W", "", bytes_in_pe=12, bytes_in_buffer=14)),

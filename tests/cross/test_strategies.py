@@ -60,6 +60,16 @@ def may_store(level: Level, tensor: Tensor, choices: tuple[bool, ...]) -> Option
     return lambda case: case.arch.storing_choices(level, tensor) == choices
 
 
+def is_shared(level: Level, shared: bool) -> Option:
+    """Whether the tensors share the buffer of a level."""
+    return lambda case: case.arch.hierarchy[level].is_shared == shared
+
+
+def has_none_for(level: Level, tensor: Tensor) -> Option:
+    """A level without a buffer for a tensor."""
+    return lambda case: case.arch.hierarchy[level].entries_of(tensor) == 0
+
+
 def has_multiple(n: int) -> Option:
     """A bound that is a multiple of a large or awkward number."""
     return lambda case: any(bound % n == 0 for bound in case.layer.bounds)
@@ -115,6 +125,8 @@ MACHINES: dict[str, Option] = {
         f"{tensor.name} {kind} in {level.name}": may_store(level, tensor, choices)
         for level, tensor, (kind, choices) in product(BUFFERS, Tensor, STORING.items())
     },
+    **{f"shared {shared} {level.name}": is_shared(level, shared) for level, shared in product(BUFFERS, YES_OR_NO)},
+    **{f"no {t.name} in {level.name}": has_none_for(level, t) for level, t in product(BUFFERS, Tensor)},
     "exclusive directions": lambda case: case.arch.pe_array.exclusive_spatial,
     "shared directions": lambda case: not case.arch.pe_array.exclusive_spatial,
 }

@@ -25,6 +25,8 @@ DATASPACES = {"Inputs": Tensor.I, "Weights": Tensor.W, "Outputs": Tensor.O}
 DIMS = {d.name for d in Dim}
 
 Loop = tuple[str, str, int]
+#: A machine whose levels have one buffer each.
+SHARED = PIMArchitecture()
 
 
 class Loader(yaml.SafeLoader):
@@ -75,7 +77,7 @@ def tile(shape: dict[str, Any], instance: dict[str, int], dataspace: dict[str, A
 @given(cases())
 def test_mapping_is_the_same_nest(case: Case) -> None:
     """Factors multiply to the bounds, steps and MACs; orders, places and what is stored are the mapping's."""
-    mapping, listed = case.mapping, directives(case.mapping)
+    mapping, listed = case.mapping, directives(case.mapping, SHARED)
     nest = loops(listed)
     assert {dim: product(nest, dims=[dim]) for dim in DIMS} == {d.name: case.layer.bounds[d] for d in Dim}
     assert product(nest) == case.layer.macs
@@ -95,7 +97,7 @@ def test_mapping_is_the_same_nest(case: Case) -> None:
 @given(cases())
 def test_problem_spans_the_same_tiles(case: Case) -> None:
     """What the projections make of the loops at and inside a level is the box there, and of all loops the tensor."""
-    nest = loops(directives(case.mapping))
+    nest = loops(directives(case.mapping, SHARED))
     written = problem(case.layer)["problem"]
     assert {d: written["instance"][d] for d in written["shape"]["dimensions"]} == {
         d.name: case.layer.bounds[d] for d in Dim
@@ -118,7 +120,9 @@ def test_architecture_lists_levels_and_meshes_outer_to_inner(name: str) -> None:
     """Rows lie along Y, columns and lanes along X; sizes are the machine's, and a tile that fits here fits there."""
     arch = read_arch(name)
     nodes = architecture(ConvWorkload(psum_bytes=4), arch)["architecture"]["nodes"]
-    assert [node["name"] for node in nodes] == ["System", *PLACES, "MAC"]
+    places = [[*DATASPACES] if is_separate(arch, place) else [""] for place in PLACES]
+    listed = [place + name for place, names in zip(PLACES, places, strict=True) for name in names]
+    assert [node["name"] for node in nodes] == ["System", *listed, "MAC"]
     by_name = {node["name"]: node for node in nodes}
     shape = arch.pe_array.array_shape
     assert by_name["ArrayRows"]["spatial"] == {"meshY": shape.h}
@@ -126,9 +130,14 @@ def test_architecture_lists_levels_and_meshes_outer_to_inner(name: str) -> None:
     assert by_name["Lanes"]["spatial"] == {"meshX": arch.pe_array.compute_unit.num_macs}
     for place, level in LEVELS.items():
         if level is not Level.DRAM:
-            size = by_name[place]["attributes"]
-            words = size["depth"] * size["width"] // size["datawidth"] // size["multiple_buffering"]
-            assert words == arch.usable_bytes(level)  # words of a byte, the narrowest element
+            sizes = [node["attributes"] for name, node in by_name.items() if name.startswith(place)]
+            words = [s["depth"] * s["width"] // s["datawidth"] // s["multiple_buffering"] for s in sizes]
+            assert sum(words) == arch.usable_bytes(level)  # words of a byte, the narrowest element
+
+
+def is_separate(arch: PIMArchitecture, place: str) -> bool:
+    """Whether a place is a level with a buffer for each tensor."""
+    return place in LEVELS and not arch.hierarchy[LEVELS[place]].is_shared
 
 
 def test_bandwidths_count_words_over_all_ports() -> None:
@@ -148,12 +157,38 @@ def test_level_smaller_than_a_word_has_one() -> None:
     assert all(n["attributes"].get("depth", 1) > 0 for n in nodes if n.tag == "!Component")
 
 
+def test_separate_buffers_are_three_storages_around_the_same_loops() -> None:
+    """Each keeps one tensor and has its own size; the innermost one has the level's loops, the others none."""
+    level = attrs.evolve(SHARED.hierarchy[1], entries={"I": 16, "W": 144, "O": 32}, word_bytes=2)
+    arch = attrs.evolve(SHARED, hierarchy=(SHARED.hierarchy[0], level, *SHARED.hierarchy[2:]))
+    layer = ConvWorkload(K=6, input_bytes=2, weight_bytes=2, output_bytes=2, psum_bytes=4)
+    names = [f"GlobalBuffer{dataspace}" for dataspace in DATASPACES]
+    nodes = {n["name"]: n for n in architecture(layer, arch)["architecture"]["nodes"]}
+    assert [name for name in nodes if name.startswith("GlobalBuffer")] == names
+    # 64 bytes a cycle, of which a word takes 2: a port for each.
+    sizes = [(nodes[n]["attributes"]["depth"], nodes[n]["attributes"]["read_bandwidth"]) for n in names]
+    assert sizes == [(16, 32), (144, 32), (32, 32)]
+    ones = [1] * 8
+    mapping = Mapping(
+        temporal=[ones, [1, 1, 1, 1, 1, 6, 1, 1], ones, ones],
+        spatial=[ones] * 3,
+        order=[[], [Dim.K], [], []],
+        stored=[[False] * 3, [True, False, True], [False] * 3],
+    )
+    listed = [d for d in directives(mapping, arch) if d["target"].startswith("GlobalBuffer")]
+    kept = {d["target"]: d["keep"] for d in listed if d["type"] == "dataspace"}
+    assert [kept[name] for name in names] == [["Inputs"], [], ["Outputs"]]
+    assert [factors(d)["K"] for d in listed if d["type"] == "temporal"] == [1, 1, 6]
+    assert [d["target"] for d in listed[::2]] == names
+
+
 # --- The files -------------------------------------------------------------------------------------------------------
 
 
 def test_directions_of_the_mesh_are_told_by_the_split() -> None:
     """Loops before `split` lie along X: all eight of columns and lanes, none of rows."""
-    listed = directives(Mapping(temporal=[[1] * 8] * 4, spatial=[[1] * 8] * 3, order=[[]] * 4, stored=[[True] * 3] * 3))
+    mapping = Mapping(temporal=[[1] * 8] * 4, spatial=[[1] * 8] * 3, order=[[]] * 4, stored=[[True] * 3] * 3)
+    listed = directives(mapping, SHARED)
     splits = {d["target"]: d["split"] for d in listed if d["type"] == "spatial"}
     assert splits == {"ArrayRows": 0, "ArrayColumns": 8, "Lanes": 8}
 
@@ -168,7 +203,7 @@ def test_uneven_residency_is_refused() -> None:
         outside=[[0, 1, 0], [0, 0, 0]],
     )
     with pytest.raises(ValueError, match="uneven residency has no form"):
-        directives(mapping)
+        directives(mapping, SHARED)
 
 
 def test_files_read_back_as_what_was_written(tmp_path: Path) -> None:
@@ -189,5 +224,5 @@ def test_files_read_back_as_what_was_written(tmp_path: Path) -> None:
     assert containers == {"System", "ArrayRows", "ArrayColumns", "Lanes"}
     assert nodes == architecture(layer, arch)["architecture"]["nodes"]
     assert read[1] == problem(layer)
-    assert read[2] == {"mapping": directives(mapping)}
+    assert read[2] == {"mapping": directives(mapping, arch)}
     assert read[0]["architecture"]["version"] == read[1]["problem"]["version"] == 0.4

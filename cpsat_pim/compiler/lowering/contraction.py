@@ -54,8 +54,13 @@ class Lowered:
     ticks: int
 
 
-def moves(mapping: Mapping, has_inputs: bool, target: Target) -> tuple[Ints, Ints]:
+def moves(mapping: Mapping, contraction: Contraction, target: Target) -> tuple[Ints, Ints]:
     """The cores that one input column's loads and one accumulator's drains name, int64[moves, axes]; -1 = all."""
+    return moves_of_owners(mapping, contraction.inputs is not None, target)
+
+
+def moves_of_owners(mapping: Mapping, has_inputs: bool, target: Target) -> tuple[Ints, Ints]:
+    """The same by what it depends on: the owners of the axes, and whether there are inputs."""
     load_axes = [axis for axis, owner in enumerate(mapping.owners) if has_inputs and owner not in (UNUSED, OUTPUTS)]
     drain_axes = [
         axis
@@ -105,7 +110,7 @@ def padded(rows: list[Ints]) -> Ints:
 def predicted_ticks(mapping: Mapping, contraction: Contraction, target: Target) -> int:
     """The ticks of the kernel on every channel, without refresh."""
     share = mapping.share(contraction, target)
-    loads, drains = moves(mapping, contraction.inputs is not None, target)
+    loads, drains = moves(mapping, contraction, target)
     steps = build_steps(share, target.device.core.columns)
     groups = build_groups(share, steps, len(drains), len(loads))
     return walk(target.timing, groups, move_nodes(target, [(loads, drains)]), -1, NOT_EMITTED)
@@ -124,7 +129,7 @@ def lower(mapping: Mapping, contraction: Contraction, target: Target) -> Lowered
     """The commands of a mapping; all channels get the same stream."""
     share = mapping.share(contraction, target)
     steps = build_steps(share, target.device.core.columns)
-    loads, drains = moves(mapping, contraction.inputs is not None, target)
+    loads, drains = moves(mapping, contraction, target)
     groups = build_groups(share, steps, len(drains), len(loads))
     count = int((groups[:, MACS] + groups[:, DRAINS] * len(drains) + groups[:, LOADS] * len(loads)).sum())
     emitted = np.zeros((count, 4), np.int64)

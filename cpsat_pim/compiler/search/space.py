@@ -10,7 +10,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.host import A100_HBM3, Host
-from cpsat_pim.compiler.lowering.contraction import moves, padded
+from cpsat_pim.compiler.lowering.contraction import moves_of_owners, padded
 from cpsat_pim.compiler.mapping import CLASSES, Contraction, Mapping
 from cpsat_pim.compiler.mapping.contraction import DEPTH, OUTPUTS
 from cpsat_pim.compiler.mapping.mapping import UNUSED
@@ -76,7 +76,7 @@ def _patterns(
 ) -> tuple[Ints, tuple[Ints, Ints], tuple[Ints, Ints]]:
     """For all owners: the cores of every class; nodes and number of drains, of loads. They depend on no size."""
     examples = [_example(owner) for owner in owners]
-    patterns = [moves(example, has_inputs, target) for example in examples]
+    patterns = [moves_of_owners(example, has_inputs, target) for example in examples]
     drains, loads = ([target.nodes(pattern[side]) for pattern in patterns] for side in (1, 0))
     parts = np.array([example.parts(target) for example in examples])
     counts = (np.array([len(rows) for rows in side]) for side in (drains, loads))

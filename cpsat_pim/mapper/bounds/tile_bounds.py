@@ -265,7 +265,7 @@ class TileBounds:
                 return no_dram_loop_bounds()
             windows = np.zeros((0, 9), np.int64)
             if self.is_tight:
-                width, capacity = spatial_bounds.layer.input_bytes, int(costs.layer["capacity"][0, Level.ROW_BUFFER])
-                windows = window_rows(spatial_bounds.shape, width, spatial_bounds.machine.dram, capacity)
+                width, room = spatial_bounds.layer.input_bytes, costs.layer["capacity"][0, Level.ROW_BUFFER, Tensor.I]
+                windows = window_rows(spatial_bounds.shape, width, spatial_bounds.machine.dram, int(room))
             self._dram_loops = dram_loop_bounds(costs, spatial_bounds.machine.dram, windows)
         return self._dram_loops

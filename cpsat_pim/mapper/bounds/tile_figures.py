@@ -69,7 +69,7 @@ class TileFigures:
             "min_rows": [min_rows(layer, arch, t) for t in Tensor],
             "min_columns": [min_columns(layer, arch, t) for t in Tensor],
             "activation_fj": spatial_bounds.machine.activation_fj,
-            "capacity": [arch.usable_bytes(m) for m in BUFFERS],
+            "capacity": [[*(arch.usable_bytes_of(m, t) for t in Tensor), arch.usable_bytes(m)] for m in BUFFERS],
             "widths": [[*(tile_width(layer, m, t) for m in BUFFERS), self._least_width(t)] for t in Tensor],
             "needed": [needed_elements(spatial_bounds.shape, t) for t in Tensor],
             "depth": bounds[[Dim.C, Dim.N, Dim.G]].prod(),

@@ -38,11 +38,15 @@ class Share:
 
 @frozen(kw_only=True)
 class Fill:
-    """The bytes of each tensor that a level stores, and the bytes that tiles may use."""
+    """The bytes of each tensor that a level stores, and the bytes that tiles may use together.
+
+    `usable`: the bytes that each tile may use where tensors have separate buffers, else empty.
+    """
 
     level: Level
     used: dict[Tensor, int]
     usable_bytes: int
+    usable: dict[Tensor, int]
 
     @property
     def used_bytes(self) -> int:
@@ -128,4 +132,6 @@ def _macs(layer: ConvWorkload, arch: PIMArchitecture) -> Share:
 def _fills(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Iterator[Fill]:
     """Yield the fill of each level; the other half of a double buffer is not counted."""
     for level, used in zip(Level, used_bytes(layer, arch, mapping), strict=True):
-        yield Fill(level=level, used=used, usable_bytes=arch.usable_bytes(level))
+        separate = () if arch.hierarchy[level].is_shared else Tensor
+        usable = {t: arch.usable_bytes_of(level, t) for t in separate}
+        yield Fill(level=level, used=used, usable_bytes=arch.usable_bytes(level), usable=usable)

@@ -96,7 +96,7 @@ def _may_be_healed(problem: Problem, mapping: Mapping) -> bool:
     layer, arch = problem.layer, problem.arch
     narrow = evolve(layer, psum_bytes=layer.output_bytes)
     used = used_bytes(layer, arch, mapping)
-    fits_chip = all(sum(used[m].values()) <= arch.usable_bytes(m) for m in (Level.PE, Level.GLOBAL_BUFFER))
+    fits_chip = all(arch.fits(m, used[m]) for m in ON_CHIP)
     packed = sum(layer.elements(t) * layer.width_bytes[t] for t in Tensor)
     if not fits_chip or packed > arch.usable_bytes(Level.DRAM):
         return False
@@ -178,8 +178,7 @@ def _stored_sets(problem: Problem, level: Level, sizes: dict[Tensor, int]) -> li
         [choice for choice in problem.arch.storing_choices(level, t) if fixed[t] in (None, choice)] for t in Tensor
     ]
     allowed: list[Stored] = [*itertools.product(*choices)]  # type: ignore[list-item]
-    usable = problem.arch.usable_bytes(level)
-    return [s for s in allowed if sum(sizes[t] for t in Tensor if s[t]) <= usable] or allowed[:1]
+    return [s for s in allowed if problem.arch.fits(level, {t: sizes[t] for t in Tensor if s[t]})] or allowed[:1]
 
 
 def _order(factors: Sequence[int], wanted: tuple[Dim, ...]) -> list[Dim]:

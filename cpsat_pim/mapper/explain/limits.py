@@ -134,25 +134,44 @@ def _capacities(problem: Problem) -> Iterator[Limit]:
     """
     for level in Level:
         memory = problem.arch.hierarchy[level]
-        most = _most_bytes(problem, level)
-        if problem.arch.usable_bytes(level) < most:
-            yield _number(f"hierarchy.{level.name}.entries", memory.entries, -(-2 * most // memory.word_bytes))
-            if level in ON_CHIP and memory.double_buffered and problem.budget.cycles is None:
-                yield _of_machine(f"hierarchy.{level.name}.double_buffered", True, False)
+        small = list(_small_buffers(problem, level))
+        yield from small
+        if small and level in ON_CHIP and memory.double_buffered and problem.budget.cycles is None:
+            yield _of_machine(f"hierarchy.{level.name}.double_buffered", True, False)
 
 
-def _most_bytes(problem: Problem, level: Level) -> int:
-    """Return the most bytes that a mapping takes: whole tensors; in DRAM a row per element, with blocks half empty."""
+def _small_buffers(problem: Problem, level: Level) -> Iterator[Limit]:
+    """Yield the entries of a level's buffers that do not hold whole tensors."""
+    arch, path = problem.arch, f"hierarchy.{level.name}.entries"
+    memory, most = arch.hierarchy[level], _most_bytes(problem, level)
+    if isinstance(memory.entries, int):
+        sizes = {path: (memory.entries, arch.usable_bytes(level), min(sum(most.values()), _MOST_BYTES))}
+    else:
+        sizes = {
+            f"{path}.{t.name}": (memory.entries_of(t), arch.usable_bytes_of(level, t), min(most[t], _MOST_BYTES // 4))
+            for t in Tensor
+        }
+    for name, (entries, usable, enough) in sizes.items():
+        if usable < enough:
+            yield _number(name, entries, -(-2 * enough // memory.word_bytes))
+
+
+def _most_bytes(problem: Problem, level: Level) -> dict[Tensor, int]:
+    """Return the most bytes that tensors take: all of each; in DRAM a row per element, with blocks half empty."""
     layer, widths = problem.layer, problem.layer.width_bytes
-    waste = (4, problem.arch.row_bytes) if level is Level.DRAM else (1, 0)
-    sizes = (layer.elements(t) * (widths[3 if t is Tensor.O else t] + waste[1]) for t in Tensor)
-    return min(waste[0] * sum(sizes), _MOST_BYTES)
+    times, row = (4, problem.arch.row_bytes) if level is Level.DRAM else (1, 0)
+    return {t: times * layer.elements(t) * (widths[3 if t is Tensor.O else t] + row) for t in Tensor}
 
 
 def _stored(arch: PIMArchitecture) -> dict[tuple[Level, Tensor], bool]:
-    """Return the tensors that levels must store, and cannot store."""
-    choices = {(level, t): arch.storing_choices(level, t) for level in BUFFERS for t in Tensor}
-    return {key: allowed[0] for key, allowed in choices.items() if len(allowed) == 1}
+    """Return the tensors that levels must store, and cannot store for another reason than the size of their buffers."""
+    levels = {level: arch.hierarchy[level] for level in BUFFERS}
+    return {
+        (level, t): memory.stores[t]
+        for level, memory in levels.items()
+        for t in Tensor
+        if memory.bypass_defined or not memory.stores[t]
+    }
 
 
 def _stores(arch: PIMArchitecture) -> Iterator[Limit]:

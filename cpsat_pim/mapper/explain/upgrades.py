@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import change_arch
-from cpsat_pim.base.dims import BUFFERS, Level
+from cpsat_pim.base.dims import BUFFERS, Level, Tensor
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import verify
 from cpsat_pim.mapper.result import Budget, SolvedLayer, Status
@@ -49,7 +49,8 @@ def upgrades_of(arch: PIMArchitecture) -> Iterator[Upgrade]:
     """Yield one step of all that a machine can have more of: twice the buffers, PEs, lanes, banks, bandwidths."""
     shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
     for level in BUFFERS:
-        yield _doubled(f"hierarchy.{level.name}.entries", arch.hierarchy[level].entries, is_larger=True)
+        for path, entries in _entries(arch, level):
+            yield _doubled(path, entries, is_larger=True)
     yield _doubled("pe_array.array_shape.h", shape.h, is_larger=True)
     yield _doubled("pe_array.array_shape.w", shape.w, is_larger=True)
     if unit.unit_type != "scalar":
@@ -58,6 +59,17 @@ def upgrades_of(arch: PIMArchitecture) -> Iterator[Upgrade]:
     for path, rate in _rates(arch):
         if rate is not None:
             yield _doubled(path, rate, is_faster=True)
+
+
+def _entries(arch: PIMArchitecture, level: Level) -> Iterator[tuple[str, int]]:
+    """Yield the entries of a level's buffers by path: one that tensors share, or one of each tensor that has one."""
+    memory, path = arch.hierarchy[level], f"hierarchy.{level.name}.entries"
+    if isinstance(memory.entries, int):
+        yield path, memory.entries
+        return
+    for tensor in Tensor:
+        if memory.entries_of(tensor):
+            yield f"{path}.{tensor.name}", memory.entries_of(tensor)
 
 
 def _rates(arch: PIMArchitecture) -> Iterator[tuple[str, float | None]]:

@@ -74,7 +74,7 @@ class AlignedBlocks:
         """
         size, width, d = self.traffic.elements[t], self.v.layer.width_bytes[t], self.dram
         aligned = self.v.first_consumer(Level.ROW_BUFFER, t)
-        capacity = self.v.arch.usable_bytes(Level.ROW_BUFFER)
+        capacity = self.v.arch.usable_bytes_of(Level.ROW_BUFFER, t)
         rows = []
         for tile in divisors(size):
             if tile * width <= capacity:

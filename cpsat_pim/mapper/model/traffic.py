@@ -75,7 +75,7 @@ class Traffic:
                 self.tile[level, t] = self.b.product(classes, f"tile{level}_{t.name}")
 
     def _tiles_fit(self) -> None:
-        """Eq. 17: the tiles that a level stores fit its usable capacity together.
+        """Eq. 17: the tiles that a level stores fit its usable capacity together, or each its own buffer.
 
         Blocks of outputs that come back to the row buffer have the width of partial sums.
         """
@@ -86,14 +86,14 @@ class Traffic:
                 stored = self.v.stored(level, t)
                 if stored is False:
                     continue
-                share = self.b.interval(0, capacity, f"used{level}_{t.name}")
+                share = self.b.interval(0, self.v.arch.usable_bytes_of(Level(level), t), f"used{level}_{t.name}")
                 width = tile_width(self.v.layer, level, t)
                 self.b.imply([stored], share >= self.tile[level, t] * width)
                 if t is Tensor.O and level is Level.ROW_BUFFER and self.v.layer.psum_bytes > width:
                     returns = self.b.at_least_two(self.reuse.factors[t][level], "blocks_return")
                     self.b.imply([stored, returns], share >= self.tile[level, t] * self.v.layer.psum_bytes)
                 used.append(share)
-            if used:
+            if used and self.v.arch.hierarchy[level].is_shared:
                 self.b.model.add(sum(used) <= capacity)
 
     def _tensors_fit_dram(self) -> None:

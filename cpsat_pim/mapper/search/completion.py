@@ -165,8 +165,8 @@ class Completions:
         if not self.draft.stored[level][Tensor.O] or self.layer.psum_bytes == self.layer.output_bytes:
             return True
         nest = self.nest_in(order)
-        used = sum(nest.box(t, level) * nest.width(t, level) for t in Tensor if self.draft.stored[level][t])
-        return used <= self.restriction.arch.usable_bytes(level)
+        used = {t: nest.box(t, level) * nest.width(t, level) for t in Tensor if self.draft.stored[level][t]}
+        return self.restriction.arch.fits(level, used)
 
     # --- Minima over orders, for cuts --------------------------------------------------------------------------------
 

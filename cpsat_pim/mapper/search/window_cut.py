@@ -27,7 +27,7 @@ class WindowCut(NamedTuple):
     @classmethod
     def of(cls, layer: ConvWorkload, arch: PIMArchitecture) -> "WindowCut":
         """Return the cut of a layer on a machine."""
-        capacity = arch.usable_bytes(Level.ROW_BUFFER)
+        capacity = arch.usable_bytes_of(Level.ROW_BUFFER, Tensor.I)
         return cls(window_rows(to_shape(layer), layer.input_bytes, to_machine(arch).dram, capacity))
 
     def add_to(self, master: MasterProblem) -> None:

@@ -9,7 +9,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, Dim, Level, Tensor
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check.mapped import Mapped, ceil_div, input_height, input_width
-from cpsat_pim.mapping.check.messages import capacity_text, sum_text
+from cpsat_pim.mapping.check.messages import capacity_text, overfull, sum_text
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -33,11 +33,10 @@ class CapacityRules(Mapped):
             yield from self._tensors_fit_dram()
 
     def _tiles_fit(self) -> Iterator[str]:
-        """The tiles that a level stores together fit its usable capacity (Eq. 17)."""
+        """The tiles that a level stores together fit its usable capacity, or each fits its own buffer (Eq. 17)."""
         for level in BUFFERS:
-            sizes = self.stored_bytes(level)
-            if sum(sizes.values()) > self.arch.usable_bytes(level):
-                yield f"{self.level_name(level)}: the tiles take {sum_text(sizes)}, {capacity_text(self.arch, level)}"
+            for problem in overfull(self.arch, level, self.stored_bytes(level)):
+                yield f"{self.level_name(level)}: the tiles take {problem}"
 
     def _input_blocks_have_sizes_of_the_space(self) -> Iterator[str]:
         """The block of a row-aligned I has one of the sizes along each axis; otherwise it is 0 (Eq. 8, 9, 57)."""

@@ -7,7 +7,7 @@ from cpsat_pim.base.dims import BUFFERS, Level, Tensor
 from cpsat_pim.base.units import to_fj
 from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.mapping.check.mapped import box_elems, ceil_div
-from cpsat_pim.mapping.check.messages import capacity_text, sum_text
+from cpsat_pim.mapping.check.messages import capacity_text, overfull, sum_text
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -33,11 +33,8 @@ def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[st
         output = layer.psum_bytes if level < Level.ROW_BUFFER else layer.output_bytes
         widths = dict(zip(Tensor, (layer.input_bytes, layer.weight_bytes, output), strict=True))
         sizes = {t: width for t, width in widths.items() if arch.storing_choices(level, t) == (True,)}
-        if sum(sizes.values()) > arch.usable_bytes(level):
-            yield (
-                f"{arch.hierarchy[level].name}: one element of each tensor that it must store takes "
-                f"{sum_text(sizes)}, {capacity_text(arch, level)}"
-            )
+        for problem in overfull(arch, level, sizes):
+            yield f"{arch.hierarchy[level].name}: one element of each tensor that it must store takes {problem}"
 
 
 def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """Texts that the rules' messages share."""
 
+from collections.abc import Iterator
+
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
 
@@ -12,10 +14,25 @@ def sum_text(sizes: dict[Tensor, int]) -> str:
     return f"{parts} = {sum(sizes.values())} B"
 
 
-def capacity_text(arch: PIMArchitecture, level: Level) -> str:
-    """State the usable bytes of a level, and why they are fewer than its capacity."""
-    usable, whole = arch.usable_bytes(level), arch.hierarchy[level].capacity_bytes
-    return f"there are {usable} B" + (f" (half of {whole} B: double buffered)" if usable < whole else "")
+def overfull(arch: PIMArchitecture, level: Level, sizes: dict[Tensor, int]) -> Iterator[str]:
+    """Yield a text for each buffer of a level that has no room for its tiles of so many bytes (Eq. 17)."""
+    if arch.hierarchy[level].is_shared:
+        if sum(sizes.values()) > arch.usable_bytes(level):
+            yield f"{sum_text(sizes)}, {capacity_text(arch, level)}"
+        return
+    for tensor, size in sizes.items():
+        if size > arch.usable_bytes_of(level, tensor):
+            yield f"{sum_text({tensor: size})}, {capacity_text(arch, level, tensor)}"
+
+
+def capacity_text(arch: PIMArchitecture, level: Level, tensor: Tensor | None = None) -> str:
+    """State the usable bytes of a level, or of its buffer for a tensor, and why they are fewer than its capacity."""
+    memory = arch.hierarchy[level]
+    usable, whole, whose = arch.usable_bytes(level), memory.capacity_bytes, ""
+    if tensor is not None and not memory.is_shared:
+        usable, whole = arch.usable_bytes_of(level, tensor), memory.entries_of(tensor) * memory.word_bytes
+        whose = f" for {tensor.name}"
+    return f"there are {usable} B{whose}" + (f" (half of {whole} B: double buffered)" if usable < whole else "")
 
 
 def letters(order: tuple[Dim, ...]) -> str:

@@ -57,7 +57,9 @@ function store(place) {
   const used = sum(Object.values(place.held).map(tile => tile.bytes));
   const parts = Object.entries(place.held).map(([tensor, tile]) =>
     make("i", { style: `width: ${100 * tile.bytes / place.usable}%; background: var(--${tensor})`, title: `${tensor}: ${bytes(tile.bytes)}` }));
-  const limit = `${bytes(place.usable)}${place.usable < place.capacity ? ` (half of ${bytes(place.capacity)}, double buffered)` : ""}`;
+  const half = place.usable < place.capacity ? ` (half of ${bytes(place.capacity)}, double buffered)` : "";
+  const own = place.separate ? `: ${Object.entries(place.separate).map(([tensor, size]) => `${tensor} ${bytes(size)}`).join(", ")}` : "";
+  const limit = `${bytes(place.usable)}${half}${own}`;
   const held = Object.entries(place.held).map(([tensor, tile]) => `${tensor} ${bytes(tile.bytes)}`).join(", ");
   return [
     make("span", {}, held || make("span", { class: "soft" }, "holds no tile")),

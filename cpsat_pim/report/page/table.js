@@ -58,7 +58,9 @@ function layerTable(layers, open, result) {
     if (state.column !== null) order.sort(by(columns[state.column][1], state.descending));
     const kept = order.filter(i => matches(rows[i], layers[i]));
     body.replaceChildren(...kept.map(i => rows[i]));
-    shown.textContent = kept.length === layers.length ? plural(kept.length, "layer") : `${exact(kept.length)} of ${plural(layers.length, "layer")}`;
+    const all = sum(layers.map(layer => layer.names.length));
+    const different = all > layers.length ? `, ${exact(layers.length)} different` : "";
+    shown.textContent = kept.length === layers.length ? `${plural(all, "layer")}${different}` : `${exact(sum(kept.map(i => layers[i].names.length)))} of ${plural(all, "layer")}`;
   }
 
   const by = (value, descending) => (i, j) => {

@@ -84,16 +84,20 @@ class Repair:
 
     def _tiles_fit(self, level: Level) -> None:
         """Shrink the tiles that a level stores until they fit (Eq. 17), if the smallest tiles fit."""
-        dims = sorted({d for t in Tensor if self.draft.stored[level][t] for d in RELEVANT[t]})
-        while self._tile_bytes(level) > self.arch.usable_bytes(level):
+        while tensors := self._too_large(level):
+            dims = sorted({d for t in tensors for d in RELEVANT[t]})
             if not any(self._give_up(places, dims, level + 1) for places in _WITHIN[level]):
                 return
 
     # --- Moves -------------------------------------------------------------------------------------------------------
 
-    def _tile_bytes(self, level: Level) -> int:
+    def _too_large(self, level: Level) -> list[Tensor]:
+        """Return the tensors whose tiles do not fit the buffer that they share, or their own."""
         nest = to_nest(self.layer, self._current().to_mapping(self.layer), self.arch.spatial_reduction)
-        return sum(nest.box(t, level) * nest.width(t, level) for t in Tensor if self.draft.stored[level][t])
+        sizes = {t: nest.box(t, level) * nest.width(t, level) for t in Tensor if self.draft.stored[level][t]}
+        if self.arch.hierarchy[level].is_shared:
+            return list(sizes) if sum(sizes.values()) > self.arch.usable_bytes(level) else []
+        return [t for t, size in sizes.items() if size > self.arch.usable_bytes_of(level, t)]
 
     def _current(self) -> Draft:
         return attrs.evolve(self.draft, factors=self.factors)

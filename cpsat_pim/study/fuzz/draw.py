@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from attrs import frozen
 from numpy.random import Generator
 
-from cpsat_pim.arch import ComputeUnit, DramTimings, MemoryLevel, PEArray, PhyDim2, PIMArchitecture
+from cpsat_pim.arch import ComputeUnit, DramTimings, MemoryLevel, PEArray, PhyDim2, PIMArchitecture, SeparateEntries
 from cpsat_pim.arch.pe_array import LANE_DIMS
 from cpsat_pim.base.dims import Dim, Tensor
 from cpsat_pim.mapper.result import Objective
@@ -122,7 +122,7 @@ class Drawer:
         is_forced = self.chance(forced)
         return MemoryLevel(
             name=("PE", "GlobalBuffer", "RowBuffer")[m],
-            entries=self.any_of(_SIZES[m]),
+            entries=self._entries((0, *_SIZES[m])[is_forced:]),
             latency=self.any_of((0, 1, 2.5)),
             access_cost=self._energy(),
             write_cost=self.any_of((None, self._energy())),
@@ -134,6 +134,12 @@ class Drawer:
             ports=self.any_of((1, 2, 3)),
             double_buffered=self.flip(),
         )
+
+    def _entries(self, sizes: Sequence[int]) -> int | SeparateEntries:
+        """Draw one of the sizes but 0 for a buffer that tensors share, or any size for each of three."""
+        if not self.chance(20):
+            return self.any_of([size for size in sizes if size])
+        return SeparateEntries(**{t.name: self.any_of(sizes) for t in Tensor})
 
     def _dram(self) -> MemoryLevel:
         return MemoryLevel(

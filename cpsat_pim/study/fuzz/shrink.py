@@ -144,7 +144,7 @@ def _toward(value: Any, plain: Any) -> Iterator[Any]:
 
 def _parts(value: Any, plain: Any) -> list[tuple[Any, Any, Any]]:
     """Return the parts of a value: key, part, and the plain value's part."""
-    if attrs.has(type(value)):
+    if attrs.has(type(value)) and type(plain) is type(value):
         names = [field.name for field in attrs.fields(type(value))]
         return [(name, getattr(value, name), getattr(plain, name)) for name in names]
     if isinstance(value, tuple):

@@ -88,6 +88,28 @@ def test_forced_tiles_conflict_with_half_a_buffer() -> None:
     check_shown(oracle, conflict)
 
 
+def test_forced_tile_conflicts_with_half_of_its_own_buffer() -> None:
+    """W has half of 1 byte and needs one; what the others have, and that they are stored, does not matter."""
+    entries = {"I": 64, "W": 1, "O": 64}
+    oracle = oracle_of(arch_with(PE__entries=entries, PE__bypass_defined=True))
+    conflict = find_conflict(oracle)
+    assert names(conflict) == ["hierarchy.PE.double_buffered", "hierarchy.PE.entries.W", "hierarchy.PE.stores.W"]
+    assert all(member.is_way_out for member in conflict.members)
+    assert [m.threshold for m in conflict.members if m.threshold] == [Threshold(least=2, most=2)]
+    check_shown(oracle, conflict)
+
+
+def test_no_buffer_for_a_tensor_conflicts_with_storing_it() -> None:
+    """A constraint wants O in the PEs, which have no buffer for it: two bytes are enough, as half of them is used."""
+    entries = {"I": 64, "W": 64, "O": 0}
+    stored = [[None, None, True], [None] * 3, [None] * 3]
+    oracle = oracle_of(arch_with(PE__entries=entries), constraints=Constraints(stored=stored))
+    conflict = find_conflict(oracle)
+    assert names(conflict) == ["hierarchy.PE.entries.O", "stored.PE.O"]
+    assert [m.threshold for m in conflict.members if m.threshold] == [Threshold(least=2, most=2)]
+    check_shown(oracle, conflict)
+
+
 def test_fixed_loop_conflicts_with_a_buffer() -> None:
     """32 of K in PEs that must hold O: of psums of 4 B these take 128, W 32 more; 127 B are too few for O alone."""
     layer = ConvWorkload(C=8, K=64, output_bytes=4, psum_bytes=4)

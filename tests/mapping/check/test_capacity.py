@@ -105,6 +105,36 @@ def test_array_factors_and_lanes_count_where_they_should() -> None:
     assert fits_exactly(layer, build_mapping(loops, "- 1 -"), GLOBAL_BUFFER, 8, array=array)
 
 
+#: Levels and, of CONV's NEST, who stores what where and the bytes of each tile there, as counted above.
+SEPARATE = [(PE, "01 0 0", (40, 12, 8)), (GLOBAL_BUFFER, "1 1 1", (90, 12, 32)), (ROW_BUFFER, "12 2 12", (90, 24, 16))]
+
+
+@pytest.mark.parametrize("tight", ["I", "W", "O"])
+@pytest.mark.parametrize(("level", "stored", "sizes"), SEPARATE)
+def test_separate_buffers_each_fit_to_the_byte(level: int, stored: str, sizes: tuple[int, ...], tight: str) -> None:
+    """A tile may take all of its own buffer, not a byte of another's, and the one that is too large is named."""
+    entries = {t.name: sizes[t] for t in Tensor}
+    mapping = build_mapping(NEST, stored, block_h=1, block_w=1) if "2" in stored else build_mapping(NEST, stored)
+    assert violations(CONV, mapping, change_level(build_arch(), level, entries=entries)) == []
+    size, entries = entries[tight], dict.fromkeys(entries, ROOMY) | {tight: entries[tight] - 1}
+    assert violations(CONV, mapping, change_level(build_arch(), level, entries=entries)) == [
+        f"{NAMES[level]}: the tiles take {tight} {size} = {size} B, there are {size - 1} B for {tight}"
+    ]
+
+
+def test_double_buffering_halves_each_separate_buffer() -> None:
+    """W of 6 bytes needs 12, however much the others have; 0 for O, which the level then cannot store."""
+    layer, mapping = ConvWorkload(K=6), build_mapping("0K6", "- 1 -")
+    arch = change_level(build_arch(), GLOBAL_BUFFER, entries={"I": 99, "W": 12, "O": 0}, double_buffered=True)
+    assert violations(layer, mapping, arch) == []
+    found = violations(layer, mapping, change_level(arch, GLOBAL_BUFFER, entries={"I": 99, "W": 11, "O": 0}))
+    assert found == ["Gbuf: the tiles take W 6 = 6 B, there are 5 B for W (half of 11 B: double buffered)"]
+    assert violations(layer, build_mapping("0K6", "- - 1"), arch) == [
+        "Gbuf: cannot store O",
+        "Gbuf: the tiles take O 6 = 6 B, there are 0 B for O",
+    ]
+
+
 @pytest.mark.parametrize("level", [PE, GLOBAL_BUFFER])
 def test_double_buffering_halves_the_room(level: int) -> None:
     """A tile of 6 bytes needs 12 where loading overlaps; 11 bytes have two halves of 5."""
