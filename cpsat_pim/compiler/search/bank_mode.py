@@ -18,9 +18,9 @@ from cpsat_pim.compiler.search.broadcast import (
     BATCHES,
     COLUMNS,
     CORES,
-    DIFFERS,
     OUTPUT_COUNT,
     SHARED_VECTORS,
+    USED_AXES,
     Found,
     best_of,
     cuts_of,
@@ -118,7 +118,8 @@ def lower_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has_
     total += (results if tiling.keeps_inputs else passes) * loaded
     if tiling.keeps_inputs:
         total += (passes - results) * to_macs
-    reads = passes * np.where(table[:, DIFFERS] == 1, wide, 1) * table[:, CORES]
+    uses_accumulators = table[:, USED_AXES] >> (len(target.axes) - 1) & 1
+    reads = passes * np.where(uses_accumulators == 1, wide, 1) * table[:, CORES]
     leaves = int(t[window.WR_WR_RANK] + t[window.WR_RD] + t[window.RD_RD_RANK] * (t[window.BANKS] - 1))
     return np.asarray(
         _start(target, tiling.mode_bank) + total + leaves + reads * t[window.RD_RD_RANK] + t[window.RD_LATENCY],

@@ -20,8 +20,9 @@ from cpsat_pim.compiler.search.space import possible_splits
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: Columns of a table of cuts: passes (batches, shared, outputs, columns), cores in use, whether accumulators differ.
-BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, DIFFERS = range(6)
+#: Columns of a table of cuts: passes (batches, shared, outputs, columns), cores in use, and the axes in use as bits, of
+#: which the last is the accumulators.
+BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, USED_AXES = range(6)
 
 
 @frozen(eq=False)
@@ -57,14 +58,14 @@ def cuts_of(contraction: Contraction, axes: tuple[int, ...], lanes: int, kinds: 
     chunks = -(-np.array(contraction.extents) // splits)
     local = -(-chunks[:, None] // parts[None])
     used = np.where(owners[:, :-1] != UNUSED, axes[:-1], 1).prod(axis=1)
-    differs = (owners[:, -1] != UNUSED).astype(np.int64)
+    axes_used = ((owners != UNUSED) << np.arange(len(axes))).sum(axis=1)
     rows = []
     for name in kinds:
         table = np.concatenate(
             [
                 local,
                 np.broadcast_to(used[:, None], (*local.shape[:2], 1)),
-                np.broadcast_to(differs[:, None], (*local.shape[:2], 1)),
+                np.broadcast_to(axes_used[:, None], (*local.shape[:2], 1)),
             ],
             axis=2,
         )
