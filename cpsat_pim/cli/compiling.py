@@ -28,6 +28,11 @@ def sizes(text: str) -> dict[str, int]:
     return found
 
 
+def _counts(text: str) -> tuple[int, ...]:
+    """Read positive integers such as `1,4`, in increasing order, each once."""
+    return tuple(sorted({_count(part) for part in text.split(",")}))
+
+
 def lengths(text: str) -> range:
     """Read a range of lengths such as `128:4096`, both ends included.
 
@@ -59,10 +64,12 @@ def add_commands(commands: Any) -> None:
     parser = add_command(commands, "llm", text, llm)
     add = parser.add_argument
     add("model", metavar="NAME|FILE", help="gpt3-13b, llama-33b, or a .yaml file (docs/compiler.md)")
-    add("--batch", metavar="N", type=_count, default=1, help="requests together (%(default)s)")
+    add("--batch", metavar="N,M", type=_counts, default=(1,), help="requests together, one number or several (1)")
     add("--lin", metavar="N", type=_count, default=2048, help="given tokens (%(default)s)")
     add("--lout", metavar="N", type=_count, default=128, help="generated tokens (%(default)s)")
     add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
+    text = "decide layouts, host or PIM for every layer and batch size at once by CP-SAT, with proof"
+    add("--plan", choices=("time", "energy"), help=text)
     text = "the systems to compare: all, or those with attention (and feed-forward) on PIM (%(default)s)"
     add("--place", choices=("auto", "base", "full"), default="auto", help=text)
     add("--json", metavar="FILE", help="write the times as JSON")
@@ -133,12 +140,32 @@ def llm(arguments: argparse.Namespace) -> int:
         raise InputError("--lout: must be at least 2: the first token belongs to the prefill")
     model = read_input(lambda: read_transformer(arguments.model))
     target = read_input(lambda: target_of(read_device(arguments.device)))
-    request = Request(model, arguments.batch, arguments.lin, arguments.lout)
-    generation = Generation(request, target)
-    times = {system: read_input(partial(generation.seconds, system)) for system in PLACES[arguments.place]}
-    print(format_times(request, times))
+    if arguments.plan is not None:
+        return _plan_model(arguments, model, target)
+    data = []
+    for batch in arguments.batch:
+        request = Request(model, batch, arguments.lin, arguments.lout)
+        generation = Generation(request, target)
+        times = {system: read_input(partial(generation.seconds, system)) for system in PLACES[arguments.place]}
+        print(format_times(request, times))
+        data.append(as_data(request, target, times))
     if arguments.json is not None:
-        write_file(arguments.json, lambda path: write_json(as_data(request, target, times), path))
+        write_file(arguments.json, lambda path: write_json(data if len(data) > 1 else data[0], path))
+    return OK
+
+
+def _plan_model(arguments: argparse.Namespace, model: Any, target: Any) -> int:
+    """Run `llm --plan`: one decision for all batch sizes."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.compiler.coupling.model import decide, problem_of
+    from cpsat_pim.compiler.coupling.report import as_data, format_decision
+
+    lengths = range(arguments.lin + 1, arguments.lin + arguments.lout)
+    problem = read_input(lambda: problem_of(model, arguments.batch, lengths, target))
+    decided = read_input(lambda: decide(problem, arguments.plan))
+    print(format_decision(problem, decided))
+    if arguments.json is not None:
+        write_file(arguments.json, lambda path: write_json(as_data(problem, decided), path))
     return OK
 
 
