@@ -14,7 +14,7 @@ from cpsat_pim.mapper.explain import Bounds, Conflict, Explained, Fill, Gain, Kn
 from cpsat_pim.mapper.explain.limits import Limit
 from cpsat_pim.mapper.result import NetworkLayer, Objective
 from cpsat_pim.mapper.result.document import build_document
-from cpsat_pim.report.format import format_energy, format_gap, format_objective
+from cpsat_pim.report.format import format_energy, format_gap, format_machine, format_objective, format_si
 from cpsat_pim.report.text import print_plain
 from cpsat_pim.workload.network import NetworkNode
 
@@ -141,9 +141,11 @@ def _conclusions(conflict: Conflict) -> Iterator[str]:
 def _print_bounds(console: Console, name: str, bounds: Bounds, explained: Explained) -> None:
     solved = explained.solved
     status = "as given" if solved.bound is None else f"{solved.status.value}, gap {format_gap(solved.gap)}"
+    where = f" on {format_machine(solved.arch)}" if solved.arch.nodes > 1 else ""
+    time = f" = {format_si(bounds.latency_cycles / solved.arch.clock, 's')}" if solved.arch.clock else ""
     print_plain(
         console,
-        f"{name}: {bounds.latency_cycles:,} cycles, bound by {bounds.critical}; "
+        f"{name}{where}: {bounds.latency_cycles:,} cycles{time}, bound by {bounds.critical}; "
         f"{format_energy(bounds.energy_fj)}{_largest(bounds)} ({status})",
     )
     console.print(_resources(bounds))
