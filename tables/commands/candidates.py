@@ -54,7 +54,7 @@ def behind_first_mac(timing: Timing, share: Share, drain_moves: int) -> int:
     if share.shared == 1:
         rows = ceiling(size * share.batches, timing.columns) - 1
     change = timing.mac_to_pre + timing.pre_to_act + timing.act_to_mac - timing.mac
-    return (macs - 1) * timing.mac + rows * max(0, change) + 1 + (drain_moves - 1) * timing.apart
+    return int((macs - 1) * timing.mac + rows * max(0, change) + 1 + (drain_moves - 1) * timing.apart)
 
 
 @njit
