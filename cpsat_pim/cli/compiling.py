@@ -59,6 +59,7 @@ def add_commands(commands: Any) -> None:
     add("--within", metavar="PERCENT", type=_percent, default=1.0, help="fewest mappings within it (%(default)s)")
     add("--dispatch", metavar="FILE", help="write the table of --lengths as JSON")
     add("--json", metavar="FILE", help="write the plan as JSON")
+    add("--html", metavar="FILE", help="write a page: slots over time, dimension sets, a bank")
     add("--trace", metavar="FILE", help="write the commands of a channel as a trace of AttAcc's Ramulator")
     text = "time of a transformer's generated tokens on host and PIM (DCC, fig. 8)"
     parser = add_command(commands, "llm", text, llm)
@@ -81,12 +82,13 @@ def compile_(arguments: argparse.Namespace) -> int:
     from cpsat_pim.base.files import write_json
     from cpsat_pim.compiler.compile import compile_kernel, stream_of
     from cpsat_pim.compiler.language import read_kernel
+    from cpsat_pim.compiler.picture import plan_page
     from cpsat_pim.compiler.plan import format_plan
     from cpsat_pim.compiler.target import target_of
     from cpsat_pim.compiler.traces import attacc_trace
     from cpsat_pim.device import read_device
 
-    check_outputs(arguments.json, arguments.trace, arguments.dispatch)
+    check_outputs(arguments.json, arguments.trace, arguments.html, arguments.dispatch)
     device = read_input(lambda: read_device(arguments.device))
     kernel = read_input(lambda: read_kernel(arguments.kernel))
     if arguments.channels is not None and arguments.channels > device.system.stacks * device.system.groups:
@@ -98,6 +100,9 @@ def compile_(arguments: argparse.Namespace) -> int:
     print(format_plan(plan, target_of(device)))
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json(plan.as_data(), path))
+    if arguments.html is not None:
+        page = plan_page(plan, kernel, stream_of(plan, kernel, device), target_of(device))
+        write_file(arguments.html, lambda path: Path(path).write_text(page))
     if arguments.trace is not None:
         trace = read_input(lambda: attacc_trace(stream_of(plan, kernel, device), device))
         write_file(arguments.trace, lambda path: Path(path).write_text(trace))
