@@ -88,4 +88,10 @@ def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
     imported = read_input(lambda: import_network(model, bind, skip_unsupported=arguments.unsupported == "skip"))
     for line in imported.summary:
         note(f"skipped {line}")
+    if imported.skipped:
+        network, left = imported.network, len(imported.skipped)
+        note(
+            f"{left} of {left + len(network.layers)} operators that compute are in no total; "
+            f"the others have {network.total_macs:,} MACs"
+        )
     return imported

@@ -345,6 +345,8 @@ def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:
         unproven = []
         note(_shared_verdict(solved.shared))
     note_unmapped([name for name in unmapped if name not in ruled_out])
+    if unmapped:
+        note(f"`{PROGRAM} explain` with the same layers and machine says why a layer has no mapping")
     return solving_exit_code(network.layers, solved.layers, unmapped, unproven, interrupted=solved.interrupted)
 
 

@@ -14,11 +14,12 @@ from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, minimize, 
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan, join_phase
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.nodes import NodeCosts
-from cpsat_pim.planner.options import FREE_BYTES, At, LayerOptions, Price, Weighing
+from cpsat_pim.planner.options import At, LayerOptions
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.weighing import FREE_BYTES, Price, Weighing
 
 #: Options of a layer and the homes that it reads and writes.
 Use = tuple[LayerOptions, At]

@@ -20,10 +20,10 @@ from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.instance import Choice, Instance, Use
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
-from cpsat_pim.planner.options import FREE_BYTES, Price
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.weighing import FREE_BYTES, Price
 
 #: Receives a line of progress.
 Report = Callable[[str], None]
@@ -102,6 +102,7 @@ def solve_plan(
         ValueError: a layer has no partition that fits, or its node programs have no mapping.
     """
     limits = limits or SearchLimits()
+    costs.report = report
     with interrupt_stops(costs.stop):
         instance = Instance(graph, array, space, objective, costs)
         search = _Search(instance, limits, report, then_energy)

@@ -24,7 +24,7 @@ def macs_by_name(network: Network) -> dict[str, int]:
         # GPT-3, table D.1: 12,850 million, given in tens of millions. Positions 2048 x 5120; per block biases of
         # 4 + 4 + 1 widths and two norms of 2 widths each, 13 x 5120; a last norm. Its output matrix is its embedding.
         ("gpt3-13b", 2048 * 5120 + 40 * 13 * 5120 + 2 * 5120, 12_850e6, 5e6),
-        # Parameters of the released weights (huggyllama/llama-7b, -30b): an embedding, two norms a block and a last one.
+        # Parameters of the released weights (huggyllama/llama-7b, -30b): an embedding, 2 norms a block, a last one.
         ("llama-7b", 32_000 * 4096 + (2 * 32 + 1) * 4096, 6_738_415_616, 0),
         ("llama-33b", 32_000 * 6656 + (2 * 60 + 1) * 6656, 32_528_943_616, 0),
         # torchvision's vit_l_16: per block biases of 3 + 1 + 4 + 1 widths and two norms of 2, 13 x 1024; a bias of the

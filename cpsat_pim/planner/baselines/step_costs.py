@@ -91,7 +91,7 @@ class LayerCosts:
         parts = (
             self._phase(("weights", partition), lambda step: step.weights()),
             self._phase(("pull", partition, homes.reads, homes.reads_weights), lambda s: self._pull(s, homes)),
-            self._phase(("reduce", partition, homes.writes.layout), lambda s: s.reduce(homes.writes.layout == "BHWC")),
+            self._phase(("reduce", partition, homes.writes.layout), lambda s: s.reduce(homes.writes.layout)),
             self.pushed(partition, homes.writes),
         )
         return sum(part[0] for part in parts), sum(part[1] for part in parts)

@@ -9,7 +9,7 @@ plan's gap depends on is solved again, for longer.
 import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,8 @@ class NodeCosts:
         """
         self.arch, self.objective, self.time_limit = arch, objective, time_limit
         self.stop = stop or threading.Event()
+        #: Receives a line for each problem that was given to the mapper.
+        self.report: Callable[[str], None] = lambda line: None
         self.solves, self.reused, self.transferred, self.seconds = 0, 0, 0, 0.0
         self._known: dict[NodeProblem, NodeCost | None] = {}
         self._floors: dict[NodeProblem, int | None] = {}
@@ -214,6 +216,8 @@ class NodeCosts:
         known = self.cost(problem)
         assert known is not None
         self.solves += 1
+        cost = "-" if solved.mapping is None else f"{solved.cost}"
+        self.report(f"{problem.layer.name}: cost {cost}, bound {solved.lower_bound}, {solved.solve_seconds:.1f} s")
         seconds = max(known.seconds, solved.solve_seconds)
         if solved.mapping is not None:
             found = self._solved(problem, known, solved.mapping, solved.lower_bound or 0)
