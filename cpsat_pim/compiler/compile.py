@@ -5,11 +5,13 @@ from collections.abc import Mapping as Names
 from attrs import evolve
 
 from cpsat_pim.compiler.attention import Attention, AttentionMapping, attention_of, best_attention, lower_attention
+from cpsat_pim.compiler.broadcast import compile_broadcast, lowered_of
 from cpsat_pim.compiler.host import A100_HBM3
 from cpsat_pim.compiler.language import Kernel, KernelMistake, shipped_kernel
 from cpsat_pim.compiler.lowering import Lowered, lower
 from cpsat_pim.compiler.lowering.contraction import compute_ticks
 from cpsat_pim.compiler.mapping import CLASSES, Contraction, contraction_of
+from cpsat_pim.compiler.mistakes import CompilerDefect
 from cpsat_pim.compiler.plan import Plan
 from cpsat_pim.compiler.search import Optimum
 from cpsat_pim.compiler.search.objective import best_by, energy_fj, states_energies
@@ -21,14 +23,17 @@ from cpsat_pim.device.rules import rules_of
 from tracesim.commands import Stream, simulate
 
 
-class CompilerDefect(Exception):
-    """Two independent answers of this package differ: report it."""
+def is_attacc_like(device: Device) -> bool:
+    """Whether inputs may differ among the cores of a channel, and MACs and moves overlap."""
+    return device.controller.policy == "ready-first"
 
 
 def stream_of(plan: Plan, kernel: Kernel, device: Device) -> Stream:
     """The commands of one channel of a compiled kernel; all channels get the same."""
-    bound, target = kernel.bind(plan.sizes), target_of(device)
-    attention = attention_of(bound)
+    bound = kernel.bind(plan.sizes)
+    if not is_attacc_like(device):
+        return lowered_of(bound, plan.mappings[kernel.name], device).program.stream
+    target, attention = target_of(device), attention_of(bound)
     if attention is not None:
         pair = AttentionMapping(plan.mappings["score"], plan.mappings["context"])
         return lower_attention(attention, pair, target)
@@ -45,6 +50,10 @@ def compile_kernel(
         CompilerDefect: walk and simulator differ, or the numbers do.
     """
     bound = kernel.bind(sizes)
+    if not is_attacc_like(device):
+        if objective != "time":
+            raise KernelMistake(f"{device.name}: expected the objective time (got {objective})")
+        return compile_broadcast(kernel, bound, sizes, device, channels)
     attention = attention_of(bound)
     if attention is not None:
         if objective != "time":
@@ -87,6 +96,7 @@ def _plan(
         tick_ps=device.tick_ps,
         channels=channels,
         mappings={kernel.name: optimum.mapping},
+        axis_names=target.axis_names,
         ticks=optimum.ticks,
         compute_ticks=compute_ticks(optimum.mapping, contraction, target),
         host_ps=optimum.host_ps,
@@ -129,6 +139,7 @@ def _attention_plan(
         tick_ps=device.tick_ps,
         channels=channels or target.channels,
         mappings={name: mapping for name, (_, mapping) in products.items()},
+        axis_names=target.axis_names,
         ticks=optimum.ticks,
         compute_ticks=sum(compute_ticks(mapping, contraction, target) for contraction, mapping in products.values()),
         host_ps=host_ps,

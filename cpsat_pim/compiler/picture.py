@@ -43,7 +43,7 @@ def plan_page(plan: Plan, kernel: Kernel, stream: Stream, target: Target) -> str
     """The page, complete in itself."""
     bars = list(slot_bars(stream, target))
     sections = [
-        f"<h1>{escape(plan.kernel)} on {escape(plan.device)}</h1><pre>{escape(format_plan(plan, target))}</pre>",
+        f"<h1>{escape(plan.kernel)} on {escape(plan.device)}</h1><pre>{escape(format_plan(plan))}</pre>",
         f"<h2>Slots of a channel, tick 1 to {min(CHART_TICKS, plan.simulated)} of {plan.simulated}</h2>",
         "<p>As simulated, without refresh. One column command and one row command a tick.</p>",
         f"<div class=scroll>{_chart(bars)}</div>",

@@ -76,9 +76,7 @@ class Compiled(torch.nn.Module):
         return "\n".join(lines)
 
 
-def compile(
-    module: Any, device: str | Path, example_inputs: tuple[Any, ...], host: Host = A100_HBM3
-) -> Compiled:
+def compile(module: Any, device: str | Path, example_inputs: tuple[Any, ...], host: Host = A100_HBM3) -> Compiled:
     """The module with every `linear` that is faster on PIM replaced.
 
     Raises:

@@ -1,17 +1,25 @@
 """Executes the commands of a compiled kernel on numbers and compares the result with numpy's."""
 
-from typing import Any
+from collections.abc import Iterator
+from collections.abc import Mapping as Names
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import Kernel, KernelMistake, evaluate
 from cpsat_pim.compiler.lowering import Lowered
 from cpsat_pim.compiler.lowering.data import Placement
+from cpsat_pim.compiler.lowering.program import Program
 from cpsat_pim.compiler.mapping import Contraction
 from cpsat_pim.compiler.mapping.contraction import DEPTH
 from cpsat_pim.compiler.precision import fp16_result
 from cpsat_pim.compiler.target import Target
+from cpsat_pim.device import Device
+from cpsat_pim.device.rules import rules_of
 from tracesim.commands import execute
+
+Array = NDArray[Any]
 
 #: Points of the loops up to which all channels are executed; of larger kernels, those of the first and last results.
 ALL_POINTS = 1 << 22
@@ -71,6 +79,56 @@ def _executed(
         placement.add_results(channel, exchange[placement.input_vectors :], result)
         placement.add_results(channel, np.ones_like(exchange[placement.input_vectors :], np.int64), touched)
     return result, touched > 0, len(channels)
+
+
+class Executable(Protocol):
+    """What is needed to execute a lowered kernel on numbers, channel by channel."""
+
+    @property
+    def program(self) -> Program:
+        """The stream of every channel."""
+        ...
+
+    def channels(self) -> Iterator[tuple[int, ...]]:
+        """The channels in use."""
+        ...
+
+    def bank_contents(self, channel: tuple[int, ...], arrays: Names[str, Array]) -> Array:
+        """What the banks of a channel hold before, [axes..., banks, rows, columns, lanes]."""
+        ...
+
+    def exchange(self, channel: tuple[int, ...], arrays: Names[str, Array]) -> Array:
+        """The exchange buffer of a channel before, [vectors, lanes]."""
+        ...
+
+    def add_results(self, channel: tuple[int, ...], exchange: Array, result: Array) -> None:
+        """Add what a channel delivered to the result in place."""
+        ...
+
+
+def execute_on_numbers(kernel: Kernel, lowered: Executable, device: Device, seed: int = 0) -> int:
+    """The number of channels that were executed on random small integers, after all their results were right.
+
+    Of a large kernel the first and the last results are executed, with every part of their sums.
+
+    Raises:
+        KernelMistake: a result differs from the reference.
+    """
+    rng = np.random.default_rng(seed)
+    arrays = {p.name: rng.integers(-4, 5, p.extents) for p in kernel.parameters}
+    result = np.zeros(kernel.tensor(kernel.result).extents, np.int64)
+    touched, channels = np.zeros_like(result), list(lowered.channels())
+    points = np.prod([loop.extent for loop in kernel.statements[0].loops], dtype=np.int64)
+    if points > ALL_POINTS:
+        channels = [channel for channel in channels if channel[:DEPTH] in (channels[0][:DEPTH], channels[-1][:DEPTH])]
+    for channel in channels:
+        exchange = lowered.exchange(channel, arrays)
+        execute(rules_of(device), lowered.program.stream, lowered.bank_contents(channel, arrays), exchange)
+        lowered.add_results(channel, exchange, result)
+        lowered.add_results(channel, np.ones_like(exchange), touched)
+    if not (result == np.where(touched > 0, evaluate(kernel, arrays)[kernel.result], 0)).all():
+        raise KernelMistake(f"{kernel.name}: the commands compute another result than numpy")
+    return len(channels)
 
 
 def _chosen(placement: Placement) -> list[tuple[int, ...]]:
