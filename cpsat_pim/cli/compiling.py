@@ -54,6 +54,7 @@ def add_commands(commands: Any) -> None:
     add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
     add("--channels", metavar="N", type=_count, help="number of channels to use (all of the device)")
     add("--objective", choices=("time", "energy", "compute", "rearrangement"), default="time", help="what to minimise")
+    add("--pack", action="store_true", help="pack the matrix for every run and charge it; else it is resident")
     text = "attention only: the best mapping of every length from A to B, and one layout for all of them"
     add("--lengths", metavar="A:B", type=lengths, help=text)
     add("--within", metavar="PERCENT", type=_percent, default=1.0, help="fewest mappings within it (%(default)s)")
@@ -123,7 +124,7 @@ def compile_(arguments: argparse.Namespace) -> int:
             data = on_host.as_data()
             write_file(arguments.json, lambda path: write_json(data, path))
         return OK
-    given = (kernel, arguments.sizes, device, arguments.channels, arguments.objective)
+    given = (kernel, arguments.sizes, device, arguments.channels, arguments.objective, arguments.pack)
     plan = read_input(lambda: compile_kernel(*given))
     print(format_plan(plan))
     source = {"kernel": arguments.kernel, "device": arguments.device}

@@ -48,7 +48,7 @@ class Placed:
         return self.mapping is not None
 
 
-class Compiled(torch.nn.Module):
+class Compiled(torch.nn.Module):  # type: ignore[misc]
     """A module of which some products run on PIM. Called like the module that it was compiled from."""
 
     def __init__(self, module: Any, placed: tuple[Placed, ...], target: Target) -> None:

@@ -65,7 +65,7 @@ def mac_chain(space: Space, timing: Timing, share: Share, owner: int) -> int:
     behind = behind_first_mac(timing, share, space.drain_moves[owner])
     if space.follows:
         return behind
-    return 1 + timing.act_to_mac + behind - 1 - (space.drain_moves[owner] - 1) * timing.apart
+    return int(timing.act_to_mac + behind - (space.drain_moves[owner] - 1) * timing.apart)
 
 
 @njit
