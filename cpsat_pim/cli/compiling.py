@@ -54,11 +54,13 @@ def add_commands(commands: Any) -> None:
     add("--device", metavar="NAME|FILE", default="attacc", help="a name (see `devices`) or a .yaml file (%(default)s)")
     add("--channels", metavar="N", type=_count, help="number of channels to use (all of the device)")
     add("--objective", choices=("time", "energy", "compute", "rearrangement"), default="time", help="what to minimise")
+    add("--pack", action="store_true", help="pack the matrix for every run and charge it; else it is resident")
     text = "attention only: the best mapping of every length from A to B, and one layout for all of them"
     add("--lengths", metavar="A:B", type=lengths, help=text)
     add("--within", metavar="PERCENT", type=_percent, default=1.0, help="fewest mappings within it (%(default)s)")
     add("--dispatch", metavar="FILE", help="write the table of --lengths as JSON")
     add("--json", metavar="FILE", help="write the plan as JSON")
+    add("--html", metavar="FILE", help="write a page: slots over time, dimension sets, a bank")
     add("--trace", metavar="FILE", help="write the commands of a channel as a trace of AttAcc's Ramulator")
     _add_commands_and_drafts(commands)
     text = "time of a transformer's generated tokens on host and PIM (DCC, fig. 8)"
@@ -100,11 +102,13 @@ def compile_(arguments: argparse.Namespace) -> int:
     from cpsat_pim.compiler.compile import compile_kernel, stream_of
     from cpsat_pim.compiler.host_plan import format_host_plan, host_plan
     from cpsat_pim.compiler.language import read_kernel
+    from cpsat_pim.compiler.picture import plan_page
     from cpsat_pim.compiler.plan import format_plan
+    from cpsat_pim.compiler.target import target_of
     from cpsat_pim.compiler.traces import attacc_trace
     from cpsat_pim.device import read_device
 
-    check_outputs(arguments.json, arguments.trace, arguments.dispatch)
+    check_outputs(arguments.json, arguments.trace, arguments.html, arguments.dispatch)
     device = read_input(lambda: read_device(arguments.device))
     kernel = read_input(lambda: read_kernel(arguments.kernel))
     if arguments.channels is not None and arguments.channels > device.system.stacks * device.system.groups:
@@ -120,12 +124,15 @@ def compile_(arguments: argparse.Namespace) -> int:
             data = on_host.as_data()
             write_file(arguments.json, lambda path: write_json(data, path))
         return OK
-    given = (kernel, arguments.sizes, device, arguments.channels, arguments.objective)
+    given = (kernel, arguments.sizes, device, arguments.channels, arguments.objective, arguments.pack)
     plan = read_input(lambda: compile_kernel(*given))
     print(format_plan(plan))
     source = {"kernel": arguments.kernel, "device": arguments.device}
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json({**plan.as_data(), "source": source}, path))
+    if arguments.html is not None:
+        page = read_input(lambda: plan_page(plan, kernel, stream_of(plan, kernel, device), target_of(device)))
+        write_file(arguments.html, lambda path: Path(path).write_text(page))
     if arguments.trace is not None:
         trace = read_input(lambda: attacc_trace(stream_of(plan, kernel, device), device))
         write_file(arguments.trace, lambda path: Path(path).write_text(trace))

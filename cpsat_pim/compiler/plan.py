@@ -27,7 +27,8 @@ class Plan:
     `axis_names`: of the axes that owners cut. `part_ticks`: ticks by `lowering.program.PARTS` where they are known.
     `remarks`: what a reader must know.
     `goal`: what was minimised, with its `value` and `bound` in femtojoules or picoseconds; those of time are `time_ps`
-    and `bound_ps`. `energy_fj`: None if the device file states no energies.
+    and `bound_ps`. `energy_fj`: None if the device file states no energies. `matrix_ps`: packing the matrix, 0 if it is
+    resident.
     """
 
     kernel: str
@@ -53,6 +54,7 @@ class Plan:
     goal: str = "time"
     value: int | None = None
     energy_fj: int | None = None
+    matrix_ps: int = 0
 
     @property
     def objective(self) -> int:
@@ -88,6 +90,7 @@ class Plan:
                 "compute_ticks": self.compute_ticks,
                 "rearrangement_ticks": self.ticks - self.compute_ticks,
                 "host_ps": self.host_ps,
+                "matrix_ps": self.matrix_ps,
                 **{f"{name.replace(' ', '_')}_ticks": ticks for name, ticks in self.part_ticks.items()},
             },
             "time_ps": self.time_ps,
@@ -147,6 +150,7 @@ def format_plan(plan: Plan) -> str:
         *([] if plan.energy_fj is None or plan.goal == "energy" else [f"energy        {plan.energy_fj / 1e9:.3f} uJ"]),
         f"device        {plan.ticks:,} ticks of {plan.tick_ps} ps: {_ticks_by_part(plan)}",
         *([f"host          {plan.host_ps / 1e6:.3f} us to read the results"] if plan.host_ps else []),
+        *([f"matrix        {plan.matrix_ps / 1e6:.3f} us to pack it for the banks"] if plan.matrix_ps else []),
         f"simulated     {plan.simulated:,} ticks, {plan.refreshed:,} with refresh",
         f"functional    equal on {plan.functional} channel(s)",
         f"commands      {counts}",

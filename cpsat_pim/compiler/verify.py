@@ -13,6 +13,7 @@ from cpsat_pim.compiler.lowering.data import Placement
 from cpsat_pim.compiler.lowering.program import Program
 from cpsat_pim.compiler.mapping import Contraction
 from cpsat_pim.compiler.mapping.contraction import DEPTH
+from cpsat_pim.compiler.precision import fp16_result
 from cpsat_pim.compiler.target import Target
 from cpsat_pim.device import Device
 from cpsat_pim.device.rules import rules_of
@@ -34,21 +35,50 @@ def compare_on_numbers(
     """
     rng = np.random.default_rng(seed)
     arrays = {p.name: rng.integers(-4, 5, p.extents) for p in kernel.parameters}
+    result, touched, channels = _executed(kernel, contraction, lowered, target, arrays)
+    expected = evaluate(kernel, arrays)[contraction.statement.target.tensor]
+    if not (result == np.where(touched, expected, 0)).all():
+        raise KernelMistake(f"{kernel.name}: the commands compute another result than numpy")
+    return channels
+
+
+def compare_on_fp16(kernel: Kernel, contraction: Contraction, lowered: Lowered, target: Target, seed: int = 0) -> int:
+    """The same on random FP16 numbers: every bit of every result, in the order of sums that the mapping states
+    (`precision`).
+
+    Raises:
+        KernelMistake: a result differs.
+    """
+    rng = np.random.default_rng(seed)
+    arrays = {p.name: rng.standard_normal(p.extents).astype(np.float16) for p in kernel.parameters}
+    result, touched, channels = _executed(kernel, contraction, lowered, target, arrays)
+    inputs = arrays[contraction.inputs.tensor] if contraction.inputs else None
+    flat = fp16_result(lowered.mapping, contraction, target, arrays[contraction.matrix.tensor], inputs)
+    points = np.ix_(*(np.arange(extent) for extent in (*contraction.extents[:DEPTH], 1)))
+    expected = np.zeros_like(result)
+    expected[contraction.indices(contraction.statement.target, points)] = flat[..., None]
+    if not (result == np.where(touched, expected, 0)).all():
+        raise KernelMistake(f"{kernel.name}: the commands compute another FP16 result than the mapping states")
+    return channels
+
+
+def _executed(
+    kernel: Kernel, contraction: Contraction, lowered: Lowered, target: Target, arrays: dict[str, Any]
+) -> tuple[Any, Any, int]:
+    """The sum of what the channels deliver, which results they touch, and how many there are."""
     placement = Placement(lowered, contraction, target)
     matrix, channels = arrays[contraction.matrix.tensor], _chosen(placement)
     inputs = arrays[contraction.inputs.tensor] if contraction.inputs else None
-    result = np.zeros(kernel.tensor(contraction.statement.target.tensor).extents, np.int64)
-    touched = np.zeros_like(result)
+    extents = kernel.tensor(contraction.statement.target.tensor).extents
+    result = np.zeros(extents, np.int64 if matrix.dtype == np.int64 else np.float64)
+    touched = np.zeros(extents, np.int64)
     for channel in channels:
-        exchange = np.zeros((placement.input_vectors + placement.output_vectors, lowered.share.lanes), np.int64)
+        exchange = np.zeros((placement.input_vectors + placement.output_vectors, lowered.share.lanes), matrix.dtype)
         exchange[: placement.input_vectors] = placement.input_contents(channel, inputs)
-        execute(rules_of(target.device), lowered.stream, placement.bank_contents(channel, matrix), exchange)
+        execute(target.rules, lowered.stream, placement.bank_contents(channel, matrix), exchange)
         placement.add_results(channel, exchange[placement.input_vectors :], result)
-        placement.add_results(channel, np.ones_like(exchange[placement.input_vectors :]), touched)
-    expected = evaluate(kernel, arrays)[contraction.statement.target.tensor]
-    if not (result == np.where(touched > 0, expected, 0)).all():
-        raise KernelMistake(f"{kernel.name}: the commands compute another result than numpy")
-    return len(channels)
+        placement.add_results(channel, np.ones_like(exchange[placement.input_vectors :], np.int64), touched)
+    return result, touched > 0, len(channels)
 
 
 class Executable(Protocol):
