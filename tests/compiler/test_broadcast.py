@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -24,8 +25,12 @@ from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, elementwise_of
 from cpsat_pim.compiler.plan import mapping_data
 from cpsat_pim.compiler.plan_file import mapping_from
+from cpsat_pim.compiler.search import bank_mode as search_of_banks
 from cpsat_pim.compiler.search import best_mapping
+from cpsat_pim.compiler.search import in_order as search_in_order
 from cpsat_pim.compiler.search.bank_mode import best_bank_mapping, best_elementwise, elementwise_bound
+from cpsat_pim.compiler.search.broadcast import facts_of
+from cpsat_pim.compiler.search.crosscheck import solve_facts
 from cpsat_pim.compiler.search.in_order import best_in_order
 from cpsat_pim.compiler.target import target_of
 from cpsat_pim.compiler.verify import execute_on_numbers
@@ -248,7 +253,11 @@ def test_commands_of_a_plan_become_a_trace(
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("[]", "must be a JSON object"), ('{"format": 1}', "expected a plan"), ('{"format": 1, "mapping": {}}', "expected a plan")],
+    [
+        ("[]", "must be a JSON object"),
+        ('{"format": 1}', "expected a plan"),
+        ('{"format": 1, "mapping": {}}', "expected a plan"),
+    ],
 )
 def test_files_that_are_no_plan_are_refused_in_one_line(
     text: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -301,3 +310,40 @@ def test_unknown_rules_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """One line that names the rules."""
     assert main(["drafts", "gemv", "--sizes", "B=1,N=8,K=8", "--rules", "4"]) == 2
     assert "there are 1, 2, 3, 3-lengths" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sizes"),
+    [("gemm", {"B": 2, "N": 70, "K": 20}), ("gemv", {"B": 2, "N": 9, "K": 33}), ("red", {"B": 3, "N": 90})],
+)
+@pytest.mark.parametrize("name", ["hbm-pim", "gddr6-aim"])
+def test_cp_sat_proves_the_optimum_of_the_search(name: str, kernel: str, sizes: dict[str, int]) -> None:
+    """CP-SAT, told how splits, axes and lanes divide loops and what each share takes, proves the same least time."""
+    bound = shipped_kernel(kernel).bind(sizes)
+    contraction, device = contraction_of(bound, bound.statements[0]), read_device(name)
+    is_bank = name == "hbm-pim"
+    target: Any = BankTarget(device) if is_bank else InOrderTarget(device)
+    search: Any = best_bank_mapping if is_bank else best_in_order
+
+    def least(cut: tuple[tuple[int, ...], tuple[int, ...], str]) -> int | None:
+        splits, owners, lanes = cut
+        chosen = BroadcastMapping(splits=splits, owners=owners, lanes=lanes)
+        passes = chosen.passes(contraction, target.axes, device.core.lanes)
+        row = np.array([[passes.batches, passes.shared, passes.outputs, passes.columns, 0, 0]])
+        module: Any = search_of_banks if is_bank else search_in_order
+        has_inputs = [contraction.inputs is not None] if is_bank else []
+        tilings = module.tilings(row, target, *has_inputs)
+        found = []
+        for tiling, applies in tilings:
+            mapping = evolve(tiling, splits=splits, owners=owners, lanes=lanes)
+            problem = bank_contraction.problem if is_bank else in_order.problem
+            if applies[0] and problem(mapping, contraction, target) is None:
+                found.append(lowered_product(bound, contraction, mapping, target).ticks)
+        possible = [ticks for ticks in found if ticks != NOT_EXACT]
+        return min(possible) if possible else None
+
+    kinds = ("depth", "outputs") if is_bank else ("depth",)
+    facts = facts_of(contraction, target, 2, kinds, least)
+    model, best = solve_facts(facts, contraction.extents, 2), search(contraction, target, 2)
+    assert model.is_proven
+    assert model.time_ps == best.ticks * device.tick_ps
