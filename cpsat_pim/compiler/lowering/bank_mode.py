@@ -88,7 +88,7 @@ class BankTarget:
         return table
 
     def _block(self, block: int) -> Ints:
-        return self.cores[self.cores[:, 2] == block]
+        return np.asarray(self.cores[self.cores[:, 2] == block], np.int64)
 
     @cached_property
     def commands(self) -> Ints:
@@ -218,7 +218,7 @@ def build_passes(target: BankTarget, passes: Passes, has_inputs: bool, mode_bank
     table[:, loads, TARGET] = (matrix[:, None] * stride + firsts[loads]) % inputs
     table[:, loads, DATA] = result[:, None] * passes.columns + firsts[loads]
     if passes.keeps_inputs:
-        table[np.ix_(output > 0, loads, [window.COUNT])] = 0
+        table[np.ix_(output > 0, loads, np.array([window.COUNT]))] = 0
     if not has_inputs:
         table[:, loads, window.COUNT] = 0
     address = (matrix[:, None] * stride + firsts[macs]) * wide

@@ -283,7 +283,7 @@ class InOrderContraction:
         address = matrix * p.columns + column
         if self.target.sets_scalars:
             address = (matrix * p.tiles + column // p.tile) * core.columns + column % p.tile
-        where = tuple(self.elements.used[:, axis] for axis in range(len(self.target.axes) - 1))
+        where: list[Any] = [self.elements.used[:, axis] for axis in range(len(self.target.axes) - 1)]
         banks[(*where, 0, address // core.columns, address % core.columns)] = values
         return banks
 
