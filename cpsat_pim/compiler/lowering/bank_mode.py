@@ -44,9 +44,21 @@ PARKED, ENTERED, LEFT, EVEN, ODD, FREE_PATTERN = range(6)
 
 @frozen(slots=False, eq=False)
 class BankTarget:
-    """A device with an all-bank mode: its banks in the orders in which runs name them, and its timing."""
+    """A device with an all-bank mode: its banks in the orders in which runs name them, and its timing.
+
+    Raises:
+        KernelMistake: the device is built in another way than HBM-PIM.
+    """
 
     device: Device
+
+    def __attrs_post_init__(self) -> None:
+        device, core = self.device, self.device.core
+        names = tuple(axis.name for axis in device.group.axes)
+        if names != ("rank", "bankgroup", "block") or device.controller.policy != "window":
+            raise KernelMistake(f"{device.name}: expected axes rank, bankgroup, block and the controller window")
+        if core.banks != 2 or core.accumulators == 0 or core.columns % core.accumulators:
+            raise KernelMistake(f"{device.name}: expected two banks a block, and rows of whole groups of accumulators")
 
     @property
     def axes(self) -> tuple[int, ...]:

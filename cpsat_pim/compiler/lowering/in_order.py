@@ -37,9 +37,17 @@ ADDRESS, FUNCTION, TARGET, SOURCE, LANE, DATA = range(4, 10)
 
 @frozen(slots=False, eq=False)
 class InOrderTarget:
-    """A device with an in-order controller, its commands found by what they do."""
+    """A device with an in-order controller, its commands found by what they do.
+
+    Raises:
+        KernelMistake: the device has another controller.
+    """
 
     device: Device
+
+    def __attrs_post_init__(self) -> None:
+        if self.device.controller.policy != "in-order":
+            raise KernelMistake(f"{self.device.name}: expected an all-bank mode or the controller in-order")
 
     @property
     def axes(self) -> tuple[int, ...]:
