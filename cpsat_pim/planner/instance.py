@@ -241,6 +241,7 @@ class Instance:
             homes |= self.parallels[i].homes(leaves, choice.values, choice.upper)
         return Plan(
             network=self.graph.name,
+            batch=self.graph.batch,
             array=self.array,
             segments=tuple(self._segments(choice)),
             layers={task.name: layers[task.name] for task in self.graph.tasks},
