@@ -3,8 +3,9 @@
     python scripts/benchmark_compiler.py --figure 6 9 10
     python scripts/benchmark_compiler.py --figure 8 [--models gpt3-13b] [--batches 1]
 
-Figures 6, 9 and 10 compare gains over AttAcc's fixed distribution: the paper's GPU baseline is not given. The fixed
-distribution splits heads over 16 channels, outputs over 16 bank groups and the depth over 4 banks (paper, section V).
+Figures 6, 9 and 10 compare gains over AttAcc's fixed distribution on as many channels: the paper's GPU baseline is not
+given. The fixed distribution splits heads over the channels of one stack (16) or of all (80), outputs over 16 bank
+groups and the depth over 4 banks (paper, section V).
 """
 
 import argparse
@@ -74,18 +75,30 @@ def bound(kernel: str, **sizes: int) -> Contraction:
     return contraction_of(given, given.statements[0])
 
 
+#: Picoseconds on one stack and on all stacks.
+Pair = tuple[int, int]
+
+
 @cache
-def gemv_times(heads: int, outputs: int, target: Target) -> tuple[int, int, int]:
-    """Picoseconds of the fixed distribution, and of the optimum on one stack and on all."""
+def gemv_times(heads: int, outputs: int, target: Target) -> tuple[Pair, Pair]:
+    """Of the fixed distribution, and of the optimum."""
     contraction = bound("gemv", B=heads, N=outputs, K=HEAD_SIZE)
-    fixed = fixed_gemv()
+    fixed = [time_of(fixed_gemv(heads, channels), contraction, target) for channels in (ONE_STACK, ALL_STACKS)]
+    return (fixed[0], fixed[1]), best_times(contraction, target)
+
+
+def best_times(contraction: Contraction, target: Target) -> Pair:
+    """Of the optimum."""
     best = [best_mapping(contraction, target, channels, counts=False) for channels in (ONE_STACK, ALL_STACKS)]
-    return (time_of(fixed, contraction, target), *(found.time_ps for found in best if found is not None))
+    one, every = (found.time_ps for found in best if found is not None)
+    return one, every
 
 
-def fixed_gemv() -> Mapping:
+def fixed_gemv(heads: int, channels: int) -> Mapping:
     """AttAcc's distribution of a score: two input columns, drains beside the MACs of the next outputs."""
-    return Mapping(splits=(ONE_STACK, 1, 1, 1), owners=(2, 2, 2, 3), is_tree=True, depth_tile=2, overlaps_drains=True)
+    return Mapping(
+        splits=(min(heads, channels), 1, 1, 1), owners=(2, 2, 2, 3), is_tree=True, depth_tile=2, overlaps_drains=True
+    )
 
 
 def time_of(mapping: Mapping, contraction: Contraction, target: Target) -> int:
@@ -95,21 +108,23 @@ def time_of(mapping: Mapping, contraction: Contraction, target: Target) -> int:
 
 
 @cache
-def attention_times(heads: int, tokens: int, target: Target) -> tuple[int, int, int]:
-    """Picoseconds of AttAcc's own stream on one stack, and of the optimum on one stack and on all; without refresh."""
-    stream = attacc_attention(ceil(heads / ONE_STACK), tokens, HEAD_SIZE, target)
-    best = [LengthSearch(heads, HEAD_SIZE, target, channels).best(tokens) for channels in (ONE_STACK, ALL_STACKS)]
+def attention_times(heads: int, tokens: int, target: Target) -> tuple[Pair, Pair]:
+    """Of AttAcc's own stream, and of the optimum; without refresh and without the host."""
     tick = target.device.tick_ps
-    return (simulate(target.rules, stream).finish * tick, *(found.ticks * tick for found in best))
+    streams = [
+        attacc_attention(ceil(heads / channels), tokens, HEAD_SIZE, target) for channels in (ONE_STACK, ALL_STACKS)
+    ]
+    fixed = [simulate(target.rules, stream).finish * tick for stream in streams]
+    best = [LengthSearch(heads, HEAD_SIZE, target, channels).best(tokens) for channels in (ONE_STACK, ALL_STACKS)]
+    return (fixed[0], fixed[1]), (best[0].ticks * tick, best[1].ticks * tick)
 
 
 @cache
-def red_times(size: int, batch: int, target: Target) -> tuple[int, int, int]:
-    """Picoseconds with a batch element a channel and its sum over all cores, and of the optima."""
+def red_times(size: int, batch: int, target: Target) -> tuple[Pair, Pair]:
+    """With a batch element a channel and its sum over all cores, and of the optimum."""
     contraction = bound("red", B=batch, N=size)
-    fixed = Mapping(splits=(min(batch, ONE_STACK), 1, 1, 1), owners=(3, 3, 3, 3), is_tree=True)
-    best = [best_mapping(contraction, target, channels, counts=False) for channels in (ONE_STACK, ALL_STACKS)]
-    return (time_of(fixed, contraction, target), *(found.time_ps for found in best if found is not None))
+    fixed = time_of(Mapping(splits=(batch, 1, 1, 1), owners=(3, 3, 3, 3), is_tree=True), contraction, target)
+    return (fixed, fixed), best_times(contraction, target)
 
 
 def row(*cells: object) -> str:
@@ -127,45 +142,48 @@ def geomean(values: list[float]) -> float:
     return float(prod(values) ** (1 / len(values)))
 
 
+def gains(fixed: Pair, best: Pair) -> tuple[float, float]:
+    """Over the fixed distribution, on one stack and on all."""
+    return fixed[0] / best[0], fixed[1] / best[1]
+
+
 def figure_6(target: Target) -> Iterator[str]:
     """Gains over the fixed distribution, bar by bar."""
     yield header("kernel", "size", "batch", "DCC", "ours, 16 channels", "ours, 80 channels", "fixed us", "best us")
     for kernel, measure in (("ATTN", attention_times), ("GEMV", gemv_times)):
         rows = []
         for (heads, tokens, batch), base, dcc in zip(BARS, *FIGURE_6[kernel], strict=True):
-            fixed, one, every = measure(heads * batch, tokens, target)
-            rows.append((dcc / base, fixed / one, fixed / every))
-            yield row(kernel, f"{heads}x{tokens}", batch, *rows[-1], fixed / 1e6, every / 1e6)
+            fixed, best = measure(heads * batch, tokens, target)
+            rows.append((dcc / base, *gains(fixed, best)))
+            yield row(kernel, f"{heads}x{tokens}", batch, *rows[-1], fixed[1] / 1e6, best[1] / 1e6)
         yield row(kernel, "geomean", "", *(geomean(list(column)) for column in zip(*rows, strict=True)), "", "")
     for (size, batch), base, dcc in zip(RED_BARS, *FIGURE_6_RED, strict=True):
-        fixed, one, every = red_times(size, batch, target)
-        yield row("RED", size, batch, dcc / base, fixed / one, fixed / every, fixed / 1e6, every / 1e6)
+        fixed, best = red_times(size, batch, target)
+        yield row("RED", size, batch, dcc / base, *gains(fixed, best), fixed[1] / 1e6, best[1] / 1e6)
 
 
 def figure_9(target: Target) -> Iterator[str]:
     """Gains of GEMV with 32 heads by batch and outputs."""
     yield header("batch", "outputs", "DCC", "ours, 16 channels", "ours, 80 channels")
-    for batch, gains in zip((1, 2, 4, 8), FIGURE_9, strict=True):
-        for outputs, dcc in zip((512, 1024, 2048, 4096), gains, strict=True):
-            fixed, one, every = gemv_times(32 * batch, outputs, target)
-            yield row(batch, outputs, dcc, fixed / one, fixed / every)
+    for batch, bars in zip((1, 2, 4, 8), FIGURE_9, strict=True):
+        for outputs, dcc in zip((512, 1024, 2048, 4096), bars, strict=True):
+            yield row(batch, outputs, dcc, *gains(*gemv_times(32 * batch, outputs, target)))
 
 
 def figure_10(target: Target) -> Iterator[str]:
-    """Compute and rearrangement at size 2048 with 32 heads, fixed and best on one stack."""
+    """Compute and rearrangement at size 2048 with 32 heads, fixed and best on one stack; microseconds."""
     yield header("kernel", "batch", "DCC", "ours", "fixed: compute", "rearrangement", "best: compute", "rearrangement")
     for batch, dcc in zip((1, 4), FIGURE_10["GEMV"], strict=True):
         contraction = bound("gemv", B=32 * batch, N=2048, K=HEAD_SIZE)
         best = best_mapping(contraction, target, ONE_STACK, counts=False)
         if best is not None:
-            parts = [*_parts(fixed_gemv(), contraction, target), *_parts(best.mapping, contraction, target)]
-            yield row("GEMV", batch, dcc, sum(parts[:2]) / sum(parts[2:]), *(f"{part:.3f} us" for part in parts))
+            fixed = fixed_gemv(32 * batch, ONE_STACK)
+            parts = [*_parts(fixed, contraction, target), *_parts(best.mapping, contraction, target)]
+            yield row("GEMV", batch, dcc, sum(parts[:2]) / sum(parts[2:]), *(f"{part:.3f}" for part in parts))
     for batch, dcc in zip((1, 4), FIGURE_10["RED"], strict=True):
-        fixed, one, _ = red_times(2048, batch, target)
-        yield row("RED", batch, dcc, fixed / one, "", "", "", "")
+        yield row("RED", batch, dcc, gains(*red_times(2048, batch, target))[0], "", "", "", "")
     for batch, dcc in zip((1, 4), FIGURE_10["ATTN"], strict=True):
-        fixed, one, _ = attention_times(32 * batch, 2048, target)
-        yield row("ATTN", batch, dcc, fixed / one, "", "", "", "")
+        yield row("ATTN", batch, dcc, gains(*attention_times(32 * batch, 2048, target))[0], "", "", "", "")
 
 
 def _parts(mapping: Mapping, contraction: Contraction, target: Target) -> tuple[float, float]:
@@ -176,16 +194,18 @@ def _parts(mapping: Mapping, contraction: Contraction, target: Target) -> tuple[
 
 def figure_8(target: Target, models: list[str], batches: list[int]) -> Iterator[str]:
     """Gains over the host alone of the published systems and of ours."""
-    names = ("base", "compiled-base", "full", "compiled-full", "compiled")
-    yield header("model", "batch", "in/out", *(f"{name} (paper)" for name in names[:4]), names[4], "s to compute")
+    names = ("base", "compiled-base", "full", "compiled-full")
+    paper_names = [f"{name} (paper)" for name in names]
+    yield header("model", "batch", "in/out", *paper_names, "compiled-piped", "compiled", "s to compute")
     for (model, batch, given, generated), paper in FIGURE_8.items():
         if model in models and batch in batches:
             begun = time.monotonic()
             generation = Generation(Request(read_transformer(model), batch, given, generated), target)
-            gains = speedups({system: generation.seconds(system) for system in SYSTEMS})
-            cells = [f"{gains[name]:.3f} ({value:.2f})" for name, value in zip(names, paper, strict=False)]
+            gained = speedups({system: generation.seconds(system) for system in SYSTEMS})
+            cells = [f"{gained[name]:.3f} ({value:.2f})" for name, value in zip(names, paper, strict=True)]
+            cells += [f"{gained[name]:.3f}" for name in ("compiled-piped", "compiled")]
             seconds = f"{time.monotonic() - begun:.0f}"
-            yield row(model, batch, f"{given}/{generated}", *cells, f"{gains['compiled']:.3f}", seconds)
+            yield row(model, batch, f"{given}/{generated}", *cells, seconds)
 
 
 def main() -> None:
