@@ -212,32 +212,40 @@ def write_page(rows: dict[str, Any]) -> None:
 
 
 def baseline_table(rows: dict[str, Any]) -> Iterator[str]:
-    """A line a network, array and layouts: latencies, what the baselines take more, and the ceiling."""
+    """A line a network, array, layouts and node costs: latency and energy of each plan, and the ceiling."""
     names = list(BASELINES)
-    yield "| network | array | layouts | optimal planner | bound | " + " | ".join(names) + " | ideal | ceiling |"
-    yield "|---|---|---|---|---|" + "---|" * len(names) + "---|---|"
+    yield "| network, array | node costs | optimal planner | bound | " + " | ".join(names) + " | ideal | ceiling |"
+    yield "|---|---|---|---|" + "---|" * len(names) + "---|---|"
     for key, row in rows.items():
         plans = row["plans"]
-        if "plan" not in plans:
+        if not {"plan", "sequential"} <= plans.keys():
             continue
         best = plans["plan"]
-        cells = [_cell(plans.get(name), best["latency_cycles"]) for name in names]
-        ceiling = f"{plans['sequential']['latency_cycles'] / row['ideal_cycles']:.2f}" if "sequential" in plans else "-"
-        proof = best["status"] + (f", {best['seconds']:.0f} s" if best["seconds"] < best["time_limit"] else _cut(best))
-        head = f"| {row['network']} | {row['array']} | {key.split()[-1]} | {best['latency_cycles']:,} ({proof})"
-        yield f"{head} | {best['bound']:,} | {' | '.join(cells)} | {row['ideal_cycles']:,} | {ceiling} |"
+        cut = "" if best["status"] == "OPTIMAL" else f", cut at {best['time_limit']:.0f} s"
+        proof = f"{best['status']}, {best['seconds']:.0f} s{cut}"
+        cells = [
+            f"{row['network']}, {row['array']}",
+            "bounds" if key.endswith("bounds") else f"solved, {best['node_time']:g} s each",
+            f"{best['latency_cycles']:,} cycles, {_mj(best)} ({proof})",
+            f"{best['bound']:,}",
+            *(_cell(plans.get(name), best) for name in names),
+            f"{row['ideal_cycles']:,}",
+            f"{plans['sequential']['latency_cycles'] / row['ideal_cycles']:.2f}",
+        ]
+        yield f"| {' | '.join(cells)} |"
 
 
-def _cell(figures: dict[str, Any] | None, best: int) -> str:
-    """Latency, and how much more than the best plan's; energy likewise is in the JSON file."""
+def _mj(figures: dict[str, Any]) -> str:
+    return f"{figures['energy_fj'] / 1e12:.3f} mJ"
+
+
+def _cell(figures: dict[str, Any] | None, best: dict[str, Any]) -> str:
+    """Latency and energy, and how much more than those of the best plan."""
     if figures is None:
         return "-"
+    more = [100 * (figures[key] / best[key] - 1) for key in ("latency_cycles", "energy_fj")]
     cut = " *" if figures["choices_cut"] else ""
-    return f"{figures['latency_cycles']:,}{cut} (+{100 * (figures['latency_cycles'] / best - 1):.1f} %)"
-
-
-def _cut(figures: dict[str, Any]) -> str:
-    return f", cut at {figures['time_limit']:.0f} s"
+    return f"{figures['latency_cycles']:,}{cut} ({more[0]:+.1f} %), {_mj(figures)} ({more[1]:+.1f} %)"
 
 
 def replay_table(rows: dict[str, Any]) -> Iterator[str]:

@@ -109,7 +109,8 @@ def their_cycles(program: str, side: int, messages: Messages) -> int:
         config.write_text(CONFIGURATION.format(side=side, packets=most, packet_flits=PACKET_FLITS), encoding="ascii")
         listed.write_text("\n".join(" ".join(map(str, [len(one), *one])) for one in lists) + "\n", encoding="ascii")
         environment = {**os.environ, "MSG_FILE": str(listed)}
-        done = subprocess.run([program, str(config)], check=True, capture_output=True, text=True, env=environment)
+        # It ends with 255 where it succeeds.
+        done = subprocess.run([program, str(config)], check=False, capture_output=True, text=True, env=environment)
     found = re.search(r"Maximum batch duration = (\d+)", done.stdout)
     if found is None:
         raise ValueError(f"{program}: printed no batch duration")
@@ -157,5 +158,5 @@ def _network(name: str) -> Network:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (ValueError, OSError, subprocess.CalledProcessError) as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"check_with_booksim2: {error}")

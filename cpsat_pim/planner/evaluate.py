@@ -147,7 +147,7 @@ class _Evaluation:
         pulled = step.pull(homes[task.reads.stack], homes[task.reads_weights.stack] if task.reads_weights else None)
         added = sum(len(one.operands) - 1 for one in task.finishes if not is_joined(self.plan, one))
         pushed = step.push(out, added)
-        phases = (weights_phase, pulled, step.reduce(out.layout == "BHWC"), pushed)
+        phases = (weights_phase, pulled, step.reduce(out.layout), pushed)
         for phase in phases:
             self.loads[segment] += phase.loads
         self.staging.append(step.staging(pulled, weights_phase, pushed))

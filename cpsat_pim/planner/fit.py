@@ -13,8 +13,8 @@ from attrs import define, frozen
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.instance import Choice
-from cpsat_pim.planner.options import Price
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.weighing import Price
 
 
 @frozen(kw_only=True)

@@ -20,10 +20,10 @@ from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.instance import Choice, Instance, Use
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
-from cpsat_pim.planner.options import FREE_BYTES, Price
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.weighing import FREE_BYTES, Price
 
 #: Receives a line of progress.
 Report = Callable[[str], None]
@@ -99,9 +99,10 @@ def solve_plan(
     the result is never worse. A stop of `costs`, or Ctrl-C, ends the search with what it has.
 
     Raises:
-        ValueError: a layer has no partition that fits, or its node programs have no mapping.
+        ValueError: the node programs of a layer have no mapping.
     """
     limits = limits or SearchLimits()
+    costs.report = report
     with interrupt_stops(costs.stop):
         instance = Instance(graph, array, space, objective, costs)
         search = _Search(instance, limits, report, then_energy)
@@ -233,13 +234,13 @@ class _Search:
     def _solve(self, problems: list[NodeProblem]) -> int:
         """Solve the node problems of an optimum; return how many bounds that narrowed.
 
-        First those that have no mapping, then the one with the widest gap again, then their least energies.
+        First those that have no mapping, then those with the widest gaps again, then their least energies.
         """
         known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
         unsolved = [problem for problem, cost in known.items() if not cost.is_solved]
         if not unsolved:
             unproven = [problem for problem, cost in known.items() if not cost.is_proven]
-            unsolved = sorted(unproven, key=lambda p: known[p].gap)[-1:]
+            unsolved = sorted(unproven, key=lambda p: known[p].gap)[-self.costs.jobs :]
         if unsolved:
             self.costs.solve_all(unsolved, self.slack, self.until)
             return sum(self.costs.cost(problem) != known[problem] for problem in unsolved)

@@ -9,9 +9,21 @@ from cpsat_pim.base.validate import Rule, as_tuple, boolean, not_negative, posit
 from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.boxes import bounds_of
 from cpsat_pim.planner.graph import LayerTask
-from cpsat_pim.planner.partition import LAYER_DIMS, LAYOUTS, TENSOR_DIMS, Digits, Home, Partition
+from cpsat_pim.planner.partition import (
+    LAYER_DIMS,
+    LAYOUTS,
+    TENSOR_DIMS,
+    Digits,
+    Home,
+    Partition,
+    layout_code,
+    layout_name,
+)
 
-_LAYOUTS = Rule(f"must be some of {' '.join(LAYOUTS)}", lambda v: bool(v) and set(v) <= set(LAYOUTS))
+_LAYOUTS = Rule(
+    "must be different ones of BCHW and BHWC, alone or with grouped channels as in BCHW[C2]",
+    lambda v: bool(v) and all(map(layout_name.holds, v)) and len({*map(layout_code, v)}) == len(v),
+)
 
 
 @frozen(kw_only=True)

@@ -54,7 +54,7 @@ def behind_first_mac(timing: Timing, share: Share, drain_moves: int) -> int:
     if share.shared == 1:
         rows = ceiling(size * share.batches, timing.columns) - 1
     change = timing.mac_to_pre + timing.pre_to_act + timing.act_to_mac - timing.mac
-    return (macs - 1) * timing.mac + rows * max(0, change) + 1 + (drain_moves - 1) * timing.apart
+    return int((macs - 1) * timing.mac + rows * max(0, change) + 1 + (drain_moves - 1) * timing.apart)
 
 
 @njit
@@ -65,7 +65,7 @@ def mac_chain(space: Space, timing: Timing, share: Share, owner: int) -> int:
     behind = behind_first_mac(timing, share, space.drain_moves[owner])
     if space.follows:
         return behind
-    return 1 + timing.act_to_mac + behind - 1 - (space.drain_moves[owner] - 1) * timing.apart
+    return int(timing.act_to_mac + behind - (space.drain_moves[owner] - 1) * timing.apart)
 
 
 @njit

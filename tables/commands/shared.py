@@ -193,26 +193,44 @@ def layout_total(
 def sweep_layouts(space: Space, timing: Timing, uses: Uses, chosen: Ints) -> BestLayout:
     """Return the layout with the least weighted sum of times; `NONE` if there is none.
 
-    `space` has the splits and owners of the first use. Output: `chosen` int64[uses, 3], see `layout_total`.
+    The cut with the least bound comes first, so that the others have a sum to be compared with. `space` has the splits
+    and owners of the first use. Output: `chosen` int64[uses, 3], see `layout_total`.
     """
-    nothing = share_of(space, 0, 0, 0)
-    best = BestLayout(NONE, -1, -1, nothing, 0)
-    bounds, trial = np.zeros(uses.weights.size + 1, np.int64), np.zeros_like(chosen)
-    for split in range(space.chunks.shape[0]):
-        for cut in range(2 * space.parts.shape[0]):
-            owner = cut // 2
-            smallest = share_of(space, split, owner, cut % 2)
+    splits, cuts = space.chunks.shape[0], 2 * space.parts.shape[0]
+    least = np.zeros((splits, cuts), np.int64)
+    bounds = np.zeros(uses.weights.size + 1, np.int64)
+    for split in range(splits):
+        for cut in range(cuts):
+            tile = share_of(space, split, cut // 2, cut % 2)
             bounds[:] = 0
-            if _bounds_of_cut(space, timing, uses, split, owner, smallest, bounds) >= best.total_ps:
-                continue
-            tilings = build_tilings(space, smallest)
-            for i in range(tilings.shape[0]):
-                if tilings[i, 3] or tilings[i, 4]:  # overlaps are chosen for each use
-                    continue
-                tile = tiled(smallest, tilings[i])
-                total = layout_total(space, timing, uses, split, owner, tile, bounds, best.total_ps, trial)
-                best = BestLayout(best.total_ps, best.split, best.owner, best.share, best.walked + 1)
-                if total < best.total_ps:
-                    best = BestLayout(total, split, owner, tile, best.walked)
-                    chosen[:] = trial
+            least[split, cut] = _bounds_of_cut(space, timing, uses, split, cut // 2, tile, bounds)
+    first = int(least.argmin())
+    best = BestLayout(NONE, -1, -1, share_of(space, 0, 0, 0), 0)
+    best = _better_layout(space, timing, uses, first // cuts, first % cuts, best, bounds, chosen)
+    for split in range(splits):
+        for cut in range(cuts):
+            if least[split, cut] < best.total_ps and split * cuts + cut != first:
+                best = _better_layout(space, timing, uses, split, cut, best, bounds, chosen)
+    return best
+
+
+@njit
+def _better_layout(
+    space: Space, timing: Timing, uses: Uses, split: int, cut: int, best: BestLayout, bounds: Ints, chosen: Ints
+) -> BestLayout:
+    """Return the better of the best layout and those of a cut. Output: `chosen`, as in `sweep_layouts`."""
+    smallest, trial = share_of(space, split, cut // 2, cut % 2), np.zeros_like(chosen)
+    bounds[:] = 0
+    if _bounds_of_cut(space, timing, uses, split, cut // 2, smallest, bounds) >= NONE:
+        return best
+    tilings = build_tilings(space, smallest)
+    for i in range(tilings.shape[0]):
+        if tilings[i, 3] or tilings[i, 4]:  # overlaps are chosen for each use
+            continue
+        tile = tiled(smallest, tilings[i])
+        total = layout_total(space, timing, uses, split, cut // 2, tile, bounds, best.total_ps, trial)
+        best = BestLayout(best.total_ps, best.split, best.owner, best.share, best.walked + 1)
+        if total < best.total_ps:
+            best = BestLayout(total, split, cut // 2, tile, best.walked)
+            chosen[:] = trial
     return best

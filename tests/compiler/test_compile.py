@@ -19,7 +19,7 @@ from cpsat_pim.compiler.models.llm import generation_seconds
 from cpsat_pim.compiler.models.transformer import read_transformer
 from cpsat_pim.compiler.target import target_of
 from cpsat_pim.compiler.traces import attacc_trace
-from cpsat_pim.compiler.verify import compare_on_numbers
+from cpsat_pim.compiler.verify import compare_on_fp16, compare_on_numbers
 from cpsat_pim.device import read_device
 from cpsat_pim.device.rules import rules_of
 from tests.compiler.strategies import contractions, mappings
@@ -35,6 +35,16 @@ def test_commands_compute_what_numpy_computes(data: st.DataObject) -> None:
     kernel, contraction = data.draw(contractions(20_000))
     mapping = data.draw(mappings(contraction, TARGET))
     channels = compare_on_numbers(kernel, contraction, lower(mapping, contraction, TARGET), TARGET)
+    assert channels == np.prod(mapping.splits)
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=20)
+@given(st.data())
+def test_commands_add_up_in_the_stated_fp16_order(data: st.DataObject) -> None:
+    """On FP16 numbers every bit of the result is what the mapping's order of sums gives, which is stated apart."""
+    kernel, contraction = data.draw(contractions(20_000))
+    mapping = data.draw(mappings(contraction, TARGET))
+    channels = compare_on_fp16(kernel, contraction, lower(mapping, contraction, TARGET), TARGET)
     assert channels == np.prod(mapping.splits)
 
 

@@ -20,6 +20,7 @@ from cpsat_pim.workload.joins import Pool
 from cpsat_pim.workload.network import Network, NetworkNode
 
 SPACE = Space(dims=2, home_dims=2)
+LAYOUTS = ("BCHW", "BHWC", "BCHW[C2]", "BCHW[C3]", "BHWC[C3]")
 
 
 def layer(name, after, **fields):
@@ -87,7 +88,7 @@ def draw(chance, graph, array):
     for name in graph.homes:
         where = region()
         h, w = (chance.choice(list(sides(size, dict.fromkeys("NCHW", 8), 2))) for size in (where.h, where.w))
-        homes[name] = Home(region=where, h=h, w=w, layout=chance.choice(["BCHW", "BHWC"]))
+        homes[name] = Home(region=where, h=h, w=w, layout=chance.choice(LAYOUTS))
     placed = {name: homes[graph.home_of[name]] for name in graph.stacks}
     return Plan(network="n", array=array, segments=segments, layers=layers, homes=placed)
 

@@ -26,7 +26,7 @@ def partition(h, w, region=WHOLE):
 @pytest.mark.parametrize(
     ("h", "w"),
     [
-        ([("K", 2), ("P", 2)], [("P", 4)]),  # free row digit 10: neighbours of a set are two rows apart
+        ([("K", 2), ("P", 2)], [("P", 2), ("K", 2)]),  # free digits 10 of rows and 01 of columns
         ([("P", 2), ("K", 2)], [("K", 2), ("P", 2)]),  # free digits 01 and 10
     ],
 )
@@ -52,7 +52,7 @@ def test_plan_with_better_tours_is_what_is_simulated():
     """On a region away from the corner, with C split, too: pull and reduce have tours of their own."""
     array = NodeArray(rows=5, cols=5, node=PIMArchitecture(), flit_bytes=4)
     region = Region(1, 1, 4, 4)
-    split = partition([("K", 2), ("P", 2)], [("C", 2), ("P", 2)], region)
+    split = partition([("K", 2), ("C", 2)], [("C", 2), ("K", 2)], region)
     tours = better_tours(array, split, has_two_inputs=False)
     assert set(tours) == {"pull", "reduce"}
     graph, plan = _plan(array, split, tours)

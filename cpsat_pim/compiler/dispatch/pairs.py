@@ -37,7 +37,7 @@ def pair_bounds(space: SpaceOf, timing: Timing, scores: Ints, contexts: Ints, he
     """int64[scores, contexts]: ticks that a pair takes at least; `space` is that of the contexts."""
     separate = scores[:, TICKS, None] + heads + contexts[None, :, TICKS]
     behind = np.array([_behind(space, timing, candidate) for candidate in contexts])
-    return np.maximum(separate, scores[:, LAST_MAC, None] + row_switch(timing) + behind)
+    return np.asarray(np.maximum(separate, scores[:, LAST_MAC, None] + row_switch(timing) + behind), np.int64)
 
 
 def row_switch(timing: Timing) -> int:

@@ -133,7 +133,7 @@ def format_dispatch(found: Dispatch) -> str:
         f"{found.excess:.2f} % above the optimum of every length",
     ]
     for name, mapping in (("score", layout.mappings[-1].score), ("context", layout.mappings[-1].context)):
-        lines += [f"{name}:", *describe_mapping(mapping, search.target)]
+        lines += [f"{name}:", *describe_mapping(mapping, search.target.axis_names)]
     return "\n".join(lines)
 
 

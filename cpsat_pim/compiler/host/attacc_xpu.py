@@ -68,7 +68,7 @@ def compute_seconds(host: Host, work: Product) -> float:
 def memory_seconds(host: Host, work: Product) -> float:
     """Bytes from memory over the bandwidth that the cores with a block draw."""
     rate = host.memory_bandwidth * host.memory_efficiency * _occupancy(host, work, l1_tile(host, work))
-    return _traffic_bytes(work, l2_tile(host, work)) / rate
+    return traffic_bytes(work, l2_tile(host, work)) / rate
 
 
 def activation_seconds(host: Host, elements: int, operands: int = 2, element_bytes: int = 2) -> float:
@@ -110,7 +110,7 @@ def l2_tile(host: Host, work: Product) -> Tile:
     for tile in _multiples(work, inner):
         if tile != inner and _tile_bytes(work, tile.m, tile.n, depth) > host.l2_bytes:
             continue
-        traffic = _traffic_bytes(work, tile)
+        traffic = traffic_bytes(work, tile)
         if traffic < least:
             best, least = tile, traffic
     return best
@@ -133,7 +133,7 @@ def _traffic_of_tiles(work: Product, m: Ints, n: Ints) -> Ints:
     return np.asarray(elements * work.element_bytes * work.count)
 
 
-def _traffic_bytes(work: Product, tile: Tile) -> int:
+def traffic_bytes(work: Product, tile: Tile) -> int:
     """The same of one tile."""
     elements = ceil(work.n / tile.n) * work.m * work.k + ceil(work.m / tile.m) * work.n * work.k + work.m * work.n
     return elements * work.element_bytes * work.count

@@ -34,7 +34,15 @@ def base(block: Block, length: int) -> Parts:
 def full(block: Block, length: int) -> Parts:
     """Attention and a part of the feed-forward on PIM; QKV and projection run beside the attention of other heads."""
     attention, busy = _attention(block, length)
-    products, moved, first = dict(block.host_products), block.moved, 1 / block.model.heads
+    products = {**block.host_products, "feed-forward": shared_feed_forward(block)}
+    return overlapped(block, products, attention, busy)
+
+
+def overlapped(block: Block, products: Parts, attention: float, busy: float) -> Parts:
+    """The published overlap of heads (`_pipeline`): QKV, projection and moves hide behind the attention of other heads,
+    or the attention behind QKV and projection.
+    """
+    products, moved, first = dict(products), block.moved, 1 / block.model.heads
     connected = products["qkv"] + products["projection"]
     if busy > connected:
         moved = _moved_beside(block, busy)
@@ -48,7 +56,6 @@ def full(block: Block, length: int) -> Parts:
         moved -= busy * (1 - first)
         products["qkv"] *= first
         products["projection"] *= first
-    products["feed-forward"] = shared_feed_forward(block)
     return {**products, "attention": attention, "other": block.pointwise + moved}
 
 

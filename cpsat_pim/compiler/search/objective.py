@@ -5,16 +5,19 @@ from math import prod
 import numpy as np
 from attrs import frozen
 
+from cpsat_pim.compiler.host import A100_HBM3, Host
+from cpsat_pim.compiler.host.energy import MEMORY_FJ
+from cpsat_pim.compiler.host.rearrangement import packing_ps
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.lowering.contraction import moves
 from cpsat_pim.compiler.mapping import Contraction, Mapping
-from cpsat_pim.compiler.mapping.contraction import DEPTH
+from cpsat_pim.compiler.mapping.contraction import DEPTH, SHARED
 from cpsat_pim.compiler.search.space import space_of
 from cpsat_pim.compiler.search.sweep import Optimum, best_mapping, mapping_of
 from cpsat_pim.compiler.target import Target
-from tables.commands.objectives import COMPUTE, ENERGY, REARRANGEMENT, Energies, energy_of, sweep_by
+from tables.commands.objectives import COMPUTE, ENERGY, REARRANGEMENT, BestBy, Energies, energy_of, sweep_by
 from tables.commands.steps import build_groups, build_steps
-from tables.commands.sweep import NONE, count_mappings
+from tables.commands.sweep import NONE, Best, Space, count_mappings, sweep
 
 #: What may be minimised, with its unit.
 OBJECTIVES = {"time": "ps", "energy": "fJ", "compute": "ps", "rearrangement": "ps"}
@@ -54,27 +57,72 @@ def states_energies(target: Target) -> bool:
     return True
 
 
-def best_by(objective: str, contraction: Contraction, target: Target, channels: int | None = None) -> Answer | None:
-    """The best mapping by an objective; of equal ones the fastest. None if the device can run none.
+def best_by(
+    objective: str, contraction: Contraction, target: Target, channels: int | None = None, packs: bool = False
+) -> Answer | None:
+    """The best mapping by an objective; of equal ones the fastest. None if the device can run none. With `packs` the
+    matrix is not resident: it is packed for every run, and that is charged as rearrangement.
 
     Raises:
         KernelMistake: the device file states no energies.
     """
-    if objective == "time":
+    if objective == "time" and not packs:
         optimum = best_mapping(contraction, target, channels)
         return Answer(optimum, optimum.time_ps) if optimum else None
     space = space_of(contraction, target, channels)
-    energies = energies_of(target) if objective == "energy" else Energies(0, 0, 0, 0)
-    used = np.array([prod(split) for split in space.splits])
-    host = np.array([output_fj(contraction, target, split) if objective == "energy" else 0 for split in space.splits])
-    best = sweep_by(space.arrays, target.timing, energies, used, host, _KERNEL[objective], True)
-    if best.value >= NONE:
+    arrays = space.arrays
+    if packs:
+        added = np.array([matrix_ps(contraction, target, split) for split in space.splits])
+        arrays = arrays._replace(extra=arrays.extra + added)
+    best = _swept(objective, arrays, space.splits, contraction, target, packs)
+    if best.time_ps >= NONE:
         return None
-    host_ps = int(space.arrays.extra[best.split])
-    mappings = count_mappings(space.arrays, target.timing)
-    return Answer(
-        Optimum(mapping_of(space, best), best.ticks, best.time_ps, host_ps, mappings, best.walked), best.value
+    optimum = Optimum(
+        mapping_of(space, best),
+        best.ticks,
+        best.time_ps,
+        int(space.arrays.extra[best.split]),
+        count_mappings(arrays, target.timing),
+        best.walked,
     )
+    return Answer(optimum, best.time_ps if isinstance(best, Best) else best.value)
+
+
+def _swept(
+    objective: str,
+    arrays: Space,
+    splits: tuple[tuple[int, ...], ...],
+    contraction: Contraction,
+    target: Target,
+    packs: bool,
+) -> Best | BestBy:
+    if objective == "time":
+        return sweep(arrays, target.timing, True)
+    energies, host = Energies(0, 0, 0, 0), np.zeros(len(splits), np.int64)
+    if objective == "energy":
+        energies = energies_of(target)
+        host = np.array([output_fj(contraction, target, split) for split in splits])
+        if packs:
+            host += np.array([matrix_fj(contraction, target, split) for split in splits])
+    used = np.array([prod(split) for split in splits])
+    return sweep_by(arrays, target.timing, energies, used, host, _KERNEL[objective], True)
+
+
+def matrix_bytes(contraction: Contraction, target: Target, split: tuple[int, ...]) -> int:
+    """Bytes of the matrix, once for every part of the vectors that meet it."""
+    batch, _, outputs, depth = contraction.extents
+    return batch * outputs * depth * split[SHARED] * target.device.core.element_bytes
+
+
+def matrix_ps(contraction: Contraction, target: Target, split: tuple[int, ...], host: Host = A100_HBM3) -> int:
+    """Picoseconds to pack the matrix for the banks of the channels in use."""
+    core, moved = target.device.core, matrix_bytes(contraction, target, split)
+    return packing_ps(moved, prod(split), core.column_bytes, target.device.tick_ps, host)
+
+
+def matrix_fj(contraction: Contraction, target: Target, split: tuple[int, ...]) -> int:
+    """Femtojoules to read the matrix from the host's memory and to write it to the banks, at the same energy a byte."""
+    return 2 * MEMORY_FJ * matrix_bytes(contraction, target, split)
 
 
 def energy_fj(mapping: Mapping, contraction: Contraction, target: Target) -> int:

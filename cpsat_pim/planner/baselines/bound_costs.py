@@ -11,7 +11,9 @@ from attrs import frozen
 
 from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.planner.nodes import NodeCost, NodeCosts, NodeProblem
+from cpsat_pim.workload import ConvWorkload
 
 _LATENCY, _ENERGY = Objective.named("latency"), Objective.named("energy")
 
@@ -45,14 +47,17 @@ class BoundCosts(NodeCosts):
         if isinstance(known, BoundCost):
             return known
         self.refined += 1
-        cycles = layer_lower_bound(problem.layer, self.arch, _LATENCY)
-        energy_fj = layer_lower_bound(problem.layer, self.arch, _ENERGY)
-        found = None
-        if cycles is not None and energy_fj is not None:
-            value = int(self.objective.value(cycles, energy_fj))
-            found = BoundCost(least=value, value=value, latency_cycles=cycles, energy_fj=energy_fj)
+        found = None if check_fits(problem.layer, self.arch) else self._computed(problem.layer)
         self._known[problem] = found
         return found
+
+    def _computed(self, layer: ConvWorkload) -> BoundCost | None:
+        cycles = layer_lower_bound(layer, self.arch, _LATENCY)
+        energy_fj = layer_lower_bound(layer, self.arch, _ENERGY)
+        if cycles is None or energy_fj is None:
+            return None
+        value = int(self.objective.value(cycles, energy_fj))
+        return BoundCost(least=value, value=value, latency_cycles=cycles, energy_fj=energy_fj)
 
     def solve_all(self, problems: Sequence[NodeProblem], slack: int | None = None, until: float = inf) -> None:
         """Refine all of them."""
