@@ -4,9 +4,10 @@
     python scripts/benchmark_plan.py --array 4x4 --networks alexnet googlenet --store nodes.db --json results.json
 
 Every row is one network on one array, minimum latency: the optimal planner (value, bound, status, seconds), the three
-baselines with the same node costs, and the ideal (multiplications over all PEs). All plans are simulated. With
-`--nn-dataflow FILE` a schedule that nn_dataflow wrote is replayed on the same array. Results go into a JSON file and are
-added to those that it has.
+baselines with the same node costs, and the ideal (multiplications over all PEs). Node programs cost their lower bounds,
+or are solved (`--node-costs solved`, which takes longer by far). All plans are simulated unless `--no-simulation`. With
+`--nn-dataflow FILE` a schedule that nn_dataflow wrote is replayed on the same array. Results are added to those of a
+JSON file; `--write` puts tables of all that it has into docs/array-results.md. What a time limit cut is marked.
 """
 
 import argparse
@@ -20,12 +21,14 @@ from typing import Any
 from attrs import evolve
 
 from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.base.files import write_json
 from cpsat_pim.base.reading import read_json
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.array import NodeArray, parse_array
+from cpsat_pim.planner.baselines.bound_costs import BoundCosts
 from cpsat_pim.planner.baselines.nn_dataflow import read_schedule, replayed
 from cpsat_pim.planner.baselines.problem import Problem
-from cpsat_pim.planner.baselines.run import BASELINES, improved, plan_baseline
+from cpsat_pim.planner.baselines.run import BASELINES, plan_baseline
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeCosts
@@ -39,6 +42,7 @@ from cpsat_pim.workload.network import Network, read_network
 #: Bytes of input, weight, output and partial sum: NicePIM, section VIII-B.
 BYTES = {"input_bytes": 2, "weight_bytes": 2, "output_bytes": 2, "psum_bytes": 4}
 QUICK = ["alexnet"]
+PAGE = Path(__file__).parents[1] / "docs" / "array-results.md"
 
 
 def main() -> int:
@@ -46,6 +50,9 @@ def main() -> int:
     arguments = _arguments()
     path = Path(arguments.json)
     rows: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if arguments.write:
+        write_page(rows)
+        return 0
     is_equal = True
     for name in arguments.networks:
         row = Row(arguments, name)
@@ -54,6 +61,7 @@ def main() -> int:
             path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
             is_equal &= not figures["differences"]
             print(f"{row.key} {key}: {_short(figures)}", flush=True)
+        row.costs.close()
     return 0 if is_equal else 3
 
 
@@ -64,11 +72,19 @@ def _arguments() -> argparse.Namespace:
     add("--array", default="4x4", help="rows x columns; the machine is stacked-3d of this size (%(default)s)")
     add("--plans", nargs="+", default=["plan", *BASELINES], help="which planners run (%(default)s)")
     add("--layouts", default="BCHW,BHWC", help="as of `plan` (%(default)s)")
+    text = "lower bounds of the mapper, or solved node programs (%(default)s)"
+    add("--node-costs", choices=("bounds", "solved"), default="bounds", help=text)
+    add("--cuts", type=int, default=0, help="as of `plan` (%(default)d)")
     add("--time-limit", type=float, default=300.0, help="seconds of each planner (%(default)g)")
     add("--node-time", type=float, default=60.0, help="seconds of a node problem (%(default)g)")
+    add("--solves", type=int, default=8, help="node problems that a choice of a baseline may solve (%(default)d)")
+    add("--jobs", type=int, default=1, help="node problems solved at a time (%(default)d)")
     add("--store", help="store of node problems")
+    add("--no-simulation", action="store_true", help="do not simulate the plans")
+    add("--keep", metavar="FOLDER", help="also write all plans into this folder")
     add("--nn-dataflow", metavar="FILE", help="also replay this schedule")
     add("--json", default="benchmark_plan.json", help="results are added to this file (%(default)s)")
+    add("--write", action="store_true", help="run nothing: write the tables of docs/array-results.md from the results")
     add("--quick", action="store_true", help="short limits: 60 s a planner, 5 s a node problem")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -86,15 +102,17 @@ class Row:
         self.objective = Objective.named("latency")
         is_free = arguments.layouts == "free"
         layouts = ["BCHW"] if is_free else arguments.layouts.split(",")
-        self.space = Space(layouts=layouts, is_tied=not is_free)
+        self.space = Space(layouts=layouts, is_tied=not is_free, cuts=arguments.cuts)
         store = Path(arguments.store) if arguments.store else None
         version = str(current_versions())
-        self.costs = NodeCosts(self.array.node, self.objective, store, version, arguments.node_time)
+        costs = BoundCosts if arguments.node_costs == "bounds" else NodeCosts
+        self.costs = costs(self.array.node, self.objective, store, version, arguments.node_time, arguments.jobs)
 
     @property
     def key(self) -> str:
         """Network, array and layouts."""
-        return f"{self.network.name} {self.arguments.array} {self.arguments.layouts}"
+        cuts = f" cuts {self.arguments.cuts}" if self.arguments.cuts else ""
+        return f"{self.network.name} {self.arguments.array}{cuts} {self.arguments.layouts} {self.arguments.node_costs}"
 
     def head(self) -> dict[str, Any]:
         """What the rows have in common."""
@@ -107,7 +125,8 @@ class Row:
         starts = []
         for name in (name for name in BASELINES if name in self.arguments.plans):
             found = plan_baseline(name, self._problem())
-            starts.append((found.plan, found.cost))
+            starts.append(found.plan)
+            self._keep(name, found.plan)
             yield name, self._figures(found.plan, found.cost, found.seconds, **found.statistics)
         if self.arguments.nn_dataflow:
             yield "nn_dataflow", self._replayed(self.arguments.nn_dataflow)
@@ -122,30 +141,47 @@ class Row:
             objective=self.objective,
             costs=self.costs,
             time_limit=self.arguments.time_limit,
+            solves=self.arguments.solves,
             report=lambda line: None,
         )
 
-    def _planned(self, starts: list[tuple[Plan, PlanCost]]) -> dict[str, Any]:
+    def _planned(self, starts: list[Plan]) -> dict[str, Any]:
         limits = SearchLimits(time_limit=self.arguments.time_limit)
-        searched = solve_plan(self.graph, self.array, self.space, self.objective, self.costs, limits)
-        solved = improved(searched, starts)
+        solved = solve_plan(self.graph, self.array, self.space, self.objective, self.costs, limits, incumbents=starts)
         if solved.plan is None or solved.cost is None:
             raise SystemExit(f"{self.key}: no plan was found in {self.arguments.time_limit:g} s")
-        more = {"status": solved.status.value, "bound": solved.bound, "search_value": searched.value}
+        self._keep("plan", solved.plan)
+        more = {"status": solved.status.value, "bound": solved.bound}
         return self._figures(solved.plan, solved.cost, solved.seconds, **more, **solved.statistics)
 
     def _replayed(self, path: str) -> dict[str, Any]:
         started, problem = time.monotonic(), self._problem()
         schedule = read_schedule(read_json(path), self.graph, self.array, self.space.layouts[0])
         plan = replayed(problem, schedule)
+        self._keep("nn_dataflow", plan)
         cost = evaluate_plan(self.graph, plan)
         return self._figures(
             plan, cost, time.monotonic() - started, their_cycles=schedule.time, their_cost=schedule.cost
         )
 
+    def _simulated(self, plan: Plan, cost: PlanCost) -> dict[str, Any]:
+        """The simulated latency, and how many exact figures differ."""
+        if self.arguments.no_simulation:
+            return {"simulated_cycles": None, "differences": None}
+        simulated = simulate(self.network, self.graph, plan)
+        return {
+            "simulated_cycles": simulated.latency_cycles,
+            "differences": len(differences(self.graph, cost, simulated)),
+        }
+
+    def _keep(self, name: str, plan: Plan) -> None:
+        """Write the plan, so that `plan --replay` and other scripts can read it."""
+        if self.arguments.keep:
+            Path(self.arguments.keep).mkdir(exist_ok=True)
+            write_json(plan.to_dict(), str(Path(self.arguments.keep) / f"{self.key.replace(' ', '_')}_{name}.json"))
+
     def _figures(self, plan: Plan, cost: PlanCost, seconds: float, **more: Any) -> dict[str, Any]:
         """Predicted totals, and what the simulation says."""
-        simulated = simulate(self.network, self.graph, plan)
         node = sum(step.node_cycles for step in cost.steps)
         keys = ("energy_fj", "noc_energy_fj", "dram_energy_fj", "node_energy_fj", "peak_bytes")
         totals = cost.to_dict()
@@ -153,13 +189,77 @@ class Row:
             "latency_cycles": cost.latency_cycles,
             "node_cycles": node,
             **{key: totals[key] for key in keys},
-            "simulated_cycles": simulated.latency_cycles,
-            "differences": len(differences(self.graph, cost, simulated)),
+            **self._simulated(plan, cost),
             "seconds": round(seconds, 1),
             "time_limit": self.arguments.time_limit,
             "node_time": self.arguments.node_time,
+            "solves": self.arguments.solves,
             **more,
         }
+
+
+# Tables
+
+
+def write_page(rows: dict[str, Any]) -> None:
+    """Put the tables between the marks of the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    for mark, lines in (("baselines", baseline_table(rows)), ("nn_dataflow", replay_table(rows))):
+        start, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+        before, rest = text.split(start)
+        text = before + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def baseline_table(rows: dict[str, Any]) -> Iterator[str]:
+    """A line a network, array, layouts and node costs: latency and energy of each plan, and the ceiling."""
+    names = list(BASELINES)
+    yield "| network, array | node costs | optimal planner | bound | " + " | ".join(names) + " | ideal | ceiling |"
+    yield "|---|---|---|---|" + "---|" * len(names) + "---|---|"
+    for key, row in rows.items():
+        plans = row["plans"]
+        if not {"plan", "sequential"} <= plans.keys():
+            continue
+        best = plans["plan"]
+        cut = "" if best["status"] == "OPTIMAL" else f", cut at {best['time_limit']:.0f} s"
+        proof = f"{best['status']}, {best['seconds']:.0f} s{cut}"
+        cells = [
+            f"{row['network']}, {row['array']}",
+            "bounds" if key.endswith("bounds") else f"solved, {best['node_time']:g} s each",
+            f"{best['latency_cycles']:,} cycles, {_mj(best)} ({proof})",
+            f"{best['bound']:,}",
+            *(_cell(plans.get(name), best) for name in names),
+            f"{row['ideal_cycles']:,}",
+            f"{plans['sequential']['latency_cycles'] / row['ideal_cycles']:.2f}",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _mj(figures: dict[str, Any]) -> str:
+    return f"{figures['energy_fj'] / 1e12:.3f} mJ"
+
+
+def _cell(figures: dict[str, Any] | None, best: dict[str, Any]) -> str:
+    """Latency and energy, and how much more than those of the best plan."""
+    if figures is None:
+        return "-"
+    more = [100 * (figures[key] / best[key] - 1) for key in ("latency_cycles", "energy_fj")]
+    cut = " *" if figures["choices_cut"] else ""
+    return f"{figures['latency_cycles']:,}{cut} ({more[0]:+.1f} %), {_mj(figures)} ({more[1]:+.1f} %)"
+
+
+def replay_table(rows: dict[str, Any]) -> Iterator[str]:
+    """A line a schedule: what nn_dataflow says, what it costs here, and the optimal planner beside it."""
+    yield "| network | array | its own time | replayed | energy | optimal planner | energy | latency |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in rows.values():
+        if {"nn_dataflow", "plan"} <= row["plans"].keys():
+            theirs, ours = row["plans"]["nn_dataflow"], row["plans"]["plan"]
+            ratio = 100 * (ours["latency_cycles"] / theirs["latency_cycles"] - 1)
+            cells = [f"{theirs['their_cycles']:,.0f}"]
+            for figures in (theirs, ours):
+                cells += [f"{figures['latency_cycles']:,}", f"{figures['energy_fj'] / 1e12:.2f} mJ"]
+            yield f"| {row['network']} | {row['array']} | {' | '.join(cells)} | {ratio:+.1f} % |"
 
 
 def _network(name: str) -> Network:

@@ -1,4 +1,4 @@
-"""Tasks for `run`'s workers, which import them by name: one answers, one kills its worker."""
+"""Tasks for `run`'s workers, which import them by name: they answer, or kill their worker once or always."""
 
 import os
 import signal
@@ -6,13 +6,29 @@ from typing import Any, NamedTuple
 
 
 class Task(NamedTuple):
-    """Answers with its key, or kills the process that it is in."""
+    """Answers with its key, or kills the process that it is in; `kills_once`: if this file is not there yet."""
 
     key: str
     is_deadly: bool = False
+    kills_once: str = ""
 
     def run(self, stop: Any, report: Any) -> str:
         """The answer."""
+        if self.kills_once and not os.path.exists(self.kills_once):
+            with open(self.kills_once, "w"):
+                os.kill(os.getpid(), signal.SIGKILL)
         if self.is_deadly:
             os.kill(os.getpid(), signal.SIGKILL)
+        return self.key
+
+
+class Waiting(NamedTuple):
+    """Says that it waits, and answers with its key when it is asked to stop."""
+
+    key: str
+
+    def run(self, stop: Any, report: Any) -> str:
+        """The answer."""
+        print(f"{self.key} waits", flush=True)
+        stop.wait(60)
         return self.key

@@ -1,5 +1,7 @@
 """DRAM timing (table 1 and JEDEC names), in cycles of the machine's clock."""
 
+from collections.abc import Iterator
+
 from attrs import field, frozen
 
 from cpsat_pim.base.units import measured_in
@@ -31,19 +33,21 @@ class DramTimings:
     co_w: int = field(default=256, validator=positive, metadata=measured_in("bit"))
 
     def __attrs_post_init__(self) -> None:
-        if self.co_w % 8:
-            raise ValueError(f"DramTimings.co_w: must be a multiple of 8 bits (got {self.co_w})")
-        self._check_that_rows_cost_time()
+        problems = list(self._problems())
+        if problems:
+            raise ValueError("\n".join(f"DramTimings.{problem}" for problem in problems))
 
-    def _check_that_rows_cost_time(self) -> None:
-        """Check that a column of a new row takes at least as long as the next column of the open row: the bounds assume
-        this.
+    def _problems(self) -> Iterator[str]:
+        """Yield what is wrong: a column of a new row must take at least as long as the next column of the open row, as
+        the bounds assume.
         """
+        if self.co_w % 8:
+            yield f"co_w: must be a multiple of 8 bits (got {self.co_w})"
         sums = {"tRCDRD + tRTP + tRP": self.activation_latency + self.tCCD_L}
         sums["tRCDRD + RL + BL/2"] = self.tRCDRD + self.RL + self.burst_cycles
         for what, cycles in sums.items():
             if self.tCCD_L > cycles:
-                raise ValueError(f"DramTimings.tCCD_L: must be at most {what} = {cycles} (got {self.tCCD_L})")
+                yield f"tCCD_L: must be at most {what} = {cycles} (got {self.tCCD_L})"
 
     @property
     def column_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Ctrl-C and `kill`: they ask the main process to stop with the results so far; worker processes ignore Ctrl-C."""
+"""Ctrl-C and `kill`: they ask the main process to stop with the results so far; worker processes leave that to it."""
 
 import multiprocessing
 import os
@@ -60,12 +60,14 @@ def termination_interrupts() -> Iterator[None]:
 
 @contextmanager
 def block_interrupts() -> Iterator[None]:
-    """Block Ctrl-C while worker processes start, so that they inherit the block; the parent receives it afterwards."""
+    """Block the signals while worker processes start, so that they inherit the block; the parent receives them
+    afterwards.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows has no signal masks
         yield
         return
-    resource_tracker.ensure_running()  # It unblocks the signal when it starts, so it must start before the workers do.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # It unblocks signals when it starts, so it must start before the workers do.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
     finally:
@@ -73,9 +75,13 @@ def block_interrupts() -> Iterator[None]:
 
 
 def set_up_worker() -> None:
-    """Set up a worker process: ignore Ctrl-C, which the parent handles, and exit if the parent dies."""
+    """Set up a worker process, which was started with interrupts blocked: signals to the whole process group are for
+    the parent to handle. Exit if the parent says so, or dies.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    if hasattr(signal, "sigwaitinfo"):  # elsewhere SIGTERM ends a worker, whoever sends it
+        threading.Thread(target=_end_at_parents_request, daemon=True).start()
 
 
 def _end_with_parent() -> None:
@@ -83,3 +89,10 @@ def _end_with_parent() -> None:
     if parent:
         parent.join()
         os._exit(1)
+
+
+def _end_at_parents_request() -> None:
+    """Wait for SIGTERM, and obey the parent's alone."""
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != os.getppid():
+        pass
+    os._exit(1)

@@ -56,7 +56,9 @@ def _is_real(value: Any) -> bool:
 
 
 def _is_pair(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(is_integer(v) and 0 < v < LIMIT for v in value)
+    """Return whether the value is a positive integer, which stands for two, or two of them."""
+    numbers = value if isinstance(value, tuple) and len(value) == 2 else (value,)
+    return all(is_integer(v) and 0 < v < LIMIT for v in numbers)
 
 
 def _are_booleans(value: Any) -> bool:
@@ -76,9 +78,14 @@ positive_real_or_none = Rule(
     {"type": ["number", "null"], "exclusiveMinimum": 0},
 )
 pair_of_positive = Rule(
-    "must be two positive integers (width, height)",
+    "must be a positive integer, or two (width, height)",
     _is_pair,
-    {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 2, "maxItems": 2},
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": 1},
+            {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 2, "maxItems": 2},
+        ]
+    },
 )
 three_booleans = Rule(
     "must be three booleans [input, weight, output]",
@@ -131,6 +138,11 @@ def or_none(rule: Rule) -> Rule:
 def as_tuple(value: Any) -> Any:
     """Convert an iterable to a tuple; leave other values for the validator to reject."""
     return tuple(value) if isinstance(value, Iterable) else value
+
+
+def as_pair(value: Any) -> Any:
+    """Convert one integer to a pair of it, and an iterable to a tuple; leave other values for the validator."""
+    return (value, value) if is_integer(value) else as_tuple(value)
 
 
 def as_table(rows: Iterable[Iterable[Any]]) -> tuple[tuple[Any, ...], ...]:

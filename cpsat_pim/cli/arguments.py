@@ -45,6 +45,12 @@ def add_arch(parser: argparse.ArgumentParser, default: str | None = None) -> Non
     parser.add_argument("--arch", metavar="NAME|FILE", default=default, help=text)
 
 
+def add_bytes(parser: argparse.ArgumentParser) -> None:
+    """Add `--bytes`, the width of elements."""
+    text = "bytes per element: one number, or four for I, W, O, partial sums (the network's, else the machine's)"
+    parser.add_argument("--bytes", metavar="N|I,W,O,PSUM", type=widths, help=text)
+
+
 def add_constraints(parser: argparse.ArgumentParser) -> None:
     """Add `--constraints`, the file of constraints that every mapping must satisfy."""
     text = "only mappings that satisfy these constraints (docs/files.md)"
@@ -72,7 +78,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         type=binding,
         action="append",
         default=[],
-        help="size of a dim that a model leaves open",
+        help="a size that a model leaves open, or a parameter of a network",
     )
     add("--unsupported", choices=("error", "skip"), default="error", help=text)
 
@@ -156,11 +162,21 @@ def names(text: str) -> list[str]:
 
 
 def binding(text: str) -> tuple[str, int]:
-    """Read the size of an open dim, such as `batch=1`."""
+    """Read a parameter, the size of an open dim or the value of a scalar input, such as `batch=1`."""
     name, _, size = text.rpartition("=")
-    if not name or not re.fullmatch(r"[1-9][0-9]{0,8}", size):
-        raise argparse.ArgumentTypeError(f"must be a name and a size below 10^9, like batch=1 (got {text!r})")
+    if not name or not re.fullmatch(r"0|[1-9][0-9]{0,8}", size):
+        raise argparse.ArgumentTypeError(f"must be a name and a number below 10^9, like batch=1 (got {text!r})")
     return name, int(size)
+
+
+def widths(text: str) -> tuple[int, ...]:
+    """Read element widths such as `2` or `2,2,2,4`."""
+    parts = text.split(",")
+    if len(parts) not in (1, 4) or not all(part.strip().isdecimal() and 0 < int(part) <= 64 for part in parts):
+        rule = "must be one or four integers from 1 to 64, like 2 or 2,2,2,4"
+        raise argparse.ArgumentTypeError(f"{rule} (got {text!r})")
+    numbers = tuple(map(int, parts))
+    return numbers * 4 if len(numbers) == 1 else numbers
 
 
 def cpus() -> int:

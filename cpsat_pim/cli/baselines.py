@@ -39,7 +39,14 @@ from cpsat_pim.cli.output import (
     solving_exit_code,
     write_files,
 )
-from cpsat_pim.cli.solving import check_layers_fit, given_arch, given_objective, report_disagreement, workers_died_error
+from cpsat_pim.cli.solving import (
+    check_layers_fit,
+    given_arch,
+    given_objective,
+    report_disagreement,
+    with_given_widths,
+    workers_died_error,
+)
 
 if TYPE_CHECKING:
     from cpsat_pim.mapper.result import SolvedNetwork
@@ -190,6 +197,7 @@ def _given_problems(arguments: argparse.Namespace) -> "Iterator[Problem]":
 
     network = _given_network(arguments)
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    network = with_given_widths(network, arch, None)
     check_layers_fit(network, arch, objective)
     check_outputs(arguments.json)
     nodes = distinct(network.layers, lambda node: node.workload)
@@ -237,6 +245,7 @@ def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
 
     network = _given_network(arguments)
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    network = with_given_widths(network, arch, None)
     check_layers_fit(network, arch, objective)
     try:
         with LiveProgress(objective.kind, len(network.layers)) as report:

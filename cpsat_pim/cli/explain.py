@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpsat_pim.cli.arguments import (
     add_arch,
+    add_bytes,
     add_command,
     add_constraints,
     add_layers,
@@ -30,7 +31,7 @@ from cpsat_pim.cli.output import (
     solving_exit_code,
     write_files,
 )
-from cpsat_pim.cli.solving import given_arch, given_constraints, given_objective, report_disagreement
+from cpsat_pim.cli.solving import given_arch, given_constraints, given_objective, report_disagreement, with_given_widths
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
@@ -66,6 +67,7 @@ def add_commands(commands: Any) -> None:
     add_model_options(parser)
     add_layers(parser)
     add_arch(parser)
+    add_bytes(parser)
     add_constraints(parser)
     add("--max-cycles", metavar="N", type=_cycles, help="only mappings of at most N predicted cycles")
     add("--max-energy", metavar="E", type=_energy, help="only mappings of at most this energy: 1.5uJ")
@@ -126,7 +128,8 @@ def _holds_mappings(path: str) -> bool:
 def _read_unmapped(arguments: argparse.Namespace) -> _Given:
     """Read layers that have no mapping yet."""
     arguments.objective = arguments.objective or "energy"
-    network, arch = read_given_layers(arguments), given_arch(arguments.arch or "default")
+    arch = given_arch(arguments.arch or "default")
+    network = with_given_widths(read_given_layers(arguments), arch, arguments.bytes)
     return _Given(network=network, arch=arch, objective=given_objective(arguments), mappings={})
 
 
@@ -142,6 +145,8 @@ def _read_mapped(arguments: argparse.Namespace) -> _Given:
     file = arguments.network
     if arguments.arch is not None:
         raise InputError(f"--arch: {file} already gives it")
+    if arguments.bytes is not None:
+        raise InputError(f"--bytes: {file} already gives them")
     refuse_bindings(arguments)
     cases = read_input(lambda: read_mapped_layers(file))
     result = _read_result(file)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import (
     add_arch,
+    add_bytes,
     add_command,
     add_csv,
     add_layers,
@@ -26,7 +27,7 @@ from cpsat_pim.cli.output import (
     write_files,
 )
 from cpsat_pim.cli.reports import check_page, csv_writer, page_writer
-from cpsat_pim.cli.solving import check_layers_fit, given_arch, report_disagreement
+from cpsat_pim.cli.solving import check_layers_fit, given_arch, report_disagreement, with_given_widths
 
 if TYPE_CHECKING:
     from cpsat_pim.mapper.network.pareto import NetworkFronts
@@ -44,6 +45,7 @@ def add_commands(commands: Any) -> None:
     add_model_options(parser)
     add_layers(parser)
     add_arch(parser, default="default")
+    add_bytes(parser)
     add(
         "--step",
         metavar="X%",
@@ -68,7 +70,8 @@ def find_fronts(arguments: argparse.Namespace) -> int:
     from cpsat_pim.mapper.search import SolveRequest
     from cpsat_pim.report.fronts import fronts_document
 
-    network, arch = read_given_layers(arguments), given_arch(arguments.arch)
+    arch = given_arch(arguments.arch)
+    network = with_given_widths(read_given_layers(arguments), arch, arguments.bytes)
     step = Fraction(str(arguments.step))
     check_layers_fit(network, arch, *AXES)
     check_outputs(arguments.json, arguments.csv, arguments.mapping, arguments.html)

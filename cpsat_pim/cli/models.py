@@ -48,15 +48,24 @@ def read_given_network(arguments: argparse.Namespace) -> "Network":
 
     if is_model(arguments.network):
         return _import(arguments.network, arguments).network
-    refuse_bindings(arguments)
-    read = shape_network if is_shape(arguments.network) else read_network
-    return read_input(lambda: read(arguments.network))
+    if is_shape(arguments.network):
+        refuse_bindings(arguments)
+        return read_input(lambda: shape_network(arguments.network))
+    return read_input(lambda: read_network(arguments.network, parameters=_given_bindings(arguments)))
+
+
+def _given_bindings(arguments: argparse.Namespace) -> dict[str, int]:
+    """Return the values of `--bind` by name."""
+    bind = dict(arguments.bind)
+    if len(bind) < len(arguments.bind):
+        raise InputError("--bind: a name is given twice")
+    return bind
 
 
 def refuse_bindings(arguments: argparse.Namespace) -> None:
     """Raise `InputError` if `--bind` is given although the network is no model."""
     if arguments.bind:
-        raise InputError("--bind needs a model; the sizes of a network file or a shape are fixed")
+        raise InputError("--bind needs a model, or a network with parameters; these sizes are fixed")
 
 
 def read_given_layers(arguments: argparse.Namespace) -> "Network":
@@ -75,10 +84,14 @@ def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
     """Import a model's network, and report on stderr the operators that are not part of it."""
     from cpsat_pim.importers import import_network
 
-    bind = dict(arguments.bind)
-    if len(bind) < len(arguments.bind):
-        raise InputError("--bind: a name is given twice")
+    bind = _given_bindings(arguments)
     imported = read_input(lambda: import_network(model, bind, skip_unsupported=arguments.unsupported == "skip"))
     for line in imported.summary:
         note(f"skipped {line}")
+    if imported.skipped:
+        network, left = imported.network, len(imported.skipped)
+        note(
+            f"{left} of {left + len(network.layers)} operators that compute are in no total; "
+            f"the others have {network.total_macs:,} MACs"
+        )
     return imported

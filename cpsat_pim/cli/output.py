@@ -109,8 +109,9 @@ def incremental_writer(path: str | None, document: Callable[[_T], object]) -> Ca
 
 
 def note(text: str) -> None:
-    """Print a message on stderr."""
-    print(f"{PROGRAM}: {text}", file=sys.stderr)
+    """Print a message on stderr; control characters in names from files are shown as escapes."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    print(f"{PROGRAM}: {shown}", file=sys.stderr)
 
 
 def note_unmapped(names: Sequence[str]) -> None:

@@ -1,28 +1,42 @@
 """`plan`: plan a whole network on an array of nodes (docs/plan.md)."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import TIME_LIMIT, add_arch, add_command, add_model_options, checked, names, seconds
+from cpsat_pim.cli.arguments import add_arch, add_command, add_model_options
 from cpsat_pim.cli.models import read_given_network
-from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, check_outputs, note, read_input, write_files
-from cpsat_pim.cli.plan_baselines import add_options, check_starts, read_replay, solve_baseline, with_starts
+from cpsat_pim.cli.output import (
+    DISAGREEMENT,
+    INTERRUPTED,
+    NO_MAPPING,
+    OK,
+    InputError,
+    check_outputs,
+    note,
+    read_input,
+    write_files,
+)
+from cpsat_pim.cli.plan_baselines import add_options, check_starts, read_replay, solve_baseline
+from cpsat_pim.cli.plan_search import (
+    add_objectives,
+    add_space,
+    given_space,
+    given_sum,
+    make_front,
+    node_costs,
+    positive,
+    search,
+)
 from cpsat_pim.cli.reports import check_page
 from cpsat_pim.cli.solving import given_arch
 
 if TYPE_CHECKING:
-    from cpsat_pim.mapper.result import Objective
     from cpsat_pim.planner.array import NodeArray
     from cpsat_pim.planner.evaluate import PlanCost
     from cpsat_pim.planner.graph import Graph
-    from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.plan import Plan
-    from cpsat_pim.planner.space import Space
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.workload.network import Network
-
-_positive = checked(int, lambda n: 1 <= n < 2**40, "must be a positive integer")
 
 
 def add_commands(commands: Any) -> None:
@@ -33,34 +47,12 @@ def add_commands(commands: Any) -> None:
     add_model_options(parser)
     add_arch(parser, default="stacked-3d-4x4")
     add("--array", metavar="RxC", help="rows and columns of nodes (the machine's vaults and units)")
-    add("--objective", choices=("latency", "energy"), default="latency", help="what to minimize (%(default)s)")
-    add("--batch", metavar="N", type=_positive, default=1, help="samples processed together (%(default)s)")
+    text = "paths between nodes: a mesh, or only over a host (what the machine has)"
+    add("--interconnect", choices=("mesh", "host"), help=text)
+    add_objectives(parser)
+    add("--batch", metavar="N", type=positive, default=1, help="samples processed together (%(default)s)")
     add("--bytes", metavar="I,W,O,PSUM", type=_widths, help="bytes per element (those of the network)")
-    add(
-        "--dims",
-        metavar="N",
-        type=_positive,
-        default=2,
-        help="dims that each side of the array may be split by (%(default)s)",
-    )
-    add(
-        "--home-dims",
-        metavar="N",
-        type=_positive,
-        default=1,
-        help="axes that each side of a home may be split by (%(default)s)",
-    )
-    text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
-    add("--layouts", metavar="A,B", type=names, default="BCHW,BHWC", help=text)
-    add(
-        "--capacity",
-        metavar="BYTES",
-        type=_positive,
-        help="DRAM bytes per node that may be used (those of the machine)",
-    )
-    add("--time-limit", metavar="S", type=seconds, default=600.0, help="seconds (%(default)g)")
-    add("--node-time", metavar="S", type=seconds, default=TIME_LIMIT, help="seconds per node problem (%(default)g)")
-    add("--store", metavar="FILE", help="store and reuse the results of node problems in this file")
+    add_space(parser)
     add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
     add("--html", metavar="FILE", help="also draw the plan as one HTML page")
     add("--trace", metavar="FILE", help="also write the plan's schedule for Perfetto (ui.perfetto.dev)")
@@ -75,6 +67,7 @@ def make_plan(arguments: argparse.Namespace) -> int:
     """Run `plan`: check the arguments, search the best plan, and write the results."""
     from cpsat_pim.planner.graph import build_graph
     from cpsat_pim.report.plan_view import CostedPlan
+    from cpsat_pim.report.plans import format_plan, plan_document
 
     network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
     check_outputs(arguments.json, arguments.html, arguments.trace)
@@ -83,39 +76,21 @@ def make_plan(arguments: argparse.Namespace) -> int:
     graph = read_input(lambda: build_graph(network, arguments.batch))
     if arguments.replay:
         return _replay(arguments, network, graph, array)
-    plan, cost, document, text = read_input(lambda: _solve(arguments, graph, array))
+    if arguments.baseline:
+        return _make_baseline(arguments, network, graph, array)
+    if arguments.pareto:
+        return make_front(arguments, graph, array)
+    solved = read_input(lambda: search(arguments, graph, array))
+    plan, cost, document, text = solved.plan, solved.cost, plan_document(solved), format_plan(solved)
     if plan is None or cost is None:
         _write(arguments, text, document, None)
-        note("no plan was found")
-        return NO_MAPPING
+        note(solved.reason or "no plan was found in time")
+        return INTERRUPTED if solved.interrupted else NO_MAPPING
     simulated, code = _simulate(arguments, network, graph, plan, cost)
     document |= simulated
-    _write(arguments, text, document, CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document))
-    return code
-
-
-def _space(arguments: argparse.Namespace) -> "Space":
-    """Return the space that the options declare."""
-    from cpsat_pim.planner.space import Space
-
-    is_free = arguments.layouts == ["free"]
-    layouts = ["BCHW"] if is_free else arguments.layouts
-    return Space(dims=arguments.dims, home_dims=arguments.home_dims, layouts=layouts, is_tied=not is_free)
-
-
-def _objective(arguments: argparse.Namespace) -> "Objective":
-    from cpsat_pim.mapper.result import Objective
-
-    return Objective.named(arguments.objective)
-
-
-def _costs(arguments: argparse.Namespace, array: "NodeArray", objective: "Objective") -> "NodeCosts":
-    """Return the costs of node problems, with the file of `--store`."""
-    from cpsat_pim.planner.nodes import NodeCosts
-    from cpsat_pim.study.sweep.versions import current_versions
-
-    store = Path(arguments.store) if arguments.store else None
-    return NodeCosts(array.node, objective, store, str(current_versions()), arguments.node_time)
+    costed = CostedPlan(network=network, graph=graph, plan=plan, cost=cost, document=document)
+    _write(arguments, text, document, costed)
+    return code or (INTERRUPTED if solved.interrupted else OK)
 
 
 def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, dict[str, Any]]:
@@ -125,7 +100,7 @@ def _explain(arguments: argparse.Namespace, costed: "CostedPlan") -> tuple[str, 
 
     if not arguments.explain:
         return "", {}
-    found = explain_plan(costed.graph, costed.plan, costed.cost, read_input(lambda: _space(arguments)))
+    found = explain_plan(costed.graph, costed.plan, costed.cost, read_input(lambda: given_space(arguments)))
     return "\n" + format_explanation(found, costed.cost), {"explanation": explanation_document(found)}
 
 
@@ -153,8 +128,8 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import format_cost
 
-    space, objective = read_input(lambda: _space(arguments)), _objective(arguments)
-    plan = read_replay(arguments, graph, array, space, objective, _costs(arguments, array, objective))
+    space, objective = read_input(lambda: given_space(arguments)), given_sum(arguments)
+    plan = read_replay(arguments, graph, array, space, objective, node_costs(arguments, array, objective))
     cost = evaluate_plan(graph, plan)
     simulated, code = _simulate(arguments, network, graph, plan, cost)
     document = {**plan.to_dict(), "predicted": cost.to_dict(), **simulated}
@@ -167,22 +142,22 @@ def _replay(arguments: argparse.Namespace, network: "Network", graph: "Graph", a
     return code
 
 
-def _solve(
-    arguments: argparse.Namespace, graph: "Graph", array: "NodeArray"
-) -> "tuple[Plan | None, PlanCost | None, dict[str, Any], str]":
-    """Search the best plan, or make that of a baseline; return it with its cost, document and text."""
-    from cpsat_pim.planner.search import SearchLimits, ignore, solve_plan
-    from cpsat_pim.report.plans import baseline_document, format_baseline, format_plan, plan_document
+def _make_baseline(arguments: argparse.Namespace, network: "Network", graph: "Graph", array: "NodeArray") -> int:
+    """Print and write the plan of a simpler planner."""
+    from cpsat_pim.planner.fronts import node_objective
+    from cpsat_pim.report.plan_view import CostedPlan
+    from cpsat_pim.report.plans import baseline_document, format_baseline
 
-    space, objective = _space(arguments), _objective(arguments)
-    costs = _costs(arguments, array, objective)
-    if arguments.baseline:
-        found = solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs)
-        return found.plan, found.cost, baseline_document(found), format_baseline(found)
-    limits = SearchLimits(time_limit=arguments.time_limit)
-    solved = solve_plan(graph, array, space, objective, costs, limits, ignore if arguments.quiet else note)
-    solved = with_starts(arguments, solved, graph, array, costs)
-    return solved.plan, solved.cost, plan_document(solved), format_plan(solved)
+    if arguments.objective == "edp":
+        raise InputError("--baseline cannot be combined with --objective edp")
+    objective, space = given_sum(arguments), read_input(lambda: given_space(arguments))
+    costs = node_costs(arguments, array, node_objective(objective, array.nodes))
+    found = read_input(lambda: solve_baseline(arguments, arguments.baseline, graph, array, space, objective, costs))
+    simulated, code = _simulate(arguments, network, graph, found.plan, found.cost)
+    document = baseline_document(found) | simulated
+    costed = CostedPlan(network=network, graph=graph, plan=found.plan, cost=found.cost, document=document)
+    _write(arguments, format_baseline(found), document, costed)
+    return code
 
 
 def _given_array(arguments: argparse.Namespace) -> "NodeArray":
@@ -193,6 +168,8 @@ def _given_array(arguments: argparse.Namespace) -> "NodeArray":
 
     node, text = given_arch(arguments.arch), arguments.array
     array = read_input(lambda: parse_array(text, node)) if text else default_array(node)
+    if arguments.interconnect:
+        array = evolve(array, interconnect=arguments.interconnect)
     return evolve(array, capacity_bytes=arguments.capacity) if arguments.capacity else array
 
 

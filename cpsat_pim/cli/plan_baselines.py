@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from cpsat_pim.planner.array import NodeArray
     from cpsat_pim.planner.baselines.problem import Problem
     from cpsat_pim.planner.baselines.run import BaselinePlan
-    from cpsat_pim.planner.evaluate import PlanCost
+    from cpsat_pim.planner.fronts import PlanRequest
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.nodes import NodeCosts
     from cpsat_pim.planner.plan import Plan
-    from cpsat_pim.planner.search import SolvedPlan
     from cpsat_pim.planner.space import Space
 
 _T = TypeVar("_T")
@@ -31,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     text = "print the plan of a simpler planner, without a bound: " + ", ".join(_NAMES)
     parser.add_argument("--baseline", choices=_NAMES, metavar="NAME", help=text)
     text = "baselines or plan files; the result is never worse than any of them"
-    parser.add_argument("--start", metavar="A,B", type=names, default=[], help=text)
+    parser.add_argument("--start", metavar="A,B", type=names, help=text)
 
 
 def solve_baseline(
@@ -103,41 +102,35 @@ def _placed(path: str, read: Callable[[], _T]) -> _T:
         raise InputError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from error
 
 
-def check_starts(starts: list[str]) -> None:
+def check_starts(starts: list[str] | None) -> None:
     """Check before any work that everything that `--start` names exists."""
-    for start in starts:
+    for start in starts or ():
         if start not in _NAMES and not Path(start).exists():
             raise InputError(f"--start: must be plan files or some of {', '.join(_NAMES)} (got {start!r})")
 
 
-def with_starts(
-    arguments: argparse.Namespace,
-    solved: "SolvedPlan",
-    graph: "Graph",
-    array: "NodeArray",
-    costs: "NodeCosts",
-) -> "SolvedPlan":
-    """The result of a search, or the best plan of `--start` if that is better."""
-    from cpsat_pim.planner.baselines.run import improved
+def read_starts(arguments: argparse.Namespace, request: "PlanRequest", objective: "Objective") -> "tuple[Plan, ...]":
+    """The plans of `--start`: those of baselines are made."""
+    from cpsat_pim.planner.fronts import node_objective
 
-    starts = []
-    for start in arguments.start:
+    plans = []
+    for start in arguments.start or ():
         if start in _NAMES:
-            found = solve_baseline(arguments, start, graph, array, solved.space, solved.objective, costs)
-            starts.append((found.plan, found.cost))
+            costs = request.make_costs(node_objective(objective, request.array.nodes))
+            try:
+                found = solve_baseline(arguments, start, request.graph, request.array, request.space, objective, costs)
+            finally:
+                costs.close()
+            plans.append(found.plan)
         else:
-            starts.append(_read(start, graph, array))
-    better = improved(solved, starts)
-    if better is not solved:
-        note(f"a plan of --start is better than the search's: {better.objective.reported(better.value or 0)}")
-    return better
+            plans.append(_read(start, request.graph, request.array))
+    return tuple(plans)
 
 
-def _read(path: str, graph: "Graph", array: "NodeArray") -> "tuple[Plan, PlanCost]":
-    from cpsat_pim.planner.evaluate import evaluate_plan
+def _read(path: str, graph: "Graph", array: "NodeArray") -> "Plan":
     from cpsat_pim.planner.plan_file import read_plan
 
     plan = read_input(lambda: read_plan(path, graph, array.node))
     if plan.array != array:
         raise InputError(f"{path}: is a plan of another array ({plan.array.rows} x {plan.array.cols} nodes)")
-    return plan, evaluate_plan(graph, plan)
+    return plan

@@ -1,4 +1,6 @@
-"""`report`: draw results as an HTML page; other commands write pages and timelines through this module too."""
+"""`report`: show results as an HTML page, a table or charts; other commands write pages and timelines through this
+module too.
+"""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -6,31 +8,93 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command
-from cpsat_pim.cli.output import OK, check_not_overwritten, check_outputs, read_input, write_file
+from cpsat_pim.cli.output import OK, InputError, check_not_overwritten, check_outputs, read_input, write_file
 
 if TYPE_CHECKING:
     from cpsat_pim.evaluate.verify import MappedLayer
 
+    #: Results as pairs of file name and document.
+    Documents = Sequence[tuple[str, dict[str, Any]]]
+
 
 def add_commands(commands: Any) -> None:
     """Add the command `report` to the parser."""
-    text = "draw a result that `--json` wrote, or two compared, as one HTML page"
+    text = "show a result that `--json` wrote, or two compared: an HTML page, a table, or charts for papers"
     parser = add_command(commands, "report", text, report_results)
     parser.add_argument("result", metavar="RESULT.json", help="written by `run --json` or `map --json`")
     parser.add_argument("other", metavar="OTHER.json", nargs="?", help="another result to compare with")
-    parser.add_argument("-o", "--output", metavar="FILE.html", default="report.html", help="(%(default)s)")
+    text = "a page (.html), a row per layer (.csv), charts (.pdf, or a folder/ of SVG files) (%(default)s)"
+    parser.add_argument("-o", "--output", metavar="FILE|FOLDER/", default="report.html", help=text)
 
 
 def report_results(arguments: argparse.Namespace) -> int:
-    """Run `report`: write one page of one result, or of two results compared."""
+    """Run `report`: write a page, a table or charts of one result, or of two results compared."""
     from cpsat_pim.base.reading import read_json
 
-    check_page(arguments.output)
-    check_not_overwritten(arguments.output, arguments.result, arguments.other)
+    target: str = arguments.output
+    writer = _writer_of(target)
+    if not is_folder(target):
+        check_outputs(target)
+    check_not_overwritten(target, arguments.result, arguments.other)
     paths = [path for path in (arguments.result, arguments.other) if path is not None]
     documents = [(path, read_input(partial(read_json, path))) for path in paths]
-    write_file(arguments.output, page_writer(documents))
+    write_file(target, writer(documents))
     return OK
+
+
+def is_folder(target: str) -> bool:
+    """Return whether an output is a folder: its path ends in a slash, or it is one already."""
+    from pathlib import Path
+
+    return target.endswith("/") or Path(target).is_dir()
+
+
+def _writer_of(target: str) -> "Callable[[Documents], Callable[[str], None]]":
+    """Return what writes results in the form that the target's name implies; check that its package is installed."""
+    from cpsat_pim.report.figures import check_drawing
+
+    if target.endswith((".html", ".htm")):
+        check_page(target)
+        return page_writer
+    if target.endswith(".csv"):
+        return table_writer
+    if target.endswith(".pdf") or is_folder(target):
+        read_input(check_drawing)
+        return charts_writer
+    raise InputError(f"{target}: must end in .html, .csv, .pdf or /")
+
+
+def table_writer(documents: "Documents") -> Callable[[str], None]:
+    """Return a function that writes the layers of results as comma-separated values."""
+
+    def write(path: str) -> None:
+        from cpsat_pim.base.files import replacing
+        from cpsat_pim.report.csvfile import document_rows, write_csv
+        from cpsat_pim.report.jsonfile import build_result
+
+        for source, document in documents:
+            build_result(source, document)  # reports what is missing or malformed
+        with replacing(path) as file:
+            write_csv([row for _, document in documents for row in document_rows(document)], file)
+
+    return write
+
+
+def charts_writer(documents: "Documents") -> Callable[[str], None]:
+    """Return a function that writes the charts of results as one PDF, or as SVG files in a folder."""
+
+    def write(path: str) -> None:
+        from cpsat_pim.report.charts import result_charts
+        from cpsat_pim.report.figures import write_pdf, write_svgs
+
+        charts = result_charts(documents)
+        if path.endswith(".pdf"):
+            write_pdf(charts, path)
+        else:
+            for written in write_svgs(charts, path):
+                print(written)
+
+    return write
 
 
 def check_page(path: str | None) -> None:
@@ -55,16 +119,8 @@ def page_writer(documents: Sequence[tuple[str, dict[str, Any]]]) -> Callable[[st
 
 
 def csv_writer(document: dict[str, Any]) -> Callable[[str], None]:
-    """Return a function that writes a document's layers as comma-separated values."""
-
-    def write(path: str) -> None:
-        from cpsat_pim.base.files import replacing
-        from cpsat_pim.report.csvfile import document_rows, write_csv
-
-        with replacing(path) as file:
-            write_csv(document_rows(document), file)
-
-    return write
+    """Return a function that writes the layers of a run as comma-separated values."""
+    return table_writer([("this run", document)])
 
 
 def timeline_writer(cases: Sequence["MappedLayer"]) -> Callable[[str], None]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cpsat_pim.cli.arguments import (
     NO_LIMIT,
     add_arch,
+    add_bytes,
     add_command,
     add_constraints,
     add_csv,
@@ -92,9 +93,14 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
 def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_arch(parser, default="default")
+    add_bytes(parser)
     add_constraints(parser)
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, with at most X%% more MACs (0)")
     add_objective(parser, default="energy")
+    text = "then minimize this, among the mappings of least energy or latency (docs/pareto.md)"
+    add("--then", choices=("latency", "energy"), help=text)
+    text = "--then: the first objective may be X%% above its optimum (0)"
+    add("--within", metavar="X%", type=share, default=0.0, help=text)
     add_time_limit(parser, "seconds per layer")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
     add_seed(parser)
@@ -130,10 +136,13 @@ def _solve_and_report(
     from cpsat_pim.evaluate.verify import Disagreement
 
     arch, objective = given_arch(arguments.arch), given_objective(arguments)
+    network = with_given_widths(network, arch, arguments.bytes)
     if arguments.total_time != NO_LIMIT and arguments.share is None:
         raise InputError("--total-time needs --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
         raise InputError("--padding cannot be combined with --share or --objective edp")
+    if arguments.then and arguments.share is not None:
+        raise InputError("--then cannot be combined with --share")
     check_layers_fit(network, arch, objective, padding=arguments.padding, partly=arguments.share is None)
     _check_starts(network, arch, starts, constraints, arguments.padding)
     check_outputs(arguments.json, arguments.csv, arguments.mapping, arguments.timeline, arguments.html)
@@ -154,7 +163,9 @@ def _request(
     from cpsat_pim.mapper.search import SolveRequest
 
     limits = {"time_limit": arguments.time_limit, "seed": arguments.seed, "padding": arguments.padding}
-    return NetworkRequest(each=SolveRequest(objective=objective, **limits), constraints=constraints, starts=starts)
+    order = {"then": arguments.then, "within": arguments.within}
+    each = read_input(lambda: SolveRequest(objective=objective, **order, **limits))
+    return NetworkRequest(each=each, constraints=constraints, starts=starts)
 
 
 def _solve(
@@ -184,10 +195,30 @@ def _solve(
 
 
 def given_arch(name: str) -> "PIMArchitecture":
-    """Read the machine of `--arch`."""
+    """Read the machine of `--arch`, and warn of doubtful figures in a file."""
+    from cpsat_pim.arch.plausibility import arch_warnings
     from cpsat_pim.arch.reading import read_arch
+    from cpsat_pim.base.reading import SUFFIXES
 
-    return read_input(lambda: read_arch(name))
+    arch = read_input(lambda: read_arch(name))
+    if name.endswith(SUFFIXES):
+        for line in arch_warnings(arch, name):
+            note(f"warning: {name}: {line}")
+    return arch
+
+
+def with_given_widths(network: "Network", arch: "PIMArchitecture", widths: tuple[int, ...] | None) -> "Network":
+    """Return the network with the bytes per element of `--bytes`, its own, or the machine's; warn if they differ from
+    the machine's.
+    """
+    from cpsat_pim.mapping.widths import on_machine, width_warnings, with_widths
+
+    if widths is not None:
+        network = read_input(lambda: with_widths(network, widths))  # type: ignore[arg-type]
+    network = on_machine(network, arch)
+    for line in width_warnings(network, arch):
+        note(f"warning: {line}")
+    return network
 
 
 def given_objective(arguments: argparse.Namespace) -> "Objective":
@@ -308,12 +339,15 @@ def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:
     from cpsat_pim.mapper.result import Status
 
     unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
-    unproven = [node.name for node in solved.layers if node.solved.status is Status.FEASIBLE]
+    unproven = [node.name for node in solved.layers if not node.solved.is_proven and node.solved.mapping]
     ruled_out = [node.name for node in solved.layers if _is_ruled_out(node)]
     if solved.shared and solved.shared.status is not Status.OPTIMAL and not solved.interrupted:
         unproven = []
         note(_shared_verdict(solved.shared))
-    note_unmapped([name for name in unmapped if name not in ruled_out])
+    unexplained = [name for name in unmapped if name not in ruled_out]
+    note_unmapped(unexplained)
+    if unexplained:
+        note(f"`{PROGRAM} explain` with the same layers and machine says why")
     return solving_exit_code(network.layers, solved.layers, unmapped, unproven, interrupted=solved.interrupted)
 
 
@@ -341,7 +375,7 @@ def _is_ruled_out(node: "NetworkLayer") -> bool:
     if solved.constraints == FREE:
         return False
     reasons = check_constraints_fit(solved.workload, solved.constraints)
-    because = f": {'; '.join(reasons)}" if reasons else ""
+    because = f": {'; '.join(reasons)}" if reasons else f"; `{PROGRAM} explain` names the limits that conflict"
     note(f"{node.name}: infeasible: no mapping satisfies the constraints{because}")
     return True
 

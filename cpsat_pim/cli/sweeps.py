@@ -1,4 +1,4 @@
-"""`sweep` (docs/sweep.md): solve a plan; show, export and merge its store."""
+"""`sweep` (docs/sweep.md): solve a plan; show, export, draw and merge its store."""
 
 import argparse
 import sys
@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpsat_pim.cli.arguments import add_command, cpus, jobs
+from cpsat_pim.cli.arguments import add_command, cpus, jobs, seconds
 from cpsat_pim.cli.output import DISAGREEMENT, NO_MAPPING, OK, InputError, note, read_input, write_file
+from cpsat_pim.cli.reports import is_folder
 
 if TYPE_CHECKING:
     from cpsat_pim.study.sweep.engine import Engine
@@ -57,6 +58,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="require an existing store; finished jobs are never solved again, with or without this",
     )
     add("--retry-failed", action="store_true", help="solve jobs again that failed before")
+    add("--time-limit", metavar="S", type=seconds, help="seconds per job, instead of the plan's")
     add("--shard", metavar="K/N", type=_shard, default="1/1", help="only the K-th of N equal parts of the jobs")
     add("--engine", choices=("local", "ray", "slurm"), default="local", help="what solves the jobs (%(default)s)")
     text = "jobs solved at a time; with slurm, tasks of the array (%(default)s)"
@@ -88,6 +90,12 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    _add_store(parser)
+    text = "a page (.html), charts (.pdf, or a folder/ of SVG files) (%(default)s)"
+    parser.add_argument("-o", "--output", metavar="FILE|FOLDER/", default="sweep.html", help=text)
+
+
 def _add_merge(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="the store to add to; created if necessary")
     parser.add_argument("others", metavar="OTHER", nargs="+", help="stores to read")
@@ -104,6 +112,8 @@ def run_plan(arguments: argparse.Namespace) -> int:
     from cpsat_pim.study.sweep.store import Store
 
     plan, path = read_input(lambda: read_plan(arguments.plan)), _store_path(arguments)
+    if arguments.time_limit is not None:
+        plan = plan.with_time_limit(arguments.time_limit)
     choice, engine = Choice(shard=arguments.shard, retry_failed=arguments.retry_failed), _engine(arguments, path)
     with Store(path) as store, LiveSweep(plan.name) as watch:
         try:
@@ -163,8 +173,10 @@ def _print_summary(name: str, path: Path, summary: "Summary") -> None:
 
 
 def _tally_text(tally: "Tally") -> str:
-    """Describe a tally: `12 done (1 without a mapping), 3 failed, 2 open`."""
-    unmapped = f" ({tally.unmapped} without a mapping)" if tally.unmapped else ""
+    """Describe a tally: `12 done (1 proven to have no mapping), 3 failed, 2 open`."""
+    parts = [f"{tally.infeasible} proven to have no mapping"] if tally.infeasible else []
+    parts += [f"{tally.unknown} without a mapping in their time"] if tally.unknown else []
+    unmapped = f" ({', '.join(parts)})" if parts else ""
     return f"{tally.done} done{unmapped}, {tally.failed} failed, {tally.open} open"
 
 
@@ -246,6 +258,39 @@ def _write_export(store: "Store", rows: "Callable[[Store], list[Row]]", to: str)
         raise InputError(f"{to}: must end in .csv, .parquet or /")
 
 
+def report_store(arguments: argparse.Namespace) -> int:
+    """Run `sweep report`: draw the results of a store."""
+    from cpsat_pim.report.figures import check_drawing
+    from cpsat_pim.study.sweep import export
+
+    target: str = arguments.output
+    if not (target.endswith((".html", ".htm", ".pdf")) or is_folder(target)):
+        raise InputError(f"{target}: must end in .html, .pdf or /")
+    check_drawing()
+    with _store_to_read(arguments.store) as store:
+        rows = export.network_rows(store)
+    if not rows:
+        raise InputError(f"{arguments.store}: has no points")
+    write_file(target, lambda path: _write_report(rows, path))
+    return OK
+
+
+def _write_report(rows: "list[Row]", to: str) -> None:
+    """Write the page or the charts."""
+    from cpsat_pim.base.files import write_text
+    from cpsat_pim.report.figures import write_pdf, write_svgs
+    from cpsat_pim.study.sweep.charts import sweep_charts
+    from cpsat_pim.study.sweep.page import render_sweep
+
+    if to.endswith((".html", ".htm")):
+        write_text(render_sweep(rows), to)
+    elif to.endswith(".pdf"):
+        write_pdf(sweep_charts(rows), to)
+    else:
+        for path in write_svgs(sweep_charts(rows), to):
+            print(path)
+
+
 def merge_stores(arguments: argparse.Namespace) -> int:
     """Run `sweep merge`: add the contents of other stores to a store."""
     from cpsat_pim.study.sweep.store import Store
@@ -279,5 +324,6 @@ _COMMANDS = {
     "run": ("solve the open jobs of a plan (short: `sweep PLAN`)", run_plan, _add_run),
     "status": ("show the done, open and failed jobs of a store", print_status, _add_store),
     "export": ("write a store's results as CSV, Parquet or results files", export_store, _add_export),
+    "report": ("draw a store's results: a page, or charts for papers", report_store, _add_report),
     "merge": ("merge the results of other stores into one", merge_stores, _add_merge),
 }

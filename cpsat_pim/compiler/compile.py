@@ -4,14 +4,25 @@ from collections.abc import Mapping as Names
 
 from attrs import evolve
 
-from cpsat_pim.compiler.attention import Attention, AttentionMapping, attention_of, best_attention, lower_attention
+from cpsat_pim.compiler.attention import (
+    Attention,
+    AttentionMapping,
+    AttentionOptimum,
+    attention_of,
+    best_attention,
+    lower_attention,
+)
+from cpsat_pim.compiler.broadcast import compile_broadcast, lowered_of
+from cpsat_pim.compiler.dispatch.lengths import LengthSearch
 from cpsat_pim.compiler.host import A100_HBM3
 from cpsat_pim.compiler.language import Kernel, KernelMistake, shipped_kernel
 from cpsat_pim.compiler.lowering import Lowered, lower
 from cpsat_pim.compiler.lowering.contraction import compute_ticks
 from cpsat_pim.compiler.mapping import CLASSES, Contraction, contraction_of
+from cpsat_pim.compiler.mistakes import CompilerDefect
 from cpsat_pim.compiler.plan import Plan
-from cpsat_pim.compiler.search import Optimum, best_mapping
+from cpsat_pim.compiler.search import Optimum
+from cpsat_pim.compiler.search.objective import best_by, energy_fj, matrix_fj, matrix_ps, states_energies
 from cpsat_pim.compiler.search.space import output_ps
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.compiler.verify import compare_on_numbers
@@ -20,41 +31,70 @@ from cpsat_pim.device.rules import rules_of
 from tracesim.commands import Stream, simulate
 
 
-class CompilerDefect(Exception):
-    """Two independent answers of this package differ: report it."""
+def is_attacc_like(device: Device) -> bool:
+    """Whether inputs may differ among the cores of a channel, and MACs and moves overlap."""
+    return device.controller.policy == "ready-first"
 
 
 def stream_of(plan: Plan, kernel: Kernel, device: Device) -> Stream:
     """The commands of one channel of a compiled kernel; all channels get the same."""
-    bound, target = kernel.bind(plan.sizes), target_of(device)
-    attention = attention_of(bound)
+    bound = kernel.bind(plan.sizes)
+    if not is_attacc_like(device):
+        return lowered_of(bound, plan.mappings[kernel.name], device).program.stream
+    target, attention = target_of(device), attention_of(bound)
     if attention is not None:
         pair = AttentionMapping(plan.mappings["score"], plan.mappings["context"])
         return lower_attention(attention, pair, target)
     return lower(plan.mappings[kernel.name], contraction_of(bound, bound.statements[0]), target).stream
 
 
-def compile_kernel(kernel: Kernel, sizes: Names[str, int], device: Device, channels: int | None = None) -> Plan:
-    """The best mapping of a kernel, simulated and executed.
+def compile_kernel(
+    kernel: Kernel,
+    sizes: Names[str, int],
+    device: Device,
+    channels: int | None = None,
+    objective: str = "time",
+    packs: bool = False,
+) -> Plan:
+    """The best mapping of a kernel by an objective (`search.objective`), simulated and executed. With `packs` the
+    matrix is packed for every run, which is charged.
 
     Raises:
         KernelMistake: the kernel does not run on the device, or a size is wrong.
         CompilerDefect: walk and simulator differ, or the numbers do.
     """
     bound = kernel.bind(sizes)
+    if packs and (not is_attacc_like(device) or attention_of(bound) is not None):
+        raise KernelMistake(f"{kernel.name} on {device.name}: expected a resident matrix")
+    if not is_attacc_like(device):
+        if objective != "time":
+            raise KernelMistake(f"{device.name}: expected the objective time (got {objective})")
+        return compile_broadcast(kernel, bound, sizes, device, channels)
     attention = attention_of(bound)
     if attention is not None:
+        if objective != "time":
+            raise KernelMistake(f"attention: expected the objective time (got {objective})")
         return _attention_plan(kernel, sizes, target_of(device), channels, attention)
     if len(bound.statements) != 1:
         raise KernelMistake(f"{kernel.name}: expected one statement (got {len(bound.statements)})")
     target = target_of(device)
     contraction = contraction_of(bound, bound.statements[0])
-    optimum = best_mapping(contraction, target, channels)
-    if optimum is None:
+    answer = best_by(objective, contraction, target, channels, packs)
+    if answer is None:
         raise KernelMistake(f"{kernel.name}: no mapping fits the banks of {device.name}")
-    lowered = lower(optimum.mapping, contraction, target)
-    plan = _plan(kernel, sizes, target, channels or target.channels, contraction, optimum, lowered)
-    return evolve(plan, functional=compare_on_numbers(bound, contraction, lowered, target))
+    lowered = lower(answer.optimum.mapping, contraction, target)
+    plan = _plan(kernel, sizes, target, channels or target.channels, contraction, answer.optimum, lowered)
+    energy = energy_fj(answer.optimum.mapping, contraction, target) if states_energies(target) else None
+    packing = packing_fj = 0
+    if packs:
+        packing = matrix_ps(contraction, target, answer.optimum.mapping.splits)
+        packing_fj = matrix_fj(contraction, target, answer.optimum.mapping.splits)
+    energy = None if energy is None else energy + packing_fj
+    if objective == "energy" and energy != answer.value:
+        raise CompilerDefect(f"{kernel.name}: {answer.value} fJ predicted, {energy} fJ counted")
+    equal = compare_on_numbers(bound, contraction, lowered, target)
+    value = None if objective == "time" else answer.value
+    return evolve(plan, functional=equal, goal=objective, value=value, energy_fj=energy, matrix_ps=packing)
 
 
 def _plan(
@@ -77,6 +117,7 @@ def _plan(
         tick_ps=device.tick_ps,
         channels=channels,
         mappings={kernel.name: optimum.mapping},
+        axis_names=target.axis_names,
         ticks=optimum.ticks,
         compute_ticks=compute_ticks(optimum.mapping, contraction, target),
         host_ps=optimum.host_ps,
@@ -91,12 +132,19 @@ def _plan(
     )
 
 
+def _exact_attention(attention: Attention, target: Target, channels: int | None) -> AttentionOptimum:
+    """The best pair of a score and a context mapping; proven if a channel computes all its heads at once."""
+    separate = best_attention(attention, target, channels)
+    found = LengthSearch(attention.heads, attention.head_size, target, channels).best(attention.tokens)
+    return AttentionOptimum(found.mapping, found.ticks, found.bound, separate.mappings)
+
+
 def _attention_plan(
     kernel: Kernel, sizes: Names[str, int], target: Target, channels: int | None, attention: Attention
 ) -> Plan:
     """The plan of an attention; on numbers its two products are executed, each by itself."""
     device, rules = target.device, rules_of(target.device)
-    optimum = best_attention(attention, target, channels)
+    optimum = _exact_attention(attention, target, channels)
     stream = lower_attention(attention, optimum.mapping, target)
     trace, refreshed = simulate(rules, stream), simulate(rules, stream, refresh=True)
     if trace.finish != optimum.ticks:
@@ -119,6 +167,7 @@ def _attention_plan(
         tick_ps=device.tick_ps,
         channels=channels or target.channels,
         mappings={name: mapping for name, (_, mapping) in products.items()},
+        axis_names=target.axis_names,
         ticks=optimum.ticks,
         compute_ticks=sum(compute_ticks(mapping, contraction, target) for contraction, mapping in products.values()),
         host_ps=host_ps,

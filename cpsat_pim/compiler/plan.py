@@ -1,13 +1,16 @@
 """A compiled kernel: its mapping, its cost with a proof, and what the simulator and the numbers say."""
 
 from collections.abc import Mapping as Names
+from functools import singledispatch
 from typing import Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from cpsat_pim.compiler.mapping import CLASSES, Mapping
+from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
+from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping
 from cpsat_pim.compiler.mapping.mapping import UNUSED
-from cpsat_pim.compiler.target import Target
+from cpsat_pim.compiler.search.objective import OBJECTIVES
 
 #: Version of the JSON that `Plan.as_data` returns.
 FORMAT = 1
@@ -21,6 +24,11 @@ class Plan:
     the MACs and rows alone. `host_ps`: reading the results. `bound_ps`: no mapping of the space takes less.
     `space`: how many mappings there are; `walked`: how many of them exactly. `simulated`, `refreshed`: ticks of the
     simulator without and with refresh. `functional`: the channels whose results on numbers were compared, and equal.
+    `axis_names`: of the axes that owners cut. `part_ticks`: ticks by `lowering.program.PARTS` where they are known.
+    `remarks`: what a reader must know.
+    `goal`: what was minimised, with its `value` and `bound` in femtojoules or picoseconds; those of time are `time_ps`
+    and `bound_ps`. `energy_fj`: None if the device file states no energies. `matrix_ps`: packing the matrix, 0 if it is
+    resident.
     """
 
     kernel: str
@@ -28,7 +36,8 @@ class Plan:
     device: str
     tick_ps: int
     channels: int
-    mappings: Names[str, Mapping]
+    mappings: Names[str, Any]
+    axis_names: tuple[str, ...]
     ticks: int
     compute_ticks: int
     host_ps: int
@@ -40,20 +49,37 @@ class Plan:
     refreshed: int
     functional: int
     commands: Names[str, int]
+    part_ticks: Names[str, int] = {}
+    remarks: tuple[str, ...] = ()
+    goal: str = "time"
+    value: int | None = None
+    energy_fj: int | None = None
+    matrix_ps: int = 0
+
+    @property
+    def objective(self) -> int:
+        """The value of what was minimised."""
+        return self.time_ps if self.value is None else self.value
+
+    @property
+    def bound(self) -> int:
+        """No mapping of the space has a smaller value; objectives other than time are searched to the end."""
+        return self.bound_ps if self.value is None else self.value
 
     @property
     def status(self) -> str:
         """OPTIMAL: the bound is reached."""
-        return "OPTIMAL" if self.bound_ps == self.time_ps else "FEASIBLE"
+        return "OPTIMAL" if self.bound == self.objective else "FEASIBLE"
 
     def as_data(self) -> dict[str, Any]:
         """The plan as JSON takes it."""
         return {
             "format": FORMAT,
             "status": self.status,
-            "objective": self.time_ps,
-            "bound": self.bound_ps,
-            "unit": "ps",
+            "goal": self.goal,
+            "objective": self.objective,
+            "bound": self.bound,
+            "unit": OBJECTIVES[self.goal],
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
             "device": self.device,
@@ -64,17 +90,37 @@ class Plan:
                 "compute_ticks": self.compute_ticks,
                 "rearrangement_ticks": self.ticks - self.compute_ticks,
                 "host_ps": self.host_ps,
+                "matrix_ps": self.matrix_ps,
+                **{f"{name.replace(' ', '_')}_ticks": ticks for name, ticks in self.part_ticks.items()},
             },
+            "time_ps": self.time_ps,
+            "energy_fj": self.energy_fj,
             "commands": dict(self.commands),
             "mapping": {name: mapping_data(mapping) for name, mapping in self.mappings.items()},
             "simulated": {"ticks": self.simulated, "ticks_with_refresh": self.refreshed},
             "functional": {"channels_equal": self.functional},
             "space": {"mappings": self.space, "walked": self.walked},
+            "remarks": list(self.remarks),
         }
 
 
-def mapping_data(mapping: Mapping) -> dict[str, Any]:
+@singledispatch
+def mapping_data(mapping: Any) -> dict[str, Any]:
     """A mapping as JSON takes it."""
+    return asdict(mapping)
+
+
+@mapping_data.register
+def _(mapping: BroadcastMapping) -> dict[str, Any]:
+    return {
+        **asdict(mapping),
+        "splits": dict(zip(CLASSES, mapping.splits, strict=True)),
+        "owners": [None if owner == UNUSED else CLASSES[owner] for owner in mapping.owners],
+    }
+
+
+@mapping_data.register
+def _(mapping: Mapping) -> dict[str, Any]:
     return {
         "splits": dict(zip(CLASSES, mapping.splits, strict=True)),
         "owners": [None if owner == UNUSED else CLASSES[owner] for owner in mapping.owners],
@@ -87,23 +133,42 @@ def mapping_data(mapping: Mapping) -> dict[str, Any]:
     }
 
 
-def format_plan(plan: Plan, target: Target) -> str:
+def format_plan(plan: Plan) -> str:
     """The plan as text."""
     microseconds = plan.time_ps / 1e6
     sizes = ", ".join(f"{name}={value}" for name, value in plan.sizes.items())
     counts = ", ".join(f"{name} {count}" for name, count in plan.commands.items() if count)
     lines = [
         f"{plan.kernel} ({sizes}) on {plan.device}, {plan.channels} channels",
-        *(line for name, mapping in plan.mappings.items() for line in (f"{name}:", *describe_mapping(mapping, target))),
-        f"time          {microseconds:.3f} us ({_proof(plan)})",
-        f"device        {plan.ticks:,} ticks of {plan.tick_ps} ps: {plan.compute_ticks:,} compute, "
-        f"{plan.ticks - plan.compute_ticks:,} moves that MACs do not hide",
-        f"host          {plan.host_ps / 1e6:.3f} us to read the results",
+        *(
+            line
+            for name, mapping in plan.mappings.items()
+            for line in (f"{name}:", *describe_mapping(mapping, plan.axis_names))
+        ),
+        f"{plan.goal:13} {_amount(plan)} ({_proof(plan)})",
+        *([] if plan.goal == "time" else [f"time          {microseconds:.3f} us"]),
+        *([] if plan.energy_fj is None or plan.goal == "energy" else [f"energy        {plan.energy_fj / 1e9:.3f} uJ"]),
+        f"device        {plan.ticks:,} ticks of {plan.tick_ps} ps: {_ticks_by_part(plan)}",
+        *([f"host          {plan.host_ps / 1e6:.3f} us to read the results"] if plan.host_ps else []),
+        *([f"matrix        {plan.matrix_ps / 1e6:.3f} us to pack it for the banks"] if plan.matrix_ps else []),
         f"simulated     {plan.simulated:,} ticks, {plan.refreshed:,} with refresh",
         f"functional    equal on {plan.functional} channel(s)",
         f"commands      {counts}",
+        *(f"remark        {remark}" for remark in plan.remarks),
     ]
     return "\n".join(lines)
+
+
+def _ticks_by_part(plan: Plan) -> str:
+    """What the ticks are spent on."""
+    if plan.part_ticks:
+        return ", ".join(f"{ticks:,} {name}" for name, ticks in plan.part_ticks.items() if ticks)
+    return f"{plan.compute_ticks:,} compute, {plan.ticks - plan.compute_ticks:,} moves that MACs do not hide"
+
+
+def _amount(plan: Plan) -> str:
+    """The value of the objective in microseconds or microjoules."""
+    return f"{plan.objective / 1e9:.3f} uJ" if OBJECTIVES[plan.goal] == "fJ" else f"{plan.objective / 1e6:.3f} us"
 
 
 def _proof(plan: Plan) -> str:
@@ -114,18 +179,48 @@ def _proof(plan: Plan) -> str:
     return f"FEASIBLE: none of {plan.space:,} mappings takes less than {plan.bound_ps / 1e6:.3f} us, gap {gap:.2f} %"
 
 
-def describe_mapping(mapping: Mapping, target: Target) -> list[str]:
+@singledispatch
+def describe_mapping(mapping: Any, axis_names: tuple[str, ...]) -> list[str]:
     """A mapping in words, in lines of two columns."""
-    split = [f"{name} by {parts}" for name, parts in zip(CLASSES, mapping.splits, strict=True) if parts > 1]
-    axes = [
-        f"{name} {'unused' if owner == UNUSED else CLASSES[owner]}"
-        for name, owner in zip(target.axis_names, mapping.owners, strict=True)
-    ]
+    raise TypeError(f"no mapping: {mapping!r}")
+
+
+@describe_mapping.register
+def _(mapping: Mapping, axis_names: tuple[str, ...]) -> list[str]:
     beside = [name for name, on in (("drains", mapping.overlaps_drains), ("loads", mapping.overlaps_loads)) if on]
     return [
-        f"channels      {', '.join(split) or 'all equal'}",
-        f"axes          {', '.join(axes)}",
+        *_cuts(mapping, axis_names),
         f"lanes         {'depth (tree)' if mapping.is_tree else 'outputs'}",
         f"tiles         {mapping.output_tile} accumulator(s), {mapping.depth_tile} input column(s), {mapping.order}",
         f"beside MACs   {' and '.join(beside) or 'nothing'}",
     ]
+
+
+@describe_mapping.register
+def _(mapping: BroadcastMapping, axis_names: tuple[str, ...]) -> list[str]:
+    kept = "loaded once for all outputs" if mapping.keeps_inputs else "loaded for every output"
+    return [
+        *_cuts(mapping, axis_names),
+        f"lanes         {mapping.lanes}",
+        f"tiles         {mapping.depth_tile} input column(s), {mapping.order}; inputs are {kept}",
+    ]
+
+
+@describe_mapping.register
+def _(mapping: ElementwiseMapping, axis_names: tuple[str, ...]) -> list[str]:
+    return [
+        f"channels      {mapping.channels}",
+        f"banks         {'both' if mapping.both_banks else 'the even one'} of every block",
+        f"rows          operands {'share them' if mapping.shares_rows else 'have rows of their own'}",
+        f"order         {'bank by bank' if mapping.takes_turns else 'each kind of command for both banks'}",
+    ]
+
+
+def _cuts(mapping: Mapping | BroadcastMapping, axis_names: tuple[str, ...]) -> list[str]:
+    """How channels and axes are cut."""
+    split = [f"{name} by {parts}" for name, parts in zip(CLASSES, mapping.splits, strict=True) if parts > 1]
+    axes = [
+        f"{name} {'unused' if owner == UNUSED else CLASSES[owner]}"
+        for name, owner in zip(axis_names, mapping.owners, strict=True)
+    ]
+    return [f"channels      {', '.join(split) or 'all equal'}", f"axes          {', '.join(axes)}"]

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.device import Device
+from cpsat_pim.device.rules import rules_of
 from tables.commands.walk import Timing
+from tracesim.commands import Rules
 
 Ints = NDArray[np.int64]
 
@@ -48,6 +50,11 @@ class Target:
     def columns(self) -> int:
         """Columns of a bank."""
         return self.device.core.rows * self.device.core.columns
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The rules that the simulator takes."""
+        return rules_of(self.device)
 
     @cached_property
     def loadable(self) -> tuple[bool, ...]:

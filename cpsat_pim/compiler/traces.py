@@ -1,8 +1,12 @@
 """Command streams in the formats of published simulators."""
 
+from collections.abc import Callable
+
 from cpsat_pim.compiler.language import KernelMistake
+from cpsat_pim.compiler.lowering.bank_mode import LEAVE_PIM, MODE_COLUMN, REGISTER_ROW
 from cpsat_pim.device import Device
 from tracesim.commands import Stream
+from tracesim.commands.records import SOURCE, TARGET
 
 #: Our commands by the names of AttAcc's trace (attacc_simulator c600051, `pim_loadstore_trace.cpp`).
 ATTACC = {"MACAB": "PIM_MAC_AB", "WRGB": "PIM_WR_GB", "MVGB": "PIM_MV_GB", "MVSB": "PIM_MV_SB", "SFM": "PIM_SFM"}
@@ -31,3 +35,72 @@ def attacc_trace(stream: Stream, device: Device) -> str:
         address = (address * device.core.rows + int(stream.row[at])) * device.core.columns + int(stream.column[at])
         lines.append(f"{ATTACC[name]} 0x{address * device.core.column_bytes:08x}")
     return "".join(line + "\n" for line in lines)
+
+
+def pimsimulator_trace(stream: Stream, device: Device) -> str:
+    """The stream of one channel for a replay on Samsung's PIMSimulator: `R|W|P|H rank bankgroup bank row column`, `B`.
+
+    P and H write the register that begins and ends PIM mode; B is a barrier.
+
+    Raises:
+        KernelMistake: the device has no all-bank mode.
+    """
+    if device.controller.all_bank_mode is None:
+        raise KernelMistake(f"{device.name}: PIMSimulator has only devices with an all-bank mode")
+    reads = {number for number, command in enumerate(device.commands) if command.name.endswith("RD")}
+    lines, group = [], int(stream.group[0])
+    for at in range(stream.kind.size):
+        lines += ["B"] * (int(stream.group[at]) - group)
+        group = int(stream.group[at])
+        rank, bankgroup, block, side = (max(0, int(value)) for value in stream.coords[at])
+        row, column = int(stream.row[at]), int(stream.column[at])
+        letter = "R" if int(stream.kind[at]) in reads else "W"
+        if row == REGISTER_ROW and column in (MODE_COLUMN, LEAVE_PIM):
+            letter, column = ("P" if column == MODE_COLUMN else "H"), 0
+        lines.append(f"{letter} {rank} {bankgroup} {block * device.core.banks + side} {row} {column}")
+    return "".join(line + "\n" for line in lines)
+
+
+#: Our commands by the names of AiM's instructions (aim_simulator 0f28a07) and what follows a name; {size}: columns.
+AIM = {
+    "WRGB": "WR_GB {size} 0 1",
+    "MAC16": "MAC_ABK {size} 1 {row}",
+    "WRMAC16": "WR_BIAS 0 1",
+    "RDMAC16": "RD_MAC 0 1",
+}
+
+
+def aim_trace(stream: Stream, device: Device) -> str:
+    """The stream of one channel as instructions of AiM for channel 0; columns that follow each other are one.
+
+    Raises:
+        KernelMistake: the device has commands that AiM has not.
+    """
+    names, lines, at = [command.name for command in device.commands], [], 0
+    while at < stream.kind.size:
+        name, size = names[stream.kind[at]], 1
+        if name not in AIM:
+            raise KernelMistake(f"{device.name}: AiM has no instruction for {name}")
+        is_run = "{size}" in AIM[name]
+        while is_run and at + size < stream.kind.size and _follows(stream, at + size):
+            size += 1
+        lines.append("AiM " + AIM[name].format(size=size, row=int(stream.row[at])))
+        at += size
+    return "".join(line + "\n" for line in [*lines, "AiM EOC"])
+
+
+def _follows(stream: Stream, at: int) -> bool:
+    """Whether a command does the same as the one before it, for the next column or register."""
+    same_place = stream.kind[at] == stream.kind[at - 1] and stream.row[at] == stream.row[at - 1]
+    steps = int(
+        stream.work[at, SOURCE] - stream.work[at - 1, SOURCE] + stream.work[at, TARGET] - stream.work[at - 1, TARGET]
+    )
+    return bool(same_place and steps == 1)
+
+
+#: The writers by the names that a user gives.
+FORMATS: dict[str, Callable[[Stream, Device], str]] = {
+    "attacc": attacc_trace,
+    "pimsimulator": pimsimulator_trace,
+    "aim": aim_trace,
+}

@@ -44,7 +44,8 @@ class Group:
     """A channel: its core `axes`, outermost first in address order; its bus and what it can compute itself.
 
     `burst_bytes` are moved by a column command. `buffer_bytes`: the channel's own buffer. `reduces`: axes along which
-    it adds accumulators up while it drains them. `units`: such as `softmax`.
+    it adds accumulators up while it drains them. `units`: such as `softmax`. `byte_fj`: femtojoules of a byte between
+    the channel and the host; None if no source gives them.
     """
 
     axes: tuple[Axis, ...] = field(
@@ -54,6 +55,7 @@ class Group:
     buffer_bytes: int = field(default=0, validator=not_negative)
     reduces: tuple[str, ...] = field(default=(), converter=as_tuple, validator=_words)
     units: tuple[str, ...] = field(default=(), converter=as_tuple, validator=_words)
+    byte_fj: int | None = field(default=None, validator=or_none(not_negative))
 
 
 @frozen(kw_only=True)

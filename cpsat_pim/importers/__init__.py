@@ -34,7 +34,7 @@ def is_model(given: str) -> bool:
 
 
 def import_network(
-    model: str, bind: Mapping[str, int] | None = None, *, skip_unsupported: bool = False
+    model: str | Path, bind: Mapping[str, int] | None = None, *, skip_unsupported: bool = False
 ) -> ImportedNetwork:
     """Import the network of an .onnx or .pt2 file, or of the module that a `module:function` returns.
 
@@ -47,7 +47,7 @@ def import_network(
         ValueError: the model cannot be read, the package that reads it is missing, or operators cannot be mapped, each
             of which is named; one line `<model>: ...`.
     """
-    builder = NetworkBuilder()
+    model, builder = str(model), NetworkBuilder()
     try:
         _trace(model, bind or {}, builder)
         if builder.skipped and not skip_unsupported:

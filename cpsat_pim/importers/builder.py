@@ -86,7 +86,7 @@ class NetworkBuilder:
         """
         if not self._layers:
             raise ValueError("holds no convolution or matrix product")
-        return Network(name=name, layers=self._layers)
+        return Network(name=name, layers=self._layers, has_widths=False)
 
     # Products
 

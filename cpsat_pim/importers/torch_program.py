@@ -23,6 +23,7 @@ from torch.fx import Node
 from cpsat_pim.importers.binding import check_bound
 from cpsat_pim.importers.builder import FED, NetworkBuilder, Operand, Parts
 from cpsat_pim.importers.products import Shape, Unmappable, transposed
+from cpsat_pim.importers.torch_recurrent import RECURRENT, recurrent_layers
 
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "convolution")
 _TRANSPOSED_CONVOLUTIONS = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
@@ -36,10 +37,16 @@ _OPERANDS = {
 }  # fmt: skip
 
 #: Products that cannot be mapped; they are kept whole, so that they are reported under their own names.
-_UNMAPPED = ("bilinear", "gru", "lstm", "rnn_relu", "rnn_tanh")
+_UNMAPPED = ("bilinear",)
+
+#: A product of rows with one matrix each of a group, such as experts.
+_GROUPED = "_grouped_mm"
+
+#: Operators of quantised programs that change only how elements are stored.
+_QUANTISING = "quantized_decomposed"
 
 #: Operators that must not be decomposed: some would become sums of element-wise products and be lost.
-_KEPT = (*_CONVOLUTIONS, *_TRANSPOSED_CONVOLUTIONS, *_OPERANDS, "einsum", _ATTENTION, *_UNMAPPED)
+_KEPT = (*_CONVOLUTIONS, *_TRANSPOSED_CONVOLUTIONS, *_OPERANDS, "einsum", _ATTENTION, *RECURRENT, _GROUPED, *_UNMAPPED)
 
 #: Operators whose result does not depend on the network's input data.
 _WITHOUT_DATA = {
@@ -92,12 +99,21 @@ def trace_function(name: str, bind: Mapping[str, int], builder: NetworkBuilder) 
     _check_arguments(build, bind)
     with _complaining("failed"), torch.device("meta"):
         built = build(**bind)
-    if not (isinstance(built, tuple) and len(built) == 2 and isinstance(built[0], torch.nn.Module)):
-        raise ValueError("must return a torch.nn.Module and a tuple of its inputs")
-    module, inputs = built
-    with _quietly(), _complaining("cannot be exported"):
-        program = torch.export.export(module.eval(), inputs if isinstance(inputs, tuple) else (inputs,))
+    module, positional, named = _inputs_of(built)
+    # On the meta device, so that tensors that `forward` makes without a device are where the parameters are.
+    with _quietly(), _complaining("cannot be exported"), torch.device("meta"):
+        program = torch.export.export(module.eval(), positional, named)
     _follow(program, {}, builder)
+
+
+def _inputs_of(built: Any) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+    """Return the module that a function built, and its inputs by position and by name."""
+    if not (isinstance(built, tuple) and len(built) in (2, 3) and isinstance(built[0], torch.nn.Module)):
+        raise ValueError("must return a torch.nn.Module and its inputs: a tuple, a dict by name, or both")
+    module, *inputs = built
+    named = inputs.pop() if isinstance(inputs[-1], dict) else {}
+    positional = inputs[0] if inputs else ()
+    return module, positional if isinstance(positional, tuple) else (positional,), named
 
 
 # --- The program -----------------------------------------------------------------------------------------------------
@@ -160,8 +176,8 @@ def _decompositions() -> dict[Any, Any]:
     """Return PyTorch's decompositions into core operators, except those of products."""
     rules = torch.export.default_decompositions()
     for name in _KEPT:
-        packet = getattr(torch.ops.aten, name)
-        for overload in packet.overloads():
+        packet = getattr(torch.ops.aten, name, None)  # older releases lack some
+        for overload in packet.overloads() if packet else ():
             if (operator := getattr(packet, overload)) in rules:
                 rules.pop(operator)
     return rules  # type: ignore[no-any-return]
@@ -206,6 +222,8 @@ class _Trace:
         kind = operator._schema.name.removeprefix("aten::")
         if kind in _WITHOUT_DATA:
             return ()
+        if kind.partition("::")[0] == _QUANTISING:
+            return self._builder.merge(*read)
         if kind == "cat":
             return self._builder.concatenate(read)
         if kind in _PASSING or operator.is_view or _PASSING_TAGS & set(operator.tags):
@@ -225,6 +243,10 @@ class _Trace:
                 return self._builder.einsum(self._name(node, kind), given["equation"], operands)
             if kind.lstrip("_").startswith("scaled_dot_product"):
                 return self._attention(node, given)
+            if kind in RECURRENT:
+                return self._recurrent(node, given)
+            if kind == _GROUPED:
+                return self._grouped(node, given)
         except Unmappable as reason:
             kind = f"{kind} ({reason})"
         return self._builder.skip(kind, self._name(node, kind.partition(" ")[0]), *read)
@@ -261,6 +283,40 @@ class _Trace:
             raise Unmappable("without a batch")
         masks = [self._parts[other] for other in node.all_input_nodes if other not in tensors]
         return self._builder.attention(self._path(node) or node.name, query, key, value, *masks)
+
+    def _recurrent(self, node: Node, given: dict[str, Any]) -> Parts:
+        """Add the layers of a recurrent operator, one behind the other; all directions of a layer are alike."""
+        if "batch_sizes" in given:
+            raise Unmappable("packed sequences")
+        path = self._path(node) or node.name
+        parts = self._parts[given["input"]]
+        states = given["hx"] if isinstance(given["hx"], list | tuple) else [given["hx"]]
+        state = self._builder.merge(*(self._parts[tensor] for tensor in states))
+        for layer in recurrent_layers(given, self._shape(given["input"]), self._shape):
+            weight, recurrent = layer.operands(self._shape)
+            parts = self._builder.recurrent(
+                path if given["num_layers"] == 1 else f"{path}.l{layer.index}",
+                Operand(layer.data, parts),
+                Operand(weight, self._parts[layer.weights[0][0]]),
+                Operand(recurrent, self._parts[layer.weights[0][1]]),
+                state,
+                len(layer.weights),
+            )
+        return parts
+
+    def _grouped(self, node: Node, given: dict[str, Any]) -> Parts:
+        """Add a product in which each row meets the matrix of its group, as if all groups had equally many rows."""
+        left, right = given["self"], given["mat2"]
+        rows, matrices = self._shape(left), self._shape(right)
+        if len(matrices) != 3 or len(rows) not in (2, 3):
+            raise Unmappable("groups of columns")
+        if len(rows) == 2:
+            if rows[0] % matrices[0]:
+                raise Unmappable(f"{rows[0]} rows for {matrices[0]} groups")
+            rows = (matrices[0], rows[0] // matrices[0], rows[1])
+        name = self._name(node, "grouped_mm", right)
+        result = self._builder.matmul(name, Operand(rows, self._parts[left]), self._operand(right))
+        return self._with_others(result, node, left, right)
 
     def _with_others(self, result: Parts, node: Node, *operands: Node) -> Parts:
         """Combine a product with the operands that are added to it."""

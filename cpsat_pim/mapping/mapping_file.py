@@ -48,6 +48,7 @@ from cpsat_pim.base.reading import (
 )
 from cpsat_pim.base.validate import Rule, one_of, positive, text
 from cpsat_pim.mapping import BANKS, Mapping
+from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, read_network
 
@@ -244,15 +245,16 @@ def read_mapping_file(path: str | Path) -> MappingFile:
     arch, network = values.get("arch"), values.get("network")
     try:
         machine = read_arch(arch, directory) if isinstance(arch, str) else arch
-        shapes = _shapes(read_network(network, directory)) if network else {}
+        shapes = _shapes(read_network(network, directory), machine) if network else {}
     except ValueError as error:
         raise ValueError("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from error
     entries = [_entry(path, values, entry, shapes) for entry in values["layers"]]
     return MappingFile(arch=machine, layers=tuple(entries))
 
 
-def _shapes(network: Network) -> dict[str, ConvWorkload]:
-    return {node.name: node.workload for node in network.layers}
+def _shapes(network: Network, arch: PIMArchitecture | None) -> dict[str, ConvWorkload]:
+    layers = on_machine(network, arch).layers if arch else network.layers
+    return {node.name: node.workload for node in layers}
 
 
 def _entry(path: str | Path, values: Values, entry: Values, shapes: dict[str, ConvWorkload]) -> MappingEntry:

@@ -97,9 +97,7 @@ def default_interconnect(node: PIMArchitecture) -> str:
 
 def default_array(node: PIMArchitecture) -> NodeArray:
     """An architecture's vaults x units."""
-    return NodeArray(
-        rows=node.vault_count, cols=node.pu_count, node=node, interconnect=default_interconnect(node)
-    )
+    return NodeArray(rows=node.vault_count, cols=node.pu_count, node=node, interconnect=default_interconnect(node))
 
 
 def parse_array(text: str, node: PIMArchitecture) -> NodeArray:
@@ -111,6 +109,4 @@ def parse_array(text: str, node: PIMArchitecture) -> NodeArray:
     sides = text.split("x")
     if len(sides) != 2 or not all(side.isdecimal() and int(side) > 0 for side in sides):
         raise ValueError(f"array: must be rows x columns, like 4x8 (got {text!r})")
-    return NodeArray(
-        rows=int(sides[0]), cols=int(sides[1]), node=node, interconnect=default_interconnect(node)
-    )
+    return NodeArray(rows=int(sides[0]), cols=int(sides[1]), node=node, interconnect=default_interconnect(node))

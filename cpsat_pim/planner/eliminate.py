@@ -46,14 +46,40 @@ class _Eliminated:
     best: np.ndarray = field(repr=False)
 
 
+@frozen(kw_only=True, eq=False)
+class Projection:
+    """The least sum for all values of some variables, and where it is; `width`: entries of the largest table."""
+
+    factor: Factor
+    width: int
+    _order: list[_Eliminated] = field(repr=False)
+
+    def values(self, given: dict[str, int]) -> dict[str, int]:
+        """Return the values of all variables where the sum is least, for given values of those that were kept."""
+        return _trace_back(self._order, given)
+
+
 def minimize(factors: Sequence[Factor], sizes: dict[str, int], most_entries: int = 10**7) -> Optimum:
-    """The least sum of all factors over the values of all variables.
+    """Return the least sum of all factors over the values of all variables.
+
+    Raises:
+        TooLarge: a table would have more than `most_entries`.
+    """
+    found = project(factors, sizes, (), most_entries)
+    cost, tie = int(found.factor.cost), int(found.factor.tie)
+    return Optimum(cost=cost, tie=tie, values=found.values({}), width=found.width)
+
+
+def project(
+    factors: Sequence[Factor], sizes: dict[str, int], keep: Sequence[str], most_entries: int = 10**7
+) -> Projection:
+    """Return the least sum of all factors over the values of all variables but those to keep.
 
     Raises:
         TooLarge: a table would have more than `most_entries`.
     """
     left, order, width = list(factors), [], 1
-    remaining = dict(sizes)
+    remaining = {name: size for name, size in sizes.items() if name not in keep}
     while remaining:
         variable = min(remaining, key=lambda name: _entries(_neighbours(left, name), sizes))
         taking = [factor for factor in left if variable in factor.variables]
@@ -67,12 +93,19 @@ def minimize(factors: Sequence[Factor], sizes: dict[str, int], most_entries: int
         left.append(reduced)
         order.append(eliminated)
         del remaining[variable]
-    return Optimum(
-        cost=int(sum(int(factor.cost) for factor in left)),
-        tie=int(sum(int(factor.tie) for factor in left)),
-        values=_trace_back(order),
-        width=width,
-    )
+    return Projection(factor=add(left, tuple(keep), sizes), width=width, order=order)
+
+
+def add(factors: Sequence[Factor], axes: tuple[str, ...], sizes: dict[str, int]) -> Factor:
+    """Return the sum of factors over given variables, which are all of theirs."""
+    shape = tuple(sizes[name] for name in axes)
+    cost, tie = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    for factor in factors:
+        cost += _spread(factor.cost, factor.variables, axes)
+        tie += _spread(factor.tie, factor.variables, axes)
+        np.minimum(cost, INFINITE, out=cost)
+        np.minimum(tie, INFINITE, out=tie)
+    return Factor(variables=axes, cost=cost, tie=tie)
 
 
 def _neighbours(factors: Sequence[Factor], variable: str) -> tuple[str, ...]:
@@ -92,14 +125,8 @@ def _eliminate(
     variable: str, neighbours: tuple[str, ...], factors: Sequence[Factor], sizes: dict[str, int]
 ) -> tuple[Factor, _Eliminated]:
     """The sum of factors, least over one variable's values."""
-    axes = (*neighbours, variable)
-    shape = tuple(sizes[name] for name in axes)
-    cost, tie = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    for factor in factors:
-        cost += _spread(factor.cost, factor.variables, axes)
-        tie += _spread(factor.tie, factor.variables, axes)
-    np.minimum(cost, INFINITE, out=cost)
-    np.minimum(tie, INFINITE, out=tie)
+    whole = add(factors, (*neighbours, variable), sizes)
+    cost, tie = whole.cost, whole.tie
     least = cost.min(axis=-1)
     ties = np.where(cost == least[..., None], tie, INFINITE + 1)
     best = ties.argmin(axis=-1)
@@ -117,9 +144,9 @@ def _spread(values: np.ndarray, variables: tuple[str, ...], axes: tuple[str, ...
     return moved.reshape(shape)
 
 
-def _trace_back(order: list[_Eliminated]) -> dict[str, int]:
-    """Values of all variables, the last eliminated first."""
-    values: dict[str, int] = {}
+def _trace_back(order: list[_Eliminated], given: dict[str, int]) -> dict[str, int]:
+    """Return the values of all variables, the last eliminated first."""
+    values = dict(given)
     for step in reversed(order):
         values[step.variable] = int(step.best[tuple(values[name] for name in step.neighbours)])
     return values

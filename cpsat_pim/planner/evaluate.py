@@ -1,13 +1,16 @@
 """What a plan costs: steps, segments, energy and capacity (docs/array.md, section 6)."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from attrs import field, frozen
 
+from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.capacity import live_members
-from cpsat_pim.planner.graph import Graph
+from cpsat_pim.planner.graph import Graph, Stack
 from cpsat_pim.planner.home_tables import one_home
+from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import PhaseCost, Rates, Work, rates_of
 from cpsat_pim.planner.plan import Plan, is_joined
 from cpsat_pim.planner.step import Step
@@ -98,6 +101,15 @@ class PlanCost:
         }
 
 
+def join_phase(array: NodeArray, rates: Rates, sums: Iterable[tuple[Stack, Home, int]]) -> PhaseCost:
+    """Return the phase at the end of a segment that adds so many operands of each sum at its home."""
+    work = Work(array)
+    for stack, home, operands in sums:
+        homes = one_home(array.cols, stack.shape, home)
+        join(rates.grid, homes, 0, stack.element_bytes, operands, 1, work.dram, work.totals)
+    return work.cost("join", rates)
+
+
 def evaluate_plan(graph: Graph, plan: Plan) -> PlanCost:
     """The cost of a plan that `check_plan` finds nothing wrong with."""
     return _Evaluation(graph, plan).cost()
@@ -135,7 +147,7 @@ class _Evaluation:
         pulled = step.pull(homes[task.reads.stack], homes[task.reads_weights.stack] if task.reads_weights else None)
         added = sum(len(one.operands) - 1 for one in task.finishes if not is_joined(self.plan, one))
         pushed = step.push(out, added)
-        phases = (weights_phase, pulled, step.reduce(out.layout == "BHWC"), pushed)
+        phases = (weights_phase, pulled, step.reduce(out.layout), pushed)
         for phase in phases:
             self.loads[segment] += phase.loads
         self.staging.append(step.staging(pulled, weights_phase, pushed))
@@ -153,13 +165,12 @@ class _Evaluation:
     def _join(self, segment: int) -> PhaseCost | None:
         """The sums that wait for the end of a segment, as one phase; None if there is none."""
         late = [s for s in self.graph.sums if self.places[s.finished_by][0] == segment and is_joined(self.plan, s)]
-        work = Work(self.plan.array)
-        for one in late:
-            stack = self.graph.stacks[self.graph.stack_of[one.first]]
-            home, reads = self.plan.homes[stack.name], len(one.operands)
-            homes = one_home(self.plan.array.cols, stack.shape, home)
-            join(self.rates.grid, homes, 0, stack.element_bytes, reads, 1, work.dram, work.totals)
-        return work.cost("join", self.rates) if late else None
+        if not late:
+            return None
+        stacks = [self.graph.stacks[self.graph.stack_of[one.first]] for one in late]
+        homes = [self.plan.homes[stack.name] for stack in stacks]
+        sums = [(stack, home, len(one.operands)) for stack, home, one in zip(stacks, homes, late, strict=True)]
+        return join_phase(self.plan.array, self.rates, sums)
 
     def _segment_cycles(self, segment: int, steps: tuple[StepCost, ...], joined: PhaseCost | None) -> int:
         """The slowest region, or the busiest link or port of all of them; then the sums."""

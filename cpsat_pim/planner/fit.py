@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 from attrs import define, frozen
 
-from cpsat_pim.planner.eliminate import INFINITE, Optimum
+from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.evaluate import PlanCost
-from cpsat_pim.planner.options import Price
+from cpsat_pim.planner.instance import Choice
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.weighing import Price
 
 
 @frozen(kw_only=True)
@@ -33,13 +34,17 @@ class PriceSearch:
 
 @define(kw_only=True, eq=False)
 class Fit:
-    """The best plan that fits, its cost and value; what bounds all that fit; the price at which it was found."""
+    """The best plan that fits, its cost and value; what bounds all that fit; the price at which it was found.
+
+    `least_peak_bytes`: of the fullest node of the smallest plan that was evaluated.
+    """
 
     plan: Plan | None = None
     cost: PlanCost | None = None
     value: int = INFINITE
     bound: int = 0
     price: Price | None = None
+    least_peak_bytes: int = INFINITE
 
 
 class Fitting:
@@ -51,8 +56,8 @@ class Fitting:
 
     def __init__(
         self,
-        minimize: Callable[[bool, Price], Optimum],
-        plan: Callable[[Optimum, Price], Plan],
+        minimize: Callable[[bool, Price], Choice],
+        plan: Callable[[Choice, Price], Plan],
         evaluate: Callable[[Plan], tuple[PlanCost, int]],
         room_bytes: int,
         nodes: int,
@@ -77,7 +82,7 @@ class Fitting:
         self.raise_bound(self._price(low))
         return self.best
 
-    def raise_bound(self, price: Price) -> Optimum:
+    def raise_bound(self, price: Price) -> Choice:
         """What a price proves; the optimum that it was proven with."""
         lower = self._minimize(False, price)
         room = price.per_byte * self._nodes * self._room_bytes
@@ -108,6 +113,7 @@ class Fitting:
             return False
         plan = self._plan(upper, price)
         cost, value = self._evaluate(plan)
+        self.best.least_peak_bytes = min(self.best.least_peak_bytes, cost.peak_bytes)
         if cost.peak_bytes > self._room_bytes:
             return False
         if value < self.best.value:

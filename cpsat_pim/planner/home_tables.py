@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from cpsat_pim.planner.boxes import home_boxes
-from cpsat_pim.planner.partition import TENSOR_DIMS, Home, part_indices, part_size
+from cpsat_pim.planner.partition import TENSOR_DIMS, Home, layout_code, part_indices, part_size
 from cpsat_pim.planner.tours import node_numbers
 from tables.array.counts import Homes
 
@@ -21,8 +21,8 @@ def one_home(cols: int, shape: Shape, home: Home) -> Homes:
 def homes_table(cols: int, shape: Shape, homes: tuple[Home, ...]) -> Homes:
     """Return the arrays of homes on one region; empty ones for no home."""
     if not homes:
-        none = np.zeros((0, 1), dtype=np.int64)
-        return Homes(none[..., None] + np.zeros(8, np.int64), np.zeros((0, 2, 4), np.int64), none, none[:, 0], none[:, 0] > 0)
+        boxes, grids, cells = (np.zeros(size, dtype=np.int64) for size in ((0, 1, 8), (0, 2, 4), (0, 1)))
+        return Homes(boxes, grids, cells, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     parts = [[home.split(axis) for axis in TENSOR_DIMS] for home in homes]
     sizes = [[part_size(extent, split) for extent, split in zip(shape, splits, strict=True)] for splits in parts]
     return Homes(
@@ -30,7 +30,7 @@ def homes_table(cols: int, shape: Shape, homes: tuple[Home, ...]) -> Homes:
         grids=np.stack([np.array(parts), np.array(sizes)], axis=1).astype(np.int64),
         cells=np.stack([_cells(home) for home in homes]),
         nodes=node_numbers(cols, homes[0].region),
-        last=np.array([home.layout == "BHWC" for home in homes], dtype=np.bool_),
+        layouts=np.array([layout_code(home.layout) for home in homes], dtype=np.int64),
     )
 
 

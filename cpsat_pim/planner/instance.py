@@ -4,42 +4,68 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from attrs import evolve, frozen
 
+from cpsat_pim.base.dims import Tensor
 from cpsat_pim.mapper.result import Objective
-from cpsat_pim.planner.array import NodeArray
-from cpsat_pim.planner.eliminate import Factor, Optimum, minimize
-from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
+from cpsat_pim.planner.array import NodeArray, Region
+from cpsat_pim.planner.branches import Leaf, Parallel, find_blocks, members
+from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, minimize, project
+from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan, join_phase
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.nodes import NodeCosts
-from cpsat_pim.planner.options import FREE_BYTES, At, LayerOptions, Price, Weighing
+from cpsat_pim.planner.options import At, LayerOptions
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.weighing import FREE_BYTES, Price, Weighing
 
 #: Options of a layer and the homes that it reads and writes.
 Use = tuple[LayerOptions, At]
+
+
+@frozen(kw_only=True, eq=False)
+class Choice:
+    """The least (cost, tie), with the index of each home, and the leaves of blocks whose branches run side by side."""
+
+    cost: int
+    tie: int
+    values: dict[str, int]
+    ways: dict[int, list[Leaf]]
+    upper: bool
 
 
 class Instance:
     """The plans of a space: a home for each stack, and the options of each layer; alike layers share them.
 
     Raises:
-        ValueError: a layer has no partition that fits, or its node programs have no mapping.
+        ValueError: the node programs of a layer have no mapping.
     """
 
     def __init__(self, graph: Graph, array: NodeArray, space: Space, objective: Objective, costs: NodeCosts) -> None:
-        self.graph, self.array, self.space, self.objective, self.costs = graph, array, space, objective, costs
+        self.graph, self.array, self.objective, self.costs = graph, array, objective, costs
+        self.space = evolve(space, cuts=0) if objective.weights[1] else space  # branches side by side save time only
         self.rates = rates_of(array)
         self.weighing = Weighing(objective=objective, rates=self.rates)
         self.homes = {name: space.homes(graph.stacks[name].shape, array.whole) for name in graph.homes}
+        self.sizes = {name: len(homes) for name, homes in self.homes.items()}
         self.options = self._options()
+        self.parallels = list(self._parallels())
         self.width = 0
 
     @property
     def distinct(self) -> list[LayerOptions]:
         """Options of layers that differ."""
-        return list({id(options): options for options in self.options.values()}.values())
+        of_branches = [options for parallel in self.parallels for options in parallel.options]
+        return list({id(options): options for options in [*self.options.values(), *of_branches]}.values())
+
+    @property
+    def least_weight_bytes(self) -> int:
+        """Some node holds at least so many bytes of weights: all of them once, spread evenly."""
+        layers = (task.workload for task in self.graph.tasks if task.has_weights)
+        total = sum(layer.elements(Tensor.W) * layer.weight_bytes for layer in layers)
+        return -(-total // self.array.nodes)
 
     # --- Options -----------------------------------------------------------------------------------------------------
 
@@ -53,18 +79,21 @@ class Instance:
 
     def _content(self, task: LayerTask) -> tuple[Any, ...]:
         """Return what the options of a layer depend on, without names."""
-        stacks = [self.graph.stacks[stack] for stack in (task.reads.stack, *_second(task), task.writes)]
+        stacks = [self.graph.stacks[stack] for stack in _stacks(task)]
         readings = (task.reads.channels, task.reads_weights and task.reads_weights.channels)
         shapes = tuple((stack.shape, stack.element_bytes) for stack in stacks)
         added = tuple(len(one.operands) for one in task.finishes)
         rest = (task.weight_rows, task.pad, task.pool, task.input_pool, task.offset, added)
         return (task.workload.shape_key, shapes, readings, rest)
 
-    def _options_of(self, task: LayerTask) -> LayerOptions:
-        partitions = list(self.space.partitions(task, self.array.whole))
-        if not partitions:
-            raise ValueError(f"{task.name}: no partition over {self.array.rows} x {self.array.cols} nodes fits it")
-        second = _second(task)
+    def _options_of(
+        self, task: LayerTask, region: Region | None = None, homes: dict[str, list[Home]] | None = None
+    ) -> LayerOptions:
+        """Return the options of a layer on a region, the whole array if none is given, with some homes on it."""
+        where, second = region or self._filled(task), _second(task)
+        partitions = list(self.space.partitions(task, where))
+        placed = self.homes | (homes or {})
+        reads, *reads_weights, writes = (placed[self.graph.home_of[name]] for name in _stacks(task))
         options = LayerOptions(
             graph=self.graph,
             task=task,
@@ -72,36 +101,101 @@ class Instance:
             costs=self.costs,
             weighing=self.weighing,
             is_tied=self.space.is_tied,
-            reads=self._homes_of(task.reads.stack),
-            reads_weights=self._homes_of(second[0]) if second else [],
-            writes=self._homes_of(task.writes),
+            reads=reads,
+            reads_weights=reads_weights[0] if second else [],
+            writes=writes,
             partitions=partitions,
         )
-        if not options.rows:
+        if not options.rows and region is None:
             raise ValueError(f"{task.name}: no part of it has a mapping on {self.array.node.name}")
         return options
 
-    def _homes_of(self, stack: str) -> list[Home]:
-        return self.homes[self.graph.home_of[stack]]
+    def _filled(self, task: LayerTask) -> Region:
+        """Return the largest rectangle from the array's corner that some partition of a layer fills.
+
+        That is the whole array, unless the layer has fewer values to split than the array has nodes.
+        """
+        sides = [(h, w) for h in range(1, self.array.rows + 1) for w in range(1, self.array.cols + 1)]
+        for h, w in sorted(sides, key=lambda side: (-side[0] * side[1], side)):
+            if next(self.space.partitions(task, Region(0, 0, h, w)), None) is not None:
+                return Region(0, 0, h, w)
+        raise AssertionError("one node needs no split")
+
+    # --- Branches side by side ---------------------------------------------------------------------------------------
+
+    def _parallels(self) -> Iterator[Parallel]:
+        """Yield the blocks whose branches may run side by side; only time is shorter then."""
+        if not self.space.cuts or self.objective.weights[1]:
+            return
+        tasks = {task.name: task for task in self.graph.tasks}
+        for block in find_blocks(self.graph):
+            late = set(block.joined)
+            yield Parallel(
+                block=block,
+                tasks={name: evolve(task, finishes=tuple(s for s in task.finishes if s not in late))
+                       for name, task in tasks.items()},
+                whole=self.array.whole,
+                step=self.space.cuts,
+                sizes=self.sizes,
+                joins=[self._join(one.first, len(one.operands)) for one in block.joined],
+                macs_per_cycle=self.array.node.pe_array.macs_per_cycle,
+                make_options=self._options_of,
+                inner_homes=lambda name, region: self.space.homes(self.graph.stacks[name].shape, region),
+                factor=self._factor,
+                locate=self._at,
+            )  # fmt: skip
+
+    def _join(self, first: str, operands: int) -> Factor:
+        """Return what adding operands at the end of a segment costs, by their home."""
+        stack = self.graph.stacks[self.graph.stack_of[first]]
+        name = self.graph.home_of[stack.name]
+        phases = [join_phase(self.array, self.rates, [(stack, home, operands)]) for home in self.homes[name]]
+        cost, tie = np.stack([self.weighing.of_phase(phase) for phase in phases], axis=-1)
+        return Factor(variables=(name,), cost=cost, tie=tie)
 
     # --- Tables ------------------------------------------------------------------------------------------------------
 
-    def minimize(self, upper: bool, price: Price = FREE_BYTES) -> Optimum:
+    def minimize(self, upper: bool, price: Price = FREE_BYTES) -> Choice:
         """Return the optimum over lower bounds, or over solved node problems alone, at a price of bytes."""
-        tables: dict[int, np.ndarray] = {}
-        factors = []
-        for task in self.graph.tasks:
-            options = self.options[task.name]
-            if id(options) not in tables:
-                tables[id(options)] = options.table(upper, price)
-            factors.append(self._factor(task, tables[id(options)]))
-        optimum = minimize(factors, {name: len(homes) for name, homes in self.homes.items()})
+        tables = {name: options.table(upper, price) for name, options in self.options.items()}
+        factors = {task.name: self._factor(task, tables[task.name]) for task in self.graph.tasks}
+        serial = [self._serial(parallel, factors) for parallel in self.parallels]
+        at_once = [
+            self._at_once(parallel, upper, price, int(one.factor.cost.max()))
+            for parallel, one in zip(self.parallels, serial, strict=True)
+        ]
+        hidden = {name for parallel in self.parallels for name in parallel.block.layers}
+        left = [factor for name, factor in factors.items() if name not in hidden]
+        left += [_better(one.factor, other) for one, other in zip(serial, at_once, strict=True)]
+        inner = {name for parallel in self.parallels for names in parallel.block.inner for name in names}
+        optimum = minimize(left, {name: size for name, size in self.sizes.items() if name not in inner})
         self.width = max(self.width, optimum.width)
-        return optimum
+        values, ways = dict(optimum.values), {}
+        for i, parallel in enumerate(self.parallels):
+            at = tuple(values[name] for name in parallel.block.outer)
+            if _pair(at_once[i], at) < _pair(serial[i].factor, at):
+                ways[i] = parallel.leaves(values, upper)
+            else:
+                values |= serial[i].values(values)
+        return Choice(cost=optimum.cost, tie=optimum.tie, values=values, ways=ways, upper=upper)
+
+    def _serial(self, parallel: Parallel, factors: dict[str, Factor]) -> Projection:
+        """Return what a block costs on the whole array, one layer after the other."""
+        own = [factors[name] for name in parallel.block.layers]
+        inner = {name: self.sizes[name] for names in parallel.block.inner for name in names}
+        return project(own, inner | {name: self.sizes[name] for name in parallel.block.outer}, parallel.block.outer)
+
+    def _at_once(self, parallel: Parallel, upper: bool, price: Price, ceiling: int) -> Factor:
+        """Return what a block costs with branches side by side; at a price of bytes, a bound without the bytes."""
+        if not price.per_byte:
+            return parallel.table(upper, ceiling)
+        found = parallel.table(False, INFINITE)
+        cost = np.full_like(found.cost, INFINITE) if upper else np.minimum(found.cost * price.scale, INFINITE)
+        return Factor(variables=found.variables, cost=cost, tie=np.zeros_like(found.tie))
 
     def _factor(self, task: LayerTask, table: np.ndarray) -> Factor:
         """Return a layer's table over the homes that it depends on; one that it reads and writes is one variable."""
-        names = [self.graph.home_of[stack] for stack in (task.reads.stack, *_second(task), task.writes)]
+        names = [self.graph.home_of[stack] for stack in _stacks(task)]
         cost, tie = (table[i] if _second(task) else table[i][:, 0, :] for i in (0, 1))
         for i in range(len(names) - 1, 0, -1):
             if names[i] in names[:i]:
@@ -110,46 +204,79 @@ class Instance:
                 del names[i]
         return Factor(variables=tuple(names), cost=cost, tie=tie)
 
-    def uses(self, optimum: Optimum) -> list[Use]:
+    def uses(self, choice: Choice) -> list[Use]:
         """Return the options that an optimum uses, at its homes, each once."""
-        found = {}
-        for task in self.graph.tasks:
-            options, at = self.options[task.name], self._at(task, optimum.values)
-            found[id(options), at] = (options, at)
+        found = {(id(options), at): (options, at) for _, options, at in self._used(choice)}
         return list(found.values())
+
+    def _used(self, choice: Choice) -> Iterator[tuple[str, LayerOptions, At]]:
+        at_once = {name for i in choice.ways for name in self.parallels[i].block.layers}
+        for task in self.graph.tasks:
+            if task.name not in at_once:
+                yield task.name, self.options[task.name], self._at(task, choice.values)
+        for i, leaves in choice.ways.items():
+            yield from self.parallels[i].uses(leaves, choice.values, choice.upper)
+
+    def compute_missing(self, choice: Choice, batch: int) -> int:
+        """Compute the costs of branches on rectangles that an optimum uses and that were not; return how many."""
+        count = 0
+        for i, leaves in choice.ways.items():
+            for number, region in self.parallels[i].missing(leaves):
+                self.parallels[i].compute(number, region, batch)
+                count += 1
+        return count
 
     def _at(self, task: LayerTask, values: dict[str, int]) -> At:
         """Return the indices of the homes that a layer reads and writes."""
-        home, second = self.graph.home_of, _second(task)
-        return values[home[task.reads.stack]], values[home[second[0]]] if second else 0, values[home[task.writes]]
+        reads, *reads_weights, writes = (values[self.graph.home_of[name]] for name in _stacks(task))
+        return reads, reads_weights[0] if reads_weights else 0, writes
 
     # --- Plans -------------------------------------------------------------------------------------------------------
 
-    def plan(self, upper: Optimum, price: Price = FREE_BYTES) -> Plan:
+    def plan(self, choice: Choice, price: Price = FREE_BYTES) -> Plan:
         """Return the plan of an optimum over solved node problems."""
-        layers = {name: layer for name, layer in self._layers(upper, price)}
-        homes = {
-            name: self.homes[self.graph.home_of[name]][upper.values[self.graph.home_of[name]]]
-            for name in self.graph.stacks
-        }
-        segments = tuple((RegionPlan(region=self.array.whole, layers=(task.name,)),) for task in self.graph.tasks)
-        return Plan(network=self.graph.name, array=self.array, segments=segments, layers=layers, homes=homes)
+        layers = {name: self._layer(options, at, price) for name, options, at in self._used(choice)}
+        homes = {name: self.homes[name][value] for name, value in choice.values.items()}
+        for i, leaves in choice.ways.items():
+            homes |= self.parallels[i].homes(leaves, choice.values, choice.upper)
+        return Plan(
+            network=self.graph.name,
+            array=self.array,
+            segments=tuple(self._segments(choice)),
+            layers={task.name: layers[task.name] for task in self.graph.tasks},
+            homes={name: homes[self.graph.home_of[name]] for name in self.graph.stacks},
+        )
 
-    def _layers(self, upper: Optimum, price: Price) -> Iterator[tuple[str, LayerPlan]]:
-        for task in self.graph.tasks:
-            found = self.options[task.name].best(self._at(task, upper.values), upper=True, price=price)
-            assert found is not None
-            node = self.costs.cost(found[1])
-            assert node is not None
-            yield (
-                task.name,
-                LayerPlan(
-                    partition=found[0],
-                    mapping=node.mapping,
-                    node_cycles=node.latency_cycles,
-                    node_energy_fj=node.energy_fj,
-                ),
-            )
+    def _layer(self, options: LayerOptions, at: At, price: Price) -> LayerPlan:
+        found = options.best(at, upper=True, price=price)
+        assert found is not None
+        node = self.costs.cost(found[1])
+        assert node is not None
+        return LayerPlan(
+            partition=found[0],
+            tours=options.tours(found[0]),
+            mapping=node.mapping,
+            node_cycles=node.latency_cycles,
+            node_energy_fj=node.energy_fj,
+        )
+
+    def _segments(self, choice: Choice) -> Iterator[tuple[RegionPlan, ...]]:
+        """Yield a segment for each layer, and one for each block whose branches run side by side."""
+        block_of = {name: i for i in choice.ways for name in self.parallels[i].block.layers}
+        order, done = [task.name for task in self.graph.tasks], set()
+        for name in order:
+            if name not in block_of:
+                yield (RegionPlan(region=self.options[name].region, layers=(name,)),)
+            elif block_of[name] not in done:
+                done.add(block_of[name])
+                branches = self.parallels[block_of[name]].block.branches
+                yield tuple(
+                    RegionPlan(
+                        region=leaf.region,
+                        layers=sorted((n for b in members(leaf.mask) for n in branches[b]), key=order.index),
+                    )
+                    for leaf in choice.ways[block_of[name]]
+                )
 
     def value(self, plan: Plan) -> tuple[PlanCost, int]:
         """Return a plan's cost and its objective by way of `evaluate_plan`, which shares no table with the search."""
@@ -157,6 +284,21 @@ class Instance:
         assert not problems, problems
         cost = evaluate_plan(self.graph, plan)
         return cost, int(self.objective.value(cost.latency_cycles, cost.energy_fj))
+
+
+def _stacks(task: LayerTask) -> list[str]:
+    """Return the stacks that a layer reads (I, and what takes the place of W) and writes."""
+    return [task.reads.stack, *_second(task), task.writes]
+
+
+def _better(a: Factor, b: Factor) -> Factor:
+    """Return the entry by entry lesser (cost, tie) of two tables over the same variables."""
+    is_less = (b.cost < a.cost) | ((b.cost == a.cost) & (b.tie < a.tie))
+    return Factor(variables=a.variables, cost=np.where(is_less, b.cost, a.cost), tie=np.where(is_less, b.tie, a.tie))
+
+
+def _pair(factor: Factor, at: tuple[int, ...]) -> tuple[int, int]:
+    return int(factor.cost[at]), int(factor.tie[at])
 
 
 def _second(task: LayerTask) -> list[str]:

@@ -8,29 +8,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from cpsat_pim.base.dims import Tensor
-from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.boxes import pooled_boxes
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.home_tables import homes_table
 from cpsat_pim.planner.nodes import FREE_LAYOUTS, Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
-from cpsat_pim.planner.partition import LAYOUTS, Home, Partition
-from cpsat_pim.planner.phases import PhaseCost, Rates
+from cpsat_pim.planner.partition import Home, Partition
+from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.plan import node_program
+from cpsat_pim.planner.ring_tours import better_tours
 from cpsat_pim.planner.step import Step
-from cpsat_pim.planner.tours import SHARES_INPUT, SHARES_WEIGHTS, tours_of
+from cpsat_pim.planner.tours import PULL, PULL_W, SHARES_INPUT, SHARES_WEIGHTS, Tours
+from cpsat_pim.planner.weighing import FREE_BYTES, Price, Replication, Weighing
 from tables.array.table import (
-    ACTS,
-    ADDS,
-    DRAM,
-    HOPS,
     MEASURES,
-    NETWORK,
-    READS,
-    WRITES,
     Speeds,
     pull_table,
     push_table,
@@ -40,66 +35,6 @@ from tables.array.table import (
 At = tuple[int, int, int]
 
 _NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
-
-
-@frozen(kw_only=True)
-class Weighing:
-    """How cycles and femtojoules become a cost and a tie-breaker."""
-
-    objective: Objective
-    rates: Rates
-
-    def weigh(self, cycles: Any, energy_fj: Any) -> np.ndarray:
-        """Pairs (cost, tie) along a new first axis: the objective, then what it leaves out."""
-        alpha, beta = self.objective.weights
-        tie = cycles if beta else energy_fj
-        return np.stack([alpha * cycles + beta * energy_fj, tie])
-
-    def of_measures(self, measures: np.ndarray) -> np.ndarray:
-        """Pairs of phases measured by `tables.array.table`: int64[2, ...]."""
-        rates = self.rates
-        cycles = np.maximum(measures[..., NETWORK], measures[..., DRAM])
-        energy = (
-            measures[..., HOPS] * rates.flit_hop_fj
-            + measures[..., READS] * rates.read_fj
-            + measures[..., WRITES] * rates.write_fj
-            + measures[..., ACTS] * rates.activation_fj
-            + measures[..., ADDS] * rates.addition_fj
-        )
-        return self.weigh(cycles, energy)
-
-    def of_phase(self, phase: PhaseCost) -> np.ndarray:
-        """The pair of one phase."""
-        return self.weigh(phase.cycles, phase.energy_fj(self.rates))
-
-
-@frozen(kw_only=True)
-class Price:
-    """What a byte of weights costs that lies in a node's DRAM: `per_byte` / `scale` of the objective (a multiplier).
-
-    Costs of a priced problem are `scale` x the objective + `per_byte` x bytes.
-    """
-
-    scale: int = 1
-    per_byte: int = 0
-
-
-#: Replicas of weights cost nothing, so every node that needs weights has them.
-FREE_BYTES = Price()
-
-
-@frozen(kw_only=True)
-class Replication:
-    """So many replicas of a layer's weights: cost and tie-breaker of their exchange, bytes on all nodes together."""
-
-    replicas: int
-    cost: int
-    tie: int
-    total_bytes: int
-
-    def priced(self, price: Price) -> tuple[int, int]:
-        """(cost, tie) at a price of bytes."""
-        return price.scale * self.cost + price.per_byte * self.total_bytes, self.tie
 
 
 @define(kw_only=True, eq=False)
@@ -142,6 +77,11 @@ class LayerOptions:
         rows = [self._row(partition) for partition in self.partitions]
         self.rows = sorted((row for row in rows if row.floor < INFINITE), key=lambda row: row.floor)
 
+    @property
+    def region(self) -> Region:
+        """Where all partitions lie."""
+        return self.partitions[0].region
+
     def _row(self, partition: Partition) -> _Row:
         problems = self._problems(partition)
         return _Row(partition=partition, program=problems, floor=self._floor(problems))
@@ -158,6 +98,11 @@ class LayerOptions:
             return [FREE_LAYOUTS]
         return [(a, b) for a in _layouts(self.reads) for b in _layouts(self.writes)]
 
+    @property
+    def written_layouts(self) -> list[str]:
+        """Layouts of homes that are written."""
+        return list(dict.fromkeys(home.layout for home in self.writes))
+
     def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
         """The least that a partition's node program costs, in whatever layouts."""
         return min((self.own(cost)[0] for cost in map(self.costs.cost, problems) if cost), default=INFINITE)
@@ -166,17 +111,34 @@ class LayerOptions:
         """(cost, tie) of a node program on all nodes: its floor, or its value."""
         if cost is None or (upper and not cost.is_solved):
             return INFINITE, INFINITE
+        nodes, factor = self.region.size, self.node_factor
+        if not cost.is_solved:
+            return cost.least * factor, 0
+        pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
+        if upper or cost.is_proven:
+            is_energy = upper or self.weighing.objective.weights[1] > 0
+            return int(pair[0]), int(pair[1]) if is_energy else nodes * cost.least_energy_fj
+        return int(pair[0]) - cost.gap * factor, 0
+
+    @property
+    def node_factor(self) -> int:
+        """The objective's integers for one of the node problems': energy counts on every node, cycles once.
+
+        Where both count, the node problems' objective weighs energy as often as there are nodes already, and only its
+        unit may be larger.
+        """
         alpha, beta = self.weighing.objective.weights
-        nodes = self.partitions[0].region.size
-        if cost.is_solved:
-            pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
-            if upper or cost.is_proven:
-                tie = pair[1] if upper or beta else nodes * cost.least_energy_fj
-                return int(pair[0]), int(tie)
-            return int(pair[0]) - cost.gap * (nodes if beta and not alpha else 1), 0
-        return cost.least * (nodes if beta and not alpha else 1), 0
+        if alpha and beta:
+            return self.weighing.objective.scale // self.costs.objective.scale
+        return self.region.size if beta else 1
 
     # Rows
+
+    @property
+    def least_floor(self) -> int:
+        """No partition's node programs cost less, as far as is known by now."""
+        known = (self.own(self.costs.cost(problem))[0] for row in self.rows for problem in row.program)
+        return min(known, default=INFINITE)
 
     @property
     def unseen_floor(self) -> int:
@@ -190,20 +152,31 @@ class LayerOptions:
         self.seen = min(len(self.rows), self.seen + count)
 
     def _compute(self, row: _Row) -> None:
-        step = Step(graph=self.graph, task=self.task, partition=row.partition, rates=self.rates)
+        step = Step(
+            graph=self.graph,
+            task=self.task,
+            partition=row.partition,
+            rates=self.rates,
+            tours=self.tours(row.partition),
+        )
         row.pull = self.weighing.of_measures(self._pull(step))
         row.push = self.weighing.of_measures(self._push(step))
-        row.reduce = np.stack([self.weighing.of_phase(step.reduce(layout == "BHWC")) for layout in LAYOUTS], axis=-1)
+        of_layouts = [self.weighing.of_phase(step.reduce(layout)) for layout in self.written_layouts]
+        row.reduce = np.stack(of_layouts, axis=-1)
+
+    def tours(self, partition: Partition) -> Tours:
+        """Return the tours that take the place of the default ones."""
+        return better_tours(self.rates.array, partition, self.task.reads_weights is not None)
 
     def _pull(self, step: Step) -> np.ndarray:
         """Measures of the pull for all homes: int64[homes, homes of W or 1, MEASURES]."""
         array, task, boxes = step.array, self.task, step.boxes
-        tours = tours_of(array, step.partition, SHARES_INPUT)
+        tours = step.tours_of(PULL, SHARES_INPUT)
         stack = self.graph.stacks[task.reads.stack]
         out = np.zeros((len(self.reads), max(1, len(self.reads_weights)), MEASURES), dtype=np.int64)
         tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.shape, ())
         if task.reads_weights is not None and boxes.weights is not None:
-            tours_w = tours_of(array, step.partition, SHARES_WEIGHTS)
+            tours_w = step.tours_of(PULL_W, SHARES_WEIGHTS)
             boxes_w = step.of_nodes(boxes.weights)[tours_w[:, 0]]
             shape_w = self.graph.stacks[task.reads_weights.stack].shape
             homes_w = homes_table(array.cols, shape_w, tuple(self.reads_weights))
@@ -291,7 +264,7 @@ class LayerOptions:
         assert row.push is not None
         assert row.reduce is not None
         own = self._own_table(row, upper)
-        reduced = row.reduce[:, [layout_index(home.layout) for home in self.writes]]
+        reduced = row.reduce[:, [self.written_layouts.index(home.layout) for home in self.writes]]
         moved = row.pull[:, :, :, None] + (row.push + reduced)[:, None, None, :]
         whole = moved + own[:, :, None, :]
         if price.per_byte:
@@ -328,15 +301,12 @@ class LayerOptions:
         read, written = ([layout_index(home.layout) for home in homes] for homes in (self.reads, self.writes))
         return np.array([[[pairs[a, b][i] for b in written] for a in read] for i in (0, 1)], dtype=np.int64)
 
-    def best(
-        self, at: At, upper: bool = False, price: Price = FREE_BYTES
-    ) -> tuple[Partition, NodeProblem] | None:
+    def best(self, at: At, upper: bool = False, price: Price = FREE_BYTES) -> tuple[Partition, NodeProblem] | None:
         """The best partition at these homes and its node problem; None if that is one that was not looked at."""
         found, least = None, (INFINITE, INFINITE) if upper else (self._unseen(price), 0)
-        for row in self.rows[: self.seen]:
-            cost, tie = self._row_table(row, upper, price)[(slice(None), *at)]
-            if (cost, tie) <= least and cost < INFINITE:
-                found, least = row, (int(cost), int(tie))
+        for cost, i in self._costs_at(at, upper, price):
+            if cost <= least and cost[0] < INFINITE:
+                found, least = self.rows[i], cost
         if found is None:
             return None
         partition = found.partition
@@ -346,9 +316,8 @@ class LayerOptions:
 
     def refine(self, at: At, count: int, price: Price = FREE_BYTES) -> int:
         """Refine the bounds of the node problems of the best rows at these homes that have plain ones; how many."""
-        costs = [(tuple(self._row_table(row, False, price)[(slice(None), *at)]), i) for i, row in self._seen_rows]
         refined = 0
-        for _, i in sorted(costs):
+        for _, i in sorted(self._costs_at(at, False, price)):
             problem = self._problem(self.rows[i], at)
             known = self.costs.cost(problem)
             if known is not None and not known.is_refined:
@@ -358,16 +327,37 @@ class LayerOptions:
                 break
         return refined
 
+    def _costs_at(self, at: At, upper: bool, price: Price) -> Iterator[tuple[tuple[int, int], int]]:
+        """Yield (cost, tie) of every row that was looked at, at these homes, and its number."""
+        reads, reads_weights, writes = at
+        layout, pair = self.written_layouts.index(self.writes[writes].layout), self._pair(at)
+        for i, row in self._seen_rows:
+            assert row.pull is not None
+            assert row.push is not None
+            assert row.reduce is not None
+            cost, tie = self.own(self.costs.cost(row.program[pair]), upper)
+            moved = row.pull[:, reads, reads_weights] + row.push[:, writes] + row.reduce[:, layout]
+            if cost < INFINITE and price.per_byte:
+                priced = self.replication(row, price).priced(price)
+                cost, tie = (cost + int(moved[0])) * price.scale + priced[0], tie + int(moved[1]) + priced[1]
+            elif cost < INFINITE:
+                cost, tie = cost + int(moved[0]), tie + int(moved[1])
+            yield (min(cost, INFINITE), min(tie, INFINITE)), i
+
     @property
     def _seen_rows(self) -> Iterator[tuple[int, _Row]]:
         return enumerate(self.rows[: self.seen])
 
     def _problem(self, row: _Row, at: At) -> NodeProblem:
+        return row.program[self._pair(at)]
+
+    def _pair(self, at: At) -> int:
+        """Return which of a row's node problems is that of the layouts of these homes."""
         if not self.is_tied:
-            return row.program[0]
+            return 0
         pair = layout_index(self.reads[at[0]].layout), layout_index(self.writes[at[2]].layout)
-        return row.program[self.layout_pairs.index(pair)]
+        return self.layout_pairs.index(pair)
 
 
-def _layouts(homes: Sequence[Home]) -> list[int]:
-    return sorted({layout_index(home.layout) for home in homes})
+def _layouts(homes: Sequence[Home]) -> list[int | None]:
+    return list(dict.fromkeys(layout_index(home.layout) for home in homes))

@@ -1,21 +1,28 @@
 """Partitions of layers and homes of tensors: digits of rows and columns (docs/array.md, section 3)."""
 
 import math
+import re
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from attrs import field, frozen
 
-from cpsat_pim.base.validate import Rule, is_a, is_integer, one_of, or_none, positive
+from cpsat_pim.base.validate import Rule, is_a, is_integer, or_none, positive
 from cpsat_pim.planner.array import Region
 
 #: Dims that a layer is split in, in the order of part ranges.
 LAYER_DIMS = ("N", "P", "Q", "K", "C", "G")
 #: Axes of a tensor, in the order of boxes.
 TENSOR_DIMS = ("N", "C", "H", "W")
-#: Layouts of a tensor at home.
+#: Layouts of a tensor at home; followed by `[Cn]`, n channels lie innermost.
 LAYOUTS = ("BCHW", "BHWC")
+_LAYOUT = re.compile(r"(BCHW|BHWC)(?:\[C([1-9]\d{0,5})\])?")
+#: A layout at home by its name.
+layout_name = Rule(
+    "must be BCHW or BHWC, alone or with grouped channels as in BCHW[C2]",
+    lambda v: isinstance(v, str) and bool(_LAYOUT.fullmatch(v)),
+)
 
 Digits = tuple[tuple[str, int], ...]
 
@@ -98,7 +105,7 @@ class Home:
     region: Region = field(validator=is_a(Region))
     h: Digits = field(default=(), converter=_as_digits, validator=_digits_over(TENSOR_DIMS))
     w: Digits = field(default=(), converter=_as_digits, validator=_digits_over(TENSOR_DIMS))
-    layout: str = field(default=LAYOUTS[0], validator=one_of(*LAYOUTS))
+    layout: str = field(default=LAYOUTS[0], validator=layout_name)
 
     def __attrs_post_init__(self) -> None:
         _check_sides("Home", self.region, self.h, self.w)
@@ -115,6 +122,20 @@ class Home:
             "w": [list(digit) for digit in self.w],
             "layout": self.layout,
         }
+
+
+@lru_cache(maxsize=256)
+def channel_group(layout: str) -> int:
+    """Return the channels of a group of a layout, 1 for none."""
+    found = _LAYOUT.fullmatch(layout)
+    assert found is not None
+    return int(found[2] or 1)
+
+
+def layout_code(layout: str) -> int:
+    """Return a layout as kernels take it: twice the channels of a group if there are groups, and 1 for BHWC."""
+    group = channel_group(layout)
+    return (2 * group if group > 1 else 0) + layout.startswith("BHWC")
 
 
 @lru_cache(maxsize=4096)

@@ -47,9 +47,7 @@ class Rates:
     def _grid(self) -> Grid:
         array, node = self.array, self.array.node
         is_host = array.interconnect == HOST
-        return Grid(
-            array.rows, array.cols, is_host, array.flit_bytes, node.column_bytes, node.row_bytes, new_memo()
-        )
+        return Grid(array.rows, array.cols, is_host, array.flit_bytes, node.column_bytes, node.row_bytes, new_memo())
 
 
 def rates_of(array: NodeArray) -> Rates:

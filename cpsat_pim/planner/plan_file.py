@@ -54,11 +54,11 @@ def build_plan(data: dict[str, Any], node: PIMArchitecture) -> Plan:
         batch=_at(data, "batch"),
         array=_told("array", lambda: NodeArray(node=node, interconnect=_at(array, "interconnect", "array"), **sizes)),
         segments=tuple(
-            tuple(_told(f"segments[{i}]", partial(_region_plan, one)) for one in regions)
-            for i, regions in enumerate(_at(data, "segments"))
+            tuple(_told(f"segments[{i}]", partial(_region_plan, one)) for one in _listed(f"segments[{i}]", regions))
+            for i, regions in enumerate(_listed("segments", _at(data, "segments")))
         ),
-        layers={name: _told(f"layers.{name}", partial(_layer_plan, e)) for name, e in _at(data, "layers").items()},
-        homes={name: _told(f"homes.{name}", partial(_home, e)) for name, e in _at(data, "homes").items()},
+        layers={name: _told(f"layers.{name}", partial(_layer_plan, e)) for name, e in _entries(data, "layers")},
+        homes={name: _told(f"homes.{name}", partial(_home, e)) for name, e in _entries(data, "homes")},
         send_order=_at(data, "send_order"),
     )
 
@@ -118,6 +118,29 @@ def _at(entry: Any, key: str, place: str = "") -> Any:
     if not isinstance(entry, dict) or key not in entry:
         raise ValueError(f"{place + '.' if place else ''}{key}: is missing")
     return entry[key]
+
+
+def _listed(place: str, value: Any) -> list[Any]:
+    """A value that is a list.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, list):
+        raise ValueError(f"{place}: must be a list (got {value!r})")
+    return value
+
+
+def _entries(data: dict[str, Any], key: str) -> list[tuple[str, Any]]:
+    """Names and values of an object of the file.
+
+    Raises:
+        ValueError: it is missing or no object.
+    """
+    value = _at(data, key)
+    if not isinstance(value, dict):
+        raise ValueError(f"{key}: must be an object with an entry for each name (got {value!r})")
+    return list(value.items())
 
 
 def _told(place: str, build: Callable[[], _T]) -> _T:

@@ -5,7 +5,6 @@ what that optimum uses: partitions whose data movement was not computed, plain b
 solved. When it uses none of these, its cost is that of a plan, which is optimal.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,16 +14,16 @@ from attrs import define, field, frozen
 from cpsat_pim.base.interrupts import interrupt_stops
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.array import NodeArray
-from cpsat_pim.planner.eliminate import INFINITE, Optimum
+from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph
-from cpsat_pim.planner.instance import Instance, Use
+from cpsat_pim.planner.instance import Choice, Instance, Use
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
-from cpsat_pim.planner.options import FREE_BYTES, Price
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.weighing import FREE_BYTES, Price
 
 #: Receives a line of progress.
 Report = Callable[[str], None]
@@ -48,7 +47,8 @@ class SolvedPlan:
     """The best plan found, its cost, and a lower bound of all plans of the space, in the objective's integers.
 
     `energy_bound`: no plan of the least latency takes less energy (fJ); None unless energy was the second objective
-    and the first was proven. `interrupted`: whether a stop ended the search.
+    and the first was proven. `interrupted`: whether a stop ended the search. `reason`: why there is no plan, if that
+    is known.
     """
 
     status: Status
@@ -62,6 +62,7 @@ class SolvedPlan:
     statistics: dict[str, Any]
     energy_bound: int | None = None
     interrupted: bool = False
+    reason: str | None = None
 
     @property
     def gap(self) -> float | None:
@@ -98,9 +99,10 @@ def solve_plan(
     the result is never worse. A stop of `costs`, or Ctrl-C, ends the search with what it has.
 
     Raises:
-        ValueError: a layer has no partition that fits, or its node programs have no mapping.
+        ValueError: the node programs of a layer have no mapping.
     """
     limits = limits or SearchLimits()
+    costs.report = report
     with interrupt_stops(costs.stop):
         instance = Instance(graph, array, space, objective, costs)
         search = _Search(instance, limits, report, then_energy)
@@ -129,6 +131,7 @@ class _Search:
         self.bound, self.energy_bound, self.found = 0, 0, _Found()
         self.offered: list[_Found] = []
         self.rounds = 0
+        self.reason: str | None = None
 
     @property
     def is_over(self) -> bool:
@@ -150,8 +153,8 @@ class _Search:
         """By so much a node program may cost more than its bound in a plan that is of use; None if nothing is known."""
         if self.found.plan is None:
             return None
-        nodes = 1 if self.instance.objective.weights[0] else self.instance.array.nodes
-        return max(1, -(-(self.found.value - self.bound + self.then_energy) // nodes))
+        factor = self.instance.distinct[0].node_factor
+        return max(1, -(-(self.found.value - self.bound + self.then_energy) // factor))
 
     def offer(self, plans: Sequence[Plan]) -> None:
         """Take the best of some plans as a start."""
@@ -170,8 +173,11 @@ class _Search:
 
     def run(self) -> SolvedPlan:
         """Tighten until a plan costs no more than the bound, or the time is up."""
+        if self.instance.least_weight_bytes > self.instance.array.capacity_bytes:
+            return self._answer()
         for options in self.instance.distinct:
-            options.look_at(self.limits.batch)
+            if not self.is_over:
+                options.look_at(self.limits.batch)
         while not self.is_over and not self.is_proven:
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)
@@ -183,7 +189,7 @@ class _Search:
             self._fit()
         return self._answer()
 
-    def _raise_bounds(self, lower: Optimum) -> None:
+    def _raise_bounds(self, lower: Choice) -> None:
         """Take over the bounds that an optimum over lower bounds proves."""
         self.bound = max(self.bound, lower.cost)
         if self.is_first_proven and lower.cost == self.found.value:
@@ -191,12 +197,12 @@ class _Search:
             # over lower bounds has the least bound on energy.
             self.energy_bound = max(self.energy_bound, lower.tie)
 
-    def _tighten(self, lower: Optimum, price: Price = FREE_BYTES) -> bool:
+    def _tighten(self, lower: Choice, price: Price = FREE_BYTES) -> bool:
         """Tighten what an optimum uses, cheapest first; return whether anything was."""
         self.rounds += 1
         uses = self.instance.uses(lower)
         best = [(use, use[0].best(use[1], price=price)) for use in uses]
-        refined = self._refine(best, price)
+        refined = self.instance.compute_missing(lower, self.limits.batch) + self._refine(best, price)
         solved = 0
         if not refined:
             problems = list(dict.fromkeys(found[1] for _, found in best if found))
@@ -228,13 +234,13 @@ class _Search:
     def _solve(self, problems: list[NodeProblem]) -> int:
         """Solve the node problems of an optimum; return how many bounds that narrowed.
 
-        First those that have no mapping, then the one with the widest gap again, then their least energies.
+        First those that have no mapping, then those with the widest gaps again, then their least energies.
         """
         known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
         unsolved = [problem for problem, cost in known.items() if not cost.is_solved]
         if not unsolved:
             unproven = [problem for problem, cost in known.items() if not cost.is_proven]
-            unsolved = sorted(unproven, key=lambda p: known[p].gap)[-1:]
+            unsolved = sorted(unproven, key=lambda p: known[p].gap)[-self.costs.jobs :]
         if unsolved:
             self.costs.solve_all(unsolved, self.slack, self.until)
             return sum(self.costs.cost(problem) != known[problem] for problem in unsolved)
@@ -256,8 +262,11 @@ class _Search:
             return
         plan = self.instance.plan(upper)
         cost, value = self.instance.value(plan)
-        assert value == upper.cost, (value, upper.cost)  # the plan recosts itself by another way than the tables
-        self.found = _Found(value=value, plan=plan, cost=cost, tie=upper.tie)
+        # The plan recosts itself by another way than the tables, which leave out what links carry for several regions.
+        assert value == upper.cost or (upper.ways and value > upper.cost), (value, upper.cost)
+        tie = cost.energy_fj if upper.ways else upper.tie
+        if (value, tie) < (self.found.value, self.found.tie):
+            self.found = _Found(value=value, plan=plan, cost=cost, tie=tie)
 
     # --- Capacity ----------------------------------------------------------------------------------------------------
 
@@ -276,6 +285,11 @@ class _Search:
             )
             fit = fitting.run()
             self.bound = max(self.bound, fit.bound)
+            if fit.plan is None and fit.least_peak_bytes < INFINITE:
+                self.reason = (
+                    f"no plan was found that fits the {array.capacity_bytes} bytes of a node:"
+                    f" the smallest one takes {fit.least_peak_bytes}"
+                )
             if fit.value < self.found.value and fit.cost is not None:
                 self.found = _Found(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
             if self.is_over or self.is_first_proven:
@@ -289,6 +303,13 @@ class _Search:
     def _answer(self) -> SolvedPlan:
         found, instance = self.found, self.instance
         status = Status.OPTIMAL if self.is_first_proven else Status.FEASIBLE if found.plan else Status.UNKNOWN
+        reason, least = self.reason, instance.least_weight_bytes
+        if least > instance.array.capacity_bytes:
+            status = Status.INFEASIBLE
+            reason = (
+                f"no plan fits the {instance.array.capacity_bytes} bytes of a node: weights alone take at least"
+                f" {least}, if each is stored once on the {instance.array.nodes} nodes"
+            )
         return SolvedPlan(
             status=status,
             space=instance.space,
@@ -299,6 +320,7 @@ class _Search:
             bound=min(self.bound, found.value),
             energy_bound=min(self.energy_bound, found.tie) if self.then_energy and self.is_first_proven else None,
             interrupted=self.costs.stop.is_set(),
+            reason=None if found.plan else reason,
             seconds=time.monotonic() - self.started,
             statistics=self._statistics(),
         )

@@ -10,7 +10,7 @@ from cpsat_pim.evaluate.cost import access_energies_fj
 from cpsat_pim.planner.array import HOST, NodeArray, Region
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.graph import Graph
-from cpsat_pim.planner.partition import TENSOR_DIMS, Digits
+from cpsat_pim.planner.partition import TENSOR_DIMS, Digits, channel_group
 from cpsat_pim.planner.plan import LISTED, LayerPlan, Plan
 from cpsat_pim.planner.tours import EXCHANGES
 from cpsat_pim.workload.joins import ADD, CONCAT
@@ -179,7 +179,9 @@ def _step(layer: LayerPlan) -> simulator.Step:
 def _home(plan: Plan, graph: Graph, tensor: str) -> simulator.Home:
     home = plan.homes[graph.stack_of[tensor]]
     return simulator.Home(
-        grid=_grid(home.region, home.h, home.w, TENSOR_DIMS), is_channel_last=home.layout == "BHWC", group=1
+        grid=_grid(home.region, home.h, home.w, TENSOR_DIMS),
+        is_channel_last=home.layout.startswith("BHWC"),
+        group=channel_group(home.layout),
     )
 
 

@@ -5,13 +5,25 @@ from typing import Any
 
 from attrs import field, frozen
 
-from cpsat_pim.base.validate import Rule, as_tuple, boolean, positive
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, not_negative, positive
 from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.boxes import bounds_of
 from cpsat_pim.planner.graph import LayerTask
-from cpsat_pim.planner.partition import LAYER_DIMS, LAYOUTS, TENSOR_DIMS, Digits, Home, Partition
+from cpsat_pim.planner.partition import (
+    LAYER_DIMS,
+    LAYOUTS,
+    TENSOR_DIMS,
+    Digits,
+    Home,
+    Partition,
+    layout_code,
+    layout_name,
+)
 
-_LAYOUTS = Rule(f"must be some of {' '.join(LAYOUTS)}", lambda v: bool(v) and set(v) <= set(LAYOUTS))
+_LAYOUTS = Rule(
+    "must be different ones of BCHW and BHWC, alone or with grouped channels as in BCHW[C2]",
+    lambda v: bool(v) and all(map(layout_name.holds, v)) and len({*map(layout_code, v)}) == len(v),
+)
 
 
 @frozen(kw_only=True)
@@ -19,7 +31,9 @@ class Space:
     """What is searched: up to `dims` digits a side of a partition, `home_dims` a side of a home; layouts at home.
 
     `is_tied`: node programs read I and write O in the layouts of their homes; else they choose for themselves, and
-    repacking is not counted. Every layer runs on the whole array.
+    repacking is not counted. `cuts`: branches of up to four layers' chains may run side by side on regions of slicing
+    trees that are cut at multiples of so many rows or columns; tensors of one branch alone then lie on its region. With
+    0, every layer runs on the whole array.
 
     Raises:
         ValueError: a number is not positive, or a layout unknown.
@@ -29,11 +43,12 @@ class Space:
     home_dims: int = field(default=1, validator=positive)
     layouts: tuple[str, ...] = field(default=LAYOUTS, converter=as_tuple, validator=_LAYOUTS)
     is_tied: bool = field(default=True, validator=boolean)
+    cuts: int = field(default=0, validator=not_negative)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as results state it."""
         return {
-            "regions": "whole array",
+            "regions": self.regions,
             "dims": self.dims,
             "home_dims": self.home_dims,
             "layouts": list(self.layouts),
@@ -43,7 +58,12 @@ class Space:
     def __str__(self) -> str:
         ties = "tied" if self.is_tied else "free"
         sides = f"up to {self.dims} dims a side, homes {self.home_dims}"
-        return f"whole array, {sides}, layouts {' '.join(self.layouts)} ({ties})"
+        return f"{self.regions}, {sides}, layouts {' '.join(self.layouts)} ({ties})"
+
+    @property
+    def regions(self) -> str:
+        """Where layers may run, in words."""
+        return f"branches on regions cut at multiples of {self.cuts}" if self.cuts else "whole array"
 
     def partitions(self, task: LayerTask, region: Region) -> Iterator[Partition]:
         """Partitions of a layer; no dim has more parts than its bound."""

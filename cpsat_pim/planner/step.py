@@ -8,7 +8,7 @@ from cpsat_pim.planner.boxes import PartBoxes, part_boxes, pooled_boxes, volumes
 from cpsat_pim.planner.boxes import output_boxes as boxes_of_output
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.home_tables import one_home
-from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
+from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, layout_code, part_size
 from cpsat_pim.planner.phases import PhaseCost, Rates, Work
 from cpsat_pim.planner.tours import (
     PULL,
@@ -87,15 +87,15 @@ class Step:
         if task.reads_weights is not None and weights_home is not None and self.boxes.weights is not None:
             self._pull(work, PULL_W, SHARES_WEIGHTS, self.boxes.weights, task.reads_weights.stack, weights_home)
         if self.boxes.pooled_input is not None:
-            is_last, width = _is_last(home), self.graph.stacks[task.reads.stack].element_bytes
+            layout, width = layout_code(home.layout), self.graph.stacks[task.reads.stack].element_bytes
             nodes, raw, pooled = self.numbers, self.boxes.input, self.boxes.pooled_input
-            repool(self.rates.grid, nodes, raw, pooled, is_last, width, work.dram, work.totals)
+            repool(self.rates.grid, nodes, raw, pooled, layout, width, work.dram, work.totals)
         return work.cost("pull", self.rates)
 
     def _pull(
         self, work: Work, exchange: str, dims: tuple[str, ...], boxes: np.ndarray, stack: str, home: Home
     ) -> None:
-        tours = self._tours(exchange, dims)
+        tours = self.tours_of(exchange, dims)
         width = self.graph.stacks[stack].element_bytes
         pull(
             self.rates.grid,
@@ -110,15 +110,15 @@ class Step:
             work.received,
         )
 
-    def reduce(self, layout_is_last: bool) -> PhaseCost:
-        """Add partial sums, where C is split."""
+    def reduce(self, layout: str) -> PhaseCost:
+        """Add partial sums, where C is split; they lie in the layout of the output's home."""
         work = Work(self.array)
         if self.is_reduced:
-            tours, layer = self._tours(REDUCE, SHARES_OUTPUT), self.task.workload
+            tours, layer = self.tours_of(REDUCE, SHARES_OUTPUT), self.task.workload
             boxes, chunks = self.of_nodes(self.boxes.output)[tours[:, 0]], self.of_nodes(self.held)[tours]
             widths = (layer.psum_bytes, layer.output_bytes)
             counters = (work.loads, work.dram, work.totals)
-            reduce_scatter(self.rates.grid, tours, boxes, chunks, layout_is_last, *widths, *counters)
+            reduce_scatter(self.rates.grid, tours, boxes, chunks, layout_code(layout), *widths, *counters)
         return work.cost("reduce", self.rates)
 
     def push(self, home: Home, added: int = 0) -> PhaseCost:
@@ -150,7 +150,7 @@ class Step:
         """Home of a stack as the kernels read it."""
         return one_home(self.array.cols, self.graph.stacks[stack].shape, home)
 
-    def _tours(self, exchange: str, dims: tuple[str, ...]) -> np.ndarray:
+    def tours_of(self, exchange: str, dims: tuple[str, ...]) -> np.ndarray:
         """Tours of the sets that agree in some dims: the plan's, else the default ones."""
         return replaced(tours_of(self.array, self.partition, dims), self.tours.get(exchange, ()))
 
@@ -163,7 +163,7 @@ class Step:
 
     def _chunks(self) -> np.ndarray:
         """Of each node's part the chunk that it ends with."""
-        tours = self._tours(REDUCE, SHARES_OUTPUT)
+        tours = self.tours_of(REDUCE, SHARES_OUTPUT)
         bounds = dict(zip(LAYER_DIMS, self._bounds(), strict=True))
         sizes = {dim: part_size(bounds[dim], self.partition.split(dim)) for dim in _CHUNK_DIMS}
         dim = max(_CHUNK_DIMS, key=lambda d: sizes[d])
@@ -219,8 +219,3 @@ class Step:
         found = np.zeros(self.array.nodes, dtype=np.int64)
         found[groups] = held * self.task.workload.weight_bytes
         return found
-
-
-def _is_last(home: Home) -> bool:
-    """Whether channels are a home's innermost axis."""
-    return home.layout == "BHWC"

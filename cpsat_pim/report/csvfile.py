@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from cpsat_pim.base.dims import Dim, Level, Tensor
@@ -14,7 +14,7 @@ _PAIRS = ("stride", "dilation")
 _WIDTHS = ("input_bytes", "weight_bytes", "output_bytes", "psum_bytes")
 _CYCLES = ("latency_cycles", "compute_cycles", "dram_cycles")
 _PARTS = ("MAC", *(level.name for level in Level), "activation")
-_PERFORMANCE = ("latency_s", "energy_j", "static_energy_j", "power_w", "tops", "tops_per_w", "runs_per_second")
+PERFORMANCE = ("latency_s", "energy_j", "static_energy_j", "power_w", "tops", "tops_per_w", "runs_per_second")
 #: With one of these a spreadsheet takes a cell for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -65,7 +65,7 @@ def answer_columns(entry: Row) -> Row:
         "bound_by": entry.get("bound_by"),
         "dataflow": entry.get("dataflow"),
         **_layouts(entry["mapping"]),
-        **{key: performance.get(key) for key in _PERFORMANCE},
+        **{key: performance.get(key) for key in PERFORMANCE},
         "mapping": entry["mapping"] and json.dumps(entry["mapping"], separators=(",", ":")),
     }
 
@@ -95,8 +95,5 @@ def _plain_text(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def common_keys(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows with the keys of all of them, in the order of their first appearance."""
-    rows = list(rows)
-    keys = dict.fromkeys(key for row in rows for key in row)
-    return [{key: row.get(key) for key in keys} for row in rows]
+#: The columns of a layer that is not solved.
+NO_ANSWER: Row = answer_columns({"predicted": None, "simulated": None, "mapping": None})

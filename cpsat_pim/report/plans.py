@@ -1,5 +1,6 @@
 """Plans as text and as a document: a row per step, then totals, bound, and the resources that limit them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from cpsat_pim.base.units import FJ_PER_NJ
@@ -23,6 +24,7 @@ def plan_document(solved: SolvedPlan) -> dict[str, Any]:
         "objective": _reported(solved, solved.value),
         "bound": _reported(solved, solved.bound),
         "gap": solved.gap,
+        "energy_bound_fj": solved.energy_bound,
         "space": solved.space.to_dict(),
         "seconds": round(solved.seconds, 3),
         "statistics": solved.statistics,
@@ -82,12 +84,37 @@ def _head(solved: SolvedPlan) -> list[str]:
     return [
         f"{solved.status}: {solved.objective.kind} {_reported(solved, solved.value)}, lower bound "
         f"{_reported(solved, solved.bound)} (gap {gap}), {solved.seconds:.1f} s",
+        *_second_objective(solved),
         f"space: {solved.space}",
         f"{counts['node_solves']} node problems solved, {counts['node_reused']} taken from the store, of "
         f"{counts['node_problems']}; {counts['partitions_computed']} of {counts['partitions']} partitions computed; "
         f"{counts['rounds']} rounds",
         "",
     ]
+
+
+def _second_objective(solved: SolvedPlan) -> list[str]:
+    """Say what is proven of the energy, where it is the second objective."""
+    if solved.energy_bound is None or solved.cost is None:
+        return []
+    bound, gap = solved.energy_bound / FJ_PER_NJ / 1e6, solved.energy_gap or 0.0
+    found = f"{solved.cost.energy_fj / FJ_PER_NJ / 1e6:.3f} mJ"
+    if not gap:
+        return [f"of all plans of this latency none takes less energy than {found}"]
+    return [f"plans of this latency take at least {bound:.3f} mJ; this one takes {found} (gap {100 * gap:.3g} %)"]
+
+
+def format_front(front: Sequence[SolvedPlan]) -> str:
+    """Format plans that trade latency for energy, a row for each."""
+    rows = [("cycles", "mJ", "weighted sum", "status", "gap")]
+    for solved in front:
+        assert solved.cost is not None
+        energy = f"{solved.cost.energy_fj / FJ_PER_NJ / 1e6:.3f}"
+        kind = f"{float(solved.objective.alpha):g} cycles + {float(solved.objective.beta):g} nJ"
+        rows.append(
+            (str(solved.cost.latency_cycles), energy, kind, solved.status.value, f"{100 * (solved.gap or 0):.3g} %")
+        )
+    return "\n".join(_aligned(rows))
 
 
 def _body(plan: Plan, cost: PlanCost) -> list[str]:

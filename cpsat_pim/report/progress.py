@@ -1,8 +1,10 @@
-"""Live progress on stderr: incumbent, bound and gap of the layers being solved; silent if stderr is not a terminal."""
+"""Progress on stderr: a live table of the layers being solved on a terminal, else a line now and then."""
 
 import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TextIO
 
 from rich import box
@@ -13,8 +15,11 @@ from rich.text import Text
 
 from cpsat_pim.mapper.search import Progress
 from cpsat_pim.report.format import format_gap, format_objective
+from cpsat_pim.report.text import visible
 
 _ROWS = 12
+#: Seconds until the first line where stderr is no terminal, and between lines. Short runs print none.
+_FIRST_SECONDS, _NEXT_SECONDS = 10.0, 20.0
 
 
 class LiveProgress:
@@ -23,28 +28,28 @@ class LiveProgress:
     def __init__(self, kind: str, total: int, stream: TextIO | None = None) -> None:
         """Set the objective's name `kind` and the number of distinct layers `total`."""
         stream = stream or sys.stderr
-        self._kind, self._total = kind, total
+        self._kind, self._total, self._began = kind, total, time.monotonic()
         self._latest: dict[str, Progress] = {}
         self._lock = threading.Lock()
-        self._live: Live | None = None
+        self._shown: Live | LogLines = LogLines(self._line, stream)
         if stream.isatty():
             console = Console(file=stream)
-            self._live = Live(get_renderable=self._draw, console=console, refresh_per_second=4, transient=True)
+            self._shown = Live(get_renderable=self._draw, console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Callable[[Progress], None]:
-        if self._live:
-            self._live.start()
+        self._shown.start()
         return self.report
 
     def __exit__(self, *exception: object) -> None:
-        if self._live:
-            self._live.stop()
+        self._shown.stop()
 
     def report(self, progress: Progress) -> None:
         """Store the latest progress of a layer; the display refreshes by itself."""
         with self._lock:
             self._latest.pop(progress.layer, None)
             self._latest[progress.layer] = progress
+
+    # A terminal
 
     def _draw(self) -> RenderableType:
         with self._lock:
@@ -54,15 +59,66 @@ class LiveProgress:
         for heading in ("incumbent", "bound", "gap", "s"):
             table.add_column(heading, justify="right", no_wrap=True)
         for progress in latest[-_ROWS:]:
-            table.add_row(Text(progress.layer), *self._cells(progress))
+            table.add_row(Text(visible(progress.layer)), *self._cells(progress))
         return table
 
     def _cells(self, progress: Progress) -> tuple[str, str, str, str]:
-        best, bound = progress.incumbent, progress.bound
-        gap = (best - bound) / best if best and bound is not None else None
-        return self._value(best), self._value(bound), format_gap(gap), f"{progress.seconds:.1f}"
+        gap = _gap(progress)
+        return (
+            self._value(progress.incumbent),
+            self._value(progress.bound),
+            format_gap(gap),
+            f"{progress.seconds:.1f}",
+        )
 
     def _value(self, value: int | float | None) -> str:
         if value is None:
             return "-"
         return format_objective(self._kind, value)
+
+    # A file or a pipe
+
+    def _line(self) -> str:
+        """Return the state as a line: layers begun and proven, time spent and left, and the latest layer."""
+        with self._lock:
+            latest = list(self._latest.values())
+        spent = time.monotonic() - self._began
+        if not latest:
+            return f"{spent:.0f} s: no layer begun; kernels are compiled first, once per installation (a minute)"
+        proven = sum(_gap(progress) == 0 for progress in latest)
+        left = f", about {spent * (self._total - proven) / proven:.0f} s left" if 0 < proven < self._total else ""
+        best, bound, gap, seconds = self._cells(latest[-1])
+        return (
+            f"{spent:.0f} s: {len(latest)} of {self._total} layers begun, {proven} proven{left}; "
+            f"{visible(latest[-1].layer)}: {best}, bound {bound}, gap {gap} after {seconds} s"
+        )
+
+
+def _gap(progress: Progress) -> float | None:
+    best, bound = progress.incumbent, progress.bound
+    return (best - bound) / best if best and bound is not None else None
+
+
+class LogLines:
+    """Prints a line about work from time to time, from a thread of its own."""
+
+    def __init__(self, line: Callable[[], str], stream: TextIO) -> None:
+        self._line, self._stream = line, stream
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._print, daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first line comes after a while."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Print no more."""
+        self._ended.set()
+        self._thread.join()
+
+    def _print(self) -> None:
+        seconds = _FIRST_SECONDS
+        while not self._ended.wait(seconds):
+            with suppress(OSError, ValueError):  # a closed stream must not end the solve
+                print(f"cpsat_pim: {self._line()}", file=self._stream, flush=True)
+            seconds = _NEXT_SECONDS

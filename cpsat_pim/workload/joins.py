@@ -2,7 +2,7 @@
 
 from attrs import field, frozen
 
-from cpsat_pim.base.validate import Rule, as_tuple, is_integer, pair_of_positive, positive
+from cpsat_pim.base.validate import Rule, as_pair, as_tuple, is_integer, pair_of_positive, positive
 
 CONCAT, ADD = "concat", "add"
 #: The ways in which several tensors become a layer's input.
@@ -32,10 +32,10 @@ class Pool:
         ValueError: a field is not a pair of positive integers (`pad`: of non-negative integers).
     """
 
-    window: tuple[int, int] = field(converter=as_tuple, validator=pair_of_positive)
-    stride: tuple[int, int] = field(default=(1, 1), converter=as_tuple, validator=pair_of_positive)
+    window: tuple[int, int] = field(converter=as_pair, validator=pair_of_positive)
+    stride: tuple[int, int] = field(default=(1, 1), converter=as_pair, validator=pair_of_positive)
     pad: tuple[int, int] = field(default=(0, 0), converter=as_tuple, validator=padding)
-    size: tuple[int, int] = field(converter=as_tuple, validator=pair_of_positive)
+    size: tuple[int, int] = field(converter=as_pair, validator=pair_of_positive)
 
 
 @frozen(kw_only=True)

@@ -9,7 +9,17 @@ from attrs import field, frozen
 from cpsat_pim.base.dims import RELEVANT, Dim, Tensor
 from cpsat_pim.base.reading import Value, table_of
 from cpsat_pim.base.units import measured_in
-from cpsat_pim.base.validate import LIMIT, Rule, as_tuple, is_integer, not_negative, pair_of_positive, positive, text
+from cpsat_pim.base.validate import (
+    LIMIT,
+    Rule,
+    as_pair,
+    as_tuple,
+    is_integer,
+    not_negative,
+    pair_of_positive,
+    positive,
+    text,
+)
 
 _BYTES = measured_in("B")
 
@@ -49,8 +59,8 @@ class ConvWorkload:
     K: int = field(default=1, validator=positive)
     N: int = field(default=1, validator=positive)
     G: int = field(default=1, validator=positive)
-    stride: tuple[int, int] = field(default=(1, 1), converter=as_tuple, validator=pair_of_positive)
-    dilation: tuple[int, int] = field(default=(1, 1), converter=as_tuple, validator=pair_of_positive)
+    stride: tuple[int, int] = field(default=(1, 1), converter=as_pair, validator=pair_of_positive)
+    dilation: tuple[int, int] = field(default=(1, 1), converter=as_pair, validator=pair_of_positive)
     input_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
     weight_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
     output_bytes: int = field(default=1, validator=positive, metadata=_BYTES)

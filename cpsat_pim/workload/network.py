@@ -2,7 +2,7 @@
 
     version: 1
     name: example                                              # the file's stem if absent
-    bytes: {input: 2, weight: 2, output: 2, psum: 4}           # 1 each if absent
+    bytes: {input: 2, weight: 2, output: 2, psum: 4}           # as wide as the machine's words if absent
     layers:
     - {name: conv1, R: 3, S: 3, P: 56, Q: 56, C: 64, K: 128, stride: [2, 2], after: [input]}
     - {name: fc, C: 128, K: 10, count: 1, weights: true, after: [conv1]}
@@ -11,13 +11,16 @@ A bound, `count`, stride or dilation that is absent is 1. `after` names earlier 
 input; without it a layer follows the one above. `weights: false` marks a product of two activations. With `extends:
 NETWORK` the rest is a change: `layers: {conv1: {N: 8}}` changes the layers that it names.
 
+Bounds and counts may be formulas of `parameters`, such as `parameters: {batch: 1, prompt: 128, kv: 0}` and `K: kv +
+prompt`, with + - * // and parentheses.
+
 What lies between layers matters to plans only (docs/array.md, section 2): the network's `input: {C: 3, H: 224, W:
 224}`, and of a layer `join: add`, `pad: [1, 1]`, `pool: {window: [3, 3], stride: [2, 2], size: [56, 56]}`.
 """
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,7 @@ from cpsat_pim.base.reading import (
     Listing,
     Mistake,
     Record,
+    Table,
     Value,
     fields_of,
     hint,
@@ -40,9 +44,10 @@ from cpsat_pim.base.reading import (
     record_of,
     to_yaml,
 )
-from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, one_of, or_none, positive, text
+from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, not_negative, one_of, or_none, positive, text
 from cpsat_pim.workload.joins import JOINS, InputSize, Pool, padding
 from cpsat_pim.workload.layer import ConvWorkload
+from cpsat_pim.workload.parameters import Parameters, Size, sized
 
 INPUT = "input"
 BOUNDS = tuple(dim.name for dim in Dim)
@@ -88,7 +93,11 @@ BETWEEN = ("join", "pad", "pool", "input_pool", "weight_rows")
 
 @frozen(kw_only=True)
 class Network:
-    """Layers in execution order; `input` is the size of the network's own input, if the file gives it.
+    """Layers in execution order.
+
+    `input`: the size of the network's own input, if the file gives it. `has_widths`: the bytes per element of its
+    layers are given; otherwise those of a machine's words take their place. `parameters`: the values with which a
+    file's formulas were computed.
 
     Raises:
         ValueError: there are no layers, a name occurs twice, or a layer comes after one that does not precede it.
@@ -99,6 +108,8 @@ class Network:
     input: InputSize | None = field(
         default=None, validator=or_none(is_a(InputSize)), metadata={"kind": record_of(InputSize)}
     )
+    has_widths: bool = field(default=True, validator=boolean)
+    parameters: dict[str, int] = field(factory=dict, eq=False)
 
     def __attrs_post_init__(self) -> None:
         if not self.layers:
@@ -137,14 +148,27 @@ def network_names() -> tuple[str, ...]:
     return NETWORKS.names()
 
 
-def read_network(name_or_path: str | Path, directory: Path | None = None) -> Network:
-    """Read a network: a preset by name, or a file by its path (.yaml or .yml), relative to `directory`.
+def read_network(
+    name_or_path: str | Path, directory: Path | None = None, parameters: Mapping[str, int] | None = None
+) -> Network:
+    """Read a network: a preset by name, or a file by its path (.yaml or .yml), relative to `directory`. `parameters`
+    gives other values than the file's; the network's name then tells them.
 
     Raises:
-        ValueError: no such name, an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
+        ValueError: no such name, an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`. Or
+            the file has no parameter of a name.
     """
-    network: Network = NETWORKS.read(name_or_path, directory)
-    return network
+    changes = {f"parameters.{name}": value for name, value in (parameters or {}).items()}
+    network: Network = NETWORKS.read(name_or_path, directory, changes)
+    if not parameters:
+        return network
+    known = NETWORKS.plain_data(name_or_path, directory).get("parameters") or {}
+    for name in parameters:
+        if name not in known:
+            there = hint(name, known) or "; it has none"
+            raise ValueError(f"{name_or_path}: no parameter is named {name!r}{there}")
+    told = ", ".join(f"{name}={value}" for name, value in parameters.items())
+    return evolve(network, name=f"{network.name} ({told})")
 
 
 def format_network(network: Network, *comments: str) -> str:
@@ -157,7 +181,7 @@ def format_network(network: Network, *comments: str) -> str:
     if len(widths) > 1:
         raise ValueError(f"{network.name}: the layers must have the same bytes per element")
     head: dict[str, Any] = {"version": VERSION, "name": network.name}
-    if widths != {(1, 1, 1, 1)}:
+    if network.has_widths:
         head["bytes"] = dict(zip(BYTES, *widths, strict=True))
     if network.input is not None:
         head["input"] = asdict(network.input)
@@ -241,7 +265,7 @@ def shape_network(text: str) -> Network:
         ValueError: as in `parse_shape`.
     """
     workload = parse_shape(text)
-    return Network(name=text, layers=(NetworkNode(name=workload.name, workload=workload),))
+    return Network(name=text, layers=(NetworkNode(name=workload.name, workload=workload),), has_widths=False)
 
 
 def _parse_bound(key: str, value: str) -> int:
@@ -271,11 +295,20 @@ _NAMES = Rule(
     _is_names,
     {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
 )
+
+
+def _size(item: Field) -> Field:
+    """Return a field that may also be a formula of parameters."""
+    return evolve(item, kind=Size(item.kind))
+
+
 _LAYER = Record(
     fields={
         **fields_of(NetworkNode, ("name",)),
-        **fields_of(ConvWorkload, (*BOUNDS, *PAIRS)),
-        **fields_of(NetworkNode, ("count", "weights", *BETWEEN)),
+        **{key: _size(item) for key, item in fields_of(ConvWorkload, BOUNDS).items()},
+        **fields_of(ConvWorkload, PAIRS),
+        "count": _size(fields_of(NetworkNode, ("count",))["count"]),
+        **fields_of(NetworkNode, ("weights", *BETWEEN)),
         "after": Field(kind=Value(_NAMES)),
     },
     doc="A layer: bounds, count, stride and dilation that are absent are 1; without `after` it follows the one above.",
@@ -288,21 +321,46 @@ Values = dict[str, Any]
 def _layer_mistakes(values: Values) -> Iterator[Mistake]:
     """Yield the mistakes between layers, and in the shape of each."""
     earlier: list[str] = []
+    parameters = values.get("parameters", {})
     for i, layer in enumerate(values.get("layers", ())):
         name = layer.get("name", "")
         at = f"layers[{name or i}]"
+        wrong = list(_size_mistakes(layer, parameters))
+        if wrong:
+            yield from ((f"{at}.{key}", problem) for key, problem in wrong)
+            earlier.append(name)
+            continue
         for key, problem in _place_problems(name, layer.get("after", ()), earlier):
             yield f"{at}.{key}", problem
         earlier.append(name)
         try:
-            _workload(layer, values.get("bytes", {}))
+            _workload(_sized(layer, parameters), values.get("bytes", {}))
         except ValueError as error:
             yield from ((at, line.removeprefix("ConvWorkload").lstrip(".: ")) for line in str(error).splitlines())
 
 
+def _size_mistakes(layer: Values, parameters: Parameters) -> Iterator[Mistake]:
+    """Yield a mistake for each formula of a layer that has no value."""
+    for key, value in layer.items():
+        try:
+            sized(value, parameters)
+        except ValueError as error:
+            yield key, str(error)
+
+
+def _sized(layer: Values, parameters: Parameters) -> Values:
+    """Return a layer's keys with the values of its formulas."""
+    return {key: sized(value, parameters) for key, value in layer.items()}
+
+
 def _build_network(
-    layers: tuple[Values, ...], name: str, bytes: Values | None = None, input: InputSize | None = None
+    layers: tuple[Values, ...],
+    name: str,
+    bytes: Values | None = None,
+    input: InputSize | None = None,
+    parameters: dict[str, int] | None = None,
 ) -> Network:
+    layers = tuple(_sized(layer, parameters or {}) for layer in layers)
     befores = (INPUT, *(layer["name"] for layer in layers))
     nodes = [
         NetworkNode(
@@ -315,7 +373,8 @@ def _build_network(
         )
         for before, layer in zip(befores, layers, strict=False)
     ]
-    return Network(name=name, layers=nodes, input=input)
+    given = parameters or {}
+    return Network(name=name, layers=nodes, input=input, has_widths=bytes is not None, parameters=given)
 
 
 def _workload(layer: Values, widths: Values) -> ConvWorkload:
@@ -332,6 +391,7 @@ NETWORKS = FileKind(
         fields={
             **fields_of(Network, ("name", "input")),
             "bytes": Field(kind=_WIDTHS),
+            "parameters": Field(kind=Table(Value(not_negative))),
             "layers": Field(kind=Listing(_LAYER, "a list of at least one layer"), required=True),
         },
         check=_layer_mistakes,

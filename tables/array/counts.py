@@ -119,14 +119,14 @@ class Homes(NamedTuple):
 
     `boxes`, int64[homes, nodes, 8]: what lies on each node. `grids`, int64[homes, 2, 4]: parts and their sizes along N,
     C, H, W. `cells`, int64[homes, nodes]: the place among the nodes of each combination of parts, the last axis the
-    fastest. `nodes`, int64[nodes]: their numbers. `last`, bool[homes]: whether channels are the innermost axis.
+    fastest. `nodes`, int64[nodes]: their numbers. `layouts`, int64[homes]: see `scan`.
     """
 
     boxes: np.ndarray
     grids: np.ndarray
     cells: np.ndarray
     nodes: np.ndarray
-    last: np.ndarray
+    layouts: np.ndarray
 
 
 @njit
@@ -173,17 +173,23 @@ def range_blocks(start: int, stop: int, block: int) -> int:
 
 
 @njit
-def scan(grid: Grid, box: np.ndarray, within: np.ndarray, channels_last: bool, width: int) -> tuple[int, int]:
+def scan(grid: Grid, box: np.ndarray, within: np.ndarray, layout: int, width: int) -> tuple[int, int]:
     """Distinct DRAM columns and rows that a box touches in a larger box stored from a row's first byte on.
 
-    `channels_last`: the larger box lies in the order N H W C, else N C H W. `width`: bytes of an element. A scan
-    depends on its lengths, its strides and where in a row it begins, which many nodes have in common.
+    `layout`: an even number if the larger box lies in the order N C H W, an odd one for N H W C; half of it, if above
+    1, are the channels of a group, which lie innermost: N C/n H W n, or N H W C/n n. `width`: bytes of an element. A
+    scan depends on its lengths, its strides and where in a row it begins, which many nodes have in common.
     """
+    channels_last, group = layout % 2 == 1, layout // 2
+    if group > 1 and not channels_last:
+        return _scan_groups(grid, box, within, group, width)
     # Axes from the outermost to the innermost: offsets and lengths of the box, extents of the larger one.
     a, b, c = (4, 6, 2) if channels_last else (2, 4, 6)
     length0, length1, length2 = box[1] - box[0], box[a + 1] - box[a], box[b + 1] - box[b]
     run = box[c + 1] - box[c]
     stride2 = within[c + 1] - within[c]
+    if group > 1:
+        stride2 = -(-stride2 // group) * group
     stride1 = stride2 * (within[b + 1] - within[b])
     stride0 = stride1 * (within[a + 1] - within[a])
     first = (box[0] - within[0]) * stride0 + (box[a] - within[a]) * stride1
@@ -199,6 +205,29 @@ def scan(grid: Grid, box: np.ndarray, within: np.ndarray, channels_last: bool, w
     lengths = (length0, length1, length2, run * width)
     strides = (stride0 * width, stride1 * width, stride2 * width)
     return _recall(grid, start, lengths, strides)
+
+
+@njit
+def _scan_groups(grid: Grid, box: np.ndarray, within: np.ndarray, group: int, width: int) -> tuple[int, int]:
+    """The same for groups of channels innermost, N C/n H W n: a group of which all is read is one run in each line."""
+    height, length = within[5] - within[4], within[7] - within[6]
+    groups = -(-(within[3] - within[2]) // group)
+    first, end = box[2] - within[2], box[3] - within[2]
+    columns, rows, last_column, last_row = 0, 0, -1, -1
+    for n in range(box[0] - within[0], box[1] - within[0]):
+        for g in range(first // group, (end - 1) // group + 1):
+            low, high = max(first - g * group, 0), min(end - g * group, group)
+            is_whole = high - low == group
+            for y in range(box[4] - within[4], box[5] - within[4]):
+                line = ((n * groups + g) * height + y) * length - within[6]
+                for x in range(box[6], box[6] + 1 if is_whole else box[7]):
+                    start = ((line + x) * group + low) * width
+                    stop = start + ((box[7] - box[6]) * group if is_whole else high - low) * width - 1
+                    columns += stop // grid.column_bytes - start // grid.column_bytes
+                    columns += start // grid.column_bytes != last_column
+                    rows += stop // grid.row_bytes - start // grid.row_bytes + (start // grid.row_bytes != last_row)
+                    last_column, last_row = stop // grid.column_bytes, stop // grid.row_bytes
+    return columns, rows
 
 
 @njit
@@ -239,9 +268,9 @@ def _distinct(start: int, lengths: tuple[int, int, int, int], strides: tuple[int
 
 @njit
 def access(
-    grid: Grid, dram: np.ndarray, node: int, way: int, box: np.ndarray, within: np.ndarray, last: bool, width: int
+    grid: Grid, dram: np.ndarray, node: int, way: int, box: np.ndarray, within: np.ndarray, layout: int, width: int
 ) -> None:
     """Count one scan of a box on a node, read or written."""
-    columns, rows = scan(grid, box, within, last, width)
+    columns, rows = scan(grid, box, within, layout, width)
     dram[node, way] += columns
     dram[node, ACTIVATED] += rows

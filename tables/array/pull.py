@@ -70,7 +70,7 @@ def pull(
         for i in range(homes_met(homes, a, boxes[s], met)):
             home, owner = homes.boxes[a, met[i]], homes.nodes[met[i]]
             _contribute(
-                grid, tour, places[owner], boxes[s], home, owner, homes.last[a], width, part, pieces, loads, dram,
+                grid, tour, places[owner], boxes[s], home, owner, homes.layouts[a], width, part, pieces, loads, dram,
                 totals, received,
             )  # fmt: skip
         _gather(grid, tour, pieces, loads, dram, totals, received)
@@ -88,7 +88,7 @@ def _contribute(
     boxes: np.ndarray,
     home: np.ndarray,
     owner: int,
-    channels_last: bool,
+    layout: int,
     width: int,
     part: np.ndarray,
     pieces: np.ndarray,
@@ -106,9 +106,9 @@ def _contribute(
         if not overlap(boxes[b], home, part):
             continue
         elements += volume(part)
-        touched = scan(grid, part, boxes[b], channels_last, width)
+        touched = scan(grid, part, boxes[b], layout, width)
         columns, rows = columns + touched[0], rows + touched[1]
-        touched = scan(grid, part, home, channels_last, width)
+        touched = scan(grid, part, home, layout, width)
         read_columns, read_rows = read_columns + touched[0], read_rows + touched[1]
     if elements == 0:
         return

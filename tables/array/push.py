@@ -28,7 +28,7 @@ def reduce_scatter(
     tours: np.ndarray,
     boxes: np.ndarray,
     chunks: np.ndarray,
-    channels_last: bool,
+    layout: int,
     psum_width: int,
     width: int,
     loads: np.ndarray,
@@ -43,7 +43,7 @@ def reduce_scatter(
     count = tours.shape[1]
     for s in range(len(tours)):
         if grid.is_host:
-            _add_at_host(grid, tours[s], boxes[s], chunks[s], channels_last, psum_width, width, loads, dram, totals)
+            _add_at_host(grid, tours[s], boxes[s], chunks[s], layout, psum_width, width, loads, dram, totals)
             continue
         longest = 0
         for m in range(count):
@@ -54,9 +54,9 @@ def reduce_scatter(
                     if volume(chunks[s, t, b]) > 0:
                         elements += volume(chunks[s, t, b])
                         whole = boxes[s, _around(boxes[s], chunks[s, t, b])]
-                        access(grid, dram, node, READ, chunks[s, t, b], whole, channels_last, psum_width)
+                        access(grid, dram, node, READ, chunks[s, t, b], whole, layout, psum_width)
                         if t == m:
-                            access(grid, dram, node, WRITTEN, chunks[s, t, b], chunks[s, t, b], channels_last, width)
+                            access(grid, dram, node, WRITTEN, chunks[s, t, b], chunks[s, t, b], layout, width)
                 if t != m:  # chunk m ends here; all others pass on to the next member
                     total += elements
                     flits += -(-elements * psum_width // grid.flit_bytes)
@@ -72,7 +72,7 @@ def _add_at_host(
     tour: np.ndarray,
     boxes: np.ndarray,
     chunks: np.ndarray,
-    channels_last: bool,
+    layout: int,
     psum_width: int,
     width: int,
     loads: np.ndarray,
@@ -90,11 +90,11 @@ def _add_at_host(
         chunk = 0
         for b in range(len(boxes)):
             if volume(boxes[b]) > 0:
-                access(grid, dram, tour[m], READ, boxes[b], boxes[b], channels_last, psum_width)
+                access(grid, dram, tour[m], READ, boxes[b], boxes[b], layout, psum_width)
         for b in range(chunks.shape[1]):
             if volume(chunks[m, b]) > 0:
                 chunk += volume(chunks[m, b])
-                access(grid, dram, tour[m], WRITTEN, chunks[m, b], chunks[m, b], channels_last, width)
+                access(grid, dram, tour[m], WRITTEN, chunks[m, b], chunks[m, b], layout, width)
         for size_bytes in (whole * psum_width, chunk * width):
             flits = -(-size_bytes // grid.flit_bytes)
             totals[BYTES] += size_bytes
@@ -131,10 +131,10 @@ def push(
     `held[i, box, 8]` lies on `nodes[i]`, each box for itself; `pooled` is what it becomes, if `is_pooled`.
     `at_home[i]`: elements of `held` (of `pooled`) that are at home on their node.
     """
-    part, met, channels_last = np.empty(8, np.int64), np.empty(len(homes.nodes), np.int64), homes.last[a]
+    part, met, layout = np.empty(8, np.int64), np.empty(len(homes.nodes), np.int64), homes.layouts[a]
     for i in range(len(nodes)):
         if is_pooled:
-            _pool(grid, nodes[i], held[i], channels_last, width, dram, totals)
+            _pool(grid, nodes[i], held[i], layout, width, dram, totals)
         for j in range(homes_met(homes, a, pooled[i], met)):
             home, owner = homes.boxes[a, met[j]], homes.nodes[met[j]]
             elements = 0
@@ -143,11 +143,11 @@ def push(
                     continue
                 elements += volume(part)
                 if owner != nodes[i] and not is_pooled:
-                    access(grid, dram, nodes[i], READ, part, held[i, b], channels_last, width)
+                    access(grid, dram, nodes[i], READ, part, held[i, b], layout, width)
                 if is_pooled and owner != nodes[i]:  # windows may straddle parts: read, combine, write
-                    access(grid, dram, owner, READ, part, home, channels_last, width)
+                    access(grid, dram, owner, READ, part, home, layout, width)
                 if is_pooled or owner != nodes[i]:
-                    access(grid, dram, owner, WRITTEN, part, home, channels_last, width)
+                    access(grid, dram, owner, WRITTEN, part, home, layout, width)
             if owner == nodes[i]:
                 at_home[i] += elements
             elif elements > 0:
@@ -158,12 +158,12 @@ def push(
 
 @njit
 def _pool(
-    grid: Grid, node: int, held: np.ndarray, channels_last: bool, width: int, dram: np.ndarray, totals: np.ndarray
+    grid: Grid, node: int, held: np.ndarray, layout: int, width: int, dram: np.ndarray, totals: np.ndarray
 ) -> None:
     """Read what a node holds, once; every element is compared or added once."""
     for b in range(len(held)):
         if volume(held[b]) > 0:
-            access(grid, dram, node, READ, held[b], held[b], channels_last, width)
+            access(grid, dram, node, READ, held[b], held[b], layout, width)
             totals[ADDITIONS] += volume(held[b])
 
 
@@ -173,17 +173,17 @@ def repool(
     nodes: np.ndarray,
     raw: np.ndarray,
     pooled: np.ndarray,
-    channels_last: bool,
+    layout: int,
     width: int,
     dram: np.ndarray,
     totals: np.ndarray,
 ) -> None:
     """Nodes read their raw input boxes and write pooled ones; the last two arguments are modified in place."""
     for i in range(len(nodes)):
-        _pool(grid, nodes[i], raw[i], channels_last, width, dram, totals)
+        _pool(grid, nodes[i], raw[i], layout, width, dram, totals)
         for b in range(pooled.shape[1]):
             if volume(pooled[i, b]) > 0:
-                access(grid, dram, nodes[i], WRITTEN, pooled[i, b], pooled[i, b], channels_last, width)
+                access(grid, dram, nodes[i], WRITTEN, pooled[i, b], pooled[i, b], layout, width)
 
 
 @njit
@@ -197,12 +197,12 @@ def join(
     dram: np.ndarray,
     totals: np.ndarray,
 ) -> None:
-    """Nodes of home `a` add operands: so many reads and writes of whole home boxes; the last two are modified in place."""
+    """Nodes of home `a` add operands: so many reads and writes of whole home boxes; the last two change in place."""
     for h in range(len(homes.nodes)):
         home = homes.boxes[a, h]
         if volume(home) > 0:
             for _ in range(reads):
-                access(grid, dram, homes.nodes[h], READ, home, home, homes.last[a], width)
+                access(grid, dram, homes.nodes[h], READ, home, home, homes.layouts[a], width)
             for _ in range(writes):
-                access(grid, dram, homes.nodes[h], WRITTEN, home, home, homes.last[a], width)
+                access(grid, dram, homes.nodes[h], WRITTEN, home, home, homes.layouts[a], width)
             totals[ADDITIONS] += volume(home) * (reads - writes if writes else reads)

@@ -95,7 +95,7 @@ def pull_table(
             if len(homes_w.boxes) > 0:
                 pull(grid, tours_w, boxes_w, homes_w, b, width, loads, dram, totals, received)
             if len(raw) > 0:
-                repool(grid, nodes, raw, pooled, homes.last[a], width, dram, totals)
+                repool(grid, nodes, raw, pooled, homes.layouts[a], width, dram, totals)
             measure(grid, speeds, loads, dram, totals, out[a, b])
 
 

@@ -266,15 +266,21 @@ def _bounded(best: Best, bound_ps: int) -> Best:
     return Best(best.time_ps, least, best.ticks, best.split, best.owner, best.share, best.walked)
 
 
-@njit
 def count_mappings(space: Space, timing: Timing) -> int:
-    """Return the number of mappings of a space."""
+    """Return the number of mappings of a space; owners that cut alike are counted together."""
+    parts, weights = np.unique(space.parts, axis=0, return_counts=True)
+    return int(_count_weighted(space._replace(parts=parts), timing, weights))
+
+
+@njit
+def _count_weighted(space: Space, timing: Timing, weights: Ints) -> int:
+    """Return the number of mappings of a space in which every owner stands for as many as its weight."""
     total = 0
     for split in range(space.chunks.shape[0]):
         for cut in range(2 * space.parts.shape[0]):
             share = share_of(space, split, cut // 2, cut % 2)
             if is_legal(space, timing, share):
-                total += count_tilings(space, share)
+                total += count_tilings(space, share) * weights[cut // 2]
     return total
 
 

@@ -87,7 +87,7 @@ def test_units_convert_there_and_back(amount, name):
     """A decimal in one unit is that many of its scale in the base unit, and no digit is lost."""
     digits = int(amount * 1000)
     text = f"{digits // 1000}.{digits % 1000:03d} {name}"
-    base = {"B": "B", "element": "element", "s": "s", "cycle": "cycle", "J": "J", "Hz": "Hz"}
+    base = {"B": "B", "element": "element", "s": "s", "cycle": "cycle", "J": "J", "Hz": "Hz", "W": "W"}
     (target,) = (unit for unit in base if UNITS[unit].powers == UNITS[name].powers)
     assert amount_in(text, (target,), {}) == Fraction(digits, 1000) * unit_named(name).scale
 

@@ -20,6 +20,7 @@ from cpsat_pim.workload.joins import Pool
 from cpsat_pim.workload.network import Network, NetworkNode
 
 SPACE = Space(dims=2, home_dims=2)
+LAYOUTS = ("BCHW", "BHWC", "BCHW[C2]", "BCHW[C3]", "BHWC[C3]")
 
 
 def layer(name, after, **fields):
@@ -87,18 +88,22 @@ def draw(chance, graph, array):
     for name in graph.homes:
         where = region()
         h, w = (chance.choice(list(sides(size, dict.fromkeys("NCHW", 8), 2))) for size in (where.h, where.w))
-        homes[name] = Home(region=where, h=h, w=w, layout=chance.choice(["BCHW", "BHWC"]))
+        homes[name] = Home(region=where, h=h, w=w, layout=chance.choice(LAYOUTS))
     placed = {name: homes[graph.home_of[name]] for name in graph.stacks}
     return Plan(network="n", array=array, segments=segments, layers=layers, homes=placed)
 
 
+@pytest.mark.parametrize("interconnect", ["mesh", "host"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_prediction_is_what_is_simulated(name):
+def test_prediction_is_what_is_simulated(name, interconnect):
     """Bytes, flits, hops, columns, activations, additions, energy, capacity and the estimate of time."""
     chance, graph = random.Random(name), build_graph(NETWORKS[name])
-    for _ in range(40):
+    for _ in range(30):
         rows, cols = chance.choice([(1, 2), (2, 2), (2, 3), (2, 4)])
-        array = NodeArray(rows=rows, cols=cols, node=PIMArchitecture(), flit_bytes=chance.choice([1, 3, 16]))
+        flit_bytes = chance.choice([1, 3, 16])
+        array = NodeArray(
+            rows=rows, cols=cols, node=PIMArchitecture(), flit_bytes=flit_bytes, interconnect=interconnect
+        )
         plan = draw(chance, graph, array)
         assert check_plan(graph, plan) == []
         assert differences(graph, evaluate_plan(graph, plan), simulate(NETWORKS[name], graph, plan)) == [], plan

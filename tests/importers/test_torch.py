@@ -176,18 +176,48 @@ def test_open_dims_of_a_program_are_bound_by_axis_or_symbol(save_program):
 
 
 def test_operator_that_cannot_be_mapped_is_named_or_skipped():
-    """An LSTM is kept whole, not unrolled; the layer behind it has its shape."""
-    model = f"{MODELS}:recurrent"
-    assert complaint(model) == "cannot map 1 lstm: rnn.lstm (--unsupported skip goes on without)"
+    """A bilinear form; the layer behind it has its shape."""
+    model = f"{MODELS}:bilinear"
+    assert complaint(model).startswith("cannot map 1 bilinear: pair.bilinear")
     result = import_network(model, skip_unsupported=True)
-    assert layers(result.network) == layer("fc", P=3, C=8, K=2, N=5)
-    assert result.summary == ["1 lstm: rnn.lstm"]
+    assert layers(result.network) == layer("fc", P=5, C=8, K=2)
+    assert result.summary == ["1 bilinear: pair.bilinear"]
+
+
+def test_recurrent_layers_are_an_input_and_a_recurrent_part():
+    """Each layer's products with all steps' inputs at once, and one with the state per step and direction.
+
+    The LSTM has 4 gates of 8 units; its state is projected to 5. Each GRU layer has 3 gates of 4 units; the second
+    reads both directions of the first.
+    """
+    network = imported("stacked", batch=2, steps=7)
+    counts = {node.name: node.count for node in network.layers}
+    assert layers(network) == {
+        **layer("lstm.input", P=14, C=6, K=32),
+        **layer("lstm.recurrent", P=2, C=5, K=32),
+        **layer("gru.l0.input", P=14, C=5, K=12),
+        **layer("gru.l0.recurrent", P=2, C=4, K=12),
+        **layer("gru.l1.input", P=14, C=8, K=12),
+        **layer("gru.l1.recurrent", P=2, C=4, K=12),
+    }
+    assert list(counts.values()) == [1, 7, 2, 14, 2, 14]
+
+
+def test_tensor_made_in_forward_is_where_the_parameters_are():
+    """The product of the zero state is one of constants, which is computed beforehand: 3 of 4 steps remain."""
+    assert imported("state_in_forward", steps=4).total_macs == 3 * 3 * 6 * 6
+
+
+@pytest.mark.parametrize("function", ["named", "partly_named"])
+def test_inputs_may_be_named(function):
+    """A dict, alone or behind a tuple."""
+    assert layers(imported(function)) == layer("lin", P=2, C=8, K=4)
 
 
 @pytest.mark.parametrize(
     ("function", "bind", "message"),
     [
-        ("nothing", {}, "must return a torch.nn.Module and a tuple of its inputs"),
+        ("nothing", {}, "must return a torch.nn.Module and its inputs: a tuple, a dict by name, or both"),
         ("failing", {}, r"failed: KeyError: 'first\nsecond'"),
         ("not_callable", {}, "is not a function"),
         ("ending", {}, "failed: SystemExit: usage: train"),

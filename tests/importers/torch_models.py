@@ -98,7 +98,7 @@ class Assorted(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer, which is no product of this program's, before a linear one."""
+    """A recurrent layer before a linear one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,8 +130,82 @@ def assorted() -> tuple[nn.Module, torch.Tensor]:
 
 
 def recurrent() -> tuple[nn.Module, tuple[torch.Tensor]]:
-    """What cannot be mapped."""
+    """A recurrent layer and what reads it."""
     return Recurrent(), (torch.randn(5, 3, 4),)
+
+
+class Stacked(nn.Module):
+    """Two GRU layers in both directions behind a projecting LSTM, of sequences behind their batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(6, 8, batch_first=True, proj_size=5)
+        self.gru = nn.GRU(5, 4, num_layers=2, bidirectional=True, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[batch, time, 6] to [batch, time, 8]."""
+        return self.gru(self.lstm(x)[0])[0]
+
+
+def stacked(batch: int = 2, steps: int = 7) -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """The stack."""
+    return Stacked(), (torch.randn(batch, steps, 6),)
+
+
+class StateInForward(nn.Module):
+    """A tensor is made in `forward` without a device; the first product is of zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rec = nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[batch, time, 6] to [batch, 6]."""
+        state = torch.zeros(x.shape[0], 6)
+        for step in range(x.shape[1]):
+            state = x[:, step] + self.rec(state)
+        return state
+
+
+def state_in_forward(steps: int = 4) -> tuple[nn.Module, tuple[torch.Tensor]]:
+    """A recurrence written out."""
+    return StateInForward(), (torch.randn(3, steps, 6),)
+
+
+class Named(nn.Module):
+    """Inputs by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor, *, mask: torch.Tensor) -> torch.Tensor:
+        """[rows, 8] to [rows, 4]."""
+        return self.lin(x * mask)
+
+
+def named() -> tuple[nn.Module, dict[str, torch.Tensor]]:
+    """All inputs by name."""
+    return Named(), {"x": torch.randn(2, 8), "mask": torch.ones(2, 8)}
+
+
+def partly_named() -> tuple[nn.Module, tuple[torch.Tensor], dict[str, torch.Tensor]]:
+    """One by position, one by name."""
+    return Named(), (torch.randn(2, 8),), {"mask": torch.ones(2, 8)}
+
+
+def bilinear() -> tuple[nn.Module, tuple[torch.Tensor, torch.Tensor]]:
+    """What cannot be mapped: a product of three operands. A layer reads it."""
+
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pair, self.fc = nn.Bilinear(3, 4, 8), nn.Linear(8, 2)
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return self.fc(self.pair(x, y))
+
+    return Pair(), (torch.randn(5, 3), torch.randn(5, 4))
 
 
 def nothing() -> int:

@@ -1,6 +1,7 @@
 """The search against enumeration of all plans of small spaces; node costs are made up, so no mapper is needed."""
 
 import hashlib
+import threading
 from itertools import product
 
 import pytest
@@ -8,7 +9,7 @@ from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.result import Objective, Status
-from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeCost, NodeProblem, layout_index
@@ -23,11 +24,15 @@ NODE = PIMArchitecture()
 
 
 class MadeUpCosts:
-    """Node costs that are a digest of the problem; floors are up to 30 cycles below."""
+    """Node costs that are a digest of the problem; floors are up to 30 cycles below, and as many per cent of energy."""
 
     def __init__(self, objective):
         self.objective, self.solved, self.solves, self.reused = objective, set(), 0, 0
-        self.mapping = object()
+        self.mapping, self.stop, self.jobs = object(), threading.Event(), 1
+        self.energy_bounds = {}
+
+    def close(self):
+        """Nothing is open."""
 
     @property
     def known(self):
@@ -46,17 +51,34 @@ class MadeUpCosts:
         value = self.objective.value(cycles, energy)
         if problem not in self.solved:
             return NodeCost(least=max(0, value - below))
-        return NodeCost(least=value, value=value, latency_cycles=cycles, energy_fj=energy, mapping=self.mapping)
+        return NodeCost(
+            least=value,
+            value=value,
+            latency_cycles=cycles,
+            energy_fj=energy,
+            least_energy_fj=self.energy_bounds.get(problem, 0),
+            mapping=self.mapping,
+        )
 
     def refine(self, problem):
         """Nothing: all are."""
         return self.cost(problem)
 
-    def solve(self, problem):
-        """Remember that it was asked for."""
-        self.solved.add(problem)
-        self.solves += 1
-        return self.cost(problem)
+    def solve_all(self, problems, slack=None, until=None):
+        """Remember that they were asked for."""
+        assert slack is None or slack > 0
+        self.solved |= set(problems)
+        self.solves += len(problems)
+
+    def refine_energy(self, problem):
+        """A bound that is somewhat below."""
+        _, energy, below = self.figures(problem)
+        self.energy_bounds[problem] = energy * (100 - below) // 100
+
+    def solve_energies(self, problems, until=None):
+        """The energy itself."""
+        for problem in problems:
+            self.energy_bounds[problem] = self.figures(problem)[1]
 
 
 def layer(name, after, **fields):
@@ -136,9 +158,141 @@ def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, object
     assert kind.value(cost.latency_cycles, cost.energy_fj) == best
 
 
+@pytest.mark.parametrize("name", ["chain", "residual", "concat"])
+def test_lexicographic_optimum_is_that_of_enumeration(monkeypatch, name):
+    """Of all plans of the least latency none takes less energy, and both are proven."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    graph = build_graph(Network(name="n", layers=NETWORKS[name]))
+    array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, layouts=("BCHW",), is_tied=False)
+    kind = Objective.named("latency")
+    costs = MadeUpCosts(kind)
+    solved = solve_plan(graph, array, space, kind, costs, SearchLimits(batch=2), then_energy=True)
+    plans = (evaluate_plan(graph, plan) for plan in all_plans(graph, array, space, costs))
+    best = min((cost.latency_cycles, cost.energy_fj) for cost in plans)
+    assert (solved.cost.latency_cycles, solved.cost.energy_fj) == best
+    assert (solved.bound, solved.energy_bound) == best
+
+
+def test_known_plan_is_never_worse_than_the_result(monkeypatch):
+    """A search that has no time returns the plan that it was given."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("latency")
+    array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, layouts=("BCHW",), is_tied=False)
+    costs = MadeUpCosts(kind)
+    known = next(all_plans(graph, array, space, costs))
+    solved = solve_plan(graph, array, space, kind, costs, SearchLimits(time_limit=0.0), incumbents=[known])
+    assert solved.plan == known
+    assert solved.value == evaluate_plan(graph, known).latency_cycles
+    assert solved.bound <= solved.value
+
+
+def test_layer_that_is_smaller_than_the_array_runs_on_a_part_of_it(monkeypatch):
+    """Seven nodes: four values of P and K fill no more than four of them with one split."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("energy")
+    array = NodeArray(rows=1, cols=7, node=NODE, flit_bytes=2)
+    solved = solve_plan(graph, array, Space(dims=1), kind, MadeUpCosts(kind))
+    assert solved.status is Status.OPTIMAL
+    assert {regions[0].region for regions in solved.plan.segments} == {Region(0, 0, 1, 4)}
+
+
+def test_stop_ends_the_search_with_what_it_has(monkeypatch):
+    """Nothing was solved, so there is no plan, but a bound."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("latency")
+    array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, layouts=("BCHW",), is_tied=False)
+    costs = MadeUpCosts(kind)
+    costs.stop.set()
+    solved = solve_plan(graph, array, space, kind, costs)
+    assert (solved.interrupted, solved.plan, solved.status) == (True, None, Status.UNKNOWN)
+
+
+FORKED = [
+    layer("a", ["input"], P=2, K=2),
+    layer("b1", ["a"], P=2, C=2),
+    layer("b2", ["b1"], P=2, K=2),
+    layer("side", ["a"], P=2, C=2, K=2),
+    layer("c", ["b2", "side"], P=2, C=2, join="add"),
+]
+INCEPTION = [
+    layer("a", ["input"], P=2, C=2, K=2),
+    layer("b", ["input"], P=2, C=2),
+    layer("c", ["input"], P=2, C=2),
+    layer("d", ["a", "b", "c"], P=2, C=4, join="concat"),
+]
+
+
+def side_by_side(graph, array, space, costs, leaves):
+    """Every plan that runs branches (names of layers) on these regions, in one segment in their place."""
+    region_of = {name: region for region, names in leaves for name in names}
+    homes = []
+    for name in graph.homes:
+        users = [task.name for task in graph.tasks if graph.home_of[task.writes] == name] + list(graph.readers(name))
+        regions = {region_of.get(user) for user in users}
+        inner = name != "input" and len(regions) == 1 and None not in regions
+        region = regions.pop() if inner else array.whole
+        homes.append([(name, home) for home in space.homes(graph.stacks[name].shape, region)])
+    for chosen in product(*homes):
+        placed = {name: dict(chosen)[graph.home_of[name]] for name in graph.stacks}
+        options = []
+        for task in graph.tasks:
+            found = []
+            for partition in space.partitions(task, region_of.get(task.name, array.whole)):
+                cycles, energy, _ = costs.figures(NodeProblem(layer=node_program(task, partition)))
+                found.append((task.name, LayerPlan(partition=partition, node_cycles=cycles, node_energy_fj=energy)))
+            options.append(found)
+        segments, is_placed = [], False
+        for task in graph.tasks:
+            if task.name not in region_of:
+                segments.append((RegionPlan(region=array.whole, layers=(task.name,)),))
+            elif not is_placed:
+                segments.append(tuple(RegionPlan(region=region, layers=names) for region, names in leaves))
+                is_placed = True
+        for layers in product(*options):
+            yield Plan(network="n", array=array, segments=tuple(segments), layers=dict(layers), homes=placed)
+
+
+LEFT, RIGHT = Region(0, 0, 1, 1), Region(0, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("layers", "branches"), [(FORKED, [["b1", "b2"], ["side"]]), (INCEPTION, [["a"], ["b"], ["c"]])]
+)
+def test_branches_side_by_side_are_as_good_as_enumeration(monkeypatch, layers, branches):
+    """On two nodes every way to give branches to the nodes; the bound is below all plans, and mostly met."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    graph, kind = build_graph(Network(name="n", layers=layers)), Objective.named("latency")
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=64)
+    space = Space(dims=1, layouts=("BCHW",), is_tied=False, cuts=1)
+    costs = MadeUpCosts(kind)
+    solved = solve_plan(graph, array, space, kind, costs, SearchLimits(batch=2))
+    plans = list(all_plans(graph, array, space, costs))
+    for right in product((False, True), repeat=len(branches)):
+        if any(right) and not all(right):
+            sides = [
+                (region, tuple(n for b, r in zip(branches, right, strict=True) if r is is_right for n in b))
+                for region, is_right in ((LEFT, False), (RIGHT, True))
+            ]
+            plans += side_by_side(graph, array, space, costs, sides)
+    best = min(evaluate_plan(graph, plan).latency_cycles for plan in plans)
+    assert solved.bound <= best <= solved.value
+    assert solved.status is Status.OPTIMAL
+    assert len(solved.plan.segments) < len(graph.tasks)  # digests make node programs as slow on two nodes as on one
+
+
 def _without_mapping(**fields):
     """A layer's plan whose mapping is made up as its costs are."""
     return LayerPlan(**fields | {"mapping": None})
+
+
+def test_weights_that_cannot_fit_are_refused_with_what_they_take():
+    """Two layers of 64 weights of 16 bytes each take 1024 bytes a node, if they are stored once on two nodes."""
+    layers = [layer("a", ["input"], P=4, C=8, K=8, weight_bytes=16), layer("b", ["a"], P=4, C=8, K=8, weight_bytes=16)]
+    graph, kind = build_graph(Network(name="n", layers=layers)), Objective.named("latency")
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2, capacity_bytes=1023)
+    solved = solve_plan(graph, array, Space(dims=1), kind, MadeUpCosts(kind))
+    assert (solved.status, solved.plan) == (Status.INFEASIBLE, None)
+    assert "weights alone take at least 1024" in solved.reason
 
 
 @pytest.mark.parametrize("share", [0.9, 0.6, 0.5])

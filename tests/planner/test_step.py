@@ -138,7 +138,7 @@ def test_reduce_and_push_move_what_the_page_says(case):
     where = (as_region(home.region), home.h, home.w)
     width = task.workload.output_bytes
     naive.push(pushing, held, graph.stacks["a"].shape, where, last, width, array.cols)
-    assert predicted(step.reduce(last)) == figures(reducing, array)
+    assert predicted(step.reduce(home.layout)) == figures(reducing, array)
     assert predicted(step.push(home)) == figures(pushing, array)
 
 

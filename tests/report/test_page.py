@@ -83,12 +83,17 @@ def visit(browser: Any, tmp_path: Path) -> Iterator[Any]:
 
 
 def many(count: int) -> dict[str, Any]:
-    """A result of so many layers, whose counts fall; the third has no mapping, the fifth has a gap."""
+    """A result of so many layers, whose counts fall; the third has no mapping, the fifth has a gap.
+
+    Their dilations differ, which changes nothing for filters of one element but makes them different layers.
+    """
     data = document()
     first = data["layers"][0]
     data["layers"] = [copy.deepcopy(first) | {"name": f"layer{i}", "count": count - i} for i in range(count)]
     data["layers"][2] = document(**UNMAPPED)["layers"][1] | {"name": "layer2"}
     data["layers"][4] |= {"status": "FEASIBLE", "gap": 0.25}
+    for i, layer in enumerate(data["layers"]):
+        layer["shape"] = layer["shape"] | {"dilation": [i + 1, 1]}
     return data
 
 
@@ -113,6 +118,8 @@ def test_one_layer_shows_all_there_is(visit: Any) -> None:
 def test_names_are_text_wherever_they_are_shown(visit: Any) -> None:
     """A layer named like a tag makes no element."""
     seen = visit(document())
+    assert seen.names() == ["a +1"]
+    seen.page.get_by_role("button", name="every layer").click()
     assert seen.names() == ["a", "<b>"]
     seen.page.get_by_role("row", name="<b>").click()
     assert seen.page.locator("#layer h2").inner_text().startswith("<b>")
@@ -222,10 +229,12 @@ def test_axes_have_marks_where_the_points_are(visit: Any) -> None:
     data["layers"][0]["progress"] = [[0.5, 14_000_000, 14_000_000]]
     data["pareto"] = [{"name": "f", "x": "latency_cycles", "y": "energy_fj", "points": [{"x": 9, "y": 14_000_000}]}]
     page = visit(data).page
-    better = "[{ name: 'a', index: 0, view: { latency: 1, energy: 1 }, other: { latency: 10, energy: 9 } }]"
-    assert 0.1 in page.evaluate(f"ratios({better}).layout.xaxis.tickvals")
+    better = "[{ name: 'a', index: 0, view: { latency: 1 }, other: { latency: 10 } }]"
+    figure = "{ name: 'latency', shade: 'latency', symbol: 'circle', of: l => l.view.latency / l.other.latency }"
+    assert 0.1 in page.evaluate(f"ratios({better}, [{figure}]).layout.xaxis.tickvals")
     for place in ("#layer .block >> nth=-1", ".pareto"):
-        assert "14n" in page.locator(place).locator(".ytick text").all_text_contents()
+        assert "14" in page.locator(place).locator(".ytick text").all_text_contents()
+        assert "nJ" in (page.locator(place).locator(".ytitle").text_content() or "")
 
 
 def test_third_figure_of_a_front_is_its_colour(visit: Any) -> None:

@@ -107,3 +107,16 @@ def test_page_of_a_plan_names_no_file_but_itself() -> None:
     assert set(re.findall(r"https?://[^\s\"'<)]+", page)) <= {"http://www.w3.org/2000/svg"}
     assert not re.search(r"<(link|img|iframe)\b|\bsrc=|\bfetch\(|@import|\burl\(|<n>", page)
     assert "default-src 'none'" in page
+
+
+def test_rings_are_those_of_sets_with_several_nodes(view: dict[str, Any]) -> None:
+    """Both nodes of `b` want all of `a`; each has all weights that it uses, so these pass along no ring."""
+    assert [step["rings"] for step in view["steps"]] == [{}, {"pull": [[0, 1]]}]
+
+
+def test_spans_are_the_phases_in_time(view: dict[str, Any]) -> None:
+    """`a` moves nothing, so it is its node program; `b` fetches first. Spans end with the latency."""
+    spans = view["spans"]
+    assert [(step, name) for step, name, _, _ in spans] == [(0, "compute"), (1, "pull"), (1, "compute")]
+    assert spans[0][2:] == [0, 10]
+    assert spans[-1][3] == view["totals"]["latency_cycles"]

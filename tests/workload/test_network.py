@@ -99,8 +99,8 @@ def test_totals_count_repeated_layers_and_exclude_activations(write):
         ("- {name: a, count: 0}", "3:20: layers[a].count: must be a positive integer (got 0)"),
         ("- name: a\n  K: 2\n  C: x", "5:6: layers[a].C: must be a positive integer (got x)"),
         (
-            "- {name: a, stride: 2}",
-            "3:21: layers[a].stride: must be two positive integers (width, height) (got 2)",
+            "- {name: a, stride: 0}",
+            "3:21: layers[a].stride: must be a positive integer, or two (width, height) (got 0)",
         ),
         (
             "- {name: a, dilation: [1, 0]}",

@@ -21,6 +21,7 @@ from cpsat_pim.base.reading.nodes import (
     merge_nodes,
     pairs_of,
     text_of,
+    to_plain,
 )
 from cpsat_pim.base.validate import Rule, is_integer, text
 
@@ -87,6 +88,15 @@ class FileKind:
         """
         reader = Reader()
         return reader.read(self._with(changes, from_plain("", data), reader), self.record)
+
+    def plain_data(self, name_or_path: str | Path, directory: Path | None = None) -> dict[str, Any]:
+        """Return what a readable file gives, merged over what it extends, without the defaults of absent keys.
+
+        Raises:
+            FileMistakes: it cannot be parsed.
+        """
+        data = to_plain(self._root(str(name_or_path), directory, (), Reader()))
+        return data if isinstance(data, dict) else {}
 
     def _with(self, changes: Mapping[str, Any], root: yaml.Node, reader: Reader) -> yaml.Node:
         for path, value in changes.items():

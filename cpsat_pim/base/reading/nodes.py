@@ -343,7 +343,7 @@ def plain(node: yaml.Node) -> Any:
         return text
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    if not re.fullmatch(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?", text) or _LEADING_ZERO.match(text):
+    if not re.fullmatch(r"[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?", text) or _LEADING_ZERO.match(text):
         return text
     number = exact_number(f"0{text}" if text.startswith(".") else text)
     if number is None:

@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from math import ceil
+from typing import Any
 
+import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
 from cpsat_pim.compiler.host.hosts import Host
+
+Ints = NDArray[np.int64]
 
 #: Sides of the output tiles that a core may hold (`_get_optimal_tile`).
 TILE_SIDES = (8, 16, 32, 64, 128, 192, 256, 320, 384, 448, 512)
@@ -43,6 +48,7 @@ class Tile:
     n: int
 
 
+@cache
 def product_seconds(host: Host, work: Product) -> float:
     """The longer of computing and of reading memory."""
     return max(compute_seconds(host, work), memory_seconds(host, work))
@@ -62,7 +68,7 @@ def compute_seconds(host: Host, work: Product) -> float:
 def memory_seconds(host: Host, work: Product) -> float:
     """Bytes from memory over the bandwidth that the cores with a block draw."""
     rate = host.memory_bandwidth * host.memory_efficiency * _occupancy(host, work, l1_tile(host, work))
-    return _traffic_bytes(work, l2_tile(host, work)) / rate
+    return traffic_bytes(work, l2_tile(host, work)) / rate
 
 
 def activation_seconds(host: Host, elements: int, operands: int = 2, element_bytes: int = 2) -> float:
@@ -88,9 +94,12 @@ def move_seconds(host: Host, moved_bytes: int) -> float:
 @cache
 def l1_tile(host: Host, work: Product) -> Tile:
     """The tile of a core: least traffic from the L2 cache over the square of the occupancy; first of equals."""
-    tiles = [Tile(min(m, work.m), min(n, work.n)) for m, n in product(TILE_SIDES, TILE_SIDES)]
-    fitting = [tile for tile in tiles if _tile_bytes(work, tile, L1_DEPTH) <= host.l1_bytes]
-    return min(fitting, key=lambda tile: _traffic_bytes(work, tile) / _occupancy(host, work, tile) ** 2)
+    rows, columns = (np.array(sides) for sides in zip(*product(TILE_SIDES, TILE_SIDES), strict=True))
+    rows, columns = np.minimum(rows, work.m), np.minimum(columns, work.n)
+    fits = _tile_bytes(work, rows, columns, L1_DEPTH) <= host.l1_bytes
+    rows, columns = rows[fits], columns[fits]
+    best = int(np.argmin(_traffic_of_tiles(work, rows, columns) / _occupancy_of_tiles(host, work, rows, columns) ** 2))
+    return Tile(int(rows[best]), int(columns[best]))
 
 
 @cache
@@ -99,9 +108,9 @@ def l2_tile(host: Host, work: Product) -> Tile:
     inner, depth = l1_tile(host, work), work.k / L2_DEPTH_PARTS
     best, least = inner, float("inf")
     for tile in _multiples(work, inner):
-        if tile != inner and _tile_bytes(work, tile, depth) > host.l2_bytes:
+        if tile != inner and _tile_bytes(work, tile.m, tile.n, depth) > host.l2_bytes:
             continue
-        traffic = _traffic_bytes(work, tile)
+        traffic = traffic_bytes(work, tile)
         if traffic < least:
             best, least = tile, traffic
     return best
@@ -113,21 +122,31 @@ def _multiples(work: Product, inner: Tile) -> Iterator[Tile]:
     return (Tile(m, n) for m, n in product(rows, columns))
 
 
-def _tile_bytes(work: Product, tile: Tile, depth: float) -> float:
-    """Both operands to a depth, and the result."""
-    return ((tile.m + tile.n) * depth + tile.m * tile.n) * work.element_bytes
+def _tile_bytes(work: Product, m: Any, n: Any, depth: float) -> Any:
+    """Both operands to a depth, and the result; of tiles of m rows and n columns."""
+    return ((m + n) * depth + m * n) * work.element_bytes
 
 
-def _traffic_bytes(work: Product, tile: Tile) -> int:
-    """Each operand once for every tile of the other side; the result once."""
-    m, n, k = work.m, work.n, work.k
-    elements = ceil(n / tile.n) * m * k + ceil(m / tile.m) * n * k + m * n
+def _traffic_of_tiles(work: Product, m: Ints, n: Ints) -> Ints:
+    """Each operand once for every tile of the other side; the result once. Bytes of every tile."""
+    elements = -(-work.n // n) * work.m * work.k + -(-work.m // m) * work.n * work.k + work.m * work.n
+    return np.asarray(elements * work.element_bytes * work.count)
+
+
+def traffic_bytes(work: Product, tile: Tile) -> int:
+    """The same of one tile."""
+    elements = ceil(work.n / tile.n) * work.m * work.k + ceil(work.m / tile.m) * work.n * work.k + work.m * work.n
     return elements * work.element_bytes * work.count
 
 
-def _occupancy(host: Host, work: Product, tile: Tile) -> float:
-    """Blocks over the places of as many rounds of all cores as they take."""
-    blocks = work.count
+def _occupancy_of_tiles(host: Host, work: Product, m: Ints, n: Ints) -> NDArray[np.float64]:
+    """Blocks over the places of as many rounds of all cores as they take, for every tile."""
+    blocks = np.full(len(m), work.count)
     if work.is_weight:
-        blocks *= ceil(work.m / tile.m) * ceil(work.n / tile.n)
-    return blocks / (ceil(blocks / host.cores) * host.cores)
+        blocks = blocks * -(-work.m // m) * -(-work.n // n)
+    return np.asarray(blocks / (-(-blocks // host.cores) * host.cores))
+
+
+def _occupancy(host: Host, work: Product, tile: Tile) -> float:
+    """The same of one tile."""
+    return float(_occupancy_of_tiles(host, work, np.array([tile.m]), np.array([tile.n]))[0])

@@ -56,11 +56,12 @@ class Lowered:
 
 def moves(mapping: Mapping, contraction: Contraction, target: Target) -> tuple[Ints, Ints]:
     """The cores that one input column's loads and one accumulator's drains name, int64[moves, axes]; -1 = all."""
-    load_axes = [
-        axis
-        for axis, owner in enumerate(mapping.owners)
-        if contraction.inputs is not None and owner not in (UNUSED, OUTPUTS)
-    ]
+    return moves_of_owners(mapping, contraction.inputs is not None, target)
+
+
+def moves_of_owners(mapping: Mapping, has_inputs: bool, target: Target) -> tuple[Ints, Ints]:
+    """The same by what it depends on: the owners of the axes, and whether there are inputs."""
+    load_axes = [axis for axis, owner in enumerate(mapping.owners) if has_inputs and owner not in (UNUSED, OUTPUTS)]
     drain_axes = [
         axis
         for axis, owner in enumerate(mapping.owners)

@@ -1,8 +1,11 @@
 """Decoder-only transformers: the products and pointwise layers of one generated token."""
 
+from pathlib import Path
+
 from attrs import field, frozen
 
-from cpsat_pim.base.validate import boolean, positive
+from cpsat_pim.base.reading import FileKind, record_of
+from cpsat_pim.base.validate import boolean, positive, text
 from cpsat_pim.compiler.host import Host, Product, activation_seconds, norm_seconds
 
 
@@ -10,12 +13,16 @@ from cpsat_pim.compiler.host import Host, Product, activation_seconds, norm_seco
 class Transformer:
     """`blocks` equal decoder blocks; a gated feed-forward has three matrices (SwiGLU), else two (GELU)."""
 
-    name: str
+    name: str = field(validator=text)
     blocks: int = field(validator=positive)
     hidden: int = field(validator=positive)
     heads: int = field(validator=positive)
     feed_forward: int = field(validator=positive)
     is_gated: bool = field(validator=boolean)
+
+    def __attrs_post_init__(self) -> None:
+        if self.hidden % self.heads:
+            raise ValueError(f"Transformer.hidden: must be a multiple of heads {self.heads} (got {self.hidden})")
 
     @property
     def head_size(self) -> int:
@@ -23,12 +30,20 @@ class Transformer:
         return self.hidden // self.heads
 
 
-#: Brown et al. 2020, table 2.1 (GPT-3 13B: 40 layers, width 5140 there, 5120 in AttAcc's `config.py` and every user).
-GPT3_13B = Transformer(name="gpt3-13b", blocks=40, hidden=5120, heads=40, feed_forward=20480, is_gated=False)
-#: Touvron et al. 2023, table 2 (LLaMA 33B: 60 layers, width 6656, 52 heads); feed-forward of its published weights.
-LLAMA_33B = Transformer(name="llama-33b", blocks=60, hidden=6656, heads=52, feed_forward=17920, is_gated=True)
+#: Files of models: YAML with the fields of `Transformer`.
+TRANSFORMERS = FileKind(
+    kind="transformer", record=record_of(Transformer), package="cpsat_pim.compiler.models", folder="presets"
+)
 
-MODELS = {model.name: model for model in (GPT3_13B, LLAMA_33B)}
+
+def read_transformer(name_or_path: str | Path, directory: Path | None = None) -> Transformer:
+    """Return a model by its name, or from a file that ends in .yaml or .yml, relative to a directory.
+
+    Raises:
+        ValueError: no such name, an unreadable file, or mistakes in it; a line each, `<file>:<line>:<column>: ...`.
+    """
+    model: Transformer = TRANSFORMERS.read(name_or_path, directory)
+    return model
 
 
 @frozen

@@ -1,6 +1,7 @@
 """The declared space of mappings of a contraction (`docs/compiler.md`, section 3)."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -9,7 +10,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.host import A100_HBM3, Host
-from cpsat_pim.compiler.lowering.contraction import moves, padded
+from cpsat_pim.compiler.lowering.contraction import moves_of_owners, padded
 from cpsat_pim.compiler.mapping import CLASSES, Contraction, Mapping
 from cpsat_pim.compiler.mapping.contraction import DEPTH, OUTPUTS
 from cpsat_pim.compiler.mapping.mapping import UNUSED
@@ -45,17 +46,16 @@ def space_of(
     splits = splits or tuple(possible_splits(contraction.extents, channels or target.channels))
     owners = tuple(possible_owners(contraction, target))
     chunks = np.array([[ceiling(n, g) for n, g in zip(contraction.extents, split, strict=True)] for split in splits])
-    examples = [_example(owner) for owner in owners]
-    patterns = [moves(example, contraction, target) for example in examples]
+    parts, drains, loads = _patterns(target, owners, contraction.inputs is not None)
     core = target.device.core
     arrays = Space(
         chunks=chunks,
         extra=np.array([output_ps(contraction, target, host, split) for split in splits]),
-        parts=np.array([example.parts(target) for example in examples]),
-        drains=padded([target.nodes(drains) for _, drains in patterns]),
-        loads=padded([target.nodes(loads) for loads, _ in patterns]),
-        drain_moves=np.array([len(drains) for _, drains in patterns]),
-        load_moves=np.array([len(loads) for loads, _ in patterns]),
+        parts=parts,
+        drains=drains[0],
+        loads=loads[0],
+        drain_moves=drains[1],
+        load_moves=loads[1],
         depth_tiles=np.array(DEPTH_TILES),
         is_checked=np.ones(1, np.int64),
         nodes=target.node_count,
@@ -68,6 +68,19 @@ def space_of(
         tick_ps=target.device.tick_ps,
     )
     return SpaceOf(arrays, splits, owners)
+
+
+@lru_cache(maxsize=16)
+def _patterns(
+    target: Target, owners: tuple[tuple[int, ...], ...], has_inputs: bool
+) -> tuple[Ints, tuple[Ints, Ints], tuple[Ints, Ints]]:
+    """For all owners: the cores of every class; nodes and number of drains, of loads. They depend on no size."""
+    examples = [_example(owner) for owner in owners]
+    patterns = [moves_of_owners(example, has_inputs, target) for example in examples]
+    drains, loads = ([target.nodes(pattern[side]) for pattern in patterns] for side in (1, 0))
+    parts = np.array([example.parts(target) for example in examples])
+    counts = (np.array([len(rows) for rows in side]) for side in (drains, loads))
+    return parts, (padded(drains), next(counts)), (padded(loads), next(counts))
 
 
 def possible_splits(extents: tuple[int, ...], channels: int) -> Iterator[tuple[int, ...]]:

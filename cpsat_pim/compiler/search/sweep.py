@@ -6,6 +6,8 @@ from cpsat_pim.compiler.host import A100_HBM3, Host
 from cpsat_pim.compiler.mapping import Contraction, Mapping
 from cpsat_pim.compiler.search.space import SpaceOf, space_of
 from cpsat_pim.compiler.target import Target
+from tables.commands.objectives import BestBy
+from tables.commands.shared import BestLayout
 from tables.commands.steps import OUTPUT_STATIONARY
 from tables.commands.sweep import NONE, Best, count_mappings, sweep
 
@@ -46,7 +48,7 @@ def best_mapping(
     )
 
 
-def mapping_of(space: SpaceOf, best: Best) -> Mapping:
+def mapping_of(space: SpaceOf, best: Best | BestBy | BestLayout) -> Mapping:
     """The mapping that the sweep found."""
     share = best.share
     return Mapping(

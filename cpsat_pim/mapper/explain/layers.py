@@ -25,6 +25,7 @@ from cpsat_pim.mapper.search import OnProgress, SolveRequest, ignore_progress
 from cpsat_pim.mapping import Mapping as LayerMapping
 from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.mapping.constraints import FREE, Constraints, NetworkConstraints
+from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 
@@ -160,6 +161,7 @@ def explain_network(
         ValueError, Disagreement: see `explain_layer`.
     """
     constraints, mappings = constraints or NetworkConstraints(), mappings or {}
+    network = on_machine(network, request.arch)
     known: dict[tuple[str, LayerMapping | None], Explained] = {}
     for node in network.layers:
         if mapping := mappings.get(node.name):

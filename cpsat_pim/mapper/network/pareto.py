@@ -28,6 +28,7 @@ from cpsat_pim.mapper.objectives.edp import Solve
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode
 
@@ -400,7 +401,7 @@ def network_fronts(
     Raises:
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
     """
-    started, stop = time.monotonic(), stop or threading.Event()
+    started, stop, network = time.monotonic(), stop or threading.Event(), on_machine(network, arch)
     found: dict[str, Front] = {}
 
     def fronts_so_far(interrupted: bool) -> NetworkFronts:

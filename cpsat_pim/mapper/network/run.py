@@ -14,6 +14,7 @@ from cpsat_pim.mapper.result import NetworkLayer, SolvedLayer, SolvedNetwork
 from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import NetworkConstraints
+from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload.network import Network, NetworkNode
 
 __all__ = ["Execution", "NetworkRequest", "WorkersDied", "as_layer", "solve_and_verify", "solve_network"]
@@ -66,7 +67,8 @@ def solve_network(
     execution: Execution | None = None,
     on_solved: Callable[[SolvedNetwork], None] | None = None,
 ) -> SolvedNetwork:
-    """Solve every layer of a network, equal ones once, longest first.
+    """Solve every layer of a network, equal ones once, longest first. A network without bytes per element has those of
+    the machine's words.
 
     A stop, or Ctrl-C, ends the solves that are running with what they have; layers that were not begun are then absent.
     `on_solved` receives all layers solved so far whenever there are more, as if the run had ended there.
@@ -76,6 +78,7 @@ def solve_network(
         Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         WorkersDied: a worker process was killed.
     """
+    network = on_machine(network, arch)
     started, nodes = time.monotonic(), network.layers
     asked, execution = NetworkRequest.whole(request), execution or Execution()
     tasks = _tasks(nodes, arch, asked)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from typing import Any
 
 from attrs import field, frozen
@@ -115,7 +116,28 @@ def _work(task: Task) -> SolvedLayer | None:
 
 
 def _run_in_workers(tasks: list[Task], execution: Execution, on_results: OnResults) -> Results:
-    """Submit all tasks at once to as many processes as `jobs`, each of which takes one after another."""
+    """Run tasks in as many processes as `jobs`, each of which takes one after another.
+
+    A worker that is killed breaks the pool. The tasks that are left then run one at a time, in a process each, which
+    needs less memory. A task that dies there, too, has no result.
+    """
+    results, is_broken = _run_in_pool(tasks, execution, on_results)
+    lost: Results = {}
+    for task in tasks if is_broken else ():
+        if task.key not in results and not execution.stop.is_set():
+            more, is_lost = _run_in_pool([task], execution, partial(_add_results, on_results, dict(results)))
+            results |= more
+            lost |= {task.key: None} if is_lost else {}
+    return lost | results
+
+
+def _add_results(on_results: OnResults, known: Results, new: Results) -> None:
+    """Receive results in addition to those that are known."""
+    on_results(known | new)
+
+
+def _run_in_pool(tasks: list[Task], execution: Execution, on_results: OnResults) -> tuple[Results, bool]:
+    """Submit tasks at once to a pool of processes; return the results, and whether a worker was killed."""
     context = multiprocessing.get_context("spawn")
     workers_stop, progress = context.Event(), context.Queue()
     jobs, initargs = min(execution.jobs, len(tasks)), (workers_stop, progress)
@@ -130,13 +152,12 @@ def _run_in_workers(tasks: list[Task], execution: Execution, on_results: OnResul
                     futures[pool.submit(_work, task)] = task.key
             _await(futures, progress, execution, workers_stop, on_results)
         except BrokenProcessPool:
-            pass  # results that came before are kept
+            return _results(futures), True
         except BaseException:
             workers_stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    ended = [key for future, key in futures.items() if not future.exception()]
-    return {task.key: None for task in tasks if task.key not in ended} | _results(futures)
+    return _results(futures), False
 
 
 def _results(futures: _Futures) -> Results:

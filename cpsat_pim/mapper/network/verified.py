@@ -10,7 +10,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.evaluate.verify import Disagreement, verify
 from cpsat_pim.mapper.network.compile import compile_kernels
-from cpsat_pim.mapper.objectives.padding import solve_padded
+from cpsat_pim.mapper.objectives.lexicographic import solve_lexicographic
 from cpsat_pim.mapper.result import ProgressPoint, SolvedLayer
 from cpsat_pim.mapper.search import OnProgress, Progress, SolveRequest, ignore_progress
 from cpsat_pim.mapping.check import check_fits
@@ -49,7 +49,7 @@ def solve_and_verify(
             points.append((progress.seconds, progress.incumbent, progress.bound))
         on_progress(progress)
 
-    solved = solve_padded(layer, arch, request, stop, note)
+    solved = solve_lexicographic(layer, arch, request, stop, note)
     solved = attrs.evolve(solved, progress=tuple(points))
     if solved.mapping is None or solved.prediction is None:
         return solved

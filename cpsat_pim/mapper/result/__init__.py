@@ -2,7 +2,7 @@
 
 from cpsat_pim.mapper.result.layer import Predicted, ProgressPoint, SolvedLayer
 from cpsat_pim.mapper.result.network import NetworkLayer, SharedChoice, SolvedNetwork
-from cpsat_pim.mapper.result.objective import NO_LIMIT, Budget, Objective, Status
+from cpsat_pim.mapper.result.objective import NO_LIMIT, Budget, Objective, SecondObjective, Status
 
 __all__ = [
     "NO_LIMIT",
@@ -11,6 +11,7 @@ __all__ = [
     "Objective",
     "Predicted",
     "ProgressPoint",
+    "SecondObjective",
     "SharedChoice",
     "SolvedLayer",
     "SolvedNetwork",

@@ -62,7 +62,7 @@ def _performance(arch: Entry, totals: Entry, layers: list[Entry]) -> Entry | Non
     """Return the performance of all layers with a mapping, one after the other; None without a clock."""
     macs = sum(layer["count"] * useful_macs(layer["shape"]) for layer in layers if layer["mapping"])
     found = performance_of(arch, totals["latency_cycles"], totals["energy_fj"], macs)
-    return found and found.to_dict()
+    return found.to_dict() if found else None
 
 
 def useful_macs(shape: Entry) -> int:

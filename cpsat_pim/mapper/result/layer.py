@@ -13,7 +13,7 @@ from cpsat_pim.base.dims import LAYOUT_ORDERS, RELEVANT, Dim, Direction, Level, 
 from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.evaluate.cost import Figures, Prediction, energy_parts_fj
 from cpsat_pim.evaluate.performance import Performance, performance_of
-from cpsat_pim.mapper.result.objective import NO_LIMIT, Budget, Objective, Status, gap_of
+from cpsat_pim.mapper.result.objective import NO_LIMIT, Budget, Objective, SecondObjective, Status, gap_of
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.mapping.dataflow import classify_dataflow
@@ -41,7 +41,8 @@ class SolvedLayer:
     `status` and `bound` are of all mappings that keep the `constraints` and the `budget`, of the layer and of all
     layers that it may be padded to with at most the share `padding` of MACs more. `workload` is the layer that the
     mapping is of. `simulated`: the trace simulator's figures of this mapping. `progress`: incumbents and lower bounds
-    during the solve. The properties named as in listing 5-7 give the seeds' view.
+    during the solve. `second`: what was minimized next, and how far that is proven. The properties named as in listing
+    5-7 give the seeds' view.
     """
 
     workload: ConvWorkload
@@ -58,6 +59,7 @@ class SolvedLayer:
     constraints: Constraints = FREE
     budget: Budget = NO_LIMIT
     padding: float = 0.0
+    second: SecondObjective | None = None
 
     @classmethod
     def concluded(cls, incumbent: Predicted | None, lower_bound: int | None, **fields: Any) -> "SolvedLayer":
@@ -104,6 +106,11 @@ class SolvedLayer:
             return None
         exact = Fraction(self.bound) * self.objective.scale
         return math.floor(exact if isinstance(self.bound, int) else exact * (1 - Fraction(1, 2**52)))
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the mapping is proven to be as good as was asked: by both objectives, if there are two."""
+        return (self.second or self).status is Status.OPTIMAL
 
     @property
     def gap(self) -> float | None:
@@ -211,6 +218,7 @@ class SolvedLayer:
             "constraints": self.constraints.to_dict(),
             "budget": self.budget.to_dict(),
             "padding": self.padding,
+            "second": self.second and self.second.to_dict(),
         }
         return entry | {key: value for key, value in restricted.items() if value}
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.evaluate.cost import Figures
@@ -117,6 +117,12 @@ class Budget:
         """Return the limits that there are, as plain data."""
         return {name: most for name, most in asdict(self).items() if most is not None}
 
+    def with_most(self, kind: str, most: int) -> "Budget":
+        """Return it with at most so many cycles (`latency`) or femtojoules (`energy`), if it does not allow fewer."""
+        name = {"latency": "cycles", "energy": "fj"}[kind]
+        old = getattr(self, name)
+        return evolve(self, **{name: most if old is None else min(old, most)})
+
     def allows(self, latency_cycles: int, energy_fj: int, activations: int) -> bool:
         """Whether a cost keeps the budget."""
         costs = ((latency_cycles, self.cycles), (energy_fj, self.fj), (activations, self.activations))
@@ -136,3 +142,27 @@ def gap_of(value: int | float | None, bound: int | float | None, status: Status)
     if value is None or bound is None:
         return None
     return 0.0 if status is Status.OPTIMAL else max(_LEAST_GAP, float((value - bound) / value))
+
+
+@frozen(kw_only=True)
+class SecondObjective:
+    """What is minimized among the mappings whose first objective is at most the share `within` above its optimum.
+
+    `kind`: latency or energy; `value` and `bound` are in its reported unit. The status is OPTIMAL if both objectives
+    are proven, else FEASIBLE.
+    """
+
+    kind: str
+    within: float
+    value: int | float
+    bound: int | float | None
+    status: Status
+
+    @property
+    def gap(self) -> float | None:
+        """(value - bound) / value of the second objective, with the first one as it was found."""
+        return gap_of(self.value, self.bound, self.status)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return asdict(self) | {"status": self.status.value, "gap": self.gap}

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import field, frozen
 from ortools.sat.sat_parameters_pb2 import SatParameters
 
-from cpsat_pim.base.validate import Rule, is_a, is_integer, or_none, seconds_or_none, seed_number, share
+from cpsat_pim.base.validate import Rule, is_a, is_integer, one_of, or_none, seconds_or_none, seed_number, share
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
 from cpsat_pim.mapping import Mapping
@@ -33,6 +33,8 @@ class SolveRequest:
 
     `objective`: what is minimized, over the mappings that keep the `constraints` and the `budget`, of the layer or of a
     layer that it may be padded to with at most the share `padding` of MACs more.
+    `then`: `energy` after latency or `latency` after energy is minimized next, among the mappings whose first objective
+    is at most the share `within` above its optimum. Such a request is for `cpsat_pim.solve_layer` and networks.
     `time_limit`: seconds. `seed`: of CP-SAT.
     `start`: a legal mapping, the first incumbent. `value_to_beat`: a value of the integer objective; a mapping that
     costs as much or more is of no use, and none at all need be found.
@@ -47,12 +49,24 @@ class SolveRequest:
     constraints: Constraints = field(default=FREE, validator=is_a(Constraints))
     budget: Budget = field(default=NO_LIMIT, validator=is_a(Budget))
     padding: float = field(default=0.0, validator=share)
+    then: str | None = field(default=None, validator=or_none(one_of("latency", "energy")))
+    within: float = field(default=0.0, validator=share)
     time_limit: float = field(default=60.0, validator=seconds_or_none)
     seed: int = field(default=0, validator=seed_number)
     start: Mapping | None = field(default=None, validator=or_none(is_a(Mapping)))
     value_to_beat: int | None = field(default=None, validator=or_none(_integer))
     cp_sat_parameters: dict[str, Any] = field(factory=dict, validator=_are_cp_sat_parameters)
     parameters: SearchParameters = field(default=DEFAULTS, validator=is_a(SearchParameters))
+
+    def __attrs_post_init__(self) -> None:
+        first = self.objective.kind
+        if self.then is not None and {first, self.then} != {"latency", "energy"}:
+            pair = f"{first} and {self.then}"
+            raise ValueError(f"SolveRequest.then: must be the other one of latency and energy (got {pair})")
+        if self.then is not None and self.padding:
+            raise ValueError(f"SolveRequest.padding: must be 0 with a second objective (got {self.padding:g})")
+        if self.then is None and self.within:
+            raise ValueError(f"SolveRequest.within: needs a second objective, `then` (got {self.within:g})")
 
 
 @frozen(kw_only=True)

@@ -184,6 +184,11 @@ class SearchParameters:
     product_solve_share: float = _number(0.25, _above_zero)
     product_min_seconds: float = _number(0.1, not_negative_real)
 
+    # --- Second objectives (objectives.lexicographic) ----------------------------------------------------------------
+
+    #: Share of the time limit that is kept for the second solve, if the first one takes all the rest.
+    second_solve_share: float = _number(0.25, _above_zero)
+
     # --- Padded layers (objectives.padding) --------------------------------------------------------------------------
 
     #: Shares of the time: of the limit, for lower bounds of all padded layers; of what is left, for one solve.

@@ -108,7 +108,7 @@ class _Reader:
         for name, (scheme, output, _) in self.data["schedules"].items():
             if scheme["num_nodes"] != self.array.nodes:
                 raise ValueError(f"schedules.{name}: runs on {scheme['num_nodes']} nodes: pipelines cannot be replayed")
-            entries.append(_Entry(name=name, ops=int(scheme["ops"]), part=scheme["part"], output=output[2][0]))
+            entries.append(_Entry(name=name, ops=round(scheme["ops"]), part=scheme["part"], output=output[2][0]))
         return entries
 
     def _matched(self) -> Iterator[tuple[LayerTask, _Entry, list[_Entry]]]:

@@ -25,7 +25,10 @@ Segments = Sequence[Sequence[RegionPlan]]
 
 @define(kw_only=True, slots=False, eq=False)
 class Problem:
-    """A network on an array, and the space that plans are taken from. `time_limit` (seconds) ends node solves."""
+    """A network on an array, and the space that plans are taken from.
+
+    `solves`: node problems that one choice may solve; `time_limit`: seconds until no more are.
+    """
 
     graph: Graph
     array: NodeArray
@@ -33,6 +36,7 @@ class Problem:
     objective: Objective
     costs: NodeCosts
     time_limit: float = 600.0
+    solves: int = 8
     report: Callable[[str], None] = print
     effort: Effort = field(init=False)
     _alike: dict[Any, LayerCosts] = field(init=False, factory=dict)
@@ -40,7 +44,7 @@ class Problem:
 
     def __attrs_post_init__(self) -> None:
         end = time.monotonic() + self.time_limit
-        self.effort = Effort(is_over=lambda: time.monotonic() >= end)
+        self.effort = Effort(solves=self.solves, is_over=lambda: time.monotonic() >= end)
 
     @cached_property
     def rates(self) -> Rates:

@@ -9,7 +9,7 @@ plan's gap depends on is solved again, for longer.
 import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,6 @@ from cpsat_pim.workload import ConvWorkload
 
 #: So many times longer is a problem solved again that was not proven.
 _LONGER = 4.0
-#: Seconds that are too few to begin a solve.
-_LEAST_SECONDS = 0.2
-
 _ENERGY = Objective.named("energy")
 #: Above all costs.
 HIGHEST = 2**62
@@ -61,8 +58,10 @@ class NodeCosts:
         `version`: of this program, which is part of the key, as optima of another one are not ours. `jobs`: solves at
         a time. `stop`: ends solves with what they have.
         """
-        self.arch, self.objective, self.time_limit = arch, objective, time_limit
+        self.arch, self.objective, self.time_limit, self.jobs = arch, objective, time_limit, jobs
         self.stop = stop or threading.Event()
+        #: Receives a line for each problem that was given to the mapper.
+        self.report: Callable[[str], None] = lambda line: None
         self.solves, self.reused, self.transferred, self.seconds = 0, 0, 0, 0.0
         self._known: dict[NodeProblem, NodeCost | None] = {}
         self._floors: dict[NodeProblem, int | None] = {}
@@ -184,26 +183,22 @@ class NodeCosts:
 
         by_key = {self._key(problem): (problem, below) for problem, below in wanted}
         begin = time.monotonic()
-        tasks = []
-        for key, (problem, below) in by_key.items():
-            request = self._request(problem, below, until)
-            if request is not None:
-                tasks.append(Task(key=key, layer=problem.layer, arch=self.arch, request=request))
-        self._workers.run(tasks, lambda key, solved: self._receive(*by_key[key], solved))
+        tasks = [
+            Task(key=key, layer=problem.layer, arch=self.arch, request=self._request(problem, below))
+            for key, (problem, below) in by_key.items()
+        ]
+        self._workers.run(tasks, lambda key, solved: self._receive(*by_key[key], solved), until)
         self.seconds += time.monotonic() - begin
 
-    def _request(self, problem: NodeProblem, below: int, until: float) -> Any:
-        """Return what the mapper is asked; None if no time is left."""
+    def _request(self, problem: NodeProblem, below: int) -> Any:
+        """Return what the mapper is asked."""
         from cpsat_pim.mapper.search import SolveRequest
 
         known = self.cost(problem)
         assert known is not None
-        seconds = min(max(self.time_limit, _LONGER * known.seconds), until - time.monotonic())
-        if seconds < _LEAST_SECONDS:
-            return None
         return SolveRequest(
             objective=self.objective,
-            time_limit=seconds,
+            time_limit=max(self.time_limit, _LONGER * known.seconds),
             constraints=problem.constraints,
             start=known.mapping,
             value_to_beat=None if known.is_solved or below == HIGHEST else below,
@@ -214,6 +209,8 @@ class NodeCosts:
         known = self.cost(problem)
         assert known is not None
         self.solves += 1
+        cost = "-" if solved.mapping is None else f"{solved.cost}"
+        self.report(f"{problem.layer.name}: cost {cost}, bound {solved.lower_bound}, {solved.solve_seconds:.1f} s")
         seconds = max(known.seconds, solved.solve_seconds)
         if solved.mapping is not None:
             found = self._solved(problem, known, solved.mapping, solved.lower_bound or 0)
@@ -287,18 +284,17 @@ class NodeCosts:
         begin = time.monotonic()
         for key, problem in by_key.items():
             known = self.cost(problem)
-            seconds = min(self.time_limit, until - time.monotonic())
-            if known is None or known.mapping is None or known.is_energy_proven or seconds < _LEAST_SECONDS:
+            if known is None or known.mapping is None or known.is_energy_proven:
                 continue
             request = SolveRequest(
                 objective=_ENERGY,
-                time_limit=seconds,
+                time_limit=self.time_limit,
                 constraints=problem.constraints,
                 start=known.mapping,
                 budget=self._budget(known),
             )
             tasks.append(Task(key=key, layer=problem.layer, arch=self.arch, request=request))
-        self._workers.run(tasks, lambda key, solved: self._receive_energy(by_key[key], solved))
+        self._workers.run(tasks, lambda key, solved: self._receive_energy(by_key[key], solved), until)
         self.seconds += time.monotonic() - begin
 
     def _receive_energy(self, problem: NodeProblem, solved: SolvedLayer) -> None:

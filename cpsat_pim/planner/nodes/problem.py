@@ -97,6 +97,6 @@ class NodeCost:
         return cls(**{**data, "mapping": mapping and build_mapping("node store", mapping)})
 
 
-def layout_index(layout: str) -> int:
-    """Return the index of a home's layout among a mapping's."""
-    return LAYOUTS.index(layout)
+def layout_index(layout: str) -> int | None:
+    """Return the index of a home's layout among a mapping's; None, so free, for groups of channels, which it lacks."""
+    return LAYOUTS.index(layout) if layout in LAYOUTS else None

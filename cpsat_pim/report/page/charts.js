@@ -105,7 +105,8 @@ function layerAxis(layers, lying) {
   return {
     tickvals: few ? layers.map((_, i) => i) : null, ticktext: few ? layers.map(layer => shortened(layer.name)) : null,
     showticklabels: few, ticks: few ? null : "", range: lying ? range.reverse() : range, showgrid: false, zeroline: false, fixedrange: lying, ticklabelstandoff: 4,
-    title: { text: few ? "" : "layers in execution order", standoff: 6 }, tickangle: lying || layers.length <= 8 ? 0 : -60,
+    title: { text: few ? "" : "layers in execution order", standoff: 6 }, tickangle: lying || layers.length <= 8 ? 0 : innerWidth < 900 ? -90 : -60,
+    ...(lying || innerWidth >= 900 ? {} : { tickfont: { size: 10 } }),
   };
 }
 
@@ -238,13 +239,13 @@ function paretoFronts(fronts) {
 // When each resource ends, in pale, and for how long it works by then.
 function endsAndBusy(rows) {
   const sorted = rows.filter(({ end }) => end > 0).sort((a, b) => a.end - b.end);
-  const bar = (name, of, opacity, text) => ({
-    type: "bar", orientation: "h", name, y: sorted.map(row => row.name), x: sorted.map(of), opacity,
-    marker: { color: sorted.map(row => colour(row.shade)) }, text: text ? sorted.map(row => exact(row.end)) : null, textposition: "outside", cliponaxis: false,
+  const bar = (name, of, alpha, text) => ({
+    type: "bar", orientation: "h", name, y: sorted.map(row => row.name), x: sorted.map(of),
+    marker: { color: sorted.map(row => `${colour(row.shade)}${alpha}`) }, text: text ? sorted.map(row => exact(row.end)) : null, textposition: "outside", cliponaxis: false,
     outsidetextfont: { color: colour("soft") }, hovertext: sorted.map(row => `<b>${row.name}</b><br>busy ${exact(row.busy)} cycles, ends after ${exact(row.end)}`), hoverinfo: "text",
   });
   const peak = Math.max(...sorted.map(row => row.end));
-  return { data: [bar("ends", row => row.end, 0.35, true), bar("busy", row => row.busy, 1, false)], layout: {
+  return { data: [bar("ends", row => row.end, "55", true), bar("busy", row => row.busy, "", false)], layout: {
     barmode: "overlay", height: 66 + 30 * sorted.length, bargap: 0.25, xaxis: { ...numbers("cycles"), fixedrange: true, range: [0, 1.22 * peak] },
     yaxis: { fixedrange: true, showgrid: false, ticklabelstandoff: 4 },
   } };

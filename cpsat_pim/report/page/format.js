@@ -64,7 +64,7 @@ function legend(entries) {
 
 // A button that offers a text as a file.
 function download(label, name, text) {
-  return make("button", { type: "button", class: "small", click: () => {
+  return make("button", { type: "button", class: "file", click: () => {
     const link = make("a", { href: URL.createObjectURL(new Blob([text()], { type: "text/csv" })), download: name });
     link.click();
     URL.revokeObjectURL(link.href);

@@ -31,7 +31,10 @@ function comparedColumns(result) {
 
 function columnsOf(layers, result) {
   const figures = result.clock ? [...COLUMNS.slice(0, 3), timeColumn(result.clock), COLUMNS[3]] : COLUMNS.slice(0, 4);
-  return [...figures, ...(layers.some(layer => layer.other) ? comparedColumns(result) : []), ...COLUMNS.slice(4)];
+  const others = COLUMNS.slice(4);
+  if (!layers.some(layer => layer.other)) return [...figures, ...others];
+  // What the comparison needs room for.
+  return [...figures, ...comparedColumns(result), ...others.filter(([title]) => title !== "sim." && title !== "s")];
 }
 
 const changed = ratio => make("span", { class: ratio < 1 ? "better" : ratio > 1 ? "worse" : "" }, change(ratio));
@@ -58,7 +61,9 @@ function layerTable(layers, open, result) {
     if (state.column !== null) order.sort(by(columns[state.column][1], state.descending));
     const kept = order.filter(i => matches(rows[i], layers[i]));
     body.replaceChildren(...kept.map(i => rows[i]));
-    shown.textContent = kept.length === layers.length ? plural(kept.length, "layer") : `${exact(kept.length)} of ${plural(layers.length, "layer")}`;
+    const all = sum(layers.map(layer => layer.names.length));
+    const different = all > layers.length ? `, ${exact(layers.length)} different` : "";
+    shown.textContent = kept.length === layers.length ? `${plural(all, "layer")}${different}` : `${exact(sum(kept.map(i => layers[i].names.length)))} of ${plural(all, "layer")}`;
   }
 
   const by = (value, descending) => (i, j) => {

@@ -5,7 +5,7 @@ const SPAN_NAMES = { compute: "node program", weights: "weights", pull: "inputs"
 
 function ganttSection() {
   const shown = Object.keys(SPAN_SHADES).filter(name => plan.spans.some(span => span[1] === name));
-  return make("section", { id: "gantt" }, heading("Schedule", "a row a node, predicted times; the nodes of a region work in step, so white is a node without work"),
+  return make("section", { id: "gantt" }, heading("Schedule", "a row a node, predicted times; the nodes of a region keep step; a gap is a node without work"),
     legend(shown.map(name => [SPAN_NAMES[name], SPAN_SHADES[name]])), make("div", { class: "gantt" }, ganttPicture(), ganttAxis()));
 }
 

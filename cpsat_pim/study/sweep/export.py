@@ -1,24 +1,20 @@
 """Export a store's results as CSV or Parquet, a row per layer or per network, or as results files (docs/json.md)."""
 
-import csv
 import json
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from cpsat_pim.base.dims import Dim
 from cpsat_pim.base.extras import import_extra
 from cpsat_pim.base.files import file_stem, replacing, replacing_bytes, write_json
-from cpsat_pim.mapper.result.document import build_document
+from cpsat_pim.evaluate.performance import performance_of
+from cpsat_pim.mapper.result.document import build_document, useful_macs
+from cpsat_pim.report.csvfile import NO_ANSWER, PERFORMANCE, answer_columns, shape_columns, write_csv
 from cpsat_pim.study.sweep.job import Failure
 from cpsat_pim.study.sweep.store import Store
 
 Row = dict[str, Any]
-
-_BOUNDS = tuple(dim.name for dim in Dim)
-_PAIRS = ("stride", "dilation")
-_WIDTHS = ("input_bytes", "weight_bytes", "output_bytes", "psum_bytes")
 
 #: Columns of a row per network: sums over its layers, if all of them have a mapping.
 _NETWORKS = """
@@ -29,13 +25,19 @@ SELECT plan, point, network, arch, objective, alpha, beta, time_limit, seed, set
     CASE WHEN count(*) = count(latency_cycles) THEN sum(count * energy_fj) END AS energy_fj,
     CASE WHEN count(*) = count(latency_cycles) THEN
         sum(count * (activations_I + activations_W + activations_O)) END AS activations,
-    max(gap) AS worst_gap
+    sum(count * (status IS 'INFEASIBLE')) AS infeasible, sum(count * (status IS 'UNKNOWN')) AS unknown,
+    max(gap) AS worst_gap, json_group_array(json_array(count, json(shape))) AS shapes
 FROM results GROUP BY plan, point ORDER BY plan, point
 """
-#: Columns of a row per layer, with the padding of the solution beside the requested shape.
+#: What a row per layer is made of: the requested shape, and the solution's entry and machine.
 _LAYERS = """
-SELECT results.*, json_extract(answer, '$.shape.zeros') AS zeros
-FROM results JOIN jobs USING (key) ORDER BY plan, point, position
+SELECT results.*, answer, fields
+FROM results JOIN jobs USING (key) JOIN architectures ON architectures.key = jobs.arch ORDER BY plan, point, position
+"""
+#: The machine of each point.
+_MACHINES = """
+SELECT DISTINCT uses.plan, uses.point, fields FROM uses JOIN jobs ON jobs.key = uses.job
+    JOIN architectures ON architectures.key = jobs.arch
 """
 _DOCUMENTS = """
 SELECT uses.plan, uses.point, network, points.arch AS name, fields, objective, layer, count, answer
@@ -45,10 +47,13 @@ ORDER BY uses.plan, uses.point, position
 """
 
 #: Columns of a Parquet file whose type does not depend on their values.
-_REALS = ("alpha", "beta", "time_limit", "objective_value", "bound", "gap", "seconds", "worst_gap")
+_REALS = (
+    "alpha", "beta", "time_limit", "objective_value", "bound", "gap", "seconds", "worst_gap", *PERFORMANCE,
+    "utilization_steps", "utilization_latency",
+)  # fmt: skip
 _TEXTS = (
     "plan", "network", "arch", "objective", "layer", "state", "status", "failure", "reason", "key", "code", "solver",
-    "zeros",
+    "zeros", "bound_by", "dataflow", "layout_I", "layout_W", "layout_O", "mapping",
 )  # fmt: skip
 
 
@@ -56,13 +61,35 @@ _TEXTS = (
 
 
 def layer_rows(store: Store) -> list[Row]:
-    """Return a row for each layer of each point, in any state."""
-    return _widened(store.rows(_LAYERS))
+    """Return a row for each layer of each point, in any state: the requested bounds and, once it is solved, all
+    figures of its entry (docs/json.md). `zeros` is the padding of the solution.
+    """
+    rows = []
+    for row in store.rows(_LAYERS):
+        arch, answer, shape = json.loads(row.pop("fields")), row.pop("answer"), json.loads(row["shape"])
+        row["shape"] = shape_columns(shape) | {"macs": useful_macs(shape)}
+        entry = json.loads(answer) if answer else None
+        zeros = entry and entry["shape"].get("zeros")
+        row |= {"clock_hz": arch.get("clock"), **(answer_columns(entry) if entry else NO_ANSWER)}
+        rows.append(row | {"zeros": json.dumps(zeros) if zeros else None})
+    return _widened(rows)
 
 
 def network_rows(store: Store) -> list[Row]:
-    """Return a row for each point: the sums over its layers times their counts."""
-    return _widened(store.rows(_NETWORKS))
+    """Return a row for each point: the sums over its layers times their counts, and what follows from them if all
+    layers have a mapping.
+    """
+    machines = {(row["plan"], row["point"]): row for row in store.rows(_MACHINES)}
+    rows = []
+    for row in store.rows(_NETWORKS):
+        shapes = json.loads(row.pop("shapes"))
+        macs = sum(count * useful_macs(shape) for count, shape in shapes)
+        arch = json.loads(machines[row["plan"], row["point"]]["fields"])
+        cycles, energy = row["latency_cycles"], row["energy_fj"]
+        found = None if cycles is None else performance_of(arch, cycles, energy, macs)
+        figures = found.to_dict() if found else dict.fromkeys(PERFORMANCE)
+        rows.append(row | {"macs": macs, "clock_hz": arch.get("clock"), **figures})
+    return _widened(rows)
 
 
 def _widened(rows: list[Row]) -> list[Row]:
@@ -76,7 +103,7 @@ def _wide(row: Row, settings: Row) -> Row:
     """Replace `settings` and `shape` of a row by their entries."""
     parts: dict[str, Callable[[], Row]] = {
         "settings": lambda: {key: _plain(value) for key, value in settings.items()},
-        "shape": lambda: _shape_columns(json.loads(row["shape"])),
+        "shape": lambda: row["shape"],
     }
     wide: Row = {}
     for key, value in row.items():
@@ -84,23 +111,11 @@ def _wide(row: Row, settings: Row) -> Row:
     return wide
 
 
-def _shape_columns(shape: Row) -> Row:
-    pairs = {f"{key}_{side}": value for key in _PAIRS for side, value in zip("wh", shape[key], strict=True)}
-    return {key: shape[key] for key in _BOUNDS} | pairs | {key: shape[key] for key in _WIDTHS}
-
-
 def _plain(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list) else value
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------
-
-
-def write_csv(rows: list[Row], file: TextIO) -> None:
-    """Write comma-separated values with a header line; missing values are empty."""
-    writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
 
 
 def write_csv_file(rows: list[Row], path: Path) -> None:

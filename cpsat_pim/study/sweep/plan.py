@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.validate import as_tuple, text
@@ -66,6 +66,11 @@ class Plan:
     def __attrs_post_init__(self) -> None:
         if not self.points:
             raise ValueError("Plan.points: must have at least one point (got none)")
+
+    def with_time_limit(self, seconds: float) -> "Plan":
+        """Return the plan with another time limit for each job."""
+        points = [evolve(point, options=evolve(point.options, time_limit=seconds)) for point in self.points]
+        return evolve(self, points=points)
 
     def uses(self) -> list[Use]:
         """Return all layers of all points."""

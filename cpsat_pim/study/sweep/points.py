@@ -12,6 +12,7 @@ from cpsat_pim.arch.reading import DEFAULT, read_arch
 from cpsat_pim.base.reading import Mistake
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping.constraints import NetworkConstraints
+from cpsat_pim.mapping.widths import on_machine, with_widths
 from cpsat_pim.study.sweep.job import JobOptions
 from cpsat_pim.study.sweep.plan import Point, Settings
 from cpsat_pim.workload.network import Network
@@ -77,10 +78,11 @@ class PointBuilder:
         options = JobOptions(**{key: values[key] for key in fields_dict(JobOptions) if key in values})
         if options.padding and objective.is_product:
             raise _InvalidSettings([(draft["padding"].path, "must be 0 for edp")])
+        arch = self._arch(where, draft)
         return Point(
             settings=settings,
-            network=self._network(draft),
-            arch=self._arch(where, draft),
+            network=self._network(draft, arch),
+            arch=arch,
             objective=objective,
             options=options,
             constraints=self._constraints(draft),
@@ -95,14 +97,23 @@ class PointBuilder:
             _build_at(draft["constraints"].path, lambda: draft["network"].value.value.only(constraints.layers))
         return constraints
 
-    def _network(self, draft: Draft) -> Network:
-        """Return the network, or the layers of it that `layers` selects."""
+    def _network(self, draft: Draft, arch: PIMArchitecture) -> Network:
+        """Return the network, or the layers of it that `layers` selects, with its or the machine's widths."""
         network: Network = draft["network"].value.value
+        network = self._with_widths(draft, network, arch)
         if "layers" not in draft:
             return network
         names = [name.strip() for name in draft["layers"].value.split(",")]
         chosen: Network = _build_at(draft["layers"].path, lambda: network.only(names))
         return chosen
+
+    def _with_widths(self, draft: Draft, network: Network, arch: PIMArchitecture) -> Network:
+        """Return the network with the bytes per element of `bytes`, its own, or the machine's."""
+        if "bytes" not in draft:
+            return on_machine(network, arch)
+        width = draft["bytes"].value
+        fitted: Network = _build_at(draft["bytes"].path, lambda: with_widths(network, (width,) * 4))
+        return fitted
 
     def _arch(self, where: str, draft: Draft) -> PIMArchitecture:
         """Return the machine with its changed fields."""

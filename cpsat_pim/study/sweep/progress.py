@@ -1,12 +1,14 @@
-"""A progress bar of a sweep on stderr: done, failed, remaining time, running jobs; silent without a terminal."""
+"""A sweep's progress on stderr: done, failed, remaining time, running jobs; a bar on a terminal, else lines."""
 
 import sys
+import time
 from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
+from cpsat_pim.report.progress import LogLines
 from cpsat_pim.study.sweep.job import Job, Outcome
 from cpsat_pim.study.sweep.run import Watch
 from cpsat_pim.study.sweep.store import Tally
@@ -23,7 +25,9 @@ class LiveSweep(Watch):
 
     def __init__(self, name: str, stream: TextIO | None = None) -> None:
         stream = stream or sys.stderr
-        self._name, self._failed = name, 0
+        self._name, self._failed, self._ended, self._open = name, 0, 0, 0
+        self._began = time.monotonic()
+        self._log = None if stream.isatty() else LogLines(self._line, stream)
         self._solving: dict[str, str] = {}
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
@@ -43,14 +47,18 @@ class LiveSweep(Watch):
 
     def __enter__(self) -> "LiveSweep":
         self._bar.start()
+        if self._log:
+            self._log.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._bar.stop()
+        if self._log:
+            self._log.stop()
 
     def begin(self, tally: Tally) -> None:
         """Start the bar; only open jobs count for the speed."""
-        self._failed = tally.failed
+        self._failed, self._open = tally.failed, tally.open
         self._bar.reset(self._task, total=tally.total, completed=tally.done + tally.failed)
         self._show()
 
@@ -62,9 +70,18 @@ class LiveSweep(Watch):
     def end(self, outcome: Outcome) -> None:
         """Count a finished job."""
         known = self._solving.pop(outcome.key, None)
+        self._ended += known is not None
         self._failed += outcome.failure is not None
         self._bar.update(self._task, advance=1 if known else 0)
         self._show()
+
+    def _line(self) -> str:
+        """Return the state as a line: jobs that ended, time spent and left, and a job that runs."""
+        spent, ended = time.monotonic() - self._began, self._ended
+        left = f", about {spent * (self._open - ended) / ended:.0f} s left" if 0 < ended < self._open else ""
+        solving = next(iter(list(self._solving.values())), "nothing yet")
+        counts = f"{ended} of {self._open} open jobs ended, {self._failed} failed"
+        return f"{self._name}: {spent:.0f} s: {counts}{left}; {solving}"
 
     def _show(self) -> None:
         failed = f"{self._failed} failed" if self._failed else ""

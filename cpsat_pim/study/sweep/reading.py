@@ -13,10 +13,10 @@
       seed: 7
       axes: {arch: [default, hbm-pim], objective: [latency, energy]}
 
-Settings are `network` (a name, a file or a shape such as `R=3,P=56,C=64`), `layers`, `arch`, `constraints` (a file),
-`objective`, `alpha`, `beta`, `time_limit`, `seed`, `padding` (a number: 0.25), with the meanings and defaults of the
-command line, and `arch.` with the path of a field that takes another value. Files are found from where the plan is. A
-plan has the points of all the parts that it has.
+Settings are `network` (a name, a file or a shape such as `R=3,P=56,C=64`), `layers`, `bytes` (per element), `arch`,
+`constraints` (a file), `objective`, `alpha`, `beta`, `time_limit`, `seed`, `padding` (a number: 0.25), with the
+meanings and defaults of the command line, and `arch.` with the path of a field that takes another value. Files are
+found from where the plan is. A plan has the points of all the parts that it has.
 """
 
 import itertools
@@ -127,6 +127,7 @@ _FIELD_VALUE = Rule("must be a number, text, true, false, nothing, or a list of 
 _SETTINGS: dict[str, Kind] = {
     "network": _Reference(_network),
     "layers": Value(_NAMES),
+    "bytes": Value(positive),
     "arch": _Reference(read_arch),
     "constraints": _Reference(read_constraints),
     "objective": Value(one_of("latency", "energy", "blended", "edp")),

@@ -25,15 +25,21 @@ from cpsat_pim.study.sweep.plan import Plan, Use
 
 @frozen(kw_only=True)
 class Tally:
-    """Numbers of jobs by state. `unmapped` counts the done jobs without a mapping, `wrong` the failed jobs with a
-    disagreement.
+    """Numbers of jobs by state. Of the done jobs, `infeasible` are proven to have no mapping, and for `unknown` none
+    was found in time; of the failed jobs, `wrong` have a disagreement.
     """
 
     open: int = 0
     done: int = 0
     failed: int = 0
-    unmapped: int = 0
+    infeasible: int = 0
+    unknown: int = 0
     wrong: int = 0
+
+    @property
+    def unmapped(self) -> int:
+        """The number of done jobs without a mapping."""
+        return self.infeasible + self.unknown
 
     @property
     def total(self) -> int:
@@ -180,7 +186,8 @@ class Store:
         states = [state for state, _, _ in found]
         return Tally(
             **{state: states.count(state) for state in ("open", "done", "failed")},
-            unmapped=sum(status in (Status.INFEASIBLE, Status.UNKNOWN) for _, status, _ in found),
+            infeasible=sum(status == Status.INFEASIBLE for _, status, _ in found),
+            unknown=sum(status == Status.UNKNOWN for _, status, _ in found),
             wrong=sum(failure == Failure.DISAGREEMENT for _, _, failure in found),
         )
 

@@ -5,8 +5,11 @@ import math
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,13 +214,32 @@ def test_interrupt_while_workers_start_is_a_stop(monkeypatch: pytest.MonkeyPatch
     assert (solved.layers, solved.interrupted) == ((), True)
 
 
-def test_answers_from_before_a_worker_s_death_are_kept() -> None:
-    """One worker, killed by its second task: the first one's answer is there, the others have none."""
-    tasks: list[Any] = [Task("a"), Task("b", is_deadly=True), Task("c")]
+def test_worker_that_is_killed_takes_no_other_answer_along(tmp_path: Path) -> None:
+    """A task that kills its worker once is run again; one that kills it whenever it runs has no answer."""
+    tasks: list[Any] = [Task("a"), Task("b", kills_once=str(tmp_path / "b")), Task("c", is_deadly=True), Task("d")]
     kept: list[Results] = []
-    answers = _run_in_workers(tasks, Execution(), kept.append)
-    assert answers == {"a": "a", "b": None, "c": None}
-    assert kept == [{"a": "a"}]
+    assert _run_in_workers(tasks, Execution(), kept.append) == {"a": "a", "b": "b", "c": None, "d": "d"}
+    assert kept == [{"a": "a"}, {"a": "a", "b": "b"}, {"a": "a", "b": "b", "d": "d"}]
+
+
+def test_signal_to_the_group_of_processes_is_a_stop() -> None:
+    """SIGTERM to all, as `timeout` and schedulers send it: workers leave it to the parent, and obey only the parent."""
+    program = (
+        "import os, signal, sys, time; from cpsat_pim.mapper.network.run import *\n"
+        "from cpsat_pim.mapper.network.tasks import _run_in_workers; from tests.deaths import Waiting\n"
+        "if __name__ == '__main__':\n"
+        "    tasks = [Waiting(name) for name in 'ab']\n"
+        "    print(sorted(_run_in_workers(tasks, Execution(jobs=2), print).items()), flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert {process.stdout.readline() for _ in "ab"} == {"a waits\n", "b waits\n"}
+    os.killpg(process.pid, signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert out.splitlines()[-1] == "[('a', 'a'), ('b', 'b')]"
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -6,17 +6,16 @@ import pytest
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.baselines import step_costs
 from cpsat_pim.planner.baselines.problem import Problem
 from cpsat_pim.planner.baselines.replicas import NoRoom
-from cpsat_pim.planner.baselines.run import BASELINES, improved, plan_baseline
+from cpsat_pim.planner.baselines.run import BASELINES, plan_baseline
 from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeCost
 from cpsat_pim.planner.plan import LayerPlan, check_plan
-from cpsat_pim.planner.search import SolvedPlan
 from cpsat_pim.planner.simulation import differences, simulate
 from cpsat_pim.planner.space import Space
 from cpsat_pim.workload import ConvWorkload
@@ -168,16 +167,3 @@ def test_choices_that_may_solve_nothing_take_what_is_solved():
     choice = problem.cheapest("a", problem.array.whole, homes)
     assert choice.partition == known.partition
     assert problem.effort.cut == 1
-
-
-def test_search_is_never_worse_than_what_it_starts_from():
-    """A given plan replaces a worse one or none; the bound decides whether it is proven."""
-    problem = problem_of("chain")
-    start = plan_baseline("greedy", problem)
-    nothing = SolvedPlan(status=Status.UNKNOWN, space=problem.space, objective=problem.objective, plan=None, cost=None,
-                         value=None, bound=start.value - 1, seconds=0.0, statistics={})  # fmt: skip
-    taken = improved(nothing, [(start.plan, start.cost)])
-    assert (taken.status, taken.value, taken.bound) == (Status.FEASIBLE, start.value, start.value - 1)
-    assert improved(evolve(nothing, bound=start.value), [(start.plan, start.cost)]).status is Status.OPTIMAL
-    better = evolve(taken, value=start.value - 1)
-    assert improved(better, [(start.plan, start.cost)]) is better

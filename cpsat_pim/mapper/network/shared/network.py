@@ -15,6 +15,7 @@ from cpsat_pim.mapper.network.tasks import Execution
 from cpsat_pim.mapper.result import SharedChoice, SolvedNetwork
 from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping.constraints import FREE
+from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload.network import Network, NetworkNode
 
 
@@ -36,7 +37,7 @@ def solve_shared(
         ValueError: `share` names nothing, or something unknown; `total_time` is below 0; and see `solve_network`.
         Disagreement, WorkersDied: see `solve_network`.
     """
-    started = time.monotonic()
+    started, network = time.monotonic(), on_machine(network, arch)
     if not total_time >= 0:
         raise ValueError(f"total_time: must be a number of at least 0 (got {total_time})")
     asked = NetworkRequest.whole(request)

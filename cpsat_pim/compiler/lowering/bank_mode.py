@@ -1,0 +1,337 @@
+"""Commands for devices with an all-bank mode (HBM-PIM): modes, passes, results.
+
+The order of modes and registers is that of Samsung's kernels (PIMSimulator b464dde, `src/tests/PIMKernel.cpp`). A run
+of up to 8 commands of one instruction ends with a barrier, so that the controller may reorder within it.
+"""
+
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from cpsat_pim.compiler.language import KernelMistake
+from cpsat_pim.compiler.lowering.program import (
+    COMPUTE,
+    HOST_READS,
+    LOADS,
+    MODES,
+    PARTS,
+    STORES,
+    Program,
+)
+from cpsat_pim.compiler.mapping.broadcast import Passes
+from cpsat_pim.device import Device
+from tables.commands import window
+from tables.commands.steps import ceiling
+from tracesim.commands import Function, Stream
+
+Ints = NDArray[np.int64]
+
+#: Rows that are no storage (PIMKernel.cpp): parking, and the registers of the PIM blocks with their columns.
+PARK_ROW, REGISTER_ROW = 1 << 12, 0x3FFF
+MODE_COLUMN, PROGRAM_COLUMN, INPUT_COLUMN, SWITCH_COLUMN = 0, 4, 8, 0x1F
+#: Column that a traced write to the mode register has if it leaves PIM mode: the address is the same, the value not.
+LEAVE_PIM = 1
+#: Columns of a table of runs behind those of `tables.commands.window`: whether all blocks are meant, first column and
+#: distance to the next, function, first registers, first vector of the exchange buffer.
+IS_ALL, COLUMN, STEP, FUNCTION, TARGET, SOURCE, DATA = range(5, 12)
+RUN_COLUMNS = 12
+#: Patterns of banks, see `BankTarget.patterns`.
+PARKED, ENTERED, LEFT, EVEN, ODD, FREE_PATTERN = range(6)
+
+
+@frozen(slots=False, eq=False)
+class BankTarget:
+    """A device with an all-bank mode: its banks in the orders in which runs name them, and its timing."""
+
+    device: Device
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Cores along every axis of a channel, then the accumulators of a core."""
+        return (*(axis.size for axis in self.device.group.axes), self.device.core.accumulators)
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """Names of `axes`."""
+        return (*(axis.name for axis in self.device.group.axes), "accumulators")
+
+    @property
+    def channels(self) -> int:
+        """Channels of all stacks."""
+        return self.device.system.stacks * self.device.system.groups
+
+    @cached_property
+    def cores(self) -> Ints:
+        """int64[cores, axes]: coordinates of every core, those of other bank groups next to each other."""
+        ranks, groups, blocks = self.axes[:-1]
+        return np.array([(r, g, b) for r, b, g in product(range(ranks), range(blocks), range(groups))])
+
+    def banks_of(self, cores: Ints, side: int) -> Ints:
+        """The number of a bank of each core in the channel."""
+        _, groups, blocks = self.axes[:-1]
+        index = (cores[:, 0] * groups + cores[:, 1]) * blocks + cores[:, 2]
+        return np.asarray(index * self.device.core.banks + side, np.int64)
+
+    def patterns(self, free: Ints) -> Ints:
+        """int64[patterns, 1 + banks]: all banks, those that enter and leave, the even, the odd one, `free`."""
+        mode, sides = self.device.controller.all_bank_mode, range(self.device.core.banks)
+        assert mode is not None
+        parked = np.concatenate([self.banks_of(self._block(b), s) for b in range(self.axes[2]) for s in sides])
+        switches = np.array(mode.enter_banks), np.array(mode.leave_banks)
+        rows = [parked, *switches, np.array([0]), np.array([1]), free]
+        table = np.zeros((len(rows), 1 + int(self.timing[window.BANKS])), np.int64)
+        for number, row in enumerate(rows):
+            table[number, 0], table[number, 1 : 1 + len(row)] = len(row), row
+        return table
+
+    def _block(self, block: int) -> Ints:
+        return self.cores[self.cores[:, 2] == block]
+
+    @cached_property
+    def commands(self) -> Ints:
+        """int64[2, 2]: the command that reads or writes (second index) one bank, or all blocks (first index 1)."""
+        by_function = {"read": (0, 0), "write": (0, 1), "mac_lanes": (1, 0), "store": (1, 1)}
+        table = np.full((2, 2), -1, np.int64)
+        for number, command in enumerate(self.device.commands):
+            for name, place in by_function.items():
+                if name in command.does:
+                    table[place] = number
+        if (table < 0).any():
+            raise KernelMistake(f"{self.device.name}: expected commands that do {', '.join(by_function)}")
+        return table
+
+    @cached_property
+    def timing(self) -> Ints:
+        """int64: the ticks that `tables.commands.window` takes."""
+        device, (read, write) = self.device, self.commands[1]
+        act_name, pre_name = device.commands[read].activate, device.commands[read].precharge
+        assert act_name is not None
+        assert pre_name is not None
+        act, pre = device.command(act_name), device.command(pre_name)
+        group, rank, bank = (device.levels.index(name) for name in ("bankgroup", "rank", device.levels[-1]))
+        table = np.zeros(window.TIMINGS, np.int64)
+        for at, before, after, level in (
+            (window.RD_RD_GROUP, read, read, group), (window.RD_RD_RANK, read, read, rank),
+            (window.WR_WR_GROUP, write, write, group), (window.WR_WR_RANK, write, write, rank),
+            (window.RD_WR, read, write, rank), (window.WR_RD, write, read, rank),
+            (window.RD_PRE, read, pre, bank), (window.WR_PRE, write, pre, bank),
+            (window.ACT_ACT_BANK, act, act, bank), (window.ACT_ACT_GROUP, act, act, group),
+            (window.ACT_ACT_RANK, act, act, rank), (window.ACT_RD, act, read, bank), (window.ACT_WR, act, write, bank),
+            (window.ACT_PRE, act, pre, bank), (window.PRE_ACT, pre, act, bank),
+        ):  # fmt: skip
+            table[at] = least_ticks(device, before, after, level)
+        table[window.RD_LATENCY] = device.ticks(device.commands[read].latency)
+        table[window.WR_LATENCY] = device.ticks(device.commands[write].latency)
+        table[window.BANKS] = len(self.cores) * device.core.banks
+        table[window.BANKS_A_GROUP] = self.axes[2] * device.core.banks
+        table[window.ENTRY_QUEUE] = device.controller.entry_queue
+        table[window.QUEUE] = device.controller.queue
+        mode = device.controller.all_bank_mode
+        assert mode is not None
+        table[[window.ENTER_ROW, window.LEAVE_ROW, window.MODE_BANKS]] = mode.enter_row, mode.leave_row, mode.banks
+        table[window.ENTER_BANKS] = sum(1 << bank for bank in mode.enter_banks)
+        table[window.LEAVE_BANKS] = sum(1 << bank for bank in mode.leave_banks)
+        return table
+
+
+def least_ticks(device: Device, before: int, after: int, level: int | None = None) -> int:
+    """Ticks that a device asks for between two commands through one node of a level, or of any level."""
+    names = [command.name for command in device.commands]
+    return max(
+        (
+            device.ticks(rule.ticks)
+            for rule in device.constraints
+            if names[before] in rule.before
+            and names[after] in rule.after
+            and level in (None, device.levels.index(rule.at))
+            and rule.window == 1
+            and not rule.siblings
+        ),
+        default=0,
+    )
+
+
+# --- Runs ------------------------------------------------------------------------------------------------------------
+
+
+def run(
+    part: int, is_write: int, pattern: int, row: int, count: int, column: int, function: Function = Function.NOTHING
+) -> Ints:
+    """One run without registers and data, int64[1, RUN_COLUMNS]."""
+    row_of = np.zeros((1, RUN_COLUMNS), np.int64)
+    row_of[0, [window.PART, window.IS_WRITE, window.PATTERN]] = part, is_write, pattern
+    row_of[0, [window.ROW, window.COUNT, COLUMN, FUNCTION]] = row, count, column, function
+    row_of[0, IS_ALL] = 1
+    return row_of
+
+
+def entering(target: BankTarget) -> list[Ints]:
+    """Park, enter all-bank mode, program the blocks."""
+    mode = target.device.controller.all_bank_mode
+    assert mode is not None
+    banks = int(target.timing[window.BANKS])
+    parked = run(MODES, 0, PARKED, PARK_ROW, banks, 0)
+    entered = run(MODES, 1, ENTERED, mode.enter_row, len(mode.enter_banks), SWITCH_COLUMN)
+    parked[0, IS_ALL] = entered[0, IS_ALL] = 0
+    return [parked, entered, run(MODES, 1, ODD, REGISTER_ROW, 1, PROGRAM_COLUMN)]
+
+
+def leaving(target: BankTarget) -> list[Ints]:
+    """Leave all-bank mode, park."""
+    mode = target.device.controller.all_bank_mode
+    assert mode is not None
+    left = run(MODES, 1, LEFT, mode.leave_row, len(mode.leave_banks), SWITCH_COLUMN)
+    parked = run(MODES, 0, PARKED, PARK_ROW, int(target.timing[window.BANKS]), 0)
+    left[0, IS_ALL] = parked[0, IS_ALL] = 0
+    return [left, parked]
+
+
+def build_passes(target: BankTarget, passes: Passes, has_inputs: bool, mode_bank: int) -> Ints:
+    """The runs of all passes, int64[runs, RUN_COLUMNS].
+
+    A pass enters PIM mode, which resets the program and clears the accumulators, loads tiles of inputs and multiplies
+    them with one column for each accumulator, leaves PIM mode and stores the accumulators in the odd banks.
+    """
+    core = target.device.core
+    wide, inputs = core.accumulators, core.inputs
+    kinds, firsts, sizes = _pass_pattern(passes)
+    count = passes.count
+    table = np.zeros((count, len(kinds), RUN_COLUMNS), np.int64)
+    number = np.arange(count)
+    result, output = number // passes.outputs, number % passes.outputs
+    matrix = result // passes.shared * passes.outputs + output
+    stride = ceiling(passes.columns, inputs) * inputs if passes.keeps_inputs else passes.columns
+    table[:, :, IS_ALL], table[:, :, STEP] = 1, 1
+    table[:, :, window.COUNT] = sizes
+    modes, loads, macs, stores = (np.flatnonzero(kinds == part) for part in (MODES, LOADS, COMPUTE, STORES))
+    table[:, :, window.PART] = kinds
+    table[:, :, window.IS_WRITE] = kinds != COMPUTE
+    table[:, modes, window.PATTERN] = (EVEN, ODD)[mode_bank]
+    table[:, modes, window.ROW] = REGISTER_ROW
+    table[:, modes[0], FUNCTION] = Function.CLEAR
+    table[:, modes[1], COLUMN] = LEAVE_PIM
+    table[:, loads, window.PATTERN], table[:, loads, window.ROW] = ODD, REGISTER_ROW
+    table[:, loads, COLUMN], table[:, loads, FUNCTION] = INPUT_COLUMN, Function.LOAD
+    table[:, loads, TARGET] = (matrix[:, None] * stride + firsts[loads]) % inputs
+    table[:, loads, DATA] = result[:, None] * passes.columns + firsts[loads]
+    if passes.keeps_inputs:
+        table[np.ix_(output > 0, loads, [window.COUNT])] = 0
+    if not has_inputs:
+        table[:, loads, window.COUNT] = 0
+    address = (matrix[:, None] * stride + firsts[macs]) * wide
+    table[:, macs, window.PATTERN] = EVEN
+    table[:, macs, window.ROW], table[:, macs, COLUMN] = address // core.columns, address % core.columns
+    table[:, macs, FUNCTION] = Function.MAC_LANES if has_inputs else Function.ADD
+    table[:, macs, TARGET] = inputs
+    table[:, macs, SOURCE] = (matrix[:, None] * stride + firsts[macs]) % inputs if has_inputs else inputs
+    place = number[:, None] * wide
+    table[:, stores, window.PATTERN], table[:, stores, FUNCTION] = ODD, Function.STORE
+    table[:, stores, window.ROW], table[:, stores, COLUMN] = place // core.columns, place % core.columns
+    table[:, stores, SOURCE] = inputs
+    table[:, macs, window.COUNT] = table[:, stores, window.COUNT] = wide
+    flat = table.reshape(-1, RUN_COLUMNS)
+    return flat[flat[:, window.COUNT] > 0]
+
+
+def _pass_pattern(passes: Passes) -> tuple[Ints, Ints, Ints]:
+    """Part, first input column and commands of every run of a pass; commands of loads only."""
+    rows = [(MODES, 0, 1)]
+    for first in range(0, passes.columns, passes.tile):
+        size = min(passes.tile, passes.columns - first)
+        rows.append((LOADS, first, size))
+        rows += [(COMPUTE, at, 1) for at in range(first, first + size)]
+    rows += [(MODES, 0, 1), (STORES, 0, 1)]
+    kinds, firsts, sizes = np.array(rows).T
+    return kinds, firsts, sizes
+
+
+def build_reads(target: BankTarget, columns: int, cores: int, step: int, first: int) -> list[Ints]:
+    """The host reads some columns, `step` apart, of the banks of the free pattern; results from vector `first` on."""
+    return host_moves(target, HOST_READS, 0, columns, cores, step, first)
+
+
+def host_moves(
+    target: BankTarget, part: int, is_write: int, columns: int, cores: int, step: int, first: int, row: int = 0
+) -> list[Ints]:
+    """The host reads or writes columns of the banks of the free pattern, row by row."""
+    a_row = target.device.core.columns // step
+    runs, function = [], Function.WRITE if is_write else Function.READ
+    for begin in range(0, columns, a_row):
+        size = min(a_row, columns - begin)
+        added = run(part, is_write, FREE_PATTERN, row + begin // a_row, size * cores, 0, function)
+        added[0, [IS_ALL, STEP, DATA]] = 0, step, first + begin * cores
+        runs.append(added)
+    return runs
+
+
+# --- Streams ---------------------------------------------------------------------------------------------------------
+
+#: By function: how much target, source and data grow from a command of a run to the next.
+_GROWTH = {
+    Function.LOAD: (1, 0, 1),
+    Function.MAC_LANES: (1, 0, 0),
+    Function.ADD: (1, 1, 0),
+    Function.MUL: (1, 1, 0),
+    Function.FILL: (1, 0, 0),
+    Function.FILL_RELU: (1, 0, 0),
+    Function.STORE: (0, 1, 0),
+    Function.READ: (0, 0, 1),
+    Function.WRITE: (0, 0, 1),
+}
+
+
+def predicted_ticks(target: BankTarget, runs: Ints, free: Ints) -> tuple[int, Ints]:
+    """The ticks of the runs, or `tables.commands.window.NOT_EXACT`, and those of every part."""
+    parts = np.zeros(len(PARTS), np.int64)
+    return window.walk_window(target.timing, target.patterns(free), runs, parts), parts
+
+
+def emit(target: BankTarget, runs: Ints, free: Ints) -> Stream:
+    """The commands of a table of runs; every run is a barrier group."""
+    counts = runs[:, window.COUNT]
+    group = np.repeat(np.arange(len(runs)), counts)
+    at = np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
+    of = runs[group]
+    patterns = target.patterns(free)
+    sizes = patterns[of[:, window.PATTERN], 0]
+    bank = patterns[of[:, window.PATTERN], 1 + at % sizes]
+    growth = np.zeros((max(Function) + 1, 3), np.int64)
+    for function, row in _GROWTH.items():
+        growth[function] = row
+    grown = growth[of[:, FUNCTION]] * at[:, None]
+    work = np.zeros((len(of), 6), np.int64)
+    work[:, 0], work[:, 3] = of[:, FUNCTION], -1
+    work[:, 1], work[:, 2], work[:, 4] = (
+        of[:, TARGET] + grown[:, 0],
+        of[:, SOURCE] + grown[:, 1],
+        of[:, DATA] + grown[:, 2],
+    )
+    is_load = of[:, FUNCTION] == Function.LOAD
+    work[is_load, 1] %= target.device.core.inputs
+    column = of[:, COLUMN] + at // sizes * of[:, STEP]
+    column[is_load] = INPUT_COLUMN + work[is_load, 1]
+    shape = (*target.axes[:-1], target.device.core.banks)
+    coords = np.stack(np.unravel_index(bank, shape), axis=1).astype(np.int64)
+    coords[of[:, IS_ALL] == 1, :-1] = -1
+    kind = target.commands[of[:, IS_ALL], of[:, window.IS_WRITE]]
+    return Stream(kind, coords, of[:, window.ROW].copy(), column, group, work)
+
+
+def program_of(target: BankTarget, runs: Ints, free: Ints, inputs: int, outputs: int) -> Program:
+    """The stream of the runs, with its ticks.
+
+    Raises:
+        KernelMistake: the controller would reorder the stream.
+    """
+    ticks, parts = predicted_ticks(target, runs, free)
+    if ticks == window.NOT_EXACT:
+        raise KernelMistake(f"{target.device.name}: the controller would reorder the commands")
+    stored = runs[np.isin(runs[:, FUNCTION], _BANK_FUNCTIONS)]
+    rows = int(stored[:, window.ROW].max(initial=0)) + 1
+    return Program(emit(target, runs, free), ticks, parts, inputs, outputs, rows)
+
+
+_BANK_FUNCTIONS = [function for function in _GROWTH if function is not Function.LOAD]

@@ -1,0 +1,311 @@
+"""Contractions on devices whose controller issues commands in order to all cores of a channel (AiM, UPMEM).
+
+AiM multiplies the global buffer with a row of every bank; the host sets the one sum of each bank before and reads it
+after. Its instructions begin at column 0, so every tile of every output has a row of its own. UPMEM gathers sums in a
+register of many lanes and drains them together; its commands stand for a processor's instructions (`docs/devices.md`).
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from cpsat_pim.compiler.language import KernelMistake
+from cpsat_pim.compiler.lowering.bank_mode import least_ticks
+from cpsat_pim.compiler.lowering.broadcast import Elements
+from cpsat_pim.compiler.lowering.program import COMPUTE, LOADS, PARTS, STORES, Program
+from cpsat_pim.compiler.mapping import Contraction
+from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
+from cpsat_pim.compiler.mapping.contraction import OUTPUTS
+from cpsat_pim.compiler.mapping.mapping import UNUSED
+from cpsat_pim.device import Device
+from tables.commands import in_order
+from tables.commands.steps import ceiling
+from tracesim.commands import Function, Stream
+
+Ints = NDArray[np.int64]
+Array = NDArray[Any]
+
+_MODES = {"any": 0, "bank": 1, "register": 2}
+#: Columns of a table of runs behind those of `tables.commands.in_order`: first column of the bank, function, registers,
+#: lane, first vector of the exchange buffer.
+ADDRESS, FUNCTION, TARGET, SOURCE, LANE, DATA = range(4, 10)
+
+
+@frozen(slots=False, eq=False)
+class InOrderTarget:
+    """A device with an in-order controller, its commands found by what they do."""
+
+    device: Device
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Cores along every axis of a channel; each computes one sum at a time."""
+        return (*(axis.size for axis in self.device.group.axes), 1)
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """Names of `axes`."""
+        return (*(axis.name for axis in self.device.group.axes), "accumulators")
+
+    @property
+    def channels(self) -> int:
+        """Channels of all stacks."""
+        return self.device.system.stacks * self.device.system.groups
+
+    @cached_property
+    def sets_scalars(self) -> bool:
+        """Whether sums are set and read as scalars, one a bank (AiM), else drained as registers (UPMEM)."""
+        return any("drain_scalars" in command.does for command in self.device.commands)
+
+    def command(self, does: str) -> int:
+        """The last command that does something; AiM's of all banks follow those of one.
+
+        Raises:
+            KernelMistake: there is none.
+        """
+        found = [number for number, command in enumerate(self.device.commands) if does in command.does]
+        if not found:
+            raise KernelMistake(f"{self.device.name}: no command does {does}")
+        reads = [number for number in found if self.device.commands[number].name.startswith("RDMAC")]
+        return reads[0] if reads else found[-1]
+
+    @cached_property
+    def table(self) -> Ints:
+        """int64[commands, 4], see `tables.commands.in_order`."""
+        device = self.device
+        return np.array(
+            [
+                (device.ticks(c.latency), int(c.blocking), _MODES[c.mode], int(c.needs in ("row", "rows")))
+                for c in device.commands
+            ]
+        )
+
+    @cached_property
+    def distances(self) -> Ints:
+        """int64[commands, commands]: ticks from a command to a later one, both to all cores."""
+        count = len(self.device.commands)
+        return np.array([[least_ticks(self.device, a, b) for b in range(count)] for a in range(count)])
+
+    @cached_property
+    def inserted(self) -> Ints:
+        """int64[3]: ACT, PRE and mode change of the product, -1 if it needs none."""
+        product = self.device.commands[self.command("mac_tree")]
+        names = (product.activate, product.precharge, self.device.controller.mode_change)
+        return np.array([-1 if name is None else self.device.command(name) for name in names])
+
+
+def problem(mapping: BroadcastMapping, contraction: Contraction, target: InOrderTarget) -> str | None:
+    """Why the device cannot run a mapping, or None."""
+    core = target.device.core
+    passes = mapping.passes(contraction, target.axes, core.lanes)
+    if passes.tile > core.inputs:
+        return f"needs {passes.tile} input columns, there are {core.inputs}"
+    if contraction.inputs is not None and any(owner not in (UNUSED, OUTPUTS) for owner in mapping.owners):
+        return "inputs are the same for all cores"
+    if not target.sets_scalars and passes.outputs > core.accumulators * core.lanes:
+        return f"needs {passes.outputs} sums, there are {core.accumulators * core.lanes}"
+    matrices = passes.batches * passes.outputs
+    rows = matrices * passes.tiles if target.sets_scalars else ceiling(matrices * passes.columns, core.columns)
+    return f"needs {rows} rows, there are {core.rows}" if rows > core.rows else mapping.splits_problem(target.channels)
+
+
+@frozen(slots=False, eq=False)
+class InOrderContraction:
+    """A mapped contraction: its runs, its stream, and where its elements are."""
+
+    contraction: Contraction
+    mapping: BroadcastMapping
+    target: InOrderTarget
+
+    @cached_property
+    def elements(self) -> Elements:
+        """The elements that every pass meets."""
+        return Elements(self.contraction, self.mapping, self.target.axes, self.target.device.core.lanes)
+
+    @cached_property
+    def passes(self) -> Passes:
+        """What one core computes."""
+        return self.elements.passes
+
+    @cached_property
+    def _loaded_vectors(self) -> int:
+        """Input vectors: those of every vector, or as many vectors of ones as a tile has."""
+        p = self.passes
+        return p.batches * p.shared * p.columns if self.contraction.inputs is not None else p.tile
+
+    @property
+    def input_vectors(self) -> int:
+        """Vectors of the exchange buffer before the results; the last is zero."""
+        return self._loaded_vectors + 1
+
+    @cached_property
+    def drains(self) -> int:
+        """Reads of results: of every sum (AiM), or of every register of sums (UPMEM)."""
+        p = self.passes
+        if self.target.sets_scalars:
+            return p.count * (p.tiles if self.is_input_stationary else 1)
+        return p.batches * p.shared * ceiling(p.outputs, self.target.device.core.lanes)
+
+    @property
+    def is_input_stationary(self) -> bool:
+        """Whether the sums of a depth tile are read before the next is loaded."""
+        return self.mapping.order == "input-stationary" and self.passes.tiles > 1
+
+    # --- Runs --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def runs(self) -> Ints:
+        """Runs of one channel."""
+        rows: list[tuple[int, ...]] = []
+        for result in range(self.passes.batches * self.passes.shared):
+            rows += self._scalar_runs(result) if self.target.sets_scalars else self._register_runs(result)
+        return np.array(rows, np.int64)
+
+    def _scalar_runs(self, result: int) -> Iterator[tuple[int, ...]]:
+        """AiM: tiles within outputs or outputs within tiles; a single tile is loaded once."""
+        p = self.passes
+        steps = [(output, tile) for output in range(p.outputs) for tile in range(p.tiles)]
+        if self.is_input_stationary:
+            steps = [(output, tile) for tile in range(p.tiles) for output in range(p.outputs)]
+        for output, tile in steps:
+            if (p.tiles > 1 and not self.is_input_stationary) or output == 0:
+                yield from self._load(result, tile)
+            begins = self.is_input_stationary or tile == 0
+            ends = self.is_input_stationary or tile == p.tiles - 1
+            if begins:
+                yield self._run("load_scalars", LOADS, 1, target=self._sum, data=self._loaded_vectors)
+            matrix = result // p.shared * p.outputs + output
+            row = matrix * p.tiles + tile
+            yield self._run("mac_tree", COMPUTE, self._width(tile), row=row, target=self._sum)
+            if ends:
+                number = result * p.outputs + output
+                data = self.input_vectors + (number * p.tiles + tile if self.is_input_stationary else number)
+                yield self._run("drain_scalars", STORES, 1, source=self._sum, data=data)
+
+    def _register_runs(self, result: int) -> Iterator[tuple[int, ...]]:
+        """UPMEM: outputs within tiles; all sums of a result stay in registers."""
+        p, lanes = self.passes, self.target.device.core.lanes
+        for tile in range(p.tiles):
+            yield from self._load(result, tile)
+            for output in range(p.outputs):
+                matrix = result // p.shared * p.outputs + output
+                address = matrix * p.columns + tile * p.tile
+                place = self._sum + output // lanes
+                yield self._run(
+                    "mac_tree", COMPUTE, self._width(tile), address=address, target=place, lane=output % lanes
+                )
+        registers, cores = ceiling(p.outputs, lanes), int(np.prod(self.target.axes))
+        for register in range(registers):
+            data = self.input_vectors + (result * registers + register) * cores
+            yield self._run("drain_clear", STORES, 1, source=self._sum + register, data=data)
+
+    def _load(self, result: int, tile: int) -> Iterator[tuple[int, ...]]:
+        """The load of a tile of inputs; ones are loaded once."""
+        if self.contraction.inputs is not None:
+            data = result * self.passes.columns + tile * self.passes.tile
+            yield self._run("load", LOADS, self._width(tile), data=data)
+        elif result == tile == 0:
+            yield self._run("load", LOADS, self.passes.tile)
+
+    @property
+    def _sum(self) -> int:
+        """The first register of sums."""
+        return self.target.device.core.inputs
+
+    def _width(self, tile: int) -> int:
+        """Columns of a depth tile."""
+        return min(self.passes.tile, self.passes.columns - tile * self.passes.tile)
+
+    def _run(
+        self, does: str, part: int, count: int, row: int = -1, address: int = 0, target: int = 0, source: int = 0,
+        lane: int = 0, data: int = 0,
+    ) -> tuple[int, ...]:  # fmt: skip
+        if row >= 0:
+            address = row * self.target.device.core.columns
+        function = Function[does.upper()]
+        return (self.target.command(does), row, count, part, address, function, target, source, lane, data)
+
+    @cached_property
+    def _walked(self) -> tuple[int, Ints]:
+        parts = np.zeros(len(PARTS), np.int64)
+        target = self.target
+        ticks = in_order.walk_in_order(target.table, target.distances, target.inserted, self.runs, parts)
+        return ticks, parts
+
+    @property
+    def ticks(self) -> int:
+        """The ticks of every channel."""
+        return self._walked[0]
+
+    @cached_property
+    def program(self) -> Program:
+        """The stream with its ticks."""
+        ticks, parts = self._walked
+        addresses = self.runs[:, ADDRESS] + self.runs[:, in_order.COUNT]
+        rows = ceiling(int(addresses.max()), self.target.device.core.columns)
+        cores = 1 if self.target.sets_scalars else int(np.prod(self.target.axes))
+        return Program(self._stream(), ticks, parts, self.input_vectors, self.drains * cores, rows)
+
+    def _stream(self) -> Stream:
+        counts = self.runs[:, in_order.COUNT]
+        run = np.repeat(np.arange(len(self.runs)), counts)
+        at = np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts)
+        of = self.runs[run]
+        is_load, is_mac = of[:, FUNCTION] == Function.LOAD, of[:, FUNCTION] == Function.MAC_TREE
+        work = np.zeros((len(run), 6), np.int64)
+        work[:, 0], work[:, 1], work[:, 2] = of[:, FUNCTION], of[:, TARGET] + is_load * at, of[:, SOURCE] + is_mac * at
+        work[:, 3], work[:, 4] = of[:, LANE], of[:, DATA] + is_load * at
+        coords = np.full((len(run), len(self.target.axes)), -1, np.int64)
+        coords[:, -1] = 0
+        address = of[:, ADDRESS] + is_mac * at
+        columns = self.target.device.core.columns
+        return Stream(
+            of[:, 0].copy(), coords, address // columns, address % columns, np.zeros(len(run), np.int64), work
+        )
+
+    # --- Numbers -----------------------------------------------------------------------------------------------------
+
+    def channels(self) -> Iterator[tuple[int, ...]]:
+        """The channels in use, by their part of every class."""
+        return self.elements.channels()
+
+    def bank_contents(self, channel: tuple[int, ...], arrays: Mapping[str, Array]) -> Array:
+        """What the banks of a channel hold, [axes..., 1, rows, columns, lanes]."""
+        core, p = self.target.device.core, self.passes
+        values = self.elements.matrix(channel, arrays[self.contraction.matrix.tensor])
+        banks = np.zeros((*self.target.axes[:-1], 1, self.program.bank_rows, core.columns, core.lanes), values.dtype)
+        matrix = np.arange(p.batches * p.outputs).reshape(p.batches, p.outputs, 1, 1)
+        column = np.arange(p.columns)[:, None]
+        address = matrix * p.columns + column
+        if self.target.sets_scalars:
+            address = (matrix * p.tiles + column // p.tile) * core.columns + column % p.tile
+        where = tuple(self.elements.used[:, axis] for axis in range(len(self.target.axes) - 1))
+        banks[(*where, 0, address // core.columns, address % core.columns)] = values
+        return banks
+
+    def exchange(self, channel: tuple[int, ...], arrays: Mapping[str, Array]) -> Array:
+        """The exchange buffer of a channel: inputs, a vector of zeros, and zeros for the results."""
+        lanes = self.target.device.core.lanes
+        inputs = np.ones((self._loaded_vectors, lanes), np.int64)
+        if self.contraction.inputs is not None:
+            inputs = self.elements.inputs(channel, arrays[self.contraction.inputs.tensor])
+        return np.concatenate([inputs, np.zeros((1 + self.program.output_vectors, lanes), inputs.dtype)])
+
+    def add_results(self, channel: tuple[int, ...], exchange: Array, result: Array) -> None:
+        """Add what a channel delivered to the result in place."""
+        p, lanes, axes = self.passes, self.target.device.core.lanes, self.target.axes
+        vectors = exchange[self.input_vectors :]
+        number = np.ravel_multi_index(tuple(self.elements.used.T), axes)
+        if self.target.sets_scalars:
+            sums = vectors.reshape(p.count, -1, lanes).sum(axis=1)[:, number]
+        else:
+            registers = vectors.reshape(p.batches * p.shared, -1, int(np.prod(axes)), lanes).swapaxes(1, 2)
+            sums = registers.reshape(p.batches * p.shared, registers.shape[1], -1)[:, number, : p.outputs]
+            sums = sums.swapaxes(1, 2).reshape(p.count, len(number))
+        padded = np.zeros((*sums.shape, lanes), sums.dtype)
+        padded[..., 0] = sums
+        self.elements.add_results(channel, padded, result)

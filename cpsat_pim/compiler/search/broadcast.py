@@ -1,0 +1,129 @@
+"""The best mapping for devices that send the same inputs to all cores of a channel: bounds for all, walks for some.
+
+Mappings whose accumulators compute the same passes with the same cores in use take the same ticks: only one of them is
+bounded and walked. A mapping whose lower bound is not below the best ticks known is excluded.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+import numpy as np
+from attrs import evolve, frozen
+from numpy.typing import NDArray
+
+from cpsat_pim.compiler.mapping import CLASSES, Contraction
+from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
+from cpsat_pim.compiler.mapping.contraction import DEPTH, OUTPUTS
+from cpsat_pim.compiler.mapping.mapping import UNUSED
+from cpsat_pim.compiler.search.space import possible_splits
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+#: Columns of a table of cuts: passes (batches, shared, outputs, columns), cores in use, whether accumulators differ.
+BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, DIFFERS = range(6)
+
+
+@frozen(eq=False)
+class Cuts:
+    """What a channel computes under different splits, owners and lanes: one row of `table` for all that are alike.
+
+    `mappings`: splits, owners and lanes of one of each, the one that uses the fewest channels; `counts`: how many are
+    alike.
+    """
+
+    table: Ints
+    mappings: tuple[tuple[tuple[int, ...], tuple[int, ...], str], ...]
+    counts: Ints
+
+
+@frozen
+class Found:
+    """The best mapping of a space and its ticks; how many mappings there are, and how many were walked."""
+
+    mapping: BroadcastMapping
+    ticks: int
+    mappings: int
+    walked: int
+
+
+def cuts_of(contraction: Contraction, axes: tuple[int, ...], lanes: int, kinds: tuple[str, ...], channels: int) -> Cuts:
+    """All splits, owners and lanes of a contraction. With inputs, an axis cuts outputs or nothing."""
+    splits = np.array(sorted(possible_splits(contraction.extents, channels), key=np.prod), np.int64)
+    owners = np.array(list(_owners(contraction, axes)), np.int64)
+    parts = np.ones((len(owners), len(CLASSES)), np.int64)
+    for number in range(len(CLASSES)):
+        parts[:, number] = np.where(owners == number, axes, 1).prod(axis=1)
+    chunks = -(-np.array(contraction.extents) // splits)
+    local = -(-chunks[:, None] // parts[None])
+    used = np.where(owners[:, :-1] != UNUSED, axes[:-1], 1).prod(axis=1)
+    differs = (owners[:, -1] != UNUSED).astype(np.int64)
+    rows = []
+    for name in kinds:
+        table = np.concatenate(
+            [
+                local,
+                np.broadcast_to(used[:, None], (*local.shape[:2], 1)),
+                np.broadcast_to(differs[:, None], (*local.shape[:2], 1)),
+            ],
+            axis=2,
+        )
+        along = {"depth": DEPTH, "outputs": OUTPUTS}[name]
+        table[:, :, along] = -(-table[:, :, along] // lanes)
+        rows.append(table.reshape(-1, table.shape[2]))
+    every = np.concatenate(rows)
+    first, counts = _distinct(every)
+    mappings = []
+    for at in first.tolist():
+        kind, cut = divmod(at, len(splits) * len(owners))
+        split, owner = divmod(cut, len(owners))
+        mappings.append((tuple(splits[split].tolist()), tuple(owners[owner].tolist()), kinds[kind]))
+    return Cuts(every[first], tuple(mappings), counts)
+
+
+def _distinct(rows: Ints) -> tuple[Ints, Ints]:
+    """The first of every kind of row, and how many there are of each."""
+    sizes = rows.max(axis=0) + 1
+    keys = rows
+    if float(np.prod(sizes, dtype=float)) < 2**62:
+        keys = np.ravel_multi_index(tuple(rows.T), tuple(sizes.tolist()))[:, None]
+    _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+    return first, counts
+
+
+def _owners(contraction: Contraction, axes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """For every axis a class with more than one element, or none; with inputs, outputs or none."""
+    classes = [UNUSED, *(number for number in range(len(CLASSES)) if contraction.extents[number] > 1)]
+    if contraction.inputs is not None:
+        classes = [number for number in classes if number in (UNUSED, OUTPUTS)]
+    return product(*([UNUSED] if size == 1 else classes for size in axes))
+
+
+def best_of(
+    cuts: Cuts,
+    tilings: Sequence[tuple[BroadcastMapping, Bools]],
+    bounds: Callable[[Ints, BroadcastMapping], Ints],
+    ticks: Callable[[BroadcastMapping], int | None],
+    prunes: bool = True,
+) -> Found | None:
+    """The mapping of least ticks, or None if none can be run.
+
+    `tilings`: mappings of which splits, owners and lanes are to be replaced, and to which cuts they apply.
+    `bounds(table, tiling)`: lower bounds of cuts. `ticks(mapping)`: exact ticks, None if it cannot be run.
+    """
+    at = [np.flatnonzero(applies) for _, applies in tilings]
+    least = np.concatenate([bounds(cuts.table[rows], tiling) for (tiling, _), rows in zip(tilings, at, strict=True)])
+    number = np.repeat(np.arange(len(tilings)), [len(rows) for rows in at])
+    cut = np.concatenate(at)
+    total, walked = int(cuts.counts[cut].sum()), 0
+    best: Found | None = None
+    for candidate in np.argsort(least, kind="stable").tolist():
+        if best is not None and prunes and least[candidate] >= best.ticks:
+            break
+        splits, owners, lanes = cuts.mappings[cut[candidate]]
+        mapping = evolve(tilings[number[candidate]][0], splits=splits, owners=owners, lanes=lanes)
+        found = ticks(mapping)
+        walked += 1
+        if found is not None and (best is None or found < best.ticks):
+            best = Found(mapping, found, total, walked)
+    return None if best is None else evolve(best, walked=walked)

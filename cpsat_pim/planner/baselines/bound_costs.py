@@ -1,0 +1,65 @@
+"""Node programs at their lower bounds: costs without a solve, by which planners can be compared in seconds.
+
+The bounds are the mapper's, for latency and for energy each on its own, in free layouts. A plan at these costs is
+a bound of the same plan with solved node programs, and the optimum at these costs is a bound of all plans.
+"""
+
+from collections.abc import Sequence
+from math import inf
+
+from attrs import frozen
+
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapping.check import check_fits
+from cpsat_pim.planner.nodes import NodeCost, NodeCosts, NodeProblem
+from cpsat_pim.workload import ConvWorkload
+
+_LATENCY, _ENERGY = Objective.named("latency"), Objective.named("energy")
+
+
+@frozen(kw_only=True)
+class BoundCost(NodeCost):
+    """A cost that counts as solved without a mapping."""
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether the bounds were computed."""
+        return self.value is not None
+
+
+class BoundCosts(NodeCosts):
+    """Costs whose `refine` is all that a solve would do; `refined` counts it."""
+
+    refined = 0
+
+    def refine(self, problem: NodeProblem) -> NodeCost | None:
+        """Return the mapper's bounds as if a mapping had them; None if the layer does not fit the node."""
+        known = self.cost(problem)
+        if known is None or known.is_solved:
+            return known
+        found = self._bounds(problem.relaxation)
+        self._known[problem] = found
+        return found
+
+    def _bounds(self, problem: NodeProblem) -> BoundCost | None:
+        known = self._known.get(problem)
+        if isinstance(known, BoundCost):
+            return known
+        self.refined += 1
+        found = None if check_fits(problem.layer, self.arch) else self._computed(problem.layer)
+        self._known[problem] = found
+        return found
+
+    def _computed(self, layer: ConvWorkload) -> BoundCost | None:
+        cycles = layer_lower_bound(layer, self.arch, _LATENCY)
+        energy_fj = layer_lower_bound(layer, self.arch, _ENERGY)
+        if cycles is None or energy_fj is None:
+            return None
+        value = int(self.objective.value(cycles, energy_fj))
+        return BoundCost(least=value, value=value, latency_cycles=cycles, energy_fj=energy_fj)
+
+    def solve_all(self, problems: Sequence[NodeProblem], slack: int | None = None, until: float = inf) -> None:
+        """Refine all of them."""
+        for problem in problems:
+            self.refine(problem)

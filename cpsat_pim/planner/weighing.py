@@ -1,0 +1,70 @@
+"""How cycles, femtojoules and bytes become what a search minimises: pairs (cost, tie), at a price of bytes."""
+
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.phases import PhaseCost, Rates
+from tables.array.table import ACTS, ADDS, DRAM, HOPS, NETWORK, READS, WRITES
+
+
+@frozen(kw_only=True)
+class Weighing:
+    """How cycles and femtojoules become a cost and a tie-breaker."""
+
+    objective: Objective
+    rates: Rates
+
+    def weigh(self, cycles: Any, energy_fj: Any) -> np.ndarray:
+        """Pairs (cost, tie) along a new first axis: the objective, then what it leaves out."""
+        alpha, beta = self.objective.weights
+        tie = cycles if beta else energy_fj
+        return np.stack([alpha * cycles + beta * energy_fj, tie])
+
+    def of_measures(self, measures: np.ndarray) -> np.ndarray:
+        """Pairs of phases measured by `tables.array.table`: int64[2, ...]."""
+        rates = self.rates
+        cycles = np.maximum(measures[..., NETWORK], measures[..., DRAM])
+        energy = (
+            measures[..., HOPS] * rates.flit_hop_fj
+            + measures[..., READS] * rates.read_fj
+            + measures[..., WRITES] * rates.write_fj
+            + measures[..., ACTS] * rates.activation_fj
+            + measures[..., ADDS] * rates.addition_fj
+        )
+        return self.weigh(cycles, energy)
+
+    def of_phase(self, phase: PhaseCost) -> np.ndarray:
+        """The pair of one phase."""
+        return self.weigh(phase.cycles, phase.energy_fj(self.rates))
+
+
+@frozen(kw_only=True)
+class Price:
+    """What a byte of weights costs that lies in a node's DRAM: `per_byte` / `scale` of the objective (a multiplier).
+
+    Costs of a priced problem are `scale` x the objective + `per_byte` x bytes.
+    """
+
+    scale: int = 1
+    per_byte: int = 0
+
+
+#: Replicas of weights cost nothing, so every node that needs weights has them.
+FREE_BYTES = Price()
+
+
+@frozen(kw_only=True)
+class Replication:
+    """So many replicas of a layer's weights: cost and tie-breaker of their exchange, bytes on all nodes together."""
+
+    replicas: int
+    cost: int
+    tie: int
+    total_bytes: int
+
+    def priced(self, price: Price) -> tuple[int, int]:
+        """(cost, tie) at a price of bytes."""
+        return price.scale * self.cost + price.per_byte * self.total_bytes, self.tie

@@ -1,0 +1,225 @@
+"""Charts for papers: drawn by matplotlib, saved as PDF or SVG, in the colours of the HTML pages."""
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from cpsat_pim.base.extras import import_extra
+from cpsat_pim.base.files import file_stem, replacing_bytes
+
+#: The colours of `page/page.css` in the light theme, by their names there.
+COLOURS = {
+    "ink": "#16202c", "soft": "#5b6878", "line": "#dfe3e9", "grid": "#e9ecf0", "accent": "#2f6bd8",
+    "I": "#3f74d9", "W": "#e59a13", "O": "#2f9e63", "macs": "#17857a", "idle": "#c3cad3", "compute": "#8b95a5",
+    "bus": "#d9587a", "buffer": "#7d5bd0", "PE": "#7cc4ba", "GLOBAL_BUFFER": "#7d5bd0", "ROW_BUFFER": "#c3a6f0",
+    "DRAM": "#d9587a", "activation": "#8c2f4d", "latency": "#2f6bd8", "energy": "#c2570c",
+}  # fmt: skip
+#: Names of the colours of machines or objectives side by side, in turn.
+SERIES = ("accent", "W", "O", "GLOBAL_BUFFER", "DRAM", "macs", "energy", "compute", "activation", "ROW_BUFFER")
+_FONT_POINTS, _WIDTH_INCHES = 8, 7.0
+#: More bars have no names.
+_MOST_NAMED = 80
+
+
+@frozen
+class Series:
+    """Values of one component or machine, a value or None for each category."""
+
+    name: str
+    colour: str
+    values: tuple[float | None, ...]
+
+
+@frozen(kw_only=True)
+class Chart:
+    """A chart: its file name, title, axis, and what it shows. `kind`: `stacked` or `grouped` bars over `categories`,
+    `heat` of series (rows) by categories (columns), or `front`, where a series' values are x, y, x, y, ....
+    """
+
+    name: str
+    title: str
+    kind: str
+    axis: str
+    categories: tuple[str, ...]
+    series: tuple[Series, ...]
+    x_axis: str = ""
+    open_marks: frozenset[tuple[str, int]] = frozenset()
+
+
+def check_drawing() -> None:
+    """Check that the plotting library is installed.
+
+    Raises:
+        MissingExtra: it is not.
+    """
+    import_extra("matplotlib", "plots")
+
+
+def write_pdf(charts: Sequence[Chart], path: str | Path) -> None:
+    """Write a PDF with a page per chart.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        OSError: the file cannot be written.
+    """
+    pages = import_extra("matplotlib.backends.backend_pdf", "plots").PdfPages
+    with replacing_bytes(path) as file, pages(file, metadata={"CreationDate": None}) as pdf:
+        for chart in charts:
+            pdf.savefig(_drawn(chart))
+
+
+def write_svgs(charts: Sequence[Chart], folder: str | Path) -> list[Path]:
+    """Write an SVG file per chart and return the paths.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        OSError: a file cannot be written.
+    """
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    paths = [Path(folder) / f"{file_stem(chart.name)}.svg" for chart in charts]
+    for chart, path in zip(charts, paths, strict=True):
+        with replacing_bytes(path) as file:
+            file.write(_svg(chart).encode())
+    return paths
+
+
+def inline_svg(chart: Chart) -> str:
+    """Return a chart as an SVG element for a page; its colours are those of the page's theme."""
+    text = _svg(chart)
+    text = text[text.index("<svg") :]
+    names = {value: name for name, value in reversed(COLOURS.items())}
+    return re.sub(r"#[0-9a-f]{6}", lambda m: f"var(--{names[m[0]]})" if m[0] in names else m[0], text)
+
+
+def _svg(chart: Chart) -> str:
+    buffer = io.BytesIO()
+    with _style(chart.name):
+        _drawn(chart).savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue().decode()
+
+
+def _style(name: str) -> Any:
+    """Return the context in which a chart is drawn and saved; equal charts give equal files."""
+    style = {
+        "font.size": _FONT_POINTS, "svg.fonttype": "none", "svg.hashsalt": name, "pdf.fonttype": 42,
+        "font.family": "sans-serif", "axes.edgecolor": COLOURS["soft"], "text.color": COLOURS["ink"],
+        "axes.labelcolor": COLOURS["ink"], "xtick.color": COLOURS["soft"], "ytick.color": COLOURS["soft"],
+        "xtick.labelcolor": COLOURS["ink"], "ytick.labelcolor": COLOURS["ink"], "grid.color": COLOURS["grid"],
+    }  # fmt: skip
+    return import_extra("matplotlib", "plots").rc_context(style)
+
+
+# --- Drawing ---------------------------------------------------------------------------------------------------------
+
+
+def _drawn(chart: Chart) -> Any:
+    """Return the matplotlib figure of a chart."""
+    figure = import_extra("matplotlib.figure", "plots").Figure(
+        figsize=(_WIDTH_INCHES, _height(chart)), layout="constrained"
+    )
+    figure.patch.set_alpha(0)
+    axes = figure.add_subplot()
+    axes.patch.set_alpha(0)
+    axes.set_title(_literal(chart.title), loc="left", fontsize=_FONT_POINTS + 1)
+    _KINDS[chart.kind](axes, chart)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure
+
+
+def _height(chart: Chart) -> float:
+    bars = len(chart.categories) * (len(chart.series) * 0.6 + 0.6 if chart.kind == "grouped" else 1)
+    if chart.kind == "front":
+        return 3.6
+    return 1.2 + 0.2 * (len(chart.series) + 4 if chart.kind == "heat" else min(bars, 2 * _MOST_NAMED))
+
+
+def _literal(text: str) -> str:
+    """Return a text that matplotlib does not read as mathematics."""
+    return text.replace("$", r"\$")
+
+
+def _names(axis: Any, names: Sequence[str], shift: float = 0, **style: Any) -> None:
+    """Set the names of the categories, or none if they are too many."""
+    if len(names) > _MOST_NAMED:
+        axis.set_ticks([])
+    else:
+        axis.set_ticks([i + shift for i in range(len(names))], list(map(_literal, names)), **style)
+
+
+def _stacked(axes: Any, chart: Chart) -> None:
+    """Draw lying bars, the first category on top."""
+    left = [0.0] * len(chart.categories)
+    for series in chart.series:
+        values = [value or 0.0 for value in series.values]
+        axes.barh(range(len(values)), values, left=left, color=series.colour, label=_literal(series.name), height=0.72)
+        left = [a + b for a, b in zip(left, values, strict=True)]
+    _finish_bars(axes, chart)
+
+
+def _grouped(axes: Any, chart: Chart) -> None:
+    """Draw a lying bar per series in each category; a missing value has none, an unproven one is pale."""
+    height = 0.8 / len(chart.series)
+    for number, series in enumerate(chart.series):
+        for i, value in enumerate(series.values):
+            alpha = 0.45 if (series.name, i) in chart.open_marks else 1
+            label = _literal(series.name) if i == 0 else None
+            y = i + (number - (len(chart.series) - 1) / 2) * height
+            axes.barh(y, value or 0.0, height=0.92 * height, color=series.colour, alpha=alpha, label=label)
+    _finish_bars(axes, chart)
+
+
+def _finish_bars(axes: Any, chart: Chart) -> None:
+    _names(axes.yaxis, chart.categories)
+    axes.set_ylim(len(chart.categories) - 0.5, -0.5)
+    axes.set_xlabel(_literal(chart.axis))
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+    axes.legend(ncols=min(4, len(chart.series)), loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
+    axes.set_title(axes.get_title(loc="left"), loc="left", pad=6 + 12 * -(-len(chart.series) // 4))
+
+
+def _heat(axes: Any, chart: Chart) -> None:
+    """Draw a cell per series (row) and category (column), with its value relative to the least of its column."""
+    columns = [[s.values[i] or 0.0 for s in chart.series] for i in range(len(chart.categories))]
+    least = [min((value for value in column if value), default=None) for column in columns]
+    cells = [
+        [value / low if value and low else float("nan") for value, low in zip(series.values, least, strict=True)]
+        for series in chart.series
+    ]
+    image = axes.pcolormesh(cells, cmap="YlOrRd", vmin=1, edgecolors="white", linewidth=1)
+    for y, row in enumerate(cells):
+        for x, cell in enumerate(row):
+            if cell == cell and len(row) <= 16:
+                shade = image.norm(cell)
+                axes.text(
+                    x + 0.5, y + 0.5, f"{cell:.3g}", ha="center", va="center", color="white" if shade > 0.6 else "black"
+                )
+    _names(axes.xaxis, chart.categories, shift=0.5, rotation=30, ha="right")
+    _names(axes.yaxis, [series.name for series in chart.series], shift=0.5)
+    axes.invert_yaxis()
+    bar = axes.figure.colorbar(image, ax=axes, label=_literal(chart.axis), shrink=0.9)
+    bar.solids.set_rasterized(False)
+
+
+def _front(axes: Any, chart: Chart) -> None:
+    """Draw the points of each series, and a staircase through those that none of it dominates."""
+    for series in chart.series:
+        values = [value or 0.0 for value in series.values]
+        points = sorted(zip(values[::2], values[1::2], strict=True))
+        axes.scatter(*zip(*points, strict=True), s=18, color=series.colour, label=_literal(series.name))
+        best = [(x, y) for i, (x, y) in enumerate(points) if all(y < other for _, other in points[:i])]
+        axes.step(*zip(*best, strict=True), where="post", color=series.colour, linewidth=1)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(_literal(chart.x_axis))
+    axes.set_ylabel(_literal(chart.axis))
+    axes.grid()
+    axes.legend(frameon=False)
+
+
+_KINDS = {"stacked": _stacked, "grouped": _grouped, "heat": _heat, "front": _front}

@@ -1,0 +1,143 @@
+"""The charts of a sweep: bars and heat maps of its points' latencies and energies, and latency against energy."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from cpsat_pim.report.charts import energy_unit, time_unit
+from cpsat_pim.report.figures import COLOURS, SERIES, Chart, Series
+
+Row = dict[str, Any]
+
+#: Columns of a row per network that are no settings of its point.
+_FIGURES = {
+    "plan", "point", "network", "arch", "objective", "alpha", "beta", "time_limit", "seed", "layers", "mapped",
+    "proven",
+    "infeasible", "unknown", "latency_cycles", "energy_fj", "activations", "worst_gap", "macs", "clock_hz", "latency_s",
+    "energy_j", "static_energy_j", "power_w", "tops", "tops_per_w", "runs_per_second",
+}  # fmt: skip
+#: The charts of one objective have at most so many machines or settings side by side.
+_MOST_SERIES = len(SERIES)
+
+
+def sweep_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Return the charts of the networks' rows (`export.network_rows`), for each plan: latency and energy as bars for
+    each objective, relative to the least as a heat map, and latency against energy for each network.
+    """
+    plans = dict.fromkeys(row["plan"] for row in rows)
+    return [chart for plan in plans for chart in _of_plan(plan, [row for row in rows if row["plan"] == plan])]
+
+
+def setting_text(row: Row) -> str:
+    """Name the machine and the other settings of a row, without network and objective."""
+    changed = [
+        f"{key.removeprefix('arch.')} {_short(row[key])}" for key in row if key not in _FIGURES and row[key] is not None
+    ]
+    own = [text for text in changed if not _is_in_name(text, row["arch"])]
+    return ", ".join([row["arch"], *own])
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _is_in_name(text: str, arch: str) -> bool:
+    """Return whether the machine's name tells a changed field already: `default (page_policy=closed)`."""
+    field, _, value = text.partition(" ")
+    return f"{field}={value}" in arch
+
+
+def _of_plan(plan: str, rows: Sequence[Row]) -> Iterator[Chart]:
+    is_timed = all(row["clock_hz"] for row in rows)
+    for objective in dict.fromkeys(row["objective"] for row in rows):
+        own = [row for row in rows if row["objective"] == objective]
+        for figure, of, unit_of in _figures(is_timed):
+            values = [of(row) for row in own if of(row) is not None]
+            if values:
+                unit, size = unit_of(max(values))
+                name, title = f"{plan}-{objective}-{figure}", f"{plan}: {figure} with objective {objective}"
+                yield from _bars_and_heat(name, title, own, of, size, f"{figure}, {unit}")
+    for network in dict.fromkeys(row["network"] for row in rows):
+        own = [row for row in rows if row["network"] == network and row["latency_cycles"] is not None]
+        if len(own) > 1:
+            yield _front(plan, network, own, is_timed)
+
+
+def _figures(is_timed: bool) -> Iterator[tuple[str, Callable[[Row], Any], Callable[[float], tuple[str, float]]]]:
+    """Yield name, value of a row, and unit of latency and energy. Latencies are seconds only if all machines have a
+    clock.
+    """
+    key = "latency_s" if is_timed else "latency_cycles"
+    yield "latency", lambda row: row[key], lambda peak: time_unit(peak, int(is_timed))
+    yield "energy", lambda row: row["energy_fj"], energy_unit
+
+
+def _bars_and_heat(
+    name: str, title: str, rows: Sequence[Row], of: Callable[[Row], Any], size: float, axis: str
+) -> Iterator[Chart]:
+    networks = tuple(dict.fromkeys(row["network"] for row in rows))
+    settings = list(dict.fromkeys(map(setting_text, rows)))
+    found = {(setting_text(row), row["network"]): row for row in rows}
+    series = tuple(
+        Series(text, COLOURS[SERIES[i % _MOST_SERIES]], tuple(_value(found.get((text, n)), of, size) for n in networks))
+        for i, text in enumerate(settings)
+    )
+    is_open = frozenset(
+        (text, i)
+        for text in settings
+        for i, network in enumerate(networks)
+        if (row := found.get((text, network))) and row["proven"] < row["layers"]
+    )
+    pale = " (pale: not proven)" if is_open else ""
+    if len(settings) <= _MOST_SERIES:
+        yield Chart(
+            name=name,
+            title=f"{title}{pale}",
+            kind="grouped",
+            axis=axis,
+            categories=networks,
+            series=series,
+            open_marks=is_open,
+        )
+    if len(settings) > 1:
+        yield Chart(
+            name=f"{name}-relative",
+            title=f"{title}, relative to the least of each network",
+            kind="heat",
+            axis=axis.partition(",")[0] + " / least",
+            categories=networks,
+            series=series,
+        )
+
+
+def _value(row: Row | None, of: Callable[[Row], Any], size: float) -> float | None:
+    value = None if row is None else of(row)
+    return None if value is None else value / size
+
+
+def _front(plan: str, network: str, rows: Sequence[Row], is_timed: bool) -> Chart:
+    """Return latency against energy of a network's points, a series per machine."""
+    (_, latency, time), (_, energy, joules) = _figures(is_timed)
+    (t_unit, t_size), (e_unit, e_size) = time(max(map(latency, rows))), joules(max(map(energy, rows)))
+    archs = dict.fromkeys(row["arch"] for row in rows)
+    series = tuple(
+        Series(
+            arch,
+            COLOURS[SERIES[i % _MOST_SERIES]],
+            _points([r for r in rows if r["arch"] == arch], latency, t_size, e_size),
+        )
+        for i, arch in enumerate(archs)
+    )
+    return Chart(
+        name=f"{plan}-{network}-front",
+        title=f"{network}: latency and energy of each point",
+        kind="front",
+        axis=f"energy, {e_unit}",
+        x_axis=f"latency, {t_unit}",
+        categories=(),
+        series=series,
+    )
+
+
+def _points(rows: Sequence[Row], latency: Callable[[Row], Any], t_size: float, e_size: float) -> tuple[float, ...]:
+    return tuple(value for row in rows for value in (latency(row) / t_size, row["energy_fj"] / e_size))

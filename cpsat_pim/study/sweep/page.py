@@ -1,0 +1,94 @@
+"""A sweep's results as one HTML page: the charts, and a table with a row per network."""
+
+import html
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from typing import Any
+
+from cpsat_pim.report.figures import inline_svg
+from cpsat_pim.report.format import EMPTY, format_energy, format_gap, format_si, format_tops
+from cpsat_pim.study.sweep.charts import setting_text, sweep_charts
+
+Row = dict[str, Any]
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+{style}
+section svg {{ width: 100%; height: auto; max-height: 900px; }}
+td, th {{ text-align: right; }}
+</style>
+<script>
+document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+</script>
+</head>
+<body>
+<main>
+<header><div><h1>{title}</h1><p class="soft">{summary}</p></div></header>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def _number(key: str, show: Callable[[Any], str]) -> Callable[[Row], str]:
+    return lambda row: EMPTY if row[key] is None else show(row[key])
+
+
+_COLUMNS: tuple[tuple[str, str, Callable[[Row], str]], ...] = (
+    ("network", "left", lambda row: str(row["network"])),
+    ("machine, settings", "left", setting_text),
+    ("objective", "left", lambda row: str(row["objective"])),
+    ("cycles", "", _number("latency_cycles", lambda n: f"{n:,}")),
+    ("time", "", _number("latency_s", lambda s: format_si(s, "s"))),
+    ("energy", "", _number("energy_fj", format_energy)),
+    ("power", "", _number("power_w", lambda w: format_si(w, "W"))),
+    ("throughput", "", _number("tops", format_tops)),
+    ("TOPS/W", "", _number("tops_per_w", lambda value: f"{value:.3g}")),
+    ("activations", "", _number("activations", lambda n: f"{n:,}")),
+    ("proven", "", lambda row: f"{row['proven']} of {row['layers']}"),
+    ("worst gap", "", lambda row: format_gap(row["worst_gap"])),
+    ("no mapping", "left", lambda row: _unmapped_text(row)),
+)
+
+
+def render_sweep(rows: Sequence[Row]) -> str:
+    """Render the page of a store's networks (`export.network_rows`).
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    title = ", ".join(dict.fromkeys(str(row["plan"]) for row in rows)) or "nothing"
+    charts = [f"<section>{inline_svg(chart)}</section>" for chart in sweep_charts(rows)]
+    return _PAGE.format(
+        title=html.escape(title),
+        style=files("cpsat_pim.report").joinpath("page", "page.css").read_text(encoding="utf-8"),
+        summary=f"{len(rows)} points; figures of one node of each machine; a MAC is two operations",
+        body="\n".join([*charts, _table(rows)]),
+    )
+
+
+def _table(rows: Sequence[Row]) -> str:
+    heads = "".join(f'<th class="{side}" scope="col">{html.escape(title)}</th>' for title, side, _ in _COLUMNS)
+    lines = ["".join(f'<td class="{side}">{html.escape(show(row))}</td>' for _, side, show in _COLUMNS) for row in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<section><div class="scroll">{table}</div></section>'
+
+
+def _unmapped_text(row: Row) -> str:
+    """State how many layers have no mapping, and whether that is proven."""
+    left = row["layers"] - row["mapped"] - row["infeasible"] - row["unknown"]
+    parts = [
+        f"{row['infeasible']} proven to have none" if row["infeasible"] else "",
+        f"{row['unknown']} not found in time" if row["unknown"] else "",
+        f"{left} not solved" if left else "",
+    ]
+    return ", ".join(filter(None, parts)) or "0"

@@ -1,0 +1,52 @@
+"""The page of a compiled kernel."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from cpsat_pim.cli import main
+from cpsat_pim.compiler.compile import compile_kernel, stream_of
+from cpsat_pim.compiler.language import shipped_kernel
+from cpsat_pim.compiler.picture import CHART_TICKS, slot_bars
+from cpsat_pim.compiler.target import target_of
+from cpsat_pim.device import read_device
+from tracesim.commands import simulate
+
+TARGET = target_of(read_device("attacc"))
+
+
+def test_bars_are_the_simulated_commands() -> None:
+    """Bars of moves and rows are as many as the simulator issues in the shown ticks; bars of MACs do not overlap."""
+    kernel = shipped_kernel("gemv")
+    plan = compile_kernel(kernel, {"B": 2, "N": 60, "K": 48}, TARGET.device, 4)
+    stream = stream_of(plan, kernel, TARGET.device)
+    trace, bars = simulate(TARGET.rules, stream), list(slot_bars(stream, TARGET))
+    shown = trace.issue <= CHART_TICKS
+    assert sum(bar.lane in (1, 2, 3) for bar in bars) == int((shown & (stream.kind != TARGET.mac)).sum())
+    assert sum(bar.lane == 4 for bar in bars) == int((trace.inserted[:, 0] <= CHART_TICKS).sum())
+    macs = sorted((bar.first, bar.last) for bar in bars if bar.lane == 0)
+    assert all(before[1] <= after[0] for before, after in pairwise(macs))
+    assert sum(round((last - first) / TARGET.timing.mac) for first, last in macs) == int(
+        np.sum(shown & (stream.kind == TARGET.mac))
+    )
+
+
+def test_command_writes_a_page(tmp_path: Path) -> None:
+    """`compile --html` writes a page whose pictures are well-formed."""
+    file = tmp_path / "plan.html"
+    assert main(["compile", "attention", "--sizes", "B=4,N=60,K=64", "--html", str(file)]) == 0
+    page = file.read_text()
+    assert "Dimension sets" in page
+    for picture in page.split("<svg ")[1:]:
+        body = "<svg>" + picture[picture.index(">") + 1 : picture.index("</svg>")] + "</svg>"
+        for attribute in ("x", "y", "width", "height"):
+            body = _quoted(body, attribute)
+        assert len(ElementTree.fromstring(body)) > 3
+
+
+def _quoted(text: str, attribute: str) -> str:
+    """Numbers of an attribute in quotes, as XML asks."""
+    return re.sub(rf" {attribute}=(-?\d+)", rf' {attribute}="\1"', text)

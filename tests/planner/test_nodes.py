@@ -1,0 +1,93 @@
+"""Costs of node problems from the mapper itself, on a machine and layers so small that solves take a second."""
+
+import pytest
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.mapper.network.verified import solve_and_verify
+from cpsat_pim.mapper.result import Budget, Objective, Status
+from cpsat_pim.mapper.search import SolveRequest
+from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
+from cpsat_pim.workload import ConvWorkload
+
+ARCH, LATENCY = PIMArchitecture(), Objective.named("latency")
+LAYER = ConvWorkload(name="a", P=4, Q=4, C=4, K=4)
+TIED = NodeProblem(layer=LAYER, layouts=(0, 1))
+FREE = NodeProblem(layer=LAYER)
+
+
+def optimum(objective=LATENCY, **asked):
+    """The optimum of the layer by a solve of its own."""
+    solved = solve_and_verify(LAYER, ARCH, SolveRequest(objective=objective, **asked))
+    assert solved.status is Status.OPTIMAL
+    return solved
+
+
+@pytest.fixture(scope="module")
+def costs():
+    """Costs that all tests share."""
+    return NodeCosts(ARCH, LATENCY)
+
+
+def test_tied_problem_costs_what_a_solve_of_its_own_says(costs):
+    """By way of the problem with free layouts, whose optimum bounds it."""
+    found = costs.solve(TIED)
+    assert found.is_proven
+    assert found.value == found.latency_cycles == optimum(constraints=TIED.constraints).cost
+    assert found.mapping.layout[0::2] == TIED.layouts
+    assert costs.cost(FREE).value == optimum().cost <= found.value
+
+
+def test_solve_ends_where_nothing_is_of_use():
+    """Nothing costs less than one cycle more than the bound, so there is no mapping, but a higher bound."""
+    costs = NodeCosts(ARCH, LATENCY)
+    floor, best = costs.refine(FREE).least, optimum().cost
+    assert floor + 1 < best
+    found = costs.solve(FREE, slack=1)
+    assert not found.is_solved
+    assert found.least == floor + 1
+    found = costs.solve(FREE, slack=best)
+    assert found.value == found.least == best
+
+
+def test_least_energy_at_least_latency_is_that_of_a_budget(costs):
+    """First its bound, then the energy itself, by mappings that take no more cycles."""
+    least = costs.solve(TIED)
+    costs.refine_energy(TIED)
+    bound = costs.cost(TIED).least_energy_fj
+    costs.solve_energies([TIED])
+    found = costs.cost(TIED)
+    asked = {"constraints": TIED.constraints, "budget": Budget(cycles=least.value)}
+    assert found.is_energy_proven
+    assert 0 < bound <= found.energy_fj == optimum(Objective.named("energy"), **asked).cost
+    assert found.latency_cycles == least.latency_cycles
+
+
+def test_what_was_solved_is_kept_in_the_file(tmp_path):
+    """Another search finds it there; one of another version of the program does not."""
+    first = NodeCosts(ARCH, LATENCY, tmp_path / "nodes.db", version="1")
+    found = first.solve(TIED)
+    again = NodeCosts(ARCH, LATENCY, tmp_path / "nodes.db", version="1")
+    assert again.solve(TIED) == found
+    assert (again.solves, again.reused > 0) == (0, True)
+    assert not NodeCosts(ARCH, LATENCY, tmp_path / "nodes.db", version="2").cost(TIED).is_solved
+
+
+def test_file_that_is_no_store_is_refused(tmp_path):
+    """One line that names the file."""
+    path = tmp_path / "nodes.db"
+    path.write_text("not a database, but long enough to be taken for one" * 40)
+    with pytest.raises(ValueError, match=r"nodes.db: cannot be used to store node problems"):
+        NodeCosts(ARCH, LATENCY, path)
+
+
+@pytest.mark.slow
+def test_processes_find_the_same():
+    """Two problems in two processes, which end with the costs."""
+    costs = NodeCosts(ARCH, LATENCY, jobs=2)
+    other = NodeProblem(layer=ConvWorkload(name="b", P=4, Q=4, C=4, K=2))
+    try:
+        costs.solve_all([FREE, other])
+    finally:
+        costs.close()
+    assert costs.cost(FREE).value == optimum().cost
+    assert costs.cost(other).is_proven

@@ -1,0 +1,81 @@
+"""Charts for papers: what they show, and files that other programs read."""
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpsat_pim.report.charts import energy_unit, result_charts
+from cpsat_pim.report.figures import COLOURS, inline_svg, write_pdf, write_svgs
+from tests.report.results import document
+
+PAGE_CSS = Path(__file__).parents[2] / "cpsat_pim" / "report" / "page" / "page.css"
+
+
+def charts(*documents: dict[str, Any]) -> dict[str, Any]:
+    """Return the charts by name."""
+    return {chart.name: chart for chart in result_charts([(f"{i}.json", data) for i, data in enumerate(documents)])}
+
+
+def test_bars_add_up_to_the_totals() -> None:
+    """Both layers are one bar: four runs."""
+    data = document()
+    found = charts(data)
+    assert [*found] == ["time", "energy"]
+    assert found["time"].categories == ("a +1",)
+    assert (
+        sum(series.values[0] for series in found["time"].series) == 4 * data["layers"][0]["predicted"]["latency_cycles"]
+    )
+    energy = 4 * data["layers"][0]["predicted"]["energy_fj"]
+    unit, size = energy_unit(energy)
+    assert found["energy"].axis.endswith(unit)
+    assert sum(series.values[0] for series in found["energy"].series) * size == pytest.approx(energy)
+
+
+def test_two_results_are_compared_over_common_layers_in_seconds() -> None:
+    """The other machine has half the clock: twice the time. A layer of one result only is left out."""
+    one, other = document(), document()
+    one["arch"]["clock"], other["arch"]["clock"] = 2_000_000, 1_000_000
+    other["layers"] = other["layers"][:1]
+    other["layers"][0] |= {"status": "FEASIBLE", "gap": 0.5}
+    latency = charts(one, other)["compared-latency"]
+    (a,), (b,) = (series.values for series in latency.series)
+    assert b == pytest.approx(2 * a)
+    assert latency.open_marks == {(latency.series[1].name, 0)}
+
+
+def test_latencies_are_not_compared_if_one_clock_is_unknown() -> None:
+    """Cycles of one machine and seconds of another are no ratio."""
+    one, other = document(), document()
+    one["arch"]["clock"] = 2_000_000
+    found = charts(one, other)
+    assert "compared-energy" in found
+    assert "compared-latency" not in found
+
+
+def test_colours_are_those_of_the_pages() -> None:
+    """One colour for a component everywhere."""
+    light = PAGE_CSS.read_text().partition("}")[0]
+    page = dict(re.findall(r"--([\w]+): (#[0-9a-f]{6})", light))
+    assert {name: page[name] for name in COLOURS} == COLOURS
+
+
+def test_files_are_svg_and_pdf(tmp_path: Path) -> None:
+    """A page per chart, a file per chart; the same charts give the same bytes."""
+    pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")
+    data = copy.deepcopy(document())
+    data["layers"][0]["name"] = "cost $x_1$ <b>"
+    found = list(charts(data).values())
+    write_pdf(found, tmp_path / "charts.pdf")
+    assert (tmp_path / "charts.pdf").read_bytes().startswith(b"%PDF")
+    paths = write_svgs(found, tmp_path / "figures")
+    assert [path.name for path in paths] == ["time.svg", "energy.svg"]
+    texts = [path.read_text() for path in paths]
+    assert all("cost $x_1$ &lt;b&gt;" in text for text in texts)
+    write_svgs(found, tmp_path / "figures")
+    assert [path.read_text() for path in paths] == texts
+    inline = inline_svg(found[0])
+    assert inline.startswith("<svg")
+    assert "var(--macs)" in inline
