@@ -344,9 +344,10 @@ def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:
     if solved.shared and solved.shared.status is not Status.OPTIMAL and not solved.interrupted:
         unproven = []
         note(_shared_verdict(solved.shared))
-    note_unmapped([name for name in unmapped if name not in ruled_out])
-    if unmapped:
-        note(f"`{PROGRAM} explain` with the same layers and machine says why a layer has no mapping")
+    unexplained = [name for name in unmapped if name not in ruled_out]
+    note_unmapped(unexplained)
+    if unexplained:
+        note(f"`{PROGRAM} explain` with the same layers and machine says why")
     return solving_exit_code(network.layers, solved.layers, unmapped, unproven, interrupted=solved.interrupted)
 
 
@@ -374,7 +375,7 @@ def _is_ruled_out(node: "NetworkLayer") -> bool:
     if solved.constraints == FREE:
         return False
     reasons = check_constraints_fit(solved.workload, solved.constraints)
-    because = f": {'; '.join(reasons)}" if reasons else ""
+    because = f": {'; '.join(reasons)}" if reasons else f"; `{PROGRAM} explain` names the limits that conflict"
     note(f"{node.name}: infeasible: no mapping satisfies the constraints{because}")
     return True
 

@@ -40,7 +40,7 @@ class Instance:
     """The plans of a space: a home for each stack, and the options of each layer; alike layers share them.
 
     Raises:
-        ValueError: a layer has no partition that fits, or its node programs have no mapping.
+        ValueError: the node programs of a layer have no mapping.
     """
 
     def __init__(self, graph: Graph, array: NodeArray, space: Space, objective: Objective, costs: NodeCosts) -> None:
@@ -90,10 +90,8 @@ class Instance:
         self, task: LayerTask, region: Region | None = None, homes: dict[str, list[Home]] | None = None
     ) -> LayerOptions:
         """Return the options of a layer on a region, the whole array if none is given, with some homes on it."""
-        where, second = region or self.array.whole, _second(task)
+        where, second = region or self._filled(task), _second(task)
         partitions = list(self.space.partitions(task, where))
-        if not partitions and region is None:
-            raise ValueError(f"{task.name}: no partition over {self.array.rows} x {self.array.cols} nodes fits it")
         placed = self.homes | (homes or {})
         reads, *reads_weights, writes = (placed[self.graph.home_of[name]] for name in _stacks(task))
         options = LayerOptions(
@@ -111,6 +109,17 @@ class Instance:
         if not options.rows and region is None:
             raise ValueError(f"{task.name}: no part of it has a mapping on {self.array.node.name}")
         return options
+
+    def _filled(self, task: LayerTask) -> Region:
+        """Return the largest rectangle from the array's corner that some partition of a layer fills.
+
+        That is the whole array, unless the layer has fewer values to split than the array has nodes.
+        """
+        sides = [(h, w) for h in range(1, self.array.rows + 1) for w in range(1, self.array.cols + 1)]
+        for h, w in sorted(sides, key=lambda side: (-side[0] * side[1], side)):
+            if next(self.space.partitions(task, Region(0, 0, h, w)), None) is not None:
+                return Region(0, 0, h, w)
+        raise AssertionError("one node needs no split")
 
     # --- Branches side by side ---------------------------------------------------------------------------------------
 
@@ -257,7 +266,7 @@ class Instance:
         order, done = [task.name for task in self.graph.tasks], set()
         for name in order:
             if name not in block_of:
-                yield (RegionPlan(region=self.array.whole, layers=(name,)),)
+                yield (RegionPlan(region=self.options[name].region, layers=(name,)),)
             elif block_of[name] not in done:
                 done.add(block_of[name])
                 branches = self.parallels[block_of[name]].block.branches

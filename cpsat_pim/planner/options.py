@@ -11,6 +11,7 @@ import numpy as np
 from attrs import define, evolve, field
 
 from cpsat_pim.base.dims import Tensor
+from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.boxes import pooled_boxes
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
@@ -76,6 +77,11 @@ class LayerOptions:
         rows = [self._row(partition) for partition in self.partitions]
         self.rows = sorted((row for row in rows if row.floor < INFINITE), key=lambda row: row.floor)
 
+    @property
+    def region(self) -> Region:
+        """Where all partitions lie."""
+        return self.partitions[0].region
+
     def _row(self, partition: Partition) -> _Row:
         problems = self._problems(partition)
         return _Row(partition=partition, program=problems, floor=self._floor(problems))
@@ -105,7 +111,7 @@ class LayerOptions:
         """(cost, tie) of a node program on all nodes: its floor, or its value."""
         if cost is None or (upper and not cost.is_solved):
             return INFINITE, INFINITE
-        nodes, factor = self.partitions[0].region.size, self.node_factor
+        nodes, factor = self.region.size, self.node_factor
         if not cost.is_solved:
             return cost.least * factor, 0
         pair = self.weighing.weigh(cost.latency_cycles, nodes * cost.energy_fj)
@@ -124,7 +130,7 @@ class LayerOptions:
         alpha, beta = self.weighing.objective.weights
         if alpha and beta:
             return self.weighing.objective.scale // self.costs.objective.scale
-        return self.partitions[0].region.size if beta else 1
+        return self.region.size if beta else 1
 
     # Rows
 

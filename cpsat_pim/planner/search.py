@@ -99,7 +99,7 @@ def solve_plan(
     the result is never worse. A stop of `costs`, or Ctrl-C, ends the search with what it has.
 
     Raises:
-        ValueError: a layer has no partition that fits, or its node programs have no mapping.
+        ValueError: the node programs of a layer have no mapping.
     """
     limits = limits or SearchLimits()
     costs.report = report
@@ -234,13 +234,13 @@ class _Search:
     def _solve(self, problems: list[NodeProblem]) -> int:
         """Solve the node problems of an optimum; return how many bounds that narrowed.
 
-        First those that have no mapping, then the one with the widest gap again, then their least energies.
+        First those that have no mapping, then those with the widest gaps again, then their least energies.
         """
         known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
         unsolved = [problem for problem, cost in known.items() if not cost.is_solved]
         if not unsolved:
             unproven = [problem for problem, cost in known.items() if not cost.is_proven]
-            unsolved = sorted(unproven, key=lambda p: known[p].gap)[-1:]
+            unsolved = sorted(unproven, key=lambda p: known[p].gap)[-self.costs.jobs :]
         if unsolved:
             self.costs.solve_all(unsolved, self.slack, self.until)
             return sum(self.costs.cost(problem) != known[problem] for problem in unsolved)

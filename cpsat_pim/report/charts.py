@@ -1,7 +1,7 @@
 """The charts of results for papers: where time and energy go, and two results layer by layer."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cpsat_pim.report.figures import COLOURS, SERIES, Chart, Series
@@ -66,10 +66,8 @@ def _of_one(view: View, suffix: str) -> list[Chart]:
     details = [view["details"][row["detail"]] for row in rows]
     names, counts = tuple(row["name"] for row in rows), [row["count"] for row in rows]
     per_second = view["clock"] or 1
-    times = [
-        _merged(detail["cycles"], lambda value, n=n: n * value / per_second) for detail, n in _paired(details, counts)
-    ]
-    energies = [_merged(detail["energies"], lambda value, n=n: n * value) for detail, n in _paired(details, counts)]
+    times = [_merged(detail["cycles"], n / per_second) for detail, n in _paired(details, counts)]
+    energies = [_merged(detail["energies"], n) for detail, n in _paired(details, counts)]
     time, t_size = time_unit(max((sum(t.values()) for t in times), default=1), view["clock"])
     energy, e_size = energy_unit(max((sum(e.values()) for e in energies), default=1))
     where = f"{view['network']} on {view['arch']}"
@@ -98,13 +96,13 @@ def _paired(details: Sequence[View], counts: Sequence[int]) -> list[tuple[View, 
     return list(zip(details, counts, strict=True))
 
 
-def _merged(parts: Mapping[str, float], scale: Callable[[float], float]) -> dict[str, float]:
-    """Return scaled parts; waits for what has no colour of its own are those for buffers."""
+def _merged(parts: Mapping[str, float], factor: float) -> dict[str, float]:
+    """Return parts times a factor; waits for what has no colour of its own are those for buffers."""
     known = {key for key, _, _ in (*_TIMES, *_ENERGIES)}
     merged: dict[str, float] = {}
     for key, value in parts.items():
         key = key if key in known else "buffers"
-        merged[key] = merged.get(key, 0) + scale(value)
+        merged[key] = merged.get(key, 0) + factor * value
     return merged
 
 

@@ -14,8 +14,8 @@ from cpsat_pim.mapper.explain import Bounds, Conflict, Explained, Fill, Gain, Kn
 from cpsat_pim.mapper.explain.limits import Limit
 from cpsat_pim.mapper.result import NetworkLayer, Objective
 from cpsat_pim.mapper.result.document import build_document
-from cpsat_pim.report.format import format_energy, format_gap, format_objective
-from cpsat_pim.report.text import print_plain
+from cpsat_pim.report.format import format_energy, format_gap, format_machine, format_objective, format_si
+from cpsat_pim.report.text import print_fitted, print_plain
 from cpsat_pim.workload.network import NetworkNode
 
 _EMPTY = "-"
@@ -71,7 +71,7 @@ def _print_conflict(console: Console, name: str, conflict: Conflict) -> None:
     for member in conflict.members:
         cells = (member.limit.name, _value(member.limit), member.limit.of, _without(member), _lifted_alone(member))
         table.add_row(*map(Text, cells))
-    console.print(table)
+    print_fitted(console, table)
     for line in _conclusions(conflict):
         print_plain(console, line)
     print_plain(console, "")
@@ -141,14 +141,16 @@ def _conclusions(conflict: Conflict) -> Iterator[str]:
 def _print_bounds(console: Console, name: str, bounds: Bounds, explained: Explained) -> None:
     solved = explained.solved
     status = "as given" if solved.bound is None else f"{solved.status.value}, gap {format_gap(solved.gap)}"
+    where = f" on {format_machine(solved.arch)}" if solved.arch.nodes > 1 else ""
+    time = f" = {format_si(bounds.latency_cycles / solved.arch.clock, 's')}" if solved.arch.clock else ""
     print_plain(
         console,
-        f"{name}: {bounds.latency_cycles:,} cycles, bound by {bounds.critical}; "
+        f"{name}{where}: {bounds.latency_cycles:,} cycles{time}, bound by {bounds.critical}; "
         f"{format_energy(bounds.energy_fj)}{_largest(bounds)} ({status})",
     )
-    console.print(_resources(bounds))
-    console.print(_shares(bounds))
-    console.print(_fills(bounds, explained))
+    print_fitted(console, _resources(bounds))
+    print_fitted(console, _shares(bounds))
+    print_fitted(console, _fills(bounds, explained))
 
 
 def _largest(bounds: Bounds) -> str:
@@ -224,7 +226,7 @@ def _print_gains(console: Console, name: str, gains: Sequence[Gain], objective: 
         then = "not known" if gain.after is None else _known(gain.after, objective)
         cells = (gain.upgrade.path, f"{gain.upgrade.before:,}", f"{gain.upgrade.after:,}", then, same, _saved(gain))
         table.add_row(*map(Text, cells))
-    console.print(table)
+    print_fitted(console, table)
 
 
 def _known(known: Known, objective: Objective) -> str:

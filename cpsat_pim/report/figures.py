@@ -185,11 +185,11 @@ def _finish_bars(axes: Any, chart: Chart) -> None:
 
 def _heat(axes: Any, chart: Chart) -> None:
     """Draw a cell per series (row) and category (column), with its value relative to the least of its column."""
-    least = [
-        min((s.values[i] for s in chart.series if s.values[i]), default=None) for i in range(len(chart.categories))
-    ]
+    columns = [[s.values[i] or 0.0 for s in chart.series] for i in range(len(chart.categories))]
+    least = [min((value for value in column if value), default=None) for column in columns]
     cells = [
-        [v / low if v and low else float("nan") for v, low in zip(s.values, least, strict=True)] for s in chart.series
+        [value / low if value and low else float("nan") for value, low in zip(series.values, least, strict=True)]
+        for series in chart.series
     ]
     image = axes.pcolormesh(cells, cmap="YlOrRd", vmin=1, edgecolors="white", linewidth=1)
     for y, row in enumerate(cells):

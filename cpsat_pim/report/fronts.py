@@ -23,7 +23,7 @@ from cpsat_pim.report.format import (
     format_machine,
     format_si,
 )
-from cpsat_pim.report.text import print_plain, visible
+from cpsat_pim.report.text import print_fitted, print_plain, visible
 from cpsat_pim.workload import ConvWorkload
 
 _TO_THE_LEFT = ("point", "bound by", "flow", "layout I W O", "status")
@@ -46,7 +46,7 @@ def print_fronts(console: Console, fronts: NetworkFronts) -> None:
             cells = dict(zip(_HEADINGS, _cells(name, point), strict=True))
             table.add_row(*(Text(cells[heading]) for heading in headings))
         table.add_section()
-    console.print(table)
+    print_fitted(console, table)
     for line in _footnotes(fronts):
         print_plain(console, line)
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from cpsat_pim.arch import MemoryLevel, PIMArchitecture
 from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.report.format import format_bytes
+from cpsat_pim.report.text import print_fitted
 from cpsat_pim.workload.network import Network
 
 
@@ -25,7 +26,7 @@ def print_networks(console: Console, networks: Iterable[Network]) -> None:
         table.add_row(
             Text(network.name), str(runs), str(len(shapes)), f"{network.total_macs:,}", f"{network.total_weights:,}"
         )
-    console.print(table)
+    print_fitted(console, table)
 
 
 def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) -> None:
@@ -47,7 +48,7 @@ def print_archs(console: Console, archs: Iterable[tuple[str, PIMArchitecture]]) 
             arch.page_policy,
             f"{arch.activation_energy:g} nJ",
         )
-    console.print(table)
+    print_fitted(console, table)
 
 
 def _format_capacity(memory: MemoryLevel) -> str:

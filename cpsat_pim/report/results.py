@@ -29,7 +29,7 @@ from cpsat_pim.report.format import (
     format_si,
     format_tops,
 )
-from cpsat_pim.report.text import print_plain, visible
+from cpsat_pim.report.text import print_fitted, print_plain, visible
 
 #: Longer names are shortened in the middle on a terminal.
 _NAME_WIDTH = 32
@@ -37,8 +37,8 @@ _NAME_WIDTH = 32
 
 @frozen
 class _Column:
-    """A column of the results: heading, cell of a layer, cell of the totals. Where the terminal is too narrow for one
-    table, columns that are `secondary` come last.
+    """A column of the results: heading, cell of a layer, cell of the totals. On a terminal, columns that are
+    `secondary` come last.
     """
 
     heading: str
@@ -51,12 +51,7 @@ class _Column:
 def print_results(console: Console, network: SolvedNetwork, every_layer: bool = False) -> None:
     """Print a row per different layer, or per layer, and the totals; in several tables if the terminal is narrow."""
     layers = network.layers if every_layer else group_equal(network.layers)
-    columns = _columns(network)
-    if not console.is_terminal or _width(network, layers, columns) <= console.width:
-        console.print(_table(network, layers, columns))
-    else:
-        for part in _parts(network, layers, columns, console.width):
-            console.print(_table(network, layers, part))
+    print_fitted(console, _table(network, layers, _columns(network, console)))
     for line in _footnotes(network, layers):
         print_plain(console, line)
 
@@ -79,31 +74,14 @@ def _as_one(equal: Sequence[NetworkLayer]) -> NetworkLayer:
     return evolve(first, name=name, count=sum(layer.count for layer in equal))
 
 
-def _columns(network: SolvedNetwork) -> list[_Column]:
-    """Return the columns; the product of latency and energy only if it is the objective, times only with a clock."""
+def _columns(network: SolvedNetwork, console: Console) -> list[_Column]:
+    """Return the columns; the product of latency and energy only if it is the objective, times only with a clock. On a
+    terminal the secondary ones come last, as the table may have to be divided.
+    """
     hidden = () if network.objective.is_product else (_PRODUCT,)
     hidden = hidden if network.arch.clock else (*hidden, *_TIMED)
-    return [column for column in _COLUMNS if column not in hidden]
-
-
-def _parts(
-    network: SolvedNetwork, layers: Sequence[NetworkLayer], columns: Sequence[_Column], width: int
-) -> Iterator[list[_Column]]:
-    """Yield the columns of each table: as many as fit, behind the layers' names."""
-    part = [_NAME]
-    for column in sorted(columns, key=lambda column: column.secondary):
-        if column is _NAME:
-            continue
-        if len(part) > 1 and _width(network, layers, [*part, column]) > width:
-            yield part
-            part = [_NAME]
-        part.append(column)
-    yield part
-
-
-def _width(network: SolvedNetwork, layers: Sequence[NetworkLayer], columns: Sequence[_Column]) -> int:
-    """Return the width of a table in which no cell wraps."""
-    return Console(width=10_000).measure(_table(network, layers, columns)).maximum
+    shown = [column for column in _COLUMNS if column not in hidden]
+    return sorted(shown, key=lambda column: column.secondary) if console.is_terminal else shown
 
 
 def _table(network: SolvedNetwork, layers: Sequence[NetworkLayer], columns: Iterable[_Column]) -> Table:

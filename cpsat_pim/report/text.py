@@ -1,6 +1,7 @@
 """Output on the terminal: consoles, lines, and simulated beside predicted figures."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, TextIO
 
 from rich import box
@@ -34,6 +35,33 @@ def print_plain(console: Console, text: str) -> None:
     console.print(Text("\n".join(map(visible, text.split("\n")))), soft_wrap=True)
 
 
+def print_fitted(console: Console, table: Table) -> None:
+    """Print a table; on a terminal that is too narrow, as several tables of its columns, each behind the first one."""
+    if not console.is_terminal or _natural_width(table) <= console.width:
+        console.print(table)
+        return
+    part = [0]
+    for index in range(1, len(table.columns)):
+        if len(part) > 1 and _natural_width(_part_of(table, [*part, index])) > console.width:
+            console.print(_part_of(table, part))
+            part = [0]
+        part.append(index)
+    console.print(_part_of(table, part))
+
+
+def _natural_width(table: Table) -> int:
+    """Return the width at which no cell wraps."""
+    return Console(width=10_000).measure(table).maximum
+
+
+def _part_of(table: Table, indices: Sequence[int]) -> Table:
+    """Return a table of some columns of another one, with its rows."""
+    columns = [copy(table.columns[index]) for index in indices]
+    part = Table(*columns, box=table.box, title=table.title, title_justify=table.title_justify, pad_edge=False)
+    part.show_footer, part.rows = table.show_footer, table.rows
+    return part
+
+
 def visible(text: str) -> str:
     """Return a line with control characters as escapes: a name from a file must not command the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -48,7 +76,7 @@ def print_comparison(console: Console, name: str, predicted: Figures, simulated:
     for key, value in theirs.items():
         if value or ours[key]:
             table.add_row(key, f"{value:,}", f"{ours[key]:,}", _verdict(key, ours[key], value))
-    console.print(table)
+    print_fitted(console, table)
 
 
 def _verdict(key: str, predicted: int, simulated: int) -> str:

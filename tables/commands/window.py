@@ -45,7 +45,8 @@ def _column_tick(ready: Ints, timing: Ints, bank: int, column: int) -> int:
     """Return the earliest tick of an ACT, a read or a write of a bank by the commands before it."""
     banks = timing[BANKS]
     group = banks + bank // timing[BANKS_A_GROUP]
-    return max(ready[bank, column], ready[group, column], ready[ready.shape[0] - 1, column])
+    tick: int = max(ready[bank, column], ready[group, column], ready[ready.shape[0] - 1, column])
+    return tick
 
 
 @njit
@@ -74,7 +75,8 @@ def _issue_act(ready: Ints, timing: Ints, bank: int, tick: int) -> None:
 @njit
 def _can_open(rows: Ints, timing: Ints, now: Ints, bank: int) -> bool:
     """Whether a bank is closed and may be activated in the mode of the rank."""
-    return rows[bank] < 0 and (now[_MODE] == 0 or bank < timing[MODE_BANKS])
+    is_possible: bool = rows[bank] < 0 and (now[_MODE] == 0 or bank < timing[MODE_BANKS])
+    return is_possible
 
 
 @njit

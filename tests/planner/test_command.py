@@ -44,8 +44,9 @@ def test_one_node_is_what_run_says(chain, tmp_path, capsys):
     [
         (["--array", "4"], "array: must be rows x columns, like 4x8 (got '4')"),
         (["--bytes", "2,2"], "plan: argument --bytes: must be four integers from 1 to 64, like 2,2,2,4 (got '2,2')"),
-        (["--layouts", "BWHC"], "Space.layouts: must be some of BCHW BHWC (got ('BWHC',))"),
-        (["--array", "64x64"], "a: no partition over 64 x 64 nodes fits it"),
+        (["--layouts", "BWHC"], "Space.layouts: must be different ones of BCHW and BHWC, alone or with grouped"),
+        (["--alpha", "2"], "--alpha and --beta need --objective blended"),
+        (["--cuts", "1", "--objective", "energy"], "--cuts needs --objective lexicographic or latency"),
         (["--replay", "none.json"], "none.json: cannot be read: No such file or directory"),
     ],
 )

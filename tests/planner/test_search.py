@@ -28,7 +28,7 @@ class MadeUpCosts:
 
     def __init__(self, objective):
         self.objective, self.solved, self.solves, self.reused = objective, set(), 0, 0
-        self.mapping, self.stop = object(), threading.Event()
+        self.mapping, self.stop, self.jobs = object(), threading.Event(), 1
         self.energy_bounds = {}
 
     def close(self):
@@ -184,6 +184,27 @@ def test_known_plan_is_never_worse_than_the_result(monkeypatch):
     assert solved.plan == known
     assert solved.value == evaluate_plan(graph, known).latency_cycles
     assert solved.bound <= solved.value
+
+
+def test_layer_that_is_smaller_than_the_array_runs_on_a_part_of_it(monkeypatch):
+    """Seven nodes: four values of P and K fill no more than four of them with one split."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("energy")
+    array = NodeArray(rows=1, cols=7, node=NODE, flit_bytes=2)
+    solved = solve_plan(graph, array, Space(dims=1), kind, MadeUpCosts(kind))
+    assert solved.status is Status.OPTIMAL
+    assert {regions[0].region for regions in solved.plan.segments} == {Region(0, 0, 1, 4)}
+
+
+def test_stop_ends_the_search_with_what_it_has(monkeypatch):
+    """Nothing was solved, so there is no plan, but a bound."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("latency")
+    array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, layouts=("BCHW",), is_tied=False)
+    costs = MadeUpCosts(kind)
+    costs.stop.set()
+    solved = solve_plan(graph, array, space, kind, costs)
+    assert (solved.interrupted, solved.plan, solved.status) == (True, None, Status.UNKNOWN)
 
 
 FORKED = [

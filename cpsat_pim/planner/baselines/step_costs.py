@@ -80,9 +80,14 @@ class LayerCosts:
     costs: NodeCosts
     objective: Objective
     is_tied: bool
+    _weights: tuple[int, int] = field(init=False)
     _steps: dict[Partition, Step] = field(init=False, factory=dict)
     _phases: dict[Any, Cost] = field(init=False, factory=dict)
     _problems: dict[tuple[Partition, Layouts], NodeProblem] = field(init=False, factory=dict)
+
+    @_weights.default
+    def _weights_of_objective(self) -> tuple[int, int]:
+        return self.objective.weights
 
     # One partition
 
@@ -118,7 +123,7 @@ class LayerCosts:
 
     def weigh(self, cycles: int, energy_fj: int) -> Cost:
         """The objective of cycles and energy, and what it leaves out."""
-        alpha, beta = self.objective.weights
+        alpha, beta = self._weights
         return alpha * cycles + beta * energy_fj, cycles if beta else energy_fj
 
     def weight_bytes(self, partition: Partition) -> int:
@@ -143,7 +148,7 @@ class LayerCosts:
         nodes = partition.region.size
         if node.is_solved:
             return self.weigh(node.latency_cycles, nodes * node.energy_fj)
-        alpha, beta = self.objective.weights
+        alpha, beta = self._weights
         return node.least * (nodes if beta and not alpha else 1), 0
 
     # The best option

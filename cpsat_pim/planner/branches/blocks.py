@@ -12,6 +12,10 @@ from cpsat_pim.workload.network import INPUT
 MOST_BRANCHES = 4
 
 
+#: By layer those that must have run before it.
+Needed = dict[str, set[str]]
+
+
 @frozen(kw_only=True)
 class Block:
     """Layers that follow each other in the file and fall apart in branches: none reads what another one writes.
@@ -34,21 +38,22 @@ class Block:
 def find_blocks(graph: Graph) -> list[Block]:
     """Return blocks that do not overlap, each with as many layers as possible, the first ones first."""
     blocks, start = [], 0
+    needed = {task.name: _needed(graph, task) for task in graph.tasks}
     while start < len(graph.tasks):
-        stop = _longest(graph, start)
+        stop = _longest(graph, needed, start)
         if stop is None:
             start += 1
         else:
-            blocks.append(_block(graph, _branches(graph, graph.tasks[start:stop])))
+            blocks.append(_block(graph, _branches(graph.tasks[start:stop], needed)))
             start = stop
     return blocks
 
 
-def _longest(graph: Graph, start: int) -> int | None:
+def _longest(graph: Graph, needed: Needed, start: int) -> int | None:
     """Return where the longest block from a layer on ends; None if there is none."""
     found = None
     for stop in range(start + 2, len(graph.tasks) + 1):
-        branches = _branches(graph, graph.tasks[start:stop])
+        branches = _branches(graph.tasks[start:stop], needed)
         if len(branches) == 1 and found is not None:
             break  # a layer that follows all branches
         if 2 <= len(branches) <= MOST_BRANCHES and _are_sums_whole(graph, branches):
@@ -56,23 +61,22 @@ def _longest(graph: Graph, start: int) -> int | None:
     return found
 
 
-def _branches(graph: Graph, tasks: Sequence[LayerTask]) -> list[list[str]]:
+def _branches(tasks: Sequence[LayerTask], needed: Needed) -> list[list[str]]:
     """Return the layers that depend on each other, directly or not, in the order of the first of each branch."""
     branches: list[list[str]] = []
     for task in tasks:
-        needed = set(_needed(graph, task))
-        touched = [branch for branch in branches if needed & set(branch)]
+        touched = [branch for branch in branches if needed[task.name] & set(branch)]
         merged = [name for branch in touched for name in branch]
         branches = [branch for branch in branches if branch not in touched]
         branches.append([*merged, task.name])
-    order = [task.name for task in graph.tasks]
+    order = [task.name for task in tasks]
     return sorted((sorted(branch, key=order.index) for branch in branches), key=lambda branch: order.index(branch[0]))
 
 
-def _needed(graph: Graph, task: LayerTask) -> list[str]:
+def _needed(graph: Graph, task: LayerTask) -> set[str]:
     """Return the layers whose outputs a layer reads, and those that are added to what it reads."""
     direct = [other.name for other in graph.tasks if is_read_from(task, other.writes, channels_of(other))]
-    return direct + [name for one in graph.sums if one.first in direct for name in one.operands]
+    return {*direct, *(name for one in graph.sums if one.first in direct for name in one.operands)}
 
 
 def _are_sums_whole(graph: Graph, branches: list[list[str]]) -> bool:

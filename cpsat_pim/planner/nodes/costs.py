@@ -31,9 +31,6 @@ from cpsat_pim.workload import ConvWorkload
 
 #: So many times longer is a problem solved again that was not proven.
 _LONGER = 4.0
-#: Seconds that are too few to begin a solve.
-_LEAST_SECONDS = 0.2
-
 _ENERGY = Objective.named("energy")
 #: Above all costs.
 HIGHEST = 2**62
@@ -61,7 +58,7 @@ class NodeCosts:
         `version`: of this program, which is part of the key, as optima of another one are not ours. `jobs`: solves at
         a time. `stop`: ends solves with what they have.
         """
-        self.arch, self.objective, self.time_limit = arch, objective, time_limit
+        self.arch, self.objective, self.time_limit, self.jobs = arch, objective, time_limit, jobs
         self.stop = stop or threading.Event()
         #: Receives a line for each problem that was given to the mapper.
         self.report: Callable[[str], None] = lambda line: None
@@ -186,26 +183,22 @@ class NodeCosts:
 
         by_key = {self._key(problem): (problem, below) for problem, below in wanted}
         begin = time.monotonic()
-        tasks = []
-        for key, (problem, below) in by_key.items():
-            request = self._request(problem, below, until)
-            if request is not None:
-                tasks.append(Task(key=key, layer=problem.layer, arch=self.arch, request=request))
-        self._workers.run(tasks, lambda key, solved: self._receive(*by_key[key], solved))
+        tasks = [
+            Task(key=key, layer=problem.layer, arch=self.arch, request=self._request(problem, below))
+            for key, (problem, below) in by_key.items()
+        ]
+        self._workers.run(tasks, lambda key, solved: self._receive(*by_key[key], solved), until)
         self.seconds += time.monotonic() - begin
 
-    def _request(self, problem: NodeProblem, below: int, until: float) -> Any:
-        """Return what the mapper is asked; None if no time is left."""
+    def _request(self, problem: NodeProblem, below: int) -> Any:
+        """Return what the mapper is asked."""
         from cpsat_pim.mapper.search import SolveRequest
 
         known = self.cost(problem)
         assert known is not None
-        seconds = min(max(self.time_limit, _LONGER * known.seconds), until - time.monotonic())
-        if seconds < _LEAST_SECONDS:
-            return None
         return SolveRequest(
             objective=self.objective,
-            time_limit=seconds,
+            time_limit=max(self.time_limit, _LONGER * known.seconds),
             constraints=problem.constraints,
             start=known.mapping,
             value_to_beat=None if known.is_solved or below == HIGHEST else below,
@@ -291,18 +284,17 @@ class NodeCosts:
         begin = time.monotonic()
         for key, problem in by_key.items():
             known = self.cost(problem)
-            seconds = min(self.time_limit, until - time.monotonic())
-            if known is None or known.mapping is None or known.is_energy_proven or seconds < _LEAST_SECONDS:
+            if known is None or known.mapping is None or known.is_energy_proven:
                 continue
             request = SolveRequest(
                 objective=_ENERGY,
-                time_limit=seconds,
+                time_limit=self.time_limit,
                 constraints=problem.constraints,
                 start=known.mapping,
                 budget=self._budget(known),
             )
             tasks.append(Task(key=key, layer=problem.layer, arch=self.arch, request=request))
-        self._workers.run(tasks, lambda key, solved: self._receive_energy(by_key[key], solved))
+        self._workers.run(tasks, lambda key, solved: self._receive_energy(by_key[key], solved), until)
         self.seconds += time.monotonic() - begin
 
     def _receive_energy(self, problem: NodeProblem, solved: SolvedLayer) -> None:

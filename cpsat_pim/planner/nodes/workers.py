@@ -1,17 +1,25 @@
 """Solve node problems, here or in worker processes that stay until the search ends."""
 
+import math
 import multiprocessing
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
+
+from attrs import evolve
 
 from cpsat_pim.base.interrupts import block_interrupts, set_up_worker
 from cpsat_pim.mapper.result import SolvedLayer
 
 #: Seconds between two looks at the stop.
 _POLL_SECONDS = 0.1
+
+#: Seconds that are too few to begin a solve.
+LEAST_SECONDS = 0.2
 
 #: Receives the key of a task and its result.
 OnSolved = Callable[[str, SolvedLayer], None]
@@ -52,26 +60,37 @@ class Workers:
         self._pool: ProcessPoolExecutor | None = None
         self._workers_stop: Any = None
 
-    def run(self, tasks: Sequence[Any], on_solved: OnSolved) -> None:
-        """Run tasks in their order; those that a stop prevents have no result.
+    def run(self, tasks: Sequence[Any], on_solved: OnSolved, until: float = math.inf) -> None:
+        """Run tasks in their order; those that a stop, or the time `until`, prevents have no result.
 
         Raises:
             WorkerKilled: a worker process was killed, for want of memory perhaps.
             Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
         """
+        waiting = deque(tasks)
         if self.jobs > 1:
-            self._run_in_workers(tasks, on_solved)
+            self._run_in_workers(waiting, on_solved, until)
             return
-        for task in tasks:
-            if not self.stop.is_set():
-                on_solved(task.key, task.run(self.stop, _ignore))
+        while (task := self._next(waiting, until)) is not None:
+            on_solved(task.key, task.run(self.stop, _ignore))
 
-    def _run_in_workers(self, tasks: Sequence[Any], on_solved: OnSolved) -> None:
-        pool = self._started()
+    def _next(self, waiting: deque[Any], until: float) -> Any:
+        """Return the next task, with no more time than is left; None if there is none, or no time."""
+        left = until - time.monotonic()
+        if not waiting or self.stop.is_set() or left < LEAST_SECONDS:
+            return None
+        task = waiting.popleft()
+        return evolve(task, request=evolve(task.request, time_limit=min(task.request.time_limit, left)))
+
+    def _run_in_workers(self, waiting: deque[Any], on_solved: OnSolved, until: float) -> None:
+        pool, pending = self._started(), {}
         try:
-            with block_interrupts():  # processes start when tasks are submitted, and inherit the block
-                pending: dict[Future[SolvedLayer | None], str] = {pool.submit(_run, task): task.key for task in tasks}
-            while pending:
+            while True:
+                while len(pending) < self.jobs and (task := self._next(waiting, until)) is not None:
+                    with block_interrupts():  # processes start when tasks are submitted, and inherit the block
+                        pending[pool.submit(_run, task)] = task.key
+                if not pending:
+                    return
                 for future in wait(pending, _POLL_SECONDS, FIRST_COMPLETED).done:
                     key, solved = pending.pop(future), future.result()
                     if solved is not None:

@@ -31,7 +31,10 @@ function comparedColumns(result) {
 
 function columnsOf(layers, result) {
   const figures = result.clock ? [...COLUMNS.slice(0, 3), timeColumn(result.clock), COLUMNS[3]] : COLUMNS.slice(0, 4);
-  return [...figures, ...(layers.some(layer => layer.other) ? comparedColumns(result) : []), ...COLUMNS.slice(4)];
+  const others = COLUMNS.slice(4);
+  if (!layers.some(layer => layer.other)) return [...figures, ...others];
+  // What the comparison needs room for.
+  return [...figures, ...comparedColumns(result), ...others.filter(([title]) => title !== "sim." && title !== "s")];
 }
 
 const changed = ratio => make("span", { class: ratio < 1 ? "better" : ratio > 1 ? "worse" : "" }, change(ratio));

@@ -11,7 +11,7 @@ from rich.text import Text
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.report.format import format_edp, format_energy
-from cpsat_pim.report.text import print_plain
+from cpsat_pim.report.text import print_fitted, print_plain
 from cpsat_pim.study.baselines.catalogue import RANDOM
 from cpsat_pim.study.baselines.problem import Scored
 from cpsat_pim.study.baselines.quality import Comparison, Sampling
@@ -42,7 +42,7 @@ def print_compared(console: Console, compared: Comparison) -> None:
     if reference:
         name = "optimum" if reference.status is Status.OPTIMAL else "best known"
         table.add_row(name, *_figures(objective, reference.best), "", *_distance(reference, reference.best))
-    console.print(table)
+    print_fitted(console, table)
     for line in _remarks(compared):
         print_plain(console, line)
 
@@ -54,7 +54,7 @@ def print_summary(console: Console, found: Sequence[Comparison]) -> None:
     for name in dict.fromkeys(outcome.name for compared in found for outcome in compared.outcomes):
         values = [ratio for compared in found for ratio in _ratios(compared, name)]
         table.add_row(name, str(len(values)), *(f"{of(values):.3f}" if values else _EMPTY for of in _SPREAD.values()))
-    console.print(table)
+    print_fitted(console, table)
     if optima < len(found):
         print_plain(console, f"{optima} of {len(found)} optima are proven; the others are the best known mappings")
 

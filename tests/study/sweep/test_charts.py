@@ -1,0 +1,90 @@
+"""The charts and the page of a sweep, from rows made by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpsat_pim.cli import main
+from cpsat_pim.study.sweep.charts import setting_text, sweep_charts
+from cpsat_pim.study.sweep.page import render_sweep
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """Return a row of a network of two layers, proven, at 1 GHz."""
+    cycles = changes.get("latency_cycles", 1000)
+    clock = changes.get("clock_hz", 10**9)
+    base = {
+        "plan": "p", "point": 0, "network": "n", "arch": "default", "objective": "energy", "alpha": 0, "beta": 1,
+        "time_limit": 60.0, "seed": 0, "layers": 2, "mapped": 2, "proven": 2, "infeasible": 0, "unknown": 0,
+        "latency_cycles": cycles, "energy_fj": 5_000_000, "activations": 3, "worst_gap": 0.0, "macs": 100,
+        "clock_hz": clock, "latency_s": cycles / clock if clock and cycles else None, "energy_j": 5e-9,
+        "static_energy_j": 0.0, "power_w": 0.005, "tops": 0.0002, "tops_per_w": 0.04, "runs_per_second": 1e6,
+    }  # fmt: skip
+    return base | changes
+
+
+ROWS = [
+    row(),
+    row(point=1, arch="other", latency_cycles=500, energy_fj=10_000_000, proven=1),
+    row(point=2, network="m", latency_cycles=2000),
+    row(point=3, network="m", arch="other", latency_cycles=None, energy_fj=None, mapped=0, proven=0, unknown=2),
+]
+
+
+def test_bars_are_side_by_side_by_machine() -> None:
+    """A bar per machine in each network; a point without mappings has none, one without all proofs is pale."""
+    charts = {chart.name: chart for chart in sweep_charts(ROWS)}
+    latency = charts["p-energy-latency"]
+    assert latency.categories == ("n", "m")
+    assert latency.axis == "latency, us"
+    assert [(series.name, series.values) for series in latency.series] == [
+        ("default", (pytest.approx(1), pytest.approx(2))),
+        ("other", (pytest.approx(0.5), None)),
+    ]
+    assert latency.open_marks == {("other", 0), ("other", 1)}
+    assert charts["p-energy-energy"].axis == "energy, nJ"
+    assert charts["p-energy-latency-relative"].kind == "heat"
+
+
+def test_front_has_the_points_of_one_network() -> None:
+    """Latency, then energy, of each; a network of one point has no front."""
+    charts = {chart.name: chart for chart in sweep_charts(ROWS)}
+    front = charts["p-n-front"]
+    assert [(series.name, series.values) for series in front.series] == [
+        ("default", (pytest.approx(1), 5)),
+        ("other", (pytest.approx(0.5), 10)),
+    ]
+    assert "p-m-front" not in charts
+
+
+def test_cycles_are_shown_if_a_clock_is_missing() -> None:
+    """Seconds of some machines and cycles of others are not compared."""
+    rows = [row(), row(point=1, arch="clockless", clock_hz=None)]
+    latency = next(chart for chart in sweep_charts(rows) if chart.name == "p-energy-latency")
+    assert latency.axis == "latency, cycles"
+    assert [series.values for series in latency.series] == [(1000,), (1000,)]
+
+
+def test_setting_names_what_the_machine_s_name_does_not() -> None:
+    """A changed field is part of the name already."""
+    assert setting_text(row()) == "default"
+    changed = {"arch": "default (page_policy=closed)", "arch.page_policy": "closed", "padding": 0.25}
+    assert setting_text(row(**changed)) == "default (page_policy=closed), padding 0.25"
+
+
+def test_page_tells_what_has_no_mapping(tmp_path: Path) -> None:
+    """Not found in time is no proof; names are text."""
+    pytest.importorskip("matplotlib", reason="the plotting library of the charts is not installed")
+    page = render_sweep([*ROWS, row(point=4, network="<b>", infeasible=1, mapped=1, proven=1)])
+    assert "2 not found in time" in page
+    assert "1 proven to have none" in page
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "data:" not in page  # no picture that the page's policy would forbid
+
+
+def test_target_of_another_kind_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Before the store is read."""
+    assert main(["sweep", "report", str(tmp_path / "none.sqlite"), "-o", "x.png"]) == 2
+    assert "x.png: must end in .html, .pdf or /" in capsys.readouterr().err
