@@ -248,7 +248,11 @@ def test_commands_of_a_plan_become_a_trace(
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("[]", "must be a JSON object"), ('{"format": 1}', "expected a plan"), ('{"format": 1, "mapping": {}}', "expected a plan")],
+    [
+        ("[]", "must be a JSON object"),
+        ('{"format": 1}', "expected a plan"),
+        ('{"format": 1, "mapping": {}}', "expected a plan"),
+    ],
 )
 def test_files_that_are_no_plan_are_refused_in_one_line(
     text: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
