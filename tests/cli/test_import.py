@@ -37,8 +37,7 @@ BOUND = ("--bind", "batch=3", "--unsupported", "skip")
 
 #: The model has two layers, of 48 MACs each.
 SKIPPED = (
-    "cpsat_pim: skipped 1 Det: det\n"
-    "cpsat_pim: 1 of 3 operators that compute are in no total; the others have 96 MACs\n"
+    "cpsat_pim: skipped 1 Det: det\ncpsat_pim: 1 of 3 operators that compute are in no total; the others have 96 MACs\n"
 )
 WRITTEN = """\
 # Imported from net.onnx, batch=3.
