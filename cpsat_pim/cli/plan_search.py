@@ -1,6 +1,8 @@
 """`plan`: what is searched, by which objective, and the plans that come of it."""
 
 import argparse
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,10 +102,10 @@ def _store(arguments: argparse.Namespace) -> Path | None:
     if arguments.store:
         return Path(arguments.store)
     path = cache_directory() / "nodes.sqlite"
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        note(f"results of node problems are not kept ({error})")
+    if not os.access(path.parent, os.W_OK):
+        note(f"results of node problems are not kept: {path.parent} cannot be written to")
         return None
     return path
 

@@ -77,9 +77,13 @@ class LayerTask:
 
 @frozen(kw_only=True)
 class Graph:
-    """A network's stacks by name, its layers in order, and its sums; `home_of`: the stack whose home a stack shares."""
+    """A network's stacks by name, its layers in order, and its sums; `home_of`: the stack whose home a stack shares.
+
+    `batch`: samples at once; N of the layers is so many times that of the network.
+    """
 
     name: str
+    batch: int = 1
     stacks: dict[str, Stack]
     tasks: tuple[LayerTask, ...]
     sums: tuple[Sum, ...]
@@ -301,6 +305,7 @@ class _Builder:
         """The graph of a network without mistakes."""
         return Graph(
             name=self.network.name,
+            batch=self.batch,
             stacks=self.stacks,
             tasks=tuple(self._task(node) for node in self.nodes),
             sums=tuple(self.sums.values()),

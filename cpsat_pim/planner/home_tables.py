@@ -36,7 +36,8 @@ def homes_table(cols: int, shape: Shape, homes: tuple[Home, ...]) -> Homes:
 
 def _cells(home: Home) -> np.ndarray:
     """Return the node of each combination of parts, as its place in the region: int64[nodes]."""
-    indices, number = part_indices(home.h, home.w, TENSOR_DIMS), 0
+    indices = part_indices(home.h, home.w, TENSOR_DIMS)
+    number = np.zeros(len(indices), dtype=np.int64)
     for i, axis in enumerate(TENSOR_DIMS):
         number = number * home.split(axis) + indices[:, i]
     return np.argsort(number).astype(np.int64)

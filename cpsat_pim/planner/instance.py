@@ -217,14 +217,11 @@ class Instance:
         for i, leaves in choice.ways.items():
             yield from self.parallels[i].uses(leaves, choice.values, choice.upper)
 
-    def compute_missing(self, choice: Choice, batch: int) -> int:
-        """Compute the costs of branches on rectangles that an optimum uses and that were not; return how many."""
-        count = 0
+    def missing(self, choice: Choice) -> Iterator[tuple[Parallel, int, Region]]:
+        """Yield branches on rectangles that an optimum uses, and whose costs were not computed."""
         for i, leaves in choice.ways.items():
             for number, region in self.parallels[i].missing(leaves):
-                self.parallels[i].compute(number, region, batch)
-                count += 1
-        return count
+                yield self.parallels[i], number, region
 
     def _at(self, task: LayerTask, values: dict[str, int]) -> At:
         """Return the indices of the homes that a layer reads and writes."""
@@ -241,6 +238,7 @@ class Instance:
             homes |= self.parallels[i].homes(leaves, choice.values, choice.upper)
         return Plan(
             network=self.graph.name,
+            batch=self.graph.batch,
             array=self.array,
             segments=tuple(self._segments(choice)),
             layers={task.name: layers[task.name] for task in self.graph.tasks},

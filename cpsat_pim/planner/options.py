@@ -12,29 +12,20 @@ from attrs import define, evolve, field
 
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.planner.array import Region
-from cpsat_pim.planner.boxes import pooled_boxes
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
-from cpsat_pim.planner.home_tables import homes_table
+from cpsat_pim.planner.measures import measured_pulls, measured_pushes
 from cpsat_pim.planner.nodes import FREE_LAYOUTS, Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.plan import node_program
 from cpsat_pim.planner.ring_tours import better_tours
 from cpsat_pim.planner.step import Step
-from cpsat_pim.planner.tours import PULL, PULL_W, SHARES_INPUT, SHARES_WEIGHTS, Tours
+from cpsat_pim.planner.tours import Tours
 from cpsat_pim.planner.weighing import FREE_BYTES, Price, Replication, Weighing
-from tables.array.table import (
-    MEASURES,
-    Speeds,
-    pull_table,
-    push_table,
-)
 
 #: Indices of the homes that a layer reads (I, and what takes the place of W) and writes.
 At = tuple[int, int, int]
-
-_NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
 
 
 @define(kw_only=True, eq=False)
@@ -159,71 +150,14 @@ class LayerOptions:
             rates=self.rates,
             tours=self.tours(row.partition),
         )
-        row.pull = self.weighing.of_measures(self._pull(step))
-        row.push = self.weighing.of_measures(self._push(step))
+        row.pull = self.weighing.of_measures(measured_pulls(step, self.reads, self.reads_weights))
+        row.push = self.weighing.of_measures(measured_pushes(step, self.writes))
         of_layouts = [self.weighing.of_phase(step.reduce(layout)) for layout in self.written_layouts]
         row.reduce = np.stack(of_layouts, axis=-1)
 
     def tours(self, partition: Partition) -> Tours:
         """Return the tours that take the place of the default ones."""
         return better_tours(self.rates.array, partition, self.task.reads_weights is not None)
-
-    def _pull(self, step: Step) -> np.ndarray:
-        """Measures of the pull for all homes: int64[homes, homes of W or 1, MEASURES]."""
-        array, task, boxes = step.array, self.task, step.boxes
-        tours = step.tours_of(PULL, SHARES_INPUT)
-        stack = self.graph.stacks[task.reads.stack]
-        out = np.zeros((len(self.reads), max(1, len(self.reads_weights)), MEASURES), dtype=np.int64)
-        tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.shape, ())
-        if task.reads_weights is not None and boxes.weights is not None:
-            tours_w = step.tours_of(PULL_W, SHARES_WEIGHTS)
-            boxes_w = step.of_nodes(boxes.weights)[tours_w[:, 0]]
-            shape_w = self.graph.stacks[task.reads_weights.stack].shape
-            homes_w = homes_table(array.cols, shape_w, tuple(self.reads_weights))
-        is_pooled = boxes.pooled_input is not None
-        pull_table(
-            self.rates.grid,
-            self._speeds,
-            array.nodes,
-            step.numbers,
-            tours,
-            step.of_nodes(boxes.input)[tours[:, 0]],
-            homes_table(array.cols, stack.shape, tuple(self.reads)),
-            boxes.input if is_pooled else _NO_BOXES,
-            boxes.pooled_input if boxes.pooled_input is not None else _NO_BOXES,
-            tours_w,
-            boxes_w,
-            homes_w,
-            stack.element_bytes,
-            out,
-        )
-        return out
-
-    def _push(self, step: Step) -> np.ndarray:
-        """Measures of the push for all homes: int64[homes, MEASURES]."""
-        task, held = self.task, step.held
-        pooled = pooled_boxes(held, task.pool) if task.pool else held
-        out = np.zeros((len(self.writes), MEASURES), dtype=np.int64)
-        added = sum(len(one.operands) - 1 for one in task.finishes)
-        push_table(
-            self.rates.grid,
-            self._speeds,
-            step.array.nodes,
-            step.numbers,
-            held,
-            pooled,
-            task.pool is not None,
-            homes_table(step.array.cols, self.graph.stacks[task.writes].shape, tuple(self.writes)),
-            task.workload.output_bytes,
-            added,
-            out,
-        )
-        return out
-
-    @property
-    def _speeds(self) -> Speeds:
-        rates, array = self.rates, self.rates.array
-        return Speeds(rates.column_cycles, rates.activation_cycles, array.router_cycles, array.local_port_flits)
 
     # Tables
 

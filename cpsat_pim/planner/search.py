@@ -202,7 +202,12 @@ class _Search:
         self.rounds += 1
         uses = self.instance.uses(lower)
         best = [(use, use[0].best(use[1], price=price)) for use in uses]
-        refined = self.instance.compute_missing(lower, self.limits.batch) + self._refine(best, price)
+        refined = 0
+        for parallel, number, region in self.instance.missing(lower):
+            if not self.is_over:
+                parallel.compute(number, region, self.limits.batch)
+                refined += 1
+        refined += self._refine(best, price)
         solved = 0
         if not refined:
             problems = list(dict.fromkeys(found[1] for _, found in best if found))
@@ -220,7 +225,8 @@ class _Search:
         """Compute more partitions where the optimum uses ones that were not, and refine plain bounds that it uses."""
         unseen = {id(use[0]): use[0] for use, found in best if found is None}
         for options in unseen.values():
-            options.look_at(self.limits.batch)
+            if not self.is_over:
+                options.look_at(self.limits.batch)
         refined = len(unseen)
         for (options, at), found in best:
             if found is not None and not self._is_refined(found[1]) and not self.is_over:

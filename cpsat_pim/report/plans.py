@@ -81,8 +81,9 @@ def format_baseline(found: BaselinePlan) -> str:
 def _head(solved: SolvedPlan) -> list[str]:
     gap = "-" if solved.gap is None else f"{100 * solved.gap:.3g} %"
     counts = solved.statistics
+    value = "-" if solved.value is None else _reported(solved, solved.value)
     return [
-        f"{solved.status}: {solved.objective.kind} {_reported(solved, solved.value)}, lower bound "
+        f"{solved.status}: {solved.objective.kind} {value}, lower bound "
         f"{_reported(solved, solved.bound)} (gap {gap}), {solved.seconds:.1f} s",
         *_second_objective(solved),
         f"space: {solved.space}",
@@ -162,7 +163,7 @@ def _totals(plan: Plan, cost: PlanCost) -> list[str]:
     ]
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(

@@ -39,6 +39,22 @@ def test_one_node_is_what_run_says(chain, tmp_path, capsys):
     assert "every other figure is equal" in told.err
 
 
+def test_interrupted_search_ends_with_130(chain, monkeypatch, capsys):
+    """A stop before anything is solved leaves no plan, and one later leaves the plan of what was solved."""
+    monkeypatch.setattr("cpsat_pim.planner.nodes.workers.Workers.run", lambda self, *rest: self.stop.set())
+    assert main(["plan", chain, "--arch", "default", "--array", "1x2", "--objective", "latency"]) == 130
+    told = capsys.readouterr()
+    assert "UNKNOWN: latency -, lower bound" in told.out
+    assert "no plan was found in time" in told.err
+
+
+def test_weights_that_do_not_fit_are_said_at_once(chain, capsys):
+    """Two layers of 32 weights of one byte take 32 bytes on each of two nodes."""
+    words = ["--arch", "default", "--array", "1x2", "--capacity", "31"]
+    assert main(["plan", chain, *words]) == 1
+    assert "no plan fits the 31 bytes of a node: weights alone take at least 32" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

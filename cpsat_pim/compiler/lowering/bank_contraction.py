@@ -118,7 +118,7 @@ class BankContraction:
         """Coordinates of the cores in use, those of other bank groups next to each other."""
         used = [owner != UNUSED for owner in self.mapping.owners[:-1]]
         cores = self.target.cores
-        return cores[((cores == 0) | np.array(used)).all(axis=1)]
+        return np.asarray(cores[((cores == 0) | np.array(used)).all(axis=1)], np.int64)
 
     @cached_property
     def banks(self) -> Ints:
@@ -142,7 +142,7 @@ class BankContraction:
         stride = ceiling(passes.columns, core.inputs) * core.inputs if passes.keeps_inputs else passes.columns
         first = (np.arange(passes.batches * passes.outputs) * stride).reshape(passes.batches, passes.outputs)
         address = (first[:, :, None] + np.arange(passes.columns))[..., None] * wide + self.elements.used[:, -1]
-        where = tuple(self.elements.used[:, axis] for axis in range(len(self.target.axes) - 1))
+        where: list[Any] = [self.elements.used[:, axis] for axis in range(len(self.target.axes) - 1)]
         banks[(*where, 0, address // core.columns, address % core.columns)] = self.elements.matrix(channel, values)
         return banks
 

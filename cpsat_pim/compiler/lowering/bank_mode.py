@@ -44,9 +44,21 @@ PARKED, ENTERED, LEFT, EVEN, ODD, FREE_PATTERN = range(6)
 
 @frozen(slots=False, eq=False)
 class BankTarget:
-    """A device with an all-bank mode: its banks in the orders in which runs name them, and its timing."""
+    """A device with an all-bank mode: its banks in the orders in which runs name them, and its timing.
+
+    Raises:
+        KernelMistake: the device is built in another way than HBM-PIM.
+    """
 
     device: Device
+
+    def __attrs_post_init__(self) -> None:
+        device, core = self.device, self.device.core
+        names = tuple(axis.name for axis in device.group.axes)
+        if names != ("rank", "bankgroup", "block") or device.controller.policy != "window":
+            raise KernelMistake(f"{device.name}: expected axes rank, bankgroup, block and the controller window")
+        if core.banks != 2 or core.accumulators == 0 or core.columns % core.accumulators:
+            raise KernelMistake(f"{device.name}: expected two banks a block, and rows of whole groups of accumulators")
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -88,7 +100,7 @@ class BankTarget:
         return table
 
     def _block(self, block: int) -> Ints:
-        return self.cores[self.cores[:, 2] == block]
+        return np.asarray(self.cores[self.cores[:, 2] == block], np.int64)
 
     @cached_property
     def commands(self) -> Ints:
@@ -218,7 +230,7 @@ def build_passes(target: BankTarget, passes: Passes, has_inputs: bool, mode_bank
     table[:, loads, TARGET] = (matrix[:, None] * stride + firsts[loads]) % inputs
     table[:, loads, DATA] = result[:, None] * passes.columns + firsts[loads]
     if passes.keeps_inputs:
-        table[np.ix_(output > 0, loads, [window.COUNT])] = 0
+        table[np.ix_(output > 0, loads, np.array([window.COUNT]))] = 0
     if not has_inputs:
         table[:, loads, window.COUNT] = 0
     address = (matrix[:, None] * stride + firsts[macs]) * wide

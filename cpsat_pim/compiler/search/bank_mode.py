@@ -18,9 +18,9 @@ from cpsat_pim.compiler.search.broadcast import (
     BATCHES,
     COLUMNS,
     CORES,
-    DIFFERS,
     OUTPUT_COUNT,
     SHARED_VECTORS,
+    USED_AXES,
     Found,
     best_of,
     cuts_of,
@@ -118,7 +118,8 @@ def lower_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has_
     total += (results if tiling.keeps_inputs else passes) * loaded
     if tiling.keeps_inputs:
         total += (passes - results) * to_macs
-    reads = passes * np.where(table[:, DIFFERS] == 1, wide, 1) * table[:, CORES]
+    uses_accumulators = table[:, USED_AXES] >> (len(target.axes) - 1) & 1
+    reads = passes * np.where(uses_accumulators == 1, wide, 1) * table[:, CORES]
     leaves = int(t[window.WR_WR_RANK] + t[window.WR_RD] + t[window.RD_RD_RANK] * (t[window.BANKS] - 1))
     return np.asarray(
         _start(target, tiling.mode_bank) + total + leaves + reads * t[window.RD_RD_RANK] + t[window.RD_LATENCY],
@@ -146,15 +147,16 @@ def best_elementwise(
     kernel: Elementwise, target: BankTarget, channels: int, prunes: bool = True
 ) -> FoundElementwise | None:
     """The mapping of least ticks, the host's writes and reads included; None if none fits the banks."""
-    candidates = []
-    for parts, *flags in product(distinct_parts(kernel.points, channels), *((False, True),) * 3, (0, 1)):
-        both, shares, turns, mode_bank = flags
-        if both or turns:  # with one bank the order of the two is no choice
+    candidates: list[tuple[int, int, ElementwiseMapping]] = []
+    booleans = (False, True)
+    for parts, both, shares, turns in product(distinct_parts(kernel.points, channels), booleans, booleans, booleans):
+        for mode_bank in (0, 1) if both or turns else ():  # with one bank the order of the two is no choice
             mapping = ElementwiseMapping(
                 channels=parts, both_banks=both, shares_rows=shares, takes_turns=turns, mode_bank=mode_bank
             )
             candidates.append((elementwise_bound(BankElementwise(kernel, mapping, target)), len(candidates), mapping))
-    best, walked = None, 0
+    best: FoundElementwise | None = None
+    walked = 0
     for bound, _, mapping in sorted(candidates):
         if best is not None and prunes and bound >= best.ticks:
             break

@@ -130,6 +130,7 @@ class Problem:
         """The plan of choices and homes, each layer on the whole array unless segments are given."""
         plan = Plan(
             network=self.graph.name,
+            batch=self.graph.batch,
             array=self.array,
             segments=tuple(tuple(regions) for regions in segments or self.one_by_one()),
             layers={name: choice.layer_plan for name, choice in choices.items()},

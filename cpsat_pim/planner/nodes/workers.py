@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -83,7 +83,8 @@ class Workers:
         return evolve(task, request=evolve(task.request, time_limit=min(task.request.time_limit, left)))
 
     def _run_in_workers(self, waiting: deque[Any], on_solved: OnSolved, until: float) -> None:
-        pool, pending = self._started(), {}
+        pool = self._started()
+        pending: dict[Future[SolvedLayer | None], str] = {}
         try:
             while True:
                 while len(pending) < self.jobs and (task := self._next(waiting, until)) is not None:

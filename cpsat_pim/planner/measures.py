@@ -1,0 +1,72 @@
+"""What a step's pull and push cost for many homes at once: the typed shell over `tables.array.table`."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cpsat_pim.planner.boxes import pooled_boxes
+from cpsat_pim.planner.home_tables import homes_table
+from cpsat_pim.planner.partition import Home
+from cpsat_pim.planner.phases import Rates
+from cpsat_pim.planner.step import Step
+from cpsat_pim.planner.tours import PULL, PULL_W, SHARES_INPUT, SHARES_WEIGHTS
+from tables.array.table import MEASURES, Speeds, pull_table, push_table
+
+_NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
+
+
+def measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[Home]) -> np.ndarray:
+    """Return the measures of the pull for all homes: int64[homes, homes of W or 1, MEASURES]."""
+    array, task, boxes, stacks = step.array, step.task, step.boxes, step.graph.stacks
+    tours = step.tours_of(PULL, SHARES_INPUT)
+    stack = stacks[task.reads.stack]
+    out = np.zeros((len(reads), max(1, len(reads_weights)), MEASURES), dtype=np.int64)
+    tours_w, boxes_w, homes_w = tours, _NO_BOXES, homes_table(array.cols, stack.shape, ())
+    if task.reads_weights is not None and boxes.weights is not None:
+        tours_w = step.tours_of(PULL_W, SHARES_WEIGHTS)
+        boxes_w = step.of_nodes(boxes.weights)[tours_w[:, 0]]
+        homes_w = homes_table(array.cols, stacks[task.reads_weights.stack].shape, tuple(reads_weights))
+    pooled = boxes.pooled_input
+    pull_table(
+        step.rates.grid,
+        _speeds(step.rates),
+        array.nodes,
+        step.numbers,
+        tours,
+        step.of_nodes(boxes.input)[tours[:, 0]],
+        homes_table(array.cols, stack.shape, tuple(reads)),
+        _NO_BOXES if pooled is None else boxes.input,
+        _NO_BOXES if pooled is None else pooled,
+        tours_w,
+        boxes_w,
+        homes_w,
+        stack.element_bytes,
+        out,
+    )
+    return out
+
+
+def measured_pushes(step: Step, writes: Sequence[Home]) -> np.ndarray:
+    """Return the measures of the push for all homes: int64[homes, MEASURES]."""
+    task, held = step.task, step.held
+    pooled = pooled_boxes(held, task.pool) if task.pool else held
+    out = np.zeros((len(writes), MEASURES), dtype=np.int64)
+    push_table(
+        step.rates.grid,
+        _speeds(step.rates),
+        step.array.nodes,
+        step.numbers,
+        held,
+        pooled,
+        task.pool is not None,
+        homes_table(step.array.cols, step.graph.stacks[task.writes].shape, tuple(writes)),
+        task.workload.output_bytes,
+        sum(len(one.operands) - 1 for one in task.finishes),
+        out,
+    )
+    return out
+
+
+def _speeds(rates: Rates) -> Speeds:
+    array = rates.array
+    return Speeds(rates.column_cycles, rates.activation_cycles, array.router_cycles, array.local_port_flits)
