@@ -82,7 +82,7 @@ def solve_front(request: PlanRequest, most: int) -> list[SolvedPlan]:
     Plans that are the best of no weighted sum are not among them.
     """
     search = _Corners(request)
-    closed: set[tuple[int, int]] = set()
+    closed: set[tuple[tuple[int, int], tuple[int, int]]] = set()
     while len(search.front()) < most and not search.is_over:
         gaps = [pair for pair in pairwise(search.front()) if pair not in closed]
         if not gaps:

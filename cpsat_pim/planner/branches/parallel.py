@@ -82,7 +82,7 @@ class Parallel:
     @property
     def all(self) -> int:
         """The mask of all branches."""
-        return 2 ** len(self.block.branches) - 1
+        return (1 << len(self.block.branches)) - 1
 
     @property
     def options(self) -> Iterator[LayerOptions]:
@@ -162,7 +162,7 @@ class Parallel:
 
     def homes(self, leaves: list[Leaf], values: dict[str, int], upper: bool) -> dict[str, Home]:
         """Return the homes inside."""
-        found = {}
+        found: dict[str, Home] = {}
         for leaf in leaves:
             for number in members(leaf.mask):
                 branch = self._branches[number, leaf.region]
