@@ -160,7 +160,7 @@ class NodeCosts:
         for problem in below:
             self._transfer(problem)
         # Where even the relaxation is not proven, its gap is what matters, not the difference that layouts make.
-        ready = [p for p in below if not p.is_free and self._is_settled(p.relaxation, below[p])]
+        ready = [p for p in below if not p.is_free and self._is_closed(p.relaxation, below[p])]
         self._run([(p, below[p]) for p in ready if self._is_open(p, below[p])], until)
 
     def _useful_below(self, known: NodeCost, slack: int | None) -> int:
@@ -168,14 +168,14 @@ class NodeCosts:
         of_plans = HIGHEST if slack is None else known.least + slack
         return of_plans if known.value is None else min(of_plans, known.value)
 
-    def _is_settled(self, problem: NodeProblem, below: int) -> bool:
+    def _is_closed(self, problem: NodeProblem, below: int) -> bool:
         """Whether the optimum is known, or known to be of no use."""
         known = self.cost(problem)
         return known is None or known.is_proven or known.least >= below
 
     def _is_open(self, problem: NodeProblem, below: int) -> bool:
         self.refine(problem)
-        return not self._is_settled(problem, below)
+        return not self._is_closed(problem, below)
 
     def _run(self, wanted: Sequence[tuple[NodeProblem, int]], until: float) -> None:
         """Give problems to the mapper, with the value that a useful mapping stays below."""
