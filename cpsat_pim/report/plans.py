@@ -107,7 +107,7 @@ def _second_objective(solved: SolvedPlan) -> list[str]:
 
 def format_front(front: Sequence[SolvedPlan]) -> str:
     """Format plans that trade latency for energy, a row for each."""
-    rows = [("cycles", "mJ", "weighted sum", "status", "gap")]
+    rows: list[tuple[str, ...]] = [("cycles", "mJ", "weighted sum", "status", "gap")]
     for solved in front:
         assert solved.cost is not None
         energy = f"{solved.cost.energy_fj / FJ_PER_NJ / 1e6:.3f}"

@@ -14,8 +14,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
-from cpsat_pim.compiler.lowering.bank_mode import least_ticks
 from cpsat_pim.compiler.lowering.broadcast import Elements
+from cpsat_pim.compiler.lowering.distances import least_ticks
 from cpsat_pim.compiler.lowering.program import COMPUTE, LOADS, PARTS, STORES, Program
 from cpsat_pim.compiler.mapping import Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction, problem
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
-from cpsat_pim.compiler.lowering.bank_mode import BankTarget, build_passes, entering
+from cpsat_pim.compiler.lowering.bank_mode import PROGRAM_WRITES, BankTarget, build_passes, entering
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
 from cpsat_pim.compiler.mapping.elementwise import Elementwise, ElementwiseMapping
@@ -133,11 +133,16 @@ def _start(target: BankTarget, mode_bank: int) -> int:
 
     It does not depend on what follows that write: a group is influenced by the next one at most.
     """
-    runs = np.concatenate([*entering(target), build_passes(target, Passes(1, 1, 1, 1, 1, False), False, mode_bank)])
-    runs[:, window.PART] = np.arange(len(runs)) >= len(entering(target))
-    parts = np.zeros(2, np.int64)
-    window.walk_window(target.timing, target.patterns(np.array([1])), runs, parts)
-    return int(parts[0])
+    starts = []
+    for writes in range(1, PROGRAM_WRITES + 1):
+        first = build_passes(target, Passes(1, 1, 1, 1, 1, False), False, mode_bank)
+        before = entering(target, writes)
+        runs = np.concatenate([*before, first])
+        runs[:, window.PART] = np.arange(len(runs)) >= len(before)
+        parts = np.zeros(2, np.int64)
+        window.walk_window(target.timing, target.patterns(np.array([1])), runs, parts)
+        starts.append(int(parts[0]))
+    return min(starts)
 
 
 # --- Elementwise -----------------------------------------------------------------------------------------------------
