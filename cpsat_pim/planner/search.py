@@ -240,13 +240,14 @@ class _Search:
     def _solve(self, problems: list[NodeProblem]) -> int:
         """Solve the node problems of an optimum; return how many bounds that narrowed.
 
-        First those that have no mapping, then those with the widest gaps again, then their least energies.
+        First those that have no mapping, then those with the widest gaps (half of the widest or more), then energies.
         """
         known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
         unsolved = [problem for problem, cost in known.items() if not cost.is_solved]
         if not unsolved:
             unproven = [problem for problem, cost in known.items() if not cost.is_proven]
-            unsolved = sorted(unproven, key=lambda p: known[p].gap)[-self.costs.jobs :]
+            widest = max((known[problem].gap for problem in unproven), default=0)
+            unsolved = [problem for problem in unproven if 2 * known[problem].gap >= widest]
         if unsolved:
             self.costs.solve_all(unsolved, self.slack, self.until)
             return sum(self.costs.cost(problem) != known[problem] for problem in unsolved)

@@ -99,7 +99,7 @@ def test_disagreement_leaves_a_reproducer_that_simulate_reads(
 ) -> None:
     """Exit code 3, no result, the file's path; and since nothing is really wrong, the file simulates as predicted."""
 
-    def disagree(layer: Any, arch: Any, mapping: Mapping, prediction: Any) -> None:
+    def disagree(layer: Any, arch: Any, mapping: Mapping, prediction: Any, is_over: Any) -> None:
         raise Disagreement(layer, arch, mapping, ["energy_fj: predicted 1, simulated 2"], prediction.figures, None)
 
     monkeypatch.setattr(cpsat_pim.mapper.network.verified, "verify", disagree)

@@ -159,8 +159,7 @@ class NodeCosts:
         self._run([(p, limit) for p, limit in relaxed.items() if self._is_open(p, limit)], until)
         for problem in below:
             self._transfer(problem)
-        # Where even the relaxation is not proven, its gap is what matters, not the difference that layouts make.
-        ready = [p for p in below if not p.is_free and self._is_closed(p.relaxation, below[p])]
+        ready = [p for p in below if not p.is_free and self._is_worth_a_solve(p, below[p])]
         self._run([(p, below[p]) for p in ready if self._is_open(p, below[p])], until)
 
     def _useful_below(self, known: NodeCost, slack: int | None) -> int:
@@ -172,6 +171,15 @@ class NodeCosts:
         """Whether the optimum is known, or known to be of no use."""
         known = self.cost(problem)
         return known is None or known.is_proven or known.least >= below
+
+    def _is_worth_a_solve(self, problem: NodeProblem, below: int) -> bool:
+        """Whether layouts make more of a difference than what is not proven of the problem with free ones."""
+        known, relaxed = self.cost(problem), self.cost(problem.relaxation)
+        if known is None or relaxed is None or self._is_closed(problem.relaxation, below):
+            return True
+        if known.value is None or relaxed.value is None:
+            return known.value is None and relaxed.value is not None
+        return known.value - relaxed.value > relaxed.gap
 
     def _is_open(self, problem: NodeProblem, below: int) -> bool:
         self.refine(problem)
