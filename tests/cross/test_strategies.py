@@ -66,9 +66,9 @@ def is_shared(level: Level, shared: bool) -> Option:
     return lambda case: case.arch.hierarchy[level].is_shared == shared
 
 
-def has_none_for(level: Level, tensor: Tensor) -> Option:
+def has_none_for(tensor: Tensor) -> Option:
     """A level without a buffer for a tensor."""
-    return lambda case: case.arch.hierarchy[level].entries_of(tensor) == 0
+    return lambda case: any(level.entries_of(tensor) == 0 for level in case.arch.hierarchy)
 
 
 def has_multiple(n: int) -> Option:
@@ -132,7 +132,7 @@ MACHINES: dict[str, Option] = {
         for level, tensor, (kind, choices) in product(BUFFERS, Tensor, STORING.items())
     },
     **{f"shared {shared} {level.name}": is_shared(level, shared) for level, shared in product(BUFFERS, YES_OR_NO)},
-    **{f"no {t.name} in {level.name}": has_none_for(level, t) for level, t in product(BUFFERS, Tensor)},
+    **{f"no buffer for {t.name}": has_none_for(t) for t in Tensor},
     "exclusive directions": lambda case: case.arch.pe_array.exclusive_spatial,
     "shared directions": lambda case: not case.arch.pe_array.exclusive_spatial,
 }

@@ -9,6 +9,7 @@ import attrs
 
 from cpsat_pim.arch import PEArray, PhyDim2, PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, Dim, Level, Tensor
+from cpsat_pim.mapping import OWN_BANKS
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.baselines.draft import DRAM, EVEN_POINTS, PLACES, Draft
 from cpsat_pim.study.fuzz.compare import Case, Finding
@@ -58,10 +59,18 @@ def shrink(case: Case, finding: Finding, compare: Compare, is_over: Callable[[],
 
 def simpler_cases(case: Case) -> Iterator[Case]:
     """Yield all cases that are simpler in one respect, largest steps first; mappings stay legal."""
-    for simpler in (*_smaller(case), *_plainer_layers(case), *_plainer_machines(case), *_plainer_mappings(case)):
+    steps = (_own_banks, _smaller, _plainer_layers, _plainer_machines, _plainer_mappings)
+    for simpler in (found for step in steps for found in step(case)):
         is_legal = simpler.mapping is None or not check_mapping(simpler.layer, simpler.arch, simpler.mapping)
         if is_legal and simpler != case:
             yield simpler
+
+
+def _own_banks(case: Case) -> Iterator[Case]:
+    """Yield the case in which each tensor has banks of its own, if the node's banks are numbered."""
+    if case.arch.node_banks is not None:
+        mapping = case.mapping and attrs.evolve(case.mapping, banks=OWN_BANKS)
+        yield attrs.evolve(case, arch=attrs.evolve(case.arch, node_banks=None), mapping=mapping)
 
 
 def _smaller(case: Case) -> Iterator[Case]:
