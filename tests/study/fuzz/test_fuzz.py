@@ -173,7 +173,7 @@ def test_planted_fault_is_found_shrunk_and_replayed(
         assert "trace: a disagreement" in capsys.readouterr().out
     name, case = read_case(path)
     assert name == "trace"
-    assert case.layer.C in (3, 5, 7, 11, 13)
+    assert case.layer.C in (3, 5, 7, 11, 13, 197, 1009)  # the primes that are drawn
     assert case.layer == ConvWorkload(name="fuzz", C=case.layer.C)
     assert case.arch == PLAIN
     assert main(["fuzz", "--replay", str(path)]) == 0
