@@ -22,8 +22,8 @@ from cpsat_pim.base.dims import Level, Tensor  # noqa: E402
 from cpsat_pim.evaluate.verify import MappedLayer  # noqa: E402
 from cpsat_pim.mapping import Mapping  # noqa: E402
 from cpsat_pim.mapping.check import used_bytes  # noqa: E402
-from cpsat_pim.report.jsonfile import read_mapped_layers  # noqa: E402
 from cpsat_pim.report.format import format_bytes  # noqa: E402
+from cpsat_pim.report.jsonfile import read_mapped_layers  # noqa: E402
 from cpsat_pim.report.timeline import build_timeline  # noqa: E402
 
 WIDTH = 760

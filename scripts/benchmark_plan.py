@@ -33,6 +33,7 @@ from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.plan_file import read_plan
 from cpsat_pim.planner.search import SearchLimits, solve_plan
 from cpsat_pim.planner.simulation import differences, simulate
 from cpsat_pim.planner.space import Space
@@ -81,7 +82,7 @@ def _arguments() -> argparse.Namespace:
     add("--jobs", type=int, default=1, help="node problems solved at a time (%(default)d)")
     add("--store", help="store of node problems")
     add("--no-simulation", action="store_true", help="do not simulate the plans")
-    add("--keep", metavar="FOLDER", help="also write all plans into this folder")
+    add("--keep", metavar="FOLDER", help="also write all plans into this folder; the search starts from those in it")
     add("--nn-dataflow", metavar="FILE", help="also replay this schedule")
     add("--json", default="benchmark_plan.json", help="results are added to this file (%(default)s)")
     add("--write", action="store_true", help="run nothing: write the tables of docs/array-results.md from the results")
@@ -122,7 +123,7 @@ class Row:
 
     def all(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Figures of every planner that is asked for. The search comes last, from the baselines' plans."""
-        starts = []
+        starts = list(self._kept())
         for name in (name for name in BASELINES if name in self.arguments.plans):
             found = plan_baseline(name, self._problem())
             starts.append(found.plan)
@@ -174,11 +175,21 @@ class Row:
             "differences": len(differences(self.graph, cost, simulated)),
         }
 
+    def _kept(self) -> Iterator[Plan]:
+        """Plans of baselines that an earlier run wrote into the folder, and that this run does not make."""
+        for name in BASELINES:
+            path = Path(self.arguments.keep or "") / self._file(name)
+            if self.arguments.keep and name not in self.arguments.plans and path.exists():
+                yield read_plan(path, self.graph, self.array.node)
+
+    def _file(self, name: str) -> str:
+        return f"{self.key.replace(' ', '_')}_{name}.json"
+
     def _keep(self, name: str, plan: Plan) -> None:
         """Write the plan, so that `plan --replay` and other scripts can read it."""
         if self.arguments.keep:
             Path(self.arguments.keep).mkdir(exist_ok=True)
-            write_json(plan.to_dict(), str(Path(self.arguments.keep) / f"{self.key.replace(' ', '_')}_{name}.json"))
+            write_json(plan.to_dict(), str(Path(self.arguments.keep) / self._file(name)))
 
     def _figures(self, plan: Plan, cost: PlanCost, seconds: float, **more: Any) -> dict[str, Any]:
         """Predicted totals, and what the simulation says."""

@@ -60,6 +60,7 @@ class Nest(NamedTuple):
     - `block_h`, `block_w`: elements of a block of a row-aligned I.
     - `stride`, `dilation`: (width, height). `width_bytes`: of an element of I, W, O and of a partial sum.
     - `spatial_reduction`: as in `cost.Machine`.
+    - `part` int[3]: tensors with equal numbers share a bank; with three numbers each tensor has its own banks.
     - `outside` int[4][3]: the number of loops of order[m], outermost first, that lie outside the tile of t at m. It is
       0 where the level does not store t, and in the row buffer and DRAM.
     """
@@ -76,6 +77,7 @@ class Nest(NamedTuple):
     width_bytes: tuple[int, int, int, int]
     spatial_reduction: bool = True
     outside: tuple[tuple[int, ...], ...] = EVEN
+    part: tuple[int, ...] = (I, W, O)
 
     def array(self, d: int) -> int:
         """Return over how many PEs a dim is spread."""
@@ -130,6 +132,10 @@ class Nest(NamedTuple):
         if consumer == MACS:
             return loops
         return list(itertools.dropwhile(lambda loop: loop[1] in IRRELEVANT[t], loops))
+
+    def sharing(self, t: int) -> list[int]:
+        """Return the other tensors that lie in t's bank."""
+        return [u for u in (I, W, O) if u != t and self.part[u] == self.part[t]]
 
     def reuse(self, t: int, consumer: int) -> int:
         """Return how often a consumer fetches each tile of t."""

@@ -16,6 +16,7 @@ LAYOUT = record_type(
     blocks_a_row=(),
     rows_a_block=(),
     row_bytes=(),
+    first_byte=(),
     axis=(5,),
     count=(5,),
     step_bytes=(5,),
@@ -30,6 +31,7 @@ LAYOUT = record_type(
 - Per axis of the tensor: `block`, its elements along the axis; `number_step`, what one block along the axis adds to the
   block number; `pitch_bytes`, what one element along the axis adds to the address within a block.
 - Per block: `block_bytes`; `blocks_a_row`, whole blocks that share a row, or 0 if each takes `rows_a_block` of its own.
+- `first_byte`: the address of the tensor's first byte, at which a row of its first bank begins.
 - Per place in the scan, outermost first: `axis` of the tensor; `count`, the tile's elements along it; `step_bytes`, its
   pitch; `first` and `last`, the blocks that the tile touches along it; `now`, the block at hand; `low` and `high`: the
   tile's elements low to high - 1 lie in that block.
@@ -37,16 +39,19 @@ LAYOUT = record_type(
 
 
 class Scanner(NamedTuple):
-    """What scans the tiles of each tensor: `layouts` and `banks` are records by tensor (LAYOUT, BANK).
+    """What scans the tiles of each tensor: `layouts` are records by tensor (LAYOUT), `banks` by part (BANK).
 
     `offsets` int64[tensor, place, n]: the tile's coordinates, `count` of them, relative to its first element.
-    `open_rows` int64[tensor, banks].
+    `part` int64[tensor]: which banks hold the tensor. `open_rows` int64[part, banks]. `counts` int64[tensor, 2]: column
+    accesses and row activations so far.
     """
 
     layouts: Record
     banks: Record
     offsets: Ints
+    part: Ints
     open_rows: Ints
+    counts: Ints
 
 
 @kernel
@@ -72,7 +77,7 @@ def block_address(layout: Record, number: int) -> int:
     if layout.blocks_a_row:
         row, place = number // layout.blocks_a_row, number % layout.blocks_a_row
         address = row * layout.row_bytes + place * layout.block_bytes
-    return address
+    return address + layout.first_byte  # type: ignore[no-any-return]
 
 
 @kernel
@@ -94,13 +99,14 @@ def set_tile(layout: Record, offsets: Ints, order: Ints, coordinates: Ints, coun
 
 @kernel
 def scan(scanner: Scanner, tensor: int, corner: Ints) -> int:
-    """Scan the tile whose first element has the coordinates `corner` int64[5]; return by how much its stream advances.
+    """Scan the tile whose first element has the coordinates `corner` int64[5]; return by how much the time of the
+    tensor's banks advances.
 
     Address order is blocks in grid order, and in each block the tile's elements in order.
     """
-    layout, offsets = scanner.layouts[tensor], scanner.offsets[tensor]
-    bank, open_rows = scanner.banks[tensor], scanner.open_rows[tensor]
-    before = stream_cycles(bank)
+    layout, offsets, part = scanner.layouts[tensor], scanner.offsets[tensor], scanner.part[tensor]
+    bank, open_rows = scanner.banks[part], scanner.open_rows[part]
+    before, columns, activations = stream_cycles(bank), bank.columns, bank.activations
     begin_scan(bank)
     find_blocks(layout, offsets, corner)
     column_end = 0
@@ -110,6 +116,8 @@ def scan(scanner: Scanner, tensor: int, corner: Ints) -> int:
         if not next_block(layout):
             break
     end_scan(bank, open_rows)
+    scanner.counts[tensor, 0] += bank.columns - columns
+    scanner.counts[tensor, 1] += bank.activations - activations
     return stream_cycles(bank) - before
 
 

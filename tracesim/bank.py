@@ -1,4 +1,7 @@
-"""The banks of a tensor: columns, open rows and the time of its stream so far (section 5)."""
+"""The banks of a part: columns, open rows and the time of its accesses so far (section 5).
+
+A part is a tensor, or several that share their banks.
+"""
 
 from tracesim.jit import Record, kernel, record_type
 from tracesim.records import Ints
@@ -16,7 +19,7 @@ BANK = record_type(
     cut_cycles=(),
     row_end=(),
 )
-"""The banks of one tensor. Byte b of the tensor lies in its row b // row_bytes, row r in bank r % banks.
+"""The banks of one part. The byte at address b lies in row b // row_bytes, row r in bank r % banks.
 
 - `columns`, `activations`: column accesses and row activations so far.
 - `run_columns`: column accesses since the last activation. `cut_cycles`: cycles of all runs before it.
@@ -58,7 +61,7 @@ def begin_scan(bank: Record) -> None:
 
 @kernel
 def end_scan(bank: Record, open_rows: Ints) -> None:
-    """Under the closed-page policy all of the tensor's banks are precharged after a scan."""
+    """Under the closed-page policy all of the part's banks are precharged after a scan."""
     if not bank.open_page:
         open_rows[:] = -1
 

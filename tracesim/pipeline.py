@@ -11,8 +11,11 @@ Where section 6 leaves a choice:
   slot at O's innermost storing level only; the levels outside it are waited for by the move out.
 - Streams start with the array step. A link moves one thing at a time, so O's reads and writes, each rounded up to
   cycles once an array step, add up.
-- A shared DRAM bus serves requests in the order in which the loop nest makes them: array step by array step, and in
-  one I, W, O's old tile, O's new tile, then the streams of I, W, O. No request overtakes one that still waits.
+- Banks serve scans in the order in which the loop nest makes them: array step by array step, and in one I, W, O's old
+  tile, O's new tile, then step by step what the MACs take straight from DRAM of I, W and O.
+- Tensors that share banks have one link, like those on a shared DRAM bus. It serves requests in the order in which the
+  loop nest makes them: array step by array step, and in one I, W, O's old tile, O's new tile, then the streams of I, W,
+  O. No request overtakes one that still waits.
 - Ports, the interconnect and the PEs' own bandwidth limit no link (but see `route.longest_transfer`).
 """
 
@@ -23,16 +26,17 @@ from tracesim.axes import DRAM, OUTPUT, PE
 from tracesim.jit import Record, kernel, record_type
 from tracesim.nest import advance_array_step, advance_step, first_visit, steps_in_array_step
 from tracesim.records import Flags, Ints
-from tracesim.route import LINKS, TO_MACS
+from tracesim.route import SHARED_BANKS, TO_MACS
 from tracesim.tiles import STEP_SET
 
 CLOCK = record_type(
-    link_free=(LINKS + 1,),
+    link_free=(SHARED_BANKS + 3,),
     loaded=(3, 3),
     last_use=(3, 3),
     freed=(3, 3, 2),
     held=(3, 3),
     corner=(3, 3, 5),
+    drawn=(3,),
 )
 """Times so far, in cycles, and the tiles held. Fields are indexed [level 0..2][tensor] unless said.
 
@@ -40,6 +44,7 @@ CLOCK = record_type(
 - `held`: identity of the tile held, or NOTHING. `corner` [axis]: coordinates of its first element.
 - `loaded`, `last_use`: when the tile held was loaded, and the end of its last use so far.
 - `freed` [2]: when the slot of the tile before it, and that of the one before that, became free.
+- `drawn` [tensor]: cycles of what the MACs of this array step take straight from DRAM.
 """
 
 
@@ -76,6 +81,7 @@ def run_pipeline(state: State) -> int:
                 change_tiles(state, tensor)
         start = tiles_loaded(route, clock, now)
         now = start + steps
+        scan_array_step(state)
         for tensor in range(3):
             if route.innermost[tensor] != PE:
                 now = max(now, stream(state, tensor, start))
@@ -200,7 +206,7 @@ def stream(state: State, tensor: int, start: int) -> int:
     route, clock = state.route, state.clock
     cycles = route.use_cycles[tensor]
     if route.innermost[tensor] == DRAM:
-        cycles = scan_array_step(state, tensor)
+        cycles = clock.drawn[tensor]
     elif tensor == OUTPUT and first_visit(state.visited, PE, state.odometer.identity[OUTPUT, PE]):
         cycles = route.first_use_cycles
     link = route.link[TO_MACS, tensor]
@@ -210,12 +216,16 @@ def stream(state: State, tensor: int, start: int) -> int:
 
 
 @kernel
-def scan_array_step(state: State, tensor: int) -> int:
-    """Scan, step by step, what an array step uses of a tensor straight from DRAM; return how long that takes."""
-    cycles = scan_step(state, tensor)
-    while not state.stop[0] and advance_step(state.odometer):
-        cycles += scan_step(state, tensor)
-    return cycles
+def scan_array_step(state: State) -> None:
+    """Scan, step by step, what an array step uses straight from DRAM; note how long that takes per tensor."""
+    route, clock = state.route, state.clock
+    clock.drawn[:] = 0
+    goes_on = route.innermost.max() == DRAM
+    while goes_on:
+        for tensor in range(3):
+            if route.innermost[tensor] == DRAM:
+                clock.drawn[tensor] += scan_step(state, tensor)
+        goes_on = not state.stop[0] and advance_step(state.odometer)
 
 
 @kernel

@@ -36,11 +36,13 @@ class Placement(NamedTuple):
     `order` int64[3]: per tensor 0 or 1, the first or second axis order:
     I: NGCHW or NHWGC; W: GKCSR or SRCGK; O: NGKQP or NQPGK.
     `block_h`, `block_w`: elements of a block of a row-aligned I along H and W; else ignored.
+    `part` int64[3]: tensors with equal numbers, from 0 to 2, share their banks, in rows of their own.
     """
 
     order: Ints
     block_h: int
     block_w: int
+    part: Ints = np.arange(3)
 
 
 class Device(NamedTuple):
@@ -77,8 +79,9 @@ class Trace(NamedTuple):
     """What happened.
 
     `accesses` int64[4, 3, 2]: elements, [level][tensor I, W, O][read, write].
-    `columns`, `activations`, `stream_cycles` int64[3]: column accesses, row activations and DRAM time per tensor.
-    `dram_cycles`: of the three streams together. `compute_cycles`, `latency_cycles`, `energy_fj`: of the layer.
+    `columns`, `activations` int64[3]: column accesses and row activations per tensor. `stream_cycles` int64[3]: DRAM
+    time of each tensor's banks, with all tensors that share them. `dram_cycles`: of all banks together.
+    `compute_cycles`, `latency_cycles`, `energy_fj`: of the layer.
     """
 
     accesses: Ints
@@ -134,10 +137,11 @@ def checked_placement(placement: Placement, needs_block: bool) -> Placement:
     """Return the placement with its arrays' types as the kernels want them; ValueError where it is none."""
     if needs_block:
         _require_positive("Placement.block_h, block_w", np.array([placement.block_h, placement.block_w]))
-    order = _arrays("Placement", placement, {"order": (3,)})["order"]
-    if ((order < 0) | (order > 1)).any():
-        raise ValueError(f"Placement.order: must be 0 or 1 (got {order.tolist()})")
-    return Placement(order, int(placement.block_h), int(placement.block_w))
+    arrays = _arrays("Placement", placement, {"order": (3,), "part": (3,)})
+    for name, most in (("order", 1), ("part", 2)):
+        if ((arrays[name] < 0) | (arrays[name] > most)).any():
+            raise ValueError(f"Placement.{name}: must be 0 to {most} (got {arrays[name].tolist()})")
+    return Placement(arrays["order"], int(placement.block_h), int(placement.block_w), arrays["part"])
 
 
 def checked_device(device: Device) -> Device:

@@ -11,7 +11,10 @@ from tracesim.records import Device, Flags, Ints
 from tracesim.traffic import Moves, innermost, parents
 
 LINKS = 12
-"""Links of three tensors into levels 0, 1, 2 and to the MACs. The one after them is a shared DRAM bus."""
+"""Links of three tensors into levels 0, 1, 2 and to the MACs. After them come a shared DRAM bus and SHARED_BANKS."""
+
+SHARED_BANKS = LINKS + 1
+"""The first of three links, one for the tensors of each part that share banks."""
 
 TO_MACS = 3
 """The link after those into levels 0, 1 and 2: from the innermost storing level straight to the MACs."""
@@ -53,13 +56,13 @@ def level_widths(width_bytes: Ints, spills: bool) -> Ints:
     return widths
 
 
-def plan_route(stored: Flags, device: Device, moves: Moves, visits: Visits, widths: Ints) -> Record:
-    """Return the record ROUTE."""
+def plan_route(stored: Flags, part: Ints, device: Device, moves: Moves, visits: Visits, widths: Ints) -> Record:
+    """Return the record ROUTE; `part` int64[3] as in `Placement`."""
     route = new_record(ROUTE)
     route.stored[:] = stored
     route.parent[:] = parents(stored)
     route.innermost[:] = innermost(stored)
-    route.link[:] = _number_links(stored, device.shared_bus)
+    route.link[:] = _number_links(stored, part, device.shared_bus)
     route.is_double[:ROW_BUFFER] = device.double_buffered
     route.rereads_copies = moves.rereads_copies
     _time_moves(route, device, moves, widths)
@@ -67,13 +70,16 @@ def plan_route(stored: Flags, device: Device, moves: Moves, visits: Visits, widt
     return route
 
 
-def _number_links(stored: Flags, shared_bus: bool) -> Ints:
-    """Return int64[4, 3]: the number of the link into [level 0..2, TO_MACS] of [tensor]."""
+def _number_links(stored: Flags, part: Ints, shared_bus: bool) -> Ints:
+    """Return int64[4, 3]: the number of the link into [level 0..2, TO_MACS] of [tensor].
+
+    Whatever comes from DRAM has one link where the bus is shared, else those of a part have one.
+    """
     links = np.arange(LINKS).reshape(TO_MACS + 1, 3)
-    if shared_bus:
-        links[:TO_MACS][parents(stored) == DRAM] = LINKS
-        links[TO_MACS][innermost(stored) == DRAM] = LINKS
-    return links
+    is_shared = (part[:, None] == part).sum(axis=0) > 1
+    of_dram = np.full(3, LINKS) if shared_bus else np.where(is_shared, SHARED_BANKS + part, links)
+    from_dram = np.vstack((parents(stored), innermost(stored))) == DRAM
+    return np.where(from_dram, of_dram, links)
 
 
 def _time_moves(route: Record, device: Device, moves: Moves, widths: Ints) -> None:

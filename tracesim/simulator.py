@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracesim.address import LAYOUT, Scanner, set_layout, set_tile
+from tracesim.address import LAYOUT, Scanner, block_address, set_layout, set_tile
 from tracesim.axes import AXIS_H, AXIS_ORDER, AXIS_W, DRAM, INPUT, OUTPUT, PE, READ, ROW_BUFFER
 from tracesim.bank import BANK, stream_cycles
 from tracesim.jit import Record, new_record
@@ -88,7 +88,8 @@ def start_pipeline(prepared: Prepared) -> State:
     """Return the pipeline at its start: nothing held, and no tile of O visited."""
     nest, device, moves = prepared.nest, prepared.device, prepared.moves
     odometer = new_odometer(nest, prepared.geometry)
-    route = plan_route(nest.stored, device, moves, prepared.visits, prepared.widths)
+    part = prepared.dram.part
+    route = plan_route(nest.stored, part, device, moves, prepared.visits, prepared.widths)
     finest = STEP_SET if route.innermost[OUTPUT] == DRAM else PE
     visited = np.zeros((STEP_SET + 1, odometer.tiles[OUTPUT, finest]), np.bool_)
     return State(odometer, route, new_record(CLOCK), prepared.dram, visited, prepared.stop)
@@ -116,7 +117,26 @@ def _place_tensors(nest: Nest, geometry: Geometry, placement: Placement, device:
         order = AXIS_ORDER[tensor, placement.order[tensor]]
         set_layout(layouts[tensor], order, extent, block, widths[tensor], device.row_bytes)
         set_tile(layouts[tensor], offsets[tensor], order, coordinates, counts)
-    return Scanner(layouts, _new_banks(device), offsets, np.full((3, device.banks), -1, np.int64))
+    _separate(layouts, tensor_rows(geometry, layouts), placement.part, device.banks)
+    open_rows, counts = np.full((3, device.banks), -1, np.int64), np.zeros((3, 2), np.int64)
+    return Scanner(layouts, _new_banks(device), offsets, placement.part, open_rows, counts)
+
+
+def tensor_rows(geometry: Geometry, layouts: Record) -> Ints:
+    """Return int64[3]: rows from a tensor's first byte to the end of its last block."""
+    rows = np.empty(3, np.int64)
+    for tensor, layout in enumerate(layouts):
+        blocks = int((-(-tensor_extent(geometry, tensor) // layout.block)).prod())
+        end = block_address(layout, blocks - 1) - layout.first_byte + layout.block_bytes
+        rows[tensor] = -(-end // layout.row_bytes)
+    return rows
+
+
+def _separate(layouts: Record, rows: Ints, part: Ints, banks: int) -> None:
+    """Place tensors that share banks one after the other, each from a row of the first bank on. Modifies layouts."""
+    for tensor in range(3):
+        before = rows[:tensor][part[:tensor] == part[tensor]]
+        layouts[tensor].first_byte = (-(-before // banks) * banks).sum() * layouts[tensor].row_bytes
 
 
 def _scanned_kind(nest: Nest, tensor: int) -> int:
@@ -136,7 +156,7 @@ def _block_extent(placement: Placement, tensor: int, tile: Ints) -> Ints:
 
 
 def _new_banks(device: Device) -> Record:
-    """Return records BANK of the three tensors with nothing accessed."""
+    """Return records BANK of at most three parts with nothing accessed."""
     banks = np.zeros(3, BANK)
     banks["row_bytes"], banks["column_bytes"] = device.row_bytes, device.column_bytes
     banks["open_page"], banks["timing"] = device.open_page, device.timing
@@ -145,16 +165,16 @@ def _new_banks(device: Device) -> Record:
 
 def _report(prepared: Prepared, end_cycle: int) -> Trace:
     """Return the trace; a shared bus serves one stream at a time."""
-    device, accesses, banks = prepared.device, prepared.accesses, prepared.dram.banks
-    cycles = np.array([stream_cycles(bank) for bank in banks])
+    device, accesses, dram = prepared.device, prepared.accesses, prepared.dram
+    cycles = np.array([stream_cycles(bank) for bank in dram.banks])  # by part, 0 if it holds no tensor
     steps = int(prepared.visits.array_steps) * int(prepared.visits.steps_each)
     macs = steps * prepared.moves.step_macs
-    activations = banks["activations"].copy()
+    activations = dram.counts[:, 1].copy()
     return Trace(
         accesses=accesses,
-        columns=banks["columns"].copy(),
+        columns=dram.counts[:, 0].copy(),
         activations=activations,
-        stream_cycles=cycles,
+        stream_cycles=cycles[dram.part],
         dram_cycles=int(cycles.sum() if device.shared_bus else cycles.max()),
         compute_cycles=steps,
         energy_fj=energy_fj(accesses, activations, macs, device),

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracesim.address import Scanner, block_address, enter_block, find_blocks, next_block
+from tracesim.address import Scanner, enter_block, find_blocks, next_block
 from tracesim.axes import OUTPUT, READ, ROW_BUFFER, WRITE
 from tracesim.jit import Record, kernel, new_record, record_type
 from tracesim.nest import advance_array_step, advance_step, first_visit
 from tracesim.pipeline import NOTHING
 from tracesim.records import Device, Flags, Ints, Nest, Placement
-from tracesim.simulator import Prepared, new_odometer, prepare
-from tracesim.tiles import STEP_SET, Geometry, tensor_extent
+from tracesim.simulator import Prepared, new_odometer, prepare, tensor_rows
+from tracesim.tiles import STEP_SET
 
 TENSOR, IS_WRITE, ADDRESS = range(3)
 """Columns of a bufferful: the tensor, whether it is written, and the address in it of the column's first byte."""
@@ -65,7 +65,7 @@ def stream_columns(nest: Nest, placement: Placement, device: Device, size: int =
     """
     prepared = prepare(nest, placement, device)
     state = _start(prepared, size)
-    return ColumnStream(_rows(prepared.geometry, prepared.dram), _fill_buffer(state, size))
+    return ColumnStream(tensor_rows(prepared.geometry, prepared.dram.layouts), _fill_buffer(state, size))
 
 
 def _start(prepared: Prepared, size: int) -> State:
@@ -77,15 +77,6 @@ def _start(prepared: Prepared, size: int) -> State:
     visited = np.zeros((STEP_SET + 1, odometer.tiles[OUTPUT, walk.outermost[OUTPUT]]), np.bool_)
     longest = max(int(layout["count"].prod()) for layout in dram.layouts)
     return State(walk, odometer, dram, visited, np.empty((size + SCANS_A_STEP * longest, 3), np.int64))
-
-
-def _rows(geometry: Geometry, dram: Scanner) -> Ints:
-    """Return int64[3]: rows from a tensor's first byte to the end of its last block."""
-    rows = np.empty(3, np.int64)
-    for tensor, layout in enumerate(dram.layouts):
-        blocks = int((-(-tensor_extent(geometry, tensor) // layout.block)).prod())
-        rows[tensor] = -(-(block_address(layout, blocks - 1) + layout.block_bytes) // layout.row_bytes)
-    return rows
 
 
 def _fill_buffer(state: State, size: int) -> Iterator[Ints]:
@@ -188,5 +179,5 @@ def record_block(state: State, tensor: int, start: int) -> None:
                         address = at_d + offsets[4, e] * pitch[4]
                         if address >= walk.column_end:  # else it lies in the column accessed last
                             column = address - address % column_bytes
-                            state.buffer[walk.filled, ADDRESS] = column
+                            state.buffer[walk.filled, ADDRESS] = column - layout.first_byte
                             walk.filled, walk.column_end = walk.filled + 1, column + column_bytes

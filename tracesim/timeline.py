@@ -152,6 +152,7 @@ def record_pipeline(state: State, log: Log) -> int:
                 record_change(state, log, tensor)
         start = tiles_loaded(route, clock, now)
         now = start + steps
+        record_step_scans(state, log)
         for tensor in range(3):
             if route.innermost[tensor] != PE:
                 now = max(now, record_stream(state, log, tensor, start))
@@ -209,7 +210,7 @@ def record_stream(state: State, log: Log, tensor: int, start: int) -> int:
     route, clock = state.route, state.clock
     cycles = route.use_cycles[tensor]
     if route.innermost[tensor] == DRAM:
-        cycles = record_step_scans(state, log, tensor)
+        cycles = clock.drawn[tensor]
     elif tensor == OUTPUT and first_visit(state.visited, PE, state.odometer.identity[OUTPUT, PE]):
         cycles = route.first_use_cycles
     link = route.link[TO_MACS, tensor]
@@ -220,26 +221,29 @@ def record_stream(state: State, log: Log, tensor: int, start: int) -> int:
 
 
 @kernel
-def record_step_scans(state: State, log: Log, tensor: int) -> int:
+def record_step_scans(state: State, log: Log) -> None:
     """Scan what the steps of an array step use straight from DRAM (`pipeline.scan_array_step`, `scan_step`)."""
-    odometer = state.odometer
-    cycles = 0
-    while True:
-        if tensor == OUTPUT:
-            is_first = first_visit(state.visited, STEP_SET, odometer.identity[OUTPUT, STEP_SET])
-            if state.route.rereads_copies or not is_first:
-                cycles += record_scan(state, log, tensor, odometer.coordinate[tensor])
-        cycles += record_scan(state, log, tensor, odometer.coordinate[tensor])
-        if not advance_step(odometer):
-            return cycles
+    odometer, route, clock = state.odometer, state.route, state.clock
+    clock.drawn[:] = 0
+    goes_on = route.innermost.max() == DRAM
+    while goes_on:
+        for tensor in range(3):
+            if route.innermost[tensor] != DRAM:
+                continue
+            if tensor == OUTPUT:
+                is_first = first_visit(state.visited, STEP_SET, odometer.identity[OUTPUT, STEP_SET])
+                if route.rereads_copies or not is_first:
+                    clock.drawn[tensor] += record_scan(state, log, tensor, odometer.coordinate[tensor])
+            clock.drawn[tensor] += record_scan(state, log, tensor, odometer.coordinate[tensor])
+        goes_on = advance_step(odometer)
 
 
 @kernel
 def record_scan(state: State, log: Log, tensor: int, corner: Ints) -> int:
     """Scan a tile (`address.scan`); return by how much its stream advances."""
     dram = state.dram
-    layout, offsets = dram.layouts[tensor], dram.offsets[tensor]
-    bank, open_rows = dram.banks[tensor], dram.open_rows[tensor]
+    layout, offsets, part = dram.layouts[tensor], dram.offsets[tensor], dram.part[tensor]
+    bank, open_rows = dram.banks[part], dram.open_rows[part]
     before = stream_cycles(bank)
     begin_scan(bank)
     find_blocks(layout, offsets, corner)
@@ -257,7 +261,8 @@ def record_scan(state: State, log: Log, tensor: int, corner: Ints) -> int:
 def record_block(state: State, log: Log, tensor: int, start: int, column_end: int) -> int:
     """Visit the tile's elements in the block at hand (`address.visit_block`); return the last column's end."""
     layout, offsets = state.dram.layouts[tensor], state.dram.offsets[tensor]
-    bank, open_rows = state.dram.banks[tensor], state.dram.open_rows[tensor]
+    part = state.dram.part[tensor]
+    bank, open_rows = state.dram.banks[part], state.dram.open_rows[part]
     low, high, pitch = layout.low, layout.high, layout.step_bytes
     for a in range(low[0], high[0]):
         at_a = start + offsets[0, a] * pitch[0]
@@ -273,5 +278,5 @@ def record_block(state: State, log: Log, tensor: int, start: int, column_end: in
                             activations = bank.activations
                             column_end = access_column(bank, open_rows, address)
                             if bank.activations > activations:
-                                log_activation(log, tensor, address // bank.row_bytes)
+                                log_activation(log, tensor, (address - layout.first_byte) // bank.row_bytes)
     return column_end

@@ -113,9 +113,11 @@ class PIMArchitecture:
     per row activation. `multicast`: an element that several PEs need at once leaves its level once.
     `spatial_reduction`: partial sums spread over PEs and lanes are added on the way out. `shared_data_bus`: the
     tensors' DRAM streams share one bus. `uneven_residency`: each tile in the PEs and the global buffer may cover only
-    the inner loops of its level. `clock`: cycles per second, if known; files may then give times in seconds and
-    bandwidths per second. `static_power`: watts that one node draws whether or not it works, if known; it does not
-    affect which mapping is best, and is part of the reported power.
+    the inner loops of its level. `node_banks`: how many banks the node has, if tensors may have to share them; a
+    mapping then says which do. Without it each tensor has `num_banks` of the DRAM for itself. `clock`: cycles per
+    second, if known; files may then give times in seconds and bandwidths per second. `static_power`: watts that one
+    node draws whether or not it works, if known; it does not affect which mapping is best, and is part of the reported
+    power.
 
     Raises:
         ValueError: not four levels, widths that do not divide each other, or a figure out of range.
@@ -136,6 +138,7 @@ class PIMArchitecture:
     spatial_reduction: bool = field(default=True, validator=boolean)
     shared_data_bus: bool = field(default=False, validator=boolean)
     uneven_residency: bool = field(default=False, validator=boolean)
+    node_banks: int | None = field(default=None, validator=or_none(positive))
     clock: int | None = field(
         default=None, validator=or_none(positive), metadata=measured_in("Hz") | {"scale": "cycle"}
     )
@@ -155,6 +158,8 @@ class PIMArchitecture:
             yield f"hierarchy[3].stores: the DRAM stores all tensors (got {list(dram.stores)})"
         if not dram.is_shared:
             yield "hierarchy[3].entries: must be one number, all tensors share the DRAM"
+        if self.node_banks is not None and dram.num_banks != 1:
+            yield f"hierarchy[3].num_banks: must be 1, as parts share node_banks (got {dram.num_banks})"
 
     @property
     def row_bytes(self) -> int:
@@ -175,6 +180,11 @@ class PIMArchitecture:
     def banks(self) -> int:
         """Number of banks of each tensor."""
         return self.hierarchy[Level.DRAM].num_banks
+
+    @property
+    def bank_bytes(self) -> int | None:
+        """Bytes of each bank of the node; None if tensors have banks of their own."""
+        return self.node_banks and self.hierarchy[Level.DRAM].capacity_bytes // self.node_banks
 
     @property
     def dram_activation_latency(self) -> int:

@@ -197,7 +197,7 @@ def _dispatch(arguments: argparse.Namespace, kernel: Any, device: Any) -> int:
 def llm(arguments: argparse.Namespace) -> int:
     """Run `llm`: a line a system, with its gain over the host alone and milliseconds a token by group of layers."""
     from cpsat_pim.base.files import write_json
-    from cpsat_pim.compiler.models.block import Request
+    from cpsat_pim.compiler.models.block import Request, check_fits
     from cpsat_pim.compiler.models.llm import PLACES, Generation
     from cpsat_pim.compiler.models.report import as_data, format_times
     from cpsat_pim.compiler.models.transformer import read_transformer
@@ -209,6 +209,9 @@ def llm(arguments: argparse.Namespace) -> int:
         raise InputError("--lout: must be at least 2: the first token belongs to the prefill")
     model = read_input(lambda: read_transformer(arguments.model))
     target = read_input(lambda: target_of(read_device(arguments.device)))
+    for batch in arguments.batch:
+        request = Request(model, batch, arguments.lin, arguments.lout)
+        read_input(partial(check_fits, request, target))
     if arguments.plan is not None:
         return _plan_model(arguments, model, target)
     data = []

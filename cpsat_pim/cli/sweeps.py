@@ -232,12 +232,13 @@ def _print_failures(store: "Store") -> None:
 
 def export_store(arguments: argparse.Namespace) -> int:
     """Run `sweep export`: write the results of a store."""
+    from cpsat_pim.report.csvfile import write_csv
     from cpsat_pim.study.sweep import export
 
     rows = {"layer": export.layer_rows, "network": export.network_rows}[arguments.by]
     with _store_to_read(arguments.store) as store:
         if arguments.to == "-":
-            export.write_csv(rows(store), sys.stdout)
+            write_csv(rows(store), sys.stdout)
             return OK
         write_file(arguments.to, lambda path: _write_export(store, rows, path))
     return OK

@@ -45,6 +45,8 @@ def lowered_of(bound: Kernel, mapping: AnyMapping, device: Device) -> Lowered:
     """
     statement = _only_statement(bound)
     if not has_bank_mode(device):
+        if isinstance(mapping, ElementwiseMapping):
+            raise KernelMistake(f"{device.name}: expected a mapping of a product")
         return InOrderContraction(contraction_of(bound, statement), mapping, InOrderTarget(device))
     target = BankTarget(device)
     if isinstance(mapping, ElementwiseMapping):

@@ -4,7 +4,7 @@ from collections.abc import Mapping as Names
 from functools import singledispatch
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 
 from cpsat_pim.compiler.mapping import CLASSES, Mapping
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
@@ -49,7 +49,7 @@ class Plan:
     refreshed: int
     functional: int
     commands: Names[str, int]
-    part_ticks: Names[str, int] = {}
+    part_ticks: Names[str, int] = field(factory=dict)
     remarks: tuple[str, ...] = ()
     goal: str = "time"
     value: int | None = None

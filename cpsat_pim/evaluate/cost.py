@@ -95,6 +95,7 @@ def to_nest(layer: ConvWorkload, mapping: Mapping, spatial_reduction: bool = Tru
         width_bytes=layer.width_bytes,
         spatial_reduction=spatial_reduction,
         outside=(*mapping.outside, *EVEN[Level.ROW_BUFFER :]),
+        part=mapping.banks,
     )
 
 

@@ -178,7 +178,8 @@ def _nest_on_device(
     layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
 ) -> tuple[tracesim.Nest, tracesim.Placement, tracesim.Device]:
     """Build the inputs of the simulator."""
-    placement = tracesim.Placement(np.array(mapping.layout, np.int64), mapping.block_h, mapping.block_w)
+    layout, banks = np.array(mapping.layout, np.int64), np.array(mapping.banks, np.int64)
+    placement = tracesim.Placement(layout, mapping.block_h, mapping.block_w, banks)
     return _nest(layer, mapping), placement, _device(arch)
 
 

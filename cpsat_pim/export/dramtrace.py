@@ -1,7 +1,7 @@
 """Write the DRAM accesses of a mapping as a trace for Ramulator 2 or DRAMsim3 (docs/export.md)."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 import numpy as np
@@ -12,7 +12,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.base.validate import not_negative, positive
 from cpsat_pim.evaluate.verify import stream_columns
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import OWN_BANKS, Banks, Mapping, banks_text
 from cpsat_pim.workload import ConvWorkload
 from tracesim.stream import ADDRESS, IS_WRITE, TENSOR
 
@@ -33,7 +33,9 @@ class AddressMap:
     """The physical address of a tensor's byte: `bank | row | column | byte`, most significant field first.
 
     Row r of tensor t (I, W, O = 0, 1, 2) is row `r div banks` of bank `t * banks + r mod banks`; `banks` counts the
-    banks of one tensor. `row_bits` is given; the other fields are as wide as their largest value requires.
+    banks of one tensor. Where tensors share banks (`shared`, as `Mapping.banks`), t is the number of their part, and
+    rows are counted from `first_rows[t]` on. `row_bits` is given; the other fields are as wide as their largest value
+    requires.
 
     Raises:
         ValueError: a figure is not positive, or an address would have more than 63 bits.
@@ -43,6 +45,8 @@ class AddressMap:
     row_bytes: int = field(validator=positive)
     column_bytes: int = field(validator=positive)
     row_bits: int = field(validator=not_negative)
+    shared: Banks = OWN_BANKS
+    first_rows: tuple[int, int, int] = (0, 0, 0)
 
     def __attrs_post_init__(self) -> None:
         bits = self.bank_bits + self.row_bits + self.column_bits + self.byte_bits
@@ -50,9 +54,21 @@ class AddressMap:
             raise ValueError(f"AddressMap.row_bits: an address may have {ADDRESS_BITS} bits (got {bits})")
 
     @classmethod
-    def of(cls, arch: PIMArchitecture, row_bits: int) -> "AddressMap":
-        """Return the address map of a machine."""
-        return cls(banks=arch.banks, row_bytes=arch.row_bytes, column_bytes=arch.column_bytes, row_bits=row_bits)
+    def of(
+        cls, arch: PIMArchitecture, row_bits: int, shared: Banks = OWN_BANKS, rows: Sequence[int] = (0, 0, 0)
+    ) -> "AddressMap":
+        """Return the address map of a machine; `rows` that each tensor takes, where tensors share banks."""
+        first = [
+            sum(-(-rows[u] // arch.banks) * arch.banks for u in range(t) if shared[u] == shared[t]) for t in range(3)
+        ]
+        return cls(
+            banks=arch.banks,
+            row_bytes=arch.row_bytes,
+            column_bytes=arch.column_bytes,
+            row_bits=row_bits,
+            shared=shared,
+            first_rows=(first[0], first[1], first[2]),
+        )
 
     @property
     def bank_bits(self) -> int:
@@ -72,16 +88,17 @@ class AddressMap:
     def addresses(self, tensor: Ints, address: Ints) -> Ints:
         """Convert the addresses of columns within their tensors (of their first bytes) to physical addresses."""
         row, byte = np.divmod(address, self.row_bytes)
-        row, bank = np.divmod(row, self.banks)
-        place = (tensor * self.banks + bank) << self.row_bits | row
+        row, bank = np.divmod(row + np.array(self.first_rows)[tensor], self.banks)
+        place = (np.array(self.shared)[tensor] * self.banks + bank) << self.row_bits | row
         physical: Ints = (place << self.column_bits | byte // self.column_bytes) << self.byte_bits
         return physical
 
     def __str__(self) -> str:
         """Return the fields with their widths."""
+        held = "I W O" if self.shared == OWN_BANKS else banks_text(self.shared)
         return (
             f"bank {self.bank_bits} | row {self.row_bits} | column {self.column_bits} | byte {self.byte_bits} bits, "
-            f"I W O in {self.banks} bank{'s' if self.banks > 1 else ''} each from bank 0"
+            f"{held} in {self.banks} bank{'s' if self.banks > 1 else ''} each from bank 0"
         )
 
 
@@ -123,8 +140,10 @@ def write_trace(
         ValueError: the rows of a tensor do not fit `row_bits`.
         OSError: the file cannot be written.
     """
-    addresses, stream = AddressMap.of(arch, row_bits), stream_columns(layer, arch, mapping)
-    _check_rows_fit(stream.rows.tolist(), addresses)
+    stream = stream_columns(layer, arch, mapping)
+    rows = stream.rows.tolist()
+    addresses = AddressMap.of(arch, row_bits, mapping.banks, rows)
+    _check_rows_fit(rows, addresses)
     cycles = itertools.count(0, gap)
     for accesses in stream.bufferfuls:
         places = addresses.addresses(accesses[:, TENSOR], accesses[:, ADDRESS])
@@ -135,9 +154,10 @@ def write_trace(
 def _check_rows_fit(rows: list[int], addresses: AddressMap) -> None:
     """Raise a ValueError if a bank of 2^row_bits rows is too small."""
     for tensor in Tensor:
-        needed = _bits(-(-rows[tensor] // addresses.banks))
+        end = addresses.first_rows[tensor] + rows[tensor]
+        needed = _bits(-(-end // addresses.banks))
         if needed > addresses.row_bits:
             raise ValueError(
-                f"--row-bits: {tensor.name} takes {rows[tensor]} rows in {addresses.banks} banks, which needs {needed} "
+                f"--row-bits: {tensor.name} takes {end} rows in {addresses.banks} banks, which needs {needed} "
                 f"(got {addresses.row_bits})"
             )

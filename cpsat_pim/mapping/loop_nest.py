@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import LAYOUT_ORDERS, Dim, Direction, Level, Tensor
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import OWN_BANKS, Mapping, banks_text
 from cpsat_pim.mapping.check import box_elems
 from cpsat_pim.workload import ConvWorkload
 
@@ -55,7 +55,8 @@ class _Drawing:
     def _dram(self) -> Iterator[str]:
         """Yield the lines of the DRAM, which stores every tensor whole."""
         held = "  ".join(f"{t.name} {self.layer.elements(t)} {self._layout(t)}" for t in Tensor)
-        yield f"{self.arch.hierarchy[Level.DRAM].name} (m=3) [ {held} ]"
+        shared = "" if self.mapping.banks == OWN_BANKS else f" banks {banks_text(self.mapping.banks)}"
+        yield f"{self.arch.hierarchy[Level.DRAM].name} (m=3) [ {held} ]{shared}"
         yield from self._temporal(Level.DRAM)
 
     def _level(self, level: Level) -> Iterator[str]:

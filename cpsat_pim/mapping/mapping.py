@@ -20,9 +20,28 @@ from cpsat_pim.base.validate import as_table, as_tuple
 Factors = tuple[int, ...]
 Stored = tuple[bool, bool, bool]
 Outside = tuple[int, int, int]
+Banks = tuple[int, int, int]
 
 #: Even residency: every tile covers all loops of its level.
 EVEN: tuple[Outside, Outside] = ((0, 0, 0), (0, 0, 0))
+
+
+#: Each tensor has banks of its own.
+OWN_BANKS: Banks = (0, 1, 2)
+#: All partitions of the tensors into parts that share a bank, by their text.
+BANKS: dict[str, Banks] = {
+    "I|W|O": OWN_BANKS,
+    "IW|O": (0, 0, 1),
+    "IO|W": (0, 1, 0),
+    "I|WO": (0, 1, 1),
+    "IWO": (0, 0, 0),
+}
+
+
+def banks_text(banks: Banks) -> str:
+    """Return the tensors by the bank that holds them: `IW|O`."""
+    parts = ("".join(t.name for t in Tensor if banks[t] == part) for part in sorted(set(banks)))
+    return "|".join(parts)
 
 
 @frozen(kw_only=True)
@@ -33,7 +52,8 @@ class Mapping:
     whose factor at level m is above 1, outermost first. `stored[m][t]`, m = PE..row buffer (Eq. 6; at the row buffer:
     row-aligned, Eq. 7). `layout[t]` indexes `LAYOUT_ORDERS`. `block_h`, `block_w` are the block of a row-aligned input
     (Eq. 8, 9), else 0. `outside[m][t]`, m = PE and global buffer, is the residency point: the number of loops of
-    `order[m]`, outermost first, that lie outside the level's tile of t; 0 is even residency.
+    `order[m]`, outermost first, that lie outside the level's tile of t; 0 is even residency. `banks[t]`, one of
+    `BANKS`, numbers the parts of tensors that share a bank of the node.
     """
 
     temporal: tuple[Factors, Factors, Factors, Factors] = field(converter=as_table)
@@ -44,6 +64,7 @@ class Mapping:
     block_h: int = 0
     block_w: int = 0
     outside: tuple[Outside, Outside] = field(default=EVEN, converter=as_table)
+    banks: Banks = field(default=OWN_BANKS, converter=as_tuple)
 
     def extents(self, level: Level) -> Factors:
         """Return the tile extents e0, e1, e2, or the bounds at DRAM (Eq. 22 per dim)."""
@@ -111,7 +132,12 @@ class Mapping:
                 for t in Tensor
             },
             "input_block": {"h": self.block_h, "w": self.block_w} if self.stored[Level.ROW_BUFFER][Tensor.I] else None,
-        } | ({"resident": self._resident()} if self.is_uneven else {})
+        } | self._exceptions()
+
+    def _exceptions(self) -> dict[str, Any]:
+        """Return what is not as in most mappings: uneven residency, shared banks."""
+        resident = {"resident": self._resident()} if self.is_uneven else {}
+        return resident | ({"banks": banks_text(self.banks)} if self.banks != OWN_BANKS else {})
 
     def _resident(self) -> dict[str, dict[str, str]]:
         """Return the loops that uneven tiles cover."""

@@ -16,7 +16,7 @@
 
 `mapping` also takes what JSON results hold (docs/json.md): `order` for loops that are not written in their order,
 `mode` beside the axis order of a layout, `input_block` for a row-aligned input, `resident` for the loops that a tile
-covers if these are not all of its level's.
+covers if these are not all of its level's, `banks` for the tensors that share a bank (`IW|O`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ from cpsat_pim.base.reading import (
     to_yaml,
 )
 from cpsat_pim.base.validate import Rule, one_of, positive, text
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import BANKS, Mapping
 from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, read_network
@@ -93,6 +93,7 @@ def _build_mapping(
     layout: Values | None = None,
     input_block: Values | None = None,
     resident: Values | None = None,
+    banks: str = "I|W|O",
 ) -> Mapping:
     loops = [_loops(temporal.get(m, {}), (order or {}).get(m)) for m in Level]
     return Mapping(
@@ -104,6 +105,7 @@ def _build_mapping(
         block_h=(input_block or {}).get("h", 0),
         block_w=(input_block or {}).get("w", 0),
         outside=[[_outside(loops[m], (resident or {}).get(m, {}).get(t)) for t in Tensor] for m in ON_CHIP],
+        banks=BANKS[banks],
     )
 
 
@@ -160,6 +162,7 @@ MAPPING = Record(
         "layout": Field(kind=table_of(Tensor, layout_kind)),
         "input_block": Field(kind=Either(plain=Value(_NO_BLOCK), mapping=_BLOCK)),
         "resident": Field(kind=RESIDENT),
+        "banks": Field(kind=Value(one_of(*BANKS))),
     },
     check=_mistakes,
     build=_build_mapping,
@@ -299,7 +302,7 @@ def _mapping_data(mapping: Mapping) -> dict[str, Any]:
         "stored": data["stored"],
         "layout": {name: layout["order"] for name, layout in data["layout"].items()},
     }
-    return kept | {key: data[key] for key in ("input_block", "resident") if data.get(key)}
+    return kept | {key: data[key] for key in ("input_block", "resident", "banks") if data.get(key)}
 
 
 def _listed(value: Any) -> Any:

@@ -44,7 +44,7 @@ def entry_row(entry: Row) -> Row:
 def shape_columns(shape: Row) -> Row:
     """Return the columns of a shape: bounds, strides, dilations, bytes per element."""
     pairs = {f"{key}_{side}": value for key in _PAIRS for side, value in zip("wh", shape[key], strict=True)}
-    zeros = json.dumps(shape["zeros"]) if shape.get("zeros") else None
+    zeros = json.dumps(shape["zeros"], separators=(",", ":")) if shape.get("zeros") else None
     return {d.name: shape[d.name] for d in Dim} | pairs | {key: shape[key] for key in _WIDTHS} | {"zeros": zeros}
 
 

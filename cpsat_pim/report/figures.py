@@ -165,11 +165,11 @@ def _grouped(axes: Any, chart: Chart) -> None:
     """Draw a lying bar per series in each category; a missing value has none, an unproven one is pale."""
     height = 0.8 / len(chart.series)
     for number, series in enumerate(chart.series):
+        axes.barh([0], [0], color=series.colour, label=_literal(series.name))  # for the legend, never pale
         for i, value in enumerate(series.values):
             alpha = 0.45 if (series.name, i) in chart.open_marks else 1
-            label = _literal(series.name) if i == 0 else None
             y = i + (number - (len(chart.series) - 1) / 2) * height
-            axes.barh(y, value or 0.0, height=0.92 * height, color=series.colour, alpha=alpha, label=label)
+            axes.barh(y, value or 0.0, height=0.92 * height, color=series.colour, alpha=alpha)
     _finish_bars(axes, chart)
 
 
@@ -180,7 +180,7 @@ def _finish_bars(axes: Any, chart: Chart) -> None:
     axes.grid(axis="x")
     axes.set_axisbelow(True)
     axes.legend(ncols=min(4, len(chart.series)), loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
-    axes.set_title(axes.get_title(loc="left"), loc="left", pad=6 + 12 * -(-len(chart.series) // 4))
+    axes.set_title(axes.get_title(loc="left"), loc="left", pad=10 + 12 * -(-len(chart.series) // 4))
 
 
 def _heat(axes: Any, chart: Chart) -> None:

@@ -19,7 +19,7 @@ from cpsat_pim.report.text import visible
 
 _ROWS = 12
 #: Seconds until the first line where stderr is no terminal, and between lines. Short runs print none.
-_FIRST_SECONDS, _NEXT_SECONDS = 10.0, 20.0
+_FIRST_SECONDS, _NEXT_SECONDS = 20.0, 20.0
 
 
 class LiveProgress:

@@ -25,7 +25,7 @@ import numpy as np
 from tables.counts.scans import BANKS, PER_BANK, ROWS, Scan, axis_box, axis_strides, box_scan, measure, step_bytes
 from tables.counts.stream import segments
 from tables.counts.visits import SEQUENTIAL, Tile
-from tables.counts.walk import NO_OVERLAP, StreamCounts, StreamLimit, walk_stream
+from tables.counts.walk import NO_INTERRUPTION, NO_OVERLAP, StreamCounts, StreamLimit, walk_stream
 from tables.dram import Dram
 from tables.factors import primes_of
 from tables.jit import njit
@@ -81,7 +81,9 @@ def min_cycles(shape: LayerShape, t: int, width: int, dram: Dram, layouts: list[
             loops = np.array([(loop.trips, 0) for loop in sequence], np.int64).reshape(-1, 2)
             steps = np.zeros((len(sequence), 5), np.int64)
             steps[:, 0] = _steps(sequence, tile_steps)
-            counts = StreamCounts(*walk_stream(loops, steps, scanned, t == O, False, NO_OVERLAP, dram, limit))
+            counts = StreamCounts(
+                *walk_stream(loops, steps, scanned, t == O, False, NO_OVERLAP, dram, limit, NO_INTERRUPTION)
+            )
             if limit.admits(counts):
                 limit = limit._replace(cycles=counts.cycles - 1)
     return limit.cycles + 1

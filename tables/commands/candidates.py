@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tables.commands.steps import Share, build_groups, build_steps, ceiling, pass_columns, place_batch
-from tables.commands.sweep import Space, build_tilings, is_legal, lower_bound, share_of, ticks_of, tiled
+from tables.commands.steps import Share, build_groups, build_steps, pass_columns, place_batch
+from tables.commands.sweep import Space, build_tilings, is_legal, lower_bound, share_of, tiled
 from tables.commands.walk import ADDRESS, DRAINS, LOADS, MAC, MACS, SEGMENT, Moves, Timing, walk
 from tables.jit import njit
 
@@ -25,15 +25,17 @@ class Ends(NamedTuple):
 
 
 @njit
-def ends_of(space: Space, timing: Timing, share: Share, owner: int) -> Ends:
-    """Return when a mapping ends and when its last MAC is issued."""
+def ends_of(space: Space, timing: Timing, share: Share, owner: int, offset: int) -> Ends:
+    """Return when a mapping ends and when its last MAC is issued; its matrix begins at a column of a row."""
     one = slice(owner, owner + 1)
     drain_moves, load_moves = space.drain_moves[owner], space.load_moves[owner]
     moves = Moves(
         space.drains[one], space.loads[one], space.drain_moves[one], space.load_moves[one], space.is_checked,
         space.nodes
     )  # fmt: skip
-    groups = build_groups(share, build_steps(share, timing.columns), drain_moves, load_moves)
+    steps = build_steps(share, timing.columns)
+    steps[:, ADDRESS] += offset
+    groups = build_groups(share, steps, drain_moves, load_moves)
     size = groups[:, MACS].sum() + groups[:, DRAINS].sum() * drain_moves + groups[:, LOADS].sum() * load_moves
     emitted = np.zeros((size, 4), np.int64)
     ticks = walk(timing, groups, moves, 0 if space.follows else -1, emitted)
@@ -45,24 +47,24 @@ def ends_of(space: Space, timing: Timing, share: Share, owner: int) -> Ends:
 
 
 @njit
-def behind_first_mac(timing: Timing, share: Share, drain_moves: int) -> int:
+def behind_first_mac(timing: Timing, share: Share, drain_moves: int, offset: int) -> int:
     """Return ticks from the first MAC to the end at least: the MACs with a PRE and an ACT between rows, and the last
-    drain.
+    drain. The matrix begins at column `offset` of a row.
     """
     size = pass_columns(share)
     macs, rows = share.batches * share.shared * size, 0
     if share.shared == 1:
-        rows = ceiling(size * share.batches, timing.columns) - 1
+        rows = (offset + macs - 1) // timing.columns
     change = timing.mac_to_pre + timing.pre_to_act + timing.act_to_mac - timing.mac
     return int((macs - 1) * timing.mac + rows * max(0, change) + 1 + (drain_moves - 1) * timing.apart)
 
 
 @njit
-def mac_chain(space: Space, timing: Timing, share: Share, owner: int) -> int:
+def mac_chain(space: Space, timing: Timing, share: Share, owner: int, offset: int) -> int:
     """Return ticks of a cut's MACs that another kernel may not exceed: up to the last MAC of a kernel that comes first,
     or from the first MAC on of one that follows.
     """
-    behind = behind_first_mac(timing, share, space.drain_moves[owner])
+    behind = behind_first_mac(timing, share, space.drain_moves[owner], offset)
     if space.follows:
         return behind
     return int(timing.act_to_mac + behind - (space.drain_moves[owner] - 1) * timing.apart)
@@ -75,40 +77,36 @@ def least_mac_chain(space: Space, timing: Timing, split: int) -> int:
     for cut in range(2 * space.parts.shape[0]):
         share = share_of(space, split, cut // 2, cut % 2)
         if is_legal(space, timing, share):
-            least = min(least, mac_chain(space, timing, share, cut // 2))
+            least = min(least, mac_chain(space, timing, share, cut // 2, 0))
     return least
 
 
 @njit
-def collect(space: Space, timing: Timing, split: int, cutoff: int, chain_cutoff: int) -> Ints:
+def collect(space: Space, timing: Timing, split: int, cutoff: int, chain_cutoff: int, offset: int) -> Ints:
     """Return int64[candidates, WIDTH]: the mappings of a split with fewer ticks than the cutoff, and whose MACs
-    (`mac_chain`) take less than the other.
+    (`mac_chain`) take less than the other. The matrix begins at column `offset` of a row, which is open if the kernel
+    follows another one.
     """
     found = np.zeros((64, WIDTH), np.int64)
     size = 0
     for cut in range(2 * space.parts.shape[0]):
         owner, is_tree = cut // 2, cut % 2
         share = share_of(space, split, owner, is_tree)
-        if not is_legal(space, timing, share) or mac_chain(space, timing, share, owner) >= chain_cutoff:
+        if not is_legal(space, timing, share) or mac_chain(space, timing, share, owner, offset) >= chain_cutoff:
             continue
         if lower_bound(space, timing, share, space.drain_moves[owner], space.load_moves[owner]) >= cutoff:
             continue
         tilings = build_tilings(space, share)
         for i in range(tilings.shape[0]):
             candidate = tiled(share, tilings[i])
-            ticks = ticks_of(space, timing, candidate, owner)
-            if ticks >= cutoff:
+            ends = ends_of(space, timing, candidate, owner, offset)
+            if ends.ticks >= cutoff or (not space.follows and ends.last_mac >= chain_cutoff):
                 continue
-            last_mac = 0
-            if not space.follows:
-                last_mac = ends_of(space, timing, candidate, owner).last_mac
-                if last_mac >= chain_cutoff:
-                    continue
             if size == found.shape[0]:
                 larger = np.zeros((2 * size, WIDTH), np.int64)
                 larger[:size] = found
                 found = larger
-            found[size, TICKS], found[size, LAST_MAC] = ticks, last_mac
+            found[size, TICKS], found[size, LAST_MAC] = ends.ticks, ends.last_mac
             found[size, OWNER], found[size, IS_TREE] = owner, is_tree
             found[size, TILING:] = tilings[i]
             size += 1

@@ -190,26 +190,48 @@ def layout_total(
 
 
 @njit
+def least_of_splits(space: Space, timing: Timing, uses: Uses) -> Ints:
+    """Return int64[splits]: weighted sums that no layout of a split falls below: the MACs if no lane were idle."""
+    cores = 1
+    for owner in range(space.parts.shape[0]):
+        used = 1
+        for number in range(space.parts.shape[1]):
+            used *= space.parts[owner, number]
+        cores = max(cores, used)
+    least = np.zeros(space.chunks.shape[0], np.int64)
+    for split in range(space.chunks.shape[0]):
+        for use in range(uses.weights.size):
+            elements = 1
+            for number in range(uses.chunks.shape[2]):
+                elements *= uses.chunks[use, split, number]
+            ticks = (ceiling(elements, cores * space.lanes) - 1) * timing.mac
+            time = max(ticks * space.tick_ps + uses.extra_ps[use, split], uses.floors_ps[use])
+            least[split] += time * uses.weights[use]
+    return least
+
+
+@njit
 def sweep_layouts(space: Space, timing: Timing, uses: Uses, chosen: Ints) -> BestLayout:
     """Return the layout with the least weighted sum of times; `NONE` if there is none.
 
-    The cut with the least bound comes first, so that the others have a sum to be compared with. `space` has the splits
-    and owners of the first use. Output: `chosen` int64[uses, 3], see `layout_total`.
+    Splits are visited in the order of their bounds, and of each the cut with the least bound comes first. `space` has
+    the splits and owners of the first use. Output: `chosen` int64[uses, 3], see `layout_total`.
     """
-    splits, cuts = space.chunks.shape[0], 2 * space.parts.shape[0]
-    least = np.zeros((splits, cuts), np.int64)
-    bounds = np.zeros(uses.weights.size + 1, np.int64)
-    for split in range(splits):
+    cuts = 2 * space.parts.shape[0]
+    bounds, of_cuts = np.zeros(uses.weights.size + 1, np.int64), np.zeros(cuts, np.int64)
+    least = least_of_splits(space, timing, uses)
+    best = BestLayout(NONE, -1, -1, share_of(space, 0, 0, 0), 0)
+    for split in np.argsort(least):
+        if least[split] >= best.total_ps:
+            break
         for cut in range(cuts):
             tile = share_of(space, split, cut // 2, cut % 2)
             bounds[:] = 0
-            least[split, cut] = _bounds_of_cut(space, timing, uses, split, cut // 2, tile, bounds)
-    first = int(least.argmin())
-    best = BestLayout(NONE, -1, -1, share_of(space, 0, 0, 0), 0)
-    best = _better_layout(space, timing, uses, first // cuts, first % cuts, best, bounds, chosen)
-    for split in range(splits):
-        for cut in range(cuts):
-            if least[split, cut] < best.total_ps and split * cuts + cut != first:
+            of_cuts[cut] = _bounds_of_cut(space, timing, uses, split, cut // 2, tile, bounds)
+        first = int(of_cuts.argmin())
+        for turn in range(cuts + 1):
+            cut = first if turn == 0 else turn - 1
+            if of_cuts[cut] < best.total_ps and (turn == 0 or cut != first):
                 best = _better_layout(space, timing, uses, split, cut, best, bounds, chosen)
     return best
 

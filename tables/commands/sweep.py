@@ -267,20 +267,28 @@ def _bounded(best: Best, bound_ps: int) -> Best:
 
 
 def count_mappings(space: Space, timing: Timing) -> int:
-    """Return the number of mappings of a space; owners that cut alike are counted together."""
-    parts, weights = np.unique(space.parts, axis=0, return_counts=True)
-    return int(_count_weighted(space._replace(parts=parts), timing, weights))
+    """Return the number of mappings of a space; cuts that leave the same work to a core are counted together."""
+    parts, owners = np.unique(space.parts, axis=0, return_counts=True)
+    work = (-(-space.chunks[:, None] // parts[None])).reshape(-1, parts.shape[1])
+    sizes = work.max(axis=0) + 1
+    keys = work[:, 0]
+    for number in range(1, work.shape[1]):  # the work of a core is at most that of the kernel: no key overflows
+        keys = keys * sizes[number] + work[:, number]
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    weights = np.bincount(number, weights=np.tile(owners, space.chunks.shape[0])).astype(np.int64)
+    alone = space._replace(chunks=work[first], parts=np.ones((1, parts.shape[1]), np.int64))
+    return int(_count_weighted(alone, timing, weights))
 
 
 @njit
 def _count_weighted(space: Space, timing: Timing, weights: Ints) -> int:
-    """Return the number of mappings of a space in which every owner stands for as many as its weight."""
+    """Return the number of mappings of a space in which every split stands for as many as its weight."""
     total = 0
     for split in range(space.chunks.shape[0]):
-        for cut in range(2 * space.parts.shape[0]):
-            share = share_of(space, split, cut // 2, cut % 2)
+        for is_tree in range(2):
+            share = share_of(space, split, 0, is_tree)
             if is_legal(space, timing, share):
-                total += count_tilings(space, share) * weights[cut // 2]
+                total += count_tilings(space, share) * weights[split]
     return total
 
 

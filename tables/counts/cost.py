@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 from tables.counts.accesses import READ, WRITE, accesses, fetches
-from tables.counts.stream import ArrayTiming, dram_stream
+from tables.counts.stream import ArrayTiming, dram_stream, scan_order
 from tables.counts.walk import StreamCounts
 from tables.dram import Dram
 from tables.nest import (
@@ -84,11 +84,26 @@ def cost_with(nest: Nest, machine: Machine, streams: Streams) -> Cost:
     energy += sum(
         int(counts[m, t, way]) * machine.access_fj[m][way] for m in range(4) for t in (I, W, O) for way in (READ, WRITE)
     )
-    cycles = [s.cycles for s in streams]
+    cycles = bank_cycles(nest, streams).values()
     dram_cycles = sum(cycles) if machine.is_bus_shared else max(cycles)
     terms = latency_terms(nest, machine, counts, streams)
     latency = max(terms.values()) + machine.pipeline_latency
     return Cost(counts, streams, nest.steps(), dram_cycles, energy, latency, terms)
+
+
+def bank_cycles(nest: Nest, streams: Streams) -> dict[tuple[int, ...], int]:
+    """Return the cycles of all accesses to the banks of each part, by its tensors.
+
+    In a bank that tensors share, each scan of one begins with an activation if the scan before it was another's. So the
+    runs are those of the tensors' streams, and another activation follows on the last run of each but the last tensor's
+    (O's, which is written at the end, or else the last one that is fetched).
+    """
+    cycles = {}
+    for part in sorted(set(nest.part)):
+        tensors = tuple(t for t in (I, W, O) if nest.part[t] == part)
+        last = O if O in tensors else max(tensors, key=lambda t: scan_order(nest, t))
+        cycles[tensors] = sum(streams[t].cycles if t == last else streams[t].closed_cycles for t in tensors)
+    return cycles
 
 
 def cycles_for(count_bytes: int, rate: Rate) -> int:
@@ -106,7 +121,8 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
     link: the old tile leaves, then the new one arrives, then it is used. At the end O's last tile is written out.
     """
     head = {t: _first_cycles(nest, machine, t, streams[t]) for t in (I, W)}
-    start = sum(head.values()) if machine.is_bus_shared else max(head.values())
+    is_shared = machine.is_bus_shared or nest.part[I] == nest.part[W]
+    start = sum(head.values()) if is_shared else max(head.values())
     end = streams[O].last_cycles + _inner_tile_cycles(nest, machine, O, WRITE)
     compute = _compute_cycles(nest, machine) + _exposed_returns(nest, machine, streams[O])
     moves = transfers(nest, machine, counts)
@@ -115,14 +131,23 @@ def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) 
     single_stalls = sum(s.stall_cycles - s.steady_stall_cycles for s in streams)
     terms = {"compute": start + compute + single_stalls + end}
     for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
-        ahead = start - head[t] if t != O and not machine.is_bus_shared else 0  # the second tile is loaded in this time
+        ahead = start - head[t] if t != O and not is_shared else 0  # the second tile is loaded in this time
         terms[name] = start + compute + streams[t].stall_cycles - min(ahead, streams[t].second_stall_cycles) + end
         if nest.stored[ROW_BUFFER][t]:
             alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t) + _residence(nest, t)
             terms[name] = max(terms[name], alone + (start if t == O else end))
+    banks = bank_cycles(nest, streams)
     if machine.is_bus_shared:
-        terms["dram_bus"] = sum(s.cycles for s in streams) + min(_residence(nest, t) for t in (I, W))
+        terms["dram_bus"] = sum(banks.values()) + min(_residence(nest, t) for t in (I, W))
+    for tensors, cycles in banks.items():
+        if len(tensors) > 1:
+            terms[bank_name(tensors)] = cycles + min(_residence(nest, t) for t in tensors if t != O)
     return terms | {name: start + busy + end for name, busy in moves.items()}
+
+
+def bank_name(tensors: tuple[int, ...]) -> str:
+    """Return the name of the latency's term of a bank that tensors share: `bank_IW`."""
+    return "bank_" + "".join("IWO"[t] for t in tensors)
 
 
 def _first_cycles(nest: Nest, machine: Machine, t: int, stream: StreamCounts) -> int:

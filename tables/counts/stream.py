@@ -12,6 +12,7 @@ from tables.counts.walk import (
     NO_OVERLAP,
     NO_STREAM_LIMIT,
     Demand,
+    Interruption,
     StreamCounts,
     StreamLimit,
     walk_stream,
@@ -105,6 +106,27 @@ def tile_demand(nest: Nest, t: int, timing: ArrayTiming) -> Demand:
     return Demand(1, timing.array_cycles // demanded_tiles(nest, t, timing), False, t != O and holder == consumer)
 
 
+def scan_order(nest: Nest, t: int) -> tuple[int, bool, int]:
+    """Return what orders t's last scan among those of other tensors: the number of loops that fetch t, whether the MACs
+    take its tiles, and the tensor. The last two also order the scans of one step.
+    """
+    consumer = nest.consumers(t)[0]
+    return len(nest.fetch_loops(t, consumer)), consumer == MACS, t
+
+
+def interruption(nest: Nest, t: int) -> Interruption:
+    """Return between which scans of t its bank is used by other tensors (docs/model.md, section 5)."""
+    own, others = scan_order(nest, t), [scan_order(nest, u) for u in nest.sharing(t)]
+    later = [other for other in others if other[1:] > own[1:]]
+    return Interruption(
+        always=any(other[0] > own[0] for other in others),
+        now=max((other[0] for other in others if other not in later), default=0),
+        before=max((other[0] for other in later), default=0),
+        at_start=any(other[1:] != (False, O) for other in later),
+        is_streamed=own[1],
+    )
+
+
 def stream_key(nest: Nest, t: int, timing: ArrayTiming) -> tuple[object, ...]:
     """Return what t's stream depends on besides layout and blocks: streams of one layer with equal keys are equal."""
     consumer = nest.consumers(t)[0]
@@ -113,7 +135,7 @@ def stream_key(nest: Nest, t: int, timing: ArrayTiming) -> tuple[object, ...]:
         for d, _, factor, inside in stream_loops(nest, t, consumer)
     ]
     spread = [nest.array(d) for d in range(8) if d not in IRRELEVANT[t]] if consumer <= PE else []
-    return t, consumer, tuple(loops), tile_demand(nest, t, timing), tuple(spread)
+    return t, consumer, tuple(loops), tile_demand(nest, t, timing), tuple(spread), interruption(nest, t)
 
 
 def dram_stream(
@@ -136,6 +158,7 @@ def dram_stream(
             tile_demand(nest, t, timing),
             dram,
             limit,
+            interruption(nest, t),
         )
     )
 

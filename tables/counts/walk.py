@@ -44,12 +44,32 @@ class Demand(NamedTuple):
     loads_ahead: bool = False
 
 
+class Interruption(NamedTuple):
+    """Between which scans of a stream another tensor's scan uses the same bank (docs/model.md, section 5).
+
+    Loops are numbered as in the stream, outermost first. A scan is interrupted `always`, or if the loop that moved for
+    it is below `now`, or the loop that had moved for the scan before it is below `before`; `at_start`: also if that was
+    the first scan of all. `is_streamed`: the MACs take the tiles, so outputs are read and written in one step.
+    """
+
+    always: bool
+    now: int
+    before: int
+    at_start: bool
+    is_streamed: bool
+
+
+#: The tensor has its banks for itself.
+NO_INTERRUPTION = Interruption(False, 0, 0, False, False)
+
 #: Computation hides nothing of any load.
 NO_OVERLAP = Demand(1, 0, False)
 
 
 class StreamCounts(NamedTuple):
     """Totals of a stream, and the cycles of its first and its last scan.
+
+    `closed_cycles`: cycles if another tensor's row is opened next, which ends the last run.
 
     `stall_cycles`: cycles for which the array waits for tiles (or for outputs to leave), each load by itself.
     `steady_stall_cycles`: the stall if all loads were as quick as the quickest. `second_stall_cycles`: the stall for a
@@ -64,6 +84,7 @@ class StreamCounts(NamedTuple):
     stall_cycles: int
     steady_stall_cycles: int
     second_stall_cycles: int
+    closed_cycles: int
 
 
 class StreamLimit(NamedTuple):
@@ -225,6 +246,17 @@ def _skip_repetitions(state: Ints, then: Ints, left: int, shift: int, demand: De
 
 
 @njit
+def _is_interrupted(last: int, moved: int, by: Interruption) -> bool:
+    """Return whether the bank is used by another tensor between two scans.
+
+    `last`, `moved`: the loops that moved for the first and for the second one; -1 at the start and at the end.
+    """
+    if by.always or 0 <= moved < by.now:
+        return True
+    return last < by.before if last >= 0 else by.at_start
+
+
+@njit
 def _supply(state: Ints, now: int, is_overlapped: bool, demand: Demand) -> None:
     """Supply the array with the tiles that it needs next, in the cycle `now`; add its stall. Modifies state."""
     took = now - state[SUPPLIED]
@@ -261,12 +293,15 @@ def walk_stream(
     demand: Demand,
     dram: Dram,
     limit: StreamLimit,
-) -> tuple[int, int, int, int, int, int, int, int]:
+    interruption: Interruption,
+) -> tuple[int, int, int, int, int, int, int, int, int]:
     """Scan the tiles of a stream in loop order, until all are scanned or a limit is exceeded.
 
     `loops` int[m, 2]: factor, and 1 if irrelevant, outermost first. `steps` int[m, 5]: what one iteration adds to the
     tile's position: elements along N G C H W of a window, else in column 0 the byte address or the block number. An
     output tile is read when it returns (with `always_reads` also on its first visit) and written when it is left.
+
+    Where another tensor uses the bank between two scans (`interruption`, one bank only), no row of the stream is open.
 
     If an iteration begins in the state in which an earlier one of the same loop began, a whole number of rows further
     on, it costs what that one cost, and so do its repetitions. These are counted at once.
@@ -282,7 +317,7 @@ def walk_stream(
     recurrences = [_loop_recurrence(step, tile, dram) for step in steps]
     here = np.empty(_ROWS + dram.banks, np.int64)
     state[QUICKEST], first_cycles, before_last = INFINITE_CYCLES, 0, 0
-    moved, scans, scan_cycles = 0, int(np.prod(loops[:, 0])), _min_scan_cycles(tile, dram)
+    moved, last, scans, scan_cycles = 0, -1, int(np.prod(loops[:, 0])), _min_scan_cycles(tile, dram)
     while (
         state[ACTIVATIONS] <= limit.activations
         and _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram) <= limit.cycles
@@ -296,27 +331,33 @@ def walk_stream(
         if state[TAKEN] == 0:
             first_cycles = _cycles(state, dram)
         moved = _advance(index, at, loops, steps)
-        before_last = _cycles(state, dram)
+        before_last, is_interrupted = _cycles(state, dram), _is_interrupted(last, moved, interruption)
+        if is_interrupted and not interruption.is_streamed:
+            rows[OPEN] = -1
         if is_output:
             _access_rows(row, scanned, dram, state, rows)
+        if is_interrupted and interruption.is_streamed:
+            rows[OPEN] = -1
+        last = moved
         state[TAKEN] += 1
         if state[TAKEN] % demand.scans == 0:
             is_overlapped = demand.is_streamed or (moved >= 0 if is_output else state[TAKEN] > 1)
             _supply(state, _cycles(state, dram), is_overlapped, demand)
         if moved < 0:
             break
-        period, shift = recurrences[moved]
-        if not 0 < period <= _MAX_SNAPSHOTS or loops[moved, 0] <= 2 * period:
+        times, shift = recurrences[moved]
+        if not 0 < times <= _MAX_SNAPSHOTS or loops[moved, 0] <= 2 * times:
             continue
-        then = snapshots[moved, index[moved] % period]
+        then = snapshots[moved, index[moved] % times]
         here[:_ROWS], here[_ROWS:] = state, rows[OPEN]
-        if index[moved] > period and _recurs(here, then, shift, demand.scans, rows, moving):
-            left = (loops[moved, 0] - 1 - index[moved]) // period
+        if index[moved] > times and _recurs(here, then, shift, demand.scans, rows, moving):
+            left = (loops[moved, 0] - 1 - index[moved]) // times
             repeats = _skip_repetitions(state, then, left, shift, demand, rows, moving)
-            index[moved] += repeats * period
-            at += repeats * period * steps[moved]
+            index[moved] += repeats * times
+            at += repeats * times * steps[moved]
         then[:] = here
     steady = state[OVERLAPPED] * max(0, state[QUICKEST] - demand.cycles) if state[OVERLAPPED] else 0
     total = max(_cycles(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
+    closed = state[CYCLES] + (period(state[RUN], dram) if state[RUN] else 0)
     counted = (state[COLUMNS], state[ACTIVATIONS], total)
-    return (*counted, first_cycles, total - before_last, state[STALLED], steady, state[SECOND])
+    return (*counted, first_cycles, total - before_last, state[STALLED], steady, state[SECOND], closed)

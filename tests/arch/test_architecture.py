@@ -68,6 +68,7 @@ CASES = [
     (PIMArchitecture, {}, "activation_energy", [*NOT_REAL, None]),
     (PIMArchitecture, {}, "static_power", [-1.0, math.nan, math.inf, "1", True]),
     (PIMArchitecture, {}, "clock", [0, -1, 1.5, "4", True]),
+    (PIMArchitecture, {}, "node_banks", [0, -1, 1.5, "4", True]),
     *((PIMArchitecture, {}, name, NOT_BOOLEAN) for name in ("multicast", "spatial_reduction", "shared_data_bus")),
     (PIMArchitecture, {}, "uneven_residency", NOT_BOOLEAN),
     (ConvWorkload, {}, "name", NOT_TEXT),
@@ -275,3 +276,15 @@ def test_machine_without_activations_has_runs_of_back_to_back_columns(timings):
         assert period == n * t.tCCD_L
     assert arch.activation_energy == 0
     assert arch.dram_activation_latency == 0
+
+
+def test_node_banks_are_shared_and_have_equal_parts_of_the_dram() -> None:
+    """Two banks of half the DRAM each; with banks of the node no tensor has several for itself."""
+    levels = PIMArchitecture().hierarchy
+    one = attrs.evolve(levels[3], num_banks=1)
+    arch = PIMArchitecture(node_banks=2, hierarchy=(*levels[:3], one))
+    assert arch.bank_bytes == one.capacity_bytes // 2
+    assert PIMArchitecture().bank_bytes is None
+    several = attrs.evolve(levels[3], num_banks=4)
+    with pytest.raises(ValueError, match=r"hierarchy\[3\].num_banks: must be 1, as parts share node_banks \(got 4\)"):
+        PIMArchitecture(node_banks=2, hierarchy=(*levels[:3], several))

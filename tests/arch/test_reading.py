@@ -446,3 +446,21 @@ def test_separate_entries_of_listings_name_each_tensor():
         with pytest.raises(ValueError, match=r".") as caught:
             MemoryLevel(name="a", entries=entries, bypass_defined=True)
         assert str(caught.value) == message
+
+
+def test_mistakes_between_fields_are_told_beside_others(write):
+    """A row that is no multiple of a column, and both rules of the timings, though other fields cannot be read."""
+    path = write(
+        "version: 1\nextends: default\nclok: 1\ndram_timings: {co_w: 264, tCCD_L: 99, tRAS: -1}\n"
+        "hierarchy: {ROW_BUFFER: {row_buffer_size: 1000}, PE: {latency: x}}\n"
+    )
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_arch(path)
+    text = str(caught.value)
+    assert "clok: unknown key" in text
+    assert "hierarchy[0].latency: must be" in text
+    assert "dram_timings.tRAS: must be" in text
+    assert "dram_timings.tCCD_L: must be at most tRCDRD + tRTP + tRP" in text
+    path = write("version: 1\nextends: default\nclok: 1\nhierarchy: {ROW_BUFFER: {row_buffer_size: 1000}}\n")
+    with pytest.raises(ValueError, match=r"row_buffer_size: must be a multiple of the column width 32 B \(got 1000\)"):
+        read_arch(path)

@@ -7,6 +7,12 @@ import pytest
 from tests.cli.commands import CHIP, NETWORK, map_tiny
 
 
+@pytest.fixture(autouse=True)
+def without_progress_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line of progress comes between messages, however slow the machine is."""
+    monkeypatch.setattr("cpsat_pim.report.progress._FIRST_SECONDS", 1e6)
+
+
 @pytest.fixture
 def pair(tmp_path: Path) -> str:
     """A network of two different layers, of which one occurs twice under two names and the other runs twice."""

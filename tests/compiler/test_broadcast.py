@@ -1,18 +1,15 @@
 """HBM-PIM, AiM and UPMEM: walks against the simulator, bounds against walks, commands against numpy."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from cpsat_pim.cli import main
 from cpsat_pim.compiler.broadcast import best_of_kernel, compile_broadcast, lowered_of
 from cpsat_pim.compiler.compile import compile_kernel
-from cpsat_pim.compiler.drafts import drafts_of, prune
 from cpsat_pim.compiler.language import Kernel, KernelMistake, read_kernel, shipped_kernel
 from cpsat_pim.compiler.lowering import bank_contraction, in_order
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
@@ -22,12 +19,12 @@ from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarg
 from cpsat_pim.compiler.mapping import Contraction, contraction_of
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, elementwise_of
-from cpsat_pim.compiler.plan import mapping_data
-from cpsat_pim.compiler.plan_file import mapping_from
-from cpsat_pim.compiler.search import best_mapping
+from cpsat_pim.compiler.search import bank_mode as search_of_banks
+from cpsat_pim.compiler.search import in_order as search_in_order
 from cpsat_pim.compiler.search.bank_mode import best_bank_mapping, best_elementwise, elementwise_bound
+from cpsat_pim.compiler.search.broadcast import facts_of
+from cpsat_pim.compiler.search.crosscheck import solve_facts
 from cpsat_pim.compiler.search.in_order import best_in_order
-from cpsat_pim.compiler.target import target_of
 from cpsat_pim.compiler.verify import execute_on_numbers
 from cpsat_pim.device import read_device
 from cpsat_pim.device.rules import rules_of
@@ -41,12 +38,14 @@ NUMBERS = settings(deadline=None, suppress_health_check=list(HealthCheck), max_e
 
 
 @st.composite
-def broadcast_mappings(draw: Any, contraction: Contraction, target: BankTarget | InOrderTarget) -> BroadcastMapping:
-    """Any mapping that the device can run."""
+def broadcast_mappings(
+    draw: Any, contraction: Contraction, target: BankTarget | InOrderTarget, most_parts: int = 3
+) -> BroadcastMapping:
+    """Any mapping that the device can run, with at most so many parts of every class over the channels."""
     is_bank = isinstance(target, BankTarget)
     classes = (-1, 2) if contraction.inputs is not None else (-1, 0, 1, 2, 3)
     mapping = BroadcastMapping(
-        splits=tuple(draw(st.integers(1, 3)) for _ in range(4)),
+        splits=tuple(draw(st.integers(1, most_parts)) for _ in range(4)),
         owners=tuple(draw(st.sampled_from(classes)) if size > 1 else -1 for size in target.axes),
         lanes=draw(st.sampled_from(("depth", "outputs"))) if is_bank else "depth",
         depth_tile=draw(st.integers(1, target.device.core.inputs)),
@@ -87,8 +86,8 @@ def test_walk_of_a_product_is_the_simulators_tick(target: Any, data: st.DataObje
 @pytest.mark.parametrize("target", [BankTarget(HBM), InOrderTarget(AIM)], ids=("hbm-pim", "gddr6-aim"))
 def test_commands_of_a_product_compute_what_numpy_computes(target: Any, data: st.DataObject) -> None:
     """The commands of all channels, executed on integers, add up to the kernel's own result, exactly."""
-    kernel, contraction = data.draw(contractions(20_000))
-    mapping = data.draw(broadcast_mappings(contraction, target))
+    kernel, contraction = data.draw(contractions(10_000))
+    mapping = data.draw(broadcast_mappings(contraction, target, 2))
     lowered = lowered_product(kernel, contraction, mapping, target)
     assume(lowered.ticks != NOT_EXACT)
     assert execute_on_numbers(kernel, lowered, target.device) == np.prod(mapping.splits)
@@ -226,78 +225,47 @@ def test_best_mapping_lowers_to_the_ticks_it_was_chosen_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "form", "first"),
-    [
-        ("compile gemm --sizes B=1,N=40,K=40 --device hbm-pim --channels 2", "pimsimulator", "R 0 0 0 4096 0"),
-        ("compile gemm --sizes B=1,N=40,K=40 --device gddr6-aim --channels 2", "aim", "AiM WR_GB 3 0 1"),
-        ("compile gemm --sizes B=1,N=40,K=40 --channels 2", "attacc", "PIM_WR_GB"),
-    ],
+    ("kernel", "sizes"),
+    [("gemm", {"B": 2, "N": 70, "K": 20}), ("gemv", {"B": 2, "N": 9, "K": 33}), ("red", {"B": 3, "N": 90})],
 )
-def test_commands_of_a_plan_become_a_trace(
-    words: str, form: str, first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`commands` reads what `compile --json` wrote: HBM-PIM begins by parking bank 0, AiM by loading 40 inputs in 3
-    columns of 16."""
-    plan, trace = tmp_path / "plan.json", tmp_path / "kernel.trace"
-    assert main([*words.split(), "--json", str(plan)]) == 0
-    assert main(["commands", str(plan), "--format", form, "-o", str(trace)]) == 0
-    assert trace.read_text().startswith(first)
-    mapping = json.loads(plan.read_text())["mapping"]["gemm"]
-    assert mapping_data(mapping_from(mapping)) == mapping
+@pytest.mark.parametrize("name", ["hbm-pim", "gddr6-aim"])
+def test_cp_sat_proves_the_optimum_of_the_search(name: str, kernel: str, sizes: dict[str, int]) -> None:
+    """CP-SAT, told how splits, axes and lanes divide loops and what each share takes, proves the same least time."""
+    bound = shipped_kernel(kernel).bind(sizes)
+    contraction, device = contraction_of(bound, bound.statements[0]), read_device(name)
+    is_bank = name == "hbm-pim"
+    target: Any = BankTarget(device) if is_bank else InOrderTarget(device)
+    search: Any = best_bank_mapping if is_bank else best_in_order
+
+    def least(cut: tuple[tuple[int, ...], tuple[int, ...], str]) -> int | None:
+        splits, owners, lanes = cut
+        chosen = BroadcastMapping(splits=splits, owners=owners, lanes=lanes)
+        passes = chosen.passes(contraction, target.axes, device.core.lanes)
+        row = np.array([[passes.batches, passes.shared, passes.outputs, passes.columns, 0, 0]])
+        module: Any = search_of_banks if is_bank else search_in_order
+        has_inputs = [contraction.inputs is not None] if is_bank else []
+        tilings = module.tilings(row, target, *has_inputs)
+        found = []
+        for tiling, applies in tilings:
+            mapping = evolve(tiling, splits=splits, owners=owners, lanes=lanes)
+            problem = bank_contraction.problem if is_bank else in_order.problem
+            if applies[0] and problem(mapping, contraction, target) is None:
+                found.append(lowered_product(bound, contraction, mapping, target).ticks)
+        possible = [ticks for ticks in found if ticks != NOT_EXACT]
+        return min(possible) if possible else None
+
+    kinds = ("depth", "outputs") if is_bank else ("depth",)
+    facts = facts_of(contraction, target, 2, kinds, least)
+    model, best = solve_facts(facts, contraction.extents, 2), search(contraction, target, 2)
+    assert model.is_proven
+    assert model.time_ps == best.ticks * device.tick_ps
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("[]", "must be a JSON object"), ('{"format": 1}', "expected a plan"), ('{"format": 1, "mapping": {}}', "expected a plan")],
-)
-def test_files_that_are_no_plan_are_refused_in_one_line(
-    text: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A message, the code of bad input, no trace file."""
-    plan, trace = tmp_path / "plan.json", tmp_path / "kernel.trace"
-    plan.write_text(text)
-    assert main(["commands", str(plan), "--format", "aim", "-o", str(trace)]) == 2
-    message = capsys.readouterr().err.strip()
-    assert expected in message
-    assert "\n" not in message
-    assert not trace.exists()
-
-
-def test_a_format_of_another_device_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """AttAcc's trace has no commands of HBM-PIM."""
-    plan = tmp_path / "plan.json"
-    words = ["compile", "relu", "--sizes", "B=1,N=300", "--device", "hbm-pim", "--channels", "1", "--json"]
-    assert main([*words, str(plan)]) == 0
-    assert main(["commands", str(plan), "--format", "attacc", "-o", str(tmp_path / "t")]) == 2
-    assert "has no command" in capsys.readouterr().err
-
-
-def test_softmax_is_timed_on_the_host_by_formula(tmp_path: Path) -> None:
-    """64 rows of 1000 on 108 cores: occupancy 64 / 108; 4 bytes an element at 0.85 x 3352 GB/s are slower than 5
-    operations at 0.8 x 312 TFLOP/s."""
-    file = tmp_path / "host.json"
-    assert main(["compile", "softmax", "--sizes", "B=64,N=1000", "--device", "hbm-pim", "--json", str(file)]) == 0
-    plan = json.loads(file.read_text())
-    assert plan["status"] == "HOST"
-    assert plan["objective"] == pytest.approx(4 * 64000 / (0.85 * 3352e9 * 64 / 108) * 1e12, abs=1)
-
-
-def test_pruning_rules_never_gain_and_rule_1_never_loses() -> None:
-    """A subset of the drafts has no better best; one mapping function a dimension makes rule 1 void; rule 2 keeps only
-    multiples of 16 along the depth."""
-    bound = shipped_kernel("gemv").bind({"B": 2, "N": 24, "K": 96})
-    contraction, target = contraction_of(bound, bound.statements[0]), target_of(read_device("attacc"))
-    drafts = drafts_of(contraction, target, 4)
-    results = {result.rule: result for result in prune(drafts, contraction, target, ("1", "2", "3", "3-lengths"))}
-    assert all(result.time_ps >= results["none"].time_ps for result in results.values())
-    assert results["1"].drafts == results["none"].drafts == len(drafts)
-    assert results["3-lengths"].drafts <= results["3"].drafts <= len(drafts)
-    best = best_mapping(contraction, target, 4)
-    assert best is not None
-    assert results["none"].time_ps == best.time_ps
-
-
-def test_unknown_rules_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line that names the rules."""
-    assert main(["drafts", "gemv", "--sizes", "B=1,N=8,K=8", "--rules", "4"]) == 2
-    assert "there are 1, 2, 3, 3-lengths" in capsys.readouterr().err
+def test_devices_built_in_another_way_are_refused() -> None:
+    """A window controller without all-bank mode, or blocks with other banks than HBM-PIM's: one line."""
+    without_mode = evolve(HBM, controller=evolve(HBM.controller, all_bank_mode=None))
+    with pytest.raises(KernelMistake, match="expected an all-bank mode or the controller in-order"):
+        compile_kernel(shipped_kernel("gemm"), {"B": 1, "N": 8, "K": 8}, without_mode)
+    one_bank = evolve(HBM, core=evolve(HBM.core, banks=1))
+    with pytest.raises(KernelMistake, match="expected two banks a block"):
+        compile_kernel(shipped_kernel("gemm"), {"B": 1, "N": 8, "K": 8}, one_bank)

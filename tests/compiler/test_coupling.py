@@ -123,3 +123,12 @@ def test_file_with_a_mistake_is_one_line(tmp_path: Path, capsys: pytest.CaptureF
     message = capsys.readouterr().err.strip()
     assert "must be a multiple of heads 4 (got 250)" in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("plan", [[], ["--plan", "time"]])
+def test_caches_beyond_the_banks_are_refused_at_once(plan: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """3,000,003 tokens of GPT-3: 2 x 5120 x 2 bytes x 40 blocks each are 2,289 GiB; the device has 80."""
+    assert main(["llm", "gpt3-13b", "--lin", "3000000", "--lout", "4", *plan]) == 2
+    message = capsys.readouterr().err.strip()
+    assert "keys and values of 3000003 tokens need 2289 GiB, there are 80" in message
+    assert "\n" not in message

@@ -165,9 +165,10 @@ def test_no_mapping_is_worse_on_the_better_machine(change: str) -> None:
     draw = Drawer.of(np.random.default_rng(17))
     for _ in range(25):
         case = traced_case(draw)
-        # Equal widths: narrower sums lie in other rows. Buses of their own: what waits for a shared one may overtake.
+        # Equal widths: narrower sums lie in other rows. Buses and banks of their own: what waits for a shared one may
+        # overtake.
         layer = attrs.evolve(case.layer, psum_bytes=case.layer.output_bytes)
-        arch = attrs.evolve(case.arch, shared_data_bus=False)
+        arch = attrs.evolve(case.arch, shared_data_bus=False, node_banks=None)
         better = (QUICKER | THRIFTIER)[change](arch)
         for mapped in islice(with_mappings(draw, attrs.evolve(case, layer=layer, arch=arch)), 2):
             assert check_mapping(layer, better, mapped.mapping) == []

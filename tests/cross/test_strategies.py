@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 
 from cpsat_pim.arch.pe_array import LANE_DIMS
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Direction, Level, Tensor
+from cpsat_pim.mapping import BANKS, Banks
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.fuzz.campaign import enumerated_case, solved_case, traced_case, with_mappings
 from cpsat_pim.study.fuzz.draw import RATES, Drawer
@@ -85,6 +86,11 @@ def is_uneven(level: Level, tensor: Tensor) -> Option:
     return lambda case: case.mapping.outside[level][tensor] > 0
 
 
+def shares(banks: Banks) -> Option:
+    """Which tensors share a bank."""
+    return lambda case: case.mapping.banks == banks
+
+
 def only(case: Any, *dims: Dim) -> bool:
     """Whether all other dims are 1, and these are not."""
     return all((bound > 1) == (d in dims) for d, bound in zip(Dim, case.layer.bounds, strict=True))
@@ -139,7 +145,12 @@ MAPPINGS: dict[str, Option] = {
     **{f"{tensor.name} uneven in {level.name}": is_uneven(level, tensor) for level, tensor in product(ON_CHIP, Tensor)},
     "lanes": lambda case: max(case.mapping.spatial[Direction.INTERNAL]) > 1,
 }
-TRACED: dict[str, Option] = {**LARGER, "a multiple of 1009": has_multiple(1009)}
+TRACED: dict[str, Option] = {
+    **LARGER,
+    "a multiple of 1009": has_multiple(1009),
+    **{f"{banks} banks of the node": machine_has("node_banks", banks) for banks in (None, 1, 2, 3, 4)},
+}
+SHARED: dict[str, Option] = {text: shares(banks) for text, banks in BANKS.items()}
 
 
 def missing(options: dict[str, Option], drawn: list[Any]) -> list[str]:
@@ -169,13 +180,13 @@ def drawn_by_fuzz(draw_case: Callable[[Drawer], Any]) -> tuple[list[Any], list[A
 
 def test_strategies_draw_every_option() -> None:
     """Of layers, machines and mappings, in a few hundred draws."""
-    assert missing(LAYERS | TRACED | MACHINES | MAPPINGS, drawn_by_strategies()) == []
+    assert missing(LAYERS | LARGER | MACHINES | MAPPINGS, drawn_by_strategies()) == []
 
 
 @pytest.mark.parametrize(
     ("draw_case", "of_cases", "of_mappings"),
     [
-        (traced_case, LAYERS | TRACED | MACHINES, MAPPINGS),
+        (traced_case, LAYERS | TRACED | MACHINES, MAPPINGS | SHARED),
         (solved_case, LAYERS | LARGER | MACHINES, MAPPINGS),
         (enumerated_case, LAYERS | MACHINES, {}),
     ],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.export.dramtrace import AddressMap, write_trace
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import BANKS, Mapping
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.cases import Case, cases
 
@@ -83,6 +83,25 @@ def test_replayed_trace_opens_the_rows_and_columns_that_are_simulated(case: Case
     figures = simulate(case.layer, attrs.evolve(case.arch, page_policy="open"), case.mapping)
     assert tuple(memory.columns[t] for t in range(3)) == figures.column_accesses
     assert tuple(memory.activations[t] for t in range(3)) == figures.row_activations
+
+
+@settings(max_examples=100)
+@given(cases(uneven=True), st.sampled_from(list(BANKS)))
+def test_replayed_trace_of_shared_banks_opens_as_many_rows_as_are_simulated(case: Case, banks: str) -> None:
+    """Rows of all tensors together; no address lies in a bank that holds no tensor, or in two tensors."""
+    dram = attrs.evolve(case.arch.hierarchy[3], num_banks=1)
+    arch = attrs.evolve(case.arch, hierarchy=(*case.arch.hierarchy[:3], dram), page_policy="open")
+    shared = attrs.evolve(case, arch=arch, mapping=attrs.evolve(case.mapping, banks=BANKS[banks]))
+    memory = OpenRows(arch)
+    accesses = read_ramulator2(trace(shared, "ramulator2", MANY_ROW_BITS))
+    for address, _ in accesses:
+        memory.serve(address)
+    figures = simulate(shared.layer, arch, shared.mapping)
+    assert sum(memory.activations.values()) == sum(figures.row_activations)
+    assert set(memory.columns) == set(BANKS[banks])
+    assert not {a for a, is_write in accesses if is_write} & {a for a, is_write in accesses if not is_write} or (
+        figures.accesses[3][2][0] > 0  # only outputs that return are both read and written
+    )
 
 
 @settings(max_examples=50)

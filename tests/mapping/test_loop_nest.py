@@ -3,6 +3,7 @@
 from attrs import evolve
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.mapping import BANKS
 from cpsat_pim.mapping.loop_nest import format_nest
 from cpsat_pim.workload import ConvWorkload
 from tests.mapping.check.mappings import build_mapping
@@ -56,3 +57,12 @@ def test_sizes_are_those_of_one_element_for_the_smallest_layer() -> None:
     """Nothing loops, so nothing can lie outside a tile."""
     text = format_nest(evolve(LAYER, K=1, C=1, P=1), PIMArchitecture(), build_mapping("", STORED))
     assert "GlobalBuffer (m=1) [ I 1  W 1 ] bypass O" in text
+
+
+def test_tensors_that_share_a_bank_are_named() -> None:
+    """Behind the tensors in DRAM; nothing where each has a bank of its own."""
+    texts = [
+        format_nest(LAYER, PIMArchitecture(), build_mapping(LOOPS, STORED, banks=BANKS[text])).splitlines()[0]
+        for text in ("I|W|O", "IO|W")
+    ]
+    assert texts[1] == f"{texts[0]} banks IO|W"

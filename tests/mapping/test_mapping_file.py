@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.dims import Dim, Level, Tensor
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import BANKS, Mapping
 from cpsat_pim.mapping.mapping_file import build_mapping, format_mapping_file, read_mapping_file
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import read_network
@@ -87,6 +87,18 @@ def test_loops_are_in_the_order_in_which_they_are_written(write):
     assert entry.layer is None
 
 
+@pytest.mark.parametrize("text", BANKS)
+def test_banks_name_the_tensors_that_share_one(write, text):
+    """`IW|O`; a mapping with a bank for each tensor does not mention them."""
+    (entry,) = read_mapping_file(write(f"{HEAD}    temporal: {{}}\n{STORED}    banks: {text}\n")).layers
+    assert entry.mapping.banks == BANKS[text]
+    assert entry.mapping.to_dict().get("banks", "I|W|O") == text
+    assert build_mapping("f", entry.mapping.to_dict()) == entry.mapping
+    arch = evolve(read_arch("default"), name="mine")
+    written = write(format_mapping_file(arch, [(ConvWorkload(name="a"), entry.mapping)]))
+    assert read_mapping_file(written).layers[0].mapping == entry.mapping
+
+
 def test_resident_names_the_loops_that_a_tile_covers(write):
     """The innermost ones of its level, none or all; what is not named covers all."""
     text = """
@@ -157,6 +169,11 @@ def test_shapes_and_machines_may_be_looked_up(write, tmp_path):
         (
             "    temporal: {PE: {K: 4, C: 2}}\n    resident: {PE: {W: K}}\n",
             "6:24: layers[a].mapping.resident.PE.W: must be the innermost of the loops KC (got K)",
+        ),
+        (
+            "    temporal: {}\n    banks: WI|O\n",
+            "6:12: layers[a].mapping.banks: must be one of I|W|O, IW|O, IO|W, I|WO, IWO (got WI|O); "
+            "did you mean 'I|WO'?",
         ),
         (
             "    temporal: {}\n    resident: {ROW_BUFFER: {W: ''}}\n",

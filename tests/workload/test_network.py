@@ -104,7 +104,7 @@ def test_totals_count_repeated_layers_and_exclude_activations(write):
         ),
         (
             "- {name: a, dilation: [1, 0]}",
-            "3:23: layers[a].dilation: must be two positive integers (width, height) (got [1, 0])",
+            "3:23: layers[a].dilation: must be a positive integer, or two (width, height) (got [1, 0])",
         ),
         ("- {name: a, weights: no}", "3:22: layers[a].weights: must be true or false (got no)"),
         ("- {name: a, sride: [2, 2]}", "3:13: layers[a].sride: unknown key; did you mean 'stride'?"),

@@ -7,6 +7,7 @@ what it must satisfy, and the metadata its unit. A new field of such a class is 
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import IntEnum
 from fractions import Fraction
 from functools import cache
@@ -248,6 +249,17 @@ class Field:
         return schema | {"default": self.default} if isinstance(self.default, bool | int | float | str) else schema
 
 
+@frozen
+class WithoutHead:
+    """Builds the value of a file from all its keys but `version` and `extends`."""
+
+    build: Callable[..., Any]
+
+    def __call__(self, version: Any, extends: Any = None, **values: Any) -> Any:
+        """Return what `build` makes of the values."""
+        return self.build(**values)
+
+
 def _no_mistakes(values: dict[str, Any]) -> Iterable[Mistake]:
     return ()
 
@@ -279,6 +291,8 @@ class Record:
         if self.build is None:
             return values
         if reader.count > before:
+            for line in _problems_between(self.build, values, pairs_of(node)):
+                reader.complain_at(*_located(line, path))
             return WRONG
         try:
             return self.build(**values)
@@ -342,6 +356,37 @@ class Table:
     def schema(self, partial: bool = False) -> Schema:
         """Return the schema of an object."""
         return {"type": "object", "additionalProperties": self.item.schema(partial)}
+
+
+def _problems_between(build: Callable[..., Any], values: Mapping[str, Any], given: Iterable[str]) -> list[str]:
+    """Return what is wrong between those fields of a frozen class that could be read, where others could not, so that a
+    file's mistakes are told at once. A class tells them by a generator `_problems`, which ends where one needs a field
+    that could not be read.
+    """
+    build = build.build if isinstance(build, WithoutHead) else build
+    if not (isinstance(build, type) and attrs.has(build) and hasattr(build, "_problems")):
+        return []
+    partial: Any = build.__new__(build)
+    for attribute in attrs.fields(build):
+        if attribute.name in values and not _holds_wrong(values[attribute.name]):
+            object.__setattr__(partial, attribute.name, values[attribute.name])
+        elif attribute.name not in given and attribute.default is not attrs.NOTHING:
+            object.__setattr__(partial, attribute.name, _default_of(attribute))
+    found: list[str] = []
+    with suppress(AttributeError):
+        for line in partial._problems():
+            found.append(line if line.startswith(build.__name__) else f"{build.__name__}.{line}")
+    return found
+
+
+def _holds_wrong(value: Any) -> bool:
+    """Return whether a list has an item that could not be read."""
+    return isinstance(value, tuple) and any(item == {} for item in value)
+
+
+def _default_of(attribute: Any) -> Any:
+    default = attribute.default.factory() if isinstance(attribute.default, attrs.Factory) else attribute.default  # type: ignore[arg-type]
+    return attribute.converter(default) if attribute.converter else default
 
 
 def _located(line: str, path: str) -> Mistake:

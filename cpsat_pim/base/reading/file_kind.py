@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from attrs import define, evolve, field
 
-from cpsat_pim.base.reading.fields import Field, Reader, Record, Value
+from cpsat_pim.base.reading.fields import Field, Reader, Record, Value, WithoutHead
 from cpsat_pim.base.reading.nodes import (
     FileMistakes,
     compose,
@@ -106,12 +106,11 @@ class FileKind:
     @cached_property
     def file_record(self) -> Record:
         """The record of a whole file: the record with the keys `version` and `extends`."""
-        build = self.record.build
         own = {"version": Field(kind=Value(_VERSION_RULE), required=True), "extends": Field(kind=Value(text))}
         return evolve(
             self.record,
             fields={**own, **self.record.fields},
-            build=build and (lambda version, extends=None, **values: build(**values)),
+            build=self.record.build and WithoutHead(self.record.build),
         )
 
     def schema(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The best attention of every length, with one table of cuts for all lengths.
 
 `attention.best_attention` builds its space anew for every length. Here the owners and moves of all cuts are built once;
-a length only changes how many elements a channel has. Two bounds close the search: the ticks up to the last softmax are
-those of the score alone, and the context takes at least what it takes if its first row is already open.
+a length only changes how many elements a channel has. The ticks up to the softmax are those of the score alone, and the
+context takes at least the lower bound of its cuts. What these two leave open, `pairs` closes.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.attention import SOFTMAX, Attention, AttentionMapping, head_rounds, softmax_command
-from cpsat_pim.compiler.dispatch.pairs import by_bound, mapping_at, pair_bounds, row_switch
+from cpsat_pim.compiler.dispatch.pairs import by_bound, end_columns, mapping_at, pair_bounds
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.lowering.contraction import NOT_EMITTED, move_nodes, moves
 from cpsat_pim.compiler.mapping import CLASSES, Contraction, Mapping
@@ -23,7 +23,7 @@ from cpsat_pim.compiler.target import Target
 from tables.commands.candidates import best_pair, collect, least_mac_chain, least_of_others
 from tables.commands.shared import reserve_addresses
 from tables.commands.steps import Share, build_groups, build_steps, ceiling, place_batch
-from tables.commands.sweep import NONE, Space, sweep
+from tables.commands.sweep import NONE, Best, Space, sweep
 from tables.commands.walk import ADDRESS, DRAINS, SEGMENT, Moves, walk
 
 Ints = NDArray[np.int64]
@@ -111,6 +111,8 @@ class LengthSearch:
                     reserve_addresses(share, steps, capacity, columns)
                 steps[:, ADDRESS] += address
                 address += place_batch(capacity, capacity.batches, columns)
+                if reserved:  # keys and values begin in rows of their own, so that the bounds of both add up
+                    address = ceiling(address, columns) * columns
                 counts = int(moves_of.drain_moves[segment]), int(moves_of.load_moves[segment])
                 group = build_groups(share, steps, *counts)
                 group[:, SEGMENT] = segment
@@ -174,15 +176,19 @@ class LengthSearch:
             if score is None:
                 score, first = mapping_of(spaces[0], found[0]), found[0].ticks
                 contexts = [mapping_of(space, best) for space, best in zip(spaces[2:], found[2:], strict=True)]
-                bound += first - found[1].ticks
-            bound += rounds.count(heads) * (found[1].ticks + heads + found[3].ticks)
+                bound += first - self._least(found[1])
+            bound += rounds.count(heads) * (self._least(found[1]) + heads + self._least(found[3]))
         split = (parts, *(1,) * (len(CLASSES) - 1))
         pairs = [_with_split(AttentionMapping(score, context), split) for context in contexts if score is not None]
         ticks = [self.ticks(tokens, pair) for pair in pairs]
         best = LengthOptimum(tokens, pairs[ticks.index(min(ticks))], min(ticks), bound)
         if len(rounds) == 1 and bound < best.ticks:
-            return self._closed(best, rounds[0], split, first, found[3].ticks)
+            return self._closed(best, rounds[0], split, first, self._least(found[3]))
         return best
+
+    def _least(self, best: Best) -> int:
+        """Ticks that no cut falls below by its bound, wherever in a row its matrix begins."""
+        return ceiling(best.bound_ps, self.target.device.tick_ps)
 
     def _closed(
         self, best: LengthOptimum, heads: int, split: tuple[int, ...], least_score: int, least_context: int
@@ -191,12 +197,19 @@ class LengthSearch:
         timing = self.target.timing
         spaces = self.space(SCORE, heads, best.tokens, False), self.space(CONTEXT, heads, best.tokens, True)
         chains = [least_mac_chain(space.arrays, timing, 0) for space in spaces]
-        most = best.ticks - row_switch(timing)
-        scores = collect(spaces[0].arrays, timing, 0, best.ticks - heads - least_context, most - chains[1])
-        contexts = collect(spaces[1].arrays, timing, 0, best.ticks - heads - least_score, most - chains[0])
+        most = best.ticks - timing.mac
+        scores = collect(spaces[0].arrays, timing, 0, best.ticks - heads - least_context, most - chains[1], 0)
+        ends = end_columns(spaces[0], timing, scores)
+        most_context = best.ticks - heads - least_score
+        by_end = {
+            end: collect(spaces[1].arrays, timing, 0, most_context, most - chains[0], end)
+            for end in sorted(set(ends.tolist()))
+        }
+        contexts = np.concatenate(list(by_end.values())) if by_end else scores
         if not len(scores) or not len(contexts):
             return evolve(best, bound=best.ticks)
-        bounds = pair_bounds(spaces[1], timing, scores, contexts, heads)
+        offsets = np.concatenate([np.full(len(rows), end) for end, rows in by_end.items()])
+        bounds = pair_bounds(spaces[1], timing, scores, ends, contexts, offsets, heads)
         between = np.zeros(SEGMENT + 1, np.int64)
         between[DRAINS], between[SEGMENT] = heads, SOFTMAX
         arrays = spaces[0].arrays, spaces[1].arrays

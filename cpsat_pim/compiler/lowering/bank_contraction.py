@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.lowering.bank_mode import (
+    PROGRAM_WRITES,
     BankTarget,
     build_passes,
     build_reads,
     entering,
     leaving,
+    loses_barrier,
     predicted_ticks,
     program_of,
 )
@@ -65,10 +68,16 @@ class BankContraction:
 
     @cached_property
     def runs(self) -> Ints:
-        """Runs of one channel, `bank_mode.RUN_COLUMNS` columns."""
+        """Runs of one channel, `bank_mode.RUN_COLUMNS` columns; as many writes of the program as keep all barriers."""
+        choices = (self._runs(writes) for writes in range(1, PROGRAM_WRITES + 1))
+        first = next(choices)
+        kept = (runs for runs in chain((first,), choices) if not loses_barrier(self.target, runs))
+        return next(kept, first)
+
+    def _runs(self, writes: int) -> Ints:
         return np.concatenate(
             [
-                *entering(self.target),
+                *entering(self.target, writes),
                 build_passes(self.target, self.elements.passes, self.has_inputs, self.mapping.mode_bank),
                 *leaving(self.target),
                 *build_reads(self.target, len(self._read_columns), len(self._cores), self._step, self.input_vectors),
@@ -118,7 +127,7 @@ class BankContraction:
         """Coordinates of the cores in use, those of other bank groups next to each other."""
         used = [owner != UNUSED for owner in self.mapping.owners[:-1]]
         cores = self.target.cores
-        return cores[((cores == 0) | np.array(used)).all(axis=1)]
+        return np.asarray(cores[((cores == 0) | np.array(used)).all(axis=1)], np.int64)
 
     @cached_property
     def banks(self) -> Ints:
@@ -142,7 +151,7 @@ class BankContraction:
         stride = ceiling(passes.columns, core.inputs) * core.inputs if passes.keeps_inputs else passes.columns
         first = (np.arange(passes.batches * passes.outputs) * stride).reshape(passes.batches, passes.outputs)
         address = (first[:, :, None] + np.arange(passes.columns))[..., None] * wide + self.elements.used[:, -1]
-        where = tuple(self.elements.used[:, axis] for axis in range(len(self.target.axes) - 1))
+        where: list[Any] = [self.elements.used[:, axis] for axis in range(len(self.target.axes) - 1)]
         banks[(*where, 0, address // core.columns, address % core.columns)] = self.elements.matrix(channel, values)
         return banks
 

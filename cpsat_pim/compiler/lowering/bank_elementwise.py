@@ -99,7 +99,8 @@ class BankElementwise:
         for operand, row, column in self._places():
             if operand in operands:
                 by_row.setdefault(row, []).append(column)
-        runs, numbers = [], {}
+        runs: list[Ints] = []
+        numbers: dict[tuple[int, int], int] = {}
         wide, banks, is_write = self.target.device.core.accumulators, len(self.banks), int(part == HOST_WRITES)
         function = Function.WRITE if is_write else Function.READ
         for row in sorted(by_row):

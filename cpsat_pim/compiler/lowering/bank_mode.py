@@ -12,6 +12,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
+from cpsat_pim.compiler.lowering.distances import least_ticks
 from cpsat_pim.compiler.lowering.program import (
     COMPUTE,
     HOST_READS,
@@ -32,6 +33,8 @@ Ints = NDArray[np.int64]
 #: Rows that are no storage (PIMKernel.cpp): parking, and the registers of the PIM blocks with their columns.
 PARK_ROW, REGISTER_ROW = 1 << 12, 0x3FFF
 MODE_COLUMN, PROGRAM_COLUMN, INPUT_COLUMN, SWITCH_COLUMN = 0, 4, 8, 0x1F
+#: Writes that the program of a block has room for (32 instructions).
+PROGRAM_WRITES = 4
 #: Column that a traced write to the mode register has if it leaves PIM mode: the address is the same, the value not.
 LEAVE_PIM = 1
 #: Columns of a table of runs behind those of `tables.commands.window`: whether all blocks are meant, first column and
@@ -44,9 +47,21 @@ PARKED, ENTERED, LEFT, EVEN, ODD, FREE_PATTERN = range(6)
 
 @frozen(slots=False, eq=False)
 class BankTarget:
-    """A device with an all-bank mode: its banks in the orders in which runs name them, and its timing."""
+    """A device with an all-bank mode: its banks in the orders in which runs name them, and its timing.
+
+    Raises:
+        KernelMistake: the device is built in another way than HBM-PIM.
+    """
 
     device: Device
+
+    def __attrs_post_init__(self) -> None:
+        device, core = self.device, self.device.core
+        names = tuple(axis.name for axis in device.group.axes)
+        if names != ("rank", "bankgroup", "block") or device.controller.policy != "window":
+            raise KernelMistake(f"{device.name}: expected axes rank, bankgroup, block and the controller window")
+        if core.banks != 2 or core.accumulators == 0 or core.columns % core.accumulators:
+            raise KernelMistake(f"{device.name}: expected two banks a block, and rows of whole groups of accumulators")
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -88,7 +103,7 @@ class BankTarget:
         return table
 
     def _block(self, block: int) -> Ints:
-        return self.cores[self.cores[:, 2] == block]
+        return np.asarray(self.cores[self.cores[:, 2] == block], np.int64)
 
     @cached_property
     def commands(self) -> Ints:
@@ -137,23 +152,6 @@ class BankTarget:
         return table
 
 
-def least_ticks(device: Device, before: int, after: int, level: int | None = None) -> int:
-    """Ticks that a device asks for between two commands through one node of a level, or of any level."""
-    names = [command.name for command in device.commands]
-    return max(
-        (
-            device.ticks(rule.ticks)
-            for rule in device.constraints
-            if names[before] in rule.before
-            and names[after] in rule.after
-            and level in (None, device.levels.index(rule.at))
-            and rule.window == 1
-            and not rule.siblings
-        ),
-        default=0,
-    )
-
-
 # --- Runs ------------------------------------------------------------------------------------------------------------
 
 
@@ -168,15 +166,23 @@ def run(
     return row_of
 
 
-def entering(target: BankTarget) -> list[Ints]:
-    """Park, enter all-bank mode, program the blocks."""
+def entering(target: BankTarget, writes: int = 1) -> list[Ints]:
+    """Park, enter all-bank mode, program the blocks: a write holds 8 instructions, further ones are idle."""
     mode = target.device.controller.all_bank_mode
     assert mode is not None
     banks = int(target.timing[window.BANKS])
     parked = run(MODES, 0, PARKED, PARK_ROW, banks, 0)
     entered = run(MODES, 1, ENTERED, mode.enter_row, len(mode.enter_banks), SWITCH_COLUMN)
     parked[0, IS_ALL] = entered[0, IS_ALL] = 0
-    return [parked, entered, run(MODES, 1, ODD, REGISTER_ROW, 1, PROGRAM_COLUMN)]
+    program = run(MODES, 1, ODD, REGISTER_ROW, writes, PROGRAM_COLUMN)
+    program[0, STEP] = 1
+    return [parked, entered, program]
+
+
+def loses_barrier(target: BankTarget, runs: Ints) -> bool:
+    """Whether a run ends where PIMSimulator loses the barrier."""
+    ends = np.cumsum(runs[:-1, window.COUNT])
+    return bool((ends == target.timing[window.ENTRY_QUEUE]).any())
 
 
 def leaving(target: BankTarget) -> list[Ints]:
@@ -218,7 +224,7 @@ def build_passes(target: BankTarget, passes: Passes, has_inputs: bool, mode_bank
     table[:, loads, TARGET] = (matrix[:, None] * stride + firsts[loads]) % inputs
     table[:, loads, DATA] = result[:, None] * passes.columns + firsts[loads]
     if passes.keeps_inputs:
-        table[np.ix_(output > 0, loads, [window.COUNT])] = 0
+        table[np.ix_(output > 0, loads, np.array([window.COUNT]))] = 0
     if not has_inputs:
         table[:, loads, window.COUNT] = 0
     address = (matrix[:, None] * stride + firsts[macs]) * wide

@@ -14,8 +14,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
-from cpsat_pim.compiler.lowering.bank_mode import least_ticks
 from cpsat_pim.compiler.lowering.broadcast import Elements
+from cpsat_pim.compiler.lowering.distances import least_ticks
 from cpsat_pim.compiler.lowering.program import COMPUTE, LOADS, PARTS, STORES, Program
 from cpsat_pim.compiler.mapping import Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
@@ -37,9 +37,17 @@ ADDRESS, FUNCTION, TARGET, SOURCE, LANE, DATA = range(4, 10)
 
 @frozen(slots=False, eq=False)
 class InOrderTarget:
-    """A device with an in-order controller, its commands found by what they do."""
+    """A device with an in-order controller, its commands found by what they do.
+
+    Raises:
+        KernelMistake: the device has another controller.
+    """
 
     device: Device
+
+    def __attrs_post_init__(self) -> None:
+        if self.device.controller.policy != "in-order":
+            raise KernelMistake(f"{self.device.name}: expected an all-bank mode or the controller in-order")
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -283,7 +291,7 @@ class InOrderContraction:
         address = matrix * p.columns + column
         if self.target.sets_scalars:
             address = (matrix * p.tiles + column // p.tile) * core.columns + column % p.tile
-        where = tuple(self.elements.used[:, axis] for axis in range(len(self.target.axes) - 1))
+        where: list[Any] = [self.elements.used[:, axis] for axis in range(len(self.target.axes) - 1)]
         banks[(*where, 0, address // core.columns, address % core.columns)] = values
         return banks
 

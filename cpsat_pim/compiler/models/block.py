@@ -8,6 +8,7 @@ from attrs import field, frozen
 
 from cpsat_pim.base.validate import positive
 from cpsat_pim.compiler.host import Host, Product, move_seconds, product_seconds
+from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.models.transformer import Transformer, fully_connected, pointwise_seconds
 from cpsat_pim.compiler.target import Target
 
@@ -38,6 +39,20 @@ class Request:
     def lengths(self) -> range:
         """The tokens that each generated token but the first attends to."""
         return range(self.given + 1, self.given + self.generated)
+
+
+def check_fits(request: Request, target: Target) -> None:
+    """Refuse requests whose keys and values the device cannot hold.
+
+    Raises:
+        KernelMistake: they do not fit.
+    """
+    model, device = request.model, target.device
+    kept = 2 * request.batch * model.hidden * request.lengths[-1] * ELEMENT * model.blocks
+    most = target.channels * device.cores * target.columns * device.core.column_bytes
+    if kept > most:
+        gib = f"{kept / 2**30:.0f} GiB, there are {most / 2**30:.0f}"
+        raise KernelMistake(f"{model.name}: keys and values of {request.lengths[-1]} tokens need {gib}")
 
 
 def stepped(tokens: int) -> int:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction, problem
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
-from cpsat_pim.compiler.lowering.bank_mode import BankTarget, build_passes, entering
+from cpsat_pim.compiler.lowering.bank_mode import PROGRAM_WRITES, BankTarget, build_passes, entering
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
 from cpsat_pim.compiler.mapping.elementwise import Elementwise, ElementwiseMapping
@@ -18,9 +18,9 @@ from cpsat_pim.compiler.search.broadcast import (
     BATCHES,
     COLUMNS,
     CORES,
-    DIFFERS,
     OUTPUT_COUNT,
     SHARED_VECTORS,
+    USED_AXES,
     Found,
     best_of,
     cuts_of,
@@ -118,7 +118,8 @@ def lower_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has_
     total += (results if tiling.keeps_inputs else passes) * loaded
     if tiling.keeps_inputs:
         total += (passes - results) * to_macs
-    reads = passes * np.where(table[:, DIFFERS] == 1, wide, 1) * table[:, CORES]
+    uses_accumulators = table[:, USED_AXES] >> (len(target.axes) - 1) & 1
+    reads = passes * np.where(uses_accumulators == 1, wide, 1) * table[:, CORES]
     leaves = int(t[window.WR_WR_RANK] + t[window.WR_RD] + t[window.RD_RD_RANK] * (t[window.BANKS] - 1))
     return np.asarray(
         _start(target, tiling.mode_bank) + total + leaves + reads * t[window.RD_RD_RANK] + t[window.RD_LATENCY],
@@ -132,11 +133,16 @@ def _start(target: BankTarget, mode_bank: int) -> int:
 
     It does not depend on what follows that write: a group is influenced by the next one at most.
     """
-    runs = np.concatenate([*entering(target), build_passes(target, Passes(1, 1, 1, 1, 1, False), False, mode_bank)])
-    runs[:, window.PART] = np.arange(len(runs)) >= len(entering(target))
-    parts = np.zeros(2, np.int64)
-    window.walk_window(target.timing, target.patterns(np.array([1])), runs, parts)
-    return int(parts[0])
+    starts = []
+    for writes in range(1, PROGRAM_WRITES + 1):
+        first = build_passes(target, Passes(1, 1, 1, 1, 1, False), False, mode_bank)
+        before = entering(target, writes)
+        runs = np.concatenate([*before, first])
+        runs[:, window.PART] = np.arange(len(runs)) >= len(before)
+        parts = np.zeros(2, np.int64)
+        window.walk_window(target.timing, target.patterns(np.array([1])), runs, parts)
+        starts.append(int(parts[0]))
+    return min(starts)
 
 
 # --- Elementwise -----------------------------------------------------------------------------------------------------
@@ -146,15 +152,16 @@ def best_elementwise(
     kernel: Elementwise, target: BankTarget, channels: int, prunes: bool = True
 ) -> FoundElementwise | None:
     """The mapping of least ticks, the host's writes and reads included; None if none fits the banks."""
-    candidates = []
-    for parts, *flags in product(distinct_parts(kernel.points, channels), *((False, True),) * 3, (0, 1)):
-        both, shares, turns, mode_bank = flags
-        if both or turns:  # with one bank the order of the two is no choice
+    candidates: list[tuple[int, int, ElementwiseMapping]] = []
+    booleans = (False, True)
+    for parts, both, shares, turns in product(distinct_parts(kernel.points, channels), booleans, booleans, booleans):
+        for mode_bank in (0, 1) if both or turns else ():  # with one bank the order of the two is no choice
             mapping = ElementwiseMapping(
                 channels=parts, both_banks=both, shares_rows=shares, takes_turns=turns, mode_bank=mode_bank
             )
             candidates.append((elementwise_bound(BankElementwise(kernel, mapping, target)), len(candidates), mapping))
-    best, walked = None, 0
+    best: FoundElementwise | None = None
+    walked = 0
     for bound, _, mapping in sorted(candidates):
         if best is not None and prunes and bound >= best.ticks:
             break

@@ -6,6 +6,7 @@ bounded and walked. A mapping whose lower bound is not below the best ticks know
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
@@ -15,13 +16,15 @@ from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.contraction import DEPTH, OUTPUTS
 from cpsat_pim.compiler.mapping.mapping import UNUSED
-from cpsat_pim.compiler.search.space import possible_splits
+from cpsat_pim.compiler.search.crosscheck import Facts
+from cpsat_pim.compiler.search.space import distinct_parts, possible_splits
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: Columns of a table of cuts: passes (batches, shared, outputs, columns), cores in use, whether accumulators differ.
-BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, DIFFERS = range(6)
+#: Columns of a table of cuts: passes (batches, shared, outputs, columns), cores in use, and the axes in use as bits, of
+#: which the last is the accumulators.
+BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, USED_AXES = range(6)
 
 
 @frozen(eq=False)
@@ -57,14 +60,14 @@ def cuts_of(contraction: Contraction, axes: tuple[int, ...], lanes: int, kinds: 
     chunks = -(-np.array(contraction.extents) // splits)
     local = -(-chunks[:, None] // parts[None])
     used = np.where(owners[:, :-1] != UNUSED, axes[:-1], 1).prod(axis=1)
-    differs = (owners[:, -1] != UNUSED).astype(np.int64)
+    axes_used = ((owners != UNUSED) << np.arange(len(axes))).sum(axis=1)
     rows = []
     for name in kinds:
         table = np.concatenate(
             [
                 local,
                 np.broadcast_to(used[:, None], (*local.shape[:2], 1)),
-                np.broadcast_to(differs[:, None], (*local.shape[:2], 1)),
+                np.broadcast_to(axes_used[:, None], (*local.shape[:2], 1)),
             ],
             axis=2,
         )
@@ -127,3 +130,32 @@ def best_of(
         if found is not None and (best is None or found < best.ticks):
             best = Found(mapping, found, total, walked)
     return None if best is None else evolve(best, walked=walked)
+
+
+def facts_of(
+    contraction: Contraction,
+    target: Any,
+    channels: int,
+    kinds: tuple[str, ...],
+    least_ticks: Callable[[tuple[tuple[int, ...], tuple[int, ...], str]], int | None],
+) -> Facts:
+    """What `crosscheck.solve_facts` is told: the rules of the space, and exact ticks by the elements of an accumulator.
+
+    `least_ticks` of splits, owners and lanes: over all tilings, None if none can be run. Owners with the same axes in
+    use make one pattern.
+    """
+    owners = tuple(_owners(contraction, target.axes))
+    used = [tuple(owner != UNUSED for owner in chosen) for chosen in owners]
+    numbers = {pattern: number for number, pattern in enumerate(dict.fromkeys(used))}
+    costs: dict[tuple[int, ...], int | None] = {}
+    for splits in possible_splits(contraction.extents, channels):
+        for chosen, pattern in zip(owners, used, strict=True):
+            mapping = BroadcastMapping(splits=splits, owners=chosen)
+            for kind in kinds:
+                key = (*mapping.core_extents(contraction, target.axes), numbers[pattern], int(kind == "depth"))
+                if key not in costs:
+                    costs[key] = least_ticks((splits, chosen, kind))
+    rows = tuple((*key, ticks) for key, ticks in costs.items() if ticks is not None)
+    free = dict.fromkeys(distinct_parts(contraction.extents[DEPTH], channels), 0)
+    patterns = tuple(numbers[pattern] for pattern in used)
+    return Facts(target.axes, target.axis_names, owners, patterns, rows, free, target.device.tick_ps)

@@ -5,6 +5,7 @@ cores of its class, how extents divide. Both must find the same optimum. It is m
 cost table walks every cut.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,46 @@ class ModelOptimum:
     is_proven: bool
 
 
+@frozen
+class Facts:
+    """What the model is told of a device and a contraction.
+
+    `owners` that are possible, with the number of their pattern of moves; `costs`: (elements of each class a core,
+    pattern, 1 for lanes along the depth, least ticks) of every cut that can be run; `host_ps` by the parts of the
+    depth.
+    """
+
+    axes: tuple[int, ...]
+    axis_names: tuple[str, ...]
+    owners: tuple[tuple[int, ...], ...]
+    patterns: tuple[int, ...]
+    costs: tuple[tuple[int, ...], ...]
+    host_ps: Mapping[int, int]
+    tick_ps: int
+
+
 def solve_as_model(contraction: Contraction, target: Target, channels: int, seconds: float = 60.0) -> ModelOptimum:
-    """The least time of a contraction by CP-SAT.
+    """The least time of a contraction on AttAcc by CP-SAT.
+
+    Raises:
+        ValueError: the model is malformed.
+    """
+    space = space_of(contraction, target, channels)
+    extra = {split[DEPTH]: int(ps) for split, ps in zip(space.splits, space.arrays.extra, strict=True)}
+    patterns, costs = tuple(_patterns(space)), tuple(_costs(space, target))
+    facts = Facts(target.axes, target.axis_names, space.owners, patterns, costs, extra, target.device.tick_ps)
+    return solve_facts(facts, contraction.extents, channels, seconds)
+
+
+def solve_facts(facts: Facts, extents: tuple[int, ...], channels: int, seconds: float = 60.0) -> ModelOptimum:
+    """The least time by CP-SAT.
 
     Raises:
         ValueError: the model is malformed.
     """
     from ortools.sat.python import cp_model
 
-    model = _Model(cp_model, contraction, target, channels)
+    model = _Model(cp_model, facts, extents, channels)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = seconds
@@ -48,15 +80,14 @@ def solve_as_model(contraction: Contraction, target: Target, channels: int, seco
 class _Model:
     """Variables and constraints; each method is one rule."""
 
-    def __init__(self, cp_model: Any, contraction: Contraction, target: Target, channels: int) -> None:
+    def __init__(self, cp_model: Any, facts: Facts, extents: tuple[int, ...], channels: int) -> None:
         self.model = cp_model.CpModel()
-        self.contraction, self.target, self.channels = contraction, target, channels
-        self.space = space_of(contraction, target, channels)
+        self.facts, self.extents, self.channels = facts, extents, channels
         self.part_vars = [self._int(1, channels, f"parts of {name}") for name in CLASSES]
-        self.extent_vars = [self._int(1, n, f"elements of {n}") for n in contraction.extents]
-        self.owner_vars = [self._int(-1, len(CLASSES) - 1, f"owner of {name}") for name in target.axis_names]
+        self.extent_vars = [self._int(1, n, f"elements of {n}") for n in extents]
+        self.owner_vars = [self._int(-1, len(CLASSES) - 1, f"owner of {name}") for name in facts.axis_names]
         self.tree_var = self.model.new_bool_var("lanes along the depth")
-        self.pattern_var = self._int(0, len(self.space.owners), "pattern of moves")
+        self.pattern_var = self._int(0, max(facts.patterns), "pattern of moves")
         self._splits_fit_channels()
         self._cores_divide_chunks()
         self._owners_are_possible()
@@ -75,45 +106,43 @@ class _Model:
 
     def _cores_divide_chunks(self) -> None:
         """Elements a core: those a channel over the product of the axes of the class, rounded up."""
-        for number, extent in enumerate(self.contraction.extents):
+        for number, extent in enumerate(self.extents):
             rows = [(parts, ceiling(extent, parts)) for parts in distinct_parts(extent, self.channels)]
             chunk = self._int(1, extent, "")
             self.model.add_allowed_assignments([self.part_vars[number], chunk], rows)
             cores = self._cores_of(number)
-            padded = self._int(1, extent + int(np.prod(self.target.axes)), "")
+            padded = self._int(1, extent + int(np.prod(self.facts.axes)), "")
             self.model.add(padded == chunk + cores - 1)
             self.model.add_division_equality(self.extent_vars[number], padded, cores)
 
     def _cores_of(self, number: int) -> Any:
         """The product of the sizes of the axes that a class owns."""
         product = None
-        for owner, size in zip(self.owner_vars, self.target.axes, strict=True):
+        for owner, size in zip(self.owner_vars, self.facts.axes, strict=True):
             factor = self._int(1, size, "")
             rows = [(c, size if c == number else 1) for c in range(-1, len(CLASSES))]
             self.model.add_allowed_assignments([owner, factor], rows)
             if product is None:
                 product = factor
                 continue
-            larger = self._int(1, int(np.prod(self.target.axes)), "")
+            larger = self._int(1, int(np.prod(self.facts.axes)), "")
             self.model.add_multiplication_equality(larger, [product, factor])
             product = larger
         return product
 
     def _owners_are_possible(self) -> None:
         """Owners as the device allows, with the number of their pattern of moves."""
-        patterns = _patterns(self.space)
-        rows = [(*owners, pattern) for owners, pattern in zip(self.space.owners, patterns, strict=True)]
+        rows = [(*owners, pattern) for owners, pattern in zip(self.facts.owners, self.facts.patterns, strict=True)]
         self.model.add_allowed_assignments([*self.owner_vars, self.pattern_var], rows)
 
     def _minimize_time(self) -> None:
         """Ticks by the table of exact walks, and the host's picoseconds by the parts of the depth."""
-        table = _costs(self.space, self.target)
+        table = list(self.facts.costs)
         ticks = self._int(0, max(row[-1] for row in table), "ticks")
         self.model.add_allowed_assignments([*self.extent_vars, self.pattern_var, self.tree_var, ticks], table)
-        extra = {split[DEPTH]: int(ps) for split, ps in zip(self.space.splits, self.space.arrays.extra, strict=True)}
-        host = self._int(0, max(extra.values()), "host")
-        self.model.add_allowed_assignments([self.part_vars[DEPTH], host], list(extra.items()))
-        self.model.minimize(ticks * self.target.device.tick_ps + host)
+        host = self._int(0, max(self.facts.host_ps.values()), "host")
+        self.model.add_allowed_assignments([self.part_vars[DEPTH], host], list(self.facts.host_ps.items()))
+        self.model.minimize(ticks * self.facts.tick_ps + host)
 
 
 def _patterns(space: SpaceOf) -> list[int]:

@@ -11,7 +11,7 @@ from cpsat_pim.evaluate.cost import access_energies_fj, to_machine, to_nest
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import used_bytes
 from cpsat_pim.workload import ConvWorkload
-from tables.counts.cost import exact_cost, transfers
+from tables.counts.cost import bank_cycles, bank_name, exact_cost, transfers
 
 
 @frozen(kw_only=True)
@@ -93,7 +93,8 @@ def find_bounds(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) ->
     cost = exact_cost(nest, machine)
     busy = transfers(nest, machine, cost.accesses) | {"compute": cost.compute_cycles}
     busy |= {f"dram_{t.name}": cost.streams[t].cycles for t in Tensor}
-    busy |= {"dram_bus": sum(stream.cycles for stream in cost.streams)}
+    banks = bank_cycles(nest, cost.streams)
+    busy |= {"dram_bus": sum(banks.values())} | {bank_name(tensors): cycles for tensors, cycles in banks.items()}
     last = max(cost.latency_terms.values())
     resources = [
         Resource(name=name, busy_cycles=busy[name], end_cycles=end, slack_cycles=last - end)

@@ -55,7 +55,8 @@ def upgrades_of(arch: PIMArchitecture) -> Iterator[Upgrade]:
     yield _doubled("pe_array.array_shape.w", shape.w, is_larger=True)
     if unit.unit_type != "scalar":
         yield _doubled("pe_array.compute_unit.num_macs", unit.num_macs, is_larger=True)
-    yield _doubled(f"hierarchy.{Level.DRAM.name}.num_banks", arch.banks)
+    if arch.node_banks is None:
+        yield _doubled(f"hierarchy.{Level.DRAM.name}.num_banks", arch.banks)
     for path, rate in _rates(arch):
         if rate is not None:
             yield _doubled(path, rate, is_faster=True)

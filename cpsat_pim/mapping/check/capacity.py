@@ -48,10 +48,15 @@ class CapacityRules(Mapped):
                 yield f"{at}: stores no I, so block_{side} must be 0 (got {value})"
 
     def _tensors_fit_dram(self) -> Iterator[str]:
-        """The three tensors in their layouts together fit the DRAM."""
-        level, sizes = Level.DRAM, self.dram_bytes()
+        """The three tensors in their layouts together fit the DRAM, and those of a part one of the node's banks."""
+        level, sizes, banks = Level.DRAM, self.dram_bytes(), self.mapping.banks
         if sum(sizes.values()) > self.arch.hierarchy[level].capacity_bytes:
             yield f"{self.level_name(level)}: the tensors take {sum_text(sizes)}, {capacity_text(self.arch, level)}"
+        bank_bytes = self.arch.bank_bytes
+        for part in sorted(set(banks)) if bank_bytes is not None else ():
+            in_bank = {t: size for t, size in sizes.items() if banks[t] == part}
+            if sum(in_bank.values()) > (bank_bytes or 0):
+                yield f"{self.level_name(level)}: one bank takes {sum_text(in_bank)}, there are {bank_bytes} B in each"
 
     # Quantities
 
@@ -99,11 +104,13 @@ class CapacityRules(Mapped):
         )[tensor]
 
     def _laid_out_bytes(self, tensor: Tensor) -> int:
-        """Return the bytes of a tensor in its layout; a row-aligned one takes whole rows (Eq. 52-56)."""
+        """Return the bytes of a tensor as laid out: whole rows if it is row-aligned (Eq. 52-56) or shares its bank."""
         width = self.width_bytes(Level.DRAM, tensor)
         whole = self._whole(tensor)
         if not self._is_row_aligned(tensor):
-            return math.prod(whole) * width
+            packed = math.prod(whole) * width
+            is_alone = self.mapping.banks.count(self.mapping.banks[tensor]) == 1
+            return packed if is_alone else ceil_div(packed, self.arch.row_bytes) * self.arch.row_bytes
         block = self._block(tensor)
         blocks = math.prod(ceil_div(side, part) for side, part in zip(whole, block, strict=True))
         return _rows_of_blocks(blocks, math.prod(block) * width, self.arch.row_bytes) * self.arch.row_bytes

@@ -13,7 +13,7 @@ from cpsat_pim.workload import ConvWorkload
 
 def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
     """Return one line per reason why no mapping of the layer can exist or be counted; none if no reason is known."""
-    rules = (_columns_hold_elements, _forced_tiles_fit, _layer_fits_dram, _energy_is_countable)
+    rules = (_columns_hold_elements, _forced_tiles_fit, _layer_fits_dram, _energy_is_countable, _banks_are_searched)
     return [line for rule in rules for line in rule(layer, arch)]
 
 
@@ -53,6 +53,12 @@ def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor
     packed = box_elems(layer, layer.bounds, tensor) * width
     is_aligned = arch.storing_choices(Level.ROW_BUFFER, tensor) == (True,)
     return ceil_div(packed, arch.row_bytes) * arch.row_bytes if is_aligned else packed
+
+
+def _banks_are_searched(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+    """The mapper gives each tensor banks of its own; mappings with shared banks are only given, in files."""
+    if arch.node_banks is not None:
+        yield f"node_banks: which tensors share {arch.node_banks} banks is not searched yet, but can be simulated"
 
 
 def _energy_is_countable(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:

@@ -7,7 +7,7 @@ from attrs import frozen
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.base.validate import is_integer
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import BANKS, Mapping
 from cpsat_pim.mapping.check.messages import DIRECTION_WORDS
 
 
@@ -26,6 +26,7 @@ class Form:
         yield from self._layouts_are_known()
         yield from self._blocks_are_integers()
         yield from self._points_are_in_the_orders()
+        yield from self._banks_are_known()
 
     def _factors_are_positive_integers(self) -> Iterator[str]:
         """Four temporal and three spatial rows have one positive integer per dim (Eq. 12)."""
@@ -73,6 +74,11 @@ class Form:
             for entry in row:
                 if not is_integer(entry) or not 0 <= entry <= len(order):
                     yield f"{level.name}: the loops outside a tile must be 0 to {len(order)} (got {entry!r})"
+
+    def _banks_are_known(self) -> Iterator[str]:
+        """The tensors are divided among banks in one of the five ways."""
+        if self.mapping.banks not in BANKS.values():
+            yield f"banks: must be one of {', '.join(map(str, BANKS.values()))} (got {self.mapping.banks!r})"
 
 
 def _rows_have_factors(table: str, names: list[str], rows: tuple[tuple[int, ...], ...]) -> Iterator[str]:

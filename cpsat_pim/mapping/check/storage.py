@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Level, Tensor
+from cpsat_pim.mapping import OWN_BANKS, banks_text
 from cpsat_pim.mapping.check.mapped import Mapped
 from cpsat_pim.mapping.check.messages import letters
 
@@ -21,6 +22,8 @@ class StorageRules(Mapped):
         yield from self._direct_steps_are_contiguous()
         yield from self._direct_tiles_are_contiguous()
         yield from self._input_scans_are_regular()
+        yield from self._node_has_the_banks()
+        yield from self._open_rows_are_not_shared()
 
     def _storage_is_allowed(self) -> Iterator[str]:
         """A level stores every tensor that it must, and none that it cannot (Eq. 6)."""
@@ -93,6 +96,25 @@ class StorageRules(Mapped):
             is_spread = self.mapping.array_factor(Dim.P) * self.mapping.array_factor(Dim.Q) > 1
             if is_spread and max(extents[Dim.P], extents[Dim.Q]) > 1:
                 yield "I: PEs that take several strided positions each straight from DRAM cannot be spread over P or Q"
+
+    def _node_has_the_banks(self) -> Iterator[str]:
+        """Each part of tensors has a bank of the node; where each tensor has banks of its own, none are shared."""
+        there, parts = self.arch.node_banks, len(set(self.mapping.banks))
+        if there is None and self.mapping.banks != OWN_BANKS:
+            yield f"banks: each tensor has banks of its own (no node_banks), none are shared (got {self._banks})"
+        if there is not None and parts > there:
+            yield f"banks: {self._banks} takes {parts} banks, the node has {there}"
+
+    def _open_rows_are_not_shared(self) -> Iterator[str]:
+        """The row buffer is a bank's open row: it stores a tensor only if no other tensor shares the bank."""
+        name, banks = self.level_name(Level.ROW_BUFFER), self.mapping.banks
+        for tensor in Tensor:
+            if self.mapping.stored[Level.ROW_BUFFER][tensor] and banks.count(banks[tensor]) > 1:
+                yield f"{name}: cannot store {tensor.name}, its bank is shared ({self._banks})"
+
+    @property
+    def _banks(self) -> str:
+        return banks_text(self.mapping.banks)
 
     def _uneven_tiles(self) -> list[tuple[Level, Tensor]]:
         return [(level, tensor) for level in ON_CHIP for tensor in Tensor if self.mapping.outside[level][tensor]]

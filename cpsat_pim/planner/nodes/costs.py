@@ -167,7 +167,7 @@ class NodeCosts:
         of_plans = HIGHEST if slack is None else known.least + slack
         return of_plans if known.value is None else min(of_plans, known.value)
 
-    def _is_settled(self, problem: NodeProblem, below: int) -> bool:
+    def _is_closed(self, problem: NodeProblem, below: int) -> bool:
         """Whether the optimum is known, or known to be of no use."""
         known = self.cost(problem)
         return known is None or known.is_proven or known.least >= below
@@ -175,7 +175,7 @@ class NodeCosts:
     def _is_worth_a_solve(self, problem: NodeProblem, below: int) -> bool:
         """Whether layouts make more of a difference than what is not proven of the problem with free ones."""
         known, relaxed = self.cost(problem), self.cost(problem.relaxation)
-        if known is None or relaxed is None or self._is_settled(problem.relaxation, below):
+        if known is None or relaxed is None or self._is_closed(problem.relaxation, below):
             return True
         if known.value is None or relaxed.value is None:
             return known.value is None and relaxed.value is not None
@@ -183,7 +183,7 @@ class NodeCosts:
 
     def _is_open(self, problem: NodeProblem, below: int) -> bool:
         self.refine(problem)
-        return not self._is_settled(problem, below)
+        return not self._is_closed(problem, below)
 
     def _run(self, wanted: Sequence[tuple[NodeProblem, int]], until: float) -> None:
         """Give problems to the mapper, with the value that a useful mapping stays below."""

@@ -1,6 +1,6 @@
 // The schedule: a row a node, time to the right; phases in colours, steps open the array.
 
-const SPAN_SHADES = { compute: "macs", weights: "W", pull: "I", reduce: "bus", push: "O" };
+const SPAN_SHADES = { compute: "macs", weights: "W", pull: "I", reduce: "buffer", push: "O" };
 const SPAN_NAMES = { compute: "node program", weights: "weights", pull: "inputs", reduce: "partial sums", push: "outputs" };
 
 function ganttSection() {

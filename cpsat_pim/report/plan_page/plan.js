@@ -7,17 +7,18 @@ plan.steps.forEach((step, index) => Object.assign(step, { index, name: step.laye
 const state = { step: 0, phase: "all", rings: "none" };
 
 function show() {
+  const [fjSize, fjUnit] = unitOf(Math.max(...plan.steps.map(step => sum(Object.values(step.energies)))), ENERGY_UNITS);
   document.getElementById("page").replaceChildren(
     header(), ...notes(), cards(),
-    bars("Where the time goes", "cycles of each step; a phase of data exchange counts as network or DRAM, whichever ends later", plan.steps, PARTS, step => step.parts, "cycles", compact),
-    bars("Where the energy goes", "of all nodes in each step; sums at the end of a segment are left out", plan.steps, ENERGY_PARTS, joules, "J", value => energy(value * 1e15)),
+    bars("Where the time goes", "cycles of each step; a phase of data exchange counts as network or DRAM, whichever ends later", plan.steps, PARTS, step => step.parts, ["cycles", "cycles"], compact),
+    bars("Where the energy goes", "of all nodes in each step; sums at the end of a segment are left out", plan.steps, ENERGY_PARTS, scaledEnergies(fjSize), [fjUnit, "energy"], value => energy(value * fjSize)),
     ganttSection(), make("section", { id: "array" }), capacitySection(), stepTable(), homesSection());
   open(named() ?? longest(), false);
 }
 
-const PARTS = [["compute", "node programs", "macs"], ["network", "network", "bus"], ["dram", "DRAM", "DRAM"]];
-const ENERGY_PARTS = [["compute", "node programs", "macs"], ["network", "network", "bus"], ["dram", "DRAM", "DRAM"], ["additions", "additions", "W"]];
-const joules = step => Object.fromEntries(Object.entries(step.energies).map(([part, fj]) => [part, fj / 1e15]));
+const PARTS = [["compute", "node programs", "macs"], ["network", "network", "buffer"], ["dram", "DRAM", "DRAM"]];
+const ENERGY_PARTS = [["compute", "node programs", "macs"], ["network", "network", "buffer"], ["dram", "DRAM", "DRAM"], ["additions", "additions", "W"]];
+const scaledEnergies = fjSize => step => Object.fromEntries(Object.entries(step.energies).map(([part, fj]) => [part, fj / fjSize]));
 
 // The step of the address, and the step that takes longest, where a reader begins.
 const named = () => plan.steps.find(step => `#${encodeURIComponent(step.layer)}` === location.hash)?.index;

@@ -1,7 +1,7 @@
 // Rings: the order in which nodes that share data pass it on, drawn over the array.
 
 const RINGS = { weights: "weights", pull: "inputs", pull_w: "second input", reduce: "partial sums" };
-const RING_SHADES = ["I", "W", "O", "bus", "macs", "buffer", "accent", "DRAM"];
+const RING_SHADES = ["I", "W", "O", "bus", "macs", "buffer", "activation", "energy"];
 
 // The rings that are shown at a step: those that were chosen, if the step has them.
 const shownRings = step => step.rings[state.rings] ?? [];

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from cpsat_pim.base.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
 from cpsat_pim.base.validate import as_table, as_tuple
 from cpsat_pim.mapper.search.completion import input_blocks
-from cpsat_pim.mapping import Factors, Mapping, Stored
+from cpsat_pim.mapping import OWN_BANKS, Banks, Factors, Mapping, Stored
 from cpsat_pim.workload import ConvWorkload
 
 _T = TypeVar("_T")
@@ -33,6 +33,7 @@ class Draft:
     `factors[place][dim]` are loop factors. `order[m]` lists all dims, outermost first, whether they have a loop at
     level m or not. `block` selects one of the possible input blocks, from 0 (the smallest) to below 1 (the largest).
     `points[m][t]` likewise selects one of the possible residency points, from 0 (even) to below 1 (the innermost).
+    `banks` as in `Mapping`.
     """
 
     factors: tuple[Factors, ...] = field(converter=as_table)
@@ -41,6 +42,7 @@ class Draft:
     layout: tuple[int, int, int] = field(default=(0, 0, 0), converter=as_tuple)
     block: float = LAST
     points: tuple[tuple[float, ...], ...] = field(default=EVEN_POINTS, converter=as_table)
+    banks: Banks = field(default=OWN_BANKS, converter=as_tuple)
 
     @classmethod
     def of(cls, mapping: Mapping, layer: ConvWorkload) -> "Draft":
@@ -58,6 +60,7 @@ class Draft:
             points=[
                 [_share(residency_points(mapping.order[m], t), mapping.outside[m][t]) for t in Tensor] for m in ON_CHIP
             ],
+            banks=mapping.banks,
         )
 
     def to_mapping(self, layer: ConvWorkload) -> Mapping:
@@ -70,6 +73,7 @@ class Draft:
             stored=self.stored,
             layout=self.layout,
             outside=[[self._outside(order[m], m, t) for t in Tensor] for m in ON_CHIP],
+            banks=self.banks,
         )
         if not self.stored[Level.ROW_BUFFER][Tensor.I]:
             return mapping

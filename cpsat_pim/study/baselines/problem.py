@@ -94,4 +94,4 @@ class Problem:
         scans = fetches(nest, t, consumer)
         columns = scans * -(-elements * nest.width(t, Level.DRAM) // dram.column_bytes)
         pace = min(dram.tCCD, dram.tRCD + dram.tRTP + dram.tRP, dram.tRCD + dram.RL + dram.burst)
-        return StreamCounts(columns, 1 if dram.is_open else scans, columns * pace, 0, 0, 0, 0, 0)
+        return StreamCounts(columns, 1 if dram.is_open else scans, columns * pace, 0, 0, 0, 0, 0, columns * pace)

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, IRRELEVANT, ON_CHIP, Dim, Level, Tensor
-from cpsat_pim.mapping import Factors, Stored
+from cpsat_pim.mapping import BANKS, OWN_BANKS, Banks, Factors, Stored
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.baselines.draft import DRAM, EVEN_POINTS, PLACES, Draft, Order
 from cpsat_pim.study.baselines.repair import Repair
@@ -35,7 +35,7 @@ class Space:
         """The stored sets that have a mapping, by whether they keep some tensor row-aligned."""
         found: dict[bool, list[StoredSets]] = {False: [], True: []}
         for stored in self._storable():
-            if self.is_legal(self.plain(stored)):
+            if self.banks_of(stored):
                 found[any(stored[Level.ROW_BUFFER])].append(stored)
         return found
 
@@ -48,11 +48,16 @@ class Space:
         """Return whether the validator finds no violation."""
         return not check_mapping(self.layer, self.arch, draft.to_mapping(self.layer))
 
-    def plain(self, stored: StoredSets) -> Draft:
+    def banks_of(self, stored: StoredSets) -> list[Banks]:
+        """Return the banks with which the plain mapping of a stored set is legal."""
+        choices = [OWN_BANKS] if self.arch.node_banks is None else list(BANKS.values())
+        return [banks for banks in choices if self.is_legal(self.plain(stored, banks))]
+
+    def plain(self, stored: StoredSets, banks: Banks = OWN_BANKS) -> Draft:
         """Return the plain mapping of a stored set."""
         ones = (1,) * len(Dim)
         factors = [self.layer.bounds if place == DRAM else ones for place in PLACES]
-        return Draft(factors=factors, order=order_for(Tensor.O), stored=stored)
+        return Draft(factors=factors, order=order_for(Tensor.O), stored=stored, banks=banks)
 
     def nearest(self, wish: StoredSets) -> StoredSets:
         """Return the possible stored set closest to a wished one; the row buffer counts most, then the PEs, then
@@ -80,7 +85,10 @@ class Space:
             block=rng.random(),
             points=self._points(rng),
         )
-        return self._repaired(draft, rng) or self.plain(draft.stored)
+        if self.arch.node_banks is not None:
+            possible = self.banks_of(draft.stored)
+            draft = attrs.evolve(draft, banks=possible[rng.integers(len(possible))])
+        return self._repaired(draft, rng) or self.plain(draft.stored, draft.banks)
 
     def neighbour(self, draft: Draft, rng: Generator) -> Draft | None:
         """Return the draft with one random change, repaired; None if it stays illegal."""

@@ -108,8 +108,9 @@ def _shrunk(name: str, number: int, case: Case, finding: Finding, limits: Limits
 
 
 def traced_case(draw: Drawer) -> Case:
-    """Draw a layer whose mappings are quick to simulate, on a random machine."""
-    return Case(layer=draw.layer(_TRACED), arch=draw.machine(), objective=draw.objective())
+    """Draw a layer whose mappings are quick to simulate, on a random machine, which may have few banks."""
+    case = Case(layer=draw.layer(_TRACED), arch=draw.machine(), objective=draw.objective())
+    return attrs.evolve(case, arch=draw.few_banks(case.arch)) if draw.chance(25) else case
 
 
 def solved_case(draw: Drawer) -> Case:

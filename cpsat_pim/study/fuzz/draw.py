@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 from numpy.random import Generator
 
 from cpsat_pim.arch import ComputeUnit, DramTimings, MemoryLevel, PEArray, PhyDim2, PIMArchitecture, SeparateEntries
 from cpsat_pim.arch.pe_array import LANE_DIMS
-from cpsat_pim.base.dims import Dim, Tensor
+from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.workload import ConvWorkload
 
@@ -106,6 +106,11 @@ class Drawer:
             shared_data_bus=self.flip(),
             uneven_residency=self.flip(),
         )
+
+    def few_banks(self, arch: PIMArchitecture) -> PIMArchitecture:
+        """Return a machine whose nodes have up to four banks, some of which tensors may have to share."""
+        dram = evolve(arch.hierarchy[Level.DRAM], num_banks=1)
+        return evolve(arch, node_banks=1 + self.below(4), hierarchy=(*arch.hierarchy[: Level.DRAM], dram))
 
     def _timings(self, column_bytes: int) -> DramTimings:
         """Draw timings in which opening a row takes at least as long as the next column, sometimes exactly as long."""

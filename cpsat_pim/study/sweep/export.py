@@ -71,7 +71,7 @@ def layer_rows(store: Store) -> list[Row]:
         entry = json.loads(answer) if answer else None
         zeros = entry and entry["shape"].get("zeros")
         row |= {"clock_hz": arch.get("clock"), **(answer_columns(entry) if entry else NO_ANSWER)}
-        rows.append(row | {"zeros": json.dumps(zeros) if zeros else None})
+        rows.append(row | {"zeros": json.dumps(zeros, separators=(",", ":")) if zeros else None})
     return _widened(rows)
 
 

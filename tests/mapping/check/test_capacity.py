@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from cpsat_pim.base.dims import Dim, Tensor
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import BANKS, Mapping
 from cpsat_pim.workload import ConvWorkload
 from tests.mapping.check.mappings import (
     DRAM,
@@ -276,3 +276,14 @@ def test_row_aligned_input_keeps_partial_blocks_whole() -> None:
     """I of 6 x 6 in blocks of 4 x 4, as its tile: 2 x 2 blocks of 16 B, two rows of 8 B each; W 9 and O 16 bytes."""
     mapping = build_mapping("3P2 3Q2 2P2 2Q2 0R3 0S3", "2 - -", block_h=4, block_w=4)
     assert fits_exactly(ConvWorkload(P=4, Q=4, R=3, S=3), mapping, DRAM, 64 + 9 + 16)
+
+
+@pytest.mark.parametrize(("text", "size"), [("I|W|O", 72), ("I|WO", 80), ("IW|O", 88), ("IWO", 96)])
+def test_tensors_of_a_part_fit_one_bank_in_whole_rows(text: str, size: int) -> None:
+    """I 12 B, W 72 B, O 4 B, in rows of 8 B where they share a bank: 16, 72, 8. Each bank is a part of the DRAM."""
+    layer = ConvWorkload(C=6, K=4, input_bytes=2, weight_bytes=3)
+    mapping, banks = build_mapping("3K4 3C6", "- - 0", banks=BANKS[text]), text.count("|") + 1
+    room = {"node_banks": banks}
+    assert violations(layer, mapping, build_arch(ROOMY, ROOMY, ROOMY, banks * size, **room)) == []
+    found = violations(layer, mapping, build_arch(ROOMY, ROOMY, ROOMY, banks * (size - 1), **room))
+    assert f" = {size} B, there are {size - 1} B in each" in found[-1]

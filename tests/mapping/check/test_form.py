@@ -33,6 +33,11 @@ def test_factors_must_be_positive_integers(factor: Any) -> None:
         ("layout", (0, 0), "layout: must be 0 or 1 for each of I, W, O (got (0, 0))"),
         ("block_h", 1.0, "block_h: must be an integer (got 1.0)"),
         ("block_w", None, "block_w: must be an integer (got None)"),
+        (
+            "banks",
+            (0, 2, 1),
+            "banks: must be one of (0, 1, 2), (0, 0, 1), (0, 1, 0), (0, 1, 1), (0, 0, 0) (got (0, 2, 1))",
+        ),
         ("outside", [[0] * 3], f"outside: must have 2 levels of 3 tensors (got {((0,) * 3,)})"),
         ("outside", [[0] * 3, [0, 1, 0]], "Gbuf: the loops outside a tile must be 0 to 0 (got 1)"),
         ("outside", [[0, -1, 0], [0] * 3], "Pe: the loops outside a tile must be 0 to 0 (got -1)"),

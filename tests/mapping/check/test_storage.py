@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from cpsat_pim.base.dims import Dim
+from cpsat_pim.mapping import BANKS
 from cpsat_pim.workload import ConvWorkload
 from tests.mapping.check.mappings import GLOBAL_BUFFER, PE, build_arch, build_mapping, change_level, violations
 
@@ -188,3 +189,31 @@ def test_strided_positions_cannot_be_spread_and_gathered(loops: str) -> None:
     assert input_violations(layer, loops, "02") == []
     assert input_violations(attrs.evolve(layer, stride=(1, 1)), loops, "0") == []
     assert input_violations(attrs.evolve(layer, stride=(1, 1), dilation=(2, 2)), loops, "0") == []
+
+
+# --- Banks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", BANKS)
+@pytest.mark.parametrize("there", [1, 2, 3, 16])
+def test_each_part_has_a_bank_of_the_node(there: int, text: str) -> None:
+    """As many parts as banks are legal, one more is not."""
+    parts = text.count("|") + 1
+    found = violations(ConvWorkload(), build_mapping(banks=BANKS[text]), build_arch(node_banks=there))
+    assert found == ([] if parts <= there else [f"banks: {text} takes {parts} banks, the node has {there}"])
+
+
+def test_banks_of_their_own_are_not_shared() -> None:
+    """On a machine that does not say how many banks a node has."""
+    assert violations(ConvWorkload(), build_mapping(banks=BANKS["I|W|O"])) == []
+    assert violations(ConvWorkload(), build_mapping(banks=BANKS["IO|W"])) == [
+        "banks: each tensor has banks of its own (no node_banks), none are shared (got IO|W)"
+    ]
+
+
+def test_row_buffer_stores_only_what_has_a_bank_for_itself() -> None:
+    """W alone in its bank may be row-aligned, I beside O may not."""
+    arch, banks = build_arch(node_banks=2), BANKS["IO|W"]
+    assert violations(ConvWorkload(), build_mapping(stored="- 2 -", banks=banks), arch) == []
+    found = violations(ConvWorkload(), build_mapping(stored="2 2 -", banks=banks, block_h=1, block_w=1), arch)
+    assert found == ["Row: cannot store I, its bank is shared (IO|W)"]

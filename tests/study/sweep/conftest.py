@@ -9,6 +9,12 @@ WritePlan = Callable[..., Path]
 
 
 @pytest.fixture(autouse=True)
+def without_progress_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line of progress comes between messages, however slow the machine is."""
+    monkeypatch.setattr("cpsat_pim.report.progress._FIRST_SECONDS", 1e6)
+
+
+@pytest.fixture(autouse=True)
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the stand-ins for the solver note their calls; other processes find their module."""
     monkeypatch.setenv("SWEEP_LOG", str(tmp_path / "calls.log"))

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from cpsat_pim.cli import main
+from cpsat_pim.report.csvfile import write_csv
 from cpsat_pim.report.jsonfile import read_mapped_layers
-from cpsat_pim.study.sweep.export import layer_rows, network_rows, write_csv, write_documents
+from cpsat_pim.study.sweep.export import layer_rows, network_rows, write_documents
 from cpsat_pim.study.sweep.job import Failure, Job, Outcome, attempt, solve_job
 from cpsat_pim.study.sweep.plan import Shard
 from cpsat_pim.study.sweep.reading import read_plan

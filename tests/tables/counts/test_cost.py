@@ -20,7 +20,15 @@ STEPS = 240
 
 STREAMS = (
     StreamCounts(
-        0, 0, cycles=500, first_cycles=50, last_cycles=0, stall_cycles=70, steady_stall_cycles=60, second_stall_cycles=0
+        0,
+        0,
+        cycles=500,
+        first_cycles=50,
+        last_cycles=0,
+        stall_cycles=70,
+        steady_stall_cycles=60,
+        second_stall_cycles=0,
+        closed_cycles=510,
     ),
     StreamCounts(
         0,
@@ -31,9 +39,18 @@ STREAMS = (
         stall_cycles=40,
         steady_stall_cycles=10,
         second_stall_cycles=15,
+        closed_cycles=420,
     ),
     StreamCounts(
-        0, 0, cycles=300, first_cycles=0, last_cycles=20, stall_cycles=8, steady_stall_cycles=0, second_stall_cycles=0
+        0,
+        0,
+        cycles=300,
+        first_cycles=0,
+        last_cycles=20,
+        stall_cycles=8,
+        steady_stall_cycles=0,
+        second_stall_cycles=0,
+        closed_cycles=340,
     ),
 )
 #: The PE's first tiles: after their DRAM scan 2 B of I, 1 B of W at 1 B a cycle; O's last one of 2 sums at 2 B a cycle.
