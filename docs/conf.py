@@ -38,7 +38,7 @@ def add_toctrees(app: Sphinx, page: str, source: list[str]) -> None:
     """The sidebar has what the index lists: under its headings, in its order."""
     if page == "index":
         for heading, links in re.findall(r"^## (.*)\n([^#]*)", source[0], re.MULTILINE):
-            pages = "\n".join(re.findall(r"\]\((\w+)\.md\)", links))
+            pages = "\n".join(re.findall(r"\]\(([\w-]+)\.md\)", links))
             source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {heading}\n\n{pages}\n```\n"
 
 

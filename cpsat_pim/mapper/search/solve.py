@@ -34,8 +34,11 @@ def solve_layer(
     an objective that is a product are solved by `cpsat_pim.mapper.objectives`, not here.
 
     Raises:
-        ValueError: the mapping to start from breaks a constraint or the budget.
+        ValueError: the mapping to start from breaks a constraint or the budget; or the tensors of the machine's nodes
+            may have to share banks, which is not searched yet.
     """
+    if arch.node_banks is not None:
+        raise ValueError(f"{arch.name}: which tensors share the banks of a node is not searched yet")
     state = SearchState(layer, arch, request, stop)
     searches = search_subspaces(state, on_progress)
     return SolvedLayer.concluded(
