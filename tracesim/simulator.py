@@ -117,7 +117,8 @@ def _place_tensors(nest: Nest, geometry: Geometry, placement: Placement, device:
         order = AXIS_ORDER[tensor, placement.order[tensor]]
         set_layout(layouts[tensor], order, extent, block, widths[tensor], device.row_bytes)
         set_tile(layouts[tensor], offsets[tensor], order, coordinates, counts)
-    _separate(layouts, tensor_rows(geometry, layouts), placement.part, device.banks)
+    if len(set(placement.part.tolist())) < len(placement.part):
+        _separate(layouts, tensor_rows(geometry, layouts), placement.part, device.banks)
     open_rows, counts = np.full((3, device.banks), -1, np.int64), np.zeros((3, 2), np.int64)
     return Scanner(layouts, _new_banks(device), offsets, placement.part, open_rows, counts)
 

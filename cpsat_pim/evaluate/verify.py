@@ -118,7 +118,7 @@ def simulate(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Fi
     """Return what the trace simulator counts for a mapping, legal or not, whose factors multiply to the layer's
     bounds.
     """
-    return _figures(_watched(never, layer, arch, mapping))
+    return _figures(tracesim.simulate(*_nest_on_device(layer, arch, mapping)))
 
 
 def _figures(trace: tracesim.Trace) -> Figures:
@@ -139,6 +139,8 @@ def _simulate_until(
     is_over: Callable[[], bool], layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
 ) -> Figures | None:
     """Return what the simulator counts, or None if it has to stop before its end."""
+    if is_over is never:
+        return simulate(layer, arch, mapping)
     try:
         return _figures(_watched(is_over, layer, arch, mapping))
     except tracesim.Stopped:

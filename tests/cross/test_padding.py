@@ -34,6 +34,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_energy_optimum_is_the_least_simulated_energy_of_all_padded_layers(case: str) -> None:
     """Every mapping of each of them is simulated. What the layer itself takes is no less, and in two cases more."""
@@ -71,6 +72,7 @@ def test_optimum_is_the_least_predicted_cost_of_all_padded_layers(case: str, kin
         assert solved.cost == least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["latency", "energy", "blended"])
 @pytest.mark.parametrize("seed", range(2))
 def test_more_padding_is_never_worse(seed: int, kind: str) -> None:

@@ -123,6 +123,7 @@ def whole_space(case: str) -> list[Figures]:
     return [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
     """No mapping of the space has less simulated energy than the proven optimum."""
@@ -139,7 +140,7 @@ def test_optimum_is_the_least_predicted_cost(case: str) -> None:
     """For latency and blends; if time runs out, the bound is valid for the whole space."""
     layer, arch = CASES[case]
     figures = whole_space(case)
-    for objective in (Objective.named("latency"), Objective.named("blended", 1, 3)):
+    for objective in (Objective.named("latency"), Objective.named("energy"), Objective.named("blended", 1, 3)):
         least = objective.reported(min(objective.value(f.latency_cycles, f.energy_fj) for f in figures))
         solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=5))
         assert solved.bound is not None
@@ -205,7 +206,7 @@ def test_a_link_that_is_not_used_takes_no_time(bandwidth: float) -> None:
     """Whatever the bandwidth of a buffer that a mapping bypasses."""
     layer, arch = ConvWorkload(C=4, K=2), slow_buffer(("W!", "IW", ""), bandwidth)
     figures = [predict(layer, arch, mapping).figures for mapping in every_mapping(layer, arch)]
-    for objective in (Objective.named("latency"), Objective.named("blended", 1, 3)):
+    for objective in (Objective.named("latency"), Objective.named("energy"), Objective.named("blended", 1, 3)):
         least = objective.reported(min(objective.value(f.latency_cycles, f.energy_fj) for f in figures))
         solved = solve_layer(layer, arch, SolveRequest(objective=objective, time_limit=10))
         assert solved.status is Status.OPTIMAL
