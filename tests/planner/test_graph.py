@@ -20,7 +20,18 @@ def node(name, after, **fields):
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
 
 
-@pytest.mark.parametrize("name", network_names())
+#: Networks whose equal blocks are one block with a count, which no plan can have.
+COUNTED = [name for name in network_names() if any(node.count > 1 for node in read_network(name).layers)]
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_networks_with_counts_are_refused(name):
+    """A line says which layer, and what to do."""
+    with pytest.raises(ValueError, match=rf"{name}: query: count must be 1 in a plan .*; write the layers one by one"):
+        build_graph(read_network(name))
+
+
+@pytest.mark.parametrize("name", [name for name in network_names() if name not in COUNTED])
 def test_tensors_of_packaged_networks_fit_together(name):
     """Every one has a graph: no join, pool or size is missing."""
     assert len(build_graph(read_network(name)).tasks) == len(read_network(name).layers)

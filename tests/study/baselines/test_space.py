@@ -93,7 +93,7 @@ def test_mapping_is_that_of_its_draft(seed: int) -> None:
 
 def test_factors_multiply_to_the_bounds() -> None:
     """Of whatever is drawn, before and after repair."""
-    space, rng = drawn_space(3), np.random.default_rng(3)
+    space, rng = filled_space(3), np.random.default_rng(3)
     for factors in (space._factors(rng), space.draw(rng).factors):
         assert tuple(np.prod(factors, axis=0)) == space.layer.bounds
         assert len(factors[0]) == len(Dim)
