@@ -42,6 +42,8 @@ class AttentionOption:
     energy_fj: int
     stored_bytes: int
     mappings: tuple[Mapping, ...] = ()
+    #: Whether the energy is a lower bound: of dense layouts, which open no more rows than those with reserved columns.
+    is_energy_bound: bool = False
 
 
 def attention_options(block: Block, lengths: range) -> Iterator[AttentionOption]:
@@ -144,6 +146,7 @@ def _with_host_softmax(block: Block, lengths: range, moved: int, linked: int) ->
         energy_fj=energy + sum(_separate_fj(block, at, mapping, lengths) for at, mapping in enumerate(mappings)),
         stored_bytes=rows,
         mappings=tuple(mappings),
+        is_energy_bound=True,
     )
 
 
@@ -176,11 +179,7 @@ def _separate_fj(block: Block, which: int, mapping: Mapping, lengths: range) -> 
     if not states_energies(block.target):
         return 0
     total = 0
-    known: dict[int, int] = {}
     for tokens in lengths:
-        key = ceiling(tokens, 16)
-        if key not in known:
-            attention = Attention(block.heads, key * 16, block.model.head_size)
-            known[key] = energy_fj(mapping, attention.context if which else attention.score, block.target)
-        total += known[key]
+        attention = Attention(block.heads, tokens, block.model.head_size)
+        total += energy_fj(mapping, attention.context if which else attention.score, block.target)
     return total

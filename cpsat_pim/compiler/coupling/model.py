@@ -70,8 +70,9 @@ class Decision:
 
     @property
     def status(self) -> str:
-        """OPTIMAL: the bound is reached."""
-        return "OPTIMAL" if self.value == self.bound else "FEASIBLE"
+        """OPTIMAL: the bound is reached, by exact figures."""
+        is_bound = self.objective == "energy" and any(found.is_energy_bound for found in self.attentions.values())
+        return "OPTIMAL" if self.value == self.bound and not is_bound else "FEASIBLE"
 
     @property
     def gap(self) -> float:

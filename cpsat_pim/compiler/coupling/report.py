@@ -7,8 +7,6 @@ from cpsat_pim.compiler.plan import mapping_data
 
 #: Version of the JSON that `as_data` returns.
 FORMAT = 1
-#: What is proven for energy only up to a rounding.
-ROUNDING = "attention with its softmax on the host counts lengths rounded up to 16 tokens; the proof is of these sums"
 
 
 def format_decision(problem: Problem, decided: Decision) -> str:
@@ -20,8 +18,6 @@ def format_decision(problem: Problem, decided: Decision) -> str:
         f"{decided.objective:13} {decided.value / scale:.3f} {unit} for all tokens "
         f"({decided.status}: no choice takes less than {decided.bound / scale:.3f}, gap {100 * decided.gap:.3f} %)",
     ]
-    if decided.objective == "energy":
-        lines.append(f"{'':13} {ROUNDING}")
     for name, option in decided.weights.items():
         times = ", ".join(f"{time / 1e6:.2f}" for time in option.times_ps)
         lines.append(f"{name:13} {option.describe()}; {times} us")
