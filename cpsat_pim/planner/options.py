@@ -4,7 +4,7 @@ Costs of data movement are exact and computed when a partition is looked at; unt
 program is known. The node program's cost is an interval that a solve closes (`cpsat_pim.planner.nodes`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -154,16 +154,18 @@ class LayerOptions:
         """No row that was not looked at costs less: these rows are in the order of what was known of them."""
         return self.rows[self.seen].floor if self.seen < len(self.rows) else INFINITE
 
-    def look_at(self, count: int) -> None:
-        """Compute what the next rows move: those with the least bounds."""
+    def look_at(self, count: int, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Compute what the next rows move: those with the least bounds; fewer if the search is over."""
         rest = self.rows[self.seen :]
         at_home = self._most_at_home()
         for row in rest:
-            if row.moved is None:
+            if row.moved is None and not is_over():
                 row.moved = self._least_moved(row.partition, at_home)
-            row.floor = min(INFINITE, self._floor(row.program) + row.moved)
+            row.floor = min(INFINITE, self._floor(row.program) + (row.moved or 0))
         self.rows[self.seen :] = sorted(rest, key=lambda row: row.floor)
         for i in range(self.seen, min(len(self.rows), self.seen + count)):
+            if is_over():
+                break
             self._compute(i)
             self.seen = i + 1
         self._tables.clear()

@@ -104,8 +104,9 @@ def solve_plan(
     limits = limits or SearchLimits()
     costs.report = report
     with interrupt_stops(costs.stop):
+        started = time.monotonic()
         instance = Instance(graph, array, space, objective, costs)
-        search = _Search(instance, limits, report, then_energy)
+        search = _Search(instance, limits, report, then_energy, started)
         search.offer(incumbents)
         return search.run()
 
@@ -123,10 +124,12 @@ class _Found:
 class _Search:
     """Rounds of elimination and tighter bounds."""
 
-    def __init__(self, instance: Instance, limits: SearchLimits, report: Report, then_energy: bool) -> None:
+    def __init__(
+        self, instance: Instance, limits: SearchLimits, report: Report, then_energy: bool, started: float
+    ) -> None:
         self.instance, self.costs, self.limits, self.report = instance, instance.costs, limits, report
         self.then_energy = then_energy
-        self.started = time.monotonic()
+        self.started = started
         self.until = self.started + limits.time_limit
         self.bound, self.energy_bound, self.found = 0, 0, _Found()
         self.offered: list[_Found] = []
@@ -176,8 +179,7 @@ class _Search:
         if self.instance.least_weight_bytes > self.instance.array.capacity_bytes:
             return self._answer()
         for options in self.instance.distinct:
-            if not self.is_over:
-                options.look_at(self.limits.batch)
+            options.look_at(self.limits.batch, lambda: self.is_over)
         while not self.is_over and not self.is_proven:
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)
@@ -225,8 +227,7 @@ class _Search:
         """Compute more partitions where the optimum uses ones that were not, and refine plain bounds that it uses."""
         unseen = {id(use[0]): use[0] for use, found in best if found is None}
         for options in unseen.values():
-            if not self.is_over:
-                options.look_at(self.limits.batch)
+            options.look_at(self.limits.batch, lambda: self.is_over)
         refined = len(unseen)
         for (options, at), found in best:
             if found is not None and not self._is_refined(found[1]) and not self.is_over:
@@ -288,7 +289,12 @@ class _Search:
         self._take_offered(fitting=True)
         while True:
             fitting = Fitting(
-                self.instance.minimize, self.instance.plan, self.instance.value, array.capacity_bytes, array.nodes
+                self.instance.minimize,
+                self.instance.plan,
+                self.instance.value,
+                array.capacity_bytes,
+                array.nodes,
+                is_over=lambda: self.is_over,
             )
             fit = fitting.run()
             self.bound = max(self.bound, fit.bound)
