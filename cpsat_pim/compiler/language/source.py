@@ -46,7 +46,16 @@ def read_kernel(reference: str) -> Kernel:
         OSError: the file cannot be read.
     """
     file, colon, name = reference.rpartition(":")
-    return shipped_kernel(name) if not colon else _named(_kernels_of(Path(file).read_text(), file), name, file)
+    return shipped_kernel(name) if not colon else kernel_of_text(Path(file).read_text(), file, name)
+
+
+def kernel_of_text(text: str, file: str, name: str) -> Kernel:
+    """The kernel `name` of a file's text.
+
+    Raises:
+        KernelMistake: there is none, or it is wrong.
+    """
+    return _named(_kernels_of(text, file), name, file)
 
 
 def shipped_kernel(name: str) -> Kernel:
