@@ -105,7 +105,8 @@ def test_the_better_strategy_is_chosen() -> None:
 
 
 def test_plan_states_the_strategy() -> None:
-    """What the plan states was executed; a sum without factors has no inputs that could be 0, so no hull of its depth."""
+    """What the plan states was executed; a sum without factors has no inputs that could be 0, so that its depth
+    has no hull."""
     plan = compile_kernel(kernel_of_text(STRIDED, "strided.py", "strided"), {"N": 33, "K": 40}, ATTACC.device, 3)
     assert plan.mappings["strided"].hull in ((), ("n",), ("k",), ("n", "k"))
     assert plan.functional > 0
