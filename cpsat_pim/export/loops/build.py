@@ -37,7 +37,7 @@ class _Builder:
     def program(self) -> LoopProgram:
         """Return the whole program."""
         layer = self.layer
-        chip_bits = [8 * width for width in (layer.input_bytes, layer.weight_bytes, layer.psum_bytes)]
+        chip_bits = [int(8 * width) for width in (layer.input_bytes, layer.weight_bytes, layer.psum_bytes)]
         layouts = build_layouts(layer, self.arch, self.mapping, self.spills())
         return LoopProgram(
             layer=layer.name,

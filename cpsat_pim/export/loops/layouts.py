@@ -18,7 +18,7 @@ def build_layouts(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, 
     layouts = {}
     for t in Tensor:
         part = mapping.banks[t]
-        bits = 8 * (layer.psum_bytes if t is Tensor.O and spills else layer.width_bytes[t])
+        bits = int(8 * (layer.psum_bytes if t is Tensor.O and spills else layer.width_bytes[t]))
         layouts[t] = _layout(layer, arch, mapping, t, bits, part * arch.banks, used[part])
         used[part] += -(-layouts[t].rows // arch.banks)
     return layouts
