@@ -58,8 +58,9 @@ def width_warnings(network: Network, arch: PIMArchitecture) -> Iterator[str]:
         where = "every layer" if len(names) == len(network.layers) else some
         factor, side = float(max(word / width, width / word)), "high" if word > width else "low"
         yield (
-            f"elements of {', '.join(same)} have {width_text(width)} in {where}, "
-            f"but words of {arch.name} have {word} B: energies per element are those of {word} B, {factor:g} times too {side} if they grow with the width"
+            f"elements of {', '.join(same)} have {width_text(width)} in {where}, but words of {arch.name} have "
+            f"{word} B: energies per element are those of {word} B, {factor:g} times too {side} if they grow with the "
+            "width"
         )
 
 
