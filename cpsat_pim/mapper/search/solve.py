@@ -18,6 +18,7 @@ from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.constraints import check_constraints_fit
+from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -39,7 +40,7 @@ def solve_layer(
     """
     if arch.node_banks is not None:
         raise ValueError(f"{arch.name}: which tensors share the banks of a node is not searched yet")
-    state = SearchState(layer, arch, request, stop)
+    state = SearchState(*in_whole_units(layer, arch), request, stop)
     searches = search_subspaces(state, on_progress)
     return SolvedLayer.concluded(
         state.incumbent and (state.incumbent.mapping, state.incumbent.prediction),
