@@ -23,7 +23,7 @@ COLUMNS = 15
 class Limits(NamedTuple):
     """A machine, or the best corner of a range of machines; cycles and pJ.
 
-    `h`, `w`, `lanes`: PEs and MACs of one. `chip_i`, `chip_w`, `chip_o`: bytes of a tensor that one node holds on chip;
+    `h`, `w`, `lanes`: PEs and MACs of one; `most_macs`: MACs of all PEs, which in a range may be fewer than h*w*lanes. `chip_i`, `chip_w`, `chip_o`: bytes of a tensor that one node holds on chip;
     `row_i`, ...: the same with the row buffer. `bus`: cycles a byte from DRAM to a node program, `dram`: in an
     exchange, `row`: cycles a byte out of the row buffer, `flit`: cycles a byte of the network. `opening`: cycles by
     which a new row delays its bank; `row_bytes`: bytes of a row. Energies: a word of DRAM, a word
@@ -35,6 +35,7 @@ class Limits(NamedTuple):
     h: int
     w: int
     lanes: int
+    most_macs: float
     chip_i: float
     chip_w: float
     chip_o: float
@@ -120,7 +121,7 @@ def _stored_bytes(row: np.ndarray) -> float:
 def row_steps(row: np.ndarray, divisors: np.ndarray, machine: Limits) -> float:
     """MAC steps of a part. PEs along a side hold divisors of the bounds, so a divisor of the part's MACs."""
     used = float(divisors[machine.h]) * float(divisors[machine.w]) * float(divisors[machine.lanes])
-    return row[MACS] / min(used, row[MACS])
+    return row[MACS] / min(used, row[MACS], machine.most_macs)
 
 
 @njit
@@ -187,7 +188,7 @@ def layer_floors(
     for layer in range(len(starts) - 1):
         cycles, pj = np.inf, np.inf
         filters = rows[starts[layer], CRS] / rows[starts[layer], C]
-        macs, lanes = float(machine.h * machine.w * machine.lanes), float(machine.lanes)
+        macs, lanes = machine.most_macs, float(machine.lanes)
         mac_pj = machine.mac_pj + operand_pj(macs, lanes, filters, machine.near_pj, machine.far_pj)
         for at in range(starts[layer], starts[layer + 1]):
             row = rows[at]

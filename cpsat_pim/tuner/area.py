@@ -1,5 +1,6 @@
 """The area of a machine's logic: buffers from a table, PEs, and what the user adds for routers and controllers."""
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable
 
@@ -54,16 +55,26 @@ class AreaModel:
         (x0, y0), (x1, y1) = self.sram[at - 1], self.sram[at]
         return y0 + (y1 - y0) * (kib - x0) / (x1 - x0)
 
-    def array_mm2(self, nodes: int, number: Callable[[str], float | None]) -> float:
-        """Return the area of a machine's nodes; `number` gives its numbers by path."""
-        pes = (number("pe_array.array_shape.h") or 0) * (number("pe_array.array_shape.w") or 0)
+    def most_pes(self, nodes: int, number: Callable[[str], float | None]) -> float:
+        """Return how many PEs a node has room for beside its buffers; infinite without a limit."""
         lanes = number("pe_array.compute_unit.num_macs") or 1
+        if self.limit_mm2 is None or self.pe_um2 == 0:
+            return math.inf
+        return max(0.0, self.limit_mm2 * (1 + 1e-9) / nodes - self._rest_mm2(number)) / (lanes * self.pe_um2 * 1e-6)
+
+    def _rest_mm2(self, number: Callable[[str], float | None]) -> float:
+        """Return the area of a node without its PEs."""
         word = number("hierarchy.GLOBAL_BUFFER.word_bytes") or 1
         path = "hierarchy.GLOBAL_BUFFER.entries"
         own = [number(f"{path}.{tensor.name}") for tensor in Tensor]
         sizes = [size * word for size in (own if own[0] is not None else [number(path)]) if size]
-        node = pes * lanes * self.pe_um2 * 1e-6 + sum(map(self.sram_mm2, sizes))
-        return nodes * (node + self.router_mm2 + self.controller_mm2)
+        return sum(map(self.sram_mm2, sizes)) + self.router_mm2 + self.controller_mm2
+
+    def array_mm2(self, nodes: int, number: Callable[[str], float | None]) -> float:
+        """Return the area of a machine's nodes; `number` gives its numbers by path."""
+        pes = (number("pe_array.array_shape.h") or 0) * (number("pe_array.array_shape.w") or 0)
+        lanes = number("pe_array.compute_unit.num_macs") or 1
+        return nodes * (pes * lanes * self.pe_um2 * 1e-6 + self._rest_mm2(number))
 
     def fits(self, area_mm2: float) -> bool:
         """Return whether an area is within the limit."""

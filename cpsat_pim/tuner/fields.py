@@ -1,5 +1,6 @@
 """The numbers of a machine by their paths, as ranges, and the limits that follow from them (docs/tuner.md)."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,13 +36,15 @@ def _numbers(path: str, value: Any) -> list[tuple[str, float]]:
 
 @frozen(kw_only=True)
 class Ranges:
-    """A machine whose numbers are partly ranges: `spans` replaces those of `base`. `rows`, `cols`: nodes."""
+    """A machine whose numbers are partly ranges: `spans` replaces those of `base`. `most_pes`: PEs that a
+    node has room for."""
 
     arch: PIMArchitecture
     base: Mapping[str, float]
     spans: Mapping[str, Span]
     nodes: int
     interconnect: str
+    most_pes: float = math.inf
 
     def least(self, path: str) -> float | None:
         """Return the least value of a number, or None if the machine has none there."""
@@ -94,8 +97,9 @@ def limits_of(ranges: Ranges, widths: tuple[int, int, int]) -> Limits:
     """Return the best corner of a range of machines; `widths`: the least bytes of an element of I, W and a sum."""
     h, w = int(ranges.size("pe_array.array_shape.h")), int(ranges.size("pe_array.array_shape.w"))
     lanes = int(ranges.size("pe_array.compute_unit.num_macs"))
+    pes = max(1.0, min(float(h * w), ranges.most_pes))
     chip = [
-        max(ranges.room("GLOBAL_BUFFER", t), h * w * ranges.room("PE", t), float(h * w * lanes * widths[t]))
+        max(ranges.room("GLOBAL_BUFFER", t), pes * ranges.room("PE", t), pes * lanes * widths[t])
         for t in Tensor
     ]
     row = [max(own, ranges.room("ROW_BUFFER", t)) for t, own in zip(Tensor, chip, strict=True)]
@@ -107,7 +111,7 @@ def limits_of(ranges: Ranges, widths: tuple[int, int, int]) -> Limits:
     word_bytes = ranges.size(ranges.level("DRAM", "word_bytes"))
     mac_pj = _PJ_PER_NJ * ranges.cost("pe_array.compute_unit.mac_energy")
     return Limits(
-        h, w, lanes, *chip, *row,
+        h, w, lanes, pes * lanes, *chip, *row,
         bus=column_cycles / (1 if ranges.arch.shared_data_bus else 3),
         dram=column_cycles,
         row=1 / (read_rate * min(3.0, ports)) if read_rate else 0.0,

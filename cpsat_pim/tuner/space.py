@@ -1,10 +1,11 @@
 """A space of machines: axes with values, boxes of them, and the machine of a design (docs/tuner.md)."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import change_arch
@@ -183,7 +184,8 @@ class HardwareSpace:
             axis.field: (axis.values[a], axis.values[b])
             for axis, a, b in zip(self.axes, box.low, box.high, strict=True)
         }
-        return self._ranges(spans, shape)
+        found = self._ranges(spans, shape)
+        return evolve(found, most_pes=self.area.most_pes(found.nodes, found.least))
 
     def point(self, values: Mapping[str, float]) -> Ranges:
         """Return the numbers of one machine, in the space or not."""
@@ -209,13 +211,40 @@ class HardwareSpace:
         ranges = self.point(values)
         return self.area.array_mm2(ranges.nodes, ranges.least)
 
-    def least_area_mm2(self, design: Design) -> float:
-        """Return the area of the machine of a design; that of no other design that is larger everywhere is less."""
-        return self.area_mm2(self.values(design))
-
     def fits(self, design: Design) -> bool:
         """Return whether a design is within the area."""
-        return self.area.fits(self.least_area_mm2(design))
+        return self.area.fits(self.area_mm2(self.values(design)))
+
+    def within_area(self, box: Box) -> Box | None:
+        """Return the box without values that are too large beside the smallest others; None if nothing is left.
+
+        Area only grows with every field that it depends on.
+        """
+        numbers = {**self.base, **{axis.field: axis.values[i] for axis, i in zip(self.axes, box.low, strict=True)}}
+        nodes = math.prod(min(sides) for sides in zip(*self.shapes(box), strict=True))
+
+        def fits(axis: Axis, index: int) -> bool:
+            if axis.is_of_array:
+                return self.area.fits(self.area.array_mm2(nodes // int(numbers[axis.path]) * int(axis.values[index]), numbers.get))
+            one = numbers | {axis.field: axis.values[index]}
+            return self.area.fits(self.area.array_mm2(nodes, one.get))
+
+        if not self.area.fits(self.area.array_mm2(nodes, numbers.get)):
+            return None
+        high = [
+            _largest(a, b, partial(fits, axis)) for axis, a, b in zip(self.axes, box.low, box.high, strict=True)
+        ]
+        return Box(box.low, tuple(high))
+
+
+def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest index from low to high that fits; low does."""
+    if low == high or fits(high):
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
 def plain(value: float) -> int | float:
