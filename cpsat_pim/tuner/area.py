@@ -7,7 +7,8 @@ from collections.abc import Callable
 from attrs import field, frozen
 
 from cpsat_pim.base.dims import Tensor
-from cpsat_pim.base.validate import as_tuple, not_negative_real, positive_real_or_none
+from cpsat_pim.base.reading import Listing, Value
+from cpsat_pim.base.validate import Rule, as_tuple, not_negative_real, positive_real_or_none
 
 #: mm2 of an SRAM of so many KiB at 28 nm: CACTI 7, one port, one bank.
 SRAM_28NM: tuple[tuple[float, float], ...] = (
@@ -16,6 +17,12 @@ SRAM_28NM: tuple[tuple[float, float], ...] = (
 )  # fmt: skip
 #: um2 of a PE with a 16-bit multiplier, a 32-bit adder and its registers at 28 nm. Uncertain by a factor of two.
 PE_UM2 = 906.0
+
+_PAIR = Rule(
+    "must be [KiB, mm2]",
+    lambda v: isinstance(v, tuple) and len(v) == 2 and all(not_negative_real.holds(x) for x in v),
+    {"type": "array", "items": {"type": "number", "minimum": 0}, "minItems": 2, "maxItems": 2},
+)
 
 
 def _as_pairs(value: object) -> object:
@@ -37,7 +44,9 @@ class AreaModel:
     pe_um2: float = field(default=PE_UM2, validator=not_negative_real)
     router_mm2: float = field(default=0.0, validator=not_negative_real)
     controller_mm2: float = field(default=0.0, validator=not_negative_real)
-    sram: tuple[tuple[float, float], ...] = field(default=SRAM_28NM, converter=_as_pairs)
+    sram: tuple[tuple[float, float], ...] = field(
+        default=SRAM_28NM, converter=_as_pairs, metadata={"kind": Listing(Value(_PAIR), "a list of [KiB, mm2]")}
+    )
 
     def __attrs_post_init__(self) -> None:
         increases = all(a[0] < b[0] and a[1] <= b[1] for a, b in zip(self.sram, self.sram[1:], strict=False))

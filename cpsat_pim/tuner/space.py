@@ -24,7 +24,7 @@ Design = tuple[int, ...]
 
 def _is_increasing(instance: Any, attribute: Any, values: tuple[float, ...]) -> None:
     if not values or any(a >= b for a, b in zip(values, values[1:], strict=False)):
-        raise ValueError(f"{instance.path}: must have at least one value, each larger than the one before")
+        raise ValueError(f"Axis.{instance.path}: must have at least one value, each larger than the one before")
 
 
 @frozen(kw_only=True)
@@ -113,7 +113,7 @@ class HardwareSpace:
         problems += [f"shared.{path}: must not be an axis too" for path in self.shared if path in paths]
         problems += [f"shared.{path}: {problem}" for path, problem in self._unknown(self.shared)]
         if problems:
-            raise ValueError("\n".join(problems))
+            raise ValueError("\n".join(f"HardwareSpace.{line}" for line in problems))
 
     def _unknown(self, paths: Mapping[str, float]) -> Iterator[tuple[str, str]]:
         for path in paths:
