@@ -18,6 +18,9 @@ SRAM_28NM: tuple[tuple[float, float], ...] = (
 #: um2 of a PE with a 16-bit multiplier, a 32-bit adder and its registers at 28 nm. Uncertain by a factor of two.
 PE_UM2 = 906.0
 
+#: Entries of one buffer for all tensors, and of separate ones.
+_SHARED = "hierarchy.GLOBAL_BUFFER.entries"
+_SEPARATE = tuple(f"{_SHARED}.{tensor.name}" for tensor in Tensor)
 _PAIR = Rule(
     "must be [KiB, mm2]",
     lambda v: isinstance(v, tuple) and len(v) == 2 and all(not_negative_real.holds(x) for x in v),
@@ -74,9 +77,8 @@ class AreaModel:
     def _rest_mm2(self, number: Callable[[str], float | None]) -> float:
         """Return the area of a node without its PEs."""
         word = number("hierarchy.GLOBAL_BUFFER.word_bytes") or 1
-        path = "hierarchy.GLOBAL_BUFFER.entries"
-        own = [number(f"{path}.{tensor.name}") for tensor in Tensor]
-        sizes = [size * word for size in (own if own[0] is not None else [number(path)]) if size]
+        own = [number(path) for path in _SEPARATE]
+        sizes = [size * word for size in (own if own[0] is not None else [number(_SHARED)]) if size]
         return sum(map(self.sram_mm2, sizes)) + self.router_mm2 + self.controller_mm2
 
     def array_mm2(self, nodes: int, number: Callable[[str], float | None]) -> float:

@@ -208,8 +208,15 @@ class HardwareSpace:
 
     def area_mm2(self, values: Mapping[str, float]) -> float:
         """Return the area of a machine."""
-        ranges = self.point(values)
-        return self.area.array_mm2(ranges.nodes, ranges.least)
+        own = {path.removeprefix(_ARCH): value for path, value in values.items()}
+        rows, cols = self.shape(values)
+
+        def number(path: str) -> float | None:
+            if _ARCH + path in self.shared:
+                return self.shared[_ARCH + path] / (rows * cols)
+            return own[path] if path in own else self.base.get(path)
+
+        return self.area.array_mm2(rows * cols, number)
 
     def fits(self, design: Design) -> bool:
         """Return whether a design is within the area."""

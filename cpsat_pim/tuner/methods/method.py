@@ -13,6 +13,8 @@ from cpsat_pim.tuner.space import Design, HardwareSpace
 
 #: Random designs that are drawn at most for one within the area.
 _PATIENCE = 100_000
+#: One in so many random candidates is new each time: most of a space may be too large, so drawing takes time.
+_SHARE = 10
 
 
 @frozen(kw_only=True)
@@ -36,6 +38,7 @@ class Method(ABC):
         self.random = random.Random(options.seed)
         self.designs: list[Design] = []
         self.costs: list[float] = []
+        self._pool: list[Design] = []
         self._scales = [_scale(axis.values) for axis in space.axes]
 
     @abstractmethod
@@ -88,7 +91,9 @@ class Method(ABC):
         best = sorted(range(len(self.costs)), key=lambda i: self.costs[i])[:3]
         near = [self.neighbour(self.designs[best[i % len(best)]], 0.02 + 0.2 * self.random.random()) for i in range(half)]
         tried = set(self.designs)
-        found = dict.fromkeys([*(self.random_design() for _ in range(half)), *near])
+        fresh = half if not self._pool else max(1, half // _SHARE)
+        self._pool = [*self._pool, *(self.random_design() for _ in range(fresh))][-half:]
+        found = dict.fromkeys([*self._pool, *near])
         return [design for design in found if design not in tried] or [self.random_design()]
 
 
