@@ -1,9 +1,10 @@
 """Which tensors are interrupted between any two of their scans, where tensors share a bank (docs/model.md, section 5).
 
 Let L(t) be the number of loops, outermost first, that fetch t. If a tensor u of the bank has L(u) >= L(t), u is scanned
-between any two scans of t that follow each other in different steps. Two pairs of scans are excepted: the first two of I
-or W, and the last two of O, may have no scan between them if the other tensor is O, or I or W. So with each scan but
-one, t opens all rows of its tile, as with closed pages. At most one tensor of a part has a larger L than all others.
+between any two scans of t that follow each other in different steps. One pair may be excepted: the first two scans of I
+or W if u is O, which is not scanned at the start; or the last two of O, as nothing else is scanned at the end. So with
+each scan but one, t opens all rows of its tile, as with closed pages. At most one tensor of a part has a larger L than
+all others.
 """
 
 import itertools

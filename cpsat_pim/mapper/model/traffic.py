@@ -99,7 +99,7 @@ class Traffic:
     def _tensors_fit_dram(self) -> None:
         """The tensors fit the DRAM together. Row-aligned ones take whole rows, W and O as many as their blocks fill.
 
-        Every other tensor takes at least its size; whole rows where it shares a bank. The tensors of each part fit a bank.
+        Every other tensor takes at least its size; whole rows where it shares a bank. Each part fits one bank.
         """
         level, arch, b = Level.ROW_BUFFER, self.v.arch, self.b
         used: list[Int] = []

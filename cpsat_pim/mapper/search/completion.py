@@ -149,9 +149,11 @@ class Completions:
             return False
         if not self.is_dram_tight:
             return True
-        arch = self.restriction.arch
+        arch, restriction = self.restriction.arch, self.restriction
         used = used_bytes(self.layer, arch, self._mapping(nest))[Level.DRAM]
-        return sum(used.values()) <= arch.hierarchy[Level.DRAM].capacity_bytes
+        fits = sum(used.values()) <= arch.hierarchy[Level.DRAM].capacity_bytes
+        parts = (sum(used[u] for u in restriction.part(t)) for t in Tensor)
+        return fits and (arch.bank_bytes is None or max(parts) <= arch.bank_bytes)
 
     def _is_allowed(self, order: Order) -> bool:
         """Whether an order keeps the constraints that depend on the whole order."""
@@ -277,9 +279,9 @@ class Completions:
         """Return the figures of a stream that can change the objective or the budget."""
         stall = stream.stall_cycles
         stalls = (stall, stall - stream.second_stall_cycles, stall - stream.steady_stall_cycles)
-        times = (stream.cycles, stream.first_cycles, stream.last_cycles, *stalls) if self.sees_cycles else ()
-        if times and self._has_shared_banks:
-            times = (*times, stream.closed_cycles)
+        closed = (stream.closed_cycles,) if self._has_shared_banks else ()
+        edges = (stream.first_cycles, stream.last_cycles)
+        times = (stream.cycles, *edges, *closed, *stalls) if self.sees_cycles else ()
         return (*times, stream.activations) if self.sees_energy else times
 
     def _mapping(self, nest: Nest) -> Mapping:

@@ -78,7 +78,7 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
 
 
 def _open_searches(state: SearchState) -> list[SubspaceSearch]:
-    """Return a search for each assignment of tensors to banks and each subspace that is not empty by its constraints."""
+    """Return a search for each assignment to banks and each subspace that is not empty by its constraints."""
     request = state.request
     constraints = [
         attrs.evolve(request.constraints, banks=banks)

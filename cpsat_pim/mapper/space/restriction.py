@@ -78,7 +78,10 @@ class Restriction:
         return _allowed(self.constraints.spatial[Direction.INTERNAL][d], choices)
 
     def storing_choices(self, level: Level, t: Tensor) -> tuple[bool, ...]:
-        """Return the allowed answers to: does this level store t? The row buffer stores nothing that shares its bank."""
+        """Return the allowed answers to: does this level store t?
+
+        The row buffer, a bank's open row, stores nothing that shares its bank.
+        """
         choices = tuple(_allowed(self.constraints.stored[level][t], self.arch.storing_choices(level, t)))
         if level is Level.ROW_BUFFER and self.is_shared(t):
             return tuple(choice for choice in choices if not choice)

@@ -58,9 +58,9 @@ def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor
 def _tensors_fit_banks(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
     """Each tensor must fit one of the node's banks at its smallest."""
     for tensor in Tensor:
-        size, room = _least_dram_bytes(layer, arch, tensor), arch.bank_bytes
+        size, room, name = _least_dram_bytes(layer, arch, tensor), arch.bank_bytes, arch.hierarchy[Level.DRAM].name
         if room is not None and size > room:
-            yield f"{arch.hierarchy[Level.DRAM].name}: {tensor.name} takes at least {size} B, there are {room} B in a bank"
+            yield f"{name}: {tensor.name} takes at least {size} B, there are {room} B in a bank"
 
 
 def _energy_is_countable(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
