@@ -23,6 +23,7 @@ What lies between layers matters to plans only (docs/array.md, section 2): the n
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ class NetworkNode:
     weight_rows: str | None = field(
         default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
     )
-    bytes: dict[str, int] = field(factory=dict)
+    bytes: dict[str, int | Fraction] = field(factory=dict)
 
 
 #: Keys of a layer's entry about the tensors around it, without defaults of their own.
