@@ -48,7 +48,16 @@ def read_kernel(reference: str) -> Kernel:
         OSError: the file cannot be read.
     """
     file, colon, name = reference.rpartition(":")
-    return _File(Path(file).read_text(), file).kernel(name) if colon else shipped_kernel(name)
+    return shipped_kernel(name) if not colon else kernel_of_text(Path(file).read_text(), file, name)
+
+
+def kernel_of_text(text: str, file: str, name: str) -> Kernel:
+    """The kernel `name` of a file's text.
+
+    Raises:
+        KernelMistake: there is none, or it is wrong.
+    """
+    return _File(text, file).kernel(name)
 
 
 def shipped_kernel(name: str) -> Kernel:
