@@ -23,6 +23,7 @@ What lies between layers matters to plans only (docs/array.md, section 2): the n
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,18 @@ from cpsat_pim.base.reading import (
     record_of,
     to_yaml,
 )
-from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, not_negative, one_of, or_none, positive, text
+from cpsat_pim.base.validate import (
+    Rule,
+    as_pair,
+    as_tuple,
+    boolean,
+    is_a,
+    not_negative,
+    one_of,
+    or_none,
+    positive,
+    text,
+)
 from cpsat_pim.workload.joins import JOINS, InputSize, Pool, padding
 from cpsat_pim.workload.layer import ConvWorkload, plain_width
 from cpsat_pim.workload.parameters import Parameters, Size, sized
@@ -79,7 +91,7 @@ class NetworkNode:
     join: str | None = field(default=None, validator=or_none(one_of(*JOINS)), metadata={"kind": Value(one_of(*JOINS))})
     pad: tuple[int, int] | None = field(
         default=None,
-        converter=optional(as_tuple),
+        converter=optional(as_pair),
         validator=or_none(padding),
         metadata={"kind": Value(padding)},
     )
@@ -88,7 +100,7 @@ class NetworkNode:
     weight_rows: str | None = field(
         default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
     )
-    bytes: dict[str, int] = field(factory=dict)
+    bytes: dict[str, int | Fraction] = field(factory=dict)
 
 
 #: Keys of a layer's entry about the tensors around it, without defaults of their own.
