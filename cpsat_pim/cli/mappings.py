@@ -184,7 +184,10 @@ def _print_expected(case: "MappedLayer", tensor: str | None) -> None:
 
     arch = evolve(case.arch, page_policy="open")
     figures = simulate(case.layer, arch, case.mapping)
-    counted = {"column accesses": figures.column_accesses, "row activations": figures.row_activations}
+    counted: dict[str, tuple[int, ...]] = {
+        "column accesses": figures.column_accesses,
+        "row activations": figures.row_activations,
+    }
     if tensor is not None:
         counted["DRAM cycles, back to back,"] = stream_cycles(case.layer, arch, case.mapping)
     for what, counts in counted.items():

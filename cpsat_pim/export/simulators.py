@@ -189,7 +189,7 @@ def ramulator2_program(addresses: AddressMap, timings: DramTimings, trace: str, 
 
 def _banks_per_group(addresses: AddressMap) -> int:
     """Return the banks of each of the four groups: room for all banks that the trace names."""
-    return max(_GROUPS, 2**addresses.bank_bits // _GROUPS)
+    return max(_GROUPS, (1 << addresses.bank_bits) // _GROUPS)
 
 
 #: The writers by the format of the trace; they take the address map, the timings, the trace's path, and the gap.
