@@ -49,11 +49,9 @@ def counted(case: MappedLayer, style: str, count: Count, program: str, bits: int
         return count(program, trace, configuration)
 
 
-def compare(description: str | None, style: str, default_program: str, count: Count) -> int:
+def compare(parser: argparse.ArgumentParser, style: str, count: Count) -> int:
     """Read the command line, and print a line a layer. Return 1 if a count differs."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file")
-    parser.add_argument("--program", default=default_program)
     parser.add_argument("--layers", default="")
     parser.add_argument("--row-bits", type=row_bits, default=DEFAULT_ROW_BITS, help="bits of an address for the row")
     arguments = parser.parse_args()
@@ -75,7 +73,9 @@ def compare(description: str | None, style: str, default_program: str, count: Co
 
 def main() -> int:
     """Compare with DRAMsim3."""
-    return compare(__doc__, "dramsim3", "dramsim3main", count_with_dramsim3)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default="dramsim3main")
+    return compare(parser, "dramsim3", count_with_dramsim3)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ mapping file the script writes the trace and a program for Ramulator, as `trace 
 line. Ends with 1 if a count differs.
 """
 
+import argparse
 import re
 import subprocess
 import sys
@@ -27,7 +28,9 @@ def count_with_ramulator2(program: str, trace: Path, configuration: Path) -> tup
 
 def main() -> int:
     """Compare with Ramulator 2."""
-    return compare(__doc__, "ramulator2", sys.executable, count_with_ramulator2)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=sys.executable)
+    return compare(parser, "ramulator2", count_with_ramulator2)
 
 
 if __name__ == "__main__":

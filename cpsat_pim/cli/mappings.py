@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_mapped_file, add_timeline, gap, row_bits
@@ -35,7 +36,7 @@ def add_commands(commands: Any) -> None:
     add_timeline(parser)
     text = "write the DRAM accesses of a mapping for a cycle-accurate simulator"
     _add_trace(add_command(commands, "trace", text, write_dram_trace))
-    text = "write mappings and their problems as Timeloop's YAML"
+    text = "write mappings as Timeloop's YAML, as loops with addresses (JSON), or as MLIR"
     _add_export(add_command(commands, "export", text, export_mappings))
 
 
@@ -59,8 +60,8 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
 def _add_export(parser: argparse.ArgumentParser) -> None:
     add_mapped_file(parser)
     add = parser.add_argument
-    add("--format", choices=("timeloop",), required=True, help="the tool that reads the files (docs/export.md)")
-    add("-o", "--output", metavar="DIR", required=True, help="created if necessary; three files per layer")
+    add("--format", choices=("timeloop", "loops", "mlir"), required=True, help="what to write (docs/export.md)")
+    add("-o", "--output", metavar="DIR", required=True, help="created if necessary; one file per layer, timeloop three")
 
 
 # --- simulate --------------------------------------------------------------------------------------------------------
@@ -206,20 +207,40 @@ def _print_expected(case: "MappedLayer", tensor: str | None) -> None:
 
 
 def export_mappings(arguments: argparse.Namespace) -> int:
-    """Run `export`: write mappings with their problems and machine."""
+    """Run `export`: write each mapping with what the format needs of its problem and machine. A mapping that the format
+    cannot express does not stop the others from being written.
+    """
     cases = _read_legal(arguments)
     _check_stems([case.layer.name for case in cases], arguments.file)
-    for path in write_file(arguments.output, lambda directory: _write_timeloop(cases, directory)):
-        print(path)
+    mistakes = []
+    for case in cases:
+        try:
+            paths = write_file(arguments.output, partial(_export, case, arguments.format))
+            print("\n".join(map(str, paths)))
+        except InputError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise InputError("\n".join(dict.fromkeys(mistakes)))
     return OK
 
 
-def _write_timeloop(cases: list["MappedLayer"], directory: str) -> "list[Path]":
-    """Write the files of all layers and return their paths."""
-    from cpsat_pim.export.timeloop import write_timeloop
+def _export(case: "MappedLayer", style: str, directory: str) -> "list[Path]":
+    """Write the files of one layer and return their paths.
 
-    paths = (write_timeloop(case.layer, case.arch, case.mapping, directory) for case in cases)
-    return [path for those in paths for path in those]
+    Raises:
+        ValueError: the format has no form for the mapping.
+    """
+    mapped = (case.layer, case.arch, case.mapping)
+    if style == "timeloop":
+        from cpsat_pim.export.timeloop import write_timeloop
+
+        try:
+            return write_timeloop(*mapped, directory)
+        except ValueError as error:
+            raise ValueError(f"{case.layer.name}: {error}") from error
+    from cpsat_pim.export.loops import write_program
+
+    return [write_program(*mapped, style, directory)]
 
 
 def _check_stems(names: list[str], file: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping as Names
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cpsat_pim.compiler.language import Kernel, KernelMistake, Statement
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
@@ -47,14 +47,15 @@ def lowered_of(bound: Kernel, mapping: AnyMapping, device: Device) -> Lowered:
     if not has_bank_mode(device):
         if isinstance(mapping, ElementwiseMapping):
             raise KernelMistake(f"{device.name}: expected a mapping of a product")
-        return InOrderContraction(contraction_of(bound, statement), mapping, InOrderTarget(device))
+        contraction = contraction_of(bound, statement).with_hull(mapping.hull)
+        return InOrderContraction(contraction, mapping, InOrderTarget(device))
     target = BankTarget(device)
     if isinstance(mapping, ElementwiseMapping):
         kernel = elementwise_of(statement)
         if kernel is None:
             raise KernelMistake(f"{statement.place}: expected an elementwise statement for this mapping")
         return BankElementwise(kernel, mapping, target)
-    return BankContraction(contraction_of(bound, statement), mapping, target)
+    return BankContraction(contraction_of(bound, statement).with_hull(mapping.hull), mapping, target)
 
 
 def best_of_kernel(bound: Kernel, device: Device, channels: int) -> Best:
@@ -78,10 +79,21 @@ def best_of_kernel(bound: Kernel, device: Device, channels: int) -> Best:
 
 
 def best_contraction(contraction: Contraction, device: Device, channels: int) -> Found | None:
-    """The best mapping of a contraction, or None if the banks hold none."""
-    if has_bank_mode(device):
-        return best_bank_mapping(contraction, BankTarget(device), channels)
-    return best_in_order(contraction, InOrderTarget(device), channels)
+    """The best mapping of a contraction, or None if the banks hold none. Matrix elements that are not next to each
+    other are copied alone, or with what lies between; both are searched."""
+    answers = []
+    for hull in contraction.hulls():
+        given = contraction.with_hull(hull)
+        if has_bank_mode(device):
+            found = best_bank_mapping(given, BankTarget(device), channels)
+        else:
+            found = best_in_order(given, InOrderTarget(device), channels)
+        if found is not None:
+            answers.append(evolve(found, mapping=evolve(found.mapping, hull=hull)))
+    if not answers:
+        return None
+    best = min(answers, key=lambda answer: answer.ticks)
+    return evolve(best, mappings=sum(a.mappings for a in answers), walked=sum(a.walked for a in answers))
 
 
 def has_bank_mode(device: Device) -> bool:

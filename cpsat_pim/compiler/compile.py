@@ -82,6 +82,7 @@ def compile_kernel(
     answer = best_by(objective, contraction, target, channels, packs)
     if answer is None:
         raise KernelMistake(f"{kernel.name}: no mapping fits the banks of {device.name}")
+    contraction = contraction.with_hull(answer.optimum.mapping.hull)
     lowered = lower(answer.optimum.mapping, contraction, target)
     plan = _plan(kernel, sizes, target, channels or target.channels, contraction, answer.optimum, lowered)
     energy = energy_fj(answer.optimum.mapping, contraction, target) if states_energies(target) else None

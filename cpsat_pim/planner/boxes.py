@@ -101,6 +101,8 @@ def _unpooled(boxes: np.ndarray, pool: Pool, shape: tuple[int, int, int, int]) -
 def output_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     """Output boxes of parts with these ranges: int64[nodes, boxes, 8]."""
     layer = task.workload
+    if layer.G == 1:
+        return _one_box(ranges[:, _N], ranges[:, _K] + task.offset, ranges[:, _Q], ranges[:, _P])
     channels = [
         _shifted(_channel_ranges(row[_G], row[_K], layer.K), task.offset) if row[_K, 0] < row[_K, 1] else []
         for row in ranges
@@ -115,6 +117,8 @@ def _input_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarra
         width, height = task.input_pool.size
     rows = _window_ranges(ranges[:, _Q], layer.stride[1], layer.dilation[1] * (layer.S - 1), task.pad[1], height)
     cols = _window_ranges(ranges[:, _P], layer.stride[0], layer.dilation[0] * (layer.R - 1), task.pad[0], width)
+    if layer.G == 1 and len(task.reads.channels) == 1:
+        return _one_box(ranges[:, _N], ranges[:, _C] + task.reads.channels[0][0], rows, cols)
     channels = [
         _translated(_channel_ranges(row[_G], row[_C], layer.C), task.reads.channels) if row[_C, 0] < row[_C, 1] else []
         for row in ranges
@@ -185,6 +189,13 @@ def _merged(ranges: list[Range]) -> list[Range]:
             start = merged.pop()[0]
         merged.append((start, stop))
     return merged
+
+
+def _one_box(n: np.ndarray, channels: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+    """The box of every node, int64[nodes, 1, 8]; that of an empty part is all zeros."""
+    boxes = np.concatenate([n, channels, rows, cols], axis=1)[:, None]
+    boxes[volumes(boxes) == 0] = 0
+    return boxes
 
 
 def _with_channels(n: np.ndarray, channels: list[list[Range]], rows: np.ndarray, cols: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """What a search looks for: homes and options by layer as a sum of small tables, and plans made of their optima."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -204,10 +205,11 @@ class Instance:
                 del names[i]
         return Factor(variables=tuple(names), cost=cost, tie=tie)
 
-    def uses(self, choice: Choice) -> list[Use]:
-        """Return the options that an optimum uses, at its homes, each once."""
+    def uses(self, choice: Choice) -> list[tuple[Use, int]]:
+        """Return the options that an optimum uses, at its homes, each once and with the number of layers that do."""
         found = {(id(options), at): (options, at) for _, options, at in self._used(choice)}
-        return list(found.values())
+        counts = Counter((id(options), at) for _, options, at in self._used(choice))
+        return [(use, counts[key]) for key, use in found.items()]
 
     def _used(self, choice: Choice) -> Iterator[tuple[str, LayerOptions, At]]:
         at_once = {name for i in choice.ways for name in self.parallels[i].block.layers}

@@ -6,6 +6,7 @@ solved. When it uses none of these, its cost is that of a plan, which is optimal
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,7 +33,8 @@ Report = Callable[[str], None]
 @frozen(kw_only=True)
 class SearchLimits:
     """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
-    `refined`: node problems whose bounds the mapper computes at a time.
+    `refined`: node problems whose bounds the mapper computes at a time. `solved_percent`: of the node problems that an
+    optimum uses and that have no mapping, the share that is solved before the next optimum.
 
     Smaller batches compute less, larger ones take fewer rounds.
     """
@@ -40,6 +42,7 @@ class SearchLimits:
     time_limit: float = 600.0
     batch: int = 64
     refined: int = 8
+    solved_percent: int = 34
 
 
 @frozen(kw_only=True)
@@ -201,7 +204,7 @@ class _Search:
         """Tighten what an optimum uses, cheapest first; return whether anything was."""
         self.rounds += 1
         uses = self.instance.uses(lower)
-        best = [(use, use[0].best(use[1], price=price)) for use in uses]
+        best = [(use, use[0].best(use[1], price=price)) for use, _ in uses]
         refined = 0
         for parallel, number, region in self.instance.missing(lower):
             if not self.is_over:
@@ -210,8 +213,11 @@ class _Search:
         refined += self._refine(best, price)
         solved = 0
         if not refined:
-            problems = list(dict.fromkeys(found[1] for _, found in best if found))
-            solved = self._solve(problems)
+            layers: Counter[NodeProblem] = Counter()
+            for (_, count), (_, found) in zip(uses, best, strict=True):
+                if found:
+                    layers[found[1]] += count
+            solved = self._solve(layers)
             if price == FREE_BYTES:
                 self._keep_best()
         gap = "-" if self.found.plan is None else f"{self.found.value}"
@@ -237,14 +243,16 @@ class _Search:
         known = self.costs.cost(problem)
         return known is not None and known.is_refined
 
-    def _solve(self, problems: list[NodeProblem]) -> int:
-        """Solve the node problems of an optimum; return how many bounds that narrowed.
+    def _solve(self, layers: Counter[NodeProblem]) -> int:
+        """Solve node problems of an optimum, which so many layers use; return how many bounds that narrowed.
 
         First those that have no mapping, then those with the widest gaps (half of the widest or more), then energies.
         """
-        known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
+        known = {problem: cost for problem in layers if (cost := self.costs.cost(problem)) is not None}
         unsolved = [problem for problem, cost in known.items() if not cost.is_solved]
-        if not unsolved:
+        if unsolved:
+            unsolved = self._most_decisive({problem: layers[problem] * known[problem].least for problem in unsolved})
+        else:
             unproven = [problem for problem, cost in known.items() if not cost.is_proven]
             widest = max((known[problem].gap for problem in unproven), default=0)
             unsolved = [problem for problem in unproven if 2 * known[problem].gap >= widest]
@@ -252,6 +260,14 @@ class _Search:
             self.costs.solve_all(unsolved, self.slack, self.until)
             return sum(self.costs.cost(problem) != known[problem] for problem in unsolved)
         return self._solve_energies(known) if self.then_energy else 0
+
+    def _most_decisive(self, weights: dict[NodeProblem, int]) -> list[NodeProblem]:
+        """Return the problems that are solved before the next optimum: those that weigh most, as their bounds rise most.
+
+        The next optimum may use none of the others.
+        """
+        count = max(self.costs.jobs, -(-len(weights) * self.limits.solved_percent // 100))
+        return sorted(weights, key=lambda problem: -weights[problem])[:count]
 
     def _solve_energies(self, known: dict[NodeProblem, Any]) -> int:
         """Find the least energies of node programs of least latency; return how many bounds that narrowed."""

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
@@ -11,7 +12,8 @@ from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.dims import Dim
 from cpsat_pim.cli import main
 from cpsat_pim.evaluate.verify import simulate
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import EVEN, Mapping
+from cpsat_pim.report.jsonfile import read_mapped_layers
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -235,3 +237,28 @@ def test_uneven_mapping_is_traced_and_predicted_but_not_exported(
     assert "no form in Timeloop's files" in error_of(
         capsys, "export", uneven, "--format", "timeloop", "-o", str(tmp_path)
     )
+
+
+@pytest.mark.parametrize(("style", "ending"), [("loops", ".loops.json"), ("mlir", ".mlir")])
+def test_programs_are_one_file_a_layer(
+    style: str, ending: str, uneven: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also for a mapping that Timeloop's files cannot express."""
+    assert main(["export", uneven, "--format", style, "-o", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'out' / 'streamed'}{ending}\n"
+    assert (tmp_path / "out" / f"streamed{ending}").stat().st_size > 1000
+
+
+def test_a_mapping_without_a_form_does_not_stop_the_others(
+    uneven: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two layers one has uneven residency: the other's three files are written, and the exit code is 2."""
+    case = read_mapped_layers(uneven)[0]
+    even = attrs.evolve(case.mapping, outside=EVEN)
+    layers = [(attrs.evolve(case.layer, name=n), m) for n, m in (("a", case.mapping), ("b", even))]
+    file = write(tmp_path / "m.json", layers, case.arch)
+    assert main(["export", file, "--format", "timeloop", "-o", str(tmp_path / "out")]) == 2
+    assert "a: a mapping with uneven residency has no form" in capsys.readouterr().err
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        f"b.{k}.yaml" for k in ("arch", "mapping", "problem")
+    ]

@@ -11,9 +11,9 @@ from cpsat_pim.compiler.host.hosts import Host
 FIRST = 1
 
 
-def packing_ps(moved_bytes: int, channels: int, column_bytes: int, tick_ps: int, host: Host) -> int:
-    """Picoseconds to read bytes and to write them to so many channels, as if nothing overlapped."""
-    read = -(-moved_bytes * 10**12 // int(host.memory_bandwidth * host.memory_efficiency))
+def packing_ps(read_bytes: int, moved_bytes: int, channels: int, column_bytes: int, tick_ps: int, host: Host) -> int:
+    """Picoseconds to read bytes and to write some of them to so many channels, as if nothing overlapped."""
+    read = -(-read_bytes * 10**12 // int(host.memory_bandwidth * host.memory_efficiency))
     return int(read + write_ticks(moved_bytes, channels, column_bytes) * tick_ps)
 
 

@@ -19,6 +19,7 @@ from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.enclosing_boxes import EnclosingBoxes
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans, ScanShapes
+from cpsat_pim.mapper.model.shared_banks import SharedBanks
 from cpsat_pim.mapper.model.traffic import Traffic
 from cpsat_pim.mapper.model.variables import Variables
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
@@ -27,14 +28,15 @@ from tables.dram import last_run, last_run_excess, period
 from tables.nest import MACS
 
 #: Names of the columns looked up by tile shape: row activations, and what only time depends on.
-_COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each")
+_COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each", "acts_closed", "acts_closed_more")
 _TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest")
 
 
 class Streams:
     """Per tensor `scans`, `passes` over all tiles, and lower bounds on `activations`, `columns` and `cycles`.
 
-    `end_cycles`: of the first scan; of outputs, of the last tile. Times exist only if the model is `timed`.
+    `end_cycles`: of the first scan; of outputs, of the last tile. `closed_cycles`: cycles if another tensor's row is
+    opened next; 0 where the bank is not shared. Times exist only if the model is `timed`.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Streams:
         self.columns: list[Int] = []
         self.cycles: list[Int] = []
         self.end_cycles: list[Int] = []
+        self.closed_cycles: list[Int] = []
         self.scans: list[Scans] = []
         self.passes = [self._passes(t) for t in Tensor]
         self.min_rows = [min_rows(v.layer, v.arch, t) for t in Tensor]
@@ -60,6 +63,7 @@ class Streams:
         self.max_activations = [self._max_activations(t, limits) for t in Tensor]
         self.shapes, self.boxes = ScanShapes(v), EnclosingBoxes(v, reuse, parameters)
         self.blocks = AlignedBlocks(v, reuse, traffic, self.passes, self.min_rows)
+        self.banks = SharedBanks(v, reuse)
         self.shapes.input_scans_are_regular()
         for t in Tensor:
             self._stream(t, tables[t], limits)
@@ -87,7 +91,9 @@ class Streams:
         self.scans.append(Scans(extents, is_box, layout, end, scan, opened, longest))
         if can_be_strided(self.v.shape, t):
             self.shapes.grids_are_strided(t, is_box, strided)
-        self._bound_activations(t, is_box, *counted)
+        *own, closed, closed_again = counted
+        self._bound_activations(t, is_box, *own)
+        self._bound_interrupted(t, is_box, closed, closed_again)
         self.boxes.open_rows(t, table, self.scans[t], self.activations[t], self.max_activations[t])
         block_pass = self.blocks.open_rows(t, self.activations[t])
         if self.timed:
@@ -102,6 +108,7 @@ class Streams:
             table.repeat_activations,
             table.ordered_activations,
             table.rescan_activations,
+            *self._closed_rows(t, table),
             table.columns,
             table.long_run_cycles,
             table.end_cycles,
@@ -123,6 +130,17 @@ class Streams:
             keep &= (edge <= limits.edge_cycles) | self._can_be_drawn(t, table)
         rows = np.column_stack([table.extents, *columns])
         return rows[keep] if keep.any() else rows[:1]
+
+    def _closed_rows(self, t: Tensor, table: ShapeTable) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows that an interrupted tensor opens in a first pass, and in each further one at least.
+
+        An output tile that leaves may leave a row open for the one that comes back in its place: no other tensor is
+        scanned between. Both are 0 where the bank is not shared.
+        """
+        closed = table.closed_activations if self.v.restriction.is_shared(t) else np.zeros_like(table.layout)
+        if t is Tensor.O and self.v.restriction.is_shared(t):
+            return closed, 2 * table.rescan_activations
+        return closed, closed
 
     def _is_taken(self, table: ShapeTable) -> np.ndarray:
         """Return which shapes are extents of a candidate's step, array or global buffer; all if these are not known.
@@ -206,6 +224,31 @@ class Streams:
         self._drawn_steps(t, is_box, each, activations)
         self.activations.append(activations)
 
+    def _bound_interrupted(self, t: Tensor, is_box: Lit, closed: Int, closed_again: Int) -> None:
+        """A tensor that others of its bank interrupt opens the rows of each scan but one anew (B15)."""
+        if not self.v.restriction.is_shared(t):
+            return
+        b, activations, passes = self.b, self.activations[t], self.passes[t]
+        where, drawn = [self.banks.is_interrupted[t], is_box], self.v.first_consumer(MACS, t)
+        again = b.integer((x - 1 for x in b.values(passes)), f"closed_again_{t.name}")
+        b.imply([], again == passes - 1)
+        repeated = b.product([closed_again, again], f"acts_closed_again_{t.name}")
+        b.imply([*where, b.negated(drawn)], activations >= closed + repeated - 1)
+        if drawn is not False:
+            b.imply([*where, drawn], activations >= b.product([closed, passes], f"acts_drawn_{t.name}") - 1)
+        self._any_rows(t)
+
+    def _any_rows(self, t: Tensor) -> None:
+        """Whatever its layout, an interrupted tensor opens at least the bytes moved over the bytes of a row."""
+        layer, row_bytes = self.v.layer, self.dram.row_bytes
+        for consumer in CONSUMERS:
+            first, name = self.v.first_consumer(consumer, t), "uses" if consumer == MACS else f"moved{consumer}"
+            if first is not False and name in self.traffic.moved[t]:
+                size, quantity = self.traffic.moved[t][name]
+                rows = (self.activations[t] + 1) * row_bytes
+                where = [first, self.banks.is_interrupted[t]]
+                self.b.imply(where, rows >= size * quantity * layer.width_bytes[t])
+
     def _drawn_steps(self, t: Tensor, is_box: Lit, each: Int, activations: Int) -> None:
         """If MACs draw from DRAM, every pass opens the rows of all step sets, whether or not its loops are free."""
         drawn = self.v.first_consumer(MACS, t)
@@ -245,9 +288,10 @@ class Streams:
         cycles = b.interval(0, max(most_cycles, 2 * b.bounds_of(longer)[1]), f"cycles_{t.name}")
         latency = self.v.arch.dram_activation_latency
         b.model.add(cycles >= d.tCCD * columns + latency * activations + last_run_excess(self.dram))
-        first_run = int(last_run(1, d)) - shortest
+        first_run = self.least_last_run
         b.model.add(cycles >= shortest * activations + first_run)
         b.imply([is_box], cycles >= shortest * activations + longer + first_run)
+        self._bound_closed_cycles(t, is_box, columns, longer)
         ends = b.interval(
             0, b.bounds_of(cycles)[1], f"end_cycles_{t.name}"
         )  # blocks may exceed the largest of the table
@@ -262,6 +306,24 @@ class Streams:
         self.columns.append(columns)
         self.cycles.append(cycles)
         self.end_cycles.append(ends)
+
+    def _bound_closed_cycles(self, t: Tensor, is_box: Lit, columns: Int, longer: Int) -> None:
+        """The same if the stream's last run ends with its row being closed: then it takes as long as any other (B8)."""
+        if not self.v.restriction.is_shared(t):
+            self.closed_cycles.append(0)
+            return
+        b, shortest, activations = self.b, self._shortest_run, self.activations[t]
+        most = self.dram.tCCD * b.bounds_of(columns)[1] + shortest * b.bounds_of(activations)[1]
+        cycles = b.interval(0, max(most, 2 * b.bounds_of(longer)[1]), f"closed_cycles_{t.name}")
+        b.model.add(cycles >= self.dram.tCCD * columns + self.v.arch.dram_activation_latency * activations)
+        b.model.add(cycles >= shortest * activations)
+        b.imply([is_box], cycles >= shortest * activations + longer)
+        self.closed_cycles.append(cycles)
+
+    @property
+    def least_last_run(self) -> int:
+        """Return by how much a stream's last run takes longer at least than if its row were closed after it."""
+        return int(last_run(1, self.dram)) - self._shortest_run
 
     def _ends(self, t: Tensor, where: Lit, ends: Int, edge: Edge) -> None:
         """End cycles are at least those of the first scan, or of the last write-out."""

@@ -23,8 +23,12 @@ class Validities:
     def same_stream(self, t: Tensor, levels: list[Level], is_contiguous: bool) -> Validity:
         """Return the mappings whose stream of t is surely the solution's, by the loops of some levels.
 
-        Loops that cause no fetches (`_free_loops`) may be others if t is fetched as often: the stream is the same.
+        Loops that cause no fetches (`_free_loops`) may be others if t is fetched as often: the stream is the same. In a
+        shared bank it also depends on when the other tensors are fetched: there all loops are the same.
         """
+        part = self.master.restriction.part(t)
+        if len(part) > 1:
+            return self.same_loops(levels, part, is_contiguous)
         consumer = self.nest.consumers(t)[0]
         is_whole = levels == self.completions.orders.levels_outside(t)
         free = self._free_loops(t, is_contiguous) if is_whole else set[tuple[int, Dim]]()

@@ -73,7 +73,7 @@ class _Setting:
 
 
 @frozen
-class _Reference:
+class Reference:
     """A name, or a file relative to the plan; the object that it names is read once."""
 
     look_up: Callable[[str, Path], Any]
@@ -125,11 +125,11 @@ _NAMES = Rule("must be names of layers, as in conv1,fc", lambda v: isinstance(v,
 _FIELD_VALUE = Rule("must be a number, text, true, false, nothing, or a list of such", _is_field_value)
 
 _SETTINGS: dict[str, Kind] = {
-    "network": _Reference(_network),
+    "network": Reference(_network),
     "layers": Value(_NAMES),
     "bytes": Value(positive),
-    "arch": _Reference(read_arch),
-    "constraints": _Reference(read_constraints),
+    "arch": Reference(read_arch),
+    "constraints": Reference(read_constraints),
     "objective": Value(one_of("latency", "energy", "blended", "edp")),
     "alpha": _WEIGHT,
     "beta": _WEIGHT,
@@ -178,7 +178,7 @@ _RANGE = Record(
 
 
 @frozen
-class _Axis:
+class Axis:
     """The values of a setting over which the plan varies: a list, or a range."""
 
     item: Kind
@@ -246,9 +246,9 @@ def _where(part: str, i: int) -> str:
     return f"{part}[{i}]" if part == "list" else part
 
 
-_AXES = _record(_Axis, doc="The values of each axis.")
+_AXES = _record(Axis, doc="The values of each axis.")
 _PARTS: dict[str, Kind] = {
-    "grid": _record(_Axis, build=_combinations, doc="Every combination of the values of its axes."),
+    "grid": _record(Axis, build=_combinations, doc="Every combination of the values of its axes."),
     "list": Listing(_record(lambda kind: kind, doc="The settings of a point."), "a list of at least one point"),
     "sample": Record(
         fields={
