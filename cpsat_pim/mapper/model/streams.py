@@ -95,6 +95,7 @@ class Streams:
         self._bound_activations(t, is_box, *own)
         self._bound_interrupted(t, is_box, closed, closed_again)
         self.boxes.open_rows(t, table, self.scans[t], self.activations[t], self.max_activations[t])
+        self.banks.open_rows_between(t, table, self.scans[t], self.activations[t], self.max_activations[t])
         block_pass = self.blocks.open_rows(t, self.activations[t])
         if self.timed:
             self._bound_cycles(t, is_box, per_pass, long, (end, returned), block_pass)
@@ -225,17 +226,19 @@ class Streams:
         self.activations.append(activations)
 
     def _bound_interrupted(self, t: Tensor, is_box: Lit, closed: Int, closed_again: Int) -> None:
-        """A tensor that others of its bank interrupt opens the rows of each scan but one anew (B15)."""
+        """A tensor that others of its bank interrupt opens the rows of each scan anew, of one perhaps not (B15)."""
         if not self.v.restriction.is_shared(t):
             return
         b, activations, passes = self.b, self.activations[t], self.passes[t]
-        where, drawn = [self.banks.is_interrupted[t], is_box], self.v.first_consumer(MACS, t)
+        always, drawn = self.banks.is_always_interrupted[t], self.v.first_consumer(MACS, t)
         again = b.integer((x - 1 for x in b.values(passes)), f"closed_again_{t.name}")
         b.imply([], again == passes - 1)
         repeated = b.product([closed_again, again], f"acts_closed_again_{t.name}")
-        b.imply([*where, b.negated(drawn)], activations >= closed + repeated - 1)
+        for literal, saved in ((always, 0), (self.banks.is_interrupted[t], 1)):
+            b.imply([literal, is_box, b.negated(drawn)], activations >= closed + repeated - saved)
         if drawn is not False:
-            b.imply([*where, drawn], activations >= b.product([closed, passes], f"acts_drawn_{t.name}") - 1)
+            opened = b.product([closed, passes], f"acts_drawn_{t.name}")
+            b.imply([self.banks.is_interrupted[t], is_box, drawn], activations >= opened)
         self._any_rows(t)
 
     def _any_rows(self, t: Tensor) -> None:
