@@ -13,7 +13,7 @@ import numpy as np
 
 from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine
-from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_rows
+from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_rows, spilled_outputs
 from cpsat_pim.mapper.model.aligned_blocks import AlignedBlocks, BlockPass, Edge
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.enclosing_boxes import EnclosingBoxes
@@ -240,6 +240,29 @@ class Streams:
             opened = b.product([closed, passes], f"acts_drawn_{t.name}")
             b.imply([self.banks.is_interrupted[t], is_box, drawn], activations >= opened)
         self._any_rows(t)
+        if t is Tensor.O and self.v.layer.psum_bytes != self.v.layer.output_bytes:
+            self._bound_spilled(again)
+
+    def _bound_spilled(self, again: Int) -> None:
+        """The same for outputs that come back: they have the width of partial sums (B15)."""
+        b, t = self.b, Tensor.O
+        is_back = b.both([self.banks.is_interrupted[t], self.is_returned], "interrupted_spills")
+        if is_back is False:
+            return
+        table = spilled_outputs(self.v.layer, self.v.arch)
+        found = [table.extents, table.layout, table.closed_activations, 2 * table.rescan_activations]
+        allowed = np.isin(table.layout, self.v.restriction.layouts(t))
+        rows = np.column_stack(found)[allowed & (table.closed_activations <= self.max_activations[t] + 1)]
+        if not len(rows):
+            b.clause([b.negated(is_back)])
+            return
+        keys, rows = b.keys(rows, [self.scans[t].extents[d] for d in table.dims], is_back, "spilled_O")
+        _, closed, more = b.lookup(keys, rows, ["spilled_layout", "spilled_closed", "spilled_more"])
+        drawn, activations = self.v.first_consumer(MACS, t), self.activations[t]
+        repeated = b.product([more, again], "spilled_again")
+        b.imply([is_back, b.negated(drawn)], activations >= closed + repeated - 1)
+        if drawn is not False:
+            b.imply([is_back, drawn], activations >= b.product([closed, self.passes[t]], "spilled_drawn"))
 
     def _any_rows(self, t: Tensor) -> None:
         """Whatever its layout, an interrupted tensor opens at least the bytes moved over the bytes of a row."""
