@@ -135,13 +135,22 @@ class Streams:
     def _closed_rows(self, t: Tensor, table: ShapeTable) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows that an interrupted tensor opens in a first pass, and in each further one at least.
 
-        An output tile that leaves may leave a row open for the one that comes back in its place: no other tensor is
-        scanned between. Both are 0 where the bank is not shared.
+        Both are 0 where the bank is not shared.
         """
         closed = table.closed_activations if self.v.restriction.is_shared(t) else np.zeros_like(table.layout)
-        if t is Tensor.O and self.v.restriction.is_shared(t):
-            return closed, 2 * table.rescan_activations
-        return closed, closed
+        is_returning = t is Tensor.O and self.v.restriction.is_shared(t)
+        return closed, self._rows_of_returns(table) if is_returning else closed
+
+    def _rows_of_returns(self, table: ShapeTable) -> np.ndarray:
+        """Return the rows that interrupted outputs open at least in a pass that reads and writes all tiles.
+
+        A tile that leaves may leave a row open for the one that comes back in its place, as no other tensor is scanned
+        between. That saves one row a tile at most. In X passes tiles leave X times and come back X - 1 times, and X is
+        at most 2 (X - 1). So a pass saves at most twice as many rows as can be shared by tiles that follow each other.
+        """
+        tiles = (np.array([self.v.bounds[d] for d in table.dims]) // table.extents).prod(axis=1)
+        shared = table.closed_activations - table.rescan_activations
+        return np.asarray(2 * table.closed_activations - np.minimum(2 * shared, tiles))
 
     def _is_taken(self, table: ShapeTable) -> np.ndarray:
         """Return which shapes are extents of a candidate's step, array or global buffer; all if these are not known.
@@ -250,7 +259,7 @@ class Streams:
         if is_back is False:
             return
         table = spilled_outputs(self.v.layer, self.v.arch)
-        found = [table.extents, table.layout, table.closed_activations, 2 * table.rescan_activations]
+        found = [table.extents, table.layout, table.closed_activations, self._rows_of_returns(table)]
         allowed = np.isin(table.layout, self.v.restriction.layouts(t))
         rows = np.column_stack(found)[allowed & (table.closed_activations <= self.max_activations[t] + 1)]
         if not len(rows):
