@@ -1,4 +1,4 @@
-"""For tiny layers on nodes with few banks the optimum is the least cost under every assignment, found by enumeration."""
+"""For tiny layers on nodes with few banks the optimum is the least cost under every assignment, by enumeration."""
 
 from functools import cache
 
@@ -20,14 +20,14 @@ from tests.cross.test_solver_against_enumeration import machine, with_dram
 #: In rows of 16 B: a product with all stored sets, one with a row-aligned tensor, streams that the MACs draw, returning
 #: partial sums wider than outputs, closed pages, uneven tiles, and groups.
 CASES: dict[str, tuple[ConvWorkload, PIMArchitecture]] = {
-    "product": (ConvWorkload(C=2, K=3), machine("O", "IWO", "")),
-    "drawn by the MACs": (ConvWorkload(C=4, K=2), machine("O", "I", "")),
-    "weights may be row-aligned": (ConvWorkload(C=4, K=2), machine("O", "I!O!", "W")),
-    "wide partial sums": (ConvWorkload(C=4, K=4, psum_bytes=2), machine("", "IWO!", "")),
-    "convolution": (ConvWorkload(R=2, P=3), machine("O!", "IW", "")),
-    "groups": (ConvWorkload(G=2, C=2), machine("", "IWO", "")),
-    "closed pages": (ConvWorkload(C=2, K=2), machine("O", "IW", "", page_policy="closed")),
-    "no reduction": (ConvWorkload(C=2, K=2), machine("WO", "I", "", multicast=False, spatial_reduction=False)),
+    "product": (ConvWorkload(C=2, K=2), machine("O!", "IW", "")),
+    "drawn by the MACs": (ConvWorkload(C=4, K=2), machine("O!", "I!", "")),
+    "weights may be row-aligned": (ConvWorkload(C=4, K=2), machine("O!", "I!", "W")),
+    "wide partial sums": (ConvWorkload(C=4, K=2, psum_bytes=2), machine("", "IWO!", "")),
+    "convolution": (ConvWorkload(R=2, P=3), machine("O!", "IW!", "")),
+    "groups": (ConvWorkload(G=2, C=2), machine("", "IWO!", "")),
+    "closed pages": (ConvWorkload(C=2, K=2), machine("O!", "I!", "", page_policy="closed")),
+    "no reduction": (ConvWorkload(C=2, K=2), machine("WO!", "I!", "", multicast=False, spatial_reduction=False)),
     "uneven": (ConvWorkload(C=2, K=3), machine("", "IWO!", "", uneven_residency=True)),
 }
 OBJECTIVES = (Objective.named("energy"), Objective.named("latency"), Objective.named("blended", 1, 3))

@@ -13,10 +13,11 @@ import numpy as np
 
 from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.evaluate.cost import to_machine
-from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_rows, spilled_outputs
+from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_rows
 from cpsat_pim.mapper.model.aligned_blocks import AlignedBlocks, BlockPass, Edge
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.enclosing_boxes import EnclosingBoxes
+from cpsat_pim.mapper.model.interrupted import InterruptedStreams
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans, ScanShapes
 from cpsat_pim.mapper.model.shared_banks import SharedBanks
@@ -64,6 +65,7 @@ class Streams:
         self.shapes, self.boxes = ScanShapes(v), EnclosingBoxes(v, reuse, parameters)
         self.blocks = AlignedBlocks(v, reuse, traffic, self.passes, self.min_rows)
         self.banks = SharedBanks(v, reuse)
+        self.interrupted = InterruptedStreams(self.banks, traffic, self.passes, self.max_activations)
         self.shapes.input_scans_are_regular()
         for t in Tensor:
             self._stream(t, tables[t], limits)
@@ -93,7 +95,9 @@ class Streams:
             self.shapes.grids_are_strided(t, is_box, strided)
         *own, closed, closed_again = counted
         self._bound_activations(t, is_box, *own)
-        self._bound_interrupted(t, is_box, closed, closed_again)
+        self.interrupted.open_rows(
+            t, self.scans[t], closed, closed_again, self.activations[t], lambda: self.is_returned
+        )
         self.boxes.open_rows(t, table, self.scans[t], self.activations[t], self.max_activations[t])
         self.banks.open_rows_between(t, table, self.scans[t], self.activations[t], self.max_activations[t])
         block_pass = self.blocks.open_rows(t, self.activations[t])
@@ -109,7 +113,7 @@ class Streams:
             table.repeat_activations,
             table.ordered_activations,
             table.rescan_activations,
-            *self._closed_rows(t, table),
+            *self.interrupted.closed_rows(t, table),
             table.columns,
             table.long_run_cycles,
             table.end_cycles,
@@ -131,26 +135,6 @@ class Streams:
             keep &= (edge <= limits.edge_cycles) | self._can_be_drawn(t, table)
         rows = np.column_stack([table.extents, *columns])
         return rows[keep] if keep.any() else rows[:1]
-
-    def _closed_rows(self, t: Tensor, table: ShapeTable) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows that an interrupted tensor opens in a first pass, and in each further one at least.
-
-        Both are 0 where the bank is not shared.
-        """
-        closed = table.closed_activations if self.v.restriction.is_shared(t) else np.zeros_like(table.layout)
-        is_returning = t is Tensor.O and self.v.restriction.is_shared(t)
-        return closed, self._rows_of_returns(table) if is_returning else closed
-
-    def _rows_of_returns(self, table: ShapeTable) -> np.ndarray:
-        """Return the rows that interrupted outputs open at least in a pass that reads and writes all tiles.
-
-        A tile that leaves may leave a row open for the one that comes back in its place, as no other tensor is scanned
-        between. That saves one row a tile at most. In X passes tiles leave X times and come back X - 1 times, and X is
-        at most 2 (X - 1). So a pass saves at most twice as many rows as can be shared by tiles that follow each other.
-        """
-        tiles = (np.array([self.v.bounds[d] for d in table.dims]) // table.extents).prod(axis=1)
-        shared = table.closed_activations - table.rescan_activations
-        return np.asarray(2 * table.closed_activations - np.minimum(2 * shared, tiles))
 
     def _is_taken(self, table: ShapeTable) -> np.ndarray:
         """Return which shapes are extents of a candidate's step, array or global buffer; all if these are not known.
@@ -233,56 +217,6 @@ class Streams:
         self.b.imply([is_box, held], activations >= first + repeated)
         self._drawn_steps(t, is_box, each, activations)
         self.activations.append(activations)
-
-    def _bound_interrupted(self, t: Tensor, is_box: Lit, closed: Int, closed_again: Int) -> None:
-        """A tensor that others of its bank interrupt opens the rows of each scan anew, of one perhaps not (B15)."""
-        if not self.v.restriction.is_shared(t):
-            return
-        b, activations, passes = self.b, self.activations[t], self.passes[t]
-        always, drawn = self.banks.is_always_interrupted[t], self.v.first_consumer(MACS, t)
-        again = b.integer((x - 1 for x in b.values(passes)), f"closed_again_{t.name}")
-        b.imply([], again == passes - 1)
-        repeated = b.product([closed_again, again], f"acts_closed_again_{t.name}")
-        for literal, saved in ((always, 0), (self.banks.is_interrupted[t], 1)):
-            b.imply([literal, is_box, b.negated(drawn)], activations >= closed + repeated - saved)
-        if drawn is not False:
-            opened = b.product([closed, passes], f"acts_drawn_{t.name}")
-            b.imply([self.banks.is_interrupted[t], is_box, drawn], activations >= opened)
-        self._any_rows(t)
-        if t is Tensor.O and self.v.layer.psum_bytes != self.v.layer.output_bytes:
-            self._bound_spilled(again)
-
-    def _bound_spilled(self, again: Int) -> None:
-        """The same for outputs that come back: they have the width of partial sums (B15)."""
-        b, t = self.b, Tensor.O
-        is_back = b.both([self.banks.is_interrupted[t], self.is_returned], "interrupted_spills")
-        if is_back is False:
-            return
-        table = spilled_outputs(self.v.layer, self.v.arch)
-        found = [table.extents, table.layout, table.closed_activations, self._rows_of_returns(table)]
-        allowed = np.isin(table.layout, self.v.restriction.layouts(t))
-        rows = np.column_stack(found)[allowed & (table.closed_activations <= self.max_activations[t] + 1)]
-        if not len(rows):
-            b.clause([b.negated(is_back)])
-            return
-        keys, rows = b.keys(rows, [self.scans[t].extents[d] for d in table.dims], is_back, "spilled_O")
-        _, closed, more = b.lookup(keys, rows, ["spilled_layout", "spilled_closed", "spilled_more"])
-        drawn, activations = self.v.first_consumer(MACS, t), self.activations[t]
-        repeated = b.product([more, again], "spilled_again")
-        b.imply([is_back, b.negated(drawn)], activations >= closed + repeated - 1)
-        if drawn is not False:
-            b.imply([is_back, drawn], activations >= b.product([closed, self.passes[t]], "spilled_drawn"))
-
-    def _any_rows(self, t: Tensor) -> None:
-        """Whatever its layout, an interrupted tensor opens at least the bytes moved over the bytes of a row."""
-        layer, row_bytes = self.v.layer, self.dram.row_bytes
-        for consumer in CONSUMERS:
-            first, name = self.v.first_consumer(consumer, t), "uses" if consumer == MACS else f"moved{consumer}"
-            if first is not False and name in self.traffic.moved[t]:
-                size, quantity = self.traffic.moved[t][name]
-                rows = (self.activations[t] + 1) * row_bytes
-                where = [first, self.banks.is_interrupted[t]]
-                self.b.imply(where, rows >= size * quantity * layer.width_bytes[t])
 
     def _drawn_steps(self, t: Tensor, is_box: Lit, each: Int, activations: Int) -> None:
         """If MACs draw from DRAM, every pass opens the rows of all step sets, whether or not its loops are free."""
