@@ -23,13 +23,13 @@ COLUMNS = 15
 class Limits(NamedTuple):
     """A machine, or the best corner of a range of machines; cycles and pJ.
 
-    `h`, `w`, `lanes`: PEs and MACs of one; `most_macs`: MACs of all PEs, which in a range may be fewer than h*w*lanes. `chip_i`, `chip_w`, `chip_o`: bytes of a tensor that one node holds on chip;
-    `row_i`, ...: the same with the row buffer. `bus`: cycles a byte from DRAM to a node program, `dram`: in an
-    exchange, `row`: cycles a byte out of the row buffer, `flit`: cycles a byte of the network. `opening`: cycles by
-    which a new row delays its bank; `row_bytes`: bytes of a row. Energies: a word of DRAM, a word
-    of the row buffer (at most that of DRAM), an activation, a byte over one link, a byte that is written to
-    DRAM (`stored`), and one addition. `mac`: without its operands, of which one costs `near` where the PEs store it and
-    `far` where another level does.
+    `h`, `w`, `lanes`: PEs and MACs of one; `most_macs`: MACs of all PEs, which in a range may be fewer than h*w*lanes.
+    `chip_i`, `chip_w`, `chip_o`: bytes of a tensor that one node holds on chip; `row_i`, ...: the same with the row
+    buffer. `bus`: cycles a byte from DRAM to a node program, `dram`: in an exchange, `row`: cycles a byte out of the row
+    buffer, `flit`: cycles a byte of the network. `opening`: cycles by which a new row delays its bank; `row_bytes`:
+    bytes of a row. Energies: a MAC without its operands, of which one costs `near` where the PEs store it and `far`
+    where another level does; a word of DRAM; a word of the row buffer (at most that of DRAM); an activation; a byte
+    over one link; a byte that is written to DRAM (`stored`); an addition.
     """
 
     h: int
@@ -126,7 +126,7 @@ def row_steps(row: np.ndarray, divisors: np.ndarray, machine: Limits) -> float:
 
 @njit
 def operand_pj(macs: float, lanes: float, filters: float, near: float, far: float) -> float:
-    """The least energy of the operands of one MAC, where a step has up to `macs` of them and a filter so many positions.
+    """The least energy of the operands of a MAC, where a step has up to `macs` MACs and a filter so many positions.
 
     A tensor that the PEs store is read there for every MAC (I, W), or written for every PE and step (O). Any other one
     is read where it is stored, each element once. A step with a, b, c distinct elements of the tensors has at most

@@ -34,7 +34,9 @@ class Floors:
         """Return the most PEs of a side, or lanes, of any machine."""
         top = self.space.whole.high
         values = [self.space.values(top), extra]
-        found = [int(value) for one in values for path, value in one.items() if path.removeprefix("arch.") in _ARRAY_SIZES]
+        found = [
+            int(value) for one in values for path, value in one.items() if path.removeprefix("arch.") in _ARRAY_SIZES
+        ]
         return max([*found, *(int(self.space.base[key]) for key in _ARRAY_SIZES)])
 
     def of_values(self, values: Mapping[str, float]) -> tuple[Figure, ...]:

@@ -24,7 +24,7 @@ def numbers_of(arch: PIMArchitecture) -> dict[str, float]:
 
 
 def _numbers(path: str, value: Any) -> list[tuple[str, float]]:
-    if isinstance(value, bool) or isinstance(value, str) or value is None:
+    if value is None or isinstance(value, bool | str):
         return []
     if isinstance(value, Mapping):
         return [pair for key, item in value.items() for pair in _numbers(f"{path}.{key}" if path else key, item)]
@@ -98,10 +98,7 @@ def limits_of(ranges: Ranges, widths: tuple[int, int, int]) -> Limits:
     h, w = int(ranges.size("pe_array.array_shape.h")), int(ranges.size("pe_array.array_shape.w"))
     lanes = int(ranges.size("pe_array.compute_unit.num_macs"))
     pes = max(1.0, min(float(h * w), ranges.most_pes))
-    chip = [
-        max(ranges.room("GLOBAL_BUFFER", t), pes * ranges.room("PE", t), pes * lanes * widths[t])
-        for t in Tensor
-    ]
+    chip = [max(ranges.room("GLOBAL_BUFFER", t), pes * ranges.room("PE", t), pes * lanes * widths[t]) for t in Tensor]
     row = [max(own, ranges.room("ROW_BUFFER", t)) for t, own in zip(Tensor, chip, strict=True)]
     column_bytes = ranges.size("dram_timings.co_w") / 8
     column_cycles = ranges.cost("dram_timings.tCCD_L") / column_bytes
@@ -139,4 +136,3 @@ def _opening_cycles(ranges: Ranges) -> float:
     """Cycles by which each run of columns is longer than its columns: `period(n)` less n*tCCD_L (docs/model.md, 5)."""
     found = sum(ranges.cost(f"dram_timings.{key}") for key in ("tRCDRD", "tRTP", "tRP"))
     return max(0.0, found - ranges.size("dram_timings.tCCD_L"))
-

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -23,7 +24,7 @@ Design = tuple[int, ...]
 
 
 def _is_increasing(instance: Any, attribute: Any, values: tuple[float, ...]) -> None:
-    if not values or any(a >= b for a, b in zip(values, values[1:], strict=False)):
+    if not values or any(a >= b for a, b in pairwise(values)):
         raise ValueError(f"Axis.{instance.path}: must have at least one value, each larger than the one before")
 
 
@@ -232,15 +233,15 @@ class HardwareSpace:
 
         def fits(axis: Axis, index: int) -> bool:
             if axis.is_of_array:
-                return self.area.fits(self.area.array_mm2(nodes // int(numbers[axis.path]) * int(axis.values[index]), numbers.get))
+                return self.area.fits(
+                    self.area.array_mm2(nodes // int(numbers[axis.path]) * int(axis.values[index]), numbers.get)
+                )
             one = numbers | {axis.field: axis.values[index]}
             return self.area.fits(self.area.array_mm2(nodes, one.get))
 
         if not self.area.fits(self.area.array_mm2(nodes, numbers.get)):
             return None
-        high = [
-            _largest(a, b, partial(fits, axis)) for axis, a, b in zip(self.axes, box.low, box.high, strict=True)
-        ]
+        high = [_largest(a, b, partial(fits, axis)) for axis, a, b in zip(self.axes, box.low, box.high, strict=True)]
         return Box(box.low, tuple(high))
 
 
