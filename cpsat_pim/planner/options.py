@@ -183,7 +183,9 @@ class LayerOptions:
     def _least_moved(self, partition: Partition, at_home: tuple[int, int, int]) -> int:
         """Return what moving data costs at least, whatever the homes."""
         cycles_weight = self.weighing.objective.weights[0]
-        return cycles_weight * least_cycles(self._step(partition), at_home) if cycles_weight else 0
+        if not cycles_weight:
+            return 0
+        return cycles_weight * least_cycles(self.graph, self.task, partition, self.rates, at_home)
 
     def _step(self, partition: Partition) -> Step:
         tours = self.tours(partition)

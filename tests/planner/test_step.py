@@ -155,7 +155,7 @@ def test_no_exchange_takes_less_than_its_bound(case, interconnect):
     read, written = homes
     at_home = most_at_home(graph.stacks["input"], [read]), 0, most_at_home(graph.stacks["a"], [written])
     phases = step.pull(read), step.reduce(written.layout), step.push(written)
-    assert least_cycles(step, at_home) <= sum(phase.cycles for phase in phases)
+    assert least_cycles(graph, task, partition, step.rates, at_home) <= sum(phase.cycles for phase in phases)
 
 
 @pytest.mark.parametrize(
