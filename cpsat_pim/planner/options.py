@@ -63,6 +63,8 @@ class LayerOptions:
     partitions: Sequence[Partition]
     rows: list[_Row] = field(init=False)
     seen: int = 0
+    #: Whether rows that were not looked at are left out, so that bounds are of the others only.
+    is_closed: bool = False
     #: What each row pulls, int64[2, rows, homes read, homes of W or 1], and what it adds and pushes, int64[2, rows,
     #: homes written].
     _pull: np.ndarray = field(init=False)
@@ -152,7 +154,12 @@ class LayerOptions:
     @property
     def unseen_floor(self) -> int:
         """No row that was not looked at costs less: these rows are in the order of what was known of them."""
-        return self.rows[self.seen].floor if self.seen < len(self.rows) else INFINITE
+        return self.rows[self.seen].floor if self.seen < len(self.rows) and not self.is_closed else INFINITE
+
+    def close(self, is_closed: bool) -> None:
+        """Leave rows out that were not looked at, or take them in again."""
+        self.is_closed = is_closed
+        self._tables.clear()
 
     def look_at(self, count: int, is_over: Callable[[], bool] = lambda: False) -> None:
         """Compute what the next rows move: those with the least bounds; fewer if the search is over."""

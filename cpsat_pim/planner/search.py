@@ -32,7 +32,8 @@ Report = Callable[[str], None]
 @frozen(kw_only=True)
 class SearchLimits:
     """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
-    `refined`: node problems whose bounds the mapper computes at a time.
+    `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
+    which some plan is completed if there is none.
 
     Smaller batches compute less, larger ones take fewer rounds.
     """
@@ -40,6 +41,7 @@ class SearchLimits:
     time_limit: float = 600.0
     batch: int = 32
     refined: int = 8
+    seek_percent: int = 40
 
 
 @frozen(kw_only=True)
@@ -131,6 +133,8 @@ class _Search:
         self.then_energy = then_energy
         self.started = started
         self.until = self.started + limits.time_limit
+        self.seek_from = self.started + limits.time_limit * limits.seek_percent / 100
+        self.has_sought = False
         self.bound, self.energy_bound, self.found = 0, 0, _Found()
         self.offered: list[_Found] = []
         self.rounds = 0
@@ -179,17 +183,37 @@ class _Search:
         if self.instance.least_weight_bytes > self.instance.array.capacity_bytes:
             return self._answer()
         for options in self.instance.distinct:
-            options.look_at(self.limits.batch, lambda: self.is_over)
+            options.look_at(1)
+        for options in self.instance.distinct:
+            options.look_at(self.limits.batch - 1, lambda: self.is_over or time.monotonic() > self.seek_from)
         while not self.is_over and not self.is_proven:
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)
             if self.is_proven or not self._tighten(lower):
                 break
+            if self.found.plan is None and not self.has_sought and time.monotonic() > self.seek_from:
+                self._seek_any_plan()
         if self.found.plan is None:
             self._keep_best()
         if self.found.cost is not None and self.found.cost.peak_bytes > self.instance.array.capacity_bytes:
             self._fit()
         return self._answer()
+
+    def _seek_any_plan(self) -> None:
+        """Solve the node problems of the best plan among partitions that were looked at."""
+        self.has_sought = True
+        self.report("no plan yet: one of the partitions that were looked at is completed")
+        distinct = self.instance.distinct
+        for options in distinct:
+            options.close(True)
+        closed = self.instance.minimize(upper=False)
+        if closed.cost < INFINITE:
+            found = [options.best(at) for options, at in self.instance.uses(closed)]
+            problems = list(dict.fromkeys(problem for _, problem in filter(None, found)))
+            self.costs.solve_all(problems, None, self.until)
+        for options in distinct:
+            options.close(False)
+        self._keep_best()
 
     def _raise_bounds(self, lower: Choice) -> None:
         """Take over the bounds that an optimum over lower bounds proves."""
