@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from cpsat_pim.base.dims import Tensor
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.alike import content_of
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.branches import Leaf, Parallel, find_blocks, members
+from cpsat_pim.planner.capacity import least_peak_bytes
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, minimize, project
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan, join_phase
 from cpsat_pim.planner.graph import Graph, LayerTask
@@ -62,11 +62,9 @@ class Instance:
         return list({id(options): options for options in [*self.options.values(), *of_branches]}.values())
 
     @property
-    def least_weight_bytes(self) -> int:
-        """Some node holds at least so many bytes of weights: all of them once, spread evenly."""
-        layers = (task.workload for task in self.graph.tasks if task.has_weights)
-        total = sum(layer.elements(Tensor.W) * layer.weight_bytes for layer in layers)
-        return -(-total // self.array.nodes)
+    def least_peak_bytes(self) -> int:
+        """Some node of every plan holds at least so many bytes at some step."""
+        return least_peak_bytes(self.graph, self.array.nodes)
 
     # --- Options -----------------------------------------------------------------------------------------------------
 

@@ -180,7 +180,7 @@ class _Search:
 
     def run(self) -> SolvedPlan:
         """Tighten until a plan costs no more than the bound, or the time is up."""
-        if self.instance.least_weight_bytes > self.instance.array.capacity_bytes:
+        if self.instance.least_peak_bytes > self.instance.array.capacity_bytes:
             return self._answer()
         for options in self.instance.distinct:
             options.look_at(1)
@@ -324,8 +324,8 @@ class _Search:
             self.bound = max(self.bound, fit.bound)
             if fit.plan is None and fit.least_peak_bytes < INFINITE:
                 self.reason = (
-                    f"no plan was found that fits the {array.capacity_bytes} bytes of a node:"
-                    f" the smallest one takes {fit.least_peak_bytes}"
+                    f"no plan was found that fits the {array.capacity_bytes} bytes of a node: the least that would do"
+                    f" is between {self.instance.least_peak_bytes} bytes and {fit.least_peak_bytes}, which one takes"
                 )
             if fit.value < self.found.value and fit.cost is not None:
                 self.found = _Found(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
@@ -340,12 +340,12 @@ class _Search:
     def _answer(self) -> SolvedPlan:
         found, instance = self.found, self.instance
         status = Status.OPTIMAL if self.is_first_proven else Status.FEASIBLE if found.plan else Status.UNKNOWN
-        reason, least = self.reason, instance.least_weight_bytes
+        reason, least = self.reason, instance.least_peak_bytes
         if least > instance.array.capacity_bytes:
             status = Status.INFEASIBLE
             reason = (
-                f"no plan fits the {instance.array.capacity_bytes} bytes of a node: weights alone take at least"
-                f" {least}, if each is stored once on the {instance.array.nodes} nodes"
+                f"no plan fits the {instance.array.capacity_bytes} bytes of a node: weights, stored once, and the"
+                f" tensors that live at a time take at least {least} on each of {instance.array.nodes} nodes"
             )
         return SolvedPlan(
             status=status,

@@ -164,13 +164,16 @@ def test_branches_side_by_side_are_as_good_as_enumeration(monkeypatch, layers, b
 
 
 def test_weights_that_cannot_fit_are_refused_with_what_they_take():
-    """Two layers of 64 weights of 16 bytes each take 1024 bytes a node, if they are stored once on two nodes."""
+    """Two layers of 64 weights of 16 bytes each take 1024 bytes a node, if they are stored once on two nodes.
+
+    Besides, two tensors of 32 bytes live at a time, which take 32 bytes on each node.
+    """
     layers = [layer("a", ["input"], P=4, C=8, K=8, weight_bytes=16), layer("b", ["a"], P=4, C=8, K=8, weight_bytes=16)]
     graph, kind = build_graph(Network(name="n", layers=layers)), Objective.named("latency")
-    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2, capacity_bytes=1023)
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2, capacity_bytes=1055)
     solved = solve_plan(graph, array, Space(dims=1), kind, MadeUpCosts(kind))
     assert (solved.status, solved.plan) == (Status.INFEASIBLE, None)
-    assert "weights alone take at least 1024" in solved.reason
+    assert "take at least 1056 on each of 2 nodes" in solved.reason
 
 
 @pytest.mark.parametrize("share", [0.9, 0.6, 0.5])
