@@ -7,6 +7,7 @@
     stored: {PE: {W: true, I: false}}    # at the row buffer: row-aligned in DRAM or not
     layout: {I: NHWGC, W: {mode: row_aligned}}
     dataflow: WS
+    banks: IW|O                           # the tensors that share a bank of the node
     layers:                              # what is different for some layers
       conv1: {spatial: {H: {C: 3}}}
 
@@ -24,7 +25,7 @@ from attrs.converters import optional
 from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, Dim, Direction, Level, Tensor
 from cpsat_pim.base.reading import Field, FileKind, Mistake, Record, Table, Value, table_of
 from cpsat_pim.base.validate import Rule, as_table, as_tuple, boolean, is_integer, one_of
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import BANKS, Banks, Mapping, banks_text
 from cpsat_pim.mapping.dataflow import Dataflow, classify_dataflow
 from cpsat_pim.mapping.mapping_file import FACTORS, MODES, ORDERS, axis_order, layout_kind
 from cpsat_pim.workload import ConvWorkload
@@ -62,7 +63,7 @@ class Constraints:
 
     `temporal[m][d]`, m = PE..DRAM, and `spatial[s][d]`, s = H, W, Internal, are fixed factors. `order[m]`: those of
     these dims that have a loop at level m have this order, outermost first. `stored[m][t]`, m = PE..row buffer;
-    `layout[t]` indexes `LAYOUT_ORDERS`.
+    `layout[t]` indexes `LAYOUT_ORDERS`. `banks`: one of `BANKS`, which tensors share a bank.
 
     Raises:
         ValueError: a table has another size, or an entry cannot be that of a mapping.
@@ -86,6 +87,11 @@ class Constraints:
         validator=Rule("must be 0, 1 or None for I, W, O", lambda v: len(v) == 3 and set(v) <= {0, 1, None}),
     )
     dataflow: Dataflow | None = field(default=None, converter=optional(Dataflow))
+    banks: Banks | None = field(
+        default=None,
+        converter=optional(as_tuple),
+        validator=Rule("must be a partition of I, W, O or None", lambda v: v is None or v in BANKS.values()),
+    )
 
     def __repr__(self) -> str:
         fixed = ", ".join(f"{key}={value!r}" for key, value in self.to_dict().items())
@@ -101,7 +107,8 @@ class Constraints:
             "layout": {t.name: LAYOUT_ORDERS[t][i] for t, i in zip(Tensor, self.layout, strict=True) if i is not None},
         }
         flow = {"dataflow": self.dataflow.value} if self.dataflow else {}
-        return {key: table for key, table in tables.items() if table} | flow
+        banks = {"banks": banks_text(self.banks)} if self.banks else {}
+        return {key: table for key, table in tables.items() if table} | flow | banks
 
 
 def _named(places: Iterable[Any], members: Iterable[Any], rows: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
@@ -126,6 +133,7 @@ def check_constraints(mapping: Mapping, constraints: Constraints) -> list[str]:
         *_storage_violations(mapping, constraints),
         *_layout_violations(mapping, constraints),
         *_dataflow_violations(mapping, constraints),
+        *_bank_violations(mapping, constraints),
     ]
 
 
@@ -186,6 +194,12 @@ def _dataflow_violations(mapping: Mapping, constraints: Constraints) -> Iterator
         yield f"the dataflow must be {constraints.dataflow} (got {flow})"
 
 
+def _bank_violations(mapping: Mapping, constraints: Constraints) -> Iterator[str]:
+    """Yield a line if other tensors share a bank than must."""
+    if constraints.banks not in (None, mapping.banks):
+        yield f"banks: must be {banks_text(constraints.banks)} (got {banks_text(mapping.banks)})"
+
+
 def _fixed(constraints: Constraints, dim: Dim) -> list[int]:
     """Return the fixed factors of a dim."""
     factors = [row[dim] for row in (*constraints.temporal, *constraints.spatial)]
@@ -210,6 +224,11 @@ class NetworkConstraints:
         """Return the constraints of a layer."""
         return self.layers.get(name, self.everywhere)
 
+    def with_banks(self, banks: Banks) -> "NetworkConstraints":
+        """Return the constraints with the same tensors in a bank for every layer."""
+        layers = {name: evolve(own, banks=banks) for name, own in self.layers.items()}
+        return NetworkConstraints(everywhere=evolve(self.everywhere, banks=banks), layers=layers)
+
     def key(self, name: str, layer: ConvWorkload) -> str:
         """Return a key of what determines a solve: shape and constraints. Layers with equal keys are solved once."""
         return f"{layer.shape_key}{self.of(name).to_dict() or ''}"
@@ -229,6 +248,7 @@ _PARTS = {
     "stored": Field(kind=_STORED),
     "layout": Field(kind=table_of(Tensor, layout_kind)),
     "dataflow": Field(kind=Value(one_of(*(flow.value for flow in Dataflow)))),
+    "banks": Field(kind=Value(one_of(*BANKS))),
 }
 
 
@@ -254,6 +274,7 @@ def _build_constraints(values: Values) -> Constraints:
         stored=[[stored.get(m, {}).get(t) for t in Tensor] for m in BUFFERS],
         layout=tuple(layout.get(t) for t in Tensor),
         dataflow=values.get("dataflow"),
+        banks=BANKS.get(values.get("banks", "")),
     )
 
 

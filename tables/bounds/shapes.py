@@ -78,7 +78,8 @@ class ShapeTable(NamedTuple):
     - `first_activations`, `repeat_activations`: lower bounds for the first pass over all tiles and for each repetition.
       `box_activations`, `box_repeat_activations`: the same for a box with loops inside, `swept_repeat_activations`: for
       the repetition of a swept box. `ordered_activations`: for the first pass, with one loop per dim outside the tile.
-      `rescan_activations`: per scan of every tile, in whatever order, averaged over all scans.
+      `rescan_activations`: per scan of every tile, in whatever order, averaged over all scans. `closed_activations`:
+      of one pass if all rows are closed after every scan.
     - `columns`: exact column accesses of one pass; `min_scan_columns`: the fewest of one scan.
     - `long_run_cycles`: cycles of the runs of one pass, each scan by itself, beyond as many shortest runs. A stream
       takes at least one shortest run per activation and these cycles, as joining two runs saves one shortest run at
@@ -96,6 +97,7 @@ class ShapeTable(NamedTuple):
     repeat_activations: Ints
     swept_repeat_activations: Ints
     rescan_activations: Ints
+    closed_activations: Ints
     box_activations: Ints
     box_repeat_activations: Ints
     ordered_activations: Ints
@@ -203,7 +205,7 @@ def _activations(shape: LayerShape, t: int, dram: Dram, grid: tuple[int, ...], e
     closed, shared, marked = counts[:, CLOSED], counts[:, SHARED_ROWS], counts[:, MARKED]
     if not dram.is_open:
         repeat = closed * (2 if t == O else 1)  # outputs are read and written
-        return closed, repeat, closed, closed, closed, repeat
+        return closed, repeat, closed, closed, closed, closed, repeat
     write_out = shared if t == O else np.zeros_like(shared)
     gapless = _covers(shape, t, extents)
     larger = np.where(gapless, _minimum_over_larger(shared.reshape(grid)).ravel(), 0)
@@ -212,7 +214,7 @@ def _activations(shape: LayerShape, t: int, dram: Dram, grid: tuple[int, ...], e
     box = closed - np.minimum(counts[:, USED], counts[:, MATCHES] + 2 * counts[:, LOOSE])
     first, first_of_box = np.maximum(tile, marked), np.maximum(box, marked)
     repeat = np.maximum(tile, larger) + write_out
-    return first, repeat, np.maximum(box, at_least), tile, first_of_box, np.maximum(box, larger)
+    return first, repeat, np.maximum(box, at_least), tile, closed, first_of_box, np.maximum(box, larger)
 
 
 def _ordered(shape: LayerShape, t: int, width: int, dram: Dram, axes: tuple[int, ...], extents: Ints, first: Ints,

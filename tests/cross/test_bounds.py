@@ -31,11 +31,12 @@ from cpsat_pim.mapper.search.solver import solve_master
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
 from cpsat_pim.mapper.search.window_cut import WindowCut
+from cpsat_pim.mapper.space.banks import searched_banks
 from cpsat_pim.mapper.space.candidates import Candidates
 from cpsat_pim.mapper.space.parameters import SearchParameters
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import OWN_BANKS, Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from tables.bounds.shapes import ShapeTable
@@ -56,6 +57,8 @@ MACHINES = {
     "closed pages": PIMArchitecture(page_policy="closed"),
     "one bus, no sharing": PIMArchitecture(shared_data_bus=True, multicast=False, spatial_reduction=False),
     "four banks, no reduction": with_dram(PIMArchitecture(spatial_reduction=False), num_banks=4),
+    "one bank of the node": PIMArchitecture(node_banks=1),
+    "two banks of the node, no reduction": PIMArchitecture(node_banks=2, spatial_reduction=False),
 }
 #: Few: most of these mappings cost many times the optimum, and as much as too many tiles.
 FEW_TILES = SearchParameters(trial_tiles=50_000)
@@ -95,7 +98,9 @@ def draw_mapping(layer: ConvWorkload, arch: PIMArchitecture, rng: random.Random)
                 left[d] //= temporal[m][d]
             temporal[3][d] = left[d]
         stored = [[rng.random() < 0.6 for _ in Tensor], [rng.random() < 0.6 for _ in Tensor], aligned]
-        mapping = arranged(layer, Mapping(temporal=temporal, spatial=spatial, order=[[]] * 4, stored=stored), rng)
+        banks = OWN_BANKS if arch.node_banks is None else rng.choice(searched_banks(arch))
+        draft = Mapping(temporal=temporal, spatial=spatial, order=[[]] * 4, stored=stored, banks=banks)
+        mapping = arranged(layer, draft, rng)
         if subspace_of(mapping) and not check_mapping(layer, arch, mapping):
             return mapping
 
@@ -152,6 +157,7 @@ def contains(
     value = objective.value(figures.latency_cycles, figures.energy_fj)
     subspace = subspace_of(mapping)
     assert subspace is not None
+    constraints = attrs.evolve(constraints, banks=mapping.banks)
     spatial_bounds = SpatialBounds(layer, arch, objective, Restriction(layer, arch, constraints, subspace))
     tiles = TileBounds(spatial_bounds, tables, parameters=FEW_TILES)
     master = MasterProblem(tiles, value)
@@ -185,6 +191,7 @@ def hold_streams(master: MasterProblem, layer: ConvWorkload, arch: PIMArchitectu
         if streams.timed:
             master.b.model.add(streams.columns[t] <= exact.columns)
             master.b.model.add(streams.cycles[t] <= exact.cycles)
+            master.b.imply([], streams.closed_cycles[t] <= exact.closed_cycles)
             master.b.model.add(streams.end_cycles[t] <= (exact.last_cycles if t is Tensor.O else exact.first_cycles))
 
 

@@ -1,6 +1,7 @@
 """Lower bounds on a tensor's DRAM stream that hold for every mapping, and the layer's shape tables."""
 
 import math
+from functools import lru_cache
 
 from attrs import frozen
 
@@ -48,6 +49,12 @@ def min_columns(layer: ConvWorkload, arch: PIMArchitecture, t: Tensor) -> int:
 def _needed_bytes(layer: ConvWorkload, t: Tensor) -> int:
     """Return the bytes of a tensor that every mapping moves at least once."""
     return needed_elements(to_shape(layer), t) * layer.width_bytes[t]
+
+
+@lru_cache(maxsize=8)
+def spilled_outputs(layer: ConvWorkload, arch: PIMArchitecture) -> ShapeTable:
+    """Return the shape table of outputs with the width of partial sums, which they have in DRAM if some come back."""
+    return shape_table(to_shape(layer), Tensor.O, layer.psum_bytes, to_machine(arch).dram)
 
 
 def build_tables(layer: ConvWorkload, arch: PIMArchitecture) -> list[ShapeTable]:

@@ -56,7 +56,7 @@ class Latency:
             self.moves_in.append(self.compute.inner_moves(t, READ))
             self.b.imply([held], heads[-1] >= ends[t] + self.moves_in[-1])
         self.start = self.b.interval(0, self.max_cycles, "start")
-        if self.v.arch.shared_data_bus:
+        if self.v.arch.shared_data_bus or Tensor.W in self.v.restriction.part(Tensor.I):
             self.b.model.add(self.start >= sum(heads))
         else:
             for head in heads:
@@ -118,6 +118,20 @@ class Latency:
             shorter = b.interval(1, b.bounds_of(self.steps)[1], "shorter_stay")
             b.model.add_min_equality(shorter, [stays[Tensor.I], stays[Tensor.W]])
             self._at_least(*streams.cycles, shorter)
+        for part in v.restriction.shared_parts:
+            self._bank_term(part, stays)
+
+    def _bank_term(self, part: list[Tensor], stays: list[Int]) -> None:
+        """The streams of tensors that share a bank follow each other, and the work on the last tile follows them.
+
+        Only the last stream's data is awaited; the others end with their row being closed.
+        """
+        operands = [stays[t] for t in part if t is not Tensor.O]
+        shorter = operands[0]
+        if len(operands) > 1:
+            shorter = self.b.interval(1, self.b.bounds_of(self.steps)[1], "shorter_stay_of_bank")
+            self.b.model.add_min_equality(shorter, operands)
+        self._at_least(*(self.streams.closed_cycles[t] for t in part), self.streams.least_last_run, shorter)
 
     def _output_stream(self, stay: Int, work: Int) -> None:
         """O's stream follows the array's work on its first tile. Waits for spilled partial sums are part of it."""

@@ -17,8 +17,10 @@ from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_r
 from cpsat_pim.mapper.model.aligned_blocks import AlignedBlocks, BlockPass, Edge
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.enclosing_boxes import EnclosingBoxes
+from cpsat_pim.mapper.model.interrupted import InterruptedStreams
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans, ScanShapes
+from cpsat_pim.mapper.model.shared_banks import SharedBanks
 from cpsat_pim.mapper.model.traffic import Traffic
 from cpsat_pim.mapper.model.variables import Variables
 from cpsat_pim.mapper.space.parameters import DEFAULTS, SearchParameters
@@ -27,14 +29,15 @@ from tables.dram import last_run, last_run_excess, period
 from tables.nest import MACS
 
 #: Names of the columns looked up by tile shape: row activations, and what only time depends on.
-_COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each")
+_COUNTED = ("acts_first", "acts_more", "acts_ordered", "acts_each", "acts_closed", "acts_closed_more")
 _TIMED = ("columns_pass", "long", "end", "returned", "scan", "rows", "longest")
 
 
 class Streams:
     """Per tensor `scans`, `passes` over all tiles, and lower bounds on `activations`, `columns` and `cycles`.
 
-    `end_cycles`: of the first scan; of outputs, of the last tile. Times exist only if the model is `timed`.
+    `end_cycles`: of the first scan; of outputs, of the last tile. `closed_cycles`: cycles if another tensor's row is
+    opened next; 0 where the bank is not shared. Times exist only if the model is `timed`.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Streams:
         self.columns: list[Int] = []
         self.cycles: list[Int] = []
         self.end_cycles: list[Int] = []
+        self.closed_cycles: list[Int] = []
         self.scans: list[Scans] = []
         self.passes = [self._passes(t) for t in Tensor]
         self.min_rows = [min_rows(v.layer, v.arch, t) for t in Tensor]
@@ -60,6 +64,8 @@ class Streams:
         self.max_activations = [self._max_activations(t, limits) for t in Tensor]
         self.shapes, self.boxes = ScanShapes(v), EnclosingBoxes(v, reuse, parameters)
         self.blocks = AlignedBlocks(v, reuse, traffic, self.passes, self.min_rows)
+        self.banks = SharedBanks(v, reuse)
+        self.interrupted = InterruptedStreams(self.banks, traffic, self.passes, self.max_activations)
         self.shapes.input_scans_are_regular()
         for t in Tensor:
             self._stream(t, tables[t], limits)
@@ -87,8 +93,13 @@ class Streams:
         self.scans.append(Scans(extents, is_box, layout, end, scan, opened, longest))
         if can_be_strided(self.v.shape, t):
             self.shapes.grids_are_strided(t, is_box, strided)
-        self._bound_activations(t, is_box, *counted)
+        *own, closed, closed_again = counted
+        self._bound_activations(t, is_box, *own)
+        self.interrupted.open_rows(
+            t, self.scans[t], closed, closed_again, self.activations[t], lambda: self.is_returned
+        )
         self.boxes.open_rows(t, table, self.scans[t], self.activations[t], self.max_activations[t])
+        self.banks.open_rows_between(t, table, self.scans[t], self.activations[t], self.max_activations[t])
         block_pass = self.blocks.open_rows(t, self.activations[t])
         if self.timed:
             self._bound_cycles(t, is_box, per_pass, long, (end, returned), block_pass)
@@ -102,6 +113,7 @@ class Streams:
             table.repeat_activations,
             table.ordered_activations,
             table.rescan_activations,
+            *self.interrupted.closed_rows(t, table),
             table.columns,
             table.long_run_cycles,
             table.end_cycles,
@@ -245,9 +257,10 @@ class Streams:
         cycles = b.interval(0, max(most_cycles, 2 * b.bounds_of(longer)[1]), f"cycles_{t.name}")
         latency = self.v.arch.dram_activation_latency
         b.model.add(cycles >= d.tCCD * columns + latency * activations + last_run_excess(self.dram))
-        first_run = int(last_run(1, d)) - shortest
+        first_run = self.least_last_run
         b.model.add(cycles >= shortest * activations + first_run)
         b.imply([is_box], cycles >= shortest * activations + longer + first_run)
+        self._bound_closed_cycles(t, is_box, columns, longer)
         ends = b.interval(
             0, b.bounds_of(cycles)[1], f"end_cycles_{t.name}"
         )  # blocks may exceed the largest of the table
@@ -262,6 +275,24 @@ class Streams:
         self.columns.append(columns)
         self.cycles.append(cycles)
         self.end_cycles.append(ends)
+
+    def _bound_closed_cycles(self, t: Tensor, is_box: Lit, columns: Int, longer: Int) -> None:
+        """The same if the stream's last run ends with its row being closed: then it takes as long as any other (B8)."""
+        if not self.v.restriction.is_shared(t):
+            self.closed_cycles.append(0)
+            return
+        b, shortest, activations = self.b, self._shortest_run, self.activations[t]
+        most = self.dram.tCCD * b.bounds_of(columns)[1] + shortest * b.bounds_of(activations)[1]
+        cycles = b.interval(0, max(most, 2 * b.bounds_of(longer)[1]), f"closed_cycles_{t.name}")
+        b.model.add(cycles >= self.dram.tCCD * columns + self.v.arch.dram_activation_latency * activations)
+        b.model.add(cycles >= shortest * activations)
+        b.imply([is_box], cycles >= shortest * activations + longer)
+        self.closed_cycles.append(cycles)
+
+    @property
+    def least_last_run(self) -> int:
+        """Return by how much a stream's last run takes longer at least than if its row were closed after it."""
+        return int(last_run(1, self.dram)) - self._shortest_run
 
     def _ends(self, t: Tensor, where: Lit, ends: Int, edge: Edge) -> None:
         """End cycles are at least those of the first scan, or of the last write-out."""

@@ -99,16 +99,16 @@ class Traffic:
     def _tensors_fit_dram(self) -> None:
         """The tensors fit the DRAM together. Row-aligned ones take whole rows, W and O as many as their blocks fill.
 
-        Every other tensor takes at least its size.
+        Every other tensor takes at least its size; whole rows where it shares a bank. Each part fits one bank.
         """
         level, arch, b = Level.ROW_BUFFER, self.v.arch, self.b
         used: list[Int] = []
         for t in Tensor:
             size, aligned = self.elements[t] * self.v.layer.width_bytes[t], self.v.first_consumer(level, t)
-            if aligned is False:
-                used.append(size)
-                continue
             whole = -(-size // arch.row_bytes) * arch.row_bytes
+            if aligned is False:
+                used.append(whole if self.v.restriction.is_shared(t) else size)
+                continue
             if t is Tensor.I:  # its blocks are smaller than its tile
                 used.append(b.interval(size, whole, f"dram_bytes_{t.name}"))
                 b.imply([aligned], used[-1] >= whole)
@@ -116,7 +116,9 @@ class Traffic:
             rows = [(n, self._block_rows(t, n) * arch.row_bytes) for n in divisors(self.elements[t])]
             used.append(b.interval(size, max(taken for _, taken in rows), f"dram_bytes_{t.name}"))
             b.imply([aligned], used[-1] >= b.lookup([self.tile[level, t]], rows, [f"dram_rows_{t.name}"])[0])
-        b.model.add(sum(used) <= arch.hierarchy[Level.DRAM].capacity_bytes)
+        b.imply([], sum(used) <= arch.hierarchy[Level.DRAM].capacity_bytes)
+        for t in Tensor if arch.bank_bytes is not None else ():
+            b.imply([], sum(used[u] for u in self.v.restriction.part(t)) <= arch.bank_bytes)
 
     def _block_rows(self, t: Tensor, tile: int) -> int:
         """Return the DRAM rows that W or O takes in blocks of `tile` elements."""

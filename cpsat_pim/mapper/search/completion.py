@@ -24,7 +24,7 @@ from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.windows import block_sides
 from tables.counts.cost import Cost, array_timing, cost_with
-from tables.counts.stream import ArrayTiming, demanded_tiles, dram_stream, stream_key
+from tables.counts.stream import ArrayTiming, demanded_tiles, dram_stream, scan_order, stream_key
 from tables.counts.walk import NO_STREAM_LIMIT, StreamCounts, StreamLimit
 from tables.nest import EVEN, Nest, span
 
@@ -67,7 +67,8 @@ StreamCache = dict[tuple[object, ...], Placements]
 class StreamFigures(NamedTuple):
     """Figures of one tensor's DRAM stream; of a minimum, each figure may be of another order, layout or block.
 
-    `edge_cycles`: of the first scan, of outputs of the last tile. `stall_cycles`: cycles that the array waits for loads
+    `edge_cycles`: of the first scan, of outputs of the last tile. `closed_cycles`: cycles if another tensor's row is
+    opened next; 0 where the bank is not shared. `stall_cycles`: cycles that the array waits for loads
     (exposed transfers); `isolated_stall_cycles`: without those that every scan causes. Both are 0 where time does not
     matter, and where outputs that come back are waited for anyway.
     """
@@ -75,6 +76,7 @@ class StreamFigures(NamedTuple):
     activations: int
     cycles: int
     edge_cycles: int
+    closed_cycles: int
     stall_cycles: int
     isolated_stall_cycles: int
 
@@ -110,7 +112,8 @@ class Completions:
         elements = sum(self.layer.elements(t) for t in Tensor)
         largest = _MOST_GROWTH * max(self.layer.width_bytes) * elements + len(Tensor) * arch.row_bytes
         #: Whether tensors may outgrow the DRAM with what row-aligned blocks leave empty.
-        self.is_dram_tight = arch.hierarchy[Level.DRAM].capacity_bytes < largest
+        self.is_dram_tight = (arch.bank_bytes or arch.hierarchy[Level.DRAM].capacity_bytes) < largest
+        self._has_shared_banks = bool(restriction.shared_parts)
         self._tempos: dict[Order, ArrayTiming] = {}
         self._cache = cache
         self._limits_below, self._cutoff, self.stream_limits = limits_below, cutoff, limits_below(cutoff)
@@ -146,9 +149,11 @@ class Completions:
             return False
         if not self.is_dram_tight:
             return True
-        arch = self.restriction.arch
+        arch, restriction = self.restriction.arch, self.restriction
         used = used_bytes(self.layer, arch, self._mapping(nest))[Level.DRAM]
-        return sum(used.values()) <= arch.hierarchy[Level.DRAM].capacity_bytes
+        fits = sum(used.values()) <= arch.hierarchy[Level.DRAM].capacity_bytes
+        parts = (sum(used[u] for u in restriction.part(t)) for t in Tensor)
+        return fits and (arch.bank_bytes is None or max(parts) <= arch.bank_bytes)
 
     def _is_allowed(self, order: Order) -> bool:
         """Whether an order keeps the constraints that depend on the whole order."""
@@ -180,14 +185,15 @@ class Completions:
             activations, cycles = (
                 n + 1 if n < no_limit else 0 for n, no_limit in zip(self.stream_limits[t], NO_STREAM_LIMIT, strict=True)
             )
-            return StreamFigures(activations, cycles, 0, 0, 0)
+            return StreamFigures(activations, cycles, 0, 0, 0, 0)
         fewest = min(found.fewest_activations for found in placements if found.fewest_activations is not None)
         if not self.sees_cycles:
-            return StreamFigures(fewest, 0, 0, 0, 0)
+            return StreamFigures(fewest, 0, 0, 0, 0, 0)
         return StreamFigures(
             fewest,
             min(s.cycles for s in streams),
             min(s.last_cycles if t is Tensor.O else s.first_cycles for s in streams),
+            min(s.closed_cycles for s in streams) if self.restriction.is_shared(t) else 0,
             min(s.stall_cycles - s.second_stall_cycles for s in streams),
             min(s.stall_cycles - s.steady_stall_cycles for s in streams),
         )
@@ -212,13 +218,15 @@ class Completions:
         """Yield nest and cost of one order for all undominated placements of the three tensors.
 
         Those that cost what an earlier one costs are skipped: with the same factors a cost depends on an order by how
-        often each tile is fetched, the loops inside uneven tiles, and the streams. Modifies `counted`.
+        often each tile is fetched, the loops inside uneven tiles, and the streams; where tensors share a bank also by
+        which of them is scanned last. Modifies `counted`.
         """
         ordered = self.nest_in(order)
         fetched = [ordered.reuse(t, m) for t in Tensor for m in ordered.consumers(t)]
         uneven = [(outside, order[m]) for m, outside in enumerate(ordered.outside) if any(outside)]
+        last = [scan_order(ordered, t) for t in Tensor] if self._has_shared_banks else []
         for i, w, o in itertools.product(*(self._placements(t, order).undominated for t in Tensor)):
-            seen = (*fetched, *uneven, i, w, o)
+            seen = (*fetched, *uneven, *last, i, w, o)
             if seen in counted:
                 continue
             counted.add(seen)
@@ -271,7 +279,9 @@ class Completions:
         """Return the figures of a stream that can change the objective or the budget."""
         stall = stream.stall_cycles
         stalls = (stall, stall - stream.second_stall_cycles, stall - stream.steady_stall_cycles)
-        times = (stream.cycles, stream.first_cycles, stream.last_cycles, *stalls) if self.sees_cycles else ()
+        closed = (stream.closed_cycles,) if self._has_shared_banks else ()
+        edges = (stream.first_cycles, stream.last_cycles)
+        times = (stream.cycles, *edges, *closed, *stalls) if self.sees_cycles else ()
         return (*times, stream.activations) if self.sees_energy else times
 
     def _mapping(self, nest: Nest) -> Mapping:

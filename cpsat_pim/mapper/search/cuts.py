@@ -253,7 +253,7 @@ class CutGenerator:
     def _add_stream_minimum(self, t: Tensor, outside: list[Level], is_contiguous: bool, orders: list[Order]) -> bool:
         """Require of t's stream its least figures over these orders."""
         charged, least = self.solution.charged(t), self.completions.min_figures(t, self._in_time(orders))
-        if all(known >= true for known, true in zip(charged[:3], least[:3], strict=True)):
+        if all(known >= true for known, true in zip(charged[:4], least[:4], strict=True)):
             return False
 
         def require(p: MasterProblem, is_valid: Lit) -> None:
@@ -261,6 +261,7 @@ class CutGenerator:
             if p.latency is not None:
                 p.b.imply([is_valid], p.streams.cycles[t] >= least.cycles)
                 p.b.imply([is_valid], p.streams.end_cycles[t] >= least.edge_cycles)
+                p.b.imply([is_valid], p.streams.closed_cycles[t] >= least.closed_cycles)
 
         return self._add(self.validities.same_stream(t, outside, is_contiguous), require)
 
@@ -283,7 +284,7 @@ class CutGenerator:
         stored, longer = self.solution.stored[t], self.solution.value(self.master.latency.array) - compute
         if longer > 0 and charged.stall_cycles + longer + compute >= least.stall_cycles + paced:
             return False
-        if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(charged[3:], least[3:], strict=True))):
+        if longer < 0 or (longer == 0 and all(a >= b for a, b in zip(charged[4:], least[4:], strict=True))):
             return False
         same_stream = self.validities.same_stream(t, pacing, is_contiguous)
         validity = same_stream.without(lambda p: [p.v.is_not_stored_at(t, stored)])

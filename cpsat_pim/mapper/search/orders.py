@@ -135,8 +135,11 @@ class LoopOrders:
         return [m for m in Level if m > Level.PE or matters]
 
     def levels_outside(self, t: Tensor) -> list[Level]:
-        """Levels with loops outside the tiles that t's first consumer takes: its DRAM stream depends on no others."""
-        return self._levels_from(self._consumer(t), t)
+        """Levels with loops outside the tiles that t's first consumer takes: its DRAM stream depends on no others.
+
+        Where tensors share a bank, the scans of one interrupt those of the others, so the levels are those of all.
+        """
+        return max((self._levels_from(self._consumer(u), u) for u in self._restriction.part(t)), key=len)
 
     def levels_pacing(self, t: Tensor) -> list[Level]:
         """Levels whose loops decide t's stream and for how long its tiles are in use."""
@@ -144,7 +147,7 @@ class LoopOrders:
         is_double = (*self._double_buffered, False)
         if consumer != MACS and not is_double[consumer] and inner[0] != MACS:
             consumer = inner[0]  # a level with one slot is paced by what is taken from it
-        return self._levels_from(consumer, t)
+        return max(self._levels_from(consumer, t), self.levels_outside(t), key=len)
 
     def _levels_from(self, consumer: int, t: Tensor) -> list[Level]:
         """Return the levels with loops outside a consumer's tiles."""

@@ -47,10 +47,11 @@ class Solution:
         """Return the figures that the master problem charged for t's stream."""
         master = self.master
         if master.latency is None:
-            return StreamFigures(self.activations[t], 0, 0, 0, 0)
+            return StreamFigures(self.activations[t], 0, 0, 0, 0, 0)
         timed = (
             master.streams.cycles[t],
             master.streams.end_cycles[t],
+            master.streams.closed_cycles[t],
             master.latency.stall[t],
             master.latency.isolated_stall[t],
         )
@@ -84,4 +85,5 @@ class Solution:
                 for m in Level
             ],
             stored=[[self.stored[t][m] for t in Tensor] for m in BUFFERS],
+            banks=restriction.banks,
         )

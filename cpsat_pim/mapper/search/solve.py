@@ -1,12 +1,15 @@
 """Solve one layer to a proven optimum: the whole algorithm, in reading order (docs/solver.md).
 
-The space of mappings is the union of three subspaces (`cpsat_pim.mapper.space.subspace`). Each has a search of its own
+The space of mappings is the union of three subspaces (`cpsat_pim.mapper.space.subspace`) for each assignment of tensors
+to the node's banks that is searched (`cpsat_pim.mapper.space.banks`). Each has a search of its own
 (`SubspaceSearch`), which raises the subspace's lower bound by one solve at a time. This module decides whose turn it
 is. The search ends when no subspace has a lower bound below the incumbent: then the incumbent is optimal.
 """
 
 import math
 from collections.abc import Sequence
+
+import attrs
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import Stop
@@ -15,9 +18,11 @@ from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.mapper.search.request import OnProgress, Progress, SolveRequest, ignore_progress
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
+from cpsat_pim.mapper.space.banks import searched_banks
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.constraints import check_constraints_fit
+from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -34,12 +39,9 @@ def solve_layer(
     an objective that is a product are solved by `cpsat_pim.mapper.objectives`, not here.
 
     Raises:
-        ValueError: the mapping to start from breaks a constraint or the budget; or the tensors of the machine's nodes
-            may have to share banks, which is not searched yet.
+        ValueError: the mapping to start from breaks a constraint or the budget.
     """
-    if arch.node_banks is not None:
-        raise ValueError(f"{arch.name}: which tensors share the banks of a node is not searched yet")
-    state = SearchState(layer, arch, request, stop)
+    state = SearchState(*in_whole_units(layer, arch), request, stop)
     searches = search_subspaces(state, on_progress)
     return SolvedLayer.concluded(
         state.incumbent and (state.incumbent.mapping, state.incumbent.prediction),
@@ -77,10 +79,16 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
 
 
 def _open_searches(state: SearchState) -> list[SubspaceSearch]:
-    """Return a search for each subspace that is not empty by its constraints."""
+    """Return a search for each assignment to banks and each subspace that is not empty by its constraints."""
     request = state.request
+    constraints = [
+        attrs.evolve(request.constraints, banks=banks)
+        for banks in searched_banks(state.arch, request.constraints.banks)
+    ]
     restrictions = [
-        Restriction(state.layer, state.arch, request.constraints, subspace, request.budget) for subspace in Subspace
+        Restriction(state.layer, state.arch, of_banks, subspace, request.budget)
+        for of_banks in constraints
+        for subspace in Subspace
     ]
     return [SubspaceSearch(state, restriction) for restriction in restrictions if not restriction.is_empty]
 

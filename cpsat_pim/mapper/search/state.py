@@ -24,7 +24,7 @@ from cpsat_pim.mapper.search.request import SolveRequest
 from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solver import SolveResult, solve_master
 from cpsat_pim.mapper.space.restriction import Restriction
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import Banks, Mapping
 from cpsat_pim.mapping.constraints import Constraints, check_constraints
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable
@@ -48,8 +48,8 @@ class SearchState:
         self.counted_streams: StreamCache = {}
         #: Enumerated tiles, by whether tensors are row-aligned and by constraints.
         self.tile_enumerations: defaultdict[tuple[bool, Constraints], TileEnumerations] = defaultdict(TileEnumerations)
-        #: Cuts, by the loop orders that constraints leave to a subspace.
-        self._cut_pools: defaultdict[Order, CutPool] = defaultdict(lambda: CutPool(lambda: self.is_over))
+        #: Cuts, by the loop orders that constraints leave to a subspace and by the tensors that share a bank.
+        self._cut_pools: defaultdict[tuple[Order, Banks], CutPool] = defaultdict(lambda: CutPool(lambda: self.is_over))
         #: Extents inside the outer loops of merged solutions whose exact cost was above the master problem's bound.
         self.underestimated: list[tuple[int, ...]] = []
         self.statistics: dict[str, Any] = {"programs": 0, "conflicts": 0, "branches": 0, "work": 0.0, "corrections": 0}
@@ -166,12 +166,13 @@ class SearchState:
                 return
 
     def cut_pool_of(self, restriction: Restriction) -> CutPool:
-        """Return the cuts that hold in a subspace: those that were made under the same constraints of loop orders.
+        """Return the cuts that hold in a subspace: those that were made under the same constraints of loop orders, for
+        the same tensors in a bank.
 
         A minimum over the orders that constraints leave may be too high for a subspace whose outer loops go by another
         level's name, and so by other constraints.
         """
-        return self._cut_pools[restriction.constraints.order]
+        return self._cut_pools[restriction.constraints.order, restriction.banks]
 
     def add_cuts(
         self, master: MasterProblem, solutions: list[Solution], completions: Completions, lower_bound: int

@@ -23,7 +23,7 @@ from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective
 from cpsat_pim.mapper.space.candidates import LANES, PES
 from cpsat_pim.mapper.space.subspace import Subspace
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import OWN_BANKS, Mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.mapping.dataflow import Dataflow, possible_dataflows
 from cpsat_pim.workload import ConvWorkload
@@ -56,6 +56,8 @@ class Restriction:
         budget: Budget = NO_LIMIT,
     ) -> None:
         self.layer, self.arch, self.constraints, self.budget, self.subspace = layer, arch, constraints, budget, subspace
+        #: Which tensors share a bank; without a constraint none, which bounds all assignments from below.
+        self.banks = constraints.banks or OWN_BANKS
         self._merge_outer_loops()
         shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
         self.array = Array(shape.h, shape.w, unit.num_macs, unit.lane_dims, arch.pe_array.exclusive_spatial)
@@ -76,8 +78,27 @@ class Restriction:
         return _allowed(self.constraints.spatial[Direction.INTERNAL][d], choices)
 
     def storing_choices(self, level: Level, t: Tensor) -> tuple[bool, ...]:
-        """Return the allowed answers to: does this level store t?"""
-        return tuple(_allowed(self.constraints.stored[level][t], self.arch.storing_choices(level, t)))
+        """Return the allowed answers to: does this level store t?
+
+        The row buffer, a bank's open row, stores nothing that shares its bank.
+        """
+        choices = tuple(_allowed(self.constraints.stored[level][t], self.arch.storing_choices(level, t)))
+        if level is Level.ROW_BUFFER and self.is_shared(t):
+            return tuple(choice for choice in choices if not choice)
+        return choices
+
+    def is_shared(self, t: Tensor) -> bool:
+        """Whether another tensor shares t's bank."""
+        return self.banks.count(self.banks[t]) > 1
+
+    def part(self, t: Tensor) -> list[Tensor]:
+        """Return the tensors of t's bank, t among them."""
+        return [u for u in Tensor if self.banks[u] == self.banks[t]]
+
+    @property
+    def shared_parts(self) -> list[list[Tensor]]:
+        """The parts of several tensors: at most one."""
+        return [self.part(t) for t in Tensor if self.is_shared(t) and t is self.part(t)[0]]
 
     @property
     def is_empty(self) -> bool:
@@ -87,6 +108,8 @@ class Restriction:
         is empty, too, if no dim can have two outer loops, or if the merged subspace contains it already.
         """
         choices = [self.storing_choices(Level.ROW_BUFFER, t) for t in Tensor]
+        if not all(choices):
+            return True  # a tensor that must be row-aligned shares its bank
         if self.subspace is Subspace.ALIGNED:
             return not any(True in c for c in choices)
         return not all(False in c for c in choices) or (self.subspace is Subspace.SPLIT and not self._can_be_split())

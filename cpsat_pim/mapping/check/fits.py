@@ -9,11 +9,12 @@ from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.mapping.check.mapped import box_elems, ceil_div
 from cpsat_pim.mapping.check.messages import capacity_text, overfull, sum_text
 from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.layer import width_text
 
 
 def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
     """Return one line per reason why no mapping of the layer can exist or be counted; none if no reason is known."""
-    rules = (_columns_hold_elements, _forced_tiles_fit, _layer_fits_dram, _energy_is_countable, _banks_are_searched)
+    rules = (_columns_hold_elements, _forced_tiles_fit, _layer_fits_dram, _tensors_fit_banks, _energy_is_countable)
     return [line for rule in rules for line in rule(layer, arch)]
 
 
@@ -21,10 +22,10 @@ def _columns_hold_elements(layer: ConvWorkload, arch: PIMArchitecture) -> Iterat
     """An element must lie within one column."""
     widest, column = max(layer.width_bytes), arch.dram_timings.column_bytes
     if widest > column:
-        yield f"DramTimings.co_w: a column of {column} B is narrower than an element of {widest} B"
+        yield f"DramTimings.co_w: a column of {column} B is narrower than an element of {width_text(widest)}"
         return
     for width in sorted({width for width in layer.width_bytes if column % width}):
-        yield f"DramTimings.co_w: a column of {column} B does not hold whole elements of {width} B"
+        yield f"DramTimings.co_w: a column of {column} B does not hold whole elements of {width_text(width)}"
 
 
 def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
@@ -55,10 +56,12 @@ def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor
     return ceil_div(packed, arch.row_bytes) * arch.row_bytes if is_aligned else packed
 
 
-def _banks_are_searched(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
-    """The mapper gives each tensor banks of its own; mappings with shared banks are only given, in files."""
-    if arch.node_banks is not None:
-        yield f"node_banks: which tensors share {arch.node_banks} banks is not searched yet, but can be simulated"
+def _tensors_fit_banks(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
+    """Each tensor must fit one of the node's banks at its smallest."""
+    for tensor in Tensor:
+        size, room, name = _least_dram_bytes(layer, arch, tensor), arch.bank_bytes, arch.hierarchy[Level.DRAM].name
+        if room is not None and size > room:
+            yield f"{name}: {tensor.name} takes at least {size} B, there are {room} B in a bank"
 
 
 def _energy_is_countable(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:

@@ -8,6 +8,7 @@ import attrs
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.mapper.search.completion import input_blocks
+from cpsat_pim.mapper.space.banks import searched_banks
 from cpsat_pim.mapping import EVEN, Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints, check_constraints
@@ -16,15 +17,17 @@ from cpsat_pim.workload import ConvWorkload
 
 
 def every_mapping(layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints = FREE) -> Iterator[Mapping]:
-    """Yield every legal mapping: factorizations, orders, stored sets, residency points, layouts and input blocks."""
+    """Yield every legal mapping: factorizations, orders, stored sets, residency points, layouts, input blocks, and the
+    assignments to banks that are searched.
+    """
     stores = [list(itertools.product(*(_storing(arch, constraints, m, t) for t in Tensor))) for m in BUFFERS]
     for factors in itertools.product(*(_factors(layer, constraints, d) for d in Dim)):
         rows = list(zip(*factors, strict=True))
         temporal, spatial = rows[: len(Level)], rows[len(Level) :]
         loops = [[d for d in Dim if temporal[m][d] > 1] for m in Level]
         orders = list(itertools.product(*(itertools.permutations(found) for found in loops)))
-        for stored in itertools.product(*stores):
-            draft = Mapping(temporal=temporal, spatial=spatial, order=orders[0], stored=stored)
+        for stored, banks in itertools.product(itertools.product(*stores), searched_banks(arch, constraints.banks)):
+            draft = Mapping(temporal=temporal, spatial=spatial, order=orders[0], stored=stored, banks=banks)
             for h, w in input_blocks(layer, draft) if stored[Level.ROW_BUFFER][Tensor.I] else [(0, 0)]:
                 found = _in_every_order(layer, arch, attrs.evolve(draft, block_h=h, block_w=w), orders)
                 yield from (mapping for mapping in found if not check_constraints(mapping, constraints))

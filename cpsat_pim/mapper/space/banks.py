@@ -1,0 +1,28 @@
+"""Which tensors share the banks of a node: the assignments that are searched (docs/model.md, section 5)."""
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import Tensor
+from cpsat_pim.mapping import BANKS, OWN_BANKS, Banks
+
+
+def searched_banks(arch: PIMArchitecture, fixed: Banks | None = None) -> list[Banks]:
+    """Return the assignments of a machine that are searched: the fixed one, or those with as many parts as possible.
+
+    Any other assignment becomes one of these if a part is divided. That opens no row more, as each tensor is
+    interrupted at fewer places, and takes no longer, as two banks work side by side. The fixed one is absent if the
+    node has too few banks for it.
+    """
+    if fixed is not None:
+        return [fixed] if part_count(fixed) <= (arch.node_banks or len(Tensor)) and _can_share(arch, fixed) else []
+    most = min(arch.node_banks or len(Tensor), len(Tensor))
+    return [banks for banks in BANKS.values() if part_count(banks) == most]
+
+
+def part_count(banks: Banks) -> int:
+    """Return the number of parts of an assignment: each takes one bank."""
+    return len(set(banks))
+
+
+def _can_share(arch: PIMArchitecture, banks: Banks) -> bool:
+    """Whether tensors of the machine may share banks, or each has its own anyway."""
+    return arch.node_banks is not None or banks == OWN_BANKS
