@@ -41,7 +41,7 @@ queue_structure = PER_BANK
 row_buf_policy = OPEN_PAGE
 unified_queue = true
 [other]
-output_level = 0
+output_level = 1
 """
 
 
