@@ -18,12 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve
-
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.files import write_json
 from cpsat_pim.base.reading import read_json
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapping.widths import with_widths
 from cpsat_pim.planner.array import NodeArray, parse_array
 from cpsat_pim.planner.baselines.bound_costs import BoundCosts
 from cpsat_pim.planner.baselines.nn_dataflow import read_schedule, replayed
@@ -34,6 +33,7 @@ from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.plan_file import read_plan
+from cpsat_pim.planner.repeats import written_out
 from cpsat_pim.planner.search import SearchLimits, solve_plan
 from cpsat_pim.planner.simulation import differences, simulate
 from cpsat_pim.planner.space import Space
@@ -41,7 +41,7 @@ from cpsat_pim.study.sweep.versions import current_versions
 from cpsat_pim.workload.network import Network, read_network
 
 #: Bytes of input, weight, output and partial sum: NicePIM, section VIII-B.
-BYTES = {"input_bytes": 2, "weight_bytes": 2, "output_bytes": 2, "psum_bytes": 4}
+BYTES = (2, 2, 2, 4)
 QUICK = ["alexnet"]
 PAGE = Path(__file__).parents[1] / "docs" / "array-results.md"
 
@@ -274,9 +274,7 @@ def replay_table(rows: dict[str, Any]) -> Iterator[str]:
 
 
 def _network(name: str) -> Network:
-    network = read_network(name)
-    layers: Any = [evolve(node, workload=evolve(node.workload, **BYTES)) for node in network.layers]
-    return evolve(network, layers=layers)
+    return written_out(with_widths(read_network(name), BYTES))
 
 
 def _short(figures: dict[str, Any]) -> str:

@@ -1,126 +1,116 @@
-"""Compares walk and simulator on random mappings of random contractions, without refresh.
+"""Compares walk and simulator on random mappings of random kernels, without refresh.
 
     python scripts/check_compiled_streams.py --device attacc --count 100000 --seed 0
+    python scripts/check_compiled_streams.py --device hbm-pim --kernels affine --count 250 --numbers 1
 
-With `--numbers N` every N-th mapping of HBM-PIM, AiM and UPMEM is executed on numbers, too. Sizes have primes among
-them. Ends with 1 and prints the mapping at the first difference.
+Kernels are the shipped contractions (on HBM-PIM also the elementwise ones) with sizes among which are primes, or with
+`--kernels affine` random ones with offsets, strides and windows in their indices. With `--numbers N` every N-th mapping
+is executed on numbers, too. Streams of more than `--most` commands are drawn again, but every hundredth. Ends with 1
+and prints the mapping at the first difference.
 """
 
 import argparse
 import math
-import random
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from cpsat_pim.compiler.broadcast import has_bank_mode, lowered_of
+from cpsat_pim.compiler.broadcast import has_bank_mode
 from cpsat_pim.compiler.compile import is_attacc_like
-from cpsat_pim.compiler.language import Kernel, shipped_kernel
-from cpsat_pim.compiler.lowering import bank_contraction, in_order, lower
+from cpsat_pim.compiler.language import Kernel
+from cpsat_pim.compiler.lowering import lower
+from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
+from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
-from cpsat_pim.compiler.lowering.in_order import InOrderTarget
+from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
 from cpsat_pim.compiler.mapping import Contraction, Mapping, contraction_of
-from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
-from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping
+from cpsat_pim.compiler.mapping.elementwise import elementwise_of
 from cpsat_pim.compiler.target import Target, target_of
-from cpsat_pim.compiler.verify import execute_on_numbers
+from cpsat_pim.compiler.verify import compare_on_numbers, execute_on_numbers
 from cpsat_pim.device import Device, read_device
 from cpsat_pim.device.rules import rules_of
-from tables.commands.window import NOT_EXACT
-from tracesim.commands import simulate
+from tables.commands.in_order import COUNT as IN_ORDER_COUNT
+from tables.commands.window import COUNT, NOT_EXACT
+from tests.compiler.drawing import (
+    affine_contraction,
+    drawn_broadcast,
+    drawn_elementwise,
+    drawn_mapping,
+    shipped_contraction,
+    shipped_elementwise,
+)
+from tracesim.commands import Stream, simulate
+from tracesim.commands.records import checked_rules
 
 #: Points of the loops of kernels that are executed on numbers.
 MOST_POINTS = 300_000
-EXTENTS = (1, 2, 3, 5, 7, 16, 17, 31, 33, 64, 97, 128, 250, 257, 512)
+#: Mappings that are drawn for a kernel.
+MAPPINGS = 10
 
 
-def random_contraction(draw: random.Random) -> Contraction:
-    """A shipped kernel with random sizes."""
-    kernel = shipped_kernel(draw.choice(("gemv", "gemm", "red", "context")))
-    bound = kernel.bind({name: draw.choice(EXTENTS if name != "B" else EXTENTS[:6]) for name in kernel.sizes})
-    return contraction_of(bound, bound.statements[0])
+class Case(NamedTuple):
+    """A mapping: the commands that it has at most, the ticks of the walk with its stream, and the check on numbers."""
+
+    kernel: Kernel
+    mapping: Any
+    size: int
+    lowered: Callable[[], tuple[int, Stream | None]]
+    execute: Callable[[], int]
 
 
-def random_mapping(draw: random.Random, contraction: Contraction, target: Target) -> Mapping:
-    """A mapping that the device can run."""
+def attacc_cases(draw: Random, device: Device, kernels: Callable[[Random], Kernel]) -> Iterator[Case]:
+    """Random mappings for a device whose cores have inputs of their own."""
+    target = target_of(device)
     while True:
-        mapping = Mapping(
-            splits=tuple(draw.choice((1, 1, 2, 3)) for _ in range(4)),
-            owners=tuple(draw.randint(-1, 3) for _ in target.axes),
-            is_tree=draw.random() < 0.5,
-            output_tile=draw.choice((1, 2)),
-            depth_tile=draw.choice((1, 2, 3, 4, 8, 16)),
-            order=draw.choice(("output-stationary", "input-stationary")),
-            overlaps_drains=draw.random() < 0.5,
-            overlaps_loads=draw.random() < 0.5,
-        )
-        if mapping.problem(contraction, target) is None:
-            return mapping
+        kernel = kernels(draw)
+        contraction = contraction_of(kernel, kernel.statements[0])
+        for _ in range(MAPPINGS):
+            mapping = drawn_mapping(draw, contraction, target)
+            given = contraction.with_hull(mapping.hull)
+            share = mapping.share(given, target)
+            if share.batches * share.shared * math.ceil(share.depth * share.outputs / share.lanes) < MOST_POINTS:
+                yield _attacc_case(kernel, given, mapping, target)
 
 
-def random_lowered(draw: random.Random, device: Device) -> tuple[Kernel, Any]:
-    """A shipped kernel with random sizes under a random mapping, for a device that broadcasts inputs."""
-    target = BankTarget(device) if has_bank_mode(device) else InOrderTarget(device)
-    if isinstance(target, BankTarget) and draw.random() < 0.3:
-        kernel = shipped_kernel(draw.choice(("va", "mul", "relu")))
-        bound = kernel.bind({"B": draw.randint(1, 7), "N": draw.choice((1, 17, 97, 1000, 4097, 9001))})
-        flags = {name: draw.random() < 0.5 for name in ("both_banks", "shares_rows", "takes_turns")}
-        mapping = ElementwiseMapping(channels=draw.randint(1, 5), mode_bank=draw.randint(0, 1), **flags)
-        return bound, lowered_of(bound, mapping, device)
-    kernel = shipped_kernel(draw.choice(("gemv", "gemm", "red", "context")))
-    bound = kernel.bind({name: draw.choice(EXTENTS if name != "B" else EXTENTS[:6]) for name in kernel.sizes})
-    contraction = contraction_of(bound, bound.statements[0])
+def _attacc_case(kernel: Kernel, contraction: Contraction, mapping: Mapping, target: Target) -> Case:
+    lowered = lower(mapping, contraction, target)
+    walked, size = (lowered.ticks, lowered.stream), len(lowered.stream.kind)
+    return Case(kernel, mapping, size, lambda: walked, lambda: compare_on_numbers(kernel, contraction, lowered, target))
+
+
+def broadcast_cases(draw: Random, device: Device, kernels: Callable[[Random], Kernel]) -> Iterator[Case]:
+    """The same for a device that sends the same inputs to all cores."""
+    is_bank = has_bank_mode(device)
+    target: Any = BankTarget(device) if is_bank else InOrderTarget(device)
     while True:
-        drawn = random_broadcast(draw, contraction, target)
-        problem = bank_contraction.problem if isinstance(target, BankTarget) else in_order.problem
-        if problem(drawn, contraction, target) is None:  # type: ignore[arg-type]
-            return bound, lowered_of(bound, drawn, device)
-
-
-def random_broadcast(
-    draw: random.Random, contraction: Contraction, target: BankTarget | InOrderTarget
-) -> BroadcastMapping:
-    """Any mapping, not always one that the device can run."""
-    is_bank, classes = isinstance(target, BankTarget), (-1, 0, 1, 2, 3)
-    return BroadcastMapping(
-        splits=tuple(draw.choice((1, 1, 2, 3)) for _ in range(4)),
-        owners=tuple(
-            -1 if size == 1 else draw.choice((-1, 2, 2) if contraction.inputs is not None else classes)
-            for size in target.axes
-        ),
-        lanes=draw.choice(("depth", "outputs")) if is_bank else "depth",
-        depth_tile=draw.randint(1, target.device.core.inputs),
-        keeps_inputs=is_bank and draw.random() < 0.3,
-        order="output-stationary" if is_bank else draw.choice(("output-stationary", "input-stationary")),
-        mode_bank=draw.randint(0, 1) if is_bank else 0,
-    )
-
-
-def check_broadcast(args: argparse.Namespace, device: Device) -> int:
-    """Compare on a device that broadcasts inputs; the exit code."""
-    rules, draw, commands, numbers, excluded = rules_of(device), random.Random(args.seed), 0, 0, 0
-    for number in range(args.count):
-        bound, lowered = random_lowered(draw, device)
-        if lowered.ticks == NOT_EXACT:
-            excluded += 1
+        if is_bank and kernels is shipped_contraction and draw.random() < 0.3:
+            kernel = shipped_elementwise(draw)
+            elementwise = elementwise_of(kernel.statements[0])
+            assert elementwise is not None
+            for _ in range(MAPPINGS):
+                yield _case(kernel, BankElementwise(elementwise, drawn_elementwise(draw), target), device)
             continue
-        program = lowered.program
-        finish = simulate(rules, program.stream).finish
-        commands += program.stream.kind.size
-        if finish != program.ticks:
-            print(f"{number}: {program.ticks} ticks predicted, {finish} simulated: {bound.name} {lowered.mapping}")
-            return 1
-        points = math.prod(loop.extent for loop in bound.statements[0].loops)
-        if args.numbers and number % args.numbers == 0 and points <= MOST_POINTS:
-            execute_on_numbers(bound, lowered, device, number)
-            numbers += 1
-    print(
-        f"{device.name}: {args.count - excluded} mappings, {commands} commands: no difference; {numbers} right on "
-        f"numbers; {excluded} outside the space (a barrier would be lost)"
-    )
-    return 0
+        kernel = kernels(draw)
+        contraction = contraction_of(kernel, kernel.statements[0])
+        for _ in range(MAPPINGS):
+            mapping = drawn_broadcast(draw, contraction, target)
+            form = BankContraction if is_bank else InOrderContraction
+            yield _case(kernel, form(contraction.with_hull(mapping.hull), mapping, target), device)
+
+
+def _case(kernel: Kernel, lowered: Any, device: Device) -> Case:
+    count = COUNT if has_bank_mode(device) else IN_ORDER_COUNT
+
+    def walked() -> tuple[int, Stream | None]:
+        ticks = lowered.ticks
+        return (ticks, None) if ticks == NOT_EXACT else (ticks, lowered.program.stream)
+
+    size = int(lowered.runs[:, count].sum())
+    return Case(kernel, lowered.mapping, size, walked, lambda: execute_on_numbers(kernel, lowered, device))
 
 
 def main() -> int:
@@ -129,25 +119,39 @@ def main() -> int:
     parser.add_argument("--device", default="attacc")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--most", type=int, default=400, help="commands of a stream, except of every hundredth")
+    parser.add_argument("--kernels", choices=("shipped", "affine"), default="shipped")
     parser.add_argument("--numbers", type=int, default=0, metavar="N", help="execute every N-th mapping on numbers")
     args = parser.parse_args()
     device = read_device(args.device)
-    if not is_attacc_like(device):
-        return check_broadcast(args, device)
-    target, draw = target_of(device), random.Random(args.seed)
-    rules, commands = rules_of(target.device), 0
-    for number in range(args.count):
-        contraction = random_contraction(draw)
-        mapping = random_mapping(draw, contraction, target)
-        lowered = lower(mapping, contraction, target)
-        finish = simulate(rules, lowered.stream).finish
-        commands += lowered.stream.kind.size
-        if finish != lowered.ticks:
-            print(f"{number}: {lowered.ticks} ticks predicted, {finish} simulated: {contraction.extents} {mapping}")
+    cases = attacc_cases if is_attacc_like(device) else broadcast_cases
+    kernels = {"shipped": shipped_contraction, "affine": affine_contraction}[args.kernels]
+    rules = checked_rules(rules_of(device))
+    done = commands = numbers = excluded = 0
+    for case in cases(Random(args.seed), device, kernels):
+        if case.size > args.most and done % 100:
+            continue
+        ticks, stream = case.lowered()
+        if stream is None:
+            excluded += 1
+            continue
+        finish = simulate(rules, stream, checked=True).finish
+        done, commands = done + 1, commands + stream.kind.size
+        if finish != ticks:
+            print(f"{done}: {ticks} ticks predicted, {finish} simulated: {case.kernel.name} {case.mapping}")
             return 1
-        if number % 10000 == 9999:
-            print(f"{number + 1} mappings, {commands} commands: no difference", flush=True)
-    print(f"{args.count} mappings, {commands} commands: no difference")
+        points = math.prod(loop.extent for loop in case.kernel.statements[0].loops)
+        if args.numbers and done % args.numbers == 0 and points <= MOST_POINTS:
+            case.execute()
+            numbers += 1
+        if done % 5000 == 0 or done == args.count:
+            print(
+                f"{device.name}: {done} mappings, {commands} commands: no difference; {numbers} right on numbers; "
+                f"{excluded} outside the space (a barrier would be lost)",
+                flush=True,
+            )
+        if done == args.count:
+            return 0
     return 0
 
 

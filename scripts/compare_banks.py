@@ -17,13 +17,11 @@ not that of `tables` and of `tracesim`.
 import argparse
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import attrs
 import numpy as np
-from check_with_dramsim3 import BURST, counted
+from check_with_dramsim3 import count_with_dramsim3, counted
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import arch_names, read_arch
@@ -48,6 +46,8 @@ LAYERS = tuple(
         "groups": {"R": 3, "S": 3, "P": 4, "Q": 4, "C": 4, "K": 4, "G": 8},
     }.items()
 )
+#: Bytes of a column below which DRAMsim3's device would be narrower than a byte, at a burst of four.
+LEAST_COLUMN = 4
 #: The most columns of a trace, so that a count takes a second or two.
 MOST_COLUMNS = 10_000
 
@@ -81,14 +81,13 @@ def count_drawn(number: int, program: str) -> int:
     print(f"{'machine':20}{'banks':>6}{'mappings':>10}{'columns':>10}{'activations':>13}{'of own banks':>14}  equal")
     for name in arch_names():
         arch, totals, differing = with_node_banks(read_arch(name)), np.zeros(3, np.int64), 0
-        if arch.column_bytes < BURST:  # DRAMsim3's device would be narrower than a byte
+        if arch.column_bytes < LEAST_COLUMN:
             continue
         for case in drawn(attrs.evolve(arch, page_policy="open"), number):
             figures = predict(case.layer, case.arch, case.mapping).figures
             own = predict(case.layer, case.arch, attrs.evolve(case.mapping, banks=OWN_BANKS)).figures
             ours = (sum(figures.column_accesses), sum(figures.row_activations))
-            with tempfile.TemporaryDirectory() as directory:
-                theirs = counted(case, program, Path(directory), DEFAULT_ROW_BITS)
+            theirs = counted(case, "dramsim3", count_with_dramsim3, program, DEFAULT_ROW_BITS)
             is_simulated = not differences(figures, simulate(case.layer, case.arch, case.mapping), "simulated")
             differing += theirs != ours or not is_simulated
             totals += (*theirs, sum(own.row_activations))

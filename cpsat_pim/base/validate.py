@@ -66,6 +66,12 @@ def _are_booleans(value: Any) -> bool:
 
 
 positive = Rule("must be a positive integer", lambda v: is_integer(v) and v > 0, {"type": "integer", "minimum": 1})
+#: A width in bytes: whole bits, so that an element of 4 bits has half a byte.
+whole_bits = Rule(
+    "must be a positive number of bytes, of whole bits",
+    lambda v: _is_real(v) and v > 0 and (8 * v) % 1 == 0,
+    {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.125},
+)
 not_negative = Rule(
     "must be an integer of at least 0", lambda v: is_integer(v) and v >= 0, {"type": "integer", "minimum": 0}
 )

@@ -5,6 +5,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from cpsat_pim.cli.output import PROGRAM, InputError
@@ -183,13 +184,14 @@ def binding(text: str) -> tuple[str, int]:
     return name, int(size)
 
 
-def widths(text: str) -> tuple[int, ...]:
-    """Read element widths such as `2` or `2,2,2,4`."""
+def widths(text: str) -> tuple[int | Fraction, ...]:
+    """Read element widths such as `2` or `2,0.5,2,4`: bytes, of whole bits."""
     parts = text.split(",")
-    if len(parts) not in (1, 4) or not all(part.strip().isdecimal() and 0 < int(part) <= 64 for part in parts):
-        rule = "must be one or four integers from 1 to 64, like 2 or 2,2,2,4"
+    decimals = all(re.fullmatch(r"\s*[0-9]{1,2}(\.[0-9]{1,3})?\s*", part) for part in parts)
+    numbers = tuple(Fraction(part.strip()) for part in parts) if decimals else ()
+    if len(numbers) not in (1, 4) or not all(0 < n <= 64 and 8 * n % 1 == 0 for n in numbers):
+        rule = "must be one or four numbers of bytes up to 64, of whole bits, like 2 or 2,0.5,2,4"
         raise argparse.ArgumentTypeError(f"{rule} (got {text!r})")
-    numbers = tuple(map(int, parts))
     return numbers * 4 if len(numbers) == 1 else numbers
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_command, add_mapped_file, add_timeline, gap, row_bits
@@ -20,6 +21,7 @@ from cpsat_pim.cli.output import (
 from cpsat_pim.cli.reports import timeline_writer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cpsat_pim.evaluate.verify import MappedLayer
@@ -34,7 +36,7 @@ def add_commands(commands: Any) -> None:
     add_timeline(parser)
     text = "write the DRAM accesses of a mapping for a cycle-accurate simulator"
     _add_trace(add_command(commands, "trace", text, write_dram_trace))
-    text = "write mappings and their problems as Timeloop's YAML"
+    text = "write mappings as Timeloop's YAML, as loops with addresses (JSON), or as MLIR"
     _add_export(add_command(commands, "export", text, export_mappings))
 
 
@@ -49,14 +51,17 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
     )
     add("-o", "--output", metavar="FILE", required=True, help="the trace")
     add("--row-bits", metavar="N", type=row_bits, default=16, help="bits of an address for the row (%(default)s)")
-    add("--gap", metavar="N", type=gap, default=128, help="dramsim3: cycles between accesses (%(default)s)")
+    add("--gap", metavar="N", type=gap, default=128, help="cycles between accesses (%(default)s)")
+    add("--tensor", choices=("I", "W", "O"), help="only the accesses of this tensor")
+    text = "write the simulator's configuration, too: an .ini file, or for ramulator2 a Python program"
+    add("--config", metavar="FILE", help=text)
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
     add_mapped_file(parser)
     add = parser.add_argument
-    add("--format", choices=("timeloop",), required=True, help="the tool that reads the files (docs/export.md)")
-    add("-o", "--output", metavar="DIR", required=True, help="created if necessary; three files per layer")
+    add("--format", choices=("timeloop", "loops", "mlir"), required=True, help="what to write (docs/export.md)")
+    add("-o", "--output", metavar="DIR", required=True, help="created if necessary; one file per layer, timeloop three")
 
 
 # --- simulate --------------------------------------------------------------------------------------------------------
@@ -88,6 +93,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     """Print the figures of one mapping. Return 3 if prediction and simulation or prediction and file
     disagree, else 0.
     """
+    from cpsat_pim.base.dims import Tensor
     from cpsat_pim.evaluate.cost import predict
     from cpsat_pim.evaluate.verify import simulate
     from cpsat_pim.mapping.check import check_mapping
@@ -108,6 +114,10 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     wrong = predicted.differences(simulated)
     if wrong:
         note(f"{name}: prediction and simulation disagree on {', '.join(wrong)}")
+    if (used := case.layer.used_inputs) < (whole := case.layer.elements(Tensor.I)):
+        note(
+            f"{name}: the stride skips inputs: {used:,} of the {whole:,} elements of I are used, tiles hold all of them"
+        )
     figures = predicted.to_dict()
     stale = [key for key in figures if case.recorded is not None and case.recorded.get(key) != figures[key]]
     if stale:
@@ -122,33 +132,75 @@ def _simulate(case: "MappedLayer", file: str) -> int:
 
 def write_dram_trace(arguments: argparse.Namespace) -> int:
     """Run `trace`: write the column accesses of one mapping, and print the counts that a simulator should report."""
+    from cpsat_pim.base.files import write_text
+
     case = _only_case(_read_legal(arguments), arguments.file)
-    check_outputs(arguments.output)
+    check_outputs(arguments.output, arguments.config)
     check_not_overwritten(arguments.output, arguments.file)
+    check_not_overwritten(arguments.config, arguments.file)
+    configuration = read_input(lambda: _configuration(case, arguments))
     addresses = write_file(arguments.output, lambda path: _write_trace(case, path, arguments))
+    if arguments.config is not None:
+        write_file(arguments.config, lambda path: write_text(configuration(addresses), path))
     print(f"addresses: {addresses}")
-    _print_expected(case)
+    _print_expected(case, arguments.tensor)
     return OK
 
 
+def _configuration(case: "MappedLayer", arguments: argparse.Namespace) -> "Callable[[AddressMap], str]":
+    """Return what writes the configuration for an address map. Raise ValueError if the simulator cannot be configured
+    for the machine, before a trace is written.
+    """
+    from pathlib import Path
+
+    from cpsat_pim.export.dramtrace import AddressMap
+    from cpsat_pim.export.simulators import CONFIGURATIONS
+
+    def configuration(addresses: AddressMap) -> str:
+        trace = str(Path(arguments.output).resolve())
+        return CONFIGURATIONS[arguments.format](addresses, case.arch.dram_timings, trace, arguments.gap)
+
+    if arguments.config is not None:
+        configuration(AddressMap.of(case.arch, arguments.row_bits, case.mapping.banks))
+    return configuration
+
+
 def _write_trace(case: "MappedLayer", path: str, arguments: argparse.Namespace) -> "AddressMap":
+    from cpsat_pim.base.dims import Tensor
     from cpsat_pim.base.files import replacing
     from cpsat_pim.export.dramtrace import write_trace
 
     mapped = (case.layer, case.arch, case.mapping)
+    tensor = None if arguments.tensor is None else Tensor[arguments.tensor]
     with replacing(path) as file:
-        return write_trace(*mapped, arguments.format, file, row_bits=arguments.row_bits, gap=arguments.gap)
+        return write_trace(
+            *mapped, arguments.format, file, row_bits=arguments.row_bits, gap=arguments.gap, tensor=tensor
+        )
 
 
-def _print_expected(case: "MappedLayer") -> None:
-    """Print the counts of a simulator that serves the accesses in order and leaves rows open."""
+def _print_expected(case: "MappedLayer", tensor: str | None) -> None:
+    """Print the counts of a simulator that serves the accesses in order and leaves rows open; of one tensor, with its
+    DRAM time, if one is named.
+    """
     from attrs import evolve
 
+    from cpsat_pim.base.dims import Tensor
+    from cpsat_pim.evaluate.cost import stream_cycles
     from cpsat_pim.evaluate.verify import simulate
 
-    figures = simulate(case.layer, evolve(case.arch, page_policy="open"), case.mapping)
-    for what, counts in (("column accesses", figures.column_accesses), ("row activations", figures.row_activations)):
-        print(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
+    arch = evolve(case.arch, page_policy="open")
+    figures = simulate(case.layer, arch, case.mapping)
+    counted: dict[str, tuple[int, ...]] = {
+        "column accesses": figures.column_accesses,
+        "row activations": figures.row_activations,
+    }
+    if tensor is not None:
+        counted["DRAM cycles, back to back,"] = stream_cycles(case.layer, arch, case.mapping)
+    for what, counts in counted.items():
+        if tensor is None:
+            print(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
+        else:
+            print(f"{what} of {tensor}: {counts[Tensor[tensor]]}")
     if case.arch.page_policy != "open":
         note(
             f"{case.arch.name} closes its rows after each scan, which a trace cannot express; "
@@ -160,20 +212,40 @@ def _print_expected(case: "MappedLayer") -> None:
 
 
 def export_mappings(arguments: argparse.Namespace) -> int:
-    """Run `export`: write mappings with their problems and machine."""
+    """Run `export`: write each mapping with what the format needs of its problem and machine. A mapping that the format
+    cannot express does not stop the others from being written.
+    """
     cases = _read_legal(arguments)
     _check_stems([case.layer.name for case in cases], arguments.file)
-    for path in write_file(arguments.output, lambda directory: _write_timeloop(cases, directory)):
-        print(path)
+    mistakes = []
+    for case in cases:
+        try:
+            paths = write_file(arguments.output, partial(_export, case, arguments.format))
+            print("\n".join(map(str, paths)))
+        except InputError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise InputError("\n".join(dict.fromkeys(mistakes)))
     return OK
 
 
-def _write_timeloop(cases: list["MappedLayer"], directory: str) -> "list[Path]":
-    """Write the files of all layers and return their paths."""
-    from cpsat_pim.export.timeloop import write_timeloop
+def _export(case: "MappedLayer", style: str, directory: str) -> "list[Path]":
+    """Write the files of one layer and return their paths.
 
-    paths = (write_timeloop(case.layer, case.arch, case.mapping, directory) for case in cases)
-    return [path for those in paths for path in those]
+    Raises:
+        ValueError: the format has no form for the mapping.
+    """
+    mapped = (case.layer, case.arch, case.mapping)
+    if style == "timeloop":
+        from cpsat_pim.export.timeloop import write_timeloop
+
+        try:
+            return write_timeloop(*mapped, directory)
+        except ValueError as error:
+            raise ValueError(f"{case.layer.name}: {error}") from error
+    from cpsat_pim.export.loops import write_program
+
+    return [write_program(*mapped, style, directory)]
 
 
 def _check_stems(names: list[str], file: str) -> None:

@@ -94,4 +94,14 @@ def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
             f"{left} of {left + len(network.layers)} operators that compute are in no total; "
             f"the others have {network.total_macs:,} MACs"
         )
+        _note_work_left_out(imported)
     return imported
+
+
+def _note_work_left_out(imported: "ImportedNetwork") -> None:
+    """Report the skipped operators whose multiply-accumulates are known, and their share of the known work."""
+    known = {operator.name: operator.macs for operator in imported.skipped if operator.macs is not None}
+    if known:
+        left = sum(known.values())
+        listed = ", ".join(f"{name} {macs:,} MACs" for name, macs in known.items())
+        note(f"left out: {listed}: {left / (left + imported.network.total_macs):.1%} of the work that is known")

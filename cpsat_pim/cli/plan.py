@@ -51,7 +51,7 @@ def add_commands(commands: Any) -> None:
     add("--interconnect", choices=("mesh", "host"), help=text)
     add_objectives(parser)
     add("--batch", metavar="N", type=positive, default=1, help="samples processed together (%(default)s)")
-    add("--bytes", metavar="I,W,O,PSUM", type=_widths, help="bytes per element (those of the network)")
+    add("--bytes", metavar="I,W,O,PSUM", type=_widths, help="bytes per element (the network's, or the machine's words)")
     add_space(parser)
     add("--json", metavar="FILE", help="also write the plan to a file (docs/array.md)")
     add("--html", metavar="FILE", help="also draw the plan as one HTML page")
@@ -69,7 +69,8 @@ def make_plan(arguments: argparse.Namespace) -> int:
     from cpsat_pim.report.plan_view import CostedPlan
     from cpsat_pim.report.plans import format_plan, plan_document
 
-    network, array = _with_widths(read_given_network(arguments), arguments.bytes), _given_array(arguments)
+    array = _given_array(arguments)
+    network = _given_network(arguments, array)
     check_outputs(arguments.json, arguments.html, arguments.trace)
     check_page(arguments.html)
     check_starts(arguments.start)
@@ -173,16 +174,14 @@ def _given_array(arguments: argparse.Namespace) -> "NodeArray":
     return evolve(array, capacity_bytes=arguments.capacity) if arguments.capacity else array
 
 
-def _with_widths(network: "Network", widths: tuple[int, ...] | None) -> "Network":
-    """Return the network with other bytes per element, if `--bytes` gives them."""
-    from attrs import evolve
+def _given_network(arguments: argparse.Namespace, array: "NodeArray") -> "Network":
+    """Return the network with all runs of its layers, as wide as `--bytes`, itself, or else the machine's words say."""
+    from cpsat_pim.mapping.widths import on_machine, with_widths
+    from cpsat_pim.planner.repeats import written_out
 
-    if widths is None:
-        return network
-    keys = ("input_bytes", "weight_bytes", "output_bytes", "psum_bytes")
-    fields: Any = dict(zip(keys, widths, strict=True))
-    layers = read_input(lambda: [evolve(n, workload=evolve(n.workload, **fields)) for n in network.layers])
-    return evolve(network, layers=layers)
+    network, widths = read_given_network(arguments), arguments.bytes
+    wide = read_input(lambda: with_widths(network, widths) if widths else on_machine(network, array.node))
+    return read_input(lambda: written_out(wide))
 
 
 def _widths(text: str) -> tuple[int, ...]:

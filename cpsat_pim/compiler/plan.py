@@ -130,6 +130,7 @@ def _(mapping: Mapping) -> dict[str, Any]:
         "order": mapping.order,
         "overlaps_drains": mapping.overlaps_drains,
         "overlaps_loads": mapping.overlaps_loads,
+        "hull": mapping.hull,
     }
 
 
@@ -193,6 +194,7 @@ def _(mapping: Mapping, axis_names: tuple[str, ...]) -> list[str]:
         f"lanes         {'depth (tree)' if mapping.is_tree else 'outputs'}",
         f"tiles         {mapping.output_tile} accumulator(s), {mapping.depth_tile} input column(s), {mapping.order}",
         f"beside MACs   {' and '.join(beside) or 'nothing'}",
+        *_hull(mapping),
     ]
 
 
@@ -203,6 +205,7 @@ def _(mapping: BroadcastMapping, axis_names: tuple[str, ...]) -> list[str]:
         *_cuts(mapping, axis_names),
         f"lanes         {mapping.lanes}",
         f"tiles         {mapping.depth_tile} input column(s), {mapping.order}; inputs are {kept}",
+        *_hull(mapping),
     ]
 
 
@@ -214,6 +217,11 @@ def _(mapping: ElementwiseMapping, axis_names: tuple[str, ...]) -> list[str]:
         f"rows          operands {'share them' if mapping.shares_rows else 'have rows of their own'}",
         f"order         {'bank by bank' if mapping.takes_turns else 'each kind of command for both banks'}",
     ]
+
+
+def _hull(mapping: Mapping | BroadcastMapping) -> list[str]:
+    """What lies between needed elements of the matrix and takes part."""
+    return [f"hull          of {', '.join(mapping.hull)}: what lies between is in the banks"] if mapping.hull else []
 
 
 def _cuts(mapping: Mapping | BroadcastMapping, axis_names: tuple[str, ...]) -> list[str]:

@@ -44,6 +44,7 @@ def _products(contraction: Contraction, matrix: Floats, inputs: Floats | None) -
     if inputs is None or contraction.inputs is None:
         return np.broadcast_to(weights, contraction.extents).astype(np.float16)
     values = inputs[contraction.indices(contraction.inputs, (batch, shared, zero, depth))]
+    values = np.where(contraction.is_needed(DEPTH, depth), values, np.float16(0))
     return np.asarray(weights.astype(np.float16) * values.astype(np.float16))
 
 

@@ -33,6 +33,7 @@ def compare_on_numbers(
     Raises:
         KernelMistake: a result differs from the reference.
     """
+    contraction = contraction.with_hull(lowered.mapping.hull)
     rng = np.random.default_rng(seed)
     arrays = {p.name: rng.integers(-4, 5, p.extents) for p in kernel.parameters}
     result, touched, channels = _executed(kernel, contraction, lowered, target, arrays)
@@ -49,6 +50,7 @@ def compare_on_fp16(kernel: Kernel, contraction: Contraction, lowered: Lowered, 
     Raises:
         KernelMistake: a result differs.
     """
+    contraction = contraction.with_hull(lowered.mapping.hull)
     rng = np.random.default_rng(seed)
     arrays = {p.name: rng.standard_normal(p.extents).astype(np.float16) for p in kernel.parameters}
     result, touched, channels = _executed(kernel, contraction, lowered, target, arrays)
@@ -56,7 +58,11 @@ def compare_on_fp16(kernel: Kernel, contraction: Contraction, lowered: Lowered, 
     flat = fp16_result(lowered.mapping, contraction, target, arrays[contraction.matrix.tensor], inputs)
     points = np.ix_(*(np.arange(extent) for extent in (*contraction.extents[:DEPTH], 1)))
     expected = np.zeros_like(result)
-    expected[contraction.indices(contraction.statement.target, points)] = flat[..., None]
+    needed = np.ones_like(flat, np.bool_)
+    for number in range(DEPTH):
+        needed &= contraction.is_needed(number, points[number])[..., 0]
+    where = contraction.indices(contraction.statement.target, points)
+    expected[tuple(index[..., 0][needed] for index in where)] = flat[needed]
     if not (result == np.where(touched, expected, 0)).all():
         raise KernelMistake(f"{kernel.name}: the commands compute another FP16 result than the mapping states")
     return channels

@@ -9,6 +9,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.base.units import to_fj, to_fraction
 from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 from tables.counts.cost import Cost, Machine, Rate, exact_cost
 from tables.dram import Dram
@@ -63,7 +64,14 @@ class Prediction:
 
 def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Prediction:
     """Return exact counts, energy and predicted latency of a legal mapping."""
+    layer, arch = in_whole_units(layer, arch)
     return to_prediction(exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)))
+
+
+def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[int, ...]:
+    """Return the DRAM time of each tensor's stream in banks of its own (docs/model.md, section 5), cycles."""
+    cost = exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
+    return tuple(stream.cycles for stream in cost.streams)
 
 
 def to_prediction(cost: Cost) -> Prediction:

@@ -21,6 +21,7 @@ from cpsat_pim.evaluate.cost import Figures, Prediction, access_energies_fj, pre
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.mapping_file import build_mapping
+from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import build_layer
 from tracesim.stream import ColumnStream
@@ -180,6 +181,7 @@ def _nest_on_device(
     layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping
 ) -> tuple[tracesim.Nest, tracesim.Placement, tracesim.Device]:
     """Build the inputs of the simulator."""
+    layer, arch = in_whole_units(layer, arch)
     layout, banks = np.array(mapping.layout, np.int64), np.array(mapping.banks, np.int64)
     placement = tracesim.Placement(layout, mapping.block_h, mapping.block_w, banks)
     return _nest(layer, mapping), placement, _device(arch)

@@ -145,7 +145,7 @@ def architecture(layer: ConvWorkload, arch: PIMArchitecture) -> dict[str, Any]:
         for direction in directions:
             name, side = CONTAINERS[direction]
             nodes.append(_Tagged("!Container", {"name": name, "spatial": {side: sizes[direction]}}))
-    nodes.append(_component("MAC", "intmac", {"datawidth": 8 * word_bytes}))
+    nodes.append(_component("MAC", "intmac", {"datawidth": int(8 * word_bytes)}))
     return {"architecture": {"version": VERSION, "nodes": nodes}}
 
 
@@ -165,7 +165,7 @@ def _storage(
 ) -> tuple[str, dict[str, Any]]:
     """Return class and attributes of a storage."""
     if level is Level.DRAM:
-        return "DRAM", {"width": 8 * arch.column_bytes, "datawidth": 8 * word_bytes}
+        return "DRAM", {"width": 8 * arch.column_bytes, "datawidth": int(8 * word_bytes)}
     return "regfile" if level is Level.PE else "SRAM", _buffer(arch, level, tensors, word_bytes)
 
 
@@ -174,8 +174,8 @@ def _buffer(arch: PIMArchitecture, level: Level, tensors: tuple[Tensor, ...], wo
     memory = arch.hierarchy[level]
     attributes: dict[str, Any] = {
         "depth": max(1, memory.entries_of(tensors[0]) * memory.word_bytes // word_bytes),
-        "width": 8 * word_bytes,
-        "datawidth": 8 * word_bytes,
+        "width": int(8 * word_bytes),
+        "datawidth": int(8 * word_bytes),
         "multiple_buffering": 2 if arch.is_halved(level) else 1,
     }
     limits = {"read_bandwidth": memory.read_bandwidth_limit, "write_bandwidth": memory.write_bandwidth_limit}

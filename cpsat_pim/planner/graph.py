@@ -123,6 +123,9 @@ class _Builder:
     def __init__(self, network: Network, batch: int) -> None:
         self.network, self.batch = network, batch
         self.nodes = [evolve(n, workload=evolve(n.workload, N=n.workload.N * batch)) for n in network.layers]
+        for node in self.nodes:
+            if any(width % 1 for width in node.workload.width_bytes):
+                raise ValueError(f"{node.name}: has elements of a fraction of a byte; plans take whole bytes")
         if not self.nodes[0].after:  # a shape of the command line
             self.nodes[0] = evolve(self.nodes[0], after=(INPUT,))
         self.order = {node.name: i for i, node in enumerate(self.nodes)}

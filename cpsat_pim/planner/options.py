@@ -4,7 +4,7 @@ Costs of data movement are exact and computed when a partition is looked at; unt
 program is known. The node program's cost is an interval that a solve closes (`cpsat_pim.planner.nodes`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,38 +15,41 @@ from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.measures import measured_pulls, measured_pushes
+from cpsat_pim.planner.movement import least_cycles, most_at_home
 from cpsat_pim.planner.nodes import FREE_LAYOUTS, Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import Rates
 from cpsat_pim.planner.plan import node_program
+from cpsat_pim.planner.replicas import ReplicaTable
 from cpsat_pim.planner.ring_tours import better_tours
 from cpsat_pim.planner.step import Step
 from cpsat_pim.planner.tours import Tours
-from cpsat_pim.planner.weighing import FREE_BYTES, Price, Replication, Weighing
+from cpsat_pim.planner.weighing import FREE_BYTES, Price, Weighing
+from tables.array.least import least_of_rows
 
 #: Indices of the homes that a layer reads (I, and what takes the place of W) and writes.
 At = tuple[int, int, int]
 
+#: In the place of a cost that was not taken over yet.
+_NOTHING: Any = object()
+
 
 @define(kw_only=True, eq=False)
 class _Row:
-    """One partition: its node problems by layout, their least bound when it was made, and what it moves.
-
-    What it moves is None until it is looked at.
-    """
+    """One partition: its node problems by layout, and the least that it is known to cost with what it moves."""
 
     partition: Partition
     program: tuple[NodeProblem, ...]
     floor: int
-    pull: np.ndarray | None = None
-    push: np.ndarray | None = None
-    reduce: np.ndarray | None = None
-    replications: tuple[Replication, ...] = ()
+    moved: int | None = None
 
 
 @define(kw_only=True, eq=False)
 class LayerOptions:
-    """All partitions of a layer; `reads`, `reads_weights`, `writes` are the homes that are looked at."""
+    """All partitions of a layer; `reads`, `reads_weights`, `writes` are the homes that are looked at.
+
+    Rows are partitions. Those that were looked at, `seen` of them, come first; what they move is in arrays.
+    """
 
     graph: Graph
     task: LayerTask
@@ -59,14 +62,30 @@ class LayerOptions:
     writes: Sequence[Home]
     partitions: Sequence[Partition]
     rows: list[_Row] = field(init=False)
-    #: The last tables by what they were asked for, with the bounds of node problems that they were made of.
-    _tables: dict[tuple[bool, Price], tuple[Any, np.ndarray]] = field(init=False, factory=dict)
-    #: Rows that are looked at come first.
     seen: int = 0
+    #: What each row pulls, int64[2, rows, homes read, homes of W or 1], and what it adds and pushes, int64[2, rows,
+    #: homes written].
+    _pull: np.ndarray = field(init=False)
+    _push: np.ndarray = field(init=False)
+    #: Costs of node programs by lower or upper bound: int64[2, 2, rows, pairs of layouts]; and what they were made of.
+    _own: np.ndarray = field(init=False)
+    _made_of: list[list[Any]] = field(init=False)
+    #: The pair of layouts of two homes: int64[homes read, homes written].
+    _pair_of: np.ndarray = field(init=False)
+    _replicas: ReplicaTable = field(init=False)
+    #: The last tables by what they were asked for.
+    _tables: dict[tuple[bool, Price], np.ndarray] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         rows = [self._row(partition) for partition in self.partitions]
         self.rows = sorted((row for row in rows if row.floor < INFINITE), key=lambda row: row.floor)
+        count, pairs = len(self.rows), len(self.layout_pairs)
+        self._pull = np.empty((2, count, len(self.reads), max(1, len(self.reads_weights))), dtype=np.int64)
+        self._push = np.empty((2, count, len(self.writes)), dtype=np.int64)
+        self._own = np.empty((2, 2, count, pairs), dtype=np.int64)
+        self._made_of = [[_NOTHING] * pairs for _ in self.rows]
+        self._pair_of = self._pairs()
+        self._replicas = ReplicaTable(graph=self.graph, task=self.task, rates=self.rates, weighing=self.weighing)
 
     @property
     def region(self) -> Region:
@@ -128,32 +147,53 @@ class LayerOptions:
     @property
     def least_floor(self) -> int:
         """No partition's node programs cost less, as far as is known by now."""
-        known = (self.own(self.costs.cost(problem))[0] for row in self.rows for problem in row.program)
-        return min(known, default=INFINITE)
+        return min((self._floor(row.program) for row in self.rows), default=INFINITE)
 
     @property
     def unseen_floor(self) -> int:
-        """No row that was not looked at costs less: rows are in the order of what was known of them at first."""
+        """No row that was not looked at costs less: these rows are in the order of what was known of them."""
         return self.rows[self.seen].floor if self.seen < len(self.rows) else INFINITE
 
     def look_at(self, count: int) -> None:
-        """Compute what the next rows move."""
-        for row in self.rows[self.seen : self.seen + count]:
-            self._compute(row)
-        self.seen = min(len(self.rows), self.seen + count)
+        """Compute what the next rows move: those with the least bounds."""
+        rest = self.rows[self.seen :]
+        at_home = self._most_at_home()
+        for row in rest:
+            if row.moved is None:
+                row.moved = self._least_moved(row.partition, at_home)
+            row.floor = min(INFINITE, self._floor(row.program) + row.moved)
+        self.rows[self.seen :] = sorted(rest, key=lambda row: row.floor)
+        for i in range(self.seen, min(len(self.rows), self.seen + count)):
+            self._compute(i)
+            self.seen = i + 1
+        self._tables.clear()
 
-    def _compute(self, row: _Row) -> None:
-        step = Step(
-            graph=self.graph,
-            task=self.task,
-            partition=row.partition,
-            rates=self.rates,
-            tours=self.tours(row.partition),
+    def _most_at_home(self) -> tuple[int, int, int]:
+        """Return the most elements on one node of what is read, of what takes the place of W and of what is written."""
+        task, stacks = self.task, self.graph.stacks
+        second = task.reads_weights
+        return (
+            most_at_home(stacks[task.reads.stack], self.reads),
+            most_at_home(stacks[second.stack], self.reads_weights) if second else 0,
+            most_at_home(stacks[task.writes], self.writes),
         )
-        row.pull = self.weighing.of_measures(measured_pulls(step, self.reads, self.reads_weights))
-        row.push = self.weighing.of_measures(measured_pushes(step, self.writes))
-        of_layouts = [self.weighing.of_phase(step.reduce(layout)) for layout in self.written_layouts]
-        row.reduce = np.stack(of_layouts, axis=-1)
+
+    def _least_moved(self, partition: Partition, at_home: tuple[int, int, int]) -> int:
+        """Return what moving data costs at least, whatever the homes."""
+        cycles_weight = self.weighing.objective.weights[0]
+        return cycles_weight * least_cycles(self._step(partition), at_home) if cycles_weight else 0
+
+    def _step(self, partition: Partition) -> Step:
+        tours = self.tours(partition)
+        return Step(graph=self.graph, task=self.task, partition=partition, rates=self.rates, tours=tours)
+
+    def _compute(self, i: int) -> None:
+        step = self._step(self.rows[i].partition)
+        self._pull[:, i] = self.weighing.of_measures(measured_pulls(step, self.reads, self.reads_weights))
+        self._push[:, i] = self.weighing.of_measures(measured_pushes(step, self.writes))
+        if step.is_reduced:
+            reduced = {layout: self.weighing.of_phase(step.reduce(layout)) for layout in self.written_layouts}
+            self._push[:, i] += np.stack([reduced[home.layout] for home in self.writes], axis=-1)
 
     def tours(self, partition: Partition) -> Tours:
         """Return the tours that take the place of the default ones."""
@@ -167,21 +207,30 @@ class LayerOptions:
         The least over all partitions that were looked at, and over the floors of the others; with `upper` over those
         alone whose node problem is solved.
         """
-        made_of = [[self.own(self.costs.cost(p), upper) for p in row.program] for _, row in self._seen_rows]
+        self._update()
         known = self._tables.get((upper, price))
-        if known is None or known[0] != made_of:
-            known = self._tables[upper, price] = (made_of, self._table(upper, price))
-        return known[1]
+        if known is None:
+            known = self._tables[upper, price] = self._table(upper, price)
+        return known
+
+    def _update(self) -> None:
+        """Take over what has become known of the node problems of the rows that were looked at."""
+        for i, row in enumerate(self.rows[: self.seen]):
+            made_of = self._made_of[i]
+            for j, problem in enumerate(row.program):
+                cost = self.costs.cost(problem)
+                if cost is not made_of[j] and cost != made_of[j]:
+                    self._own[0, :, i, j], self._own[1, :, i, j] = self.own(cost), self.own(cost, upper=True)
+                    made_of[j] = cost
+                    self._tables.clear()
 
     def _table(self, upper: bool, price: Price) -> np.ndarray:
-        shape = (2, len(self.reads), max(1, len(self.reads_weights)), len(self.writes))
-        least = np.full(shape, INFINITE, dtype=np.int64)
+        least = np.full((2, *self._pull.shape[2:], len(self.writes)), INFINITE, dtype=np.int64)
         if not upper:
             least[0], least[1] = self._unseen(price), 0
-        for row in self.rows[: self.seen]:
-            whole = self._row_table(row, upper, price)
-            better = (whole[0] < least[0]) | ((whole[0] == least[0]) & (whole[1] < least[1]))
-            least = np.where(better, whole, least)
+        s = self.seen
+        moved = self._pull[:, :s], self._push[:, :s]
+        least_of_rows(self._own[int(upper), :, :s], *moved, self._pair_of, self._held(price), price.scale, least)
         return least
 
     def _unseen(self, price: Price) -> int:
@@ -192,66 +241,40 @@ class LayerOptions:
         once = layer.elements(Tensor.W) * layer.weight_bytes if self.task.has_weights else 0
         return price.scale * floor + price.per_byte * once
 
-    def _row_table(self, row: _Row, upper: bool, price: Price) -> np.ndarray:
-        """(cost, tie) of one partition for all homes."""
-        assert row.pull is not None
-        assert row.push is not None
-        assert row.reduce is not None
-        own = self._own_table(row, upper)
-        reduced = row.reduce[:, [self.written_layouts.index(home.layout) for home in self.writes]]
-        moved = row.pull[:, :, :, None] + (row.push + reduced)[:, None, None, :]
-        whole = moved + own[:, :, None, :]
-        if price.per_byte:
-            cost, tie = self.replication(row, price).priced(price)
-            priced = np.stack([whole[0] * price.scale + cost, whole[1] + tie])
-            whole = np.where(whole[0] >= INFINITE, INFINITE, priced)
-        least: np.ndarray = np.minimum(whole, INFINITE)
-        return least
+    def _held(self, price: Price) -> np.ndarray:
+        """(cost, tie) of the weights that each row holds at a price of bytes: int64[2, rows that were looked at]."""
+        if not price.per_byte:
+            return np.zeros((2, self.seen), dtype=np.int64)
+        return self._replicas.priced([row.partition for row in self.rows[: self.seen]], price)
 
-    def replication(self, row: _Row, price: Price) -> Replication:
-        """The best number of replicas at a price of bytes: of all homes, for the exchange does not depend on them."""
-        if not row.replications:
-            row.replications = tuple(self._replications(row.partition))
-        return min(row.replications, key=lambda one: one.priced(price))
-
-    def _replications(self, partition: Partition) -> Iterator[Replication]:
-        """Every number of replicas, the most first."""
-        sharing = partition.sharing if self.task.has_weights else 1
-        for replicas in (n for n in range(sharing, 0, -1) if sharing % n == 0):
-            split = evolve(partition, weight_replicas=replicas if self.task.has_weights else None)
-            step = Step(graph=self.graph, task=self.task, partition=split, rates=self.rates)
-            cost, tie = self.weighing.of_phase(step.weights())
-            held = int(step.weight_chunks().sum())
-            yield Replication(replicas=replicas, cost=int(cost), tie=int(tie), total_bytes=held)
-
-    def _own_table(self, row: _Row, upper: bool) -> np.ndarray:
-        """(cost, tie) of the node program by homes read and written: int64[2, reads, writes]."""
-        pairs = {
-            pair: self.own(self.costs.cost(problem), upper)
-            for pair, problem in zip(self.layout_pairs, row.program, strict=True)
-        }
-        if not self.is_tied:
-            return np.array(pairs[None, None], dtype=np.int64)[:, None, None]
-        read, written = ([layout_index(home.layout) for home in homes] for homes in (self.reads, self.writes))
-        return np.array([[[pairs[a, b][i] for b in written] for a in read] for i in (0, 1)], dtype=np.int64)
+    def _costs_at(self, at: At, upper: bool, price: Price) -> tuple[np.ndarray, np.ndarray]:
+        """Return cost and tie of every row that was looked at, at these homes."""
+        self._update()
+        (reads, reads_weights, writes), s = at, self.seen
+        node, rest = self._own[int(upper), :, :s, self._pair_of[reads, writes]]
+        moved = self._pull[:, :s, reads, reads_weights] + self._push[:, :s, writes]
+        held = self._held(price)
+        cost = np.minimum(price.scale * (np.minimum(node, INFINITE // price.scale) + moved[0]) + held[0], INFINITE)
+        return np.where(node >= INFINITE, INFINITE, cost), np.minimum(rest + moved[1] + held[1], INFINITE)
 
     def best(self, at: At, upper: bool = False, price: Price = FREE_BYTES) -> tuple[Partition, NodeProblem] | None:
         """The best partition at these homes and its node problem; None if that is one that was not looked at."""
-        found, least = None, (INFINITE, INFINITE) if upper else (self._unseen(price), 0)
-        for cost, i in self._costs_at(at, upper, price):
-            if cost <= least and cost[0] < INFINITE:
-                found, least = self.rows[i], cost
-        if found is None:
+        cost, tie = self._costs_at(at, upper, price)
+        if not len(cost):
             return None
-        partition = found.partition
+        i = int(np.lexsort((tie, cost))[0])
+        if cost[i] >= INFINITE or (not upper and (int(cost[i]), int(tie[i])) > (self._unseen(price), 0)):
+            return None
+        partition = self.rows[i].partition
         if price.per_byte and self.task.has_weights:
-            partition = evolve(partition, weight_replicas=self.replication(found, price).replicas)
-        return partition, self._problem(found, at)
+            partition = evolve(partition, weight_replicas=self._replicas.best(partition, price).replicas)
+        return partition, self._problem(self.rows[i], at)
 
     def refine(self, at: At, count: int, price: Price = FREE_BYTES) -> int:
         """Refine the bounds of the node problems of the best rows at these homes that have plain ones; how many."""
         refined = 0
-        for _, i in sorted(self._costs_at(at, False, price)):
+        cost, tie = self._costs_at(at, False, price)
+        for i in np.lexsort((tie, cost)):
             problem = self._problem(self.rows[i], at)
             known = self.costs.cost(problem)
             if known is not None and not known.is_refined:
@@ -261,36 +284,16 @@ class LayerOptions:
                 break
         return refined
 
-    def _costs_at(self, at: At, upper: bool, price: Price) -> Iterator[tuple[tuple[int, int], int]]:
-        """Yield (cost, tie) of every row that was looked at, at these homes, and its number."""
-        reads, reads_weights, writes = at
-        layout, pair = self.written_layouts.index(self.writes[writes].layout), self._pair(at)
-        for i, row in self._seen_rows:
-            assert row.pull is not None
-            assert row.push is not None
-            assert row.reduce is not None
-            cost, tie = self.own(self.costs.cost(row.program[pair]), upper)
-            moved = row.pull[:, reads, reads_weights] + row.push[:, writes] + row.reduce[:, layout]
-            if cost < INFINITE and price.per_byte:
-                priced = self.replication(row, price).priced(price)
-                cost, tie = (cost + int(moved[0])) * price.scale + priced[0], tie + int(moved[1]) + priced[1]
-            elif cost < INFINITE:
-                cost, tie = cost + int(moved[0]), tie + int(moved[1])
-            yield (min(cost, INFINITE), min(tie, INFINITE)), i
-
-    @property
-    def _seen_rows(self) -> Iterator[tuple[int, _Row]]:
-        return enumerate(self.rows[: self.seen])
-
     def _problem(self, row: _Row, at: At) -> NodeProblem:
-        return row.program[self._pair(at)]
+        return row.program[self._pair_of[at[0], at[2]]]
 
-    def _pair(self, at: At) -> int:
-        """Return which of a row's node problems is that of the layouts of these homes."""
+    def _pairs(self) -> np.ndarray:
+        """Which of a row's node problems is that of the layouts of two homes."""
         if not self.is_tied:
-            return 0
-        pair = layout_index(self.reads[at[0]].layout), layout_index(self.writes[at[2]].layout)
-        return self.layout_pairs.index(pair)
+            return np.zeros((len(self.reads), len(self.writes)), dtype=np.int64)
+        read, written = ([layout_index(home.layout) for home in homes] for homes in (self.reads, self.writes))
+        pairs = self.layout_pairs
+        return np.array([[pairs.index((a, b)) for b in written] for a in read], dtype=np.int64)
 
 
 def _layouts(homes: Sequence[Home]) -> list[int | None]:

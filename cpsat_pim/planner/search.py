@@ -38,7 +38,7 @@ class SearchLimits:
     """
 
     time_limit: float = 600.0
-    batch: int = 64
+    batch: int = 32
     refined: int = 8
 
 

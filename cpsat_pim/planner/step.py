@@ -1,5 +1,7 @@
 """The phases of one step: boxes of its nodes in, costs of its phases out (docs/array.md, section 5)."""
 
+from functools import cached_property
+
 import numpy as np
 from attrs import field, frozen
 
@@ -41,16 +43,16 @@ class Step:
     partition: Partition
     rates: Rates
     tours: Tours = field(factory=dict)
-    boxes: PartBoxes = field(init=False)
-    #: What each node holds of the output before it is pushed: int64[nodes, boxes, 8].
-    held: np.ndarray = field(init=False)
+    #: They do not depend on replicas and tours.
+    boxes: PartBoxes = field()
 
     @boxes.default
     def _boxes(self) -> PartBoxes:
         return part_boxes(self.graph, self.task, self.partition)
 
-    @held.default
-    def _held(self) -> np.ndarray:
+    @cached_property
+    def held(self) -> np.ndarray:
+        """What each node holds of the output before it is pushed: int64[nodes, boxes, 8]."""
         return self._chunks() if self.is_reduced else self.boxes.output
 
     @property

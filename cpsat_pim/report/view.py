@@ -220,7 +220,7 @@ class _Mapped:
         """Return the tiles that a level stores (DRAM: the whole tensors) in elements and bytes (Eq. 22)."""
         stored = [t for t in Tensor if level is Level.DRAM or self.mapping.stored[level][t]]
         elems = {t: box_elems(self.layer, self.mapping.tile(level, t), t) for t in stored}
-        return {t.name: {"elems": elems[t], "bytes": elems[t] * self._width_bytes(level, t)} for t in stored}
+        return {t.name: {"elems": elems[t], "bytes": math.ceil(elems[t] * self._width_bytes(level, t))} for t in stored}
 
     def _width_bytes(self, level: Level, tensor: Tensor) -> int:
         """Return the bytes of an element. O has partial sums on chip, and in DRAM if any are spilled (model, section

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from attrs import field, frozen
@@ -19,6 +20,7 @@ from cpsat_pim.base.validate import (
     pair_of_positive,
     positive,
     text,
+    whole_bits,
 )
 
 _BYTES = measured_in("B")
@@ -29,8 +31,26 @@ def _by_dim(value: Any) -> Any:
     return tuple(value.get(d, 0) for d in Dim) if isinstance(value, Mapping) else as_tuple(value)
 
 
+def _as_width(value: Any) -> Any:
+    """Convert a width to an integer, or to a fraction of a byte if it is none."""
+    if not whole_bits.holds(value) or is_integer(value):
+        return value
+    width = Fraction(value)
+    return width.numerator if width.denominator == 1 else width
+
+
+def width_text(width: int | Fraction) -> str:
+    """Format a width: `2 B`, `4 bit`."""
+    return f"{width} B" if is_integer(width) else f"{8 * width} bit"
+
+
 def _is_row(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == len(Dim) and all(is_integer(v) and v >= 0 for v in value)
+
+
+def plain_width(width: int | Fraction) -> int | float:
+    """Return a width as JSON has it."""
+    return width if isinstance(width, int) else float(width)
 
 
 _ROW = Rule("must be an integer of at least 0 for each dim", _is_row)
@@ -41,13 +61,14 @@ class ConvWorkload:
     """A (grouped, strided, dilated) convolution or, with P=Q=R=S=1 or rows in N or P, a matrix product.
 
     R, P run along the input width and S, Q along its height; `stride` and `dilation` are (width, height). C and K count
-    the channels of one of G groups. Widths are bytes per element; `psum_bytes` is the width of a partial sum. `zeros`
+    the channels of one of G groups. Widths are bytes per element; `psum_bytes` is the width of a partial sum. Elements
+    of 4 bits have `Fraction(1, 2)`; what counts in integers scales layer and machine first (`in_whole_units`). `zeros`
     is the part of each bound that is padding, which is stored, moved and multiplied like the rest (docs/model.md,
     section 1).
 
     Raises:
-        ValueError: a bound, stride, dilation or width is not a positive integer, a bound is all padding, or the layer
-            has 2^62 MACs or a tensor of 2^62 bytes.
+        ValueError: a bound, stride or dilation is not a positive integer, a width is not of whole bits, a bound is all
+            padding, or the layer has 2^62 MACs or a tensor of 2^62 bytes.
     """
 
     name: str = field(default="layer", validator=text)
@@ -61,10 +82,10 @@ class ConvWorkload:
     G: int = field(default=1, validator=positive)
     stride: tuple[int, int] = field(default=(1, 1), converter=as_pair, validator=pair_of_positive)
     dilation: tuple[int, int] = field(default=(1, 1), converter=as_pair, validator=pair_of_positive)
-    input_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
-    weight_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
-    output_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
-    psum_bytes: int = field(default=1, validator=positive, metadata=_BYTES)
+    input_bytes: int = field(default=1, converter=_as_width, validator=whole_bits, metadata=_BYTES)
+    weight_bytes: int = field(default=1, converter=_as_width, validator=whole_bits, metadata=_BYTES)
+    output_bytes: int = field(default=1, converter=_as_width, validator=whole_bits, metadata=_BYTES)
+    psum_bytes: int = field(default=1, converter=_as_width, validator=whole_bits, metadata=_BYTES)
     zeros: tuple[int, ...] = field(
         default=(0,) * len(Dim),
         converter=_by_dim,
@@ -123,6 +144,12 @@ class ConvWorkload:
         return math.prod(self.bounds[d] for d in RELEVANT[tensor])
 
     @property
+    def used_inputs(self) -> int:
+        """Elements of I that some MAC uses: fewer than all where a stride exceeds the filter."""
+        along = zip((self.P, self.Q), (self.R, self.S), self.stride, self.dilation, strict=True)
+        return self.N * self.G * self.C * math.prod(_used(*axis) for axis in along)
+
+    @property
     def width_bytes(self) -> tuple[int, int, int, int]:
         """Bytes per element of I, W, O and of a partial sum."""
         return (self.input_bytes, self.weight_bytes, self.output_bytes, self.psum_bytes)
@@ -134,13 +161,21 @@ class ConvWorkload:
             **{d.name: self.bounds[d] for d in Dim},
             "stride": list(self.stride),
             "dilation": list(self.dilation),
-            "input_bytes": self.input_bytes,
-            "weight_bytes": self.weight_bytes,
-            "output_bytes": self.output_bytes,
-            "psum_bytes": self.psum_bytes,
+            "input_bytes": plain_width(self.input_bytes),
+            "weight_bytes": plain_width(self.weight_bytes),
+            "output_bytes": plain_width(self.output_bytes),
+            "psum_bytes": plain_width(self.psum_bytes),
         } | ({"zeros": {d.name: self.zeros[d] for d in Dim if self.zeros[d]}} if any(self.zeros) else {})
 
     @property
     def shape_key(self) -> str:
         """The shape as text; layers of equal shape have equal keys."""
         return repr(self.shape)
+
+
+def _used(outputs: int, filters: int, stride: int, dilation: int) -> int:
+    """Return how many positions `stride * p + dilation * r` there are."""
+    step = math.lcm(stride, dilation)  # positions of p and of p + step / stride meet
+    if step // dilation >= filters or step // stride >= outputs:
+        return outputs * filters
+    return outputs * filters - (outputs - step // stride) * (filters - step // dilation)

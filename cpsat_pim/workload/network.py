@@ -2,7 +2,7 @@
 
     version: 1
     name: example                                              # the file's stem if absent
-    bytes: {input: 2, weight: 2, output: 2, psum: 4}           # as wide as the machine's words if absent
+    bytes: {input: 2, weight: 4 bit, output: 2, psum: 4}       # as wide as the machine's words if absent
     layers:
     - {name: conv1, R: 3, S: 3, P: 56, Q: 56, C: 64, K: 128, stride: [2, 2], after: [input]}
     - {name: fc, C: 128, K: 10, count: 1, weights: true, after: [conv1]}
@@ -14,6 +14,8 @@ NETWORK` the rest is a change: `layers: {conv1: {N: 8}}` changes the layers that
 Bounds and counts may be formulas of `parameters`, such as `parameters: {batch: 1, prompt: 128, kv: 0}` and `K: kv +
 prompt`, with + - * // and parentheses.
 
+A layer may have `bytes` of its own, of some tensors: `bytes: {weight: 4 bit}`.
+
 What lies between layers matters to plans only (docs/array.md, section 2): the network's `input: {C: 3, H: 224, W:
 224}`, and of a layer `join: add`, `pad: [1, 1]`, `pool: {window: [3, 3], stride: [2, 2], size: [56, 56]}`.
 """
@@ -21,6 +23,7 @@ What lies between layers matters to plans only (docs/array.md, section 2): the n
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +47,20 @@ from cpsat_pim.base.reading import (
     record_of,
     to_yaml,
 )
-from cpsat_pim.base.validate import Rule, as_tuple, boolean, is_a, not_negative, one_of, or_none, positive, text
+from cpsat_pim.base.validate import (
+    Rule,
+    as_pair,
+    as_tuple,
+    boolean,
+    is_a,
+    not_negative,
+    one_of,
+    or_none,
+    positive,
+    text,
+)
 from cpsat_pim.workload.joins import JOINS, InputSize, Pool, padding
-from cpsat_pim.workload.layer import ConvWorkload
+from cpsat_pim.workload.layer import ConvWorkload, plain_width
 from cpsat_pim.workload.parameters import Parameters, Size, sized
 
 INPUT = "input"
@@ -62,7 +76,8 @@ class NetworkNode:
 
     `join`: how several tensors become its input. `pad`: zeros (left, top) before its input. `pool`: pooling of its
     output. `input_pool`: pooling of its input, as only this layer reads it. `weight_rows`: the dim along the width of a
-    tensor that is read as W.
+    tensor that is read as W. `bytes`: widths of this layer's elements that its network's (or the machine's) do not
+    replace, by tensor.
 
     Raises:
         ValueError: a field is of the wrong type, or the count is not positive.
@@ -76,7 +91,7 @@ class NetworkNode:
     join: str | None = field(default=None, validator=or_none(one_of(*JOINS)), metadata={"kind": Value(one_of(*JOINS))})
     pad: tuple[int, int] | None = field(
         default=None,
-        converter=optional(as_tuple),
+        converter=optional(as_pair),
         validator=or_none(padding),
         metadata={"kind": Value(padding)},
     )
@@ -85,6 +100,7 @@ class NetworkNode:
     weight_rows: str | None = field(
         default=None, validator=or_none(one_of("K", "C")), metadata={"kind": Value(one_of("K", "C"))}
     )
+    bytes: dict[str, int | Fraction] = field(factory=dict)
 
 
 #: Keys of a layer's entry about the tensors around it, without defaults of their own.
@@ -177,17 +193,28 @@ def format_network(network: Network, *comments: str) -> str:
     Raises:
         ValueError: its layers differ in their bytes per element, for which a file has one place.
     """
-    widths = {node.workload.width_bytes for node in network.layers}
-    if len(widths) > 1:
-        raise ValueError(f"{network.name}: the layers must have the same bytes per element")
     head: dict[str, Any] = {"version": VERSION, "name": network.name}
     if network.has_widths:
-        head["bytes"] = dict(zip(BYTES, *widths, strict=True))
+        head["bytes"] = _shared_widths(network)
     if network.input is not None:
         head["input"] = asdict(network.input)
     lines = [f"# {_printable(comment)}" for comment in comments]
     lines += [f"{key}: {_flow(value)}" for key, value in head.items()]
     return "\n".join([*lines, "layers:", *(f"- {_flow(_entry(node))}" for node in network.layers), ""])
+
+
+def _shared_widths(network: Network) -> dict[str, Any]:
+    """Return the bytes per element of all layers, as far as these do not have their own.
+
+    Raises:
+        ValueError: layers differ in other widths than their own.
+    """
+    found: dict[str, Any] = {}
+    for node in network.layers:
+        for key, width in zip(BYTES, node.workload.width_bytes, strict=True):
+            if key not in node.bytes and found.setdefault(key, width) != width:
+                raise ValueError(f"{network.name}: the layers must have the same bytes per element")
+    return {key: plain_width(found.get(key, 1)) for key in BYTES}
 
 
 def _entry(node: NetworkNode) -> dict[str, Any]:
@@ -200,6 +227,7 @@ def _entry(node: NetworkNode) -> dict[str, Any]:
         **{key: size for key, size in sizes.items() if size != 1},
         **{key: pair for key, pair in pairs.items() if pair != [1, 1]},
         **({} if node.weights else {"weights": False}),
+        **({"bytes": {key: plain_width(width) for key, width in node.bytes.items()}} if node.bytes else {}),
         **{key: _plain(value) for key in BETWEEN if (value := getattr(node, key)) is not None},
         "after": list(node.after) or [INPUT],
     }
@@ -302,6 +330,7 @@ def _size(item: Field) -> Field:
     return evolve(item, kind=Size(item.kind))
 
 
+_WIDTHS = Record(fields={key: fields_of(ConvWorkload)[f"{key}_bytes"] for key in BYTES}, doc="Bytes per element.")
 _LAYER = Record(
     fields={
         **fields_of(NetworkNode, ("name",)),
@@ -309,11 +338,11 @@ _LAYER = Record(
         **fields_of(ConvWorkload, PAIRS),
         "count": _size(fields_of(NetworkNode, ("count",))["count"]),
         **fields_of(NetworkNode, ("weights", *BETWEEN)),
+        "bytes": Field(kind=_WIDTHS),
         "after": Field(kind=Value(_NAMES)),
     },
     doc="A layer: bounds, count, stride and dilation that are absent are 1; without `after` it follows the one above.",
 )
-_WIDTHS = Record(fields={key: fields_of(ConvWorkload)[f"{key}_bytes"] for key in BYTES}, doc="Bytes per element.")
 
 Values = dict[str, Any]
 
@@ -369,6 +398,7 @@ def _build_network(
             after=layer.get("after", (before,)),
             workload=_workload(layer, bytes or {}),
             weights=layer.get("weights", True),
+            bytes=layer.get("bytes", {}),
             **{key: layer[key] for key in BETWEEN if key in layer},
         )
         for before, layer in zip(befores, layers, strict=False)
@@ -378,10 +408,12 @@ def _build_network(
 
 
 def _workload(layer: Values, widths: Values) -> ConvWorkload:
-    """Build a layer's shape with the network's bytes per element."""
+    """Build a layer's shape with its own bytes per element, else the network's."""
     shape = {key: layer[key] for key in (*BOUNDS, *PAIRS) if key in layer}
     return ConvWorkload(
-        name=layer.get("name", "layer"), **shape, **{f"{key}_bytes": value for key, value in widths.items()}
+        name=layer.get("name", "layer"),
+        **shape,
+        **{f"{key}_bytes": value for key, value in (widths | layer.get("bytes", {})).items()},
     )
 
 

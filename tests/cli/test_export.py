@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
@@ -11,7 +12,8 @@ from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.dims import Dim
 from cpsat_pim.cli import main
 from cpsat_pim.evaluate.verify import simulate
-from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping import EVEN, Mapping
+from cpsat_pim.report.jsonfile import read_mapped_layers
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -82,6 +84,41 @@ def test_trace_writes_every_access_and_tells_what_to_expect(
     assert lines[0] == "0x0 READ 0"
     assert lines[-1] == f"{(2 << 26) + 32:#x} WRITE {128 * 3}"  # bytes 32 to 63 lie in O's second column
     assert len(lines) == 129
+
+
+def test_trace_of_one_tensor_has_its_accesses_and_its_time(
+    pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """64 weights, a byte each, fetched one by one: one row; 14 + 63 * 4 + 25 + 4 cycles from ACT to the last beat."""
+    path = tmp_path / "t.trace"
+    arguments = ["--layer", "large", "--format", "dramsim3", "-o", str(path), "--gap", "0", "--tensor", "W"]
+    assert main(["trace", pair, *arguments]) == 0
+    out, _ = capsys.readouterr()
+    assert "column accesses of W: 64\nrow activations of W: 1\nDRAM cycles, back to back, of W: 295\n" in out
+    lines = path.read_text().splitlines()
+    assert len(lines) == 64
+    assert all(line.endswith(" READ 0") for line in lines)
+
+
+@pytest.mark.parametrize("style", ["dramsim3", "ramulator2"])
+def test_configuration_is_written_beside_the_trace(pair: str, style: str, tmp_path: Path) -> None:
+    """With the machine's own timings (table 1: tRCDRD 14)."""
+    config = tmp_path / "config"
+    arguments = ["--layer", "small", "--format", style, "-o", str(tmp_path / "t"), "--config", str(config)]
+    assert main(["trace", pair, *arguments]) == 0
+    assert ("tRCD = 14\n" if style == "dramsim3" else "nRCDRD=14,\n") in config.read_text()
+
+
+def test_rows_that_the_simulator_lacks_are_refused_before_a_trace_is_written(
+    pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DRAMsim3 counts rows in thousands."""
+    path = tmp_path / "t"
+    arguments = ["--layer", "small", "--format", "dramsim3", "-o", str(path), "--row-bits", "4"]
+    assert "DRAMsim3 takes 10 to 30" in error_of(
+        capsys, "trace", pair, *arguments, "--config", str(tmp_path / "config")
+    )
+    assert not path.exists()
 
 
 def test_trace_of_a_machine_that_closes_rows_says_what_it_cannot_show(
@@ -200,3 +237,28 @@ def test_uneven_mapping_is_traced_and_predicted_but_not_exported(
     assert "no form in Timeloop's files" in error_of(
         capsys, "export", uneven, "--format", "timeloop", "-o", str(tmp_path)
     )
+
+
+@pytest.mark.parametrize(("style", "ending"), [("loops", ".loops.json"), ("mlir", ".mlir")])
+def test_programs_are_one_file_a_layer(
+    style: str, ending: str, uneven: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also for a mapping that Timeloop's files cannot express."""
+    assert main(["export", uneven, "--format", style, "-o", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'out' / 'streamed'}{ending}\n"
+    assert (tmp_path / "out" / f"streamed{ending}").stat().st_size > 1000
+
+
+def test_a_mapping_without_a_form_does_not_stop_the_others(
+    uneven: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two layers one has uneven residency: the other's three files are written, and the exit code is 2."""
+    case = read_mapped_layers(uneven)[0]
+    even = attrs.evolve(case.mapping, outside=EVEN)
+    layers = [(attrs.evolve(case.layer, name=n), m) for n, m in (("a", case.mapping), ("b", even))]
+    file = write(tmp_path / "m.json", layers, case.arch)
+    assert main(["export", file, "--format", "timeloop", "-o", str(tmp_path / "out")]) == 2
+    assert "a: a mapping with uneven residency has no form" in capsys.readouterr().err
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        f"b.{k}.yaml" for k in ("arch", "mapping", "problem")
+    ]

@@ -136,3 +136,40 @@ def test_access_outside_a_tensor_is_refused(tmp_path: Path) -> None:
     kernel = read_text(tmp_path, text, "fig4")
     with pytest.raises(KernelMistake, match=r"kernels.py:8:17: index 0 of old runs from 1 to 3, outside its extent 3"):
         kernel.bind({"B": 3, "I": 5, "K": 7})  # type: ignore[attr-defined]
+
+
+WINDOWS = """
+@kernel
+def wrong(x: "N") -> "N":
+    return z
+
+
+@kernel
+def windows(w: "M R", x: "L") -> "M P":
+    y = zeros(M, P)
+    for m in range(M):
+        for p in range(P):
+            for r in range(R):
+                y[m, p] += w[m, r] * x[2 * p + r]
+    return y
+
+
+@kernel
+def calls(w: "M R", x: "L") -> "M P":
+    return windows(w, x)
+"""
+
+
+def test_result_may_have_sizes_of_its_own(tmp_path: Path) -> None:
+    """The number of windows is no extent of an operand; a wrong kernel of the same file does not matter."""
+    kernel = read_text(tmp_path, WINDOWS, "windows")
+    w, x = np.arange(6).reshape(2, 3), np.arange(9) ** 2
+    expected = [[w[m] @ x[2 * p : 2 * p + 3] for p in range(4)] for m in range(2)]
+    bound = kernel.bind({"M": 2, "R": 3, "L": 9, "P": 4})  # type: ignore[attr-defined]
+    assert np.array_equal(evaluate(bound, {"w": w, "x": x})["y"], expected)
+
+
+def test_sizes_of_a_call_follow_from_its_arguments(tmp_path: Path) -> None:
+    """A caller cannot say how many windows there are."""
+    with pytest.raises(KernelMistake, match="size P of windows does not follow from the shapes of its arguments"):
+        read_text(tmp_path, WINDOWS, "calls")

@@ -116,6 +116,10 @@ UNEVEN = {
 }
 
 
+#: Spaces of more than 15,000 mappings.
+LARGE = ("convolution", "no multicast, no reduction", "product, bypass free")
+
+
 @cache
 def whole_space(case: str) -> list[Figures]:
     """Return the predicted figures of each mapping of a case. One worker runs all tests that need them."""
@@ -135,7 +139,7 @@ def test_energy_optimum_is_the_least_simulated_energy(case: str) -> None:
 
 
 @pytest.mark.xdist_group("whole spaces")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c in LARGE else c for c in CASES])
 def test_optimum_is_the_least_predicted_cost(case: str) -> None:
     """For latency and blends; if time runs out, the bound is valid for the whole space."""
     layer, arch = CASES[case]

@@ -20,7 +20,7 @@ def node(name, after, **fields):
     return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
 
 
-#: Networks whose equal blocks are one block with a count, which no plan can have.
+#: Networks whose equal blocks are one block with a count, which `written_out` (test_repeats.py) takes apart.
 COUNTED = [name for name in network_names() if any(node.count > 1 for node in read_network(name).layers)]
 
 

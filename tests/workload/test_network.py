@@ -1,6 +1,7 @@
 """Reading networks and shapes: what is read, and the one line that a mistake gets."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import attrs
@@ -154,7 +155,7 @@ def test_mistake_in_a_layer_names_place_layer_and_key(write, layers, message):
         ("version: 1\nbytes: 2\nlayers: [{name: a}]", "2:8: bytes: must be a mapping of fields (got 2)"),
         (
             "version: 1\nbytes: {psum: 0}\nlayers: [{name: a}]",
-            "2:15: bytes.psum: must be a positive integer (got 0)",
+            "2:15: bytes.psum: must be a positive number of bytes, of whole bits (got 0)",
         ),
         (
             "version: 1\nbytes: {output: 16 bit}\nlayers: [{name: a}]",
@@ -180,7 +181,7 @@ def test_all_mistakes_of_a_file_are_told_at_once(write):
     assert str(caught.value).splitlines() == [
         "net.yaml:3:16: layers[a].P: must be a positive integer (got 0)",
         "net.yaml:3:19: layers[a].X: unknown key; there are name, R, S, P, Q, C, K, N, G, stride, dilation, count, "
-        "weights, join, pad, pool, input_pool, weight_rows, after",
+        "weights, join, pad, pool, input_pool, weight_rows, bytes, after",
         "net.yaml:4:20: layers[b].after: no earlier layer is named 'c'",
         "net.yaml:5:28: layers[d].N: must be a positive integer (got many)",
     ]
@@ -297,3 +298,39 @@ def test_writing_layers_of_several_widths_is_refused():
     network = Network(name="x", layers=[NetworkNode(name=layer.name, workload=layer) for layer in layers])
     with pytest.raises(ValueError, match=r"^x: the layers must have the same bytes per element$"):
         format_network(network)
+
+
+def test_a_layer_may_have_widths_of_its_own(write: Callable[[str | bytes], str]) -> None:
+    """Some tensors' bytes, also of fewer than 8 bits; the file that is written reads back as the same network."""
+    text = """version: 1
+bytes: {input: 2, weight: 2, output: 2, psum: 4}
+layers:
+- {name: a, C: 128, K: 64, bytes: {weight: 4 bit}}
+- {name: b, C: 64, K: 8, bytes: {input: 0.5, psum: 8}}
+- {name: c}
+"""
+    network = read_network(write(text))
+    half = Fraction(1, 2)
+    widths = [node.workload.width_bytes for node in network.layers]
+    assert widths == [(2, half, 2, 4), (half, 2, 2, 8), (2, 2, 2, 4)]
+    assert read_network(write(format_network(network))).layers == network.layers
+
+
+@pytest.mark.parametrize("width", ["0.3", "3.5 bit", "-1", "0"])
+def test_widths_are_whole_bits(width: str, write: Callable[[str | bytes], str]) -> None:
+    """What is no number of bits is one line."""
+    text = f"version: 1\nlayers:\n- {{name: a, bytes: {{weight: {width}}}}}\n"
+    with pytest.raises(
+        ValueError, match=r"3:29: layers\[a\]\.bytes\.weight: must be a positive number of bytes, of whole"
+    ):
+        read_network(write(text))
+
+
+def test_one_number_stands_for_a_pair_everywhere(write: Callable[[str | bytes], str]) -> None:
+    """Strides, dilations, pads and windows, of layers and of pools."""
+    single = "{name: a, P: 4, stride: 2, dilation: 3, pad: 1, pool: {window: 3, stride: 2, pad: 1, size: 2}}"
+    both = "{name: a, P: 4, stride: [2, 2], dilation: [3, 3], pad: [1, 1], " + (
+        "pool: {window: [3, 3], stride: [2, 2], pad: [1, 1], size: [2, 2]}}"
+    )
+    first, second = (read_network(write(f"version: 1\nlayers: [{layer}]\n")) for layer in (single, both))
+    assert first == second

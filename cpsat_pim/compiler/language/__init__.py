@@ -15,7 +15,7 @@ from cpsat_pim.compiler.language.ir import (
 from cpsat_pim.compiler.language.mistakes import KernelMistake
 from cpsat_pim.compiler.language.reference import evaluate
 from cpsat_pim.compiler.language.sets import DimensionSet, dimension_sets
-from cpsat_pim.compiler.language.source import kernel, read_kernel, shipped_kernel, shipped_names
+from cpsat_pim.compiler.language.source import kernel, kernel_of_text, read_kernel, shipped_kernel, shipped_names
 
 __all__ = [
     "Affine",
@@ -33,6 +33,7 @@ __all__ = [
     "dimension_sets",
     "evaluate",
     "kernel",
+    "kernel_of_text",
     "read_kernel",
     "shipped_kernel",
     "shipped_names",

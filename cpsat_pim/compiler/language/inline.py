@@ -21,6 +21,9 @@ def inlined(
     sizes: dict[str, Affine] = {}
     for parameter, argument in zip(callee.parameters, arguments, strict=True):
         _unify(callee, parameter, tensors[argument], sizes)
+    for size in callee.sizes:
+        if size not in sizes:
+            raise ValueError(f"size {size} of {callee.name} does not follow from the shapes of its arguments")
     names = {p.name: a for p, a in zip(callee.parameters, arguments, strict=True)}
     names |= {t.name: f"{result}.{t.name}" for t in callee.tensors if not t.is_parameter}
     names[callee.result] = result

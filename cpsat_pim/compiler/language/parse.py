@@ -82,6 +82,8 @@ class _Parser:
             self._fail(self.function, 'parameters must be plain tensors with a shape such as "B N"')
         for argument in given.posonlyargs + given.args:
             self.tensors[argument.arg] = Tensor(argument.arg, self._shape_text(argument.annotation, argument))
+        if self.function.returns is not None:  # the result may have sizes of its own
+            self._shape_text(self.function.returns, self.function)
 
     def _shape_text(self, node: ast.expr | None, owner: ast.AST) -> tuple[Affine, ...]:
         """The extents that an annotation such as "B N+1 K" states."""

@@ -4,7 +4,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,9 @@ def kernel(function: Callable[..., Any]) -> Kernel:
 
     def find(name: str) -> Kernel | None:
         found = known.get(name)
-        return found if isinstance(found, Kernel) else _shipped().get(name)
+        if isinstance(found, Kernel):
+            return found
+        return shipped_kernel(name) if name in shipped_names() else None
 
     node = tree.body[0]
     file = Path(inspect.getsourcefile(function) or "kernel").name
@@ -46,7 +48,16 @@ def read_kernel(reference: str) -> Kernel:
         OSError: the file cannot be read.
     """
     file, colon, name = reference.rpartition(":")
-    return shipped_kernel(name) if not colon else _named(_kernels_of(Path(file).read_text(), file), name, file)
+    return shipped_kernel(name) if not colon else kernel_of_text(Path(file).read_text(), file, name)
+
+
+def kernel_of_text(text: str, file: str, name: str) -> Kernel:
+    """The kernel `name` of a file's text.
+
+    Raises:
+        KernelMistake: there is none, or it is wrong.
+    """
+    return _File(text, file).kernel(name)
 
 
 def shipped_kernel(name: str) -> Kernel:
@@ -55,40 +66,50 @@ def shipped_kernel(name: str) -> Kernel:
     Raises:
         KernelMistake: there is none of that name.
     """
-    return _named(_shipped(), name, "shipped kernels")
+    return _shipped().kernel(name)
 
 
 def shipped_names() -> tuple[str, ...]:
     """The kernels of the package."""
-    return tuple(_shipped())
-
-
-def _named(kernels: dict[str, Kernel], name: str, where: str) -> Kernel:
-    if name not in kernels:
-        raise KernelMistake(f"{where}: no kernel {name} (there are {', '.join(kernels) or 'none'})")
-    return kernels[name]
+    return tuple(_shipped().functions)
 
 
 @cache
-def _shipped() -> dict[str, Kernel]:
-    text = resources.files(__package__).joinpath(SHIPPED).read_text()
-    return _kernels_of(text, SHIPPED)
+def _shipped() -> "_File":
+    return _File(resources.files(__package__).joinpath(SHIPPED).read_text(), SHIPPED)
 
 
-def _kernels_of(text: str, file: str) -> dict[str, Kernel]:
-    """The functions of a file that are decorated `@kernel`, in order; each may call those before it."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as error:
-        raise KernelMistake(f"{file}:{error.lineno}:{error.offset}: {error.msg}") from None
-    found: dict[str, Kernel] = {}
-    for node in _kernel_functions(tree.body):
-        found[node.name] = parse_function(node, file, lambda name: found.get(name) or _other(name, file))
-    return found
+class _File:
+    """The functions of a file that are decorated `@kernel`, each read when it is asked for."""
 
+    def __init__(self, text: str, file: str) -> None:
+        try:
+            tree = ast.parse(text)
+        except SyntaxError as error:
+            raise KernelMistake(f"{file}:{error.lineno}:{error.offset}: {error.msg}") from None
+        self.file = file
+        self.functions = {node.name: node for node in _kernel_functions(tree.body)}
+        self._read: dict[str, Kernel] = {}
 
-def _other(name: str, file: str) -> Kernel | None:
-    return None if file == SHIPPED else _shipped().get(name)
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of a name.
+
+        Raises:
+            KernelMistake: there is none, or it is wrong.
+        """
+        if name not in self.functions:
+            where = "shipped kernels" if self.file == SHIPPED else self.file
+            raise KernelMistake(f"{where}: no kernel {name} (there are {', '.join(self.functions) or 'none'})")
+        if name not in self._read:
+            self._read[name] = parse_function(self.functions[name], self.file, partial(self._before, name))
+        return self._read[name]
+
+    def _before(self, caller: str, name: str) -> Kernel | None:
+        """A kernel that stands before its caller, or a shipped one."""
+        names = list(self.functions)
+        if name in names[: names.index(caller)]:
+            return self.kernel(name)
+        return None if self.file == SHIPPED or name not in shipped_names() else shipped_kernel(name)
 
 
 def _kernel_functions(body: Iterable[ast.stmt]) -> Iterable[ast.FunctionDef]:

@@ -24,6 +24,8 @@ from cpsat_pim.compiler.lowering.bank_mode import (
     STEP,
     TARGET,
     BankTarget,
+    acts_fj,
+    commands_fj,
     entering,
     leaving,
     predicted_ticks,
@@ -175,7 +177,20 @@ class BankElementwise:
     @property
     def ticks(self) -> int:
         """The ticks of every channel, or `NOT_EXACT`."""
-        return predicted_ticks(self.target, self.runs, self.banks)[0]
+        return self._walked[0]
+
+    @property
+    def channel_fj(self) -> int:
+        """Femtojoules of every channel.
+
+        Raises:
+            KernelMistake: the device file does not state them.
+        """
+        return commands_fj(self.target, self.runs) + acts_fj(self.target, self._walked[2])
+
+    @cached_property
+    def _walked(self) -> tuple[int, Ints, Ints]:
+        return predicted_ticks(self.target, self.runs, self.banks)
 
     @cached_property
     def program(self) -> Program:

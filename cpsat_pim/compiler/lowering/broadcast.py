@@ -51,11 +51,16 @@ class Elements:
     def matrix(self, channel: tuple[int, ...], values: Array) -> Array:
         """[batch, outputs, columns, accumulators in use, lanes]: what meets the inputs in every pass."""
         p, n = self.passes, len(self.used)
-        b, good_b = self._element(BATCH, channel, np.arange(p.batches)[:, None, None, None, None])
         outputs = np.arange(p.outputs)[None, :, None, None, None]
         columns = np.arange(p.columns)[None, None, :, None, None]
-        o, good_o = self._element(OUTPUTS, channel, self._spread("outputs", outputs))
-        k, good_k = self._element(DEPTH, channel, self._spread("depth", columns))
+        (b, good_b), (o, good_o), (k, good_k) = (
+            self._element(number, channel, local, is_matrix=True)
+            for number, local in (
+                (BATCH, np.arange(p.batches)[:, None, None, None, None]),
+                (OUTPUTS, self._spread("outputs", outputs)),
+                (DEPTH, self._spread("depth", columns)),
+            )
+        )
         shape = (p.batches, p.outputs, p.columns, n, self.lanes)
         return self._gather(
             values, self.contraction.matrix, (b, np.zeros_like(b), o, k), good_b & good_o & good_k, shape
@@ -106,13 +111,18 @@ class Elements:
                 parts[:, owner] = parts[:, owner] * self.axes[axis] + self.used[:, axis]
         return parts
 
-    def _element(self, number: int, channel: tuple[int, ...], local: Ints, of_cores: bool = True) -> tuple[Ints, Bools]:
-        """The element of a class that an accumulator's local one is, and whether there is such an element."""
+    def _element(
+        self, number: int, channel: tuple[int, ...], local: Ints, of_cores: bool = True, is_matrix: bool = False
+    ) -> tuple[Ints, Bools]:
+        """The element of a class that an accumulator's local one is, and whether there is such an element; the matrix
+        also has those of the hull that no result needs."""
         chunk = self.mapping.channel_extents(self.contraction)[number]
         size = self.mapping.core_extents(self.contraction, self.axes)[number]
         inside = local + (self._parts[:, number, None] * size if of_cores else 0)
         at = channel[number] * chunk + inside
         good = (local < size) & (inside < chunk) & (at < self.contraction.extents[number])
+        if self.contraction.hull and not is_matrix:
+            good = good & self.contraction.is_needed(number, at)
         return np.where(good, at, 0), good
 
     def _gather(

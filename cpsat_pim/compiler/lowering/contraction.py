@@ -109,6 +109,7 @@ def padded(rows: list[Ints]) -> Ints:
 
 def predicted_ticks(mapping: Mapping, contraction: Contraction, target: Target) -> int:
     """The ticks of the kernel on every channel, without refresh."""
+    contraction = contraction.with_hull(mapping.hull)
     share = mapping.share(contraction, target)
     loads, drains = moves(mapping, contraction, target)
     steps = build_steps(share, target.device.core.columns)
@@ -118,6 +119,7 @@ def predicted_ticks(mapping: Mapping, contraction: Contraction, target: Target) 
 
 def compute_ticks(mapping: Mapping, contraction: Contraction, target: Target) -> int:
     """The ticks of the MACs and their rows alone, as if moves took no time."""
+    contraction = contraction.with_hull(mapping.hull)
     share = mapping.share(contraction, target)
     groups = build_groups(share, build_steps(share, target.device.core.columns), 1, 1)
     groups[:, [DRAINS, LOADS]] = 0
@@ -127,6 +129,7 @@ def compute_ticks(mapping: Mapping, contraction: Contraction, target: Target) ->
 
 def lower(mapping: Mapping, contraction: Contraction, target: Target) -> Lowered:
     """The commands of a mapping; all channels get the same stream."""
+    contraction = contraction.with_hull(mapping.hull)
     share = mapping.share(contraction, target)
     steps = build_steps(share, target.device.core.columns)
     loads, drains = moves(mapping, contraction, target)

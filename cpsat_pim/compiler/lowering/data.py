@@ -54,7 +54,7 @@ class Placement:
         batch, outputs, depth = self._local_columns
         cores = self._core_parts(self._all_cores)[:, :, None, None]
         points = [
-            self._global(number, channel, cores[:, number], local[None])
+            self._global(number, channel, cores[:, number], local[None], is_matrix=True)
             for number, local in ((BATCH, batch), (OUTPUTS, outputs), (DEPTH, depth))
         ]
         (b, good_b), (n, good_n), (k, good_k) = points
@@ -132,14 +132,19 @@ class Placement:
                 parts[:, owner] = parts[:, owner] * self.target.axes[axis] + coordinates[:, axis]
         return parts
 
-    def _global(self, number: int, channel: tuple[int, ...], core: Ints, local: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """The element of a class that a core's local one is, and whether there is such an element."""
+    def _global(
+        self, number: int, channel: tuple[int, ...], core: Ints, local: Ints, is_matrix: bool = False
+    ) -> tuple[Ints, NDArray[np.bool_]]:
+        """The element of a class that a core's local one is, and whether there is such an element; the matrix also has
+        those of the hull that no result needs."""
         mapping = self.lowered.mapping
         chunk = mapping.channel_extents(self.contraction)[number]
         size = mapping.core_extents(self.contraction, self.target)[number]
         inside = core * size + local
         at = channel[number] * chunk + inside
         good = (local < size) & (inside < chunk) & (at < self.contraction.extents[number])
+        if self.contraction.hull and not is_matrix:
+            good = good & self.contraction.is_needed(number, at)
         return np.where(good, at, 0), good
 
     @cached_property

@@ -8,7 +8,7 @@ from math import prod
 
 from attrs import field, frozen
 
-from cpsat_pim.base.validate import boolean, is_a, not_negative, one_of, positive
+from cpsat_pim.base.validate import as_tuple, boolean, is_a, not_negative, one_of, positive
 from cpsat_pim.compiler.mapping.contraction import BATCH, CLASSES, DEPTH, OUTPUTS, SHARED, Contraction
 from cpsat_pim.compiler.mapping.mapping import UNUSED
 from tables.commands.steps import ceiling
@@ -48,7 +48,8 @@ class BroadcastMapping:
     accumulators cut, or -1. `lanes`: the class along which the lanes of a column lie; along the depth, the host adds
     them up. `depth_tile` input columns are loaded at a time. `keeps_inputs`: they are loaded once for all outputs of a
     vector. `order`: all depth tiles of an output first, or all outputs of a depth tile (the host adds the parts up).
-    `mode_bank`: the bank that the writes to the mode register name (HBM-PIM).
+    `mode_bank`: the bank that the writes to the mode register name (HBM-PIM). `hull`: loop variables that are laid out
+    with what lies between their elements.
     """
 
     splits: tuple[int, ...] = field(validator=is_a(tuple))
@@ -58,6 +59,7 @@ class BroadcastMapping:
     keeps_inputs: bool = field(default=False, validator=boolean)
     order: str = field(default="output-stationary", validator=one_of("output-stationary", "input-stationary"))
     mode_bank: int = field(default=0, validator=not_negative)
+    hull: tuple[str, ...] = field(default=(), converter=as_tuple)
 
     def parts(self, axes: tuple[int, ...]) -> tuple[int, ...]:
         """Accumulators of a channel that each class is cut over."""

@@ -2,7 +2,7 @@
 
 from attrs import field, frozen
 
-from cpsat_pim.base.validate import boolean, is_a, one_of, positive
+from cpsat_pim.base.validate import as_tuple, boolean, is_a, one_of, positive
 from cpsat_pim.compiler.mapping.contraction import CLASSES, DEPTH, OUTPUTS, Contraction
 from cpsat_pim.compiler.target import Target
 from tables.commands.steps import INPUT_STATIONARY, OUTPUT_STATIONARY, Share, ceiling, place_batch, returns_too_soon
@@ -17,7 +17,8 @@ class Mapping:
 
     `splits`: parts of each class over the channels. `owners`: the class along which each axis of a channel cuts, or -1.
     `is_tree`: lanes lie along the depth, else along the outputs. `output_tile` accumulators and `depth_tile` input
-    columns a step; `order` of the tiles; which moves run beside MACs (`docs/compiler.md`, section 2).
+    columns a step; `order` of the tiles; which moves run beside MACs. `hull`: loop variables that are laid out with
+    what lies between their elements (`docs/compiler.md`, section 2).
     """
 
     splits: tuple[int, ...] = field(validator=is_a(tuple))
@@ -28,6 +29,7 @@ class Mapping:
     order: str = field(default="output-stationary", validator=one_of("output-stationary", "input-stationary"))
     overlaps_drains: bool = field(default=False, validator=boolean)
     overlaps_loads: bool = field(default=False, validator=boolean)
+    hull: tuple[str, ...] = field(default=(), converter=as_tuple)
 
     def parts(self, target: Target) -> tuple[int, ...]:
         """Cores of a channel that each class is cut over."""

@@ -10,6 +10,7 @@ from cpsat_pim.base.units import to_fj
 from cpsat_pim.evaluate.cost import access_energies_fj, to_machine, to_nest
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import used_bytes
+from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 from tables.counts.cost import bank_cycles, bank_name, exact_cost, transfers
 
@@ -89,7 +90,8 @@ class Bounds:
 
 def find_bounds(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Bounds:
     """Return what bounds a legal mapping, as predicted."""
-    nest, machine = to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)
+    whole_layer, whole_arch = in_whole_units(layer, arch)
+    nest, machine = to_nest(whole_layer, mapping, arch.spatial_reduction), to_machine(whole_arch)
     cost = exact_cost(nest, machine)
     busy = transfers(nest, machine, cost.accesses) | {"compute": cost.compute_cycles}
     busy |= {f"dram_{t.name}": cost.streams[t].cycles for t in Tensor}

@@ -233,7 +233,7 @@ def _homeless(problem: Problem, dim: Dim) -> int:
 def _columns(problem: Problem) -> Iterator[Limit]:
     """Yield the width of a column if elements do not fill whole ones; rows consist of whole columns."""
     bits, row = problem.arch.dram_timings.co_w, problem.arch.row_bytes
-    whole = 8 * math.lcm(*problem.layer.width_bytes)
+    whole = math.lcm(*(int(8 * width) for width in problem.layer.width_bytes))
     if bits % whole:
         name, enough = "dram_timings.co_w", -(-bits // whole) * whole
         yield Limit(

@@ -3,6 +3,7 @@
 import math
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from attrs import asdict, evolve, field, frozen
@@ -70,14 +71,14 @@ class Objective:
         """Whether it is latency times energy instead of a sum."""
         return self.kind == "edp"
 
-    @property
+    @cached_property
     def scale(self) -> int:
         """Integer objective per unit of the reported one (cycles; fJ; alpha cycles + beta nJ; cycles * fJ)."""
         if self.kind == "energy" or self.is_product:
             return 1
         return math.lcm(self.alpha.denominator, (self.beta / FJ_PER_NJ).denominator)
 
-    @property
+    @cached_property
     def weights(self) -> tuple[int, int]:
         """Integer weights of a cycle and of a femtojoule.
 

@@ -22,6 +22,7 @@ from cpsat_pim.mapper.space.banks import most_fetched_tensors, searched_banks
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.constraints import check_constraints_fit
+from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -40,7 +41,7 @@ def solve_layer(
     Raises:
         ValueError: the mapping to start from breaks a constraint or the budget.
     """
-    state = SearchState(layer, arch, request, stop)
+    state = SearchState(*in_whole_units(layer, arch), request, stop)
     searches = search_subspaces(state, on_progress)
     return SolvedLayer.concluded(
         state.incumbent and (state.incumbent.mapping, state.incumbent.prediction),

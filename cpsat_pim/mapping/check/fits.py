@@ -9,6 +9,7 @@ from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.mapping.check.mapped import box_elems, ceil_div
 from cpsat_pim.mapping.check.messages import capacity_text, overfull, sum_text
 from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.layer import width_text
 
 
 def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
@@ -21,10 +22,10 @@ def _columns_hold_elements(layer: ConvWorkload, arch: PIMArchitecture) -> Iterat
     """An element must lie within one column."""
     widest, column = max(layer.width_bytes), arch.dram_timings.column_bytes
     if widest > column:
-        yield f"DramTimings.co_w: a column of {column} B is narrower than an element of {widest} B"
+        yield f"DramTimings.co_w: a column of {column} B is narrower than an element of {width_text(widest)}"
         return
     for width in sorted({width for width in layer.width_bytes if column % width}):
-        yield f"DramTimings.co_w: a column of {column} B does not hold whole elements of {width} B"
+        yield f"DramTimings.co_w: a column of {column} B does not hold whole elements of {width_text(width)}"
 
 
 def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:

@@ -12,6 +12,7 @@ from cpsat_pim.base.reading import read_json
 from cpsat_pim.mapper.result import Objective, SolvedLayer, SolvedNetwork, Status
 from cpsat_pim.mapper.result.document import Entry
 from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.report.jsonfile import build_result
 from cpsat_pim.study.baselines.problem import Problem, Scored
 from cpsat_pim.workload import ConvWorkload
@@ -77,7 +78,8 @@ def _solved_reference(solved: SolvedLayer) -> Reference | None:
     """Build the reference of a layer that was solved in this process."""
     if solved.mapping is None:
         return None
-    problem = Problem(layer=solved.workload, arch=solved.arch, objective=solved.objective)
+    layer, arch = in_whole_units(solved.workload, solved.arch)
+    problem = Problem(layer=layer, arch=arch, objective=solved.objective)
     return Reference(problem=problem, status=solved.status, best=problem.score(solved.mapping), bound=solved.bound)
 
 
@@ -90,7 +92,8 @@ def _reference(at: str, entry: Entry, arch: PIMArchitecture, objective: Objectiv
             raise ValueError(f"{at}: {key}: must be absent: the baselines keep none")
     for mistake in check_mapping(entry["layer"], arch, entry["mapping"]):
         raise ValueError(f"{at}: {mistake}")
-    problem = Problem(layer=entry["layer"], arch=arch, objective=objective)
+    layer, arch = in_whole_units(entry["layer"], arch)
+    problem = Problem(layer=layer, arch=arch, objective=objective)
     best, bound = problem.score(entry["mapping"]), entry.get("bound")
     cost = objective.reported(best.value)
     if entry.get("objective") != cost:

@@ -15,8 +15,9 @@
 
 Settings are `network` (a name, a file or a shape such as `R=3,P=56,C=64`), `layers`, `bytes` (per element), `arch`,
 `constraints` (a file), `objective`, `alpha`, `beta`, `time_limit`, `seed`, `padding` (a number: 0.25), with the
-meanings and defaults of the command line, and `arch.` with the path of a field that takes another value. Files are
-found from where the plan is. A plan has the points of all the parts that it has.
+meanings and defaults of the command line, `network.` with the name of a parameter of the network, and `arch.` with the
+path of a field that takes another value. Files are found from where the plan is. A plan has the points of all the
+parts that it has.
 """
 
 import itertools
@@ -32,7 +33,7 @@ from attrs import frozen
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.reading import WRONG, Field, FileKind, Kind, Listing, Record, Value, fields_of
 from cpsat_pim.base.reading.fields import Reader, Scales, Schema
-from cpsat_pim.base.validate import Rule, is_integer, not_negative, one_of, positive, text
+from cpsat_pim.base.validate import Rule, is_integer, not_negative, one_of, positive, text, whole_bits
 from cpsat_pim.mapping.constraints import read_constraints
 from cpsat_pim.study.sweep.job import JobOptions
 from cpsat_pim.study.sweep.plan import Plan
@@ -73,7 +74,7 @@ class _Setting:
 
 
 @frozen
-class _Reference:
+class Reference:
     """A name, or a file relative to the plan; the object that it names is read once."""
 
     look_up: Callable[[str, Path], Any]
@@ -125,23 +126,27 @@ _NAMES = Rule("must be names of layers, as in conv1,fc", lambda v: isinstance(v,
 _FIELD_VALUE = Rule("must be a number, text, true, false, nothing, or a list of such", _is_field_value)
 
 _SETTINGS: dict[str, Kind] = {
-    "network": _Reference(_network),
+    "network": Reference(_network),
     "layers": Value(_NAMES),
-    "bytes": Value(positive),
-    "arch": _Reference(read_arch),
-    "constraints": _Reference(read_constraints),
+    "bytes": Value(whole_bits),
+    "arch": Reference(read_arch),
+    "constraints": Reference(read_constraints),
     "objective": Value(one_of("latency", "energy", "blended", "edp")),
     "alpha": _WEIGHT,
     "beta": _WEIGHT,
     **{name: item.kind for name, item in fields_of(JobOptions).items()},
 }
 _ARCH_FIELD = r"arch(\.[A-Za-z]\w*)+"
+_PARAMETER = r"network\.[A-Za-z]\w*"
 
 
 def _record(wrap: Callable[[Kind], Kind], build: Callable[..., Any] | None = None, doc: str = "") -> Record:
     """Return a record of all settings, each with its kind wrapped by `wrap`."""
     fields = {name: Field(kind=wrap(_Setting(kind))) for name, kind in _SETTINGS.items()}
-    patterns = {_ARCH_FIELD: Field(kind=wrap(_Setting(Value(_FIELD_VALUE))))}
+    patterns = {
+        _ARCH_FIELD: Field(kind=wrap(_Setting(Value(_FIELD_VALUE)))),
+        _PARAMETER: Field(kind=wrap(_Setting(Value(not_negative)))),
+    }
     return Record(fields=fields, patterns=patterns, build=build, doc=doc)
 
 
@@ -178,7 +183,7 @@ _RANGE = Record(
 
 
 @frozen
-class _Axis:
+class Axis:
     """The values of a setting over which the plan varies: a list, or a range."""
 
     item: Kind
@@ -246,9 +251,9 @@ def _where(part: str, i: int) -> str:
     return f"{part}[{i}]" if part == "list" else part
 
 
-_AXES = _record(_Axis, doc="The values of each axis.")
+_AXES = _record(Axis, doc="The values of each axis.")
 _PARTS: dict[str, Kind] = {
-    "grid": _record(_Axis, build=_combinations, doc="Every combination of the values of its axes."),
+    "grid": _record(Axis, build=_combinations, doc="Every combination of the values of its axes."),
     "list": Listing(_record(lambda kind: kind, doc="The settings of a point."), "a list of at least one point"),
     "sample": Record(
         fields={

@@ -1,0 +1,98 @@
+"""Networks with counts, written out: a block that runs n times becomes n blocks, each behind the one before.
+
+In a network's file a block of equal layers is written once, with `count` and with the `after` of its first run. What
+the block reads of other layers is the output of the run before in every later run. Its output is what later layers
+read of it, or its last layer's.
+
+Products of activations read all rows of their second operand. Where a language model caches keys and values, the layer
+behind makes the newest of these rows only: the others are in the cache, which lies in DRAM before and after. Such an
+operand is planned like weights: it stays where it is read, and takes its room there (docs/array.md, section 2).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from attrs import evolve
+
+from cpsat_pim.workload.network import INPUT, Network, NetworkNode
+
+
+def written_out(network: Network) -> Network:
+    """Return the network with every block as often as it runs, and cached operands as weights.
+
+    Raises:
+        ValueError: it is not clear which tensor a later run of a block reads.
+    """
+    if all(node.count == 1 for node in network.layers):
+        return evolve(network, layers=_with_caches(network.layers))
+    layers: list[NetworkNode] = []
+    last_runs: dict[str, str] = {}
+    for count, block in groupby(network.layers, lambda node: node.count):
+        nodes = [_renamed(node, last_runs) for node in block]
+        if count == 1:
+            layers += nodes
+        else:
+            layers += _runs(network, nodes, count)
+            last_runs |= {node.name: _name(node.name, count - 1) for node in nodes}
+    return evolve(network, layers=_with_caches(layers))
+
+
+def block_runs(network: Network) -> dict[str, int]:
+    """Return the layers that run more than once, and how often."""
+    return {node.name: node.count for node in network.layers if node.count > 1}
+
+
+def _runs(network: Network, nodes: Sequence[NetworkNode], count: int) -> Iterator[NetworkNode]:
+    """Yield the layers of all runs of a block."""
+    own = {node.name for node in nodes}
+    read = list(dict.fromkeys(name for node in nodes for name in node.after if name not in own))
+    if len(read) > 1:
+        raise ValueError(
+            f"{network.name}: {nodes[0].name}: count: runs of a block must read one tensor of other layers"
+            f" (got {', '.join(read)})"
+        )
+    output = _output(network, nodes)
+    for run in range(count):
+        behind = {name: _name(name, run) for name in own}
+        if run:
+            behind |= {name: _name(output, run - 1) for name in read}
+        yield from (evolve(_renamed(node, behind), name=_name(node.name, run), count=1) for node in nodes)
+
+
+def _output(network: Network, nodes: Sequence[NetworkNode]) -> str:
+    """Return the layer of a block that others read; its last one if nobody does."""
+    own = [node.name for node in nodes]
+    read = [name for node in network.layers if node.name not in own for name in node.after if name in own]
+    outputs = list(dict.fromkeys(read)) or own[-1:]
+    if len(outputs) > 1:
+        raise ValueError(
+            f"{network.name}: {own[0]}: count: other layers must read one tensor of a block (got {', '.join(outputs)})"
+        )
+    return outputs[0]
+
+
+def _renamed(node: NetworkNode, names: dict[str, str]) -> NetworkNode:
+    """Return a layer that comes after layers of other names."""
+    return evolve(node, after=[names.get(name, name) for name in node.after])
+
+
+def _name(name: str, run: int) -> str:
+    """Return the name of a layer's run, counted from 0."""
+    return f"{name}.{run}"
+
+
+def _with_caches(nodes: Sequence[NetworkNode]) -> list[NetworkNode]:
+    """Return the layers, those of a product whose second operand is cached as layers with weights."""
+    made = {node.name: node for node in nodes}
+    return [evolve(node, weights=True, after=node.after[:1]) if _is_cached(node, made) else node for node in nodes]
+
+
+def _is_cached(node: NetworkNode, made: dict[str, NetworkNode]) -> bool:
+    """Whether a product takes more rows of its second operand than the layer behind makes."""
+    if node.weights or len(node.after) != 2 or node.after[1] == INPUT:
+        return False
+    layer, behind = node.workload, made[node.after[1]].workload
+    fits = {"K": (layer.G * layer.C, layer.K), "C": (layer.G * layer.K, layer.C)}
+    wanted = [fits[node.weight_rows]] if node.weight_rows else list(fits.values())
+    rows = [taken for channels, taken in wanted if channels == behind.G * behind.K]
+    return len(rows) > 0 and behind.Q == 1 and all(taken > behind.P for taken in rows)

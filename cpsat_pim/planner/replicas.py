@@ -1,0 +1,65 @@
+"""How many replicas of a layer's weights its nodes hold: bytes on all nodes, and the cost of exchanging the rest."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from attrs import define, evolve, field
+
+from cpsat_pim.planner.graph import Graph, LayerTask
+from cpsat_pim.planner.partition import Digits, Partition
+from cpsat_pim.planner.phases import Rates
+from cpsat_pim.planner.step import Step
+from cpsat_pim.planner.tours import SHARES_WEIGHTS
+from cpsat_pim.planner.weighing import Price, Replication, Weighing
+
+#: Where weights lie: the digits of a region's sides, those of other dims without a name.
+Place = tuple[Digits, Digits]
+
+
+@define(kw_only=True, eq=False)
+class ReplicaTable:
+    """The replications of a layer by the place of its weights, which many partitions share, and the best by price."""
+
+    graph: Graph
+    task: LayerTask
+    rates: Rates
+    weighing: Weighing
+    _replications: dict[Place, tuple[Replication, ...]] = field(init=False, factory=dict)
+    _best: dict[tuple[Place, Price], Replication] = field(init=False, factory=dict)
+
+    def best(self, partition: Partition, price: Price) -> Replication:
+        """Return the best number of replicas at a price: of all homes, for the exchange does not depend on them."""
+        place = _side(partition.h), _side(partition.w)
+        if (place, price) not in self._best:
+            if place not in self._replications:
+                self._replications[place] = tuple(self._all(partition))
+            self._best[place, price] = min(self._replications[place], key=lambda one: one.priced(price))
+        return self._best[place, price]
+
+    def priced(self, partitions: Sequence[Partition], price: Price) -> np.ndarray:
+        """Return (cost, tie) at a price of the best replication of each partition: int64[2, partitions]."""
+        pairs = [self.best(partition, price).priced(price) for partition in partitions]
+        return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+
+    def _all(self, partition: Partition) -> Iterator[Replication]:
+        """Yield every number of replicas, the most first."""
+        sharing = partition.sharing if self.task.has_weights else 1
+        first = Step(graph=self.graph, task=self.task, partition=partition, rates=self.rates)
+        for replicas in (n for n in range(sharing, 0, -1) if sharing % n == 0):
+            split = evolve(partition, weight_replicas=replicas if self.task.has_weights else None)
+            step = evolve(first, partition=split)
+            cost, tie = self.weighing.of_phase(step.weights())
+            held = int(step.weight_chunks().sum())
+            yield Replication(replicas=replicas, cost=int(cost), tie=int(tie), total_bytes=held)
+
+
+def _side(digits: Digits) -> Digits:
+    """Return the digits of a side, neighbours of dims that weights do not have as one without a name."""
+    found: list[tuple[str, int]] = []
+    for dim, factor in digits:
+        name = dim if dim in SHARES_WEIGHTS else ""
+        if found and not name and not found[-1][0]:
+            found[-1] = ("", found[-1][1] * factor)
+        else:
+            found.append((name, factor))
+    return tuple(found)

@@ -1,0 +1,238 @@
+"""Tune: a method's trials one after the other, and a bound of the whole space (docs/tuner.md)."""
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from cpsat_pim.base.validate import as_tuple, one_of, positive, text
+from cpsat_pim.study.sweep.engine import Engine
+from cpsat_pim.study.sweep.job import Outcome
+from cpsat_pim.study.sweep.plan import Shard
+from cpsat_pim.study.sweep.store import Store
+from cpsat_pim.tuner.analytic import AnalyticCost
+from cpsat_pim.tuner.exact import ExactLimits, ExactResult, best_hardware
+from cpsat_pim.tuner.methods import METHODS, MethodOptions, build_method
+from cpsat_pim.tuner.space import Design, HardwareSpace
+from cpsat_pim.tuner.task import ANALYTIC, TuneTask
+from cpsat_pim.tuner.trials import TrialStore, here
+
+EXACT = "exact"
+#: Random machines by which the share of those within the area is estimated.
+_SAMPLES = 20_000
+
+#: Receives the run's name, a trial, and the least cost so far.
+OnTrial = Callable[[str, "Trial", float], None]
+
+
+@frozen(kw_only=True)
+class TunePlan:
+    """A task, and the methods and seeds that search for it: a run each.
+
+    `methods`: those of `methods.METHODS`, and `exact`, which proves the optimum of the analytic cost. `trials` of a
+    run; `side_by_side`: trials that are chosen before the first of them is evaluated, so that engines have work.
+
+    Raises:
+        ValueError: an unknown method, or a number that is not positive.
+    """
+
+    name: str = field(validator=text)
+    task: TuneTask
+    methods: tuple[str, ...] = field(default=("gp",), converter=as_tuple)
+    seeds: tuple[int, ...] = field(default=(0,), converter=as_tuple)
+    trials: int = field(default=60, validator=positive)
+    initial: int = field(default=10, validator=positive)
+    side_by_side: int = field(default=1, validator=positive)
+
+    def __attrs_post_init__(self) -> None:
+        rule = one_of(*METHODS, EXACT)
+        problems = [f"TunePlan.methods: {rule.says} (got {m!r})" for m in self.methods if not rule.holds(m)]
+        if problems:
+            raise ValueError("\n".join(problems))
+
+    def runs(self, shard: Shard | None = None) -> list["RunName"]:
+        """Return the runs of a shard; `exact` has no seed."""
+        runs = [RunName(method, seed) for method in self.methods if method != EXACT for seed in self.seeds]
+        keys = (shard or Shard()).of(str(run) for run in runs)
+        return [run for run in runs if str(run) in keys]
+
+
+@frozen
+class RunName:
+    """A method and a seed."""
+
+    method: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.seed}"
+
+
+@frozen(kw_only=True)
+class Trial:
+    """A machine that was tried: its values, cost and bound, and its entry of the store; no cost if it failed."""
+
+    values: dict[str, float]
+    cost: float
+    bound: float
+    area_mm2: float
+    entry: dict[str, Any] | None
+    reason: str | None = None
+
+
+@frozen(kw_only=True)
+class Run:
+    """The trials of a method with a seed."""
+
+    name: RunName
+    trials: tuple[Trial, ...]
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial of least cost."""
+        done = [trial for trial in self.trials if trial.entry is not None]
+        return min(done, key=lambda trial: trial.cost, default=None)
+
+    def least_costs(self) -> list[float]:
+        """Return the least cost after each trial."""
+        found: list[float] = []
+        for trial in self.trials:
+            found.append(min(trial.cost, found[-1] if found else math.inf))
+        return found
+
+
+@frozen(kw_only=True)
+class Tuned:
+    """All runs, the optimum of the analytic cost or its bound, and how many machines there are.
+
+    `exact`: None if no bound was asked for. `feasible_share`: estimated share of machines within the area.
+    """
+
+    plan: TunePlan
+    runs: tuple[Run, ...]
+    exact: ExactResult | None
+    feasible_share: float
+    reference: dict[str, Any]
+    #: The evaluation, at the fidelity of the task, of the machine that is best by the analytic cost; None without one.
+    proven: Trial | None = None
+
+    @property
+    def best(self) -> Trial | None:
+        """The best machine that was tried, at the fidelity of the task."""
+        found = [run.best for run in self.runs] + [self.proven]
+        return min((trial for trial in found if trial and trial.entry), key=lambda trial: trial.cost, default=None)
+
+    @property
+    def bound(self) -> float | None:
+        """No machine of the space costs less, however its networks are planned; None if it was not asked for."""
+        return self.exact.bound if self.exact else None
+
+    @property
+    def gap(self) -> float | None:
+        """(cost - bound) / cost of the best machine."""
+        best, bound = self.best, self.bound
+        return None if best is None or bound is None else max(0.0, (best.cost - bound) / best.cost)
+
+
+def tune(
+    plan: TunePlan,
+    *,
+    store: Store | None = None,
+    engine: Engine | None = None,
+    shard: Shard | None = None,
+    limits: ExactLimits | None = None,
+    on_trial: OnTrial | None = None,
+) -> Tuned:
+    """Run all methods and seeds of a plan. `limits`: of the bound of the space; None asks for no bound.
+
+    Raises:
+        MissingExtra: a method needs a package that is not installed.
+        StoreError: the store cannot be written.
+        ValueError: no machine of the space is within the area.
+    """
+    engine, task = engine or here(), plan.task
+    runs = [run_method(plan, name, store, engine, on_trial) for name in plan.runs(shard)]
+    floors = task.floors()
+    analytic = AnalyticCost(floors, task.cost(floors))
+    exact = best_hardware(task.space, analytic, limits) if limits else None
+    proven = None
+    if exact and exact.design and EXACT in plan.methods:
+        trials = TrialStore(task, f"{plan.name} {EXACT}", store, engine)
+        proven = _trial(task.space, exact.design, trials.evaluate([exact.design], {"method": EXACT})[0])
+    return Tuned(
+        plan=plan,
+        runs=tuple(runs),
+        exact=exact,
+        feasible_share=feasible_share(task.space),
+        reference=_reference(task, analytic),
+        proven=proven,
+    )
+
+
+def run_method(plan: TunePlan, name: RunName, store: Store | None, engine: Engine, on_trial: OnTrial | None) -> Run:
+    """Run one method with one seed."""
+    space = plan.task.space
+    method = build_method(name.method, space, MethodOptions(seed=name.seed, trials=plan.trials, initial=plan.initial))
+    kept = TrialStore(plan.task, f"{plan.name} {name}", store, engine)
+    trials: list[Trial] = []
+    for first in range(0, plan.trials, plan.side_by_side):
+        designs = [method.propose() for _ in range(min(plan.side_by_side, plan.trials - first))]
+        answers = kept.evaluate(designs, {"method": name.method, "method_seed": name.seed})
+        for design, answer in zip(designs, answers, strict=True):
+            trial = _trial(space, design, answer)
+            trials.append(trial)
+            method.learn(design, trial.cost)
+            if on_trial:
+                on_trial(str(name), trial, min(one.cost for one in trials))
+    return Run(name=name, trials=tuple(trials))
+
+
+def _trial(space: HardwareSpace, design: Design, answer: dict[str, Any] | Outcome) -> Trial:
+    values = space.values(design)
+    if isinstance(answer, Outcome):
+        reason = answer.reason or "it was not evaluated"
+        return Trial(
+            values=values, cost=math.inf, bound=0.0, area_mm2=space.area_mm2(values), entry=None, reason=reason
+        )
+    return Trial(values=values, cost=answer["cost"], bound=answer["bound"], area_mm2=answer["area_mm2"], entry=answer)
+
+
+def _reference(task: TuneTask, analytic: AnalyticCost) -> dict[str, Any]:
+    """Return the reference machine's figures: by definition of the weights its analytic cost is 1."""
+    area = task.space.area_mm2(task.reference)
+    return {"machine": dict(task.reference), "cost": analytic.of_values(task.reference), "area_mm2": area}
+
+
+def feasible_share(space: HardwareSpace, samples: int = _SAMPLES) -> float:
+    """Estimate the share of designs within the area: of a small space all are counted, of a large one a sample."""
+    if space.size <= samples:
+        return sum(map(space.fits, all_designs(space))) / space.size
+    draw = random.Random(0).random
+    designs = (tuple(int(draw() * len(axis.values)) for axis in space.axes) for _ in range(samples))
+    return sum(map(space.fits, designs)) / samples
+
+
+def all_designs(space: HardwareSpace) -> Iterator[Design]:
+    """Yield all designs, the last axis fastest."""
+    yield from _products([len(axis.values) for axis in space.axes])
+
+
+def _products(sizes: Sequence[int]) -> Iterator[Design]:
+    if not sizes:
+        yield ()
+        return
+    for i in range(sizes[0]):
+        yield from ((i, *rest) for rest in _products(sizes[1:]))
+
+
+def exhaustive(space: HardwareSpace, cost: AnalyticCost) -> tuple[Design | None, float]:
+    """Return the best design of a small space by trying all of them."""
+    fitting = (design for design in all_designs(space) if space.fits(design))
+    costs = ((cost.of_values(space.values(design)), design) for design in fitting)
+    least, design = min(costs, default=(math.inf, None))
+    return design, least
+
+
+__all__ = ["ANALYTIC", "EXACT", "Run", "RunName", "Trial", "TunePlan", "Tuned", "all_designs", "exhaustive", "tune"]

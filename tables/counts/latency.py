@@ -1,0 +1,122 @@
+"""The exact latency of one mapped layer: what `tables.counts.pipeline` walks, from the mapping's shapes."""
+
+import numpy as np
+
+from tables.counts.accesses import READ, WRITE, accesses
+from tables.counts.moves import Machine, draw_cycles, tile_cycles, transfers
+from tables.counts.pipeline import BANK, BUS, TO_MACS, Timing, run_pipeline
+from tables.counts.stream import _aligned_tile, _extent_inside, _packed_tile, _position_step, _position_units
+from tables.counts.visits import Tile
+from tables.counts.walk import INFINITE_CYCLES
+from tables.nest import DRAM, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, W
+
+#: (level, dim) of a loop.
+Loop = tuple[int, int]
+
+
+def exact_latency(nest: Nest, machine: Machine, limit: int = INFINITE_CYCLES) -> int:
+    """Return the latency of section 6 in cycles; if it exceeds `limit`, any number above it."""
+    counts = accesses(nest, machine.multicast, machine.spatial_reduction)
+    tiles = tuple(_tile(nest, t) for t in (I, W, O))
+    end = run_pipeline(_timing(nest, machine, tiles), tiles, machine.dram, limit - machine.pipeline_latency)
+    return max(end, *transfers(nest, machine, counts).values()) + machine.pipeline_latency
+
+
+def _tile(nest: Nest, t: int) -> Tile:
+    """Return what one scan of t reads."""
+    consumer = nest.consumers(t)[0]
+    return _aligned_tile(nest, t) if consumer == ROW_BUFFER else _packed_tile(nest, t, consumer)
+
+
+def _loops(nest: Nest) -> tuple[list[Loop], list[Loop]]:
+    """Return the loops outside the array step, outermost first, and those inside it."""
+    outside = max(nest.outside[PE])
+    outer = [(level, d) for level in (3, 2, 1) for d in nest.order[level]]
+    own = [(PE, d) for d in nest.order[PE]]
+    return outer + own[:outside], own[outside:]
+
+
+def _timing(nest: Nest, machine: Machine, tiles: tuple[Tile, ...]) -> Timing:
+    """Return the nest as the pipeline walks it."""
+    outer, inner = _loops(nest)
+    parents = [_parents(nest, t) for t in (I, W, O)]
+    innermost = [nest.consumers(t)[-2] if len(nest.consumers(t)) > 1 else DRAM for t in (I, W, O)]
+    loops = outer + inner if DRAM in innermost else outer
+    first_draw, draw = 0, [0, 0, 0]
+    for t in (I, W, O):
+        if innermost[t] not in (PE, DRAM):
+            draw[t], first = draw_cycles(nest, machine, t, innermost[t])
+            first_draw = first if t == O else first_draw
+    return Timing(
+        factors=np.array([nest.temporal[m][d] for m, d in loops], np.int64),
+        outer=len(outer),
+        steps=np.array([_steps(nest, t, tiles[t], loops) for t in (I, W, O)], np.int64).reshape(3, -1, 5),
+        stored=np.array(nest.stored, np.int64),
+        deepest=np.array([[_deepest(nest, t, m, loops) for t in (I, W, O)] for m in range(3)], np.int64),
+        returns=np.array([_returns(nest, m, loops) for m in (0, 1, 2, MACS)], np.int64).reshape(4, -1),
+        parent=np.array(parents, np.int64).T.copy(),
+        link=_links(nest, machine, parents, innermost),
+        innermost=np.array(innermost, np.int64),
+        is_double=np.array((*machine.double_buffered, False), np.int64),
+        part=np.array(nest.part, np.int64),
+        load=np.array([[_tile_move(nest, machine, t, m, parents, READ) for t in (I, W, O)] for m in range(3)], np.int64),
+        drain=np.array([_tile_move(nest, machine, O, m, parents, WRITE) for m in range(3)], np.int64),
+        draw=np.array(draw, np.int64),
+        first_draw=first_draw,
+        array_step=nest.array_step(),
+        rereads_copies=int(nest.rereads_copies()),
+    )
+
+
+def _parents(nest: Nest, t: int) -> list[int]:
+    """Return for each level the next outer level that stores t."""
+    return [next((p for p in range(m + 1, DRAM) if nest.stored[p][t]), DRAM) for m in range(3)]
+
+
+def _is_outside(nest: Nest, t: int, m: int, loop: Loop) -> bool:
+    """Return whether a loop lies outside t's tile at a level; MACS: every loop lies outside the steps."""
+    level, d = loop
+    if m == MACS:
+        return True
+    return level > m or (level == m and d in nest.order[m][: nest.outside[m][t]])
+
+
+def _deepest(nest: Nest, t: int, m: int, loops: list[Loop]) -> int:
+    """Return the innermost relevant loop outside t's tile at a level, -1 if there is none."""
+    found = [i for i, loop in enumerate(loops) if _is_outside(nest, t, m, loop) and loop[1] not in IRRELEVANT[t]]
+    return max(found, default=-1)
+
+
+def _returns(nest: Nest, m: int, loops: list[Loop]) -> list[bool]:
+    """Return which loops bring tiles of O back to a level; to PEs that do not store O, what an array step works on."""
+    if m == PE and not nest.stored[PE][O]:
+        return [d in IRRELEVANT[O] for _, d in loops]
+    return [_is_outside(nest, O, m, loop) and loop[1] in IRRELEVANT[O] for loop in loops]
+
+
+def _steps(nest: Nest, t: int, tile: Tile, loops: list[Loop]) -> list[list[int]]:
+    """Return what one iteration of each loop adds to the position of t's scans."""
+    consumer, units = nest.consumers(t)[0], _position_units(nest, t, tile.mode)
+    return [
+        _position_step(nest, t, tile.mode, units, d, _extent_inside(nest, level, d))
+        if _is_outside(nest, t, consumer, (level, d))
+        else [0] * 5
+        for level, d in loops
+    ]
+
+
+def _links(nest: Nest, machine: Machine, parents: list[list[int]], innermost: list[int]) -> Ints:
+    """Return int[4, 3]: the number of the link of each tensor into each level and to the MACs."""
+    links = np.arange(BUS).reshape(TO_MACS + 1, 3)
+    for t in (I, W, O):
+        shared = BUS if machine.is_bus_shared else BANK + nest.part[t] if nest.sharing(t) else None
+        for m, parent in enumerate((*parents[t], innermost[t])):
+            if parent == DRAM and shared is not None:
+                links[m, t] = shared
+    return links
+
+
+def _tile_move(nest: Nest, machine: Machine, t: int, m: int, parents: list[list[int]], way: int) -> int:
+    """Return the cycles of one tile between a level and its parent on chip; 0 if t does not move there."""
+    parent = parents[t][m]
+    return 0 if not nest.stored[m][t] or parent == DRAM else tile_cycles(nest, machine, t, parent, m, way)

@@ -1,0 +1,336 @@
+"""When tiles move and array steps happen: the exact latency of docs/model.md, section 6, by transitions of the nest.
+
+Which tiles change is decided by the outermost loop that moves: every relevant loop further in then starts again. So a
+tile changes if some relevant loop outside it is the loop that moved, or lies inside that loop. Times follow from times
+by sums and maxima alone. So if an iteration of a loop begins with all times as an earlier one began, later by the same
+number of cycles, and in the same DRAM rows, later by a whole number of rows, then it takes what that one took, and so do
+its repetitions. These are counted at once.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tables.counts.visits import Tile, add_visits, scan_pattern, scan_patterns
+from tables.counts.walk import OPEN, SCANS, USED, _access_rows, _cycles, _loop_recurrence
+from tables.dram import Dram
+from tables.jit import njit
+from tables.nest import DRAM, PE, Ints, O
+
+#: A level's way to the MACs is numbered as one more level.
+TO_MACS = 3
+#: Links: one into each level and to the MACs for each tensor; the shared bus; one for each part that shares a bank.
+BUS = 12
+BANK = BUS + 1
+#: Slots of the clock, in cycles: the end of the last array step; when each LINK is free; by level and tensor when the
+#: tile is READY (or its slot is free), and its LAST use; by level, tensor and age when the last two slots were FREED.
+NOW, LINK = 0, 1
+READY = LINK + BANK + 3
+LAST = READY + 9
+FREED = LAST + 9
+_SLOTS = FREED + 18
+#: Rows of one tensor are numbered so far from those of another one.
+_APART = 2**40
+#: The most iterations of a loop after which its addresses may recur for the recurrence to be used.
+_MAX_SNAPSHOTS = 64
+#: The most visits that are kept. Beyond that they are found anew.
+_MAX_VISITS = 1_000_000
+#: Fields of `_STATE_SLOTS` of a bank, as in `tables.counts.walk`.
+_BANK_SLOTS = 11
+
+
+class Timing(NamedTuple):
+    """A mapped nest as `run_pipeline` walks it.
+
+    Loops are those outside the array step, outermost first, then those inside it (none if no tensor is drawn from DRAM).
+
+    - `factors` int[l], of which the first `outer` lie outside the array step. `steps` int[3, l, 5]: by how much an
+      iteration moves the scan of each tensor, as in `tables.counts.walk.walk_stream`.
+    - `stored` int[3 levels, 3]; `deepest` int[3, 3]: the innermost relevant loop outside the tile, -1 if none.
+    - `returns` bool[4, l]: loops whose later iterations bring tiles of O back, at each level and at the MACs' steps.
+    - `parent` int[3, 3]; `link` int[4, 3] into each level and to the MACs; `innermost` int[3]: level, or DRAM.
+    - `is_double` int[3]; `part` int[3]: as in `tables.nest.Nest`.
+    - `load` int[3, 3], `drain` int[3]: cycles of a tile from and to a parent on chip.
+    - `draw` int[3]: cycles of what an array step's MACs take from a level on chip; `first_draw`: of O on first visits.
+    - `array_step`: its steps. `rereads_copies`: as in `Nest`.
+    """
+
+    factors: Ints
+    outer: int
+    steps: Ints
+    stored: Ints
+    deepest: Ints
+    returns: Ints
+    parent: Ints
+    link: Ints
+    innermost: Ints
+    is_double: Ints
+    part: Ints
+    load: Ints
+    drain: Ints
+    draw: Ints
+    first_draw: int
+    array_step: int
+    rereads_copies: int
+
+
+class Banks(NamedTuple):
+    """What the DRAM does: `at` int[3, 5] positions of the tensors' tiles, and by part `state` and open `rows` as in
+    `tables.counts.walk`. `patterns` int[3, n, 2]: where the visits of each tensor's patterns begin and end.
+    """
+
+    at: Ints
+    state: Ints
+    rows: Ints
+    patterns: Ints
+
+
+@njit
+def _scan(t: int, part: int, tiles: tuple[Tile, Tile, Tile], dram: Dram, banks: Banks, visits: Ints) -> int:
+    """Scan a tensor's tile, whose visits are listed; return by how many cycles the stream of its part advances."""
+    row, which = scan_pattern(banks.at[t], tiles[t], dram)
+    state, before = banks.state[part], 0
+    before = _cycles(state, dram)
+    scanned = visits[banks.patterns[t, which, 0] : banks.patterns[t, which, 1]]
+    _access_rows(row + t * _APART * dram.banks, scanned, dram, state, banks.rows[part])
+    return _cycles(state, dram) - before
+
+
+@njit
+def _listed(t: int, tile: Tile, dram: Dram, banks: Banks, visits: Ints, number: int) -> tuple[Ints, int]:
+    """Return the visits listed so far and those of the pattern in which t's tile lies now, and how many they are."""
+    _, which = scan_pattern(banks.at[t], tile, dram)
+    if banks.patterns[t, which, 1]:
+        return visits, number
+    if number > _MAX_VISITS:
+        banks.patterns[:], number = 0, 0
+    banks.patterns[t, which, 0] = number
+    visits, number = add_visits(which, tile, dram, visits, number)
+    banks.patterns[t, which, 1] = number
+    return visits, number
+
+
+@njit
+def _move(clock: Ints, timing: Timing, level: int, t: int, cycles: int) -> int:
+    """Move a tile between a level and its parent, from its last use on; return the end. Modifies clock."""
+    own, link, parent = 3 * level + t, LINK + timing.link[level, t], timing.parent[level, t]
+    start = max(clock[LAST + own], clock[link])
+    if parent != DRAM:
+        start = max(start, clock[READY + 3 * parent + t])
+    end = start + cycles
+    if parent != DRAM:
+        clock[LAST + 3 * parent + t] = max(clock[LAST + 3 * parent + t], end)
+    clock[link] = end
+    return int(end)
+
+
+@njit
+def _comes_back(index: Ints, returns: Ints) -> bool:
+    """Return whether a tile was held before: some loop that brings it back is past its first iteration."""
+    for i in range(index.shape[0]):  # noqa: SIM110 - numba compiles no generator expressions within any()
+        if returns[i] and index[i] > 0:
+            return True
+    return False
+
+
+@njit
+def _leave(clock: Ints, timing: Timing, level: int, t: int, cycles: int) -> None:
+    """Give up the tile that a level holds; a tile of O moves out first. Modifies clock."""
+    own = 3 * level + t
+    if t == O:
+        clock[LAST + own] = _move(clock, timing, level, t, cycles)
+    clock[FREED + 2 * own + 1] = clock[FREED + 2 * own]
+    clock[FREED + 2 * own] = clock[LAST + own]
+
+
+@njit
+def _enter(clock: Ints, timing: Timing, level: int, t: int) -> None:
+    """Take the slot of the next tile: the one that was just freed, or of two slots the other one. Modifies clock."""
+    own = 3 * level + t
+    free = clock[FREED + 2 * own + timing.is_double[level]]
+    clock[READY + own] = clock[LAST + own] = free
+
+
+@njit
+def _advance(index: Ints, first: int, end: int, factors: Ints, steps: Ints, at: Ints) -> int:
+    """Go to the next iteration of the loops from `first` to `end`; return the loop that moved, or -1 after the last.
+
+    Modifies index and at.
+    """
+    for i in range(end - 1, first - 1, -1):
+        index[i] += 1
+        at += steps[:, i]
+        if index[i] < factors[i]:
+            return i
+        at -= steps[:, i] * factors[i]
+        index[i] = 0
+    return -1
+
+
+@njit
+def _recurrences(timing: Timing, tiles: tuple[Tile, Tile, Tile], dram: Dram) -> tuple[Ints, Ints]:
+    """Return after how many iterations of each outer loop all tensors' addresses recur, int[l] (0: after too many), and
+    by how many rows, and whole rounds of the banks, they are further on then: int[l, 3].
+    """
+    times, shifts = np.ones(timing.outer, np.int64), np.zeros((timing.outer, 3), np.int64)
+    for i in range(timing.outer):
+        each = np.ones(3, np.int64)
+        for t in range(3):
+            each[t], shifts[i, t] = _loop_recurrence(timing.steps[t, i], tiles[t], dram)
+            rounds = dram.banks // np.gcd(dram.banks, shifts[i, t])
+            each[t], shifts[i, t] = each[t] * rounds, shifts[i, t] * rounds
+            times[i] = times[i] // np.gcd(times[i], each[t]) * each[t]
+        shifts[i] *= times[i] // each
+        if times[i] > _MAX_SNAPSHOTS or timing.factors[i] <= 2 * times[i]:
+            times[i] = 0
+    return times, shifts
+
+
+@njit
+def _recurs(clock: Ints, then: Ints, banks: Banks, shifts: Ints) -> bool:
+    """Return whether what followed the snapshot `then` will follow again.
+
+    All times that have moved have moved equally, and those that have not lie before all that have. The latter cannot
+    matter again: each maximum of times has a member that moves. Open rows that were used since are as far on as their
+    tensor's addresses.
+    """
+    by, oldest = clock[NOW] - then[NOW], clock[NOW]
+    for i in range(_SLOTS):
+        if clock[i] != then[i]:
+            if clock[i] - then[i] != by:
+                return False
+            oldest = min(oldest, then[i])
+    for i in range(_SLOTS):
+        if clock[i] == then[i] and clock[i] > oldest:
+            return False
+    place, width = _SLOTS, banks.rows.shape[2]
+    for part in range(3):
+        if banks.state[part, 3] != then[place]:
+            return False
+        for bank in range(width):
+            here, there = banks.rows[part, OPEN, bank], then[place + 2 + bank]
+            if banks.rows[part, USED, bank] > then[place + 1]:
+                moved = shifts[here // (_APART * width)] if here >= 0 else 0
+                if here != there + moved:
+                    return False
+        place += 2 + width
+    return True
+
+
+@njit
+def _note(clock: Ints, banks: Banks, then: Ints) -> None:
+    """Write a snapshot: the clock, and by part the columns of the current run, the scans so far and the open rows."""
+    then[:_SLOTS] = clock
+    place, width = _SLOTS, banks.rows.shape[2]
+    for part in range(3):
+        then[place], then[place + 1] = banks.state[part, 3], banks.state[part, SCANS]
+        then[place + 2 : place + 2 + width] = banks.rows[part, OPEN]
+        place += 2 + width
+
+
+@njit
+def _repeat(clock: Ints, then: Ints, banks: Banks, shifts: Ints, repeats: int) -> None:
+    """Let what came since a snapshot happen so many times more. Modifies clock and banks."""
+    by, place, width = clock[NOW] - then[NOW], _SLOTS, banks.rows.shape[2]
+    for i in range(_SLOTS):
+        if clock[i] != then[i]:
+            clock[i] += repeats * by
+    for part in range(3):
+        for bank in range(width):
+            here = banks.rows[part, OPEN, bank]
+            if here >= 0 and banks.rows[part, USED, bank] > then[place + 1]:
+                banks.rows[part, OPEN, bank] += repeats * shifts[here // (_APART * width)]
+        place += 2 + width
+
+
+@njit
+def run_pipeline(timing: Timing, tiles: tuple[Tile, Tile, Tile], dram: Dram, limit: int) -> int:
+    """Return the cycle in which the last array step and the last write-out have ended; more than `limit` beyond it."""
+    loops = timing.factors.shape[0]
+    clock, index, drawn = np.zeros(_SLOTS, np.int64), np.zeros(loops, np.int64), np.zeros(3, np.int64)
+    most = max([scan_patterns(tiles[0], dram), scan_patterns(tiles[1], dram), scan_patterns(tiles[2], dram)])
+    banks = Banks(
+        np.zeros((3, 5), np.int64),
+        np.zeros((3, _BANK_SLOTS), np.int64),
+        np.full((3, 2, dram.banks), -1, np.int64),
+        np.zeros((3, most, 2), np.int64),
+    )
+    held = np.zeros((3, 5), np.int64)
+    visits, listed = np.empty((64, 2), np.int64), 0
+    times, shifts = _recurrences(timing, tiles, dram)
+    snapshots = np.zeros((timing.outer, _MAX_SNAPSHOTS, _SLOTS + 3 * (2 + dram.banks)), np.int64)
+    moved, is_drawn = -1, np.max(timing.innermost) == DRAM
+    while clock[NOW] <= limit:
+        for t in range(3):
+            for level in range(3):
+                if moved < 0 or not timing.stored[level, t] or timing.deepest[level, t] < moved:
+                    continue
+                cycles = timing.drain[level] if t == O else 0
+                if t == O and timing.parent[level, t] == DRAM:
+                    position = banks.at[t].copy()
+                    banks.at[t] = held[t]
+                    visits, listed = _listed(t, tiles[t], dram, banks, visits, listed)
+                    cycles = _scan(t, timing.part[t], tiles, dram, banks, visits)
+                    banks.at[t] = position
+                _leave(clock, timing, level, t, cycles)
+            for level in range(2, -1, -1):
+                if not timing.stored[level, t] or (moved >= 0 and timing.deepest[level, t] < moved):
+                    continue
+                _enter(clock, timing, level, t)
+                if t == O and not _comes_back(index, timing.returns[level]):
+                    continue
+                cycles = timing.load[level, t]
+                if timing.parent[level, t] == DRAM:
+                    visits, listed = _listed(t, tiles[t], dram, banks, visits, listed)
+                    cycles = _scan(t, timing.part[t], tiles, dram, banks, visits)
+                clock[READY + 3 * level + t] = _move(clock, timing, level, t, cycles)
+        held[:] = banks.at
+        start = clock[NOW]
+        for t in range(3):
+            if timing.innermost[t] != DRAM:
+                start = max(start, clock[READY + 3 * timing.innermost[t] + t])
+        drawn[:] = timing.draw
+        if timing.innermost[O] not in (PE, DRAM) and not _comes_back(index, timing.returns[PE]):
+            drawn[O] = timing.first_draw
+        while is_drawn:
+            for t in range(3):
+                if timing.innermost[t] != DRAM:
+                    continue
+                visits, listed = _listed(t, tiles[t], dram, banks, visits, listed)
+                if t == O and (timing.rereads_copies or _comes_back(index, timing.returns[TO_MACS])):
+                    drawn[t] += _scan(t, timing.part[t], tiles, dram, banks, visits)
+                drawn[t] += _scan(t, timing.part[t], tiles, dram, banks, visits)
+            if _advance(index, timing.outer, loops, timing.factors, timing.steps, banks.at) < 0:
+                break
+        clock[NOW] = start + timing.array_step
+        for t in range(3):
+            if timing.innermost[t] != PE:
+                link = LINK + timing.link[TO_MACS, t]
+                clock[link] = max(start, clock[link]) + drawn[t]
+                clock[NOW] = max(clock[NOW], clock[link])
+        for t in range(3):
+            if timing.innermost[t] != DRAM:
+                clock[LAST + 3 * timing.innermost[t] + t] = clock[NOW]
+        moved = _advance(index, 0, timing.outer, timing.factors, timing.steps, banks.at)
+        if moved < 0:
+            break
+        if times[moved]:
+            then = snapshots[moved, index[moved] % times[moved]]
+            if index[moved] > times[moved] and _recurs(clock, then, banks, shifts[moved]):
+                repeats = (timing.factors[moved] - 1 - index[moved]) // times[moved]
+                _repeat(clock, then, banks, shifts[moved], repeats)
+                index[moved] += repeats * times[moved]
+                banks.at[:] += repeats * times[moved] * timing.steps[:, moved]
+                held[:] += repeats * times[moved] * timing.steps[:, moved]
+            _note(clock, banks, then)
+    banks.at[:] = held
+    end = clock[NOW]
+    for level in range(3):
+        if timing.stored[level, O]:
+            cycles = timing.drain[level]
+            if timing.parent[level, O] == DRAM:
+                visits, listed = _listed(O, tiles[O], dram, banks, visits, listed)
+                cycles = _scan(O, timing.part[O], tiles, dram, banks, visits)
+            clock[LAST + 3 * level + O] = _move(clock, timing, level, O, cycles)
+            end = max(end, clock[LAST + 3 * level + O])
+    return int(end)

@@ -1,0 +1,116 @@
+"""Blocks that run several times, written out by hand; and second operands that are cached."""
+
+import pytest
+
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.repeats import written_out
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
+
+
+def node(name, after, **fields):
+    """A layer; keys that are no bounds are the network's."""
+    keys = ("join", "weights", "count", "weight_rows")
+    own = {key: fields.pop(key) for key in keys if key in fields}
+    return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **own)
+
+
+def network(*nodes):
+    """A network of such layers."""
+    return Network(name="n", layers=nodes)
+
+
+def after(found):
+    """What each layer comes after."""
+    return {one.name: one.after for one in found.layers}
+
+
+def test_each_run_of_a_block_reads_the_output_of_the_run_before():
+    """Two runs of two layers between a first and a last one; the last reads the second run's output."""
+    found = written_out(
+        network(
+            node("first", ["input"]),
+            node("a", ["first"], count=2),
+            node("b", ["a"], count=2),
+            node("last", ["b"]),
+        )
+    )
+    assert after(found) == {
+        "first": ("input",),
+        "a.0": ("first",),
+        "b.0": ("a.0",),
+        "a.1": ("b.0",),
+        "b.1": ("a.1",),
+        "last": ("b.1",),
+    }
+    assert all(one.count == 1 for one in found.layers)
+
+
+def test_output_of_a_block_is_what_others_read():
+    """The layer behind reads the block's first layer, so the second run reads that too; its last layer has no reader."""
+    found = written_out(
+        network(node("a", ["input"], count=2), node("b", ["a"], count=2), node("last", ["a"])),
+    )
+    assert after(found)["a.1"] == ("a.0",)
+    assert after(found)["last"] == ("a.1",)
+
+
+def test_output_of_the_last_block_is_its_last_layer():
+    """Nobody reads it."""
+    found = written_out(network(node("a", ["input"], count=3), node("b", ["a"], count=3)))
+    assert after(found)["a.2"] == ("b.1",)
+
+
+def test_network_without_counts_stays_as_it_is():
+    """Names and all."""
+    one = network(node("a", ["input"]), node("b", ["a"]))
+    assert written_out(one) == one
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (
+            [node("x", ["input"]), node("a", ["input"], count=2), node("b", ["a", "x"], count=2, join="add")],
+            "n: a: count: runs of a block must read one tensor of other layers (got input, x)",
+        ),
+        (
+            [node("a", ["input"], count=2), node("b", ["a"], count=2), node("c", ["a", "b"], join="add")],
+            "n: a: count: other layers must read one tensor of a block (got a, b)",
+        ),
+    ],
+)
+def test_blocks_whose_runs_are_not_clear_are_refused(nodes, message):
+    """A line says which tensors are in question."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        written_out(network(*nodes))
+    assert str(caught.value) == message
+
+
+def products(rows, made):
+    """A product of two activations that takes so many rows of a second operand with so many rows made."""
+    return network(
+        node("q", ["input"], C=4, K=4),
+        node("k", ["input"], P=made, C=4, K=4) if made > 1 else node("k", ["input"], C=4, K=4),
+        node("s", ["q", "k"], C=2, K=rows, G=2, weights=False, weight_rows="K"),
+    )
+
+
+def test_cached_operand_is_planned_like_weights():
+    """Of 8 keys one is made: the other 7 are in DRAM already. With all 8 made there is no cache."""
+    cached, made = (written_out(products(8, count)).layers[2] for count in (1, 8))
+    assert (cached.weights, cached.after) == (True, ("q",))
+    assert (made.weights, made.after) == (False, ("q", "k"))
+
+
+@pytest.mark.parametrize("name", [name for name in network_names() if "llama" in name or "gpt" in name])
+@pytest.mark.parametrize("parameters", [{"prompt": 16}, {"prompt": 128}, {"prompt": 1, "kv": 100}])
+def test_language_models_have_plans(name, parameters):
+    """All blocks are there and tensors fit together; weights and, behind cached tokens, the cache are resident."""
+    network = read_network(name, parameters=parameters)
+    graph = build_graph(written_out(network))
+    assert len(graph.tasks) == sum(one.count for one in network.layers)
+    weights = sum(task.workload.G * task.workload.C * task.workload.K for task in graph.tasks if task.has_weights)
+    scores = next(one for one in network.layers if one.name == "scores")
+    cached = 2 * scores.count * scores.workload.G * scores.workload.C * scores.workload.K if "kv" in parameters else 0
+    assert weights == network.total_weights + cached
