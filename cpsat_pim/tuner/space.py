@@ -25,7 +25,7 @@ Design = tuple[int, ...]
 
 def _is_increasing(instance: Any, attribute: Any, values: tuple[float, ...]) -> None:
     if not values or any(a >= b for a, b in pairwise(values)):
-        raise ValueError(f"Axis.{instance.path}: must have at least one value, each larger than the one before")
+        raise ValueError(f"HardwareSpace.axes.{instance.path}: must have at least one value, each larger than the one before")
 
 
 @frozen(kw_only=True)
