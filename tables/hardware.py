@@ -25,8 +25,8 @@ class Limits(NamedTuple):
 
     `h`, `w`, `lanes`: PEs and MACs of one; `most_macs`: MACs of all PEs, which in a range may be fewer than h*w*lanes.
     `chip_i`, `chip_w`, `chip_o`: bytes of a tensor that one node holds on chip; `row_i`, ...: the same with the row
-    buffer. `bus`: cycles a byte from DRAM to a node program, `dram`: in an exchange, `row`: cycles a byte out of the row
-    buffer, `flit`: cycles a byte of the network. `opening`: cycles by which a new row delays its bank; `row_bytes`:
+    buffer. `bus`: cycles a byte from DRAM to a node program, `dram`: in an exchange, `row`: cycles a byte out of the
+    row buffer, `flit`: cycles a byte of the network. `opening`: cycles by which a new row delays its bank; `row_bytes`:
     bytes of a row. Energies: a MAC without its operands, of which one costs `near` where the PEs store it and `far`
     where another level does; a word of DRAM; a word of the row buffer (at most that of DRAM); an activation; a byte
     over one link; a byte that is written to DRAM (`stored`); an addition.
