@@ -104,7 +104,6 @@ def compile_(arguments: argparse.Namespace) -> int:
     from cpsat_pim.compiler.language import read_kernel
     from cpsat_pim.compiler.picture import plan_page
     from cpsat_pim.compiler.plan import format_plan
-    from cpsat_pim.compiler.target import target_of
     from cpsat_pim.compiler.traces import attacc_trace
     from cpsat_pim.device import read_device
 
@@ -131,7 +130,7 @@ def compile_(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json({**plan.as_data(), "source": source}, path))
     if arguments.html is not None:
-        page = read_input(lambda: plan_page(plan, kernel, stream_of(plan, kernel, device), target_of(device)))
+        page = read_input(lambda: plan_page(plan, kernel, stream_of(plan, kernel, device), device))
         write_file(arguments.html, lambda path: Path(path).write_text(page))
     if arguments.trace is not None:
         trace = read_input(lambda: attacc_trace(stream_of(plan, kernel, device), device))
