@@ -59,9 +59,10 @@ def render_tuned(tuned: Tuned) -> str:
 def _summary(tuned: Tuned) -> str:
     task = tuned.plan.task
     limit = f" within {task.space.area.limit_mm2:g} mm2" if task.space.area.limit_mm2 else ""
+    names = ", ".join(network.name for network in task.networks)
     parts = [
         f"{task.space.size:,} machines, {100 * tuned.feasible_share:.3g} %{limit}",
-        f"cost: energy^{task.alpha:g} x latency^{task.beta:g} over {', '.join(n.name for n in task.networks)}, 1 for the reference",
+        f"cost: energy^{task.alpha:g} x latency^{task.beta:g} over {names}, 1 for the reference",
         f"fidelity {task.fidelity.name}",
     ]
     if tuned.gap is not None:

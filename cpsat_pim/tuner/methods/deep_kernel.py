@@ -14,7 +14,7 @@ from cpsat_pim.tuner.methods.method import ModelSearch
 from cpsat_pim.tuner.space import Design
 
 #: The network that maps a design to features of the kernel, steps of Adam and their size; the paper states none.
-_HIDDEN, _FEATURES, _STEPS, _RATE = 32, 4, 200, 0.01
+_HIDDEN, _FEATURES, _STEPS, _RATE = 32, 4, 100, 0.02
 
 
 class _Torch(ModelSearch):
