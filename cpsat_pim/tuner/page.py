@@ -90,7 +90,8 @@ def _reference(tuned: Tuned) -> dict[str, float]:
     space, machine = tuned.plan.task.space, tuned.reference["machine"]
     shape = dict(zip((ROWS, COLS), space.shape(machine), strict=True))
     own = {axis.path: shape[axis.path] if axis.is_of_array else space.base[axis.field] for axis in space.axes}
-    return own | machine
+    found: dict[str, float] = own | machine
+    return found
 
 
 def _networks(tuned: Tuned) -> str:
