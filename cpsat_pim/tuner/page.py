@@ -59,9 +59,10 @@ def render_tuned(tuned: Tuned) -> str:
 def _summary(tuned: Tuned) -> str:
     task = tuned.plan.task
     limit = f" within {task.space.area.limit_mm2:g} mm2" if task.space.area.limit_mm2 else ""
+    names = ", ".join(network.name for network in task.networks)
     parts = [
         f"{task.space.size:,} machines, {100 * tuned.feasible_share:.3g} %{limit}",
-        f"cost: energy^{task.alpha:g} x latency^{task.beta:g} over {', '.join(n.name for n in task.networks)}, 1 for the reference",
+        f"cost: energy^{task.alpha:g} x latency^{task.beta:g} over {names}, 1 for the reference",
         f"fidelity {task.fidelity.name}",
     ]
     if tuned.gap is not None:
@@ -89,7 +90,8 @@ def _reference(tuned: Tuned) -> dict[str, float]:
     space, machine = tuned.plan.task.space, tuned.reference["machine"]
     shape = dict(zip((ROWS, COLS), space.shape(machine), strict=True))
     own = {axis.path: shape[axis.path] if axis.is_of_array else space.base[axis.field] for axis in space.axes}
-    return own | machine
+    found: dict[str, float] = own | machine
+    return found
 
 
 def _networks(tuned: Tuned) -> str:
