@@ -10,6 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import field, frozen
 
+#: Entries of a table that are held at a time; larger ones are made slice by slice.
+_ENTRIES_AT_A_TIME = 2 * 10**6
+
 #: No entry reaches it: what is not allowed costs so much. Sums of a few stay within 64 bits.
 INFINITE = 2**60
 
@@ -59,7 +62,7 @@ class Projection:
         return _trace_back(self._order, given)
 
 
-def minimize(factors: Sequence[Factor], sizes: dict[str, int], most_entries: int = 10**7) -> Optimum:
+def minimize(factors: Sequence[Factor], sizes: dict[str, int], most_entries: int = 10**8) -> Optimum:
     """Return the least sum of all factors over the values of all variables.
 
     Raises:
@@ -71,7 +74,7 @@ def minimize(factors: Sequence[Factor], sizes: dict[str, int], most_entries: int
 
 
 def project(
-    factors: Sequence[Factor], sizes: dict[str, int], keep: Sequence[str], most_entries: int = 10**7
+    factors: Sequence[Factor], sizes: dict[str, int], keep: Sequence[str], most_entries: int = 10**8
 ) -> Projection:
     """Return the least sum of all factors over the values of all variables but those to keep.
 
@@ -127,6 +130,8 @@ def _eliminate(
     variable: str, neighbours: tuple[str, ...], factors: Sequence[Factor], sizes: dict[str, int]
 ) -> tuple[Factor, _Eliminated]:
     """The sum of factors, least over one variable's values."""
+    if neighbours and _entries((*neighbours, variable), sizes) > _ENTRIES_AT_A_TIME:
+        return _eliminate_in_slices(variable, neighbours, factors, sizes)
     whole = add(factors, (*neighbours, variable), sizes)
     cost, tie = whole.cost, whole.tie
     least = cost.min(axis=-1)
@@ -134,6 +139,30 @@ def _eliminate(
     best = ties.argmin(axis=-1)
     reduced = Factor(variables=neighbours, cost=least, tie=ties.min(axis=-1))
     return reduced, _Eliminated(variable=variable, neighbours=neighbours, best=best)
+
+
+def _eliminate_in_slices(
+    variable: str, neighbours: tuple[str, ...], factors: Sequence[Factor], sizes: dict[str, int]
+) -> tuple[Factor, _Eliminated]:
+    """Return the same, for each value of the first neighbour by itself."""
+    first, rest = neighbours[0], neighbours[1:]
+    slices = [
+        _eliminate(variable, rest, [_slice(factor, first, i) for factor in factors], sizes) for i in range(sizes[first])
+    ]
+    cost, tie = (np.stack([getattr(factor, key) for factor, _ in slices]) for key in ("cost", "tie"))
+    best = np.stack([eliminated.best for _, eliminated in slices])
+    return Factor(variables=neighbours, cost=cost, tie=tie), _Eliminated(
+        variable=variable, neighbours=neighbours, best=best
+    )
+
+
+def _slice(factor: Factor, variable: str, value: int) -> Factor:
+    """Return a table at one value of a variable."""
+    if variable not in factor.variables:
+        return factor
+    axis = factor.variables.index(variable)
+    rest = tuple(name for name in factor.variables if name != variable)
+    return Factor(variables=rest, cost=factor.cost.take(value, axis), tie=factor.tie.take(value, axis))
 
 
 def _spread(values: np.ndarray, variables: tuple[str, ...], axes: tuple[str, ...]) -> np.ndarray:

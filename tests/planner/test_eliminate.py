@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
@@ -40,6 +40,20 @@ def test_least_pair_is_that_of_enumeration(problem):
     values = [dict(zip(sizes, chosen, strict=True)) for chosen in product(*map(range, sizes.values()))]
     assert (found.cost, found.tie) == min(total(factors, each) for each in values)
     assert total(factors, found.values) == (found.cost, found.tie)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 5, 20])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(problem=problems())
+def test_large_tables_are_made_in_slices(monkeypatch, at_a_time, problem):
+    """With few entries at a time the result is the same."""
+    factors, sizes = problem
+    whole = minimize(factors, sizes)
+    monkeypatch.setattr("cpsat_pim.planner.eliminate._ENTRIES_AT_A_TIME", at_a_time)
+    sliced = minimize(factors, sizes)
+    monkeypatch.undo()
+    assert (sliced.cost, sliced.tie) == (whole.cost, whole.tie)
+    assert total(factors, sliced.values) == (whole.cost, whole.tie)
 
 
 @pytest.mark.parametrize("seed", range(5))
