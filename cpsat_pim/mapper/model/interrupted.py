@@ -6,7 +6,7 @@ import numpy as np
 
 from cpsat_pim.base.dims import Tensor
 from cpsat_pim.evaluate.cost import to_machine
-from cpsat_pim.mapper.bounds.stream_bounds import spilled_outputs
+from cpsat_pim.mapper.bounds.stream_bounds import returned_rows, spilled_outputs
 from cpsat_pim.mapper.model.builder import Int, Lit
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans
 from cpsat_pim.mapper.model.shared_banks import SharedBanks
@@ -35,18 +35,7 @@ class InterruptedStreams:
         """
         is_shared = self.v.restriction.is_shared(t)
         closed = table.closed_activations if is_shared else np.zeros_like(table.layout)
-        return closed, self._rows_of_returns(table) if is_shared and t is Tensor.O else closed
-
-    def _rows_of_returns(self, table: ShapeTable) -> np.ndarray:
-        """Return the rows that interrupted outputs open at least in a pass that reads and writes all tiles.
-
-        A tile that leaves may leave a row open for the one that comes back in its place, as no other tensor is scanned
-        between. That saves one row a tile at most. In X passes tiles leave X times and come back X - 1 times, and X is
-        at most 2 (X - 1). So a pass saves at most twice as many rows as can be shared by tiles that follow each other.
-        """
-        tiles = (np.array([self.v.bounds[d] for d in table.dims]) // table.extents).prod(axis=1)
-        shared = table.closed_activations - table.rescan_activations
-        return np.asarray(2 * table.closed_activations - np.minimum(2 * shared, tiles))
+        return closed, returned_rows(table, self.v.bounds) if is_shared and t is Tensor.O else closed
 
     def open_rows(
         self, t: Tensor, scans: Scans, closed: Int, closed_again: Int, activations: Int, is_returned: Callable[[], Lit]
@@ -94,7 +83,7 @@ class InterruptedStreams:
         if is_back is False:
             return
         table = spilled_outputs(self.v.layer, self.v.arch)
-        found = [table.extents, table.layout, table.closed_activations, self._rows_of_returns(table)]
+        found = [table.extents, table.layout, table.closed_activations, returned_rows(table, self.v.bounds)]
         allowed = np.isin(table.layout, self.v.restriction.layouts(t))
         rows = np.column_stack(found)[allowed & (table.closed_activations <= self.max_activations[t] + 1)]
         if not len(rows):

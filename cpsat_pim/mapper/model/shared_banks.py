@@ -35,6 +35,8 @@ class SharedBanks:
             [self.b.boolean(f"{name}_{t.name}") if v.restriction.is_shared(t) else False for t in Tensor]
             for name in ("interrupted", "always_interrupted")
         )
+        for t in filter(v.restriction.is_interrupted, Tensor):
+            self.is_interrupted[t] = True
         for part in v.restriction.shared_parts:
             for t, u in itertools.permutations(part, 2):
                 self._one_is_interrupted(t, u)

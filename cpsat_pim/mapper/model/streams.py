@@ -124,7 +124,9 @@ class Streams:
         ]
         if not self.timed:
             columns[-len(_TIMED) :] = [np.zeros_like(table.first_activations)] * len(_TIMED)
-        keep = self._within(t, table.first_activations, limits) & np.isin(table.layout, self.v.restriction.layouts(t))
+        is_interrupted = self.v.restriction.is_interrupted(t)
+        fewest = table.closed_activations - 1 if is_interrupted else table.first_activations
+        keep = self._within(t, fewest, limits) & np.isin(table.layout, self.v.restriction.layouts(t))
         keep &= self._is_taken(table)
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first_activations * self.v.arch.dram_activation_latency

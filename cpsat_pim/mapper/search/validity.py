@@ -27,7 +27,15 @@ class Validities:
         shared bank it also depends on when the other tensors are fetched: `t` is then the one with the innermost
         consumer, and the loops lie inside the tiles of the others.
         """
-        part = self.master.restriction.part(t)
+        part = self.completions.orders.deciding(t)
+        drawn = [u for u in self.master.restriction.part(t) if u not in part and self.nest.consumers(u)[0] == MACS]
+        if drawn:
+            alone = self._same_stream_of(t, part, levels, is_contiguous)
+            return alone.without(lambda p: [p.b.negated(p.v.first_consumer(MACS, drawn[0]))])
+        return self._same_stream_of(t, part, levels, is_contiguous)
+
+    def _same_stream_of(self, t: Tensor, part: Sequence[Tensor], levels: list[Level], is_contiguous: bool) -> Validity:
+        """Return the same, if the loops of some tensors decide the stream."""
         is_whole = levels == self.completions.orders.levels_outside(t)
         inmost = min(part, key=lambda u: self.nest.consumers(u)[0])
         consumer = self.nest.consumers(inmost)[0]
