@@ -21,6 +21,7 @@ from cpsat_pim.cli.output import (
 from cpsat_pim.cli.reports import timeline_writer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cpsat_pim.evaluate.verify import MappedLayer
@@ -50,7 +51,10 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
     )
     add("-o", "--output", metavar="FILE", required=True, help="the trace")
     add("--row-bits", metavar="N", type=row_bits, default=16, help="bits of an address for the row (%(default)s)")
-    add("--gap", metavar="N", type=gap, default=128, help="dramsim3: cycles between accesses (%(default)s)")
+    add("--gap", metavar="N", type=gap, default=128, help="cycles between accesses (%(default)s)")
+    add("--tensor", choices=("I", "W", "O"), help="only the accesses of this tensor")
+    text = "write the simulator's configuration, too: an .ini file, or for ramulator2 a Python program"
+    add("--config", metavar="FILE", help=text)
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -128,33 +132,75 @@ def _simulate(case: "MappedLayer", file: str) -> int:
 
 def write_dram_trace(arguments: argparse.Namespace) -> int:
     """Run `trace`: write the column accesses of one mapping, and print the counts that a simulator should report."""
+    from cpsat_pim.base.files import write_text
+
     case = _only_case(_read_legal(arguments), arguments.file)
-    check_outputs(arguments.output)
+    check_outputs(arguments.output, arguments.config)
     check_not_overwritten(arguments.output, arguments.file)
+    check_not_overwritten(arguments.config, arguments.file)
+    configuration = read_input(lambda: _configuration(case, arguments))
     addresses = write_file(arguments.output, lambda path: _write_trace(case, path, arguments))
+    if arguments.config is not None:
+        write_file(arguments.config, lambda path: write_text(configuration(addresses), path))
     print(f"addresses: {addresses}")
-    _print_expected(case)
+    _print_expected(case, arguments.tensor)
     return OK
 
 
+def _configuration(case: "MappedLayer", arguments: argparse.Namespace) -> "Callable[[AddressMap], str]":
+    """Return what writes the configuration for an address map. Raise ValueError if the simulator cannot be configured
+    for the machine, before a trace is written.
+    """
+    from pathlib import Path
+
+    from cpsat_pim.export.dramtrace import AddressMap
+    from cpsat_pim.export.simulators import CONFIGURATIONS
+
+    def configuration(addresses: AddressMap) -> str:
+        trace = str(Path(arguments.output).resolve())
+        return CONFIGURATIONS[arguments.format](addresses, case.arch.dram_timings, trace, arguments.gap)
+
+    if arguments.config is not None:
+        configuration(AddressMap.of(case.arch, arguments.row_bits, case.mapping.banks))
+    return configuration
+
+
 def _write_trace(case: "MappedLayer", path: str, arguments: argparse.Namespace) -> "AddressMap":
+    from cpsat_pim.base.dims import Tensor
     from cpsat_pim.base.files import replacing
     from cpsat_pim.export.dramtrace import write_trace
 
     mapped = (case.layer, case.arch, case.mapping)
+    tensor = None if arguments.tensor is None else Tensor[arguments.tensor]
     with replacing(path) as file:
-        return write_trace(*mapped, arguments.format, file, row_bits=arguments.row_bits, gap=arguments.gap)
+        return write_trace(
+            *mapped, arguments.format, file, row_bits=arguments.row_bits, gap=arguments.gap, tensor=tensor
+        )
 
 
-def _print_expected(case: "MappedLayer") -> None:
-    """Print the counts of a simulator that serves the accesses in order and leaves rows open."""
+def _print_expected(case: "MappedLayer", tensor: str | None) -> None:
+    """Print the counts of a simulator that serves the accesses in order and leaves rows open; of one tensor, with its
+    DRAM time, if one is named.
+    """
     from attrs import evolve
 
+    from cpsat_pim.base.dims import Tensor
+    from cpsat_pim.evaluate.cost import stream_cycles
     from cpsat_pim.evaluate.verify import simulate
 
-    figures = simulate(case.layer, evolve(case.arch, page_policy="open"), case.mapping)
-    for what, counts in (("column accesses", figures.column_accesses), ("row activations", figures.row_activations)):
-        print(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
+    arch = evolve(case.arch, page_policy="open")
+    figures = simulate(case.layer, arch, case.mapping)
+    counted: dict[str, tuple[int, ...]] = {
+        "column accesses": figures.column_accesses,
+        "row activations": figures.row_activations,
+    }
+    if tensor is not None:
+        counted["DRAM cycles, back to back,"] = stream_cycles(case.layer, arch, case.mapping)
+    for what, counts in counted.items():
+        if tensor is None:
+            print(f"{what} I / W / O: {' / '.join(map(str, counts))}, in all {sum(counts)}")
+        else:
+            print(f"{what} of {tensor}: {counts[Tensor[tensor]]}")
     if case.arch.page_policy != "open":
         note(
             f"{case.arch.name} closes its rows after each scan, which a trace cannot express; "

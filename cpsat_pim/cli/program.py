@@ -18,6 +18,7 @@ from cpsat_pim.cli import (
     schedule,
     solving,
     sweeps,
+    tune,
 )
 from cpsat_pim.cli.arguments import EPILOG, Parser
 from cpsat_pim.cli.output import (
@@ -94,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
         models,
         plan,
         sweeps,
+        tune,
         baselines,
         fuzzing,
         compiling,

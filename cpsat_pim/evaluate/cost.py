@@ -68,6 +68,12 @@ def predict(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Pre
     return to_prediction(exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch)))
 
 
+def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> tuple[int, ...]:
+    """Return the DRAM time of each tensor's stream in banks of its own (docs/model.md, section 5), cycles."""
+    cost = exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
+    return tuple(stream.cycles for stream in cost.streams)
+
+
 def to_prediction(cost: Cost) -> Prediction:
     """Convert a cost of `tables` to a prediction."""
     figures = Figures(

@@ -133,8 +133,10 @@ def write_trace(
     *,
     row_bits: int = DEFAULT_ROW_BITS,
     gap: int = DEFAULT_GAP,
+    tensor: Tensor | None = None,
 ) -> AddressMap:
-    """Write a line for every column access in order, `gap` cycles apart, without holding all of them in memory.
+    """Write a line for every column access (of one tensor, if given) in order, `gap` cycles apart, without holding all
+    of them in memory.
 
     Raises:
         ValueError: the rows of a tensor do not fit `row_bits`.
@@ -145,7 +147,8 @@ def write_trace(
     addresses = AddressMap.of(arch, row_bits, mapping.banks, rows)
     _check_rows_fit(rows, addresses)
     cycles = itertools.count(0, gap)
-    for accesses in stream.bufferfuls:
+    for bufferful in stream.bufferfuls:
+        accesses = bufferful if tensor is None else bufferful[bufferful[:, TENSOR] == tensor]
         places = addresses.addresses(accesses[:, TENSOR], accesses[:, ADDRESS])
         file.writelines(map(FORMATS[style], places.tolist(), accesses[:, IS_WRITE].tolist(), cycles))
     return addresses

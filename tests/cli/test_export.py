@@ -86,6 +86,41 @@ def test_trace_writes_every_access_and_tells_what_to_expect(
     assert len(lines) == 129
 
 
+def test_trace_of_one_tensor_has_its_accesses_and_its_time(
+    pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """64 weights, a byte each, fetched one by one: one row; 14 + 63 * 4 + 25 + 4 cycles from ACT to the last beat."""
+    path = tmp_path / "t.trace"
+    arguments = ["--layer", "large", "--format", "dramsim3", "-o", str(path), "--gap", "0", "--tensor", "W"]
+    assert main(["trace", pair, *arguments]) == 0
+    out, _ = capsys.readouterr()
+    assert "column accesses of W: 64\nrow activations of W: 1\nDRAM cycles, back to back, of W: 295\n" in out
+    lines = path.read_text().splitlines()
+    assert len(lines) == 64
+    assert all(line.endswith(" READ 0") for line in lines)
+
+
+@pytest.mark.parametrize("style", ["dramsim3", "ramulator2"])
+def test_configuration_is_written_beside_the_trace(pair: str, style: str, tmp_path: Path) -> None:
+    """With the machine's own timings (table 1: tRCDRD 14)."""
+    config = tmp_path / "config"
+    arguments = ["--layer", "small", "--format", style, "-o", str(tmp_path / "t"), "--config", str(config)]
+    assert main(["trace", pair, *arguments]) == 0
+    assert ("tRCD = 14\n" if style == "dramsim3" else "nRCDRD=14,\n") in config.read_text()
+
+
+def test_rows_that_the_simulator_lacks_are_refused_before_a_trace_is_written(
+    pair: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DRAMsim3 counts rows in thousands."""
+    path = tmp_path / "t"
+    arguments = ["--layer", "small", "--format", "dramsim3", "-o", str(path), "--row-bits", "4"]
+    assert "DRAMsim3 takes 10 to 30" in error_of(
+        capsys, "trace", pair, *arguments, "--config", str(tmp_path / "config")
+    )
+    assert not path.exists()
+
+
 def test_trace_of_a_machine_that_closes_rows_says_what_it_cannot_show(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
