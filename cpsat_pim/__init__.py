@@ -12,6 +12,8 @@ The public names are imported when they are first used: the solver and the compi
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cpsat_pim.base.extras import check_tables
+
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
     from cpsat_pim.arch.reading import read_arch
@@ -81,6 +83,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    check_tables()
     module, _, other = _HOMES[name].partition(":")
     return getattr(import_module(module), other or name)
 

@@ -6,25 +6,95 @@
 Every mapping of the results is counted under each way to share banks, one bank a part. A mapping whose row buffer
 stores a tensor is left out where that tensor shares its bank, because such a mapping is not legal there. With `--check`
 every figure is simulated, too.
+
+    python scripts/compare_banks.py --draw 15 --program DRAMsim3/build/dramsim3main
+
+draws legal mappings of small layers whose tensors share banks, for every preset with as many banks a node as its
+devices have, and lets DRAMsim3 (github.com/umd-memsys/DRAMsim3) count columns and activations. Ends with 1 if one is
+not that of `tables` and of `tracesim`.
 """
 
 import argparse
 import statistics
+import sys
+from collections.abc import Iterator
 
 import attrs
+import numpy as np
+from check_with_dramsim3 import count_with_dramsim3, counted
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.arch.reading import arch_names, read_arch
 from cpsat_pim.base.dims import Level, Tensor
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import MappedLayer, differences, simulate
+from cpsat_pim.export.dramtrace import DEFAULT_ROW_BITS
 from cpsat_pim.mapping import BANKS, OWN_BANKS, Mapping
 from cpsat_pim.report.jsonfile import read_mapped_layers
+from cpsat_pim.study.baselines.space import Space
+from cpsat_pim.workload import ConvWorkload
+
+#: Banks of a node, where it is not one: of HBM-PIM a unit has two, the default machine's node has all of a channel.
+NODE_BANKS = {"hbm-pim": 2, "default": 16}
+#: Layers whose traces are short: a convolution, a strided one, a matrix product, groups.
+LAYERS = tuple(
+    ConvWorkload(name=name, input_bytes=2, weight_bytes=2, output_bytes=2, psum_bytes=4, **bounds)
+    for name, bounds in {
+        "3x3": {"R": 3, "S": 3, "P": 6, "Q": 6, "C": 8, "K": 8},
+        "strided": {"P": 7, "Q": 7, "C": 16, "K": 16, "stride": (2, 2)},
+        "matrix": {"C": 256, "K": 64, "N": 2},
+        "groups": {"R": 3, "S": 3, "P": 4, "Q": 4, "C": 4, "K": 4, "G": 8},
+    }.items()
+)
+#: Bytes of a column below which DRAMsim3's device would be narrower than a byte, at a burst of four.
+LEAST_COLUMN = 4
+#: The most columns of a trace, so that a count takes a second or two.
+MOST_COLUMNS = 10_000
 
 
 def one_bank_a_part(arch: PIMArchitecture) -> PIMArchitecture:
     """Return the machine with one bank for each tensor, or for those that share it."""
     dram = attrs.evolve(arch.hierarchy[Level.DRAM], num_banks=1)
     return attrs.evolve(arch, hierarchy=(*arch.hierarchy[: Level.DRAM], dram))
+
+
+def with_node_banks(arch: PIMArchitecture) -> PIMArchitecture:
+    """Return the machine with as many banks a node as its devices have."""
+    return attrs.evolve(one_bank_a_part(arch), node_banks=arch.node_banks or NODE_BANKS.get(arch.name, 1))
+
+
+def drawn(arch: PIMArchitecture, number: int) -> Iterator[MappedLayer]:
+    """Yield legal mappings of small layers whose tensors share banks and whose traces are short."""
+    rng, spaces = np.random.default_rng(0), [Space(layer, arch) for layer in LAYERS]
+    while number:
+        space = spaces[number % len(spaces)]
+        mapping = space.draw(rng).to_mapping(space.layer)
+        columns = sum(predict(space.layer, arch, mapping).figures.column_accesses)
+        if mapping.banks != OWN_BANKS and columns <= MOST_COLUMNS:
+            number -= 1
+            yield MappedLayer(layer=space.layer, arch=arch, mapping=mapping)
+
+
+def count_drawn(number: int, program: str) -> int:
+    """Print a row per machine, and return the number of mappings that DRAMsim3 counts otherwise."""
+    wrong = 0
+    print(f"{'machine':20}{'banks':>6}{'mappings':>10}{'columns':>10}{'activations':>13}{'of own banks':>14}  equal")
+    for name in arch_names():
+        arch, totals, differing = with_node_banks(read_arch(name)), np.zeros(3, np.int64), 0
+        if arch.column_bytes < LEAST_COLUMN:
+            continue
+        for case in drawn(attrs.evolve(arch, page_policy="open"), number):
+            figures = predict(case.layer, case.arch, case.mapping).figures
+            own = predict(case.layer, case.arch, attrs.evolve(case.mapping, banks=OWN_BANKS)).figures
+            ours = (sum(figures.column_accesses), sum(figures.row_activations))
+            theirs = counted(case, "dramsim3", count_with_dramsim3, program, DEFAULT_ROW_BITS)
+            is_simulated = not differences(figures, simulate(case.layer, case.arch, case.mapping), "simulated")
+            differing += theirs != ours or not is_simulated
+            totals += (*theirs, sum(own.row_activations))
+        wrong += differing
+        cells = f"{arch.node_banks:>6}{number:>10}{totals[0]:>10,}{totals[1]:>13,}{totals[2]:>14,}"
+        print(f"{name:20}{cells}  {number - differing} of {number}", flush=True)
+    return wrong
 
 
 def is_allowed(mapping: Mapping) -> bool:
@@ -50,17 +120,27 @@ def ratios(case: MappedLayer, check: bool) -> dict[str, tuple[float, float]]:
     return found
 
 
-def main() -> None:
-    """Print a row per layer, then the medians."""
+def main() -> int:
+    """Print a row per layer, then the medians; or what DRAMsim3 counts of drawn mappings."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("file", help="results of `run --json`, or a mapping file")
+    parser.add_argument("file", nargs="?", help="results of `run --json`, or a mapping file")
     parser.add_argument("--check", action="store_true", help="simulate every mapping, too")
+    parser.add_argument("--draw", type=int, metavar="N", help="draw N mappings a machine instead")
+    parser.add_argument("--program", default="dramsim3main", help="DRAMsim3's program")
     args = parser.parse_args()
+    if args.draw:
+        return min(1, count_drawn(args.draw, args.program))
+    compare(args.file, args.check)
+    return 0
+
+
+def compare(file: str, check: bool) -> None:
+    """Print a row per layer, then the medians."""
     shared = [text for text in BANKS if text != "I|W|O"]
     print(f"{'activations, DRAM cycles':28}" + "".join(f"{text:>20}" for text in shared))
     listed: dict[str, list[tuple[float, float]]] = {text: [] for text in shared}
-    for case in read_mapped_layers(args.file):
-        found = ratios(case, args.check)
+    for case in read_mapped_layers(file):
+        found = ratios(case, check)
         cells = [f"x{found[t][0]:.1f} x{found[t][1]:.2f}" if t in found else "-" for t in shared]
         print(f"{case.layer.name:28}" + "".join(f"{cell:>20}" for cell in cells))
         for text in shared:
@@ -73,4 +153,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,8 @@
-"""Optional packages: import one, or say in one line how to install it."""
+"""Packages in the environment: optional ones, and one that has the name of a part of this one."""
 
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 
@@ -21,3 +23,25 @@ def import_extra(module: str, extra: str) -> Any:
     except (ImportError, OSError) as error:  # an incompatible version, or a shared library that is missing
         reason = next(iter(str(error).splitlines()), "")
         raise MissingExtra(f"{module} cannot be imported ({reason}): pip install 'cpsat-pim[{extra}]'") from error
+
+
+class ForeignTables(ImportError):
+    """Another package is imported as `tables`; the message is one line that says what to do."""
+
+
+def check_tables() -> None:
+    """Check that the import name `tables` is the part of this package, without importing it: PyTables has it, too.
+
+    Raises:
+        ForeignTables: it is not, or files of both lie in one folder, because both were installed.
+    """
+    spec = find_spec("tables")
+    folder = Path(spec.origin).parent if spec and spec.origin else None
+    is_own = folder is not None and (folder / "counts").is_dir() and not any(folder.glob("hdf5extension*"))
+    if not is_own:
+        where = f"{folder} holds" if folder else "there is"
+        other = "another package of that name, such as PyTables" if folder else "none"
+        raise ForeignTables(
+            f"the part of cpsat-pim that is imported as `tables` is missing: {where} {other}; install cpsat-pim into "
+            "an environment of its own: python -m venv .venv && .venv/bin/pip install cpsat-pim"
+        )

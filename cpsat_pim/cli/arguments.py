@@ -6,9 +6,12 @@ import os
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from cpsat_pim.cli.output import PROGRAM, InputError
+
+if TYPE_CHECKING:
+    from cpsat_pim.mapping import Banks
 
 EPILOG = """exit codes: 0 every layer has a mapping, proven optimal or with its gap; 1 some layer has none, or a job
 of a sweep failed; 2 bad input; 3 prediction and simulation disagree; 130 interrupted"""
@@ -56,6 +59,17 @@ def add_constraints(parser: argparse.ArgumentParser) -> None:
     """Add `--constraints`, the file of constraints that every mapping must satisfy."""
     text = "only mappings that satisfy these constraints (docs/files.md)"
     parser.add_argument("--constraints", metavar="FILE.yaml", help=text)
+    text = "which tensors share a bank of the node, as the constraint `banks`: I|W|O, IW|O, IO|W, I|WO or IWO"
+    parser.add_argument("--banks", metavar="PARTS", type=bank_parts, help=text)
+
+
+def bank_parts(text: str) -> "Banks":
+    """Parse which tensors share a bank."""
+    from cpsat_pim.mapping import BANKS
+
+    if text not in BANKS:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(BANKS)} (got {text!r})")
+    return BANKS[text]
 
 
 def add_layers(parser: argparse.ArgumentParser) -> None:

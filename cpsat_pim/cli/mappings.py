@@ -93,6 +93,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     """Print the figures of one mapping. Return 3 if prediction and simulation or prediction and file
     disagree, else 0.
     """
+    from cpsat_pim.base.dims import Tensor
     from cpsat_pim.evaluate.cost import predict
     from cpsat_pim.evaluate.verify import simulate
     from cpsat_pim.mapping.check import check_mapping
@@ -113,6 +114,10 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     wrong = predicted.differences(simulated)
     if wrong:
         note(f"{name}: prediction and simulation disagree on {', '.join(wrong)}")
+    if (used := case.layer.used_inputs) < (whole := case.layer.elements(Tensor.I)):
+        note(
+            f"{name}: the stride skips inputs: {used:,} of the {whole:,} elements of I are used, tiles hold all of them"
+        )
     figures = predicted.to_dict()
     stale = [key for key in figures if case.recorded is not None and case.recorded.get(key) != figures[key]]
     if stale:

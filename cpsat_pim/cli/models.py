@@ -26,7 +26,7 @@ def import_model(arguments: argparse.Namespace) -> int:
     from cpsat_pim.base.files import write_text
     from cpsat_pim.report.lists import print_networks
     from cpsat_pim.report.text import open_console
-    from cpsat_pim.workload.network import format_network
+    from cpsat_pim.workload.network_text import format_network
 
     check_not_overwritten(arguments.output, arguments.model)
     imported = _import(arguments.model, arguments)
@@ -44,7 +44,8 @@ def import_model(arguments: argparse.Namespace) -> int:
 def read_given_network(arguments: argparse.Namespace) -> "Network":
     """Read the network argument: a preset's name, a file, a model, or the shape of one layer."""
     from cpsat_pim.importers import is_model
-    from cpsat_pim.workload.network import is_shape, read_network, shape_network
+    from cpsat_pim.workload.network import read_network
+    from cpsat_pim.workload.network_text import is_shape, shape_network
 
     if is_model(arguments.network):
         return _import(arguments.network, arguments).network
@@ -94,4 +95,14 @@ def _import(model: str, arguments: argparse.Namespace) -> "ImportedNetwork":
             f"{left} of {left + len(network.layers)} operators that compute are in no total; "
             f"the others have {network.total_macs:,} MACs"
         )
+        _note_work_left_out(imported)
     return imported
+
+
+def _note_work_left_out(imported: "ImportedNetwork") -> None:
+    """Report the skipped operators whose multiply-accumulates are known, and their share of the known work."""
+    known = {operator.name: operator.macs for operator in imported.skipped if operator.macs is not None}
+    if known:
+        left = sum(known.values())
+        listed = ", ".join(f"{name} {macs:,} MACs" for name, macs in known.items())
+        note(f"left out: {listed}: {left / (left + imported.network.total_macs):.1%} of the work that is known")

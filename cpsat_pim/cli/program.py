@@ -18,6 +18,7 @@ from cpsat_pim.cli import (
     schedule,
     solving,
     sweeps,
+    tune,
 )
 from cpsat_pim.cli.arguments import EPILOG, Parser
 from cpsat_pim.cli.output import (
@@ -48,6 +49,7 @@ def main(argv: list[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     """Run the command. Return an exit code for a mistake, an interruption, and the `SystemExit` of argparse."""
     try:
+        _check_environment()
         arguments = build_parser().parse_args(sweeps.expand_shorthand(argv))
         code: int = arguments.command(arguments)
         return code
@@ -62,6 +64,16 @@ def _run(argv: list[str]) -> int:
         return INTERRUPTED
     except SystemExit as end:
         return int(end.code or 0)
+
+
+def _check_environment() -> None:
+    """Raise `InputError` if another package has the import name of a part of this one."""
+    from cpsat_pim.base.extras import ForeignTables, check_tables
+
+    try:
+        check_tables()
+    except ForeignTables as error:
+        raise InputError(str(error)) from error
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -83,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
         models,
         plan,
         sweeps,
+        tune,
         baselines,
         fuzzing,
         compiling,

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from cpsat_pim.evaluate.verify import Disagreement
     from cpsat_pim.mapper.network.run import NetworkRequest, WorkersDied
     from cpsat_pim.mapper.result import NetworkLayer, Objective, SharedChoice, SolvedNetwork
-    from cpsat_pim.mapping import Mapping
+    from cpsat_pim.mapping import Banks, Mapping
     from cpsat_pim.mapping.constraints import NetworkConstraints
     from cpsat_pim.workload.network import Network
 
@@ -117,16 +117,16 @@ def run_network(arguments: argparse.Namespace) -> int:
     """Run `run`: map every layer of a network, or the selected ones."""
     network = read_given_network(arguments)
     starts = _read_starts(network, arguments.start_from)
-    constraints = given_constraints(network, arguments.constraints)
+    constraints = given_constraints(network, arguments.constraints, arguments.banks)
     return _solve_and_report(named_layers(network, arguments), arguments, starts, constraints)
 
 
 def map_layer(arguments: argparse.Namespace) -> int:
     """Run `map`: map a network of one layer, which is named after its shape."""
-    from cpsat_pim.workload.network import shape_network
+    from cpsat_pim.workload.network_text import shape_network
 
     network = read_input(lambda: shape_network(arguments.shape))
-    return _solve_and_report(network, arguments, {}, given_constraints(network, arguments.constraints))
+    return _solve_and_report(network, arguments, {}, given_constraints(network, arguments.constraints, arguments.banks))
 
 
 def _solve_and_report(
@@ -244,15 +244,17 @@ def _read_starts(network: "Network", path: str | None) -> "Starts":
     return starts
 
 
-def given_constraints(network: "Network", path: str | None) -> "NetworkConstraints":
-    """Read the constraints of `--constraints`. Raise `InputError` if they name a layer that the network lacks."""
+def given_constraints(network: "Network", path: str | None, banks: "Banks | None" = None) -> "NetworkConstraints":
+    """Read the constraints of `--constraints`, with the `banks` of `--banks` for all layers.
+
+    Raises:
+        InputError: they name a layer that the network lacks.
+    """
     from cpsat_pim.mapping.constraints import NetworkConstraints, read_constraints
 
-    if path is None:
-        return NetworkConstraints()
-    constraints = read_input(lambda: read_constraints(path))
+    constraints = NetworkConstraints() if path is None else read_input(lambda: read_constraints(path))
     check_names(list(constraints.layers), [node.name for node in network.layers], f"{path}: {network.name}")
-    return constraints
+    return constraints if banks is None else constraints.with_banks(banks)
 
 
 def _check_starts(

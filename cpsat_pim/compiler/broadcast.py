@@ -15,9 +15,11 @@ from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, elementwise_of
 from cpsat_pim.compiler.mistakes import CompilerDefect
 from cpsat_pim.compiler.plan import Plan
-from cpsat_pim.compiler.search.bank_mode import best_bank_mapping, best_elementwise
+from cpsat_pim.compiler.search.bank_mode import FoundElementwise, best_bank_mapping, best_elementwise
 from cpsat_pim.compiler.search.broadcast import Found
+from cpsat_pim.compiler.search.goal import Goal
 from cpsat_pim.compiler.search.in_order import best_in_order
+from cpsat_pim.compiler.search.objective import matrix_fj, matrix_ps
 from cpsat_pim.compiler.verify import execute_on_numbers
 from cpsat_pim.device import Device
 from cpsat_pim.device.rules import rules_of
@@ -29,9 +31,11 @@ AnyMapping = BroadcastMapping | ElementwiseMapping
 
 @frozen
 class Best:
-    """The best mapping of a kernel and its ticks, how many mappings there are, and how many were walked."""
+    """The best mapping of a kernel, its value (ps or fJ) and ticks; how many mappings there are, how many were
+    walked."""
 
     mapping: AnyMapping
+    value: int
     ticks: int
     mappings: int
     walked: int
@@ -58,8 +62,8 @@ def lowered_of(bound: Kernel, mapping: AnyMapping, device: Device) -> Lowered:
     return BankContraction(contraction_of(bound, statement).with_hull(mapping.hull), mapping, target)
 
 
-def best_of_kernel(bound: Kernel, device: Device, channels: int) -> Best:
-    """The best mapping of a kernel with numbers for its sizes.
+def best_of_kernel(bound: Kernel, device: Device, channels: int, objective: str = "time", packs: bool = False) -> Best:
+    """The best mapping of a kernel with numbers for its sizes, by `time` or `energy`.
 
     Raises:
         KernelMistake: the kernel does not run on the device, or does not fit its banks.
@@ -67,32 +71,38 @@ def best_of_kernel(bound: Kernel, device: Device, channels: int) -> Best:
     statement, kernel = _only_statement(bound), None
     if has_bank_mode(device):
         target, kernel = BankTarget(device), elementwise_of(statement)
+    found: Found | FoundElementwise | None
     if kernel is not None:
-        found = best_elementwise(kernel, target, channels)
-        best = None if found is None else Best(found.mapping, found.ticks, found.mappings, found.walked)
+        if packs:
+            raise KernelMistake(f"{bound.name} on {device.name}: expected a kernel with a matrix to pack")
+        found = best_elementwise(kernel, target, channels, is_time=objective == "time")
     else:
-        product = best_contraction(contraction_of(bound, statement), device, channels)
-        best = None if product is None else Best(product.mapping, product.ticks, product.mappings, product.walked)
+        found = best_contraction(contraction_of(bound, statement), device, channels, objective, packs)
+    best = None if found is None else Best(found.mapping, found.value, found.ticks, found.mappings, found.walked)
     if best is None:
         raise KernelMistake(f"{bound.name}: no mapping fits the banks of {device.name}")
     return best
 
 
-def best_contraction(contraction: Contraction, device: Device, channels: int) -> Found | None:
+def best_contraction(
+    contraction: Contraction, device: Device, channels: int, objective: str = "time", packs: bool = False
+) -> Found | None:
     """The best mapping of a contraction, or None if the banks hold none. Matrix elements that are not next to each
     other are copied alone, or with what lies between; both are searched."""
     answers = []
     for hull in contraction.hulls():
-        given = contraction.with_hull(hull)
+        given, found = contraction.with_hull(hull), None
         if has_bank_mode(device):
-            found = best_bank_mapping(given, BankTarget(device), channels)
+            bank = BankTarget(device)
+            found = best_bank_mapping(given, bank, channels, goal=Goal(given, bank, objective, packs))
         else:
-            found = best_in_order(given, InOrderTarget(device), channels)
+            target = InOrderTarget(device)
+            found = best_in_order(given, target, channels, goal=Goal(given, target, objective, packs))
         if found is not None:
             answers.append(evolve(found, mapping=evolve(found.mapping, hull=hull)))
     if not answers:
         return None
-    best = min(answers, key=lambda answer: answer.ticks)
+    best = min(answers, key=lambda answer: (answer.value, answer.ticks))
     return evolve(best, mappings=sum(a.mappings for a in answers), walked=sum(a.walked for a in answers))
 
 
@@ -102,21 +112,36 @@ def has_bank_mode(device: Device) -> bool:
 
 
 def compile_broadcast(
-    kernel: Kernel, bound: Kernel, sizes: Names[str, int], device: Device, channels: int | None
+    kernel: Kernel,
+    bound: Kernel,
+    sizes: Names[str, int],
+    device: Device,
+    channels: int | None,
+    objective: str = "time",
+    packs: bool = False,
 ) -> Plan:
     """The plan of the best mapping, simulated and executed on numbers.
 
     Raises:
-        KernelMistake: the kernel does not run on the device.
+        KernelMistake: the kernel does not run on the device, or its file states no energies for the objective energy.
         CompilerDefect: walk and simulator differ.
     """
+    if objective not in ("time", "energy"):
+        raise KernelMistake(f"{device.name}: expected the objective time or energy (got {objective})")
     all_channels = device.system.stacks * device.system.groups
-    best = best_of_kernel(bound, device, channels or all_channels)
+    if objective == "energy":
+        check_energies(device)
+    best = best_of_kernel(bound, device, channels or all_channels, objective, packs)
     lowered, rules = lowered_of(bound, best.mapping, device), rules_of(device)
     program = lowered.program
     trace, refreshed = (simulate(rules, program.stream, refresh) for refresh in (False, True))
     if not trace.finish == program.ticks == best.ticks:
         raise CompilerDefect(f"{kernel.name}: {best.ticks} ticks predicted, {trace.finish} simulated")
+    packing = packing_fj = 0
+    if packs and isinstance(lowered, BankContraction | InOrderContraction):
+        packing = matrix_ps(lowered.contraction, lowered.target, lowered.mapping.splits)
+        packing_fj = matrix_fj(lowered.contraction, lowered.target, lowered.mapping.splits)
+    time_ps = best.ticks * device.tick_ps + packing
     return Plan(
         kernel=kernel.name,
         sizes=sizes,
@@ -129,8 +154,8 @@ def compile_broadcast(
         compute_ticks=int(program.parts[COMPUTE]),
         part_ticks={name: int(ticks) for name, ticks in zip(PARTS, program.parts, strict=True)},
         host_ps=0,
-        time_ps=best.ticks * device.tick_ps,
-        bound_ps=best.ticks * device.tick_ps,
+        time_ps=time_ps,
+        bound_ps=time_ps,
         space=best.mappings,
         walked=best.walked,
         simulated=trace.finish,
@@ -138,7 +163,26 @@ def compile_broadcast(
         functional=execute_on_numbers(bound, lowered, device),
         commands={command.name: int(n) for command, n in zip(device.commands, trace.counts, strict=True) if n},
         remarks=() if device.system.checked_against else ("the device is not checked against a simulator",),
+        goal=objective,
+        value=None if objective == "time" else best.value,
+        energy_fj=_energy_fj(lowered, packing_fj),
+        matrix_ps=packing,
     )
+
+
+def check_energies(device: Device) -> None:
+    """Raise a KernelMistake if the device file states no energies at all."""
+    if all(command.energy_fj is None and not command.function_fj for command in device.commands):
+        raise KernelMistake(f"{device.name}: its file states no energies (`energy_fj` of commands)")
+
+
+def _energy_fj(lowered: Lowered, packing_fj: int) -> int | None:
+    """Femtojoules of all channels in use; None if the device file does not state them."""
+    channels = sum(1 for _ in lowered.channels())
+    try:
+        return lowered.channel_fj * channels + packing_fj
+    except KernelMistake:
+        return None
 
 
 def _only_statement(bound: Kernel) -> Statement:

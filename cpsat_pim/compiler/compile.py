@@ -64,14 +64,12 @@ def compile_kernel(
         CompilerDefect: walk and simulator differ, or the numbers do.
     """
     bound = kernel.bind(sizes)
-    if packs and (not is_attacc_like(device) or attention_of(bound) is not None):
-        raise KernelMistake(f"{kernel.name} on {device.name}: expected a resident matrix")
     if not is_attacc_like(device):
-        if objective != "time":
-            raise KernelMistake(f"{device.name}: expected the objective time (got {objective})")
-        return compile_broadcast(kernel, bound, sizes, device, channels)
+        return compile_broadcast(kernel, bound, sizes, device, channels, objective, packs)
     attention = attention_of(bound)
     if attention is not None:
+        if packs:
+            raise KernelMistake(f"{kernel.name} on {device.name}: expected resident keys and values")
         if objective != "time":
             raise KernelMistake(f"attention: expected the objective time (got {objective})")
         return _attention_plan(kernel, sizes, target_of(device), channels, attention)

@@ -1,8 +1,10 @@
 """Commands of a device and the controller that issues them (`docs/devices.md`, sections 2 and 4)."""
 
+from collections.abc import Mapping
+
 from attrs import field, frozen
 
-from cpsat_pim.base.reading import record_of
+from cpsat_pim.base.reading import Table, Value, record_of
 from cpsat_pim.base.validate import Rule, as_tuple, boolean, not_negative, one_of, or_none, positive, text
 from cpsat_pim.device.timing import ticks_or_sum
 
@@ -29,6 +31,11 @@ _functions = Rule(
     {"type": "array", "items": {"enum": list(FUNCTIONS)}},
     FUNCTIONS,
 )
+_by_function = Rule(
+    f"must name functions: nothing, {', '.join(FUNCTIONS)}",
+    lambda v: all(name in ("nothing", *FUNCTIONS) for name in v),
+    {"type": "object"},
+)
 _masks = Rule(
     "must be a list of banks",
     lambda v: isinstance(v, tuple) and bool(v) and all(isinstance(bank, int) and 0 <= bank < 62 for bank in v),
@@ -43,7 +50,7 @@ class Command:
     `activate` and `precharge` are inserted for it when its row is not open. `latency` ticks after its issue it is
     complete; if it is `blocking`, no later command enters the queue before. `mode` is `bank` or `register` on devices
     that have a controller with a `mode_change`. `energy_fj`: femtojoules of one issue, in all cores that it reaches;
-    None if no source gives them.
+    None if no source gives them. `function_fj`: the same if it carries a certain function, or `nothing`.
     """
 
     name: str = field(validator=text)
@@ -59,6 +66,13 @@ class Command:
     mode: str = field(default="any", validator=one_of("any", "bank", "register"))
     does: tuple[str, ...] = field(default=(), converter=as_tuple, validator=_functions)
     energy_fj: int | None = field(default=None, validator=or_none(not_negative))
+    function_fj: Mapping[str, int] = field(
+        factory=dict, validator=_by_function, metadata={"kind": Table(Value(not_negative))}
+    )
+
+    def issue_fj(self, function: str) -> int | None:
+        """Femtojoules of one issue that carries a function, or `nothing`; None if no source gives them."""
+        return self.function_fj.get(function, self.energy_fj)
 
 
 @frozen(kw_only=True)

@@ -1,6 +1,8 @@
 """A command-driven PIM device: system, channel (group), core, commands, timing (`docs/devices.md`, section 1)."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
+from math import prod
 
 from attrs import field, frozen
 
@@ -123,6 +125,39 @@ class Device:
         for axis in self.group.axes:
             size *= axis.size
         return size
+
+    @cached_property
+    def column_writes(self) -> tuple[int, int] | None:
+        """So many ticks for so many columns written, at the level of a channel that limits them most; None if the host
+        writes no single bank."""
+        if self._write is None:
+            return None
+        write, sizes = self._write.name, [axis.size for axis in self.group.axes]
+        limits = [
+            (self.ticks(rule.ticks), prod(sizes[: self.levels.index(rule.at)]))
+            for rule in self.constraints
+            if write in rule.before and write in rule.after and rule.window == 1 and not rule.siblings
+        ]
+        return max([(1, 1), *limits], key=lambda limit: limit[0] / limit[1])
+
+    @cached_property
+    def row_ticks(self) -> int:
+        """Ticks from closing a row to a write to the next one of the same bank."""
+        write = self._write
+        assert write is not None
+        pairs = ((write.precharge, write.activate), (write.activate, write.name))
+        return sum(
+            max(
+                (self.ticks(r.ticks) for r in self.constraints if a in r.before and b in r.after and r.window == 1),
+                default=0,
+            )
+            for a, b in pairs
+        )
+
+    @property
+    def _write(self) -> Command | None:
+        """The command that writes a column of a bank."""
+        return next((c for c in self.commands if "write" in c.does and c.needs == "row"), None)
 
     def command(self, name: str) -> int:
         """Return the index of a command.

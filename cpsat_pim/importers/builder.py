@@ -10,7 +10,8 @@ an ordering.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from fractions import Fraction
+from typing import Any, TypeVar
 
 from attrs import evolve, field, frozen
 
@@ -20,6 +21,7 @@ from cpsat_pim.importers.products import (
     Unmappable,
     convolution,
     einstein_sum,
+    einsum_macs,
     matrix_product,
     product_sum,
     transposed,
@@ -29,6 +31,7 @@ from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import INPUT, Network, NetworkNode
 
 Parts = tuple[tuple[str, ...], ...]
+Widths = dict[str, int | Fraction]
 
 _T = TypeVar("_T")
 
@@ -47,11 +50,12 @@ class Operand:
 @frozen
 class SkippedOperator:
     """An operator that computes but is not a layer: its kind, with the reason if only some operators of the kind are
-    skipped.
+    skipped, and its multiply-accumulates if these are known.
     """
 
     kind: str
     name: str
+    macs: int | None = None
 
 
 @frozen
@@ -110,12 +114,15 @@ class NetworkBuilder:
             for own, (phase, count) in zip(names, phases.items(), strict=True)
         )
 
-    def matmul(self, name: str, left: Operand, right: Operand) -> Parts:
-        """Add a matrix product; W is the right operand, or the left one if only that is constant."""
+    def matmul(self, name: str, left: Operand, right: Operand, weight_bytes: Fraction | None = None) -> Parts:
+        """Add a matrix product; W is the right operand, or the left one if only that is constant. `weight_bytes`: the
+        width of W's elements where the model gives it.
+        """
+        own: Widths = {} if weight_bytes is None else {"weight": weight_bytes}
         if not left.parts and right.parts:
             shape = matrix_product(transposed(right.shape), transposed(left.shape))
             return self._layer(name, shape, right.parts, left.parts)
-        return self._layer(name, matrix_product(left.shape, right.shape), left.parts, right.parts)
+        return self._layer(name, matrix_product(left.shape, right.shape), left.parts, right.parts, own=own)
 
     def einsum(self, name: str, equation: str, operands: Sequence[Operand]) -> Parts:
         """Add an Einstein sum of two operands; a sum of one operand only moves and adds elements.
@@ -123,12 +130,16 @@ class NetworkBuilder:
         Raises:
             Unmappable: the sum has more operands, or is not a batched matrix product.
         """
-        if len(operands) > 2:
-            raise Unmappable(f"{len(operands)} operands")
         if len(operands) == 1:
             return operands[0].parts
+        macs = einsum_macs(equation, [operand.shape for operand in operands])
+        if len(operands) > 2:
+            raise Unmappable(f"{len(operands)} operands", macs)
         left, right = operands
-        shape = einstein_sum(equation, left.shape, right.shape)
+        try:
+            shape = einstein_sum(equation, left.shape, right.shape)
+        except Unmappable as reason:
+            raise Unmappable(str(reason), macs) from reason
         if not left.parts and right.parts:
             left, right, shape = right, left, evolve(shape, P=shape.K, K=shape.P)
         return self._layer(name, shape, left.parts, right.parts)
@@ -195,10 +206,10 @@ class NetworkBuilder:
         """Concatenate operands: their parts are side by side."""
         return _unique(part for parts in operands for part in parts)
 
-    def skip(self, kind: str, name: str, *operands: Parts) -> Parts:
+    def skip(self, kind: str, name: str, *operands: Parts, macs: int | None = None) -> Parts:
         """Skip an operator that computes but is not a layer. An operator on constants only is computed beforehand."""
         if any(operands):
-            self.skipped.append(SkippedOperator(kind, _spelled(name)))
+            self.skipped.append(SkippedOperator(kind, _spelled(name), macs and macs * self._times))
         return self.merge(*operands)
 
     # Loops and branches
@@ -238,16 +249,21 @@ class NetworkBuilder:
 
     # Layers
 
-    def _layer(self, name: str, shape: ConvWorkload, data: Parts, weight: Parts, count: int = 1) -> Parts:
-        """Add a layer. A product of constants is not a layer: it is computed beforehand."""
+    def _layer(
+        self, name: str, shape: ConvWorkload, data: Parts, weight: Parts, count: int = 1, own: Widths | None = None
+    ) -> Parts:
+        """Add a layer, with its `own` widths. A product of constants is not a layer: it is computed beforehand."""
         if not data and not weight:
             return ()
-        count *= self._times
+        widths: dict[str, Any] = {f"{tensor}_bytes": width for tensor, width in (own or {}).items()}
+        shape, count = evolve(shape, **widths), count * self._times
         if self._trips_from is not None and (known := self._repeat(name, shape, count)):
             return ((known,),)
         name = self._fresh(name)
         after = self._after(data, weight)
-        node = NetworkNode(name=name, count=count, after=after, workload=evolve(shape, name=name), weights=not weight)
+        node = NetworkNode(
+            name=name, count=count, after=after, workload=evolve(shape, name=name), weights=not weight, bytes=own or {}
+        )
         self._layers.append(node)
         self._before[name] = frozenset(after).union(*(self._before[other] for other in after))
         self._depth[name] = 1 + max(self._depth[other] for other in after)

@@ -169,7 +169,7 @@ class _Trace:
 
     def _product(self, kind: str, node: onnx.NodeProto, read: list[Parts]) -> Parts:
         """Add a product, including its bias or mask; skip it if it is not a layer."""
-        build = PRODUCTS.get(kind)
+        build, macs = PRODUCTS.get(kind), None
         try:
             if kind == "ReduceSum":
                 added = product_sum(Product(self.tensors, node))
@@ -177,8 +177,8 @@ class _Trace:
             if build is not None:
                 return build(Product(self.tensors, node))
         except Unmappable as reason:
-            kind = f"{kind} ({reason})"
-        return self._builder.skip(kind, node_name(node), *read)
+            kind, macs = f"{kind} ({reason})", reason.macs
+        return self._builder.skip(kind, node_name(node), *read, macs=macs)
 
 
 class _Inner(ValueError):

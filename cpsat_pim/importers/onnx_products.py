@@ -1,6 +1,7 @@
 """Products among the operators of ONNX files: a rule adds the layers of a node and returns the parts of its results."""
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -92,7 +93,10 @@ def _packed_matmul(product: Product) -> Parts:
     """Add a product with weights in blocks of few bits, K channels to N outputs."""
     builder, given = product.tensors.builder, product.call.given
     weight = product.operand(1, (int(given["K"]), int(given["N"])))
-    return builder.merge(builder.matmul(product.name, product.operand(0), weight), product.others(0, 1))
+    bits = int(product.call.given.get("bits", 4))
+    narrow = Fraction(bits, 8) if 8 % bits == 0 else None  # others lie in bytes of their own
+    result = builder.matmul(product.name, product.operand(0), weight, narrow)
+    return builder.merge(result, product.others(0, 1))
 
 
 def _einsum(product: Product) -> Parts:

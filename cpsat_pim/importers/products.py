@@ -20,7 +20,11 @@ Shape = tuple[int, ...]
 
 
 class Unmappable(Exception):
-    """A product that is not a layer; the message names its kind."""
+    """A product that is not a layer; the message names its kind. `macs`: its multiply-accumulates, if known."""
+
+    def __init__(self, reason: str, macs: int | None = None) -> None:
+        super().__init__(reason)
+        self.macs = macs
 
 
 def convolution(
@@ -138,6 +142,18 @@ def einstein_sum(equation: str, left: Shape, right: Shape) -> ConvWorkload:
     )
 
 
+def einsum_macs(equation: str, shapes: Sequence[Shape]) -> int:
+    """Return the multiply-accumulates of an Einstein sum as it is written: one per operand but the first, for each
+    combination of indices.
+    """
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        for letter, size in zip(_letters(term, len(shape)), shape, strict=True):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+    return math.prod(sizes.values()) * (len(shapes) - 1)
+
+
 def product_sum(left: Shape, right: Shape, summed: Iterable[int]) -> ConvWorkload | None:
     """Convert the sum, along some axes, of the element-wise product of two broadcast tensors.
 
@@ -163,10 +179,15 @@ _ELLIPSIS = "0123456789"
 
 def _sized(term: str, shape: Shape) -> dict[str, int]:
     """Return the sizes of the axes longer than 1, by letter."""
-    spelled = term.replace("...", _ELLIPSIS[len(_ELLIPSIS) - len(shape) + len(term.replace("...", "")) :])
+    spelled = _letters(term, len(shape))
     if len(set(spelled)) < len(spelled):
         raise Unmappable("an axis is repeated")
     return {letter: size for letter, size in zip(spelled, shape, strict=True) if size > 1}
+
+
+def _letters(term: str, rank: int) -> str:
+    """Return a term with an ellipsis spelled out."""
+    return term.replace("...", _ELLIPSIS[len(_ELLIPSIS) - rank + len(term.replace("...", "")) :])
 
 
 def _implicit(terms: str) -> set[str]:

@@ -232,7 +232,7 @@ class _Trace:
 
     def _product(self, kind: str, node: Node, read: list[Parts]) -> Parts:
         """Add a product, including its bias or mask; skip it if it is not a layer."""
-        given = _arguments(node)
+        given, macs = _arguments(node), None
         try:
             if kind in (*_CONVOLUTIONS, *_TRANSPOSED_CONVOLUTIONS):
                 return self._convolution(kind, node, given)
@@ -248,8 +248,8 @@ class _Trace:
             if kind == _GROUPED:
                 return self._grouped(node, given)
         except Unmappable as reason:
-            kind = f"{kind} ({reason})"
-        return self._builder.skip(kind, self._name(node, kind.partition(" ")[0]), *read)
+            kind, macs = f"{kind} ({reason})", reason.macs
+        return self._builder.skip(kind, self._name(node, kind.partition(" ")[0]), *read, macs=macs)
 
     def _convolution(self, kind: str, node: Node, given: dict[str, Any]) -> Parts:
         data, weight = self._operand(given["input"]), self._operand(given["weight"])

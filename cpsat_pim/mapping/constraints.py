@@ -224,6 +224,11 @@ class NetworkConstraints:
         """Return the constraints of a layer."""
         return self.layers.get(name, self.everywhere)
 
+    def with_banks(self, banks: Banks) -> "NetworkConstraints":
+        """Return the constraints with the same tensors in a bank for every layer."""
+        layers = {name: evolve(own, banks=banks) for name, own in self.layers.items()}
+        return NetworkConstraints(everywhere=evolve(self.everywhere, banks=banks), layers=layers)
+
     def key(self, name: str, layer: ConvWorkload) -> str:
         """Return a key of what determines a solve: shape and constraints. Layers with equal keys are solved once."""
         return f"{layer.shape_key}{self.of(name).to_dict() or ''}"

@@ -4,7 +4,7 @@ A box is a row `n0 n1 c0 c1 y0 y1 x0 x1` of half-open ranges in a stack. Boxes o
 nodes with fewer boxes than others have empty ones.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from attrs import frozen
@@ -48,7 +48,11 @@ def part_boxes(graph: Graph, task: LayerTask, partition: Partition) -> PartBoxes
     """The boxes of every node of a layer's region, row by row."""
     splits = tuple(partition.split(dim) for dim in LAYER_DIMS)
     indices = part_indices(partition.h, partition.w, LAYER_DIMS)
-    ranges = part_ranges(indices, bounds_of(task), splits)
+    return boxes_of_parts(graph, task, part_ranges(indices, bounds_of(task), splits))
+
+
+def boxes_of_parts(graph: Graph, task: LayerTask, ranges: np.ndarray) -> PartBoxes:
+    """The boxes of parts of a layer: `ranges[part, dim]`, dims N P Q K C G."""
     raw = _input_boxes(graph, task, ranges)
     pooled = raw if task.input_pool else None
     return PartBoxes(
@@ -100,14 +104,8 @@ def _unpooled(boxes: np.ndarray, pool: Pool, shape: tuple[int, int, int, int]) -
 
 def output_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     """Output boxes of parts with these ranges: int64[nodes, boxes, 8]."""
-    layer = task.workload
-    if layer.G == 1:
-        return _one_box(ranges[:, _N], ranges[:, _K] + task.offset, ranges[:, _Q], ranges[:, _P])
-    channels = [
-        _shifted(_channel_ranges(row[_G], row[_K], layer.K), task.offset) if row[_K, 0] < row[_K, 1] else []
-        for row in ranges
-    ]
-    return _with_channels(ranges[:, _N], channels, ranges[:, _Q], ranges[:, _P])
+    channels = ranges[:, _G], ranges[:, _K], task.workload.K
+    return _boxes(ranges[:, _N], *channels, lambda found: _shifted(found, task.offset), ranges[:, _Q], ranges[:, _P])
 
 
 def _input_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarray:
@@ -117,13 +115,8 @@ def _input_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarra
         width, height = task.input_pool.size
     rows = _window_ranges(ranges[:, _Q], layer.stride[1], layer.dilation[1] * (layer.S - 1), task.pad[1], height)
     cols = _window_ranges(ranges[:, _P], layer.stride[0], layer.dilation[0] * (layer.R - 1), task.pad[0], width)
-    if layer.G == 1 and len(task.reads.channels) == 1:
-        return _one_box(ranges[:, _N], ranges[:, _C] + task.reads.channels[0][0], rows, cols)
-    channels = [
-        _translated(_channel_ranges(row[_G], row[_C], layer.C), task.reads.channels) if row[_C, 0] < row[_C, 1] else []
-        for row in ranges
-    ]
-    return _with_channels(ranges[:, _N], channels, rows, cols)
+    channels = ranges[:, _G], ranges[:, _C], layer.C
+    return _boxes(ranges[:, _N], *channels, lambda found: _translated(found, task.reads.channels), rows, cols)
 
 
 def _weight_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
@@ -131,12 +124,9 @@ def _weight_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     assert task.reads_weights is not None
     layer, read = task.workload, task.reads_weights.channels
     rows, inner, bound = (_K, _C, layer.C) if task.weight_rows == "K" else (_C, _K, layer.K)
-    channels = [
-        _translated(_channel_ranges(row[_G], row[inner], bound), read) if row[inner, 0] < row[inner, 1] else []
-        for row in ranges
-    ]
     first = np.tile(np.array([0, 1]), (len(ranges), 1))
-    return _with_channels(first, channels, first, ranges[:, rows])
+    channels = ranges[:, _G], ranges[:, inner], bound
+    return _boxes(first, *channels, lambda found: _translated(found, read), first, ranges[:, rows])
 
 
 def _weight_elements(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
@@ -191,6 +181,36 @@ def _merged(ranges: list[Range]) -> list[Range]:
     return merged
 
 
+def _boxes(
+    n: np.ndarray,
+    groups: np.ndarray,
+    channels: np.ndarray,
+    bound: int,
+    place: Callable[[list[Range]], list[Range]],
+    rows: np.ndarray,
+    cols: np.ndarray,
+) -> np.ndarray:
+    """Boxes of every node, int64[nodes, boxes, 8], one a channel range; those of empty parts are all zeros.
+
+    `channels`: ranges in a group of so many (`bound`); `place` says where ranges of all groups lie in the stack. Nodes
+    of equal ranges share the work.
+    """
+    whole = place([(0, bound)])
+    if len(whole) == 1 and groups.max() == 1:
+        return _one_box(n, channels + whole[0][0], rows, cols)
+    parts = np.concatenate([groups, channels], axis=1)
+    _, first, which = np.unique(_numbers(parts), return_index=True, return_inverse=True)
+    found = [place(_channel_ranges(part[:2], part[2:], bound)) if part[2] < part[3] else [] for part in parts[first]]
+    ranges = np.zeros((len(found), max(1, *map(len, found)), 2), dtype=np.int64)
+    for i, listed in enumerate(found):
+        ranges[i, : len(listed)] = np.array(listed, dtype=np.int64).reshape(-1, 2)
+    boxes = np.zeros((len(parts), ranges.shape[1], 8), dtype=np.int64)
+    boxes[:, :, 0:2], boxes[:, :, 4:6], boxes[:, :, 6:8] = n[:, None], rows[:, None], cols[:, None]
+    boxes[:, :, 2:4] = ranges[which]
+    boxes[volumes(boxes) == 0] = 0
+    return boxes
+
+
 def _one_box(n: np.ndarray, channels: np.ndarray, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     """The box of every node, int64[nodes, 1, 8]; that of an empty part is all zeros."""
     boxes = np.concatenate([n, channels, rows, cols], axis=1)[:, None]
@@ -198,11 +218,9 @@ def _one_box(n: np.ndarray, channels: np.ndarray, rows: np.ndarray, cols: np.nda
     return boxes
 
 
-def _with_channels(n: np.ndarray, channels: list[list[Range]], rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-    """Boxes of every node, one a channel range; those of empty parts are all zeros."""
-    boxes = np.zeros((len(channels), max(1, *map(len, channels)), 8), dtype=np.int64)
-    boxes[:, :, 0:2], boxes[:, :, 4:6], boxes[:, :, 6:8] = n[:, None], rows[:, None], cols[:, None]
-    for node, ranges in enumerate(channels):
-        boxes[node, : len(ranges), 2:4] = np.array(ranges, dtype=np.int64).reshape(-1, 2)
-    boxes[volumes(boxes) == 0] = 0
-    return boxes
+def _numbers(parts: np.ndarray) -> np.ndarray:
+    """A number for each row, equal where rows are."""
+    number = np.zeros(len(parts), dtype=np.int64)
+    for column in parts.T:
+        number = number * (int(column.max()) + 1) + column
+    return number

@@ -79,11 +79,11 @@ def project(
         TooLarge: a table would have more than `most_entries`.
     """
     left, order, width = list(factors), [], 1
-    remaining = {name: size for name, size in sizes.items() if name not in keep}
+    remaining = {name: _entries(_neighbours(left, name), sizes) for name in sizes if name not in keep}
     while remaining:
-        variable = min(remaining, key=lambda name: _entries(_neighbours(left, name), sizes))
+        variable = min(remaining, key=lambda name: remaining[name])
         taking = [factor for factor in left if variable in factor.variables]
-        neighbours = _neighbours(left, variable)
+        neighbours = _neighbours(taking, variable)
         entries = _entries(neighbours, sizes) * sizes[variable]
         if entries > most_entries:
             raise TooLarge(f"eliminating {variable} takes a table of {entries} entries, more than {most_entries}")
@@ -93,6 +93,8 @@ def project(
         left.append(reduced)
         order.append(eliminated)
         del remaining[variable]
+        # Only its neighbours have other neighbours now.
+        remaining |= {name: _entries(_neighbours(left, name), sizes) for name in neighbours if name in remaining}
     return Projection(factor=add(left, tuple(keep), sizes), width=width, order=order)
 
 

@@ -4,7 +4,7 @@ Costs of data movement are exact and computed when a partition is looked at; unt
 program is known. The node program's cost is an interval that a solve closes (`cpsat_pim.planner.nodes`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.measures import measured_pulls, measured_pushes
+from cpsat_pim.planner.movement import least_cycles, most_at_home
 from cpsat_pim.planner.nodes import FREE_LAYOUTS, Layouts, NodeCost, NodeCosts, NodeProblem, layout_index
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import Rates
@@ -35,11 +36,12 @@ _NOTHING: Any = object()
 
 @define(kw_only=True, eq=False)
 class _Row:
-    """One partition: its node problems by layout, and the least that they are known to cost."""
+    """One partition: its node problems by layout, and the least that it is known to cost with what it moves."""
 
     partition: Partition
     program: tuple[NodeProblem, ...]
     floor: int
+    moved: int | None = None
 
 
 @define(kw_only=True, eq=False)
@@ -61,6 +63,8 @@ class LayerOptions:
     partitions: Sequence[Partition]
     rows: list[_Row] = field(init=False)
     seen: int = 0
+    #: Whether rows that were not looked at are left out, so that bounds are of the others only.
+    is_closed: bool = False
     #: What each row pulls, int64[2, rows, homes read, homes of W or 1], and what it adds and pushes, int64[2, rows,
     #: homes written].
     _pull: np.ndarray = field(init=False)
@@ -145,32 +149,57 @@ class LayerOptions:
     @property
     def least_floor(self) -> int:
         """No partition's node programs cost less, as far as is known by now."""
-        return min((self._known_floor(row) for row in self.rows), default=INFINITE)
-
-    def _known_floor(self, row: _Row) -> int:
-        return self._floor(row.program)
+        return min((self._floor(row.program) for row in self.rows), default=INFINITE)
 
     @property
     def unseen_floor(self) -> int:
         """No row that was not looked at costs less: these rows are in the order of what was known of them."""
-        return self.rows[self.seen].floor if self.seen < len(self.rows) else INFINITE
+        return self.rows[self.seen].floor if self.seen < len(self.rows) and not self.is_closed else INFINITE
 
-    def look_at(self, count: int) -> None:
-        """Compute what the next rows move: those whose node programs have the least floors."""
+    def close(self, is_closed: bool) -> None:
+        """Leave rows out that were not looked at, or take them in again."""
+        self.is_closed = is_closed
+        self._tables.clear()
+
+    def look_at(self, count: int, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Compute what the next rows move: those with the least bounds; fewer if the search is over."""
         rest = self.rows[self.seen :]
+        at_home = self._most_at_home()
         for row in rest:
-            row.floor = self._known_floor(row)
+            if row.moved is None and not is_over():
+                row.moved = self._least_moved(row.partition, at_home)
+            row.floor = min(INFINITE, self._floor(row.program) + (row.moved or 0))
         self.rows[self.seen :] = sorted(rest, key=lambda row: row.floor)
         for i in range(self.seen, min(len(self.rows), self.seen + count)):
+            if is_over():
+                break
             self._compute(i)
             self.seen = i + 1
         self._tables.clear()
 
-    def _compute(self, i: int) -> None:
-        partition = self.rows[i].partition
-        step = Step(
-            graph=self.graph, task=self.task, partition=partition, rates=self.rates, tours=self.tours(partition)
+    def _most_at_home(self) -> tuple[int, int, int]:
+        """Return the most elements on one node of what is read, of what takes the place of W and of what is written."""
+        task, stacks = self.task, self.graph.stacks
+        second = task.reads_weights
+        return (
+            most_at_home(stacks[task.reads.stack], self.reads),
+            most_at_home(stacks[second.stack], self.reads_weights) if second else 0,
+            most_at_home(stacks[task.writes], self.writes),
         )
+
+    def _least_moved(self, partition: Partition, at_home: tuple[int, int, int]) -> int:
+        """Return what moving data costs at least, whatever the homes."""
+        cycles_weight = self.weighing.objective.weights[0]
+        if not cycles_weight:
+            return 0
+        return cycles_weight * least_cycles(self.graph, self.task, partition, self.rates, at_home)
+
+    def _step(self, partition: Partition) -> Step:
+        tours = self.tours(partition)
+        return Step(graph=self.graph, task=self.task, partition=partition, rates=self.rates, tours=tours)
+
+    def _compute(self, i: int) -> None:
+        step = self._step(self.rows[i].partition)
         self._pull[:, i] = self.weighing.of_measures(measured_pulls(step, self.reads, self.reads_weights))
         self._push[:, i] = self.weighing.of_measures(measured_pushes(step, self.writes))
         if step.is_reduced:

@@ -6,7 +6,6 @@ solved. When it uses none of these, its cost is that of a plan, which is optimal
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,16 +32,16 @@ Report = Callable[[str], None]
 @frozen(kw_only=True)
 class SearchLimits:
     """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
-    `refined`: node problems whose bounds the mapper computes at a time. `solved_percent`: of the node problems that an
-    optimum uses and that have no mapping, the share that is solved before the next optimum.
+    `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
+    which some plan is completed if there is none.
 
     Smaller batches compute less, larger ones take fewer rounds.
     """
 
     time_limit: float = 600.0
-    batch: int = 64
+    batch: int = 32
     refined: int = 8
-    solved_percent: int = 34
+    seek_percent: int = 40
 
 
 @frozen(kw_only=True)
@@ -107,8 +106,9 @@ def solve_plan(
     limits = limits or SearchLimits()
     costs.report = report
     with interrupt_stops(costs.stop):
+        started = time.monotonic()
         instance = Instance(graph, array, space, objective, costs)
-        search = _Search(instance, limits, report, then_energy)
+        search = _Search(instance, limits, report, then_energy, started)
         search.offer(incumbents)
         return search.run()
 
@@ -126,11 +126,15 @@ class _Found:
 class _Search:
     """Rounds of elimination and tighter bounds."""
 
-    def __init__(self, instance: Instance, limits: SearchLimits, report: Report, then_energy: bool) -> None:
+    def __init__(
+        self, instance: Instance, limits: SearchLimits, report: Report, then_energy: bool, started: float
+    ) -> None:
         self.instance, self.costs, self.limits, self.report = instance, instance.costs, limits, report
         self.then_energy = then_energy
-        self.started = time.monotonic()
+        self.started = started
         self.until = self.started + limits.time_limit
+        self.seek_from = self.started + limits.time_limit * limits.seek_percent / 100
+        self.has_sought = False
         self.bound, self.energy_bound, self.found = 0, 0, _Found()
         self.offered: list[_Found] = []
         self.rounds = 0
@@ -176,21 +180,40 @@ class _Search:
 
     def run(self) -> SolvedPlan:
         """Tighten until a plan costs no more than the bound, or the time is up."""
-        if self.instance.least_weight_bytes > self.instance.array.capacity_bytes:
+        if self.instance.least_peak_bytes > self.instance.array.capacity_bytes:
             return self._answer()
         for options in self.instance.distinct:
-            if not self.is_over:
-                options.look_at(self.limits.batch)
+            options.look_at(1)
+        for options in self.instance.distinct:
+            options.look_at(self.limits.batch - 1, lambda: self.is_over or time.monotonic() > self.seek_from)
         while not self.is_over and not self.is_proven:
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)
             if self.is_proven or not self._tighten(lower):
                 break
+            if self.found.plan is None and not self.has_sought and time.monotonic() > self.seek_from:
+                self._seek_any_plan()
         if self.found.plan is None:
             self._keep_best()
         if self.found.cost is not None and self.found.cost.peak_bytes > self.instance.array.capacity_bytes:
             self._fit()
         return self._answer()
+
+    def _seek_any_plan(self) -> None:
+        """Solve the node problems of the best plan among partitions that were looked at."""
+        self.has_sought = True
+        self.report("no plan yet: one of the partitions that were looked at is completed")
+        distinct = self.instance.distinct
+        for options in distinct:
+            options.close(True)
+        closed = self.instance.minimize(upper=False)
+        if closed.cost < INFINITE:
+            found = [options.best(at) for options, at in self.instance.uses(closed)]
+            problems = list(dict.fromkeys(problem for _, problem in filter(None, found)))
+            self.costs.solve_all(problems, None, self.until)
+        for options in distinct:
+            options.close(False)
+        self._keep_best()
 
     def _raise_bounds(self, lower: Choice) -> None:
         """Take over the bounds that an optimum over lower bounds proves."""
@@ -204,7 +227,7 @@ class _Search:
         """Tighten what an optimum uses, cheapest first; return whether anything was."""
         self.rounds += 1
         uses = self.instance.uses(lower)
-        best = [(use, use[0].best(use[1], price=price)) for use, _ in uses]
+        best = [(use, use[0].best(use[1], price=price)) for use in uses]
         refined = 0
         for parallel, number, region in self.instance.missing(lower):
             if not self.is_over:
@@ -213,11 +236,8 @@ class _Search:
         refined += self._refine(best, price)
         solved = 0
         if not refined:
-            layers: Counter[NodeProblem] = Counter()
-            for (_, count), (_, found) in zip(uses, best, strict=True):
-                if found:
-                    layers[found[1]] += count
-            solved = self._solve(layers)
+            problems = list(dict.fromkeys(found[1] for _, found in best if found))
+            solved = self._solve(problems)
             if price == FREE_BYTES:
                 self._keep_best()
         gap = "-" if self.found.plan is None else f"{self.found.value}"
@@ -231,8 +251,7 @@ class _Search:
         """Compute more partitions where the optimum uses ones that were not, and refine plain bounds that it uses."""
         unseen = {id(use[0]): use[0] for use, found in best if found is None}
         for options in unseen.values():
-            if not self.is_over:
-                options.look_at(self.limits.batch)
+            options.look_at(self.limits.batch, lambda: self.is_over)
         refined = len(unseen)
         for (options, at), found in best:
             if found is not None and not self._is_refined(found[1]) and not self.is_over:
@@ -243,16 +262,14 @@ class _Search:
         known = self.costs.cost(problem)
         return known is not None and known.is_refined
 
-    def _solve(self, layers: Counter[NodeProblem]) -> int:
-        """Solve node problems of an optimum, which so many layers use; return how many bounds that narrowed.
+    def _solve(self, problems: list[NodeProblem]) -> int:
+        """Solve the node problems of an optimum; return how many bounds that narrowed.
 
         First those that have no mapping, then those with the widest gaps (half of the widest or more), then energies.
         """
-        known = {problem: cost for problem in layers if (cost := self.costs.cost(problem)) is not None}
+        known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
         unsolved = [problem for problem, cost in known.items() if not cost.is_solved]
-        if unsolved:
-            unsolved = self._most_decisive({problem: layers[problem] * known[problem].least for problem in unsolved})
-        else:
+        if not unsolved:
             unproven = [problem for problem, cost in known.items() if not cost.is_proven]
             widest = max((known[problem].gap for problem in unproven), default=0)
             unsolved = [problem for problem in unproven if 2 * known[problem].gap >= widest]
@@ -260,14 +277,6 @@ class _Search:
             self.costs.solve_all(unsolved, self.slack, self.until)
             return sum(self.costs.cost(problem) != known[problem] for problem in unsolved)
         return self._solve_energies(known) if self.then_energy else 0
-
-    def _most_decisive(self, weights: dict[NodeProblem, int]) -> list[NodeProblem]:
-        """Return the problems that are solved before the next optimum: those that weigh most, as their bounds rise most.
-
-        The next optimum may use none of the others.
-        """
-        count = max(self.costs.jobs, -(-len(weights) * self.limits.solved_percent // 100))
-        return sorted(weights, key=lambda problem: -weights[problem])[:count]
 
     def _solve_energies(self, known: dict[NodeProblem, Any]) -> int:
         """Find the least energies of node programs of least latency; return how many bounds that narrowed."""
@@ -304,14 +313,19 @@ class _Search:
         self._take_offered(fitting=True)
         while True:
             fitting = Fitting(
-                self.instance.minimize, self.instance.plan, self.instance.value, array.capacity_bytes, array.nodes
+                self.instance.minimize,
+                self.instance.plan,
+                self.instance.value,
+                array.capacity_bytes,
+                array.nodes,
+                is_over=lambda: self.is_over,
             )
             fit = fitting.run()
             self.bound = max(self.bound, fit.bound)
             if fit.plan is None and fit.least_peak_bytes < INFINITE:
                 self.reason = (
-                    f"no plan was found that fits the {array.capacity_bytes} bytes of a node:"
-                    f" the smallest one takes {fit.least_peak_bytes}"
+                    f"no plan was found that fits the {array.capacity_bytes} bytes of a node: the least that would do"
+                    f" is between {self.instance.least_peak_bytes} bytes and {fit.least_peak_bytes}, which one takes"
                 )
             if fit.value < self.found.value and fit.cost is not None:
                 self.found = _Found(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
@@ -326,12 +340,12 @@ class _Search:
     def _answer(self) -> SolvedPlan:
         found, instance = self.found, self.instance
         status = Status.OPTIMAL if self.is_first_proven else Status.FEASIBLE if found.plan else Status.UNKNOWN
-        reason, least = self.reason, instance.least_weight_bytes
+        reason, least = self.reason, instance.least_peak_bytes
         if least > instance.array.capacity_bytes:
             status = Status.INFEASIBLE
             reason = (
-                f"no plan fits the {instance.array.capacity_bytes} bytes of a node: weights alone take at least"
-                f" {least}, if each is stored once on the {instance.array.nodes} nodes"
+                f"no plan fits the {instance.array.capacity_bytes} bytes of a node: weights, stored once, and the"
+                f" tensors that live at a time take at least {least} on each of {instance.array.nodes} nodes"
             )
         return SolvedPlan(
             status=status,

@@ -92,7 +92,9 @@ def _safe(row: Row) -> Row:
 
 
 def _plain_text(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """Return a text that no spreadsheet takes for a formula, with control characters shown as escapes."""
+    text = f"'{text}" if text.startswith(_FORMULA) else text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 #: The columns of a layer that is not solved.

@@ -24,8 +24,10 @@ class Floors:
         self.space, self.graphs = space, tuple(graphs)
         self.sizes = self._largest_side(extra or {})
         layers = [task.workload for graph in graphs for task in graph.tasks]
-        self._widths = tuple(
-            min(getattr(layer, key) for layer in layers) for key in ("input_bytes", "weight_bytes", "psum_bytes")
+        self._widths = (
+            min(layer.input_bytes for layer in layers),
+            min(layer.weight_bytes for layer in layers),
+            min(layer.psum_bytes for layer in layers),
         )
         self._tables: dict[int, list[SplitTable]] = {}
         self._known: dict[tuple[int, Limits], tuple[Figure, ...]] = {}
@@ -34,7 +36,9 @@ class Floors:
         """Return the most PEs of a side, or lanes, of any machine."""
         top = self.space.whole.high
         values = [self.space.values(top), extra]
-        found = [int(value) for one in values for path, value in one.items() if path.removeprefix("arch.") in _ARRAY_SIZES]
+        found = [
+            int(value) for one in values for path, value in one.items() if path.removeprefix("arch.") in _ARRAY_SIZES
+        ]
         return max([*found, *(int(self.space.base[key]) for key in _ARRAY_SIZES)])
 
     def of_values(self, values: Mapping[str, float]) -> tuple[Figure, ...]:
@@ -46,7 +50,7 @@ class Floors:
         return self._of(self.space.ranges(box, shape))
 
     def _of(self, ranges: Ranges) -> tuple[Figure, ...]:
-        limits = limits_of(ranges, self._widths)  # type: ignore[arg-type]
+        limits = limits_of(ranges, self._widths)
         key = (ranges.nodes, limits)
         if key not in self._known:
             self._known[key] = tuple(self._figure(table, limits) for table in self.tables(ranges.nodes))

@@ -76,6 +76,14 @@ class _Search:
     evaluations: int = 0
     open: list[tuple[float, int, Box]] = field(factory=list)
     history: list[tuple[int, float, float]] = field(factory=list)
+    #: The axes of the PE array's height and width, if they have the same values.
+    sides: tuple[int, int] | None = field(init=False)
+
+    @sides.default
+    def _sides(self) -> tuple[int, int] | None:
+        values = {axis.field: (i, axis.values) for i, axis in enumerate(self.space.axes)}
+        h, w = (values.get(f"pe_array.array_shape.{side}") for side in "hw")
+        return (h[0], w[0]) if h and w and h[1] == w[1] else None
 
     def run(self) -> ExactResult:
         """Split the box with the least bound until the incumbent is no worse than any."""
@@ -113,10 +121,9 @@ class _Search:
             range(a, b + 1) if axis.is_of_array else [None]
             for axis, a, b in zip(self.space.axes, whole.low, whole.high, strict=True)
         ]
-        return [
-            Box(_fixed(whole.low, chosen), _fixed(whole.high, chosen))
-            for chosen in product(*sides)  # type: ignore[call-overload]
-        ]
+        boxes = [Box(_fixed(whole.low, chosen), _fixed(whole.high, chosen)) for chosen in product(*sides)]
+        # Floors and areas depend on how many nodes there are, not on how they lie: one shape stands for all of a size.
+        return list({math.prod(self.space.shapes(box)[0]): box for box in reversed(boxes)}.values())
 
     def _is_done(self, started: float) -> bool:
         least = self.open[0][0]
@@ -133,7 +140,7 @@ class _Search:
 
     def _add(self, box: Box, least: float) -> None:
         """Bound a box and keep it, unless nothing of it fits, it is no better than the incumbent, or it is closed."""
-        shrunk = self.space.within_area(box)
+        shrunk = None if self._is_mirrored(box) else self.space.within_area(box)
         if shrunk is None:
             return
         self.evaluations += 1
@@ -145,6 +152,16 @@ class _Search:
             self.offer(corner)
         if bound < self.best_cost and not shrunk.is_single:
             heapq.heappush(self.open, (bound, self.evaluations, shrunk))
+
+    def _is_mirrored(self, box: Box) -> bool:
+        """Whether every PE array of the box is wider than high, and the turned ones are in the space.
+
+        Floors and areas stay the same if the sides of the PE array are exchanged.
+        """
+        if self.sides is None:
+            return False
+        h, w = self.sides
+        return box.low[w] > box.high[h]
 
     def _best_corner(self, box: Box) -> Design:
         """Return the design of a box that is the best one, if all its fields only help or only hurt."""

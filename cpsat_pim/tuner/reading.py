@@ -1,22 +1,22 @@
 """Files of spaces and of tuning plans (docs/tuner.md).
 
-    version: 1                        # a space
-    name: mine
-    arch: stacked-3d-4x4              # a preset or a file
-    axes:                             # fields of the machine, as in sweeps, and array.rows, array.cols
-      array.rows: [2, 4]
-      arch.pe_array.array_shape.h: {from: 8, to: 64, factor: 2}
-      arch.hierarchy.GLOBAL_BUFFER.entries.I: [16 KiB, 32 KiB]
-    shared: {arch.dram_timings.co_w: 32768}   # of all nodes together
-    area: {limit_mm2: 48}
+version: 1                        # a space
+name: mine
+arch: stacked-3d-4x4              # a preset or a file
+axes:                             # fields of the machine, as in sweeps, and array.rows, array.cols
+  array.rows: [2, 4]
+  arch.pe_array.array_shape.h: {from: 8, to: 64, factor: 2}
+  arch.hierarchy.GLOBAL_BUFFER.entries.I: [16 KiB, 32 KiB]
+shared: {arch.dram_timings.co_w: 32768}   # of all nodes together
+area: {limit_mm2: 48}
 
-    version: 1                        # a tuning plan
-    space: nicepim                    # a preset or a file
-    networks: [googlenet, resnet50]
-    bytes: [2, 2, 2, 4]               # of I, W, O and partial sums
-    reference: {array.rows: 4}        # the machine that costs 1
-    methods: [gp, exact]
-    trials: 60
+version: 1                        # a tuning plan
+space: nicepim                    # a preset or a file
+networks: [googlenet, resnet50]
+bytes: [2, 2, 2, 4]               # of I, W, O and partial sums
+reference: {array.rows: 4}        # the machine that costs 1
+methods: [gp, exact]
+trials: 60
 """
 
 from collections.abc import Iterable
@@ -115,7 +115,9 @@ def _numbers(machine: PIMArchitecture, where: str, path: str, given: Iterable[An
     Raises:
         ValueError: a text is no amount that this field may have.
     """
-    return tuple(float(value) if not isinstance(value, str) else _amount(machine, where, path, value) for value in given)
+    return tuple(
+        float(value) if not isinstance(value, str) else _amount(machine, where, path, value) for value in given
+    )
 
 
 def _amount(machine: PIMArchitecture, where: str, path: str, value: str) -> float:
@@ -141,7 +143,9 @@ SPACES = FileKind(
             "arch": Field(kind=Reference(read_arch), required=True),
             "axes": Field(
                 kind=Record(
-                    fields={ROWS: _VALUES, COLS: _VALUES}, patterns={_ARCH_FIELD: _VALUES}, doc="Fields and their values."
+                    fields={ROWS: _VALUES, COLS: _VALUES},
+                    patterns={_ARCH_FIELD: _VALUES},
+                    doc="Fields and their values.",
                 ),
                 required=True,
             ),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -23,8 +24,10 @@ Design = tuple[int, ...]
 
 
 def _is_increasing(instance: Any, attribute: Any, values: tuple[float, ...]) -> None:
-    if not values or any(a >= b for a, b in zip(values, values[1:], strict=False)):
-        raise ValueError(f"Axis.{instance.path}: must have at least one value, each larger than the one before")
+    if not values or any(a >= b for a, b in pairwise(values)):
+        raise ValueError(
+            f"HardwareSpace.axes.{instance.path}: must have at least one value, each larger than the one before"
+        )
 
 
 @frozen(kw_only=True)
@@ -169,8 +172,7 @@ class HardwareSpace:
 
     def named(self, values: Mapping[str, float]) -> str:
         """Return a name for the machine of some values."""
-        parts = [f"{path.rpartition('.')[2]} {value:g}" for path, value in values.items()]
-        return f"{self.name} ({', '.join(parts)})"
+        return f"{self.name} ({describe(values)})"
 
     def _parts(self, nodes: int) -> dict[str, float]:
         """Return each node's part of what is shared."""
@@ -232,15 +234,15 @@ class HardwareSpace:
 
         def fits(axis: Axis, index: int) -> bool:
             if axis.is_of_array:
-                return self.area.fits(self.area.array_mm2(nodes // int(numbers[axis.path]) * int(axis.values[index]), numbers.get))
+                return self.area.fits(
+                    self.area.array_mm2(nodes // int(numbers[axis.path]) * int(axis.values[index]), numbers.get)
+                )
             one = numbers | {axis.field: axis.values[index]}
             return self.area.fits(self.area.array_mm2(nodes, one.get))
 
         if not self.area.fits(self.area.array_mm2(nodes, numbers.get)):
             return None
-        high = [
-            _largest(a, b, partial(fits, axis)) for axis, a, b in zip(self.axes, box.low, box.high, strict=True)
-        ]
+        high = [_largest(a, b, partial(fits, axis)) for axis, a, b in zip(self.axes, box.low, box.high, strict=True)]
         return Box(box.low, tuple(high))
 
 
@@ -252,6 +254,11 @@ def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
+
+
+def describe(values: Mapping[str, float]) -> str:
+    """Name a machine by its values: `rows 4, cols 8, h 128, ...`."""
+    return ", ".join(f"{path.rpartition('.')[2]} {plain(value)}" for path, value in values.items())
 
 
 def plain(value: float) -> int | float:

@@ -36,7 +36,7 @@ def split_table(graph: Graph, nodes: int, sizes: int) -> SplitTable:
     blocks: dict[tuple[tuple[float, ...], ...], int] = {}
     for task in graph.tasks:
         rows = tuple(dict.fromkeys(row_of(graph, task, split) for split in splits(task, nodes)))
-        ordered = tuple(sorted(rows, key=lambda row: (row[h.MACS] + row[h.FETCHED] + row[h.REDUCED])))
+        ordered = tuple(sorted(rows, key=lambda row: row[h.MACS] + row[h.FETCHED] + row[h.REDUCED]))
         blocks[ordered] = blocks.get(ordered, 0) + 1
     flat = [row for block in blocks for row in block]
     macs = sorted({row[h.MACS] for row in flat})
@@ -84,13 +84,13 @@ def divisors(number: int) -> tuple[int, ...]:
 
 def row_of(graph: Graph, task: LayerTask, split: Split) -> tuple[float, ...]:
     """Return the row of a split: the part of a node that has the most, and what nodes receive on average."""
-    layer, (n, p, q, k, c, g) = task.workload, split
+    layer, c, nodes = task.workload, split[DIMS.index("C")], math.prod(split)
     parts = [
         -(-bound // factor)
         for bound, factor in zip((layer.N, layer.P, layer.Q, layer.K, layer.C, layer.G), split, strict=True)
     ]
     np_, pp, qp, kp, cp, gp = parts
-    filters, nodes = layer.R * layer.S, math.prod(split)
+    filters = layer.R * layer.S
     columns = _positions(layer.stride[0], layer.dilation[0], pp, layer.R)
     lines = _positions(layer.stride[1], layer.dilation[1], qp, layer.S)
     outputs = np_ * gp * kp * qp * pp

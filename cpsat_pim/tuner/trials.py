@@ -61,7 +61,9 @@ class TrialJob:
 
     @key.default
     def _content(self) -> str:
-        return digest([self.arch.to_dict() | {"name": ""}, dict(self.values), _identity(self.task), asdict(self.versions)])
+        return digest(
+            [self.arch.to_dict() | {"name": ""}, dict(self.values), _identity(self.task), asdict(self.versions)]
+        )
 
     @property
     def layer(self) -> _Machine:
@@ -205,7 +207,8 @@ class TrialStore:
             for job, settings in zip(self._jobs, self._settings, strict=True)
         ]
         uses = [
-            Use(point=i, position=0, layer=job.arch.name, count=1, job=cast(Job, job)) for i, job in enumerate(self._jobs)
+            Use(point=i, position=0, layer=job.arch.name, count=1, job=cast(Job, job))
+            for i, job in enumerate(self._jobs)
         ]
         self.store.register(cast(Plan, _Points(name=self.name, points=points)), uses)
 
@@ -216,9 +219,9 @@ def _entry(outcome: Outcome) -> dict[str, Any] | Outcome:
 
 def here(work: Callable[[Job], dict[str, Any]] = evaluate_job) -> Engine:
     """Return an engine that evaluates in this process, one after the other."""
+
     def run(jobs: Iterator[Job]) -> Iterator[Outcome]:
         for job in jobs:
             yield attempt(work, job)
 
     return run
-

@@ -1,23 +1,31 @@
 """What a network file states about the tensors between layers: pooling windows, and the size of the network's input."""
 
+from typing import Any
+
 from attrs import field, frozen
 
-from cpsat_pim.base.validate import Rule, as_pair, as_tuple, is_integer, pair_of_positive, positive
+from cpsat_pim.base.validate import LIMIT, Rule, as_pair, is_integer, pair_of_positive, positive
 
 CONCAT, ADD = "concat", "add"
 #: The ways in which several tensors become a layer's input.
 JOINS = (CONCAT, ADD)
 
 
-def _is_pad(value: object) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(is_integer(v) and v >= 0 for v in value)
+def _is_pad(value: Any) -> bool:
+    numbers = value if isinstance(value, tuple) and len(value) == 2 else (value,)
+    return all(is_integer(v) and 0 <= v < LIMIT for v in numbers)
 
 
-#: Zeros before the tensor, (left, top).
+#: Zeros before the tensor, (left, top), or one number for both.
 padding = Rule(
-    "must be two integers of at least 0, left and top",
+    "must be an integer of at least 0, or two (left, top)",
     _is_pad,
-    {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": 0},
+            {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
+        ]
+    },
 )
 
 
@@ -34,7 +42,7 @@ class Pool:
 
     window: tuple[int, int] = field(converter=as_pair, validator=pair_of_positive)
     stride: tuple[int, int] = field(default=(1, 1), converter=as_pair, validator=pair_of_positive)
-    pad: tuple[int, int] = field(default=(0, 0), converter=as_tuple, validator=padding)
+    pad: tuple[int, int] = field(default=(0, 0), converter=as_pair, validator=padding)
     size: tuple[int, int] = field(converter=as_pair, validator=pair_of_positive)
 
 

@@ -144,6 +144,12 @@ class ConvWorkload:
         return math.prod(self.bounds[d] for d in RELEVANT[tensor])
 
     @property
+    def used_inputs(self) -> int:
+        """Elements of I that some MAC uses: fewer than all where a stride exceeds the filter."""
+        along = zip((self.P, self.Q), (self.R, self.S), self.stride, self.dilation, strict=True)
+        return self.N * self.G * self.C * math.prod(_used(*axis) for axis in along)
+
+    @property
     def width_bytes(self) -> tuple[int, int, int, int]:
         """Bytes per element of I, W, O and of a partial sum."""
         return (self.input_bytes, self.weight_bytes, self.output_bytes, self.psum_bytes)
@@ -165,3 +171,11 @@ class ConvWorkload:
     def shape_key(self) -> str:
         """The shape as text; layers of equal shape have equal keys."""
         return repr(self.shape)
+
+
+def _used(outputs: int, filters: int, stride: int, dilation: int) -> int:
+    """Return how many positions `stride * p + dilation * r` there are."""
+    step = math.lcm(stride, dilation)  # positions of p and of p + step / stride meet
+    if step // dilation >= filters or step // stride >= outputs:
+        return outputs * filters
+    return outputs * filters - (outputs - step // stride) * (filters - step // dilation)

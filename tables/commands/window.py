@@ -29,9 +29,10 @@ _NEVER = 2**60
 #: Columns of the state of a bank, of a bank group and of the rank: earliest ACT, PRE, read, write.
 _ACT, _PRE, _RD, _WR = range(4)
 #: The state of the channel: tick, commands issued before this run and in all, first command not issued of the run,
-#: bank closed last, rows open, all-bank mode, and the banks seen on the way into or out of it.
-_NOW, _FIRST, _DONE, _HEAD, _CLOSED, _OPENED, _MODE, _SWITCHED = range(8)
-_STATE = 8
+#: bank closed last, rows open, all-bank mode, the banks seen on the way into or out of it, and the ACTs outside and
+#: inside of it.
+_NOW, _FIRST, _DONE, _HEAD, _CLOSED, _OPENED, _MODE, _SWITCHED, _ACTS, _ALL_BANK_ACTS = range(10)
+_STATE = 10
 
 
 @njit
@@ -186,6 +187,7 @@ def _walk_run(
             _issue_act(ready, timing, act_bank, act_tick)
             rows[act_bank], now[_NOW] = act_row, act_tick
             now[_OPENED] += 1
+            now[_ALL_BANK_ACTS if now[_MODE] else _ACTS] += 1
             _switch_mode(timing, now, act_row, act_bank, 0)
         elif pre_tick < _NEVER:
             _raise(ready, pre_bank, _ACT, pre_tick + timing[PRE_ACT])
@@ -198,12 +200,12 @@ def _walk_run(
 
 
 @njit
-def walk_window(timing: Ints, patterns: Ints, runs: Ints, parts: Ints) -> int:
+def walk_window(timing: Ints, patterns: Ints, runs: Ints, parts: Ints, acts: Ints) -> int:
     """Return the tick at which the last command completes, or `NOT_EXACT`.
 
     `timing` int64[TIMINGS]; `patterns` int64[patterns, 1 + banks]: how many banks, and which, in turn; `runs`
-    int64[runs, 5]. Output: `parts` int64[parts], to which the ticks from the end of a run to the end of the next are
-    added.
+    int64[runs, 5]. Outputs, both added to: `parts` int64[parts], the ticks from the end of a run to the end of the
+    next; `acts` int64[2], ACTs of one bank and, in all-bank mode, of all blocks.
     """
     banks, finish = timing[BANKS], 0
     rows, seen = np.full(banks, -1, np.int64), np.zeros(banks, np.int64)
@@ -221,4 +223,5 @@ def walk_window(timing: Ints, patterns: Ints, runs: Ints, parts: Ints) -> int:
             if not is_same or patterns[run[PATTERN], 0] > 1:
                 return NOT_EXACT
     parts[runs[runs.shape[0] - 1, PART]] += finish - now[_NOW]
+    acts += now[_ACTS : _ALL_BANK_ACTS + 1]
     return finish

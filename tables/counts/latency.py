@@ -1,16 +1,14 @@
 """The exact latency of one mapped layer: what `tables.counts.pipeline` walks, from the mapping's shapes."""
 
-import math
-
 import numpy as np
 
-from tables.counts.accesses import READ, WRITE
-from tables.counts.cost import Machine, _tile_cycles, accesses, cycles_for, transfers
+from tables.counts.accesses import READ, WRITE, accesses
+from tables.counts.moves import Machine, draw_cycles, tile_cycles, transfers
 from tables.counts.pipeline import BANK, BUS, TO_MACS, Timing, run_pipeline
 from tables.counts.stream import _aligned_tile, _extent_inside, _packed_tile, _position_step, _position_units
 from tables.counts.visits import Tile
 from tables.counts.walk import INFINITE_CYCLES
-from tables.nest import AXES, DRAM, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, W, axis_set
+from tables.nest import DRAM, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, W
 
 #: (level, dim) of a loop.
 Loop = tuple[int, int]
@@ -47,7 +45,7 @@ def _timing(nest: Nest, machine: Machine, tiles: tuple[Tile, ...]) -> Timing:
     first_draw, draw = 0, [0, 0, 0]
     for t in (I, W, O):
         if innermost[t] not in (PE, DRAM):
-            draw[t], first = _draw_cycles(nest, machine, t, innermost[t])
+            draw[t], first = draw_cycles(nest, machine, t, innermost[t])
             first_draw = first if t == O else first_draw
     return Timing(
         factors=np.array([nest.temporal[m][d] for m, d in loops], np.int64),
@@ -90,12 +88,9 @@ def _deepest(nest: Nest, t: int, m: int, loops: list[Loop]) -> int:
 
 
 def _returns(nest: Nest, m: int, loops: list[Loop]) -> list[bool]:
-    """Return which loops bring tiles of O back to a level.
-
-    At the PEs, if they do not store O, those of an array step that is not the first on its array tile.
-    """
+    """Return which loops bring tiles of O back to a level; to PEs that do not store O, what an array step works on."""
     if m == PE and not nest.stored[PE][O]:
-        return [level == PE or d in IRRELEVANT[O] for level, d in loops]
+        return [d in IRRELEVANT[O] for _, d in loops]
     return [_is_outside(nest, O, m, loop) and loop[1] in IRRELEVANT[O] for loop in loops]
 
 
@@ -124,18 +119,4 @@ def _links(nest: Nest, machine: Machine, parents: list[list[int]], innermost: li
 def _tile_move(nest: Nest, machine: Machine, t: int, m: int, parents: list[list[int]], way: int) -> int:
     """Return the cycles of one tile between a level and its parent on chip; 0 if t does not move there."""
     parent = parents[t][m]
-    return 0 if not nest.stored[m][t] or parent == DRAM else _tile_cycles(nest, machine, t, parent, m, way)
-
-
-def _draw_cycles(nest: Nest, machine: Machine, t: int, level: int) -> tuple[int, int]:
-    """Return the cycles of what an array step's MACs take of t from a level on chip; of O also on a first visit."""
-    used = math.prod(nest.array(d) * nest.lanes(d) for d in range(8))
-    if machine.spatial_reduction if t == O else machine.multicast:
-        used = math.prod(axis_set(nest, t, MACS, a).size for a in AXES[t][0])
-    elements, width, rates = used * nest.array_step(), nest.width(t, level), machine.bandwidth[level]
-    if t != O:
-        return cycles_for(elements * width, rates[READ]), 0
-    outputs = math.prod(axis_set(nest, O, PE, a).size for a in AXES[O][0])
-    write = cycles_for(elements * width, rates[WRITE])
-    first = write + cycles_for((elements - outputs) * width, rates[READ])
-    return write + cycles_for(elements * width, rates[READ]), first
+    return 0 if not nest.stored[m][t] or parent == DRAM else tile_cycles(nest, machine, t, parent, m, way)

@@ -1,20 +1,44 @@
-"""Optional packages that are there and cannot be imported."""
+"""The environment: what a package that is imported as `tables`, too, is told."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from cpsat_pim.base.extras import MissingExtra, import_extra
+import cpsat_pim
+from cpsat_pim.base.extras import ForeignTables, check_tables
+from cpsat_pim.cli import main
 
 
-@pytest.mark.parametrize("error", ["ImportError('no name of that kind')", "OSError('libx.so: no such file')"])
-def test_package_that_cannot_be_imported_is_one_line(
-    error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Too old, or without a library that it needs: why, and what to install."""
-    (tmp_path / "half_there.py").write_text(f"raise {error}\n")
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with PyTables' files, first on the path."""
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "__init__.py").write_text("raise RuntimeError('PyTables loads HDF5')\n")
+    (tmp_path / "tables" / "hdf5extension.cpython-311-x86_64-linux-gnu.so").touch()
+    for name in [name for name in sys.modules if name == "tables"]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(MissingExtra) as caught:
-        import_extra("half_there", "plots")
-    reason = error.partition("'")[2].removesuffix("')")
-    assert str(caught.value) == f"half_there cannot be imported ({reason}): pip install 'cpsat-pim[plots]'"
+    return tmp_path
+
+
+def test_own_tables_are_accepted() -> None:
+    """Nothing is raised where only this package has the name."""
+    check_tables()
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_foreign_tables_are_one_line_at_once(mixed: bool, foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """PyTables alone, or installed over ours so that files of both lie in one folder: every command says so."""
+    if mixed:
+        (foreign / "tables" / "counts").mkdir()
+    with pytest.raises(ForeignTables, match="environment of its own"):
+        check_tables()
+    with pytest.raises(ForeignTables, match="PyTables"):
+        _ = cpsat_pim.read_network
+    assert main(["archs"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("cpsat_pim: error: the part of cpsat-pim that is imported as `tables` is missing: ")
+    assert str(foreign / "tables") in err
+    assert err.count("\n") == 1

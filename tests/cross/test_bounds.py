@@ -157,8 +157,8 @@ def contains(
     value = objective.value(figures.latency_cycles, figures.energy_fj)
     subspace = subspace_of(mapping)
     assert subspace is not None
-    constraints = attrs.evolve(constraints, banks=mapping.banks)
-    spatial_bounds = SpatialBounds(layer, arch, objective, Restriction(layer, arch, constraints, subspace))
+    restriction = restriction_of(layer, arch, mapping, subspace, constraints)
+    spatial_bounds = SpatialBounds(layer, arch, objective, restriction)
     tiles = TileBounds(spatial_bounds, tables, parameters=FEW_TILES)
     master = MasterProblem(tiles, value)
     if cut_pool is not None:
@@ -172,6 +172,16 @@ def contains(
         if not has(relaxed, merged_loops(mapping)):
             return False
     return has(master, mapping) and has(few, mapping)
+
+
+def restriction_of(
+    layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping, subspace: Subspace, constraints: Constraints = FREE
+) -> Restriction:
+    """Return the restriction that holds a mapping: its tensors share a bank, and its loops fetch one of them most."""
+    nest = to_nest(layer, mapping, arch.spatial_reduction)
+    loops = {t: len(nest.fetch_loops(t, nest.consumers(t)[0])) for t in Tensor if nest.sharing(t)}
+    fixed = attrs.evolve(constraints, banks=mapping.banks)
+    return Restriction(layer, arch, fixed, subspace, most_fetched=max(loops, key=lambda t: loops[t], default=None))
 
 
 def candidates_of(mapping: Mapping, arch: PIMArchitecture) -> Candidates:

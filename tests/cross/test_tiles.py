@@ -24,7 +24,7 @@ from cpsat_pim.mapping.constraints import Constraints
 from cpsat_pim.study.fuzz.enumeration import every_mapping
 from tables.bounds.layer import CLASS_OF, INFINITE_COST
 from tables.bounds.outer_loops import CASES, NONE_FREE
-from tests.cross.test_bounds import MACHINES, draw_mapping
+from tests.cross.test_bounds import MACHINES, draw_mapping, restriction_of
 from tests.cross.test_groups import nest
 from tests.cross.test_solver_against_enumeration import machine, with_dram
 
@@ -69,9 +69,13 @@ def tile_bounds(
     objective: Objective,
     subspace: Subspace,
     parameters: SearchParameters = DEFAULTS,
+    mapping: Mapping | None = None,
 ) -> TileBounds:
-    """Return tile bounds that are enabled for any objective."""
-    spatial_bounds = SpatialBounds(layer, arch, objective, Restriction(layer, arch, subspace=subspace))
+    """Return tile bounds that are enabled for any objective, of a mapping's restriction if one is given."""
+    restriction = Restriction(layer, arch, subspace=subspace)
+    if mapping is not None:
+        restriction = restriction_of(layer, arch, mapping, subspace)
+    spatial_bounds = SpatialBounds(layer, arch, objective, restriction)
     tiles = TileBounds(spatial_bounds, build_tables(layer, arch), parameters=parameters)
     tiles.tighten()
     return tiles
@@ -80,7 +84,7 @@ def tile_bounds(
 def bound_of(layer: ConvWorkload, arch: PIMArchitecture, objective: Objective, mapping: Mapping, trial: int) -> int:
     """Return the bound of a mapping's tile if it is at most a trial bound, else one more than that."""
     subspace = Subspace.ALIGNED if any(mapping.stored[Level.ROW_BUFFER]) else Subspace.MERGED
-    tiles = tile_bounds(layer, arch, objective, subspace)
+    tiles = tile_bounds(layer, arch, objective, subspace, mapping=mapping)
     pes = [mapping.array_factor(d) for d in Dim]
     vector = [*pes, *mapping.spatial[2], *map(int, mapping.stored[Level.PE])]
     found = tiles.enumerate(trial, np.array([vector]), np.array([0]))

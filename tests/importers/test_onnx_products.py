@@ -1,5 +1,6 @@
 """ONNX files of matrix products: attention, open dims, sums."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -128,3 +129,14 @@ def test_bias_of_activations_is_part_of_the_sum(save):
         "b": {"input"},
         "c": {"a", "b"},
     }
+
+
+def test_packed_weights_have_the_width_of_their_bits(save):
+    """64 x 32 weights of 4 bits, two to a byte; of 3 bits, which no column holds whole, their width stays open."""
+    for bits, width in ((4, {"weight": Fraction(1, 2)}), (2, {"weight": Fraction(1, 4)}), (3, {})):
+        packed = onnx.helper.make_node(
+            "MatMulNBits", ["x", "w", "s"], ["y"], "up", domain="com.microsoft", K=64, N=32, bits=bits, block_size=32
+        )
+        constants = [weight("w", 32, 2, 4 * bits), weight("s", 64)]
+        (up,) = imported(save([packed], [value("x", 3, 64)], constants)).layers
+        assert (up.workload.P, up.workload.C, up.workload.K, up.bytes) == (3, 64, 32, width)

@@ -48,6 +48,13 @@ def test_name_is_no_formula() -> None:
     assert rows[0]["layer"] == '\'=HYPERLINK("x")'
 
 
+def test_escape_sequences_of_names_are_shown_not_sent() -> None:
+    """A terminal that prints the file does not obey a name."""
+    data = document()
+    data["layers"][0]["name"] = "\x1b[31mred"
+    assert read_back(document_rows(data))[0]["layer"] == "\\x1b[31mred"
+
+
 def test_file_of_an_older_version_lacks_only_what_it_did_not_have() -> None:
     """Results of before these keys were written."""
     data = document()

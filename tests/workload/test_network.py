@@ -8,14 +8,8 @@ import attrs
 import pytest
 
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.network import (
-    Network,
-    NetworkNode,
-    format_network,
-    network_names,
-    parse_shape,
-    read_network,
-)
+from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
+from cpsat_pim.workload.network_text import format_network, parse_shape
 from tests.conftest import FileWriter
 
 HEAD = "version: 1\nlayers:\n"
@@ -324,3 +318,13 @@ def test_widths_are_whole_bits(width: str, write: Callable[[str | bytes], str]) 
         ValueError, match=r"3:29: layers\[a\]\.bytes\.weight: must be a positive number of bytes, of whole"
     ):
         read_network(write(text))
+
+
+def test_one_number_stands_for_a_pair_everywhere(write: Callable[[str | bytes], str]) -> None:
+    """Strides, dilations, pads and windows, of layers and of pools."""
+    single = "{name: a, P: 4, stride: 2, dilation: 3, pad: 1, pool: {window: 3, stride: 2, pad: 1, size: 2}}"
+    both = "{name: a, P: 4, stride: [2, 2], dilation: [3, 3], pad: [1, 1], " + (
+        "pool: {window: [3, 3], stride: [2, 2], pad: [1, 1], size: [2, 2]}}"
+    )
+    first, second = (read_network(write(f"version: 1\nlayers: [{layer}]\n")) for layer in (single, both))
+    assert first == second

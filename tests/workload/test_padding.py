@@ -142,3 +142,12 @@ def test_padding_that_cannot_be_is_refused(zeros: object, problem: str) -> None:
     """With the field, the rule and what was given."""
     with pytest.raises(ValueError, match=problem):
         ConvWorkload(P=4, zeros=zeros)  # type: ignore[arg-type]
+
+
+@given(*[st.integers(1, 9)] * 4)
+def test_used_inputs_are_those_that_some_mac_reads(outputs: int, filters: int, stride: int, dilation: int) -> None:
+    """Positions `stride * p + dilation * r`, listed; along both axes, for each sample, group and channel."""
+    sizes = {"P": outputs, "R": filters, "Q": 2, "S": 1, "C": 3, "N": 2}
+    layer = ConvWorkload(**sizes, stride=(stride, 5), dilation=(dilation, 1))
+    listed = {stride * p + dilation * r for p in range(outputs) for r in range(filters)}
+    assert layer.used_inputs == len(listed) * 2 * 3 * 2

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from cpsat_pim.compiler.lowering.bank_mode import (
     PROGRAM_WRITES,
     BankTarget,
+    acts_fj,
     build_passes,
     build_reads,
+    commands_fj,
     entering,
     leaving,
     loses_barrier,
@@ -92,7 +94,20 @@ class BankContraction:
     @property
     def ticks(self) -> int:
         """The ticks of every channel, or `NOT_EXACT`."""
-        return predicted_ticks(self.target, self.runs, self.banks)[0]
+        return self._walked[0]
+
+    @property
+    def channel_fj(self) -> int:
+        """Femtojoules of every channel.
+
+        Raises:
+            KernelMistake: the device file does not state them.
+        """
+        return commands_fj(self.target, self.runs) + acts_fj(self.target, self._walked[2])
+
+    @cached_property
+    def _walked(self) -> tuple[int, Ints, Ints]:
+        return predicted_ticks(self.target, self.runs, self.banks)
 
     @cached_property
     def program(self) -> Program:

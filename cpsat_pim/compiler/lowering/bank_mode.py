@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.lowering.distances import least_ticks
+from cpsat_pim.compiler.lowering.energy import energy_table, issues_fj
 from cpsat_pim.compiler.lowering.program import (
     COMPUTE,
     HOST_READS,
@@ -117,6 +118,16 @@ class BankTarget:
         if (table < 0).any():
             raise KernelMistake(f"{self.device.name}: expected commands that do {', '.join(by_function)}")
         return table
+
+    @cached_property
+    def energies(self) -> Ints:
+        """int64[commands, functions], see `energy.energy_table`."""
+        return energy_table(self.device)
+
+    @cached_property
+    def act(self) -> int:
+        """The command that opens a row."""
+        return self.device.command(str(self.device.commands[self.commands[1, 0]].activate))
 
     @cached_property
     def timing(self) -> Ints:
@@ -289,10 +300,28 @@ _GROWTH = {
 }
 
 
-def predicted_ticks(target: BankTarget, runs: Ints, free: Ints) -> tuple[int, Ints]:
-    """The ticks of the runs, or `tables.commands.window.NOT_EXACT`, and those of every part."""
-    parts = np.zeros(len(PARTS), np.int64)
-    return window.walk_window(target.timing, target.patterns(free), runs, parts), parts
+def predicted_ticks(target: BankTarget, runs: Ints, free: Ints) -> tuple[int, Ints, Ints]:
+    """The ticks of the runs, or `tables.commands.window.NOT_EXACT`; those of every part; the ACTs of one bank and of
+    all blocks."""
+    parts, acts = np.zeros(len(PARTS), np.int64), np.zeros(2, np.int64)
+    return window.walk_window(target.timing, target.patterns(free), runs, parts, acts), parts, acts
+
+
+def commands_fj(target: BankTarget, runs: Ints) -> int:
+    """Femtojoules of the commands of some runs, without ACTs.
+
+    Raises:
+        KernelMistake: the device file does not state them.
+    """
+    kinds = target.commands[runs[:, IS_ALL], runs[:, window.IS_WRITE]]
+    return issues_fj(target.device, target.energies, kinds, runs[:, FUNCTION], runs[:, window.COUNT])
+
+
+def acts_fj(target: BankTarget, acts: Ints) -> int:
+    """Femtojoules of ACTs of one bank, and of those in all-bank mode, which open a bank in every block."""
+    nothing = np.array([Function.NOTHING])
+    opened = np.array([acts[0] + acts[1] * len(target.cores)])
+    return issues_fj(target.device, target.energies, np.array([target.act]), nothing, opened)
 
 
 def emit(target: BankTarget, runs: Ints, free: Ints) -> Stream:
@@ -332,7 +361,7 @@ def program_of(target: BankTarget, runs: Ints, free: Ints, inputs: int, outputs:
     Raises:
         KernelMistake: the controller would reorder the stream.
     """
-    ticks, parts = predicted_ticks(target, runs, free)
+    ticks, parts, _ = predicted_ticks(target, runs, free)
     if ticks == window.NOT_EXACT:
         raise KernelMistake(f"{target.device.name}: the controller would reorder the commands")
     stored = runs[np.isin(runs[:, FUNCTION], _BANK_FUNCTIONS)]

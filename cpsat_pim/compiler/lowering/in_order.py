@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.lowering.broadcast import Elements
 from cpsat_pim.compiler.lowering.distances import least_ticks
+from cpsat_pim.compiler.lowering.energy import energy_table, issues_fj
 from cpsat_pim.compiler.lowering.program import COMPUTE, LOADS, PARTS, STORES, Program
 from cpsat_pim.compiler.mapping import Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
@@ -97,6 +98,11 @@ class InOrderTarget:
         """int64[commands, commands]: ticks from a command to a later one, both to all cores."""
         count = len(self.device.commands)
         return np.array([[least_ticks(self.device, a, b) for b in range(count)] for a in range(count)])
+
+    @cached_property
+    def energies(self) -> Ints:
+        """int64[commands, functions], see `energy.energy_table`."""
+        return energy_table(self.device)
 
     @cached_property
     def inserted(self) -> Ints:
@@ -181,7 +187,7 @@ class InOrderContraction:
             steps = [(output, tile) for tile in range(p.tiles) for output in range(p.outputs)]
         for output, tile in steps:
             if (p.tiles > 1 and not self.is_input_stationary) or output == 0:
-                yield from self._load(result, tile)
+                yield from self._load(result, tile, output)
             begins = self.is_input_stationary or tile == 0
             ends = self.is_input_stationary or tile == p.tiles - 1
             if begins:
@@ -211,12 +217,12 @@ class InOrderContraction:
             data = self.input_vectors + (result * registers + register) * cores
             yield self._run("drain_clear", STORES, 1, source=self._sum + register, data=data)
 
-    def _load(self, result: int, tile: int) -> Iterator[tuple[int, ...]]:
+    def _load(self, result: int, tile: int, output: int = 0) -> Iterator[tuple[int, ...]]:
         """The load of a tile of inputs; ones are loaded once."""
         if self.contraction.inputs is not None:
             data = result * self.passes.columns + tile * self.passes.tile
             yield self._run("load", LOADS, self._width(tile), data=data)
-        elif result == tile == 0:
+        elif result == tile == output == 0:
             yield self._run("load", LOADS, self.passes.tile)
 
     @property
@@ -248,6 +254,21 @@ class InOrderContraction:
     def ticks(self) -> int:
         """The ticks of every channel."""
         return self._walked[0]
+
+    @property
+    def channel_fj(self) -> int:
+        """Femtojoules of every channel: a row stays open until another one is needed.
+
+        Raises:
+            KernelMistake: the device file does not state them.
+        """
+        target, runs = self.target, self.runs
+        kinds, functions, counts = runs[:, in_order.KIND], runs[:, FUNCTION], runs[:, in_order.COUNT]
+        commands = issues_fj(target.device, target.energies, kinds, functions, counts)
+        rows = runs[runs[:, in_order.ROW] >= 0, in_order.ROW]
+        opened = np.array([int((np.diff(rows, prepend=-1) != 0).sum())])
+        act, nothing = target.inserted[:1], np.array([Function.NOTHING])
+        return commands + (issues_fj(target.device, target.energies, act, nothing, opened) if act[0] >= 0 else 0)
 
     @cached_property
     def program(self) -> Program:

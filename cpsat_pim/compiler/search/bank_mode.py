@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction, problem
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
-from cpsat_pim.compiler.lowering.bank_mode import PROGRAM_WRITES, BankTarget, build_passes, entering
+from cpsat_pim.compiler.lowering.bank_mode import (
+    PROGRAM_WRITES,
+    BankTarget,
+    build_passes,
+    commands_fj,
+    entering,
+    leaving,
+)
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
 from cpsat_pim.compiler.mapping.elementwise import Elementwise, ElementwiseMapping
@@ -25,8 +32,10 @@ from cpsat_pim.compiler.search.broadcast import (
     best_of,
     cuts_of,
 )
+from cpsat_pim.compiler.search.goal import Goal
 from cpsat_pim.compiler.search.space import distinct_parts
 from tables.commands import window
+from tracesim.commands import Function
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -34,35 +43,45 @@ Bools = NDArray[np.bool_]
 
 @frozen
 class FoundElementwise:
-    """The best elementwise mapping and its ticks; how many mappings there are, and how many were walked."""
+    """The best elementwise mapping, its value and ticks; how many mappings there are, and how many were walked."""
 
     mapping: ElementwiseMapping
+    value: int
     ticks: int
     mappings: int
     walked: int
 
 
 def best_bank_mapping(
-    contraction: Contraction, target: BankTarget, channels: int | None = None, prunes: bool = True
+    contraction: Contraction,
+    target: BankTarget,
+    channels: int | None = None,
+    prunes: bool = True,
+    goal: Goal | None = None,
 ) -> Found | None:
-    """The mapping of least ticks, the reading of results included; None if the banks hold none."""
+    """The mapping of least time, or by another goal; the reading of results included. None if the banks hold none."""
+    wanted, lanes = goal or Goal(contraction, target), target.device.core.lanes
+    kinds, every = ("depth", "outputs"), channels or target.channels
+    cuts = cuts_of(contraction, target.axes, lanes, kinds, every, wanted.needs_channels)
     has_inputs = contraction.inputs is not None
-    cuts = cuts_of(
-        contraction, target.axes, target.device.core.lanes, ("depth", "outputs"), channels or target.channels
-    )
+    least = lower_bounds if wanted.is_time else energy_bounds
 
-    def ticks(mapping: BroadcastMapping) -> int | None:
+    def valued(mapping: BroadcastMapping) -> tuple[int, int] | None:
         if problem(mapping, contraction, target) is not None:
             return None
-        found = BankContraction(contraction, mapping, target).ticks
-        return None if found == window.NOT_EXACT else found
+        lowered = BankContraction(contraction, mapping, target)
+        if lowered.ticks == window.NOT_EXACT:
+            return None
+        amount = lowered.ticks if wanted.is_time else lowered.channel_fj
+        return wanted.value(mapping.splits, amount), lowered.ticks
 
     return best_of(
         cuts,
         tilings(cuts.table, target, has_inputs),
-        lambda table, tiling: lower_bounds(table, tiling, target, has_inputs),
-        ticks,
+        lambda table, tiling: wanted.bounds(table, least(table, tiling, target, has_inputs)),
+        valued,
         prunes,
+        wanted.is_time,
     )
 
 
@@ -127,6 +146,42 @@ def lower_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has_
     )
 
 
+def energy_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has_inputs: bool) -> Ints:
+    """Femtojoules of a channel that cuts with a tiling do not fall below: all commands exactly, and the ACTs that rows
+    make necessary: outside of all-bank mode those of parking, entering and reading.
+
+    Rows of the matrix: each is opened once, and for every vector all of a batch element but the one still open. The
+    rows of registers and of results lie in one bank, so that a pass opens both; so do rows of registers and of the
+    matrix, if the mode register is written there.
+    """
+    core, wide, cores = target.device.core, target.device.core.accumulators, len(target.cores)
+    results, outputs, columns = table[:, BATCHES] * table[:, SHARED_VECTORS], table[:, OUTPUT_COUNT], table[:, COLUMNS]
+    passes = results * outputs
+    loads = columns * (results if tiling.keeps_inputs else passes) if has_inputs else np.zeros_like(columns)
+    uses_accumulators = (table[:, USED_AXES] >> (len(target.axes) - 1) & 1) == 1
+    read = passes * np.where(uses_accumulators, wide, 1)
+    fj, ((one_read, _), (all_read, all_write)) = target.energies, target.commands.tolist()
+    mac = Function.MAC_LANES if has_inputs else Function.ADD
+    total = passes * (
+        fj[all_write, Function.NOTHING] + fj[all_write, Function.CLEAR] + wide * fj[all_write, Function.STORE]
+    )
+    total += passes * columns * wide * fj[all_read, mac] + loads * fj[all_write, Function.LOAD]
+    total += read * table[:, CORES] * fj[one_read, Function.READ]
+    a_batch = -(-(outputs * columns * wide) // core.columns)
+    matrix = np.maximum(table[:, BATCHES] * (a_batch - 1) + 1, results * (a_batch - 1))
+    stored = -(-(passes * wide) // core.columns)
+    if tiling.mode_bank == 0:
+        loaded = passes if has_inputs and not tiling.keeps_inputs else np.zeros_like(passes)
+        all_bank = np.maximum(matrix, 2 * passes) + np.maximum(stored, 2 * loaded)
+    else:
+        all_bank = matrix + 2 * passes
+    mode = target.device.controller.all_bank_mode
+    assert mode is not None
+    alone = int(target.timing[window.BANKS]) + len(mode.enter_banks) + table[:, CORES] * stored
+    fixed = commands_fj(target, np.concatenate([*entering(target), *leaving(target)]))
+    return np.asarray(total + fixed + fj[target.act, Function.NOTHING] * (all_bank * cores + alone), np.int64)
+
+
 @lru_cache(maxsize=8)
 def _start(target: BankTarget, mode_bank: int) -> int:
     """A tick that no first write to the mode register precedes: the end of what comes before.
@@ -140,7 +195,7 @@ def _start(target: BankTarget, mode_bank: int) -> int:
         runs = np.concatenate([*before, first])
         runs[:, window.PART] = np.arange(len(runs)) >= len(before)
         parts = np.zeros(2, np.int64)
-        window.walk_window(target.timing, target.patterns(np.array([1])), runs, parts)
+        window.walk_window(target.timing, target.patterns(np.array([1])), runs, parts, np.zeros(2, np.int64))
         starts.append(int(parts[0]))
     return min(starts)
 
@@ -149,9 +204,10 @@ def _start(target: BankTarget, mode_bank: int) -> int:
 
 
 def best_elementwise(
-    kernel: Elementwise, target: BankTarget, channels: int, prunes: bool = True
+    kernel: Elementwise, target: BankTarget, channels: int, prunes: bool = True, is_time: bool = True
 ) -> FoundElementwise | None:
-    """The mapping of least ticks, the host's writes and reads included; None if none fits the banks."""
+    """The mapping of least time, or of least energy; the host's writes and reads included. None if none fits the
+    banks."""
     candidates: list[tuple[int, int, ElementwiseMapping]] = []
     booleans = (False, True)
     for parts, both, shares, turns in product(distinct_parts(kernel.points, channels), booleans, booleans, booleans):
@@ -159,18 +215,44 @@ def best_elementwise(
             mapping = ElementwiseMapping(
                 channels=parts, both_banks=both, shares_rows=shares, takes_turns=turns, mode_bank=mode_bank
             )
-            candidates.append((elementwise_bound(BankElementwise(kernel, mapping, target)), len(candidates), mapping))
+            candidates.append(
+                (_elementwise_bound(BankElementwise(kernel, mapping, target), is_time), len(candidates), mapping)
+            )
     best: FoundElementwise | None = None
     walked = 0
     for bound, _, mapping in sorted(candidates):
-        if best is not None and prunes and bound >= best.ticks:
+        if best is not None and prunes and bound + is_time > best.value:
             break
         lowered = BankElementwise(kernel, mapping, target)
         ticks = window.NOT_EXACT if lowered.problem else lowered.ticks
         walked += 1
-        if ticks != window.NOT_EXACT and (best is None or ticks < best.ticks):
-            best = FoundElementwise(mapping, ticks, len(candidates), walked)
+        if ticks != window.NOT_EXACT:
+            value = ticks * target.device.tick_ps if is_time else lowered.channel_fj * mapping.channels
+            if best is None or (value, ticks) < (best.value, best.ticks):
+                best = FoundElementwise(mapping, value, ticks, len(candidates), walked)
     return None if best is None else evolve(best, walked=walked)
+
+
+def _elementwise_bound(lowered: BankElementwise, is_time: bool) -> int:
+    """Picoseconds or femtojoules that a mapping does not fall below."""
+    if is_time:
+        return elementwise_bound(lowered) * lowered.target.device.tick_ps
+    return elementwise_energy_bound(lowered)
+
+
+def elementwise_energy_bound(lowered: BankElementwise) -> int:
+    """Femtojoules that a mapping does not fall below: all its commands, without ACTs."""
+    target, operands, fj = lowered.target, len(lowered.kernel.operands), lowered.target.energies
+    wide, ((one_read, one_write), (all_read, all_write)) = target.device.core.accumulators, target.commands.tolist()
+    moved = lowered.octets * wide
+    first = Function.FILL if operands == 2 else Function.FILL_RELU
+    second = [Function.ADD if lowered.kernel.operation == "+" else Function.MUL] * (operands - 1)
+    blocks = sum(int(fj[all_read, function]) for function in (first, *second)) + int(fj[all_write, Function.STORE])
+    host = operands * int(fj[one_write, Function.WRITE]) + int(fj[one_read, Function.READ])
+    fixed = commands_fj(target, np.concatenate([*entering(target), *leaving(target)]))
+    fixed += 2 * int(fj[all_write, Function.NOTHING])
+    sides = 1 + lowered.mapping.both_banks
+    return lowered.mapping.channels * (fixed + moved * (len(lowered.banks) * host + sides * blocks))
 
 
 def elementwise_bound(lowered: BankElementwise) -> int:

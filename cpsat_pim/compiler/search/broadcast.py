@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
-from cpsat_pim.compiler.mapping.contraction import DEPTH, OUTPUTS
+from cpsat_pim.compiler.mapping.contraction import DEPTH, OUTPUTS, SHARED
 from cpsat_pim.compiler.mapping.mapping import UNUSED
 from cpsat_pim.compiler.search.crosscheck import Facts
 from cpsat_pim.compiler.search.space import distinct_parts, possible_splits
@@ -23,8 +23,8 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 #: Columns of a table of cuts: passes (batches, shared, outputs, columns), cores in use, and the axes in use as bits, of
-#: which the last is the accumulators.
-BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, USED_AXES = range(6)
+#: which the last is the accumulators; if asked for, channels in use and copies of the matrix.
+BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, USED_AXES, CHANNELS, COPIES = range(8)
 
 
 @frozen(eq=False)
@@ -42,16 +42,27 @@ class Cuts:
 
 @frozen
 class Found:
-    """The best mapping of a space and its ticks; how many mappings there are, and how many were walked."""
+    """The best mapping of a space, its value and ticks; how many mappings there are, and how many were walked."""
 
     mapping: BroadcastMapping
+    value: int
     ticks: int
     mappings: int
     walked: int
 
 
-def cuts_of(contraction: Contraction, axes: tuple[int, ...], lanes: int, kinds: tuple[str, ...], channels: int) -> Cuts:
-    """All splits, owners and lanes of a contraction. With inputs, an axis cuts outputs or nothing."""
+def cuts_of(
+    contraction: Contraction,
+    axes: tuple[int, ...],
+    lanes: int,
+    kinds: tuple[str, ...],
+    channels: int,
+    keeps_channels: bool = False,
+) -> Cuts:
+    """All splits, owners and lanes of a contraction. With inputs, an axis cuts outputs or nothing.
+
+    With `keeps_channels` mappings that use other numbers of channels, or of copies of the matrix, are not alike.
+    """
     splits = np.array(sorted(possible_splits(contraction.extents, channels), key=np.prod), np.int64)
     owners = np.array(list(_owners(contraction, axes)), np.int64)
     parts = np.ones((len(owners), len(CLASSES)), np.int64)
@@ -61,16 +72,14 @@ def cuts_of(contraction: Contraction, axes: tuple[int, ...], lanes: int, kinds: 
     local = -(-chunks[:, None] // parts[None])
     used = np.where(owners[:, :-1] != UNUSED, axes[:-1], 1).prod(axis=1)
     axes_used = ((owners != UNUSED) << np.arange(len(axes))).sum(axis=1)
+    shape = (*local.shape[:2], 1)
+    columns = [np.broadcast_to(used[:, None], shape), np.broadcast_to(axes_used[:, None], shape)]
+    if keeps_channels:
+        every_split = (splits.prod(axis=1), splits[:, SHARED])
+        columns += [np.broadcast_to(column[:, None, None], shape) for column in every_split]
     rows = []
     for name in kinds:
-        table = np.concatenate(
-            [
-                local,
-                np.broadcast_to(used[:, None], (*local.shape[:2], 1)),
-                np.broadcast_to(axes_used[:, None], (*local.shape[:2], 1)),
-            ],
-            axis=2,
-        )
+        table = np.concatenate([local, *columns], axis=2)
         along = {"depth": DEPTH, "outputs": OUTPUTS}[name]
         table[:, :, along] = -(-table[:, :, along] // lanes)
         rows.append(table.reshape(-1, table.shape[2]))
@@ -106,13 +115,16 @@ def best_of(
     cuts: Cuts,
     tilings: Sequence[tuple[BroadcastMapping, Bools]],
     bounds: Callable[[Ints, BroadcastMapping], Ints],
-    ticks: Callable[[BroadcastMapping], int | None],
+    valued: Callable[[BroadcastMapping], tuple[int, int] | None],
     prunes: bool = True,
+    is_time: bool = True,
 ) -> Found | None:
-    """The mapping of least ticks, or None if none can be run.
+    """The mapping of least value, or None if none can be run; of equal values the one of least ticks.
 
     `tilings`: mappings of which splits, owners and lanes are to be replaced, and to which cuts they apply.
-    `bounds(table, tiling)`: lower bounds of cuts. `ticks(mapping)`: exact ticks, None if it cannot be run.
+    `bounds(table, tiling)`: lower bounds of the values of cuts. `valued(mapping)`: exact value and ticks, None if it
+    cannot be run. `is_time`: the value grows with the ticks, so that a bound which reaches the best value ends the
+    search.
     """
     at = [np.flatnonzero(applies) for _, applies in tilings]
     least = np.concatenate([bounds(cuts.table[rows], tiling) for (tiling, _), rows in zip(tilings, at, strict=True)])
@@ -121,14 +133,14 @@ def best_of(
     total, walked = int(cuts.counts[cut].sum()), 0
     best: Found | None = None
     for candidate in np.argsort(least, kind="stable").tolist():
-        if best is not None and prunes and least[candidate] >= best.ticks:
+        if best is not None and prunes and least[candidate] + is_time > best.value:
             break
         splits, owners, lanes = cuts.mappings[cut[candidate]]
         mapping = evolve(tilings[number[candidate]][0], splits=splits, owners=owners, lanes=lanes)
-        found = ticks(mapping)
+        found = valued(mapping)
         walked += 1
-        if found is not None and (best is None or found < best.ticks):
-            best = Found(mapping, found, total, walked)
+        if found is not None and (best is None or found < (best.value, best.ticks)):
+            best = Found(mapping, *found, total, walked)
     return None if best is None else evolve(best, walked=walked)
 
 

@@ -16,28 +16,41 @@ from cpsat_pim.compiler.search.broadcast import (
     best_of,
     cuts_of,
 )
+from cpsat_pim.compiler.search.goal import Goal
+from tracesim.commands import Function
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
 def best_in_order(
-    contraction: Contraction, target: InOrderTarget, channels: int | None = None, prunes: bool = True
+    contraction: Contraction,
+    target: InOrderTarget,
+    channels: int | None = None,
+    prunes: bool = True,
+    goal: Goal | None = None,
 ) -> Found | None:
-    """The mapping of least ticks, the reading of results included; None if the banks hold none."""
-    cuts = cuts_of(contraction, target.axes, target.device.core.lanes, ("depth",), channels or target.channels)
+    """The mapping of least time, or by another goal; the reading of results included. None if the banks hold none."""
+    wanted = goal or Goal(contraction, target)
+    lanes, every = target.device.core.lanes, channels or target.channels
+    cuts = cuts_of(contraction, target.axes, lanes, ("depth",), every, wanted.needs_channels)
+    has_inputs = contraction.inputs is not None
+    least = lower_bounds if wanted.is_time else energies
 
-    def ticks(mapping: BroadcastMapping) -> int | None:
+    def valued(mapping: BroadcastMapping) -> tuple[int, int] | None:
         if problem(mapping, contraction, target) is not None:
             return None
-        return InOrderContraction(contraction, mapping, target).ticks
+        lowered = InOrderContraction(contraction, mapping, target)
+        amount = lowered.ticks if wanted.is_time else lowered.channel_fj
+        return wanted.value(mapping.splits, amount), lowered.ticks
 
     return best_of(
         cuts,
         tilings(cuts.table, target),
-        lambda table, tiling: lower_bounds(table, tiling, target, contraction.inputs is not None),
-        ticks,
+        lambda table, tiling: wanted.bounds(table, least(table, tiling, target, has_inputs)),
+        valued,
         prunes,
+        wanted.is_time,
     )
 
 
@@ -57,9 +70,10 @@ def tilings(table: Ints, target: InOrderTarget) -> list[tuple[BroadcastMapping, 
 
 
 def lower_bounds(table: Ints, tiling: BroadcastMapping, target: InOrderTarget, has_inputs: bool) -> Ints:
-    """Ticks that cuts with a tiling do not fall below: all commands at the distances of their kinds, and mode changes.
+    """Ticks that cuts with a tiling do not fall below: commands at the distances of their kinds, mode changes, rows.
 
-    Every read of a sum lies between two products, or behind the last: the mode changes there and back.
+    Every read of a sum lies between two products, or behind the last: the mode changes there and back. A row is closed
+    and opened when its product is at the head: nothing else is issued until then.
     """
     distances, mac = target.distances, target.command("mac_tree")
     apart = max(1, int(distances[mac, mac]))
@@ -77,6 +91,48 @@ def lower_bounds(table: Ints, tiling: BroadcastMapping, target: InOrderTarget, h
     if change >= 0:
         reads = passes * (tiles if is_input_stationary else 1)
         ticks += (2 * reads - 1) * int(distances[change, mac])
+    act, pre = target.inserted[:2].tolist()
+    if act >= 0:
+        opens = int(distances[act, mac]) - 1  # the tick of the product itself is counted above
+        ticks += opens + (opened_rows(table, tiling) - 1) * (int(distances[pre, act]) + opens)
     if target.sets_scalars:
         ticks += np.where(passes > 0, passes, 0)
     return np.asarray(ticks, np.int64)
+
+
+def opened_rows(table: Ints, tiling: BroadcastMapping) -> Ints:
+    """Rows that are opened (AiM): a tile of an output has one of its own, which stays open only if the next vector
+    meets the same one."""
+    outputs, tiles = table[:, OUTPUT_COUNT], -(-table[:, COLUMNS] // tiling.depth_tile)
+    every = table[:, BATCHES] * table[:, SHARED_VECTORS] * outputs * tiles
+    return np.asarray(np.where(outputs * tiles == 1, table[:, BATCHES], every), np.int64)
+
+
+def energies(table: Ints, tiling: BroadcastMapping, target: InOrderTarget, has_inputs: bool) -> Ints:
+    """Femtojoules of a channel, exact: loads, products, rows, and on AiM a sum set and read for every pass or tile of
+    it."""
+    results = table[:, BATCHES] * table[:, SHARED_VECTORS]
+    outputs, columns = table[:, OUTPUT_COUNT], table[:, COLUMNS]
+    passes, tiles = results * outputs, -(-columns // tiling.depth_tile)
+    is_input_stationary = tiling.order == "input-stationary"
+    loads = np.full_like(columns, tiling.depth_tile)  # vectors of ones, once
+    if has_inputs:
+        loads = columns * np.where((tiles == 1) | is_input_stationary | (not target.sets_scalars), results, passes)
+    macs = passes * columns
+    counts = [("load", loads), ("mac_tree", macs)]
+    if not target.sets_scalars:
+        registers = -(-outputs // target.device.core.lanes)
+        return _added_up(target, [*counts, ("drain_clear", results * registers)])
+    sums = passes * (tiles if is_input_stationary else 1)
+    opened = opened_rows(table, tiling)
+    act = int(target.energies[target.inserted[0], Function.NOTHING])
+    total = _added_up(target, [*counts, ("load_scalars", sums), ("drain_scalars", sums)])
+    return np.asarray(total + opened * act, np.int64)
+
+
+def _added_up(target: InOrderTarget, counts: list[tuple[str, Ints]]) -> Ints:
+    """Femtojoules of so many commands that do something."""
+    total = np.zeros_like(counts[0][1])
+    for does, count in counts:
+        total += count * target.energies[target.command(does), Function[does.upper()]]
+    return total

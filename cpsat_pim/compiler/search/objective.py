@@ -1,6 +1,7 @@
 """The best mapping by time, energy, compute or rearrangement: what is minimised, and the proof (`tables.commands`)."""
 
 from math import prod
+from typing import Protocol
 
 import numpy as np
 from attrs import evolve, frozen
@@ -15,6 +16,7 @@ from cpsat_pim.compiler.mapping.contraction import DEPTH, SHARED
 from cpsat_pim.compiler.search.space import space_of
 from cpsat_pim.compiler.search.sweep import Optimum, best_mapping, mapping_of
 from cpsat_pim.compiler.target import Target
+from cpsat_pim.device import Device
 from tables.commands.objectives import COMPUTE, ENERGY, REARRANGEMENT, BestBy, Energies, energy_of, sweep_by
 from tables.commands.steps import build_groups, build_steps
 from tables.commands.sweep import NONE, Best, Space, count_mappings, sweep
@@ -22,6 +24,15 @@ from tables.commands.sweep import NONE, Best, Space, count_mappings, sweep
 #: What may be minimised, with its unit.
 OBJECTIVES = {"time": "ps", "energy": "fJ", "compute": "ps", "rearrangement": "ps"}
 _KERNEL = {"energy": ENERGY, "compute": COMPUTE, "rearrangement": REARRANGEMENT}
+
+
+class OnDevice(Protocol):
+    """What stands for a device."""
+
+    @property
+    def device(self) -> Device:
+        """The device."""
+        ...
 
 
 @frozen(eq=False)
@@ -126,13 +137,13 @@ def _swept(
     return sweep_by(arrays, target.timing, energies, used, host, _KERNEL[objective], True)
 
 
-def matrix_bytes(contraction: Contraction, target: Target, split: tuple[int, ...]) -> int:
+def matrix_bytes(contraction: Contraction, target: OnDevice, split: tuple[int, ...]) -> int:
     """Bytes of the matrix, once for every part of the vectors that meet it."""
     batch, _, outputs, depth = contraction.extents
     return batch * outputs * depth * split[SHARED] * target.device.core.element_bytes
 
 
-def bytes_read(contraction: Contraction, target: Target) -> int:
+def bytes_read(contraction: Contraction, target: OnDevice) -> int:
     """Bytes that the host reads for every byte of the matrix that it packs: it reads whole bursts, of which elements
     that are not next to each other fill a part."""
     last = contraction.matrix.indices[-1]
@@ -140,14 +151,13 @@ def bytes_read(contraction: Contraction, target: Target) -> int:
     return min(strides[0], target.device.group.burst_bytes // target.device.core.element_bytes) if strides else 1
 
 
-def matrix_ps(contraction: Contraction, target: Target, split: tuple[int, ...], host: Host = A100_HBM3) -> int:
+def matrix_ps(contraction: Contraction, target: OnDevice, split: tuple[int, ...], host: Host = A100_HBM3) -> int:
     """Picoseconds to pack the matrix for the banks of the channels in use."""
-    core, moved = target.device.core, matrix_bytes(contraction, target, split)
-    read = moved * bytes_read(contraction, target)
-    return packing_ps(read, moved, prod(split), core.column_bytes, target.device.tick_ps, host)
+    moved = matrix_bytes(contraction, target, split)
+    return packing_ps(moved * bytes_read(contraction, target), moved, prod(split), target.device, host)
 
 
-def matrix_fj(contraction: Contraction, target: Target, split: tuple[int, ...]) -> int:
+def matrix_fj(contraction: Contraction, target: OnDevice, split: tuple[int, ...]) -> int:
     """Femtojoules to read the matrix from the host's memory and to write it to the banks, at the same energy a byte."""
     moved = matrix_bytes(contraction, target, split)
     return MEMORY_FJ * moved * (1 + bytes_read(contraction, target))

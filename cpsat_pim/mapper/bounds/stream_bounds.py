@@ -1,7 +1,10 @@
 """Lower bounds on a tensor's DRAM stream that hold for every mapping, and the layer's shape tables."""
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 
+import numpy as np
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
@@ -10,6 +13,7 @@ from cpsat_pim.evaluate.cost import to_machine, to_shape
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable, shape_table
 from tables.bounds.spatial import needed_elements
+from tables.nest import Ints
 
 
 @frozen(kw_only=True)
@@ -48,6 +52,24 @@ def min_columns(layer: ConvWorkload, arch: PIMArchitecture, t: Tensor) -> int:
 def _needed_bytes(layer: ConvWorkload, t: Tensor) -> int:
     """Return the bytes of a tensor that every mapping moves at least once."""
     return needed_elements(to_shape(layer), t) * layer.width_bytes[t]
+
+
+@lru_cache(maxsize=8)
+def spilled_outputs(layer: ConvWorkload, arch: PIMArchitecture) -> ShapeTable:
+    """Return the shape table of outputs with the width of partial sums, which they have in DRAM if some come back."""
+    return shape_table(to_shape(layer), Tensor.O, layer.psum_bytes, to_machine(arch).dram)
+
+
+def returned_rows(table: ShapeTable, bounds: Sequence[int]) -> Ints:
+    """Return the rows that interrupted outputs open at least in a pass that reads and writes all tiles (B15).
+
+    A tile that leaves may leave a row open for the one that comes back in its place, as no other tensor is scanned
+    between. That saves one row a tile at most. In X passes tiles leave X times and come back X - 1 times, and X is at
+    most 2 (X - 1). So a pass saves at most twice as many rows as can be shared by tiles that follow each other.
+    """
+    tiles = (np.array([bounds[d] for d in table.dims]) // table.extents).prod(axis=1)
+    shared = table.closed_activations - table.rescan_activations
+    return np.asarray(2 * table.closed_activations - np.minimum(2 * shared, tiles))
 
 
 def build_tables(layer: ConvWorkload, arch: PIMArchitecture) -> list[ShapeTable]:

@@ -9,7 +9,7 @@ import numpy as np
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import access_energies_fj, rate, tile_width
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
-from cpsat_pim.mapper.bounds.stream_bounds import has_known_boxes, min_columns, min_rows
+from cpsat_pim.mapper.bounds.stream_bounds import has_known_boxes, min_columns, min_rows, returned_rows, spilled_outputs
 from cpsat_pim.mapper.space.candidates import LANES, PES
 from tables.bounds.layer import BOX_COLUMNS, INFINITE_COST, LAYER, QUANTITIES, TileCosts
 from tables.bounds.shapes import ShapeTable
@@ -136,17 +136,34 @@ class TileFigures:
         layer = self.spatial_bounds.layer
         found = np.zeros((3, max(len(table.extents) for table in self.tables), 2, len(BOX_COLUMNS)), np.int64)
         strides = np.zeros((3, 8), np.int64)
+        interrupted = [t for t in Tensor if self.spatial_bounds.restriction.is_interrupted(t)]
         for t, table in zip(Tensor, self.tables, strict=True):
-            if t is Tensor.O and layer.psum_bytes != layer.output_bytes:
+            is_known = t is not Tensor.O or layer.psum_bytes == layer.output_bytes
+            if not is_known and t not in interrupted:
                 continue
             sizes = [int(counts[d]) for d in table.dims]
             boxes = int(np.prod(sizes, dtype=np.int64))
             strides[t, list(table.dims)] = [int(np.prod(sizes[i + 1 :], dtype=np.int64)) for i in range(len(sizes))]
-            for i, name in enumerate(BOX_COLUMNS):
-                column = getattr(table, name).reshape(-1, 2, boxes)
-                if name not in ("box_activations", "swept_repeat_activations") or has_known_boxes(layer, t):
-                    found[t, :boxes, :, i] = column.min(axis=0).T  # of strided scans, too
+            columns = {name: getattr(table, name) for name in BOX_COLUMNS} if is_known else {}
+            if not has_known_boxes(layer, t):
+                columns = {n: x for n, x in columns.items() if n not in ("box_activations", "swept_repeat_activations")}
+            if t in interrupted:
+                columns |= self._interrupted_rows(t)
+            for name, column in columns.items():  # the least of strided scans, too
+                found[t, :boxes, :, BOX_COLUMNS.index(name)] = column.reshape(-1, 2, boxes).min(axis=0).T
         return found.reshape(3, -1, 2 * len(BOX_COLUMNS)), strides
+
+    def _interrupted_rows(self, t: Tensor) -> dict[str, Ints]:
+        """Return the columns of the rows of a tensor that others of its bank interrupt: as with closed pages (B15).
+
+        Outputs have the width of partial sums if they come back, else their own.
+        """
+        layer, table = self.spatial_bounds.layer, self.tables[t]
+        closed = more = table.closed_activations
+        if t is Tensor.O:
+            spilled = spilled_outputs(layer, self.spatial_bounds.arch)
+            closed, more = np.minimum(closed, spilled.closed_activations), returned_rows(spilled, layer.bounds)
+        return {"first_activations": closed - 1, "repeat_activations": more, "rescan_activations": closed}
 
     def _positions(self, vectors: Ints) -> tuple[Ints, Ints]:
         """Return the positions of I along both axes that steps use and array tiles cover: int[2, 2, kinds, n + 1, n +

@@ -21,7 +21,8 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, RELEVANT, Dim, Direction, Level, Tensor
 from cpsat_pim.base.validate import LIMIT
 from cpsat_pim.mapper.explain.limits import Problem
-from cpsat_pim.mapping import Mapping, Stored
+from cpsat_pim.mapper.space.banks import part_count, searched_banks
+from cpsat_pim.mapping import Mapping, Stored, banks_text
 from cpsat_pim.mapping.check import REDUCTIONS, check_fits, check_mapping, used_bytes
 from cpsat_pim.mapping.constraints import Constraints, check_constraints, check_constraints_fit
 from cpsat_pim.workload import ConvWorkload
@@ -79,7 +80,17 @@ def decide_least(problem: Problem) -> Verdict:
 def _unmapped(problem: Problem) -> list[str]:
     """Return the reasons without a mapping that the layer alone gives."""
     width = [line for line in check_fits(problem.layer, problem.arch) if line.startswith("DramTimings")]
-    return check_constraints_fit(problem.layer, problem.constraints) or width
+    return check_constraints_fit(problem.layer, problem.constraints) or width or _too_few_banks(problem)
+
+
+def _too_few_banks(problem: Problem) -> list[str]:
+    """Return why the node does not have the banks that constraints ask for."""
+    banks, there = problem.constraints.banks, problem.arch.node_banks
+    if banks is None or searched_banks(problem.arch, banks):
+        return []
+    if there is None:
+        return [f"banks: each tensor has banks of its own (no node_banks), none are shared (got {banks_text(banks)})"]
+    return [f"banks: {banks_text(banks)} takes {part_count(banks)} banks, the node has {there}"]
 
 
 def _may_leave_loops_out(problem: Problem, draft: _Draft) -> bool:
@@ -157,11 +168,14 @@ def _roomy(arch: PIMArchitecture, levels: Collection[Level]) -> PIMArchitecture:
 
 
 def _mappings(problem: Problem, draft: _Draft) -> Iterator[Mapping]:
-    """Yield a mapping for each stored set that is allowed and of which each level by itself has room for its tiles."""
+    """Yield a mapping for each assignment to banks and each stored set that is allowed and of which each level by
+    itself has room for its tiles.
+    """
     sizes = _tile_sizes(problem, _mapping(problem, draft, _EVERYTHING))
     sets = itertools.product(*(_stored_sets(problem, level, sizes[level]) for level in BUFFERS))
     for stored in sorted(sets, key=lambda stored: sum(stored[Level.ROW_BUFFER])):  # row-aligned tensors take more DRAM
-        yield _mapping(problem, draft, stored)
+        for banks in searched_banks(problem.arch, problem.constraints.banks):
+            yield evolve(_mapping(problem, draft, stored), banks=banks)
 
 
 def _tile_sizes(problem: Problem, whole: Mapping) -> list[dict[Tensor, int]]:

@@ -16,6 +16,7 @@ from cpsat_pim.arch.pe_array import LANE_DIMS
 from cpsat_pim.arch.reading import change_arch
 from cpsat_pim.base.dims import BUFFERS, LAYOUT_ORDERS, ON_CHIP, Dim, Direction, Level, Tensor
 from cpsat_pim.mapper.result import NO_LIMIT, Budget
+from cpsat_pim.mapping import banks_text
 from cpsat_pim.mapping.constraints import FREE, Constraints
 from cpsat_pim.workload import ConvWorkload
 
@@ -98,6 +99,7 @@ def limits_of(problem: Problem) -> tuple[Case, tuple[Limit, ...]]:
         *_stores(problem.arch),
         *_array(problem),
         *_columns(problem),
+        *_banks(problem.arch),
         *_constraints(problem.constraints),
         *_budgets(problem.budget),
     ]
@@ -246,6 +248,18 @@ def _columns(problem: Problem) -> Iterator[Limit]:
         )
 
 
+def _banks(arch: PIMArchitecture) -> Iterator[Limit]:
+    """Yield the number of banks of a node. Without it each tensor has banks of its own, as large as the DRAM."""
+    if arch.node_banks is not None:
+        yield Limit(
+            name="node_banks",
+            of="machine",
+            value=arch.node_banks,
+            lifted=None,
+            change=lambda case, new: case.changed({"node_banks": new}).with_constraints(banks=None),
+        )
+
+
 # --- Constraints and budget ------------------------------------------------------------------------------------------
 
 
@@ -265,6 +279,8 @@ def _constraints(constraints: Constraints) -> Iterator[Limit]:
         yield _of_constraints(f"layout.{tensor.name}", order, _without_layout(tensor))
     if constraints.dataflow:
         yield _of_constraints("dataflow", constraints.dataflow.value, lambda case: case.with_constraints(dataflow=None))
+    if constraints.banks:
+        yield _of_constraints("banks", banks_text(constraints.banks), lambda case: case.with_constraints(banks=None))
 
 
 def _of_constraints(name: str, value: Any, lift: Callable[[Case], Case]) -> Limit:

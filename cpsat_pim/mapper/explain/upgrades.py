@@ -57,6 +57,8 @@ def upgrades_of(arch: PIMArchitecture) -> Iterator[Upgrade]:
         yield _doubled("pe_array.compute_unit.num_macs", unit.num_macs, is_larger=True)
     if arch.node_banks is None:
         yield _doubled(f"hierarchy.{Level.DRAM.name}.num_banks", arch.banks)
+    elif arch.node_banks < len(Tensor):
+        yield _doubled("node_banks", arch.node_banks)
     for path, rate in _rates(arch):
         if rate is not None:
             yield _doubled(path, rate, is_faster=True)

@@ -201,6 +201,11 @@ class Reuse:
                     self._swept_cache[level][d] = self._sweep(level, c, d, around[d])
         return self._swept_cache[level]
 
+    def swept_by(self, level: Level, c: Tensor) -> list[Int]:
+        """Return the extents that contiguous innermost loops of one class sweep: the box's if another is innermost."""
+        box, swept = self.box(level), self.swept(level)
+        return [swept[d] if d in CLASSES[c] else box[d] for d in Dim]
+
     def _sweep(self, level: Level, c: Tensor, d: Dim, around: Int) -> Int:
         """Return the swept extent of a dim of class c: `around` if its loop is contiguous and innermost, else the
         box's.

@@ -17,6 +17,7 @@ from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_r
 from cpsat_pim.mapper.model.aligned_blocks import AlignedBlocks, BlockPass, Edge
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.enclosing_boxes import EnclosingBoxes
+from cpsat_pim.mapper.model.interrupted import InterruptedStreams
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans, ScanShapes
 from cpsat_pim.mapper.model.shared_banks import SharedBanks
@@ -64,6 +65,7 @@ class Streams:
         self.shapes, self.boxes = ScanShapes(v), EnclosingBoxes(v, reuse, parameters)
         self.blocks = AlignedBlocks(v, reuse, traffic, self.passes, self.min_rows)
         self.banks = SharedBanks(v, reuse)
+        self.interrupted = InterruptedStreams(self.banks, traffic, self.passes, self.max_activations)
         self.shapes.input_scans_are_regular()
         for t in Tensor:
             self._stream(t, tables[t], limits)
@@ -93,8 +95,11 @@ class Streams:
             self.shapes.grids_are_strided(t, is_box, strided)
         *own, closed, closed_again = counted
         self._bound_activations(t, is_box, *own)
-        self._bound_interrupted(t, is_box, closed, closed_again)
+        self.interrupted.open_rows(
+            t, self.scans[t], closed, closed_again, self.activations[t], lambda: self.is_returned
+        )
         self.boxes.open_rows(t, table, self.scans[t], self.activations[t], self.max_activations[t])
+        self.banks.open_rows_between(t, table, self.scans[t], self.activations[t], self.max_activations[t])
         block_pass = self.blocks.open_rows(t, self.activations[t])
         if self.timed:
             self._bound_cycles(t, is_box, per_pass, long, (end, returned), block_pass)
@@ -108,7 +113,7 @@ class Streams:
             table.repeat_activations,
             table.ordered_activations,
             table.rescan_activations,
-            *self._closed_rows(t, table),
+            *self.interrupted.closed_rows(t, table),
             table.columns,
             table.long_run_cycles,
             table.end_cycles,
@@ -119,7 +124,9 @@ class Streams:
         ]
         if not self.timed:
             columns[-len(_TIMED) :] = [np.zeros_like(table.first_activations)] * len(_TIMED)
-        keep = self._within(t, table.first_activations, limits) & np.isin(table.layout, self.v.restriction.layouts(t))
+        is_interrupted = self.v.restriction.is_interrupted(t)
+        fewest = table.closed_activations - 1 if is_interrupted else table.first_activations
+        keep = self._within(t, fewest, limits) & np.isin(table.layout, self.v.restriction.layouts(t))
         keep &= self._is_taken(table)
         if limits.cycles is not None:
             busy = table.columns * self.dram.tCCD + table.first_activations * self.v.arch.dram_activation_latency
@@ -130,17 +137,6 @@ class Streams:
             keep &= (edge <= limits.edge_cycles) | self._can_be_drawn(t, table)
         rows = np.column_stack([table.extents, *columns])
         return rows[keep] if keep.any() else rows[:1]
-
-    def _closed_rows(self, t: Tensor, table: ShapeTable) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows that an interrupted tensor opens in a first pass, and in each further one at least.
-
-        An output tile that leaves may leave a row open for the one that comes back in its place: no other tensor is
-        scanned between. Both are 0 where the bank is not shared.
-        """
-        closed = table.closed_activations if self.v.restriction.is_shared(t) else np.zeros_like(table.layout)
-        if t is Tensor.O and self.v.restriction.is_shared(t):
-            return closed, 2 * table.rescan_activations
-        return closed, closed
 
     def _is_taken(self, table: ShapeTable) -> np.ndarray:
         """Return which shapes are extents of a candidate's step, array or global buffer; all if these are not known.
@@ -223,31 +219,6 @@ class Streams:
         self.b.imply([is_box, held], activations >= first + repeated)
         self._drawn_steps(t, is_box, each, activations)
         self.activations.append(activations)
-
-    def _bound_interrupted(self, t: Tensor, is_box: Lit, closed: Int, closed_again: Int) -> None:
-        """A tensor that others of its bank interrupt opens the rows of each scan but one anew (B15)."""
-        if not self.v.restriction.is_shared(t):
-            return
-        b, activations, passes = self.b, self.activations[t], self.passes[t]
-        where, drawn = [self.banks.is_interrupted[t], is_box], self.v.first_consumer(MACS, t)
-        again = b.integer((x - 1 for x in b.values(passes)), f"closed_again_{t.name}")
-        b.imply([], again == passes - 1)
-        repeated = b.product([closed_again, again], f"acts_closed_again_{t.name}")
-        b.imply([*where, b.negated(drawn)], activations >= closed + repeated - 1)
-        if drawn is not False:
-            b.imply([*where, drawn], activations >= b.product([closed, passes], f"acts_drawn_{t.name}") - 1)
-        self._any_rows(t)
-
-    def _any_rows(self, t: Tensor) -> None:
-        """Whatever its layout, an interrupted tensor opens at least the bytes moved over the bytes of a row."""
-        layer, row_bytes = self.v.layer, self.dram.row_bytes
-        for consumer in CONSUMERS:
-            first, name = self.v.first_consumer(consumer, t), "uses" if consumer == MACS else f"moved{consumer}"
-            if first is not False and name in self.traffic.moved[t]:
-                size, quantity = self.traffic.moved[t][name]
-                rows = (self.activations[t] + 1) * row_bytes
-                where = [first, self.banks.is_interrupted[t]]
-                self.b.imply(where, rows >= size * quantity * layer.width_bytes[t])
 
     def _drawn_steps(self, t: Tensor, is_box: Lit, each: Int, activations: Int) -> None:
         """If MACs draw from DRAM, every pass opens the rows of all step sets, whether or not its loops are free."""

@@ -137,9 +137,15 @@ class LoopOrders:
     def levels_outside(self, t: Tensor) -> list[Level]:
         """Levels with loops outside the tiles that t's first consumer takes: its DRAM stream depends on no others.
 
-        Where tensors share a bank, the scans of one interrupt those of the others, so the levels are those of all.
+        Where tensors share a bank, the scans of one interrupt those of the others, so the levels are those of all: but
+        for one that the MACs draw, as that interrupts any other tensor in each step.
         """
-        return max((self._levels_from(self._consumer(u), u) for u in self._restriction.part(t)), key=len)
+        return max((self._levels_from(self._consumer(u), u) for u in self.deciding(t)), key=len)
+
+    def deciding(self, t: Tensor) -> list[Tensor]:
+        """Return the tensors whose loops decide t's stream: of its bank, but t alone if the MACs draw another one."""
+        part = self._restriction.part(t)
+        return [t] if any(self._consumer(u) == MACS for u in part if u is not t) else part
 
     def levels_pacing(self, t: Tensor) -> list[Level]:
         """Levels whose loops decide t's stream and for how long its tiles are in use."""

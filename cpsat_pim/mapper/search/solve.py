@@ -18,7 +18,7 @@ from cpsat_pim.mapper.result import SolvedLayer
 from cpsat_pim.mapper.search.request import OnProgress, Progress, SolveRequest, ignore_progress
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
-from cpsat_pim.mapper.space.banks import searched_banks
+from cpsat_pim.mapper.space.banks import most_fetched_tensors, searched_banks
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapper.space.subspace import Subspace
 from cpsat_pim.mapping.constraints import check_constraints_fit
@@ -79,15 +79,21 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
 
 
 def _open_searches(state: SearchState) -> list[SubspaceSearch]:
-    """Return a search for each assignment to banks and each subspace that is not empty by its constraints."""
+    """Return a search for each assignment to banks, each tensor that may be fetched by most loops where tensors share a
+    bank, and each subspace that is not empty by its constraints.
+    """
     request = state.request
-    constraints = [
-        attrs.evolve(request.constraints, banks=banks)
-        for banks in searched_banks(state.arch, request.constraints.banks)
-    ]
     restrictions = [
-        Restriction(state.layer, state.arch, of_banks, subspace, request.budget)
-        for of_banks in constraints
+        Restriction(
+            state.layer,
+            state.arch,
+            attrs.evolve(request.constraints, banks=banks),
+            subspace,
+            request.budget,
+            most_fetched,
+        )
+        for banks in searched_banks(state.arch, request.constraints.banks)
+        for most_fetched in most_fetched_tensors(state.arch, banks)
         for subspace in Subspace
     ]
     return [SubspaceSearch(state, restriction) for restriction in restrictions if not restriction.is_empty]

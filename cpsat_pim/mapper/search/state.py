@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import Tensor
 from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.mapper.bounds.countable import HIGHEST
@@ -47,8 +48,10 @@ class SearchState:
         #: The bounds of all subspaces.
         self.spatial_bounds: list[SpatialBounds] = []
         self.counted_streams: StreamCache = {}
-        #: Enumerated tiles, by whether tensors are row-aligned and by constraints.
-        self.tile_enumerations: defaultdict[tuple[bool, Constraints], TileEnumerations] = defaultdict(TileEnumerations)
+        #: Enumerated tiles, by whether tensors are row-aligned, by constraints and by the tensor that most loops fetch.
+        self.tile_enumerations: defaultdict[tuple[bool, Constraints, Tensor | None], TileEnumerations] = defaultdict(
+            TileEnumerations
+        )
         #: Cuts, by the loop orders that constraints leave to a subspace and by the tensors that share a bank.
         self._cut_pools: defaultdict[tuple[Order, Banks], CutPool] = defaultdict(lambda: CutPool(lambda: self.is_over))
         #: Extents inside the outer loops of merged solutions whose exact cost was above the master problem's bound.

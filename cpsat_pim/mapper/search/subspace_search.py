@@ -43,7 +43,9 @@ class SubspaceSearch:
         self.parameters = state.parameters
         self.spatial_bounds = SpatialBounds(state.layer, state.arch, state.objective, restriction)
         state.spatial_bounds.append(self.spatial_bounds)
-        enumerations = state.tile_enumerations[self.subspace.is_aligned, restriction.constraints]
+        enumerations = state.tile_enumerations[
+            self.subspace.is_aligned, restriction.constraints, restriction.most_fetched
+        ]
         self.tiles = TileBounds(
             self.spatial_bounds,
             state.tables,

@@ -24,19 +24,30 @@ class Validities:
         """Return the mappings whose stream of t is surely the solution's, by the loops of some levels.
 
         Loops that cause no fetches (`_free_loops`) may be others if t is fetched as often: the stream is the same. In a
-        shared bank it also depends on when the other tensors are fetched: there all loops are the same.
+        shared bank it also depends on when the other tensors are fetched: `t` is then the one with the innermost
+        consumer, and the loops lie inside the tiles of the others.
         """
-        part = self.master.restriction.part(t)
-        if len(part) > 1:
-            return self.same_loops(levels, part, is_contiguous)
-        consumer = self.nest.consumers(t)[0]
+        part = self.completions.orders.deciding(t)
+        drawn = [u for u in self.master.restriction.part(t) if u not in part and self.nest.consumers(u)[0] == MACS]
+        if drawn:
+            alone = self._same_stream_of(t, part, levels, is_contiguous)
+            return alone.without(lambda p: [p.b.negated(p.v.first_consumer(MACS, drawn[0]))])
+        return self._same_stream_of(t, part, levels, is_contiguous)
+
+    def _same_stream_of(self, t: Tensor, part: Sequence[Tensor], levels: list[Level], is_contiguous: bool) -> Validity:
+        """Return the same, if the loops of some tensors decide the stream."""
         is_whole = levels == self.completions.orders.levels_outside(t)
-        free = self._free_loops(t, is_contiguous) if is_whole else set[tuple[int, Dim]]()
+        inmost = min(part, key=lambda u: self.nest.consumers(u)[0])
+        consumer = self.nest.consumers(inmost)[0]
+        free = self._free_loops(inmost, is_contiguous) if is_whole else set[tuple[int, Dim]]()
+        for u in (u for u in part if u is not inmost):
+            holder = self.nest.consumers(u)[0]
+            free = {(m, d) for m, d in free if m <= holder and not self.is_uneven(holder, u)}
         if not free:
-            return self.same_loops(levels, [t], is_contiguous)
-        factor = self.solution.value(self.master.reuse.factors[t][consumer])
-        same_loops = self.same_loops(levels, [t], is_contiguous, free)
-        return same_loops.without(lambda p: [p.b.differs(p.reuse.factors[t][consumer], factor)])
+            return self.same_loops(levels, part, is_contiguous)
+        factor = self.solution.value(self.master.reuse.factors[inmost][consumer])
+        same_loops = self.same_loops(levels, part, is_contiguous, free)
+        return same_loops.without(lambda p: [p.b.differs(p.reuse.factors[inmost][consumer], factor)])
 
     def same_loops(
         self,

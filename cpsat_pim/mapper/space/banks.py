@@ -18,6 +18,14 @@ def searched_banks(arch: PIMArchitecture, fixed: Banks | None = None) -> list[Ba
     return [banks for banks in BANKS.values() if part_count(banks) == most]
 
 
+def most_fetched_tensors(arch: PIMArchitecture, banks: Banks) -> list[Tensor | None]:
+    """Return the tensors of a shared bank of which more loops may fetch one than any other; of such mappings each is
+    searched by itself. Only [None] if no tensors share a bank, or if all rows are closed after every scan anyway.
+    """
+    shared = [t for t in Tensor if banks.count(banks[t]) > 1]
+    return [*shared] if shared and arch.page_policy == "open" else [None]
+
+
 def part_count(banks: Banks) -> int:
     """Return the number of parts of an assignment: each takes one bank."""
     return len(set(banks))

@@ -54,10 +54,13 @@ class Restriction:
         constraints: Constraints = FREE,
         subspace: Subspace = Subspace.ALIGNED,
         budget: Budget = NO_LIMIT,
+        most_fetched: Tensor | None = None,
     ) -> None:
         self.layer, self.arch, self.constraints, self.budget, self.subspace = layer, arch, constraints, budget, subspace
         #: Which tensors share a bank; without a constraint none, which bounds all assignments from below.
         self.banks = constraints.banks or OWN_BANKS
+        #: The only tensor of a shared bank that more loops may fetch than any other one; None if it may be any.
+        self.most_fetched = most_fetched
         self._merge_outer_loops()
         shape, unit = arch.pe_array.array_shape, arch.pe_array.compute_unit
         self.array = Array(shape.h, shape.w, unit.num_macs, unit.lane_dims, arch.pe_array.exclusive_spatial)
@@ -94,6 +97,10 @@ class Restriction:
     def part(self, t: Tensor) -> list[Tensor]:
         """Return the tensors of t's bank, t among them."""
         return [u for u in Tensor if self.banks[u] == self.banks[t]]
+
+    def is_interrupted(self, t: Tensor) -> bool:
+        """Whether others of t's bank are known to be scanned between any two scans of t (docs/solver.md, B15)."""
+        return self.is_shared(t) and self.most_fetched not in (None, t)
 
     @property
     def shared_parts(self) -> list[list[Tensor]]:

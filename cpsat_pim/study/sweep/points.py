@@ -15,7 +15,8 @@ from cpsat_pim.mapping.constraints import NetworkConstraints
 from cpsat_pim.mapping.widths import on_machine, with_widths
 from cpsat_pim.study.sweep.job import JobOptions
 from cpsat_pim.study.sweep.plan import Point, Settings
-from cpsat_pim.workload.network import Network
+from cpsat_pim.workload.network import Network, read_network
+from cpsat_pim.workload.network_text import is_shape
 
 
 @frozen
@@ -34,6 +35,9 @@ class NamedObject:
     value: Any
     directory: Path | None = None
 
+
+#: What the keys of a network's parameters begin with.
+_PARAMETER = "network."
 
 #: Some settings of a point, by key.
 Draft = dict[str, SettingValue]
@@ -61,6 +65,7 @@ class PointBuilder:
         self.mistakes: dict[Mistake, None] = {}
         self._base, self._default = base, NamedObject(DEFAULT, read_arch(DEFAULT))
         self._machines: dict[Any, PIMArchitecture | _InvalidSettings] = {}
+        self._networks: dict[Any, Network] = {}
 
     def build(self, where: str, own: Draft) -> Iterator[Point]:
         """Yield the point of a draft, or nothing if it has mistakes, which are recorded."""
@@ -94,18 +99,32 @@ class PointBuilder:
             return NetworkConstraints()
         constraints: NetworkConstraints = draft["constraints"].value.value
         if constraints.layers:
-            _build_at(draft["constraints"].path, lambda: draft["network"].value.value.only(constraints.layers))
+            network = self._bound(draft)
+            _build_at(draft["constraints"].path, lambda: network.only(constraints.layers))
         return constraints
 
     def _network(self, draft: Draft, arch: PIMArchitecture) -> Network:
         """Return the network, or the layers of it that `layers` selects, with its or the machine's widths."""
-        network: Network = draft["network"].value.value
-        network = self._with_widths(draft, network, arch)
+        network = self._with_widths(draft, self._bound(draft), arch)
         if "layers" not in draft:
             return network
         names = [name.strip() for name in draft["layers"].value.split(",")]
         chosen: Network = _build_at(draft["layers"].path, lambda: network.only(names))
         return chosen
+
+    def _bound(self, draft: Draft) -> Network:
+        """Return the network with the values of its parameters; each combination is read once."""
+        base: NamedObject = draft["network"].value
+        given = {key.removeprefix(_PARAMETER): value for key, value in draft.items() if key.startswith(_PARAMETER)}
+        key = (base.given, base.directory, *((name, value.value) for name, value in given.items()))
+        if given and key not in self._networks:
+            path = next(iter(given.values())).path
+            if is_shape(base.given):
+                raise _InvalidSettings([(path, "a shape has no parameters")])
+            values = {name: value.value for name, value in given.items()}
+            self._networks[key] = _build_at(path, lambda: read_network(base.given, base.directory, values))
+        network: Network = self._networks[key] if given else base.value
+        return network
 
     def _with_widths(self, draft: Draft, network: Network, arch: PIMArchitecture) -> Network:
         """Return the network with the bytes per element of `bytes`, its own, or the machine's."""

@@ -15,8 +15,9 @@
 
 Settings are `network` (a name, a file or a shape such as `R=3,P=56,C=64`), `layers`, `bytes` (per element), `arch`,
 `constraints` (a file), `objective`, `alpha`, `beta`, `time_limit`, `seed`, `padding` (a number: 0.25), with the
-meanings and defaults of the command line, and `arch.` with the path of a field that takes another value. Files are
-found from where the plan is. A plan has the points of all the parts that it has.
+meanings and defaults of the command line, `network.` with the name of a parameter of the network, and `arch.` with the
+path of a field that takes another value. Files are found from where the plan is. A plan has the points of all the
+parts that it has.
 """
 
 import itertools
@@ -31,13 +32,14 @@ from attrs import frozen
 
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.reading import WRONG, Field, FileKind, Kind, Listing, Record, Value, fields_of
-from cpsat_pim.base.reading.fields import Reader, Scales, Schema
-from cpsat_pim.base.validate import Rule, is_integer, not_negative, one_of, positive, text
+from cpsat_pim.base.reading.reader import Reader, Scales, Schema
+from cpsat_pim.base.validate import Rule, is_integer, not_negative, one_of, positive, text, whole_bits
 from cpsat_pim.mapping.constraints import read_constraints
 from cpsat_pim.study.sweep.job import JobOptions
 from cpsat_pim.study.sweep.plan import Plan
 from cpsat_pim.study.sweep.points import Draft, NamedObject, PointBuilder, SettingValue
-from cpsat_pim.workload.network import Network, is_shape, read_network, shape_network
+from cpsat_pim.workload.network import Network, read_network
+from cpsat_pim.workload.network_text import is_shape, shape_network
 
 #: Limits: points of a plan, and values of an axis; more are taken for a mistake.
 MAX_POINTS = 20_000
@@ -127,7 +129,7 @@ _FIELD_VALUE = Rule("must be a number, text, true, false, nothing, or a list of 
 _SETTINGS: dict[str, Kind] = {
     "network": Reference(_network),
     "layers": Value(_NAMES),
-    "bytes": Value(positive),
+    "bytes": Value(whole_bits),
     "arch": Reference(read_arch),
     "constraints": Reference(read_constraints),
     "objective": Value(one_of("latency", "energy", "blended", "edp")),
@@ -136,12 +138,16 @@ _SETTINGS: dict[str, Kind] = {
     **{name: item.kind for name, item in fields_of(JobOptions).items()},
 }
 _ARCH_FIELD = r"arch(\.[A-Za-z]\w*)+"
+_PARAMETER = r"network\.[A-Za-z]\w*"
 
 
 def _record(wrap: Callable[[Kind], Kind], build: Callable[..., Any] | None = None, doc: str = "") -> Record:
     """Return a record of all settings, each with its kind wrapped by `wrap`."""
     fields = {name: Field(kind=wrap(_Setting(kind))) for name, kind in _SETTINGS.items()}
-    patterns = {_ARCH_FIELD: Field(kind=wrap(_Setting(Value(_FIELD_VALUE))))}
+    patterns = {
+        _ARCH_FIELD: Field(kind=wrap(_Setting(Value(_FIELD_VALUE)))),
+        _PARAMETER: Field(kind=wrap(_Setting(Value(not_negative)))),
+    }
     return Record(fields=fields, patterns=patterns, build=build, doc=doc)
 
 

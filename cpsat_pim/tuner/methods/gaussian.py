@@ -65,7 +65,7 @@ def matern(a: np.ndarray, b: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def fit(points: np.ndarray, targets: np.ndarray, lengths: np.ndarray) -> Process:
-    """Fit a process: the length scales by coordinate search on the posterior density, mean and variance in closed form."""
+    """Fit a process: length scales by coordinate search on the posterior density, the rest in closed form."""
     offset = float(targets.mean())
     centred = targets - offset
 

@@ -89,7 +89,9 @@ class Method(ABC):
         """Return designs that were not tried: random ones, and neighbours of the three best."""
         half = self.options.candidates // 2
         best = sorted(range(len(self.costs)), key=lambda i: self.costs[i])[:3]
-        near = [self.neighbour(self.designs[best[i % len(best)]], 0.02 + 0.2 * self.random.random()) for i in range(half)]
+        near = [
+            self.neighbour(self.designs[best[i % len(best)]], 0.02 + 0.2 * self.random.random()) for i in range(half)
+        ]
         tried = set(self.designs)
         fresh = half if not self._pool else max(1, half // _SHARE)
         self._pool = [*self._pool, *(self.random_design() for _ in range(fresh))][-half:]

@@ -286,3 +286,17 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "folder.yaml").mkdir()
     for path in (tmp_path / "nothing.yaml", tmp_path / "folder.yaml", tmp_path / "bytes.yaml"):
         assert len(problems(path)) == 1
+
+
+def test_a_network_s_parameters_are_settings(write_plan: WritePlan, tmp_path: Path) -> None:
+    """An axis over the batch, a fixed prompt: rows and names follow; unknown names and bound networks are told."""
+    text = "version: 1\nparameters: {batch: 1, prompt: 2}\nlayers: [{name: fc, N: batch, P: prompt, C: 4}]\n"
+    (tmp_path / "net.yaml").write_text(text)
+    plan = read_plan(write_plan(text="base: {network: net.yaml, network.prompt: 3}\ngrid: {network.batch: [1, 8]}"))
+    sizes = [(point.network.layers[0].workload.N, point.network.layers[0].workload.P) for point in plan.points]
+    assert sizes == [(1, 3), (8, 3)]
+    assert [point.network.name for point in plan.points] == ["net (prompt=3, batch=1)", "net (prompt=3, batch=8)"]
+    (line,) = problems(write_plan(text="base: {network: net.yaml}\ngrid: {network.bach: [1]}"))
+    assert "no parameter is named 'bach'; did you mean 'batch'?" in line
+    (line,) = problems(write_plan(text='base: {network: "K=3"}\ngrid: {network.batch: [1]}'))
+    assert "grid.network.batch[0]: a shape has no parameters" in line

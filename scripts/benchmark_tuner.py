@@ -1,0 +1,196 @@
+"""Compare the methods of `tune`: how far their best machine is from the optimum (docs/tuner-results.md).
+
+    python scripts/benchmark_tuner.py --methods random sa gp --seeds 10 --json results.json
+    python scripts/benchmark_tuner.py --write --json results.json
+
+Every run evaluates 60 machines of scripts/tuner/nicepim.yaml at the analytic cost, whose optimum is proven first.
+Regret is the least cost so far over the optimum, less 1. Runs are added to those of the JSON file, so methods that need
+other packages can run elsewhere; `--write` puts tables of all of them into docs/tuner-results.md.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+from attrs import evolve
+
+from cpsat_pim.tuner.analytic import AnalyticCost
+from cpsat_pim.tuner.evaluate import Evaluator
+from cpsat_pim.tuner.exact import ExactLimits, best_hardware
+from cpsat_pim.tuner.reading import read_tune_plan
+from cpsat_pim.tuner.run import RunName, TunePlan, run_method
+from cpsat_pim.tuner.task import Fidelity
+from cpsat_pim.tuner.trials import here
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "tuner-results.md"
+#: Evaluations after which the table tells the regret.
+MARKS = (20, 40, 60)
+
+
+def main() -> int:
+    """Run what is asked for and not in the file yet, or write the page."""
+    arguments = _arguments()
+    path = Path(arguments.json)
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": {}}
+    if arguments.write:
+        write_page(found)
+        return 0
+    plan = evolve(read_tune_plan(arguments.plan), trials=arguments.trials)
+    if arguments.points:
+        evaluate_points(plan, found, arguments, path)
+        return 0
+    if "optimum" not in found:
+        found["optimum"] = optimum(plan, arguments.bound_time)
+        _save(found, path)
+    for method in arguments.methods:
+        for seed in range(arguments.seeds):
+            if f"{method} {seed}" not in found["runs"]:
+                found["runs"][f"{method} {seed}"] = run(plan, RunName(method, seed))
+                _save(found, path)
+                print(f"{method} {seed}: regret {100 * regret(found, f'{method} {seed}')[-1]:.2f} %", flush=True)
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--plan", default=str(ROOT / "scripts" / "tuner" / "nicepim.yaml"))
+    add("--methods", nargs="+", default=["random", "sa", "gp"])
+    add("--seeds", type=int, default=10)
+    add("--trials", type=int, default=60)
+    add("--bound-time", type=float, default=300.0, help="seconds to prove the optimum (%(default)g)")
+    add("--json", default="benchmark_tuner.json", help="results are added to this file (%(default)s)")
+    add("--points", action="store_true", help="evaluate the reference and the optimum at a fidelity, and nothing else")
+    add("--fidelity", choices=("bounds", "plan"), default="bounds", help="of --points (%(default)s)")
+    add("--networks", nargs="+", help="of --points; those of the plan that are named")
+    add("--time-limit", type=float, default=300.0, help="seconds of a network's plan (%(default)g)")
+    add("--write", action="store_true", help="run nothing: write the tables of docs/tuner-results.md")
+    return parser.parse_args()
+
+
+def _save(found: dict[str, Any], path: Path) -> None:
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def optimum(plan: TunePlan, seconds: float) -> dict[str, Any]:
+    """Prove the optimum of the analytic cost."""
+    floors = plan.task.floors()
+    started = time.process_time()
+    best = best_hardware(plan.task.space, AnalyticCost(floors, plan.task.cost(floors)), ExactLimits(time_limit=seconds))
+    assert best.design is not None
+    return {
+        "machine": plan.task.space.values(best.design),
+        "cost": best.cost,
+        "bound": best.bound,
+        "evaluations": best.evaluations,
+        "seconds": round(best.seconds, 1),
+        "cpu_seconds": round(time.process_time() - started, 1),
+    }
+
+
+def evaluate_points(plan: TunePlan, found: dict[str, Any], arguments: argparse.Namespace, path: Path) -> None:
+    """Plan networks on the reference and on the optimum, one by one; floors are those of the network alone."""
+    fidelity = Fidelity(name=arguments.fidelity, time_limit=arguments.time_limit)
+    for network in plan.task.networks:
+        if arguments.networks and network.name not in arguments.networks:
+            continue
+        task = evolve(plan.task, networks=[network], weights=[1.0], fidelity=fidelity)
+        for name, values in (("reference", plan.task.reference), ("optimum", found["optimum"]["machine"])):
+            started = time.process_time()
+            evaluated = Evaluator(task).evaluate(values).to_dict((network.name,))
+            seconds = round(time.process_time() - started)
+            figures = evaluated["networks"][0] | {"cost": evaluated["cost"], "bound": evaluated["bound"]}
+            analytic = Evaluator(plan.task).floors.of_values(values)[plan.task.networks.index(network)]
+            figures |= {"floor_cycles": analytic.cycles, "floor_pj": analytic.pj, "cpu_seconds": seconds}
+            found.setdefault("points", {})[f"{network.name} {name} {arguments.fidelity}"] = figures
+            _save(found, path)
+            print(network.name, name, json.dumps(figures), flush=True)
+
+
+def run(plan: TunePlan, name: RunName) -> dict[str, Any]:
+    """Run a method with a seed; return the cost of each trial."""
+    started = time.process_time()
+    found = run_method(plan, name, None, here(), None)
+    return {"costs": [trial.cost for trial in found.trials], "cpu_seconds": round(time.process_time() - started, 2)}
+
+
+# Tables
+
+
+def regret(found: dict[str, Any], name: str) -> list[float]:
+    """Return the regret after each trial of a run."""
+    least, regrets = float("inf"), []
+    for cost in found["runs"][name]["costs"]:
+        least = min(least, cost)
+        regrets.append(least / found["optimum"]["cost"] - 1)
+    return regrets
+
+
+def best_three(costs: list[float]) -> float:
+    """Return the paper's measure: 1 / the mean cost of the best three machines."""
+    return 3 / sum(sorted(costs)[:3])
+
+
+def regret_table(found: dict[str, Any]) -> Iterator[str]:
+    """A line a method: median and quartiles of the regret, and CPU seconds of a run."""
+    methods = list(dict.fromkeys(name.split()[0] for name in found["runs"]))
+    heads = [f"regret after {mark}" for mark in MARKS]
+    yield f"| method | seeds | {' | '.join(heads)} | best of all seeds | 1 / cost of the best three | CPU s a run |"
+    yield "|---|---|" + "---|" * len(MARKS) + "---|---|---|"
+    order = {method: median(_last(found, method)) for method in methods}
+    for method in sorted(methods, key=lambda m: order[m]):
+        names = _names(found, method)
+        cells = [method, str(len(names))]
+        for mark in MARKS:
+            cells.append(_spread([100 * regret(found, name)[mark - 1] for name in names]))
+        cells.append(f"{100 * min(_last(found, method)):.1f} %")
+        cells.append(f"{median(best_three(found['runs'][name]['costs']) for name in names):.2f}")
+        cells.append(f"{median(found['runs'][name]['cpu_seconds'] for name in names):.1f}")
+        yield f"| {' | '.join(cells)} |"
+
+
+def _names(found: dict[str, Any], method: str) -> list[str]:
+    return [name for name in found["runs"] if name.split()[0] == method]
+
+
+def _last(found: dict[str, Any], method: str) -> list[float]:
+    return [regret(found, name)[-1] for name in _names(found, method)]
+
+
+def _spread(values: list[float]) -> str:
+    """Median and quartiles in per cent."""
+    if len(values) < 2:
+        return f"{values[0]:.1f} %"
+    low, middle, high = quantiles(values, n=4, method="inclusive")
+    return f"{middle:.1f} % ({low:.1f} to {high:.1f})"
+
+
+def optimum_lines(found: dict[str, Any]) -> Iterator[str]:
+    """The optimum, and what its proof took."""
+    best = found["optimum"]
+    machine = ", ".join(f"{path.rpartition('.')[2]} {value:g}" for path, value in best["machine"].items())
+    yield f"Optimum of the analytic cost: {machine} (buffers in 2-byte words), cost {best['cost']:.5f}, bound"
+    yield f"{best['bound']:.5f}; {best['evaluations']:,} evaluations, {best['cpu_seconds']} CPU s."
+
+
+def write_page(found: dict[str, Any]) -> None:
+    """Put the tables between the marks of the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    for mark, lines in (("regret", regret_table(found)), ("optimum", optimum_lines(found))):
+        start, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+        before, rest = text.split(start)
+        text = before + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ValueError as error:
+        sys.exit(f"benchmark_tuner: {error}")
