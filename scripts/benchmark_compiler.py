@@ -1,11 +1,12 @@
-"""The figures of DCC (seed 001, arXiv 2511.15503) recomputed on AttAcc, beside the paper's, as Markdown tables.
+"""The figures of DCC (arXiv 2511.15503) recomputed, beside the paper's, as Markdown tables.
 
-    python scripts/benchmark_compiler.py --figure 6 9 10
+    python scripts/benchmark_compiler.py --figure 6 7 9 10
     python scripts/benchmark_compiler.py --figure 8 [--models gpt3-13b] [--batches 1]
 
 Figures 6, 9 and 10 compare gains over AttAcc's fixed distribution on as many channels: the paper's GPU baseline is not
 given. The fixed distribution splits heads over the channels of one stack (16) or of all (80), outputs over 16 bank
-groups and the depth over 4 banks (paper, section V).
+groups and the depth over 4 banks (paper, section V). Figure 7 and the left halves of 9 and 10 are HBM-PIM's
+(`hbm_pim_figures.py`).
 """
 
 import argparse
@@ -32,6 +33,7 @@ from cpsat_pim.compiler.search import best_mapping
 from cpsat_pim.compiler.search.space import output_ps
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.device import read_device
+from scripts import hbm_pim_figures
 from tracesim.commands import simulate
 
 #: Channels of a stack, over which the fixed distribution splits heads; channels of all stacks.
@@ -123,7 +125,7 @@ def attention_times(heads: int, tokens: int, target: Target) -> tuple[Pair, Pair
 def red_times(size: int, batch: int, target: Target) -> tuple[Pair, Pair]:
     """With a batch element a channel and its sum over all cores, and of the optimum."""
     contraction = bound("red", B=batch, N=size)
-    fixed = time_of(Mapping(splits=(batch, 1, 1, 1), owners=(3, 3, 3, 3), is_tree=True), contraction, target)
+    fixed = time_of(Mapping(splits=(1, 1, batch, 1), owners=(3, 3, 3, 3), is_tree=True), contraction, target)
     return (fixed, fixed), best_times(contraction, target)
 
 
@@ -211,20 +213,25 @@ def figure_8(target: Target, models: list[str], batches: list[int]) -> Iterator[
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--figure", type=int, nargs="+", choices=(6, 8, 9, 10), required=True)
+    parser.add_argument("--figure", type=int, nargs="+", choices=(6, 7, 8, 9, 10), required=True)
     parser.add_argument("--device", default="attacc")
     parser.add_argument("--models", nargs="+", default=["gpt3-13b", "llama-33b"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 4])
     args = parser.parse_args()
     target = target_of(read_device(args.device))
     for number in args.figure:
-        print(f"\nFigure {number}, {args.device}\n")
-        if number == 8:
-            tables = figure_8(target, args.models, args.batches)
-        else:
+        if number != 7:
+            print(f"\nFigure {number}, {args.device}\n")
+        tables = figure_8(target, args.models, args.batches) if number == 8 else iter(())
+        if number in (6, 9, 10):
             tables = {6: figure_6, 9: figure_9, 10: figure_10}[number](target)
         for line in tables:
             print(line, flush=True)
+        if number in (7, 9, 10):
+            print(f"\nFigure {number}, {hbm_pim_figures.DEVICE.name}\n")
+            left = {7: hbm_pim_figures.figure_7, 9: hbm_pim_figures.figure_9, 10: hbm_pim_figures.figure_10}[number]
+            for line in left(row, header):
+                print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,11 @@ from typing import Any
 from attrs import evolve
 
 from cpsat_pim.tuner.analytic import AnalyticCost
+from cpsat_pim.tuner.evaluate import Evaluator
 from cpsat_pim.tuner.exact import ExactLimits, best_hardware
 from cpsat_pim.tuner.reading import read_tune_plan
 from cpsat_pim.tuner.run import RunName, TunePlan, run_method
+from cpsat_pim.tuner.task import Fidelity
 from cpsat_pim.tuner.trials import here
 
 ROOT = Path(__file__).parents[1]
@@ -40,6 +42,9 @@ def main() -> int:
         write_page(found)
         return 0
     plan = evolve(read_tune_plan(arguments.plan), trials=arguments.trials)
+    if arguments.points:
+        evaluate_points(plan, found, arguments, path)
+        return 0
     if "optimum" not in found:
         found["optimum"] = optimum(plan, arguments.bound_time)
         _save(found, path)
@@ -61,6 +66,10 @@ def _arguments() -> argparse.Namespace:
     add("--trials", type=int, default=60)
     add("--bound-time", type=float, default=300.0, help="seconds to prove the optimum (%(default)g)")
     add("--json", default="benchmark_tuner.json", help="results are added to this file (%(default)s)")
+    add("--points", action="store_true", help="evaluate the reference and the optimum at a fidelity, and nothing else")
+    add("--fidelity", choices=("bounds", "plan"), default="bounds", help="of --points (%(default)s)")
+    add("--networks", nargs="+", help="of --points; those of the plan that are named")
+    add("--time-limit", type=float, default=300.0, help="seconds of a network's plan (%(default)g)")
     add("--write", action="store_true", help="run nothing: write the tables of docs/tuner-results.md")
     return parser.parse_args()
 
@@ -83,6 +92,25 @@ def optimum(plan: TunePlan, seconds: float) -> dict[str, Any]:
         "seconds": round(best.seconds, 1),
         "cpu_seconds": round(time.process_time() - started, 1),
     }
+
+
+def evaluate_points(plan: TunePlan, found: dict[str, Any], arguments: argparse.Namespace, path: Path) -> None:
+    """Plan networks on the reference and on the optimum, one by one; floors are those of the network alone."""
+    fidelity = Fidelity(name=arguments.fidelity, time_limit=arguments.time_limit)
+    for network in plan.task.networks:
+        if arguments.networks and network.name not in arguments.networks:
+            continue
+        task = evolve(plan.task, networks=[network], weights=[1.0], fidelity=fidelity)
+        for name, values in (("reference", plan.task.reference), ("optimum", found["optimum"]["machine"])):
+            started = time.process_time()
+            evaluated = Evaluator(task).evaluate(values).to_dict((network.name,))
+            seconds = round(time.process_time() - started)
+            figures = evaluated["networks"][0] | {"cost": evaluated["cost"], "bound": evaluated["bound"]}
+            analytic = Evaluator(plan.task).floors.of_values(values)[plan.task.networks.index(network)]
+            figures |= {"floor_cycles": analytic.cycles, "floor_pj": analytic.pj, "cpu_seconds": seconds}
+            found.setdefault("points", {})[f"{network.name} {name} {arguments.fidelity}"] = figures
+            _save(found, path)
+            print(network.name, name, json.dumps(figures), flush=True)
 
 
 def run(plan: TunePlan, name: RunName) -> dict[str, Any]:

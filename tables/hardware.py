@@ -25,8 +25,8 @@ class Limits(NamedTuple):
 
     `h`, `w`, `lanes`: PEs and MACs of one; `most_macs`: MACs of all PEs, which in a range may be fewer than h*w*lanes.
     `chip_i`, `chip_w`, `chip_o`: bytes of a tensor that one node holds on chip; `row_i`, ...: the same with the row
-    buffer. `bus`: cycles a byte from DRAM to a node program, `dram`: in an exchange, `row`: cycles a byte out of the row
-    buffer, `flit`: cycles a byte of the network. `opening`: cycles by which a new row delays its bank; `row_bytes`:
+    buffer. `bus`: cycles a byte from DRAM to a node program, `dram`: in an exchange, `row`: cycles a byte out of the
+    row buffer, `flit`: cycles a byte of the network. `opening`: cycles by which a new row delays its bank; `row_bytes`:
     bytes of a row. Energies: a MAC without its operands, of which one costs `near` where the PEs store it and `far`
     where another level does; a word of DRAM; a word of the row buffer (at most that of DRAM); an activation; a byte
     over one link; a byte that is written to DRAM (`stored`); an addition.
@@ -68,7 +68,7 @@ def least_sum(a: float, b: float, most_x: float, most_y: float, room: float) -> 
     x = max(x, room / most_y, 1.0)
     x = min(x, most_x, room)
     y = max(1.0, min(most_y, room / x))
-    return a / x + b / y
+    return float(a / x + b / y)
 
 
 @njit
@@ -114,14 +114,14 @@ def _words(row: np.ndarray, is_row: bool, machine: Limits, in_bytes: bool) -> fl
 @njit
 def _stored_bytes(row: np.ndarray) -> float:
     """Bytes of the part's tensors."""
-    return row[I_ELEMS] * row[I_BYTES] + row[W_ELEMS] * row[W_BYTES] + row[O_ELEMS] * row[O_BYTES]
+    return float(row[I_ELEMS] * row[I_BYTES] + row[W_ELEMS] * row[W_BYTES] + row[O_ELEMS] * row[O_BYTES])
 
 
 @njit
 def row_steps(row: np.ndarray, divisors: np.ndarray, machine: Limits) -> float:
     """MAC steps of a part. PEs along a side hold divisors of the bounds, so a divisor of the part's MACs."""
     used = float(divisors[machine.h]) * float(divisors[machine.w]) * float(divisors[machine.lanes])
-    return row[MACS] / min(used, row[MACS], machine.most_macs)
+    return float(row[MACS] / min(used, row[MACS], machine.most_macs))
 
 
 @njit
@@ -153,12 +153,12 @@ def _row_cycles(row: np.ndarray, steps: float, best: float, machine: Limits) -> 
     """Cycles of a row; at least `best` if it does not beat that."""
     exchange = (row[FETCHED] + row[REDUCED]) * max(machine.flit, machine.dram)
     if exchange + steps >= best:
-        return exchange + steps
+        return float(exchange + steps)
     both = machine.bus + machine.row
     on_chip = _words(row, False, machine, True) * (machine.bus * machine.row / both if both > 0.0 else 0.0)
     rows = max(0.0, _stored_bytes(row) / machine.row_bytes - 3.0)
     from_dram = _words(row, True, machine, True) * machine.bus + rows * machine.opening
-    return exchange + max(steps, on_chip, from_dram)
+    return float(exchange + max(steps, on_chip, from_dram))
 
 
 @njit
@@ -169,10 +169,10 @@ def _row_pj(row: np.ndarray, mac_pj: float, best: float, machine: Limits) -> flo
     added = nodes * row[REDUCED] / row[PSUM_BYTES] * machine.addition_pj
     fixed = moved + added + nodes * row[MACS] * mac_pj
     if fixed >= best:
-        return fixed
+        return float(fixed)
     words = _words(row, True, machine, False) * (machine.dram_pj - machine.row_pj)
     words += _words(row, False, machine, False) * machine.row_pj
-    return fixed + nodes * (words + _stored_bytes(row) / machine.row_bytes * machine.activation_pj)
+    return float(fixed + nodes * (words + _stored_bytes(row) / machine.row_bytes * machine.activation_pj))
 
 
 @njit

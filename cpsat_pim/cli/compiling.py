@@ -104,7 +104,6 @@ def compile_(arguments: argparse.Namespace) -> int:
     from cpsat_pim.compiler.language import read_kernel
     from cpsat_pim.compiler.picture import plan_page
     from cpsat_pim.compiler.plan import format_plan
-    from cpsat_pim.compiler.target import target_of
     from cpsat_pim.compiler.traces import attacc_trace
     from cpsat_pim.device import read_device
 
@@ -131,7 +130,7 @@ def compile_(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json({**plan.as_data(), "source": source}, path))
     if arguments.html is not None:
-        page = read_input(lambda: plan_page(plan, kernel, stream_of(plan, kernel, device), target_of(device)))
+        page = read_input(lambda: plan_page(plan, kernel, stream_of(plan, kernel, device), device))
         write_file(arguments.html, lambda path: Path(path).write_text(page))
     if arguments.trace is not None:
         trace = read_input(lambda: attacc_trace(stream_of(plan, kernel, device), device))
@@ -197,6 +196,7 @@ def _dispatch(arguments: argparse.Namespace, kernel: Any, device: Any) -> int:
 def llm(arguments: argparse.Namespace) -> int:
     """Run `llm`: a line a system, with its gain over the host alone and milliseconds a token by group of layers."""
     from cpsat_pim.base.files import write_json
+    from cpsat_pim.compiler.compile import is_attacc_like
     from cpsat_pim.compiler.models.block import Request, check_fits
     from cpsat_pim.compiler.models.llm import PLACES, Generation
     from cpsat_pim.compiler.models.report import as_data, format_times
@@ -208,7 +208,10 @@ def llm(arguments: argparse.Namespace) -> int:
     if arguments.lout < 2:
         raise InputError("--lout: must be at least 2: the first token belongs to the prefill")
     model = read_input(lambda: read_transformer(arguments.model))
-    target = read_input(lambda: target_of(read_device(arguments.device)))
+    device = read_input(lambda: read_device(arguments.device))
+    if not is_attacc_like(device):
+        return _llm_on_broadcast_device(arguments, model, device)
+    target = read_input(lambda: target_of(device))
     for batch in arguments.batch:
         request = Request(model, batch, arguments.lin, arguments.lout)
         read_input(partial(check_fits, request, target))
@@ -220,7 +223,35 @@ def llm(arguments: argparse.Namespace) -> int:
         generation = Generation(request, target)
         times = {system: read_input(partial(generation.seconds, system)) for system in PLACES[arguments.place]}
         print(format_times(request, times))
-        data.append(as_data(request, target, times))
+        data.append(as_data(request, device, times))
+    if arguments.json is not None:
+        write_file(arguments.json, lambda path: write_json(data if len(data) > 1 else data[0], path))
+    return OK
+
+
+def _llm_on_broadcast_device(arguments: argparse.Namespace, model: Any, device: Any) -> int:
+    """Run `llm` on HBM-PIM or AiM: the host alone, and with the layers on PIM for which that pays."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.compiler.models.block import Request
+    from cpsat_pim.compiler.models.broadcast_llm import (
+        SYSTEMS,
+        BroadcastGeneration,
+        blocks_data,
+        check_device,
+        format_blocks,
+    )
+    from cpsat_pim.compiler.models.report import as_data, format_times
+
+    if arguments.plan is not None or arguments.place != "auto":
+        raise InputError(f"--plan, --place: for AttAcc only (the device is {device.name})")
+    read_input(lambda: check_device(device))
+    data = []
+    for batch in arguments.batch:
+        generation = BroadcastGeneration(Request(model, batch, arguments.lin, arguments.lout), device)
+        times = {system: read_input(partial(generation.seconds, system)) for system in SYSTEMS}
+        print(format_times(generation.request, times))
+        print(format_blocks(generation))
+        data.append({**as_data(generation.request, device, times), **blocks_data(generation)})
     if arguments.json is not None:
         write_file(arguments.json, lambda path: write_json(data if len(data) > 1 else data[0], path))
     return OK

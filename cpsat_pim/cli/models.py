@@ -26,7 +26,7 @@ def import_model(arguments: argparse.Namespace) -> int:
     from cpsat_pim.base.files import write_text
     from cpsat_pim.report.lists import print_networks
     from cpsat_pim.report.text import open_console
-    from cpsat_pim.workload.network import format_network
+    from cpsat_pim.workload.network_text import format_network
 
     check_not_overwritten(arguments.output, arguments.model)
     imported = _import(arguments.model, arguments)
@@ -44,7 +44,8 @@ def import_model(arguments: argparse.Namespace) -> int:
 def read_given_network(arguments: argparse.Namespace) -> "Network":
     """Read the network argument: a preset's name, a file, a model, or the shape of one layer."""
     from cpsat_pim.importers import is_model
-    from cpsat_pim.workload.network import is_shape, read_network, shape_network
+    from cpsat_pim.workload.network import read_network
+    from cpsat_pim.workload.network_text import is_shape, shape_network
 
     if is_model(arguments.network):
         return _import(arguments.network, arguments).network

@@ -123,7 +123,7 @@ def run_network(arguments: argparse.Namespace) -> int:
 
 def map_layer(arguments: argparse.Namespace) -> int:
     """Run `map`: map a network of one layer, which is named after its shape."""
-    from cpsat_pim.workload.network import shape_network
+    from cpsat_pim.workload.network_text import shape_network
 
     network = read_input(lambda: shape_network(arguments.shape))
     return _solve_and_report(network, arguments, {}, given_constraints(network, arguments.constraints, arguments.banks))

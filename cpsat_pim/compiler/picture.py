@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import Kernel, dimension_sets
+from cpsat_pim.compiler.lowering.distances import least_ticks
 from cpsat_pim.compiler.plan import Plan, format_plan
-from cpsat_pim.compiler.target import Target
+from cpsat_pim.device import Device
+from cpsat_pim.device.rules import rules_of
 from tracesim.commands import Function, Stream, simulate
 from tracesim.commands.records import FUNCTION
 
@@ -20,7 +22,14 @@ CHART_TICKS, BANK_ROWS = 600, 24
 #: Pixels of a tick, of a lane of the chart, of a bank column.
 TICK_PX, LANE_PX, COLUMN_PX = 3, 26, 14
 COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f")
-LANES = ("MAC", "load", "drain", "other", "row")
+LANES = ("compute", "load", "drain", "other", "row")
+OTHER, ROW = 3, 4
+_LANES = {
+    **dict.fromkeys((Function.MAC_TREE, Function.MAC_LANES, Function.ADD, Function.MUL), 0),
+    **dict.fromkeys((Function.FILL, Function.FILL_RELU), 0),
+    **dict.fromkeys((Function.LOAD, Function.LOAD_SCALARS, Function.WRITE), 1),
+    **dict.fromkeys((Function.DRAIN, Function.DRAIN_CLEAR, Function.DRAIN_SCALARS, Function.STORE, Function.READ), 2),
+}
 
 STYLE = (
     "body{font:14px sans-serif;margin:24px;color:#222}pre{background:#f6f6f6;padding:12px;overflow:auto}"
@@ -39,54 +48,74 @@ class Bar(NamedTuple):
     colour: str
 
 
-def plan_page(plan: Plan, kernel: Kernel, stream: Stream, target: Target) -> str:
+def plan_page(plan: Plan, kernel: Kernel, stream: Stream, device: Device) -> str:
     """The page, complete in itself."""
-    bars = list(slot_bars(stream, target))
+    bars = list(slot_bars(stream, device))
     sections = [
         f"<h1>{escape(plan.kernel)} on {escape(plan.device)}</h1><pre>{escape(format_plan(plan))}</pre>",
         f"<h2>Slots of a channel, tick 1 to {min(CHART_TICKS, plan.simulated)} of {plan.simulated}</h2>",
-        "<p>As simulated, without refresh. One column command and one row command a tick.</p>",
+        "<p>As simulated, without refresh. Row: ACT, PRE and mode changes that the controller inserts.</p>",
         f"<div class=scroll>{_chart(bars)}</div>",
         "<h2>Dimension sets</h2>" + _sets(kernel),
         f"<h2>A bank: the first {BANK_ROWS} rows, coloured by barrier group</h2>",
-        "<p>Columns lie in the order in which MACs meet them; all cores of a channel alike.</p>",
-        f"<div class=scroll>{_bank(stream, target)}</div>",
+        "<p>Columns lie in the order in which the cores meet them; all cores of a channel alike.</p>",
+        f"<div class=scroll>{_bank(stream, device)}</div>",
     ]
     head = f"<!doctype html><meta charset=utf-8><title>{escape(plan.kernel)}</title><style>{STYLE}</style>"
     return head + "\n".join(sections)
 
 
-def slot_bars(stream: Stream, target: Target) -> Iterator[Bar]:
-    """The bars of the chart: MACs of one barrier group that follow each other are one bar."""
-    trace, device = simulate(target.rules, stream), target.device
+def lanes_of(stream: Stream, device: Device) -> Ints:
+    """The lane of every command, an index into `LANES`: by what it does, or in a stream that states no functions (an
+    attention) by what it could do."""
+    functions = stream.work[:, FUNCTION]
+    if (functions != Function.NOTHING).any():
+        return np.array([_lane(Function(function).name) for function in functions.tolist()], np.int64)
+    could = [min((_lane(name) for name in command.does), default=OTHER) for command in device.commands]
+    return np.array(could, np.int64)[stream.kind]
+
+
+def _lane(function: str) -> int:
+    return _LANES.get(Function[function.upper()], OTHER)
+
+
+def slot_bars(stream: Stream, device: Device) -> Iterator[Bar]:
+    """The bars of the chart: computing commands of one barrier group that follow each other are one bar."""
+    trace, lanes = simulate(rules_of(device), stream), lanes_of(stream, device)
     run: list[int] = []
-    for at in range(stream.kind.size):
-        if trace.issue[at] > CHART_TICKS:
-            break
-        if stream.kind[at] == target.mac and (not run or _follows(stream, trace.issue, run[-1], at, target)):
+    order = np.argsort(trace.issue, kind="stable")
+    for at in order[trace.issue[order] <= CHART_TICKS].tolist():
+        lane, tick = int(lanes[at]), int(trace.issue[at])
+        apart = _apart(device, int(stream.kind[at]))
+        if lane == 0 and (not run or _follows(stream, trace.issue, run[-1], at, apart)):
             run.append(at)
             continue
-        yield from _mac_bar(stream, trace.issue, run, target)
-        run = [at] if stream.kind[at] == target.mac else []
+        yield from _mac_bar(stream, trace.issue, run, device)
+        run = [at] if lane == 0 else []
         if not run:
-            tick, name = int(trace.issue[at]), device.commands[stream.kind[at]].name
-            lane = {target.load: 1, target.reload: 1, target.drain: 2}.get(int(stream.kind[at]), 3)
+            name = device.commands[stream.kind[at]].name
             yield Bar(lane, tick, tick + 1, f"{name} at {tick}, group {stream.group[at]}", COLOURS[lane])
-    yield from _mac_bar(stream, trace.issue, run, target)
+    yield from _mac_bar(stream, trace.issue, run, device)
     for tick, command, _ in trace.inserted.tolist():
         if tick <= CHART_TICKS:
-            yield Bar(4, tick, tick + 2, f"{device.commands[command].name} at {tick}", COLOURS[4])
+            yield Bar(ROW, tick, tick + 2, f"{device.commands[command].name} at {tick}", COLOURS[ROW])
 
 
-def _follows(stream: Stream, issue: Ints, before: int, after: int, target: Target) -> bool:
-    return bool(issue[after] - issue[before] == target.timing.mac and stream.group[after] == stream.group[before])
+def _apart(device: Device, kind: int) -> int:
+    """Ticks from a command to the next one of its kind."""
+    return max(1, least_ticks(device, kind, kind))
 
 
-def _mac_bar(stream: Stream, issue: Ints, run: list[int], target: Target) -> Iterator[Bar]:
+def _follows(stream: Stream, issue: Ints, before: int, after: int, apart: int) -> bool:
+    return bool(issue[after] - issue[before] == apart and stream.group[after] == stream.group[before])
+
+
+def _mac_bar(stream: Stream, issue: Ints, run: list[int], device: Device) -> Iterator[Bar]:
     if run:
-        first, last, group = int(issue[run[0]]), int(issue[run[-1]]) + target.timing.mac, int(stream.group[run[0]])
-        title = f"{len(run)} MACs from tick {first}, group {group}, row {stream.row[run[0]]}"
-        yield Bar(0, first, last, title, COLOURS[group % len(COLOURS)])
+        last = int(issue[run[-1]]) + _apart(device, int(stream.kind[run[-1]]))
+        first, group = int(issue[run[0]]), int(stream.group[run[0]])
+        title = f"{len(run)} {device.commands[stream.kind[run[0]]].name} from tick {first}, group {group}, row "
+        yield Bar(0, first, last, f"{title}{stream.row[run[0]]}", COLOURS[group % len(COLOURS)])
 
 
 def _chart(bars: list[Bar]) -> str:
@@ -115,12 +144,9 @@ def _sets(kernel: Kernel) -> str:
     return f"<table><tr><th>loop variables</th><th>tensor dimensions</th></tr>{rows}</table>"
 
 
-def _bank(stream: Stream, target: Target) -> str:
-    macs = np.flatnonzero(stream.work[:, FUNCTION] != Function.NOTHING)
-    macs = macs[stream.kind[macs] == target.mac]
-    if not len(macs):
-        macs = np.flatnonzero(stream.kind == target.mac)
-    columns, seen, parts = target.device.core.columns, set[tuple[int, int]](), []
+def _bank(stream: Stream, device: Device) -> str:
+    macs = np.flatnonzero(lanes_of(stream, device) == 0)
+    columns, seen, parts = device.core.columns, set[tuple[int, int]](), []
     for at in macs.tolist():
         row, column = int(stream.row[at]), int(stream.column[at])
         if row >= BANK_ROWS or (row, column) in seen:

@@ -116,6 +116,7 @@ def _(mapping: BroadcastMapping) -> dict[str, Any]:
         **asdict(mapping),
         "splits": dict(zip(CLASSES, mapping.splits, strict=True)),
         "owners": [None if owner == UNUSED else CLASSES[owner] for owner in mapping.owners],
+        "hull": list(mapping.hull),
     }
 
 
@@ -130,7 +131,7 @@ def _(mapping: Mapping) -> dict[str, Any]:
         "order": mapping.order,
         "overlaps_drains": mapping.overlaps_drains,
         "overlaps_loads": mapping.overlaps_loads,
-        "hull": mapping.hull,
+        "hull": list(mapping.hull),
     }
 
 

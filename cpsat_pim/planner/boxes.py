@@ -48,7 +48,11 @@ def part_boxes(graph: Graph, task: LayerTask, partition: Partition) -> PartBoxes
     """The boxes of every node of a layer's region, row by row."""
     splits = tuple(partition.split(dim) for dim in LAYER_DIMS)
     indices = part_indices(partition.h, partition.w, LAYER_DIMS)
-    ranges = part_ranges(indices, bounds_of(task), splits)
+    return boxes_of_parts(graph, task, part_ranges(indices, bounds_of(task), splits))
+
+
+def boxes_of_parts(graph: Graph, task: LayerTask, ranges: np.ndarray) -> PartBoxes:
+    """The boxes of parts of a layer: `ranges[part, dim]`, dims N P Q K C G."""
     raw = _input_boxes(graph, task, ranges)
     pooled = raw if task.input_pool else None
     return PartBoxes(

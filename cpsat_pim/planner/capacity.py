@@ -1,11 +1,12 @@
 """How long tensors lie at home, and how many bytes they take there (docs/array.md, section 6)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from cpsat_pim.base.dims import Tensor
 from cpsat_pim.planner.boxes import home_boxes, volumes
-from cpsat_pim.planner.graph import Graph, LayerTask, Stack
+from cpsat_pim.planner.graph import Graph, LayerTask, Stack, Sum
 from cpsat_pim.planner.partition import Home
 from cpsat_pim.planner.plan import Plan, is_joined, is_read_from
 from cpsat_pim.planner.tours import node_numbers
@@ -40,16 +41,45 @@ def member_bytes(stack: Stack, home: Home, channels: tuple[int, int]) -> np.ndar
     return held
 
 
+def least_peak_bytes(graph: Graph, nodes: int) -> int:
+    """Return bytes that some node of every plan holds at some step, at least.
+
+    Weights are stored once, and tensors that live at the same time lie side by side: all evenly on so many nodes.
+    """
+    order = [task.name for task in graph.tasks]
+    layers = (task.workload for task in graph.tasks if task.has_weights)
+    used = [sum(layer.elements(Tensor.W) * layer.weight_bytes for layer in layers)] * len(order)
+    for stack in graph.stacks.values():
+        n, _, h, w = stack.shape
+        for member, offset in zip(stack.members, stack.offsets, strict=True):
+            start, stop = _channels(stack, member, offset)
+            for step in _least_life(graph, order, member):
+                used[step] += n * (stop - start) * h * w * stack.element_bytes
+    return -(-max(used) // nodes)
+
+
+def _least_life(graph: Graph, order: list[str], member: str) -> range:
+    """Return the steps at which a member lives in every plan."""
+    life = _steps(graph, order, member, lambda one: False)
+    return range(life[0], life[1] + 1) if life else range(0)
+
+
 def _life(graph: Graph, plan: Plan, order: list[str], member: str) -> tuple[int, int] | None:
     """First and last step; None if it is added on its way and never stored."""
+    life = _steps(graph, order, member, lambda one: is_joined(plan, one))
+    return life and _whole_segments(plan, *life)
+
+
+def _steps(graph: Graph, order: list[str], member: str, is_late: Callable[[Sum], bool]) -> tuple[int, int] | None:
+    """First and last step if layers run in this order; `is_late`: whether a sum waits for the end of its segment."""
     readers = [order.index(task.name) for task in graph.tasks if _reads(graph, task, member)]
     sums = [one for one in graph.sums if member in one.operands]
-    added = [one for one in sums if one.finished_by == member and one.first != member and not is_joined(plan, one)]
+    added = [one for one in sums if one.finished_by == member and one.first != member and not is_late(one)]
     if added and not readers:
         return None
     start = 0 if member == INPUT else order.index(member)
     ends = readers + [order.index(one.finished_by) for one in sums if one.finished_by != INPUT]
-    return _whole_segments(plan, start, max(ends, default=len(order) - 1))
+    return start, max(ends, default=len(order) - 1)
 
 
 def _reads(graph: Graph, task: LayerTask, member: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from attrs import field, frozen
 
+from cpsat_pim.planner.alike import content_of
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.capacity import live_members
 from cpsat_pim.planner.graph import Graph, Stack
@@ -115,6 +116,26 @@ def evaluate_plan(graph: Graph, plan: Plan) -> PlanCost:
     return _Evaluation(graph, plan).cost()
 
 
+@frozen(kw_only=True, eq=False)
+class _Moved:
+    """The phases of a step that move data; bytes on each node: staged in the step, and of weights all through."""
+
+    phases: tuple[PhaseCost, ...]
+    staging: np.ndarray
+    weight_chunks: np.ndarray
+
+
+def _move(step: Step, read: Home, read_weights: Home | None, written: Home, added: int) -> _Moved:
+    """Return what a step moves between these homes."""
+    weights_phase, pulled = step.weights(), step.pull(read, read_weights)
+    pushed = step.push(written, added)
+    return _Moved(
+        phases=(weights_phase, pulled, step.reduce(written.layout), pushed),
+        staging=step.staging(pulled, weights_phase, pushed),
+        weight_chunks=step.weight_chunks(),
+    )
+
+
 class _Evaluation:
     """Walks the steps of a plan."""
 
@@ -124,6 +145,7 @@ class _Evaluation:
         self.places = {name: (s, r) for s, r, name in plan.steps}
         self.loads = [np.zeros((plan.array.nodes, 6), dtype=np.int64) for _ in plan.segments]
         self.staging: list[np.ndarray] = []
+        self.known: dict[Any, _Moved] = {}
         self.weights = np.zeros(plan.array.nodes, dtype=np.int64)
 
     def cost(self) -> PlanCost:
@@ -139,28 +161,33 @@ class _Evaluation:
         )
 
     def _step(self, segment: int, region: int, name: str) -> StepCost:
-        task, layer = self.graph.task(name), self.plan.layers[name]
-        step = Step(graph=self.graph, task=task, partition=layer.partition, rates=self.rates, tours=layer.tours)
-        homes = self.plan.homes
-        out = homes[task.writes]
-        weights_phase = step.weights()
-        pulled = step.pull(homes[task.reads.stack], homes[task.reads_weights.stack] if task.reads_weights else None)
-        added = sum(len(one.operands) - 1 for one in task.finishes if not is_joined(self.plan, one))
-        pushed = step.push(out, added)
-        phases = (weights_phase, pulled, step.reduce(out.layout), pushed)
-        for phase in phases:
+        layer = self.plan.layers[name]
+        moved = self._moved(name)
+        for phase in moved.phases:
             self.loads[segment] += phase.loads
-        self.staging.append(step.staging(pulled, weights_phase, pushed))
-        self.weights += step.weight_chunks()
+        self.staging.append(moved.staging)
+        self.weights += moved.weight_chunks
         return StepCost(
             layer=name,
             segment=segment,
             region=region,
-            phases=phases,
+            phases=moved.phases,
             node_cycles=layer.node_cycles,
             node_energy_fj=layer.node_energy_fj,
             nodes=layer.partition.region.size,
         )
+
+    def _moved(self, name: str) -> _Moved:
+        """Return what a step moves and holds; equal steps of repeated blocks are computed once."""
+        task, layer, homes = self.graph.task(name), self.plan.layers[name], self.plan.homes
+        added = sum(len(one.operands) - 1 for one in task.finishes if not is_joined(self.plan, one))
+        placed = homes[task.reads.stack], task.reads_weights and homes[task.reads_weights.stack], homes[task.writes]
+        tours = tuple(sorted(layer.tours.items()))
+        key = (content_of(self.graph, task), layer.partition, tours, placed, added)
+        if key not in self.known:
+            step = Step(graph=self.graph, task=task, partition=layer.partition, rates=self.rates, tours=layer.tours)
+            self.known[key] = _move(step, *placed, added)
+        return self.known[key]
 
     def _join(self, segment: int) -> PhaseCost | None:
         """The sums that wait for the end of a segment, as one phase; None if there is none."""

@@ -51,7 +51,7 @@ class Fitting:
     """Searches the price of a byte.
 
     `minimize(upper, price)`, `plan(optimum, price)` and `evaluate(plan)` are those of the search; `room_bytes`: the
-    capacity of a node, `nodes`: how many there are.
+    capacity of a node, `nodes`: how many there are. `is_over()`: whether the time is up.
     """
 
     def __init__(
@@ -62,10 +62,12 @@ class Fitting:
         room_bytes: int,
         nodes: int,
         parameters: PriceSearch | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._minimize, self._plan, self._evaluate = minimize, plan, evaluate
         self._room_bytes, self._nodes = room_bytes, nodes
         self._parameters = parameters or PriceSearch()
+        self._is_over = is_over
         self.best = Fit()
 
     def run(self) -> Fit:
@@ -75,7 +77,7 @@ class Fitting:
             return self.best
         for _ in range(self._parameters.bisections):
             middle = (low + high) // 2
-            if middle in (low, high):
+            if middle in (low, high) or self._is_over():
                 break
             low, high = (low, middle) if self._fits(middle) else (middle, high)
         self.raise_bound(self._price(high))
@@ -100,6 +102,8 @@ class Fitting:
     def _first_that_fits(self) -> int | None:
         per_byte = 1
         for _ in range(self._parameters.doublings):
+            if self._is_over():
+                return None
             if self._fits(per_byte):
                 return per_byte
             per_byte *= 2

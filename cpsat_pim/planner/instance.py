@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from cpsat_pim.base.dims import Tensor
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.alike import content_of
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.branches import Leaf, Parallel, find_blocks, members
+from cpsat_pim.planner.capacity import least_peak_bytes
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, minimize, project
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan, join_phase
 from cpsat_pim.planner.graph import Graph, LayerTask
@@ -61,30 +62,19 @@ class Instance:
         return list({id(options): options for options in [*self.options.values(), *of_branches]}.values())
 
     @property
-    def least_weight_bytes(self) -> int:
-        """Some node holds at least so many bytes of weights: all of them once, spread evenly."""
-        layers = (task.workload for task in self.graph.tasks if task.has_weights)
-        total = sum(layer.elements(Tensor.W) * layer.weight_bytes for layer in layers)
-        return -(-total // self.array.nodes)
+    def least_peak_bytes(self) -> int:
+        """Some node of every plan holds at least so many bytes at some step."""
+        return least_peak_bytes(self.graph, self.array.nodes)
 
     # --- Options -----------------------------------------------------------------------------------------------------
 
     def _options(self) -> dict[str, LayerOptions]:
         shared: dict[Any, LayerOptions] = {}
         for task in self.graph.tasks:
-            key = self._content(task)
+            key = content_of(self.graph, task)
             if key not in shared:
                 shared[key] = self._options_of(task)
-        return {task.name: shared[self._content(task)] for task in self.graph.tasks}
-
-    def _content(self, task: LayerTask) -> tuple[Any, ...]:
-        """Return what the options of a layer depend on, without names."""
-        stacks = [self.graph.stacks[stack] for stack in _stacks(task)]
-        readings = (task.reads.channels, task.reads_weights and task.reads_weights.channels)
-        shapes = tuple((stack.shape, stack.element_bytes) for stack in stacks)
-        added = tuple(len(one.operands) for one in task.finishes)
-        rest = (task.weight_rows, task.pad, task.pool, task.input_pool, task.offset, added)
-        return (task.workload.shape_key, shapes, readings, rest)
+        return {task.name: shared[content_of(self.graph, task)] for task in self.graph.tasks}
 
     def _options_of(
         self, task: LayerTask, region: Region | None = None, homes: dict[str, list[Home]] | None = None
@@ -157,8 +147,9 @@ class Instance:
 
     def minimize(self, upper: bool, price: Price = FREE_BYTES) -> Choice:
         """Return the optimum over lower bounds, or over solved node problems alone, at a price of bytes."""
-        tables = {name: options.table(upper, price) for name, options in self.options.items()}
-        factors = {task.name: self._factor(task, tables[task.name]) for task in self.graph.tasks}
+        distinct = {id(options): options for options in self.options.values()}
+        tables = {key: options.table(upper, price) for key, options in distinct.items()}
+        factors = {task.name: self._factor(task, tables[id(self.options[task.name])]) for task in self.graph.tasks}
         serial = [self._serial(parallel, factors) for parallel in self.parallels]
         at_once = [
             self._at_once(parallel, upper, price, int(one.factor.cost.max()))

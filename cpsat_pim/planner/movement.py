@@ -2,18 +2,20 @@
 
 Of a box that a node reads, only what is at home on it does not arrive, and what arrives is written to its DRAM once. Of
 what it computed, only that does not leave, and what leaves is read once. Partial sums are all read. A scan touches at
-least as many columns as its bytes fill (docs/array.md, sections 4 to 6).
+least as many columns as its bytes fill (docs/array.md, sections 4 to 6). All of this is bounded by the first node of
+the region alone, whose parts are the largest: the bound takes as long on large arrays as on small ones.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from cpsat_pim.planner.array import HOST
-from cpsat_pim.planner.boxes import home_boxes, volumes
-from cpsat_pim.planner.graph import Stack
-from cpsat_pim.planner.partition import Home
-from cpsat_pim.planner.step import Step
+from cpsat_pim.planner.boxes import bounds_of, boxes_of_parts, home_boxes, volumes
+from cpsat_pim.planner.graph import Graph, LayerTask, Stack
+from cpsat_pim.planner.partition import LAYER_DIMS, Home, Partition, part_size
+from cpsat_pim.planner.phases import Rates
 
 
 def most_at_home(stack: Stack, homes: Sequence[Home]) -> int:
@@ -22,48 +24,66 @@ def most_at_home(stack: Stack, homes: Sequence[Home]) -> int:
     return max((int(volumes(home_boxes(stack.shape, home)).max()) for home in splits.values()), default=0)
 
 
-def least_cycles(step: Step, at_home: tuple[int, int, int]) -> int:
+def least_cycles(
+    graph: Graph, task: LayerTask, partition: Partition, rates: Rates, at_home: tuple[int, int, int]
+) -> int:
     """Return cycles that the pull, the reduce and the push of a step take at least.
 
     `at_home`: the most elements of what is read, of what takes the place of W and of what is written on one node.
     """
-    read, read_weights, written = at_home
-    return _pull(step, read, read_weights) + (_reduce(step) if step.is_reduced else 0) + _push(step, written)
+    first = _FirstNode(graph, task, partition, rates)
+    return first.pull(*at_home[:2]) + first.reduce() + first.push(at_home[2])
 
 
-def _pull(step: Step, read: int, read_weights: int) -> int:
-    boxes, stacks, task = step.boxes, step.graph.stacks, step.task
-    arriving = np.maximum(_elements(boxes.input) - read, 0) * stacks[task.reads.stack].element_bytes
-    if boxes.weights is not None and task.reads_weights is not None:
-        width = stacks[task.reads_weights.stack].element_bytes
-        arriving = arriving + np.maximum(_elements(boxes.weights) - read_weights, 0) * width
-    return _column_cycles(step, int(arriving.max()))
+class _FirstNode:
+    """The boxes of the first node of a region, and what they cost."""
 
+    def __init__(self, graph: Graph, task: LayerTask, partition: Partition, rates: Rates) -> None:
+        self.graph, self.task, self.partition, self.rates = graph, task, partition, rates
+        self.sizes = [
+            part_size(bound, partition.split(dim)) for dim, bound in zip(LAYER_DIMS, bounds_of(task), strict=True)
+        ]
+        ranges = np.array([[[0, size] for size in self.sizes]], dtype=np.int64)
+        self.boxes = boxes_of_parts(graph, task, ranges)
+        self.output = int(volumes(self.boxes.output).sum())
 
-def _reduce(step: Step) -> int:
-    """Every node reads all partial sums of its part; over a host it sends them all, too."""
-    sent = _elements(step.boxes.output) * step.task.workload.psum_bytes
-    cycles = _column_cycles(step, int(sent.max()))
-    array = step.array
-    if array.interconnect != HOST:
-        return cycles
-    by_bus = np.bincount(step.numbers // array.cols, weights=-(-sent // array.flit_bytes), minlength=array.rows)
-    return max(cycles, int(by_bus.max()))
+    def pull(self, read: int, read_weights: int) -> int:
+        """What arrives is written."""
+        boxes, stacks, task = self.boxes, self.graph.stacks, self.task
+        arriving = max(int(volumes(boxes.input).sum()) - read, 0) * stacks[task.reads.stack].element_bytes
+        if boxes.weights is not None and task.reads_weights is not None:
+            width = stacks[task.reads_weights.stack].element_bytes
+            arriving += max(int(volumes(boxes.weights).sum()) - read_weights, 0) * width
+        return self._column_cycles(arriving)
 
+    def reduce(self) -> int:
+        """All partial sums are read; over a host all nodes of a row send theirs over its bus."""
+        if self.partition.split("C") == 1:
+            return 0
+        width, array = self.task.workload.psum_bytes, self.rates.array
+        cycles = self._column_cycles(self.output * width)
+        if array.interconnect != HOST:
+            return cycles
+        return max(cycles, -(-self._elements_of_first_row() * width // array.flit_bytes))
 
-def _push(step: Step, written: int) -> int:
-    if step.task.pool:
-        return 0
-    leaving = np.maximum(_elements(step.held) - written, 0) * step.task.workload.output_bytes
-    return _column_cycles(step, int(leaving.max()))
+    def _elements_of_first_row(self) -> int:
+        """Return the elements of all output boxes of the region's first row."""
+        found = 1
+        for dim, bound, size in zip(LAYER_DIMS, bounds_of(self.task), self.sizes, strict=True):
+            parts = math.prod(factor for name, factor in self.partition.w if name == dim)
+            found *= parts if dim == "C" else min(bound, parts * size)
+        return found
 
+    def push(self, written: int) -> int:
+        """What leaves is read."""
+        if self.task.pool:
+            return 0
+        held = self.output
+        if (members := self.partition.split("C")) > 1:
+            largest = max(size for dim, size in zip(LAYER_DIMS, self.sizes, strict=True) if dim != "C")
+            held = held // largest * part_size(largest, members)
+        return self._column_cycles(max(held - written, 0) * self.task.workload.output_bytes)
 
-def _elements(boxes: np.ndarray) -> np.ndarray:
-    """Elements of each node's boxes: int64[nodes]."""
-    found: np.ndarray = volumes(boxes).sum(axis=-1)
-    return found
-
-
-def _column_cycles(step: Step, size: int) -> int:
-    """Return the cycles of the DRAM columns that so many bytes fill."""
-    return -(-size // step.array.node.column_bytes) * step.rates.column_cycles
+    def _column_cycles(self, size: int) -> int:
+        """Return the cycles of the DRAM columns that so many bytes fill."""
+        return -(-size // self.rates.array.node.column_bytes) * self.rates.column_cycles

@@ -4,7 +4,7 @@ Costs of data movement are exact and computed when a partition is looked at; unt
 program is known. The node program's cost is an interval that a solve closes (`cpsat_pim.planner.nodes`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,8 @@ class LayerOptions:
     partitions: Sequence[Partition]
     rows: list[_Row] = field(init=False)
     seen: int = 0
+    #: Whether rows that were not looked at are left out, so that bounds are of the others only.
+    is_closed: bool = False
     #: What each row pulls, int64[2, rows, homes read, homes of W or 1], and what it adds and pushes, int64[2, rows,
     #: homes written].
     _pull: np.ndarray = field(init=False)
@@ -152,18 +154,25 @@ class LayerOptions:
     @property
     def unseen_floor(self) -> int:
         """No row that was not looked at costs less: these rows are in the order of what was known of them."""
-        return self.rows[self.seen].floor if self.seen < len(self.rows) else INFINITE
+        return self.rows[self.seen].floor if self.seen < len(self.rows) and not self.is_closed else INFINITE
 
-    def look_at(self, count: int) -> None:
-        """Compute what the next rows move: those with the least bounds."""
+    def close(self, is_closed: bool) -> None:
+        """Leave rows out that were not looked at, or take them in again."""
+        self.is_closed = is_closed
+        self._tables.clear()
+
+    def look_at(self, count: int, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Compute what the next rows move: those with the least bounds; fewer if the search is over."""
         rest = self.rows[self.seen :]
         at_home = self._most_at_home()
         for row in rest:
-            if row.moved is None:
+            if row.moved is None and not is_over():
                 row.moved = self._least_moved(row.partition, at_home)
-            row.floor = min(INFINITE, self._floor(row.program) + row.moved)
+            row.floor = min(INFINITE, self._floor(row.program) + (row.moved or 0))
         self.rows[self.seen :] = sorted(rest, key=lambda row: row.floor)
         for i in range(self.seen, min(len(self.rows), self.seen + count)):
+            if is_over():
+                break
             self._compute(i)
             self.seen = i + 1
         self._tables.clear()
@@ -181,7 +190,9 @@ class LayerOptions:
     def _least_moved(self, partition: Partition, at_home: tuple[int, int, int]) -> int:
         """Return what moving data costs at least, whatever the homes."""
         cycles_weight = self.weighing.objective.weights[0]
-        return cycles_weight * least_cycles(self._step(partition), at_home) if cycles_weight else 0
+        if not cycles_weight:
+            return 0
+        return cycles_weight * least_cycles(self.graph, self.task, partition, self.rates, at_home)
 
     def _step(self, partition: Partition) -> Step:
         tours = self.tours(partition)

@@ -32,7 +32,8 @@ Report = Callable[[str], None]
 @frozen(kw_only=True)
 class SearchLimits:
     """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
-    `refined`: node problems whose bounds the mapper computes at a time.
+    `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
+    which some plan is completed if there is none.
 
     Smaller batches compute less, larger ones take fewer rounds.
     """
@@ -40,6 +41,7 @@ class SearchLimits:
     time_limit: float = 600.0
     batch: int = 32
     refined: int = 8
+    seek_percent: int = 40
 
 
 @frozen(kw_only=True)
@@ -104,8 +106,9 @@ def solve_plan(
     limits = limits or SearchLimits()
     costs.report = report
     with interrupt_stops(costs.stop):
+        started = time.monotonic()
         instance = Instance(graph, array, space, objective, costs)
-        search = _Search(instance, limits, report, then_energy)
+        search = _Search(instance, limits, report, then_energy, started)
         search.offer(incumbents)
         return search.run()
 
@@ -123,11 +126,15 @@ class _Found:
 class _Search:
     """Rounds of elimination and tighter bounds."""
 
-    def __init__(self, instance: Instance, limits: SearchLimits, report: Report, then_energy: bool) -> None:
+    def __init__(
+        self, instance: Instance, limits: SearchLimits, report: Report, then_energy: bool, started: float
+    ) -> None:
         self.instance, self.costs, self.limits, self.report = instance, instance.costs, limits, report
         self.then_energy = then_energy
-        self.started = time.monotonic()
+        self.started = started
         self.until = self.started + limits.time_limit
+        self.seek_from = self.started + limits.time_limit * limits.seek_percent / 100
+        self.has_sought = False
         self.bound, self.energy_bound, self.found = 0, 0, _Found()
         self.offered: list[_Found] = []
         self.rounds = 0
@@ -173,21 +180,40 @@ class _Search:
 
     def run(self) -> SolvedPlan:
         """Tighten until a plan costs no more than the bound, or the time is up."""
-        if self.instance.least_weight_bytes > self.instance.array.capacity_bytes:
+        if self.instance.least_peak_bytes > self.instance.array.capacity_bytes:
             return self._answer()
         for options in self.instance.distinct:
-            if not self.is_over:
-                options.look_at(self.limits.batch)
+            options.look_at(1)
+        for options in self.instance.distinct:
+            options.look_at(self.limits.batch - 1, lambda: self.is_over or time.monotonic() > self.seek_from)
         while not self.is_over and not self.is_proven:
             lower = self.instance.minimize(upper=False)
             self._raise_bounds(lower)
             if self.is_proven or not self._tighten(lower):
                 break
+            if self.found.plan is None and not self.has_sought and time.monotonic() > self.seek_from:
+                self._seek_any_plan()
         if self.found.plan is None:
             self._keep_best()
         if self.found.cost is not None and self.found.cost.peak_bytes > self.instance.array.capacity_bytes:
             self._fit()
         return self._answer()
+
+    def _seek_any_plan(self) -> None:
+        """Solve the node problems of the best plan among partitions that were looked at."""
+        self.has_sought = True
+        self.report("no plan yet: one of the partitions that were looked at is completed")
+        distinct = self.instance.distinct
+        for options in distinct:
+            options.close(True)
+        closed = self.instance.minimize(upper=False)
+        if closed.cost < INFINITE:
+            found = [options.best(at) for options, at in self.instance.uses(closed)]
+            problems = list(dict.fromkeys(problem for _, problem in filter(None, found)))
+            self.costs.solve_all(problems, None, self.until)
+        for options in distinct:
+            options.close(False)
+        self._keep_best()
 
     def _raise_bounds(self, lower: Choice) -> None:
         """Take over the bounds that an optimum over lower bounds proves."""
@@ -225,8 +251,7 @@ class _Search:
         """Compute more partitions where the optimum uses ones that were not, and refine plain bounds that it uses."""
         unseen = {id(use[0]): use[0] for use, found in best if found is None}
         for options in unseen.values():
-            if not self.is_over:
-                options.look_at(self.limits.batch)
+            options.look_at(self.limits.batch, lambda: self.is_over)
         refined = len(unseen)
         for (options, at), found in best:
             if found is not None and not self._is_refined(found[1]) and not self.is_over:
@@ -288,14 +313,19 @@ class _Search:
         self._take_offered(fitting=True)
         while True:
             fitting = Fitting(
-                self.instance.minimize, self.instance.plan, self.instance.value, array.capacity_bytes, array.nodes
+                self.instance.minimize,
+                self.instance.plan,
+                self.instance.value,
+                array.capacity_bytes,
+                array.nodes,
+                is_over=lambda: self.is_over,
             )
             fit = fitting.run()
             self.bound = max(self.bound, fit.bound)
             if fit.plan is None and fit.least_peak_bytes < INFINITE:
                 self.reason = (
-                    f"no plan was found that fits the {array.capacity_bytes} bytes of a node:"
-                    f" the smallest one takes {fit.least_peak_bytes}"
+                    f"no plan was found that fits the {array.capacity_bytes} bytes of a node: the least that would do"
+                    f" is between {self.instance.least_peak_bytes} bytes and {fit.least_peak_bytes}, which one takes"
                 )
             if fit.value < self.found.value and fit.cost is not None:
                 self.found = _Found(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
@@ -310,12 +340,12 @@ class _Search:
     def _answer(self) -> SolvedPlan:
         found, instance = self.found, self.instance
         status = Status.OPTIMAL if self.is_first_proven else Status.FEASIBLE if found.plan else Status.UNKNOWN
-        reason, least = self.reason, instance.least_weight_bytes
+        reason, least = self.reason, instance.least_peak_bytes
         if least > instance.array.capacity_bytes:
             status = Status.INFEASIBLE
             reason = (
-                f"no plan fits the {instance.array.capacity_bytes} bytes of a node: weights alone take at least"
-                f" {least}, if each is stored once on the {instance.array.nodes} nodes"
+                f"no plan fits the {instance.array.capacity_bytes} bytes of a node: weights, stored once, and the"
+                f" tensors that live at a time take at least {least} on each of {instance.array.nodes} nodes"
             )
         return SolvedPlan(
             status=status,

@@ -37,7 +37,8 @@ class Series:
 @frozen(kw_only=True)
 class Chart:
     """A chart: its file name, title, axis, and what it shows. `kind`: `stacked` or `grouped` bars over `categories`,
-    `heat` of series (rows) by categories (columns), or `front`, where a series' values are x, y, x, y, ....
+    `heat` of series (rows) by categories (columns), or `front`, `points` or `steps`, where a series' values are x, y,
+    x, y, .... `bands`: areas behind steps, whose values are x, low, high, .... `mark`: an x at which a line stands.
     """
 
     name: str
@@ -48,6 +49,9 @@ class Chart:
     series: tuple[Series, ...]
     x_axis: str = ""
     open_marks: frozenset[tuple[str, int]] = frozenset()
+    bands: tuple[Series, ...] = ()
+    mark: float | None = None
+    has_log_y: bool = False
 
 
 def check_drawing() -> None:
@@ -133,7 +137,7 @@ def _drawn(chart: Chart) -> Any:
 
 def _height(chart: Chart) -> float:
     bars = len(chart.categories) * (len(chart.series) * 0.6 + 0.6 if chart.kind == "grouped" else 1)
-    if chart.kind == "front":
+    if chart.kind in ("front", "points", "steps"):
         return 3.6
     return 1.2 + 0.2 * (len(chart.series) + 4 if chart.kind == "heat" else min(bars, 2 * _MOST_NAMED))
 
@@ -222,4 +226,43 @@ def _front(axes: Any, chart: Chart) -> None:
     axes.legend(frameon=False)
 
 
-_KINDS = {"stacked": _stacked, "grouped": _grouped, "heat": _heat, "front": _front}
+def _points(axes: Any, chart: Chart) -> None:
+    """Draw the points of each series, and a line at the mark."""
+    for series in chart.series:
+        points = zip(series.values[::2], series.values[1::2], strict=True)
+        axes.scatter(*zip(*points, strict=True), s=14, color=series.colour, label=_literal(series.name))
+    if chart.mark is not None:
+        axes.axvline(chart.mark, color=COLOURS["soft"], linewidth=1, linestyle="--")
+    _finish_plot(axes, chart)
+
+
+def _steps(axes: Any, chart: Chart) -> None:
+    """Draw each series as a staircase that keeps a value until the next one, over its band."""
+    for band in chart.bands:
+        columns = (band.values[::3], band.values[1::3], band.values[2::3])
+        axes.fill_between(*columns, step="post", color=band.colour, alpha=0.18, linewidth=0)
+    for series in chart.series:
+        label = _literal(series.name)
+        axes.step(
+            series.values[::2], series.values[1::2], where="post", color=series.colour, label=label, linewidth=1.4
+        )
+    _finish_plot(axes, chart)
+
+
+def _finish_plot(axes: Any, chart: Chart) -> None:
+    if chart.has_log_y:
+        axes.set_yscale("log")
+    axes.set_xlabel(_literal(chart.x_axis))
+    axes.set_ylabel(_literal(chart.axis))
+    axes.grid()
+    axes.legend(frameon=False)
+
+
+_KINDS = {
+    "stacked": _stacked,
+    "grouped": _grouped,
+    "heat": _heat,
+    "front": _front,
+    "points": _points,
+    "steps": _steps,
+}

@@ -24,8 +24,10 @@ class Floors:
         self.space, self.graphs = space, tuple(graphs)
         self.sizes = self._largest_side(extra or {})
         layers = [task.workload for graph in graphs for task in graph.tasks]
-        self._widths = tuple(
-            min(getattr(layer, key) for layer in layers) for key in ("input_bytes", "weight_bytes", "psum_bytes")
+        self._widths = (
+            min(layer.input_bytes for layer in layers),
+            min(layer.weight_bytes for layer in layers),
+            min(layer.psum_bytes for layer in layers),
         )
         self._tables: dict[int, list[SplitTable]] = {}
         self._known: dict[tuple[int, Limits], tuple[Figure, ...]] = {}
@@ -48,7 +50,7 @@ class Floors:
         return self._of(self.space.ranges(box, shape))
 
     def _of(self, ranges: Ranges) -> tuple[Figure, ...]:
-        limits = limits_of(ranges, self._widths)  # type: ignore[arg-type]
+        limits = limits_of(ranges, self._widths)
         key = (ranges.nodes, limits)
         if key not in self._known:
             self._known[key] = tuple(self._figure(table, limits) for table in self.tables(ranges.nodes))

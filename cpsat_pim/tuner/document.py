@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cpsat_pim.tuner.run import Run, Trial, Tuned
+from cpsat_pim.tuner.space import describe
 
 Row = dict[str, Any]
 VERSION = 1
@@ -134,6 +135,5 @@ def _run_lines(tuned: Tuned) -> Iterator[str]:
 
 
 def _text(values: dict[str, float]) -> str:
-    """Name a machine: `rows 4, cols 8, h 128, ...`; the space's own machine if there are no values."""
-    named = (f"{path.rpartition('.')[2]} {value:g}" for path, value in values.items())
-    return ", ".join(named) or "the space's machine"
+    """Name a machine; the space's own one if there are no values."""
+    return describe(values) or "the space's machine"

@@ -121,10 +121,7 @@ class _Search:
             range(a, b + 1) if axis.is_of_array else [None]
             for axis, a, b in zip(self.space.axes, whole.low, whole.high, strict=True)
         ]
-        boxes = [
-            Box(_fixed(whole.low, chosen), _fixed(whole.high, chosen))
-            for chosen in product(*sides)  # type: ignore[call-overload]
-        ]
+        boxes = [Box(_fixed(whole.low, chosen), _fixed(whole.high, chosen)) for chosen in product(*sides)]
         # Floors and areas depend on how many nodes there are, not on how they lie: one shape stands for all of a size.
         return list({math.prod(self.space.shapes(box)[0]): box for box in reversed(boxes)}.values())
 

@@ -100,6 +100,7 @@ def limits_of(ranges: Ranges, widths: tuple[int, int, int]) -> Limits:
     pes = max(1.0, min(float(h * w), ranges.most_pes))
     chip = [max(ranges.room("GLOBAL_BUFFER", t), pes * ranges.room("PE", t), pes * lanes * widths[t]) for t in Tensor]
     row = [max(own, ranges.room("ROW_BUFFER", t)) for t, own in zip(Tensor, chip, strict=True)]
+    streams = 1 if ranges.arch.shared_data_bus else len(Tensor)  # at a time; the longest is at least their mean
     column_bytes = ranges.size("dram_timings.co_w") / 8
     column_cycles = ranges.cost("dram_timings.tCCD_L") / column_bytes
     read_rate = ranges.most(ranges.level("ROW_BUFFER", "read_bandwidth_limit"))
@@ -108,12 +109,13 @@ def limits_of(ranges: Ranges, widths: tuple[int, int, int]) -> Limits:
     word_bytes = ranges.size(ranges.level("DRAM", "word_bytes"))
     mac_pj = _PJ_PER_NJ * ranges.cost("pe_array.compute_unit.mac_energy")
     return Limits(
-        h, w, lanes, pes * lanes, *chip, *row,
-        bus=column_cycles / (1 if ranges.arch.shared_data_bus else 3),
+        h=h, w=w, lanes=lanes, most_macs=pes * lanes,
+        chip_i=chip[0], chip_w=chip[1], chip_o=chip[2], row_i=row[0], row_w=row[1], row_o=row[2],
+        bus=column_cycles / streams,
         dram=column_cycles,
         row=1 / (read_rate * min(3.0, ports)) if read_rate else 0.0,
         flit=_flit_cycles(ranges, column_bytes),
-        opening=_opening_cycles(ranges),
+        opening=_opening_cycles(ranges) / streams,
         row_bytes=ranges.size(ranges.level("ROW_BUFFER", "row_buffer_size")),
         mac_pj=mac_pj,
         near_pj=ranges.access_pj("PE"),

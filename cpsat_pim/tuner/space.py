@@ -25,7 +25,9 @@ Design = tuple[int, ...]
 
 def _is_increasing(instance: Any, attribute: Any, values: tuple[float, ...]) -> None:
     if not values or any(a >= b for a, b in pairwise(values)):
-        raise ValueError(f"Axis.{instance.path}: must have at least one value, each larger than the one before")
+        raise ValueError(
+            f"HardwareSpace.axes.{instance.path}: must have at least one value, each larger than the one before"
+        )
 
 
 @frozen(kw_only=True)
@@ -170,8 +172,7 @@ class HardwareSpace:
 
     def named(self, values: Mapping[str, float]) -> str:
         """Return a name for the machine of some values."""
-        parts = [f"{path.rpartition('.')[2]} {value:g}" for path, value in values.items()]
-        return f"{self.name} ({', '.join(parts)})"
+        return f"{self.name} ({describe(values)})"
 
     def _parts(self, nodes: int) -> dict[str, float]:
         """Return each node's part of what is shared."""
@@ -253,6 +254,11 @@ def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
+
+
+def describe(values: Mapping[str, float]) -> str:
+    """Name a machine by its values: `rows 4, cols 8, h 128, ...`."""
+    return ", ".join(f"{path.rpartition('.')[2]} {plain(value)}" for path, value in values.items())
 
 
 def plain(value: float) -> int | float:

@@ -9,8 +9,8 @@ import yaml
 from attrs import field, frozen
 
 from cpsat_pim.base.reading import WRONG, Kind, hint
-from cpsat_pim.base.reading.fields import Reader, Scales, Schema
 from cpsat_pim.base.reading.nodes import text_of
+from cpsat_pim.base.reading.reader import Reader, Scales, Schema
 
 #: Values of parameters by name.
 Parameters = Mapping[str, int]

@@ -72,10 +72,10 @@ def returns_too_soon(share: Share, columns: int) -> bool:
     """Whether a vector needs a row again while the queue may still hold MACs of that row.
 
     The controller keeps a row open as long as anything in its queue hits it, so that the tick of a PRE would depend on
-    how far the queue reaches. With two full rows or more between, it cannot reach that far (a queue of at most
-    `columns` + 1 entries). Batch elements of at most a row never straddle one (`build_steps`).
+    how far the queue reaches. Of more than two rows, more than a row lies between, and it cannot reach that far (a
+    queue of at most `columns` + 1 entries). Batch elements of at most a row never straddle one (`build_steps`).
     """
-    return share.shared > 1 and columns < pass_columns(share) < 2 * columns
+    return share.shared > 1 and columns < pass_columns(share) <= 2 * columns
 
 
 @njit

@@ -13,7 +13,7 @@ from cpsat_pim.cli import main
 from cpsat_pim.cli.output import name_list
 from cpsat_pim.cli.schema import FILE_KINDS
 from cpsat_pim.mapping.mapping_file import MAPPINGS
-from cpsat_pim.workload.network import parse_shape
+from cpsat_pim.workload.network_text import parse_shape
 from tests.cli.commands import TINY, map_tiny, read_json, run_python, run_shell
 
 # --- Lists -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.cli import main
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
-from cpsat_pim.workload.network import parse_shape
+from cpsat_pim.workload.network_text import parse_shape
 from tests.cli.commands import TINY, map_tiny, one_error_line, read_json
 
 TINY_BOUNDS = {"R": 3, "S": 1, "P": 4, "Q": 4, "C": 4, "K": 4, "N": 1, "G": 1}

@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
 from cpsat_pim.cli import main
 from cpsat_pim.compiler.compile import compile_kernel, stream_of
@@ -23,7 +24,7 @@ def test_bars_are_the_simulated_commands() -> None:
     kernel = shipped_kernel("gemv")
     plan = compile_kernel(kernel, {"B": 2, "N": 60, "K": 48}, TARGET.device, 4)
     stream = stream_of(plan, kernel, TARGET.device)
-    trace, bars = simulate(TARGET.rules, stream), list(slot_bars(stream, TARGET))
+    trace, bars = simulate(TARGET.rules, stream), list(slot_bars(stream, TARGET.device))
     shown = trace.issue <= CHART_TICKS
     assert sum(bar.lane in (1, 2, 3) for bar in bars) == int((shown & (stream.kind != TARGET.mac)).sum())
     assert sum(bar.lane == 4 for bar in bars) == int((trace.inserted[:, 0] <= CHART_TICKS).sum())
@@ -34,10 +35,19 @@ def test_bars_are_the_simulated_commands() -> None:
     )
 
 
-def test_command_writes_a_page(tmp_path: Path) -> None:
-    """`compile --html` writes a page whose pictures are well-formed."""
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["attention", "--sizes", "B=4,N=60,K=64"],
+        ["gemm", "--sizes", "B=1,N=40,K=64", "--device", "hbm-pim", "--channels", "2"],
+        ["va", "--sizes", "B=1,N=3000", "--device", "hbm-pim", "--channels", "2"],
+        ["gemm", "--sizes", "B=1,N=40,K=64", "--device", "gddr6-aim", "--channels", "2"],
+    ],
+)
+def test_command_writes_a_page(tmp_path: Path, words: list[str]) -> None:
+    """`compile --html` writes a page whose pictures are well-formed, for every kind of controller."""
     file = tmp_path / "plan.html"
-    assert main(["compile", "attention", "--sizes", "B=4,N=60,K=64", "--html", str(file)]) == 0
+    assert main(["compile", *words, "--html", str(file)]) == 0
     page = file.read_text()
     assert "Dimension sets" in page
     for picture in page.split("<svg ")[1:]:

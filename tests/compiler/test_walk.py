@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cpsat_pim.compiler.language import shipped_kernel
 from cpsat_pim.compiler.lowering import lower, predicted_ticks
-from cpsat_pim.compiler.mapping import Contraction, contraction_of
+from cpsat_pim.compiler.mapping import Contraction, Mapping, contraction_of
 from cpsat_pim.compiler.search import best_mapping, space_of
 from cpsat_pim.compiler.search.crosscheck import solve_as_model
 from cpsat_pim.compiler.target import target_of
@@ -39,6 +39,30 @@ def test_walk_is_the_simulators_tick(name: str, data: st.DataObject) -> None:
     lowered = lower(mapping, contraction, target)
     trace = simulate(rules_of(target.device), lowered.stream)
     assert trace.finish == lowered.ticks == predicted_ticks(mapping, contraction, target)
+
+
+@pytest.mark.parametrize(("depth", "is_allowed"), [(32, True), (48, False), (64, False), (65, True), (80, True)])
+def test_row_that_the_queue_still_needs_is_refused(depth: int, is_allowed: bool) -> None:
+    """Three vectors walk over 16 outputs of `depth` elements: 16 x 2, 3, 4, 5 columns of rows of 32.
+
+    Of two rows exactly, 32 columns lie between the visits of a row, which a queue of 33 entries reaches over; of 16 x 5
+    columns, 48 do.
+    """
+    contraction, target = bound("gemm", B=3, N=16, K=depth), TARGETS["attacc"]
+    for order in ("output-stationary", "input-stationary"):
+        mapping = Mapping(
+            splits=(1, 1, 1, 1),
+            owners=(-1, -1, -1, -1),
+            is_tree=True,
+            output_tile=2,
+            depth_tile=4,
+            order=order,
+            overlaps_loads=True,
+        )
+        assert (mapping.problem(contraction, target) is None) == is_allowed
+        if is_allowed:
+            lowered = lower(mapping, contraction, target)
+            assert simulate(target.rules, lowered.stream).finish == lowered.ticks
 
 
 def test_one_column_a_core_takes_what_hand_arithmetic_says() -> None:

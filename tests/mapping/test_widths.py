@@ -14,7 +14,8 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_fits, check_mapping, used_bytes
 from cpsat_pim.mapping.widths import in_whole_units, machine_widths, on_machine, width_warnings, with_widths
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.network import read_network, shape_network
+from cpsat_pim.workload.network import read_network
+from cpsat_pim.workload.network_text import shape_network
 from tests.cross.cases import Case
 from tests.export.loops.test_execute import Rows, convolve, numbers
 from tests.shorthand import read_loops, read_stored

@@ -22,20 +22,21 @@ def chain(tmp_path):
     return str(path)
 
 
-def test_one_node_is_what_run_says(chain, tmp_path, capsys):
+@pytest.mark.parametrize(("objective", "figure"), [("latency", "latency_cycles"), ("energy", "energy_fj")])
+def test_one_node_is_what_run_says(chain, tmp_path, capsys, objective, figure):
     """On an array of one node with free layouts nothing moves: latency and energy are sums of the layers' own."""
     planned, ran = tmp_path / "plan.json", tmp_path / "run.json"
-    words = ["--arch", "default", "--objective", "energy", "--json"]
+    words = ["--arch", "default", "--objective", objective, "--json"]
     assert main(["plan", chain, "--array", "1x1", "--layouts", "free", *words, str(planned), "--quiet"]) == 0
     assert main(["run", chain, *words, str(ran)]) == 0
     plan, run = json.loads(planned.read_text()), json.loads(ran.read_text())
     assert (plan["status"], plan["gap"]) == ("OPTIMAL", 0)
     assert plan["objective"] == plan["bound"]
-    assert plan["predicted"]["energy_fj"] == run["totals"]["energy_fj"]
+    assert plan["predicted"][figure] == run["totals"][figure]
     assert plan["predicted"]["message_bytes"] == plan["predicted"]["dram_columns"] == 0
     assert main(["plan", chain, "--arch", "default", "--replay", str(planned), "--simulate"]) == 0
     told = capsys.readouterr()
-    assert f"latency {run['totals']['latency_cycles']} cycles" in told.out
+    assert f"latency {plan['predicted']['latency_cycles']} cycles" in told.out
     assert "every other figure is equal" in told.err
 
 
@@ -49,10 +50,12 @@ def test_interrupted_search_ends_with_130(chain, monkeypatch, capsys):
 
 
 def test_weights_that_do_not_fit_are_said_at_once(chain, capsys):
-    """Two layers of 32 weights of one byte take 32 bytes on each of two nodes."""
-    words = ["--arch", "default", "--array", "1x2", "--capacity", "31"]
+    """64 weights, 32 inputs and the 64 outputs of the first layer take 160 bytes, so 80 on each of two nodes."""
+    words = ["--arch", "default", "--array", "1x2", "--capacity", "79"]
     assert main(["plan", chain, *words]) == 1
-    assert "no plan fits the 31 bytes of a node: weights alone take at least 32" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "no plan fits the 79 bytes of a node: " in told
+    assert "take at least 80 on each of 2 nodes" in told
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.search import SearchLimits
 from cpsat_pim.planner.space import Space
 from cpsat_pim.workload.network import Network
-from tests.planner.test_search import NETWORKS, NODE, MadeUpCosts, _without_mapping, all_plans
+from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, all_plans, without_mapping
 
 SPACE = Space(dims=1, layouts=("BCHW",), is_tied=False)
 
@@ -18,7 +18,7 @@ SPACE = Space(dims=1, layouts=("BCHW",), is_tied=False)
 @pytest.fixture
 def made_up(monkeypatch):
     """Make requests of small networks on two nodes, and all their points (latency, energy)."""
-    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
 
     def make(name):
         graph = build_graph(Network(name="n", layers=NETWORKS[name]))

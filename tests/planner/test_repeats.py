@@ -47,7 +47,7 @@ def test_each_run_of_a_block_reads_the_output_of_the_run_before():
 
 
 def test_output_of_a_block_is_what_others_read():
-    """The layer behind reads the block's first layer, so the second run reads that too; its last layer has no reader."""
+    """The layer behind reads the first layer of the block, so the second run reads that too."""
     found = written_out(
         network(node("a", ["input"], count=2), node("b", ["a"], count=2), node("last", ["a"])),
     )

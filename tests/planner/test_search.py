@@ -1,137 +1,20 @@
 """The search against enumeration of all plans of small spaces; node costs are made up, so no mapper is needed."""
 
-import hashlib
-import threading
 from itertools import product
 
 import pytest
 from attrs import evolve
 
-from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.graph import build_graph
-from cpsat_pim.planner.nodes import NodeCost, NodeProblem, layout_index
+from cpsat_pim.planner.nodes import NodeProblem
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, node_program
 from cpsat_pim.planner.search import SearchLimits, solve_plan
 from cpsat_pim.planner.space import Space
-from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.joins import Pool
-from cpsat_pim.workload.network import Network, NetworkNode
-
-NODE = PIMArchitecture()
-
-
-class MadeUpCosts:
-    """Node costs that are a digest of the problem; floors are up to 30 cycles below, and as many per cent of energy."""
-
-    def __init__(self, objective):
-        self.objective, self.solved, self.solves, self.reused = objective, set(), 0, 0
-        self.mapping, self.stop, self.jobs = object(), threading.Event(), 1
-        self.energy_bounds = {}
-
-    def close(self):
-        """Nothing is open."""
-
-    @property
-    def known(self):
-        """Not counted."""
-        return 0
-
-    def figures(self, problem):
-        """(cycles, fJ, how far the floor is below)."""
-        text = repr((problem.layer.shape, problem.layouts)).encode()
-        digest = hashlib.sha256(text).digest()
-        return 100 + digest[0], 10**6 * (1 + digest[1]), digest[2] % 31
-
-    def cost(self, problem):
-        """A floor, or the figures once they were asked for."""
-        cycles, energy, below = self.figures(problem)
-        value = self.objective.value(cycles, energy)
-        if problem not in self.solved:
-            return NodeCost(least=max(0, value - below))
-        return NodeCost(
-            least=value,
-            value=value,
-            latency_cycles=cycles,
-            energy_fj=energy,
-            least_energy_fj=self.energy_bounds.get(problem, 0),
-            mapping=self.mapping,
-        )
-
-    def refine(self, problem):
-        """Nothing: all are."""
-        return self.cost(problem)
-
-    def solve_all(self, problems, slack=None, until=None):
-        """Remember that they were asked for."""
-        assert slack is None or slack > 0
-        self.solved |= set(problems)
-        self.solves += len(problems)
-
-    def refine_energy(self, problem):
-        """A bound that is somewhat below."""
-        _, energy, below = self.figures(problem)
-        self.energy_bounds[problem] = energy * (100 - below) // 100
-
-    def solve_energies(self, problems, until=None):
-        """The energy itself."""
-        for problem in problems:
-            self.energy_bounds[problem] = self.figures(problem)[1]
-
-
-def layer(name, after, **fields):
-    """A layer of a network."""
-    keys = ("join", "pool", "weights", "input_pool")
-    node = {key: fields.pop(key) for key in keys if key in fields}
-    return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
-
-
-NETWORKS = {
-    "chain": [layer("a", ["input"], P=4, C=2, K=4), layer("b", ["a"], P=4, C=4, K=2, R=3)],
-    "pooled": [
-        layer("a", ["input"], P=4, Q=4, C=2, K=4, pool=Pool(window=(2, 2), stride=(2, 2), size=(2, 2))),
-        layer("b", ["a"], P=2, Q=2, C=4, K=2, input_pool=Pool(window=(3, 3), pad=(1, 1), size=(2, 2))),
-    ],
-    "residual": [
-        layer("a", ["input"], P=4, C=2, K=2),
-        layer("b", ["a"], P=4, C=2, K=2, R=3),
-        layer("c", ["b", "a"], P=4, C=2, join="add"),
-    ],
-    "concat": [
-        layer("a", ["input"], P=4, C=2, K=2),
-        layer("b", ["input"], P=4, C=2, K=4),
-        layer("c", ["a", "b"], P=4, C=6, join="concat"),
-    ],
-    "product": [
-        layer("a", ["input"], P=4, C=2, K=4),
-        layer("b", ["input"], P=4, C=2, K=4),
-        layer("c", ["a", "b"], P=4, C=2, K=4, G=2, weights=False),
-    ],
-}
-
-
-def all_plans(graph, array, space, costs):
-    """Every plan of the space, with the exact cost of its nodes."""
-    homes = [[(name, home) for home in space.homes(graph.stacks[name].shape, array.whole)] for name in graph.homes]
-    for chosen in product(*homes):
-        by_home = dict(chosen)
-        placed = {name: by_home[graph.home_of[name]] for name in graph.stacks}
-        options = []
-        for task in graph.tasks:
-            ties = (None, None)
-            if space.is_tied:
-                ties = tuple(layout_index(placed[stack].layout) for stack in (task.reads.stack, task.writes))
-            found = []
-            for partition in space.partitions(task, array.whole):
-                problem = NodeProblem(layer=node_program(task, partition), layouts=ties)
-                cycles, energy, _ = costs.figures(problem)
-                found.append((task.name, LayerPlan(partition=partition, node_cycles=cycles, node_energy_fj=energy)))
-            options.append(found)
-        for layers in product(*options):
-            segments = tuple((RegionPlan(region=array.whole, layers=(task.name,)),) for task in graph.tasks)
-            yield Plan(network="n", array=array, segments=segments, layers=dict(layers), homes=placed)
+from cpsat_pim.workload.network import Network
+from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, all_plans, layer, without_mapping
 
 
 @pytest.mark.parametrize("objective", ["latency", "energy"])
@@ -141,7 +24,7 @@ def all_plans(graph, array, space, costs):
 )
 def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, objective):
     """No plan costs less, and the plan that is returned costs as much; few node problems were solved."""
-    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     graph = build_graph(Network(name="n", layers=NETWORKS[name]))
     array = NodeArray(rows=1, cols=cols, node=NODE, flit_bytes=2)
     space = Space(dims=1, layouts=("BCHW", "BHWC") if is_tied else ("BCHW",), is_tied=is_tied)
@@ -161,7 +44,7 @@ def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, object
 @pytest.mark.parametrize("name", ["chain", "residual", "concat"])
 def test_lexicographic_optimum_is_that_of_enumeration(monkeypatch, name):
     """Of all plans of the least latency none takes less energy, and both are proven."""
-    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     graph = build_graph(Network(name="n", layers=NETWORKS[name]))
     array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, layouts=("BCHW",), is_tied=False)
     kind = Objective.named("latency")
@@ -175,7 +58,7 @@ def test_lexicographic_optimum_is_that_of_enumeration(monkeypatch, name):
 
 def test_known_plan_is_never_worse_than_the_result(monkeypatch):
     """A search that has no time returns the plan that it was given."""
-    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("latency")
     array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, layouts=("BCHW",), is_tied=False)
     costs = MadeUpCosts(kind)
@@ -188,7 +71,7 @@ def test_known_plan_is_never_worse_than_the_result(monkeypatch):
 
 def test_layer_that_is_smaller_than_the_array_runs_on_a_part_of_it(monkeypatch):
     """Seven nodes: four values of P and K fill no more than four of them with one split."""
-    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("energy")
     array = NodeArray(rows=1, cols=7, node=NODE, flit_bytes=2)
     solved = solve_plan(graph, array, Space(dims=1), kind, MadeUpCosts(kind))
@@ -198,7 +81,7 @@ def test_layer_that_is_smaller_than_the_array_runs_on_a_part_of_it(monkeypatch):
 
 def test_stop_ends_the_search_with_what_it_has(monkeypatch):
     """Nothing was solved, so there is no plan, but a bound."""
-    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     graph, kind = build_graph(Network(name="n", layers=NETWORKS["chain"])), Objective.named("latency")
     array, space = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2), Space(dims=1, layouts=("BCHW",), is_tied=False)
     costs = MadeUpCosts(kind)
@@ -260,7 +143,7 @@ LEFT, RIGHT = Region(0, 0, 1, 1), Region(0, 1, 1, 1)
 )
 def test_branches_side_by_side_are_as_good_as_enumeration(monkeypatch, layers, branches):
     """On two nodes every way to give branches to the nodes; the bound is below all plans, and mostly met."""
-    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     graph, kind = build_graph(Network(name="n", layers=layers)), Objective.named("latency")
     array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=64)
     space = Space(dims=1, layouts=("BCHW",), is_tied=False, cuts=1)
@@ -280,25 +163,23 @@ def test_branches_side_by_side_are_as_good_as_enumeration(monkeypatch, layers, b
     assert len(solved.plan.segments) < len(graph.tasks)  # digests make node programs as slow on two nodes as on one
 
 
-def _without_mapping(**fields):
-    """A layer's plan whose mapping is made up as its costs are."""
-    return LayerPlan(**fields | {"mapping": None})
-
-
 def test_weights_that_cannot_fit_are_refused_with_what_they_take():
-    """Two layers of 64 weights of 16 bytes each take 1024 bytes a node, if they are stored once on two nodes."""
+    """Two layers of 64 weights of 16 bytes each take 1024 bytes a node, if they are stored once on two nodes.
+
+    Besides, two tensors of 32 bytes live at a time, which take 32 bytes on each node.
+    """
     layers = [layer("a", ["input"], P=4, C=8, K=8, weight_bytes=16), layer("b", ["a"], P=4, C=8, K=8, weight_bytes=16)]
     graph, kind = build_graph(Network(name="n", layers=layers)), Objective.named("latency")
-    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2, capacity_bytes=1023)
+    array = NodeArray(rows=1, cols=2, node=NODE, flit_bytes=2, capacity_bytes=1055)
     solved = solve_plan(graph, array, Space(dims=1), kind, MadeUpCosts(kind))
     assert (solved.status, solved.plan) == (Status.INFEASIBLE, None)
-    assert "weights alone take at least 1024" in solved.reason
+    assert "take at least 1056 on each of 2 nodes" in solved.reason
 
 
 @pytest.mark.parametrize("share", [0.9, 0.6, 0.5])
 def test_plan_that_does_not_fit_replicates_weights_less(monkeypatch, share):
     """The best plan of all is too large for the nodes: the one returned fits, and the bound is below all that fit."""
-    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", _without_mapping)
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     layers = [
         layer("a", ["input"], P=4, C=8, K=8, weight_bytes=16),
         layer("b", ["a"], P=4, C=8, K=8, weight_bytes=16),

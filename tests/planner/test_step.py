@@ -1,12 +1,14 @@
 """What a step moves, against the page walked element by element."""
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.planner.array import NodeArray, Region
 from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.planner.movement import least_cycles, most_at_home
 from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.space import sides
@@ -140,6 +142,20 @@ def test_reduce_and_push_move_what_the_page_says(case):
     naive.push(pushing, held, graph.stacks["a"].shape, where, last, width, array.cols)
     assert predicted(step.reduce(home.layout)) == figures(reducing, array)
     assert predicted(step.push(home)) == figures(pushing, array)
+
+
+@settings(deadline=None, max_examples=150)
+@given(case=cases(), interconnect=st.sampled_from(["mesh", "host"]))
+def test_no_exchange_takes_less_than_its_bound(case, interconnect):
+    """What is known before homes are looked at bounds every one of them, on a mesh and over a host."""
+    network, array, partition, homes = case
+    graph, array = build_graph(network), evolve(array, interconnect=interconnect)
+    (task,) = graph.tasks
+    step = Step(graph=graph, task=task, partition=partition, rates=rates_of(array))
+    read, written = homes
+    at_home = most_at_home(graph.stacks["input"], [read]), 0, most_at_home(graph.stacks["a"], [written])
+    phases = step.pull(read), step.reduce(written.layout), step.push(written)
+    assert least_cycles(graph, task, partition, step.rates, at_home) <= sum(phase.cycles for phase in phases)
 
 
 @pytest.mark.parametrize(

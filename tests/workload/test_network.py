@@ -8,14 +8,8 @@ import attrs
 import pytest
 
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.network import (
-    Network,
-    NetworkNode,
-    format_network,
-    network_names,
-    parse_shape,
-    read_network,
-)
+from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
+from cpsat_pim.workload.network_text import format_network, parse_shape
 from tests.conftest import FileWriter
 
 HEAD = "version: 1\nlayers:\n"

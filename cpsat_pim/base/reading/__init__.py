@@ -5,25 +5,22 @@
 """
 
 from cpsat_pim.base.reading.fields import (
-    WRONG,
     Data,
     Either,
     Field,
-    Kind,
     Listing,
-    Mistake,
     Record,
     Table,
     Value,
     fields_of,
     kind_of,
-    read_plain,
     record_of,
     table_of,
 )
 from cpsat_pim.base.reading.file_kind import SUFFIXES, VERSION, FileKind
 from cpsat_pim.base.reading.json_file import read_json
 from cpsat_pim.base.reading.nodes import FileMistakes, hint, to_yaml
+from cpsat_pim.base.reading.reader import WRONG, Kind, Mistake, read_plain
 
 __all__ = [
     "SUFFIXES",

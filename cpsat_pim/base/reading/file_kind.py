@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from attrs import define, evolve, field
 
-from cpsat_pim.base.reading.fields import Field, Reader, Record, Value, WithoutHead
+from cpsat_pim.base.reading.fields import Field, Record, Value, WithoutHead
 from cpsat_pim.base.reading.nodes import (
     FileMistakes,
     compose,
@@ -23,6 +23,7 @@ from cpsat_pim.base.reading.nodes import (
     text_of,
     to_plain,
 )
+from cpsat_pim.base.reading.reader import Reader
 from cpsat_pim.base.validate import Rule, is_integer, text
 
 VERSION = 1

@@ -87,7 +87,7 @@ def problem_of(
     both at once, by sixteenths of the outputs, if the host's part takes less than everything on PIM; for every such
     choice the layout with the least sum of times.
     """
-    blocks = {batch: Block(model, batch, target, host) for batch in batches}
+    blocks = {batch: Block(model, batch, host, target) for batch in batches}
     weights = {
         layer.name: tuple(
             product_options(layer.name, layer.product, batches, target, host, layer.group == "feed-forward")

@@ -6,6 +6,7 @@ elements of a channel fill octet after octet of the banks in use, bank by bank.
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from cpsat_pim.compiler.lowering.bank_mode import (
     IS_ALL,
     LEAVE_PIM,
     ODD,
+    PARK_ROW,
+    PARKED,
     REGISTER_ROW,
     SOURCE,
     STEP,
@@ -28,6 +31,7 @@ from cpsat_pim.compiler.lowering.bank_mode import (
     commands_fj,
     entering,
     leaving,
+    loses_barrier,
     predicted_ticks,
     program_of,
     run,
@@ -40,6 +44,8 @@ from tracesim.commands import Function
 Ints = NDArray[np.int64]
 Array = NDArray[Any]
 
+#: Reads of the parking row before the host's writes that are tried.
+MOST_PARKED = 3
 _FUNCTIONS = {"+": Function.ADD, "*": Function.MUL}
 
 
@@ -134,11 +140,21 @@ class BankElementwise:
 
     @cached_property
     def runs(self) -> Ints:
-        """Host writes, modes, computation, modes, host reads."""
+        """Host writes, modes, computation, modes, host reads; before them as many reads that park as keep all
+        barriers."""
+        choices = (self._runs(parked) for parked in range(MOST_PARKED + 1))
+        first = next(choices)
+        kept = (runs for runs in chain((first,), choices) if not loses_barrier(self.target, runs))
+        return next(kept, first)
+
+    def _runs(self, parked: int) -> Ints:
+        before = run(MODES, 0, PARKED, PARK_ROW, parked, 0)
+        before[0, IS_ALL] = 0
         pattern = (EVEN, ODD)[self.mapping.mode_bank]
         begin, end = run(MODES, 1, pattern, REGISTER_ROW, 1, 0), run(MODES, 1, pattern, REGISTER_ROW, 1, LEAVE_PIM)
         return np.concatenate(
             [
+                *([before] if parked else []),
                 *self._written[0],
                 *entering(self.target),
                 begin,

@@ -78,7 +78,7 @@ class Mapping:
         if share.has_inputs and min(share.depth_tile, columns) * (1 + share.overlaps_loads) > core.inputs:
             return f"needs {share.depth_tile * (1 + share.overlaps_loads)} input columns, there are {core.inputs}"
         if returns_too_soon(share, core.columns):
-            return "several vectors walk over a matrix of more than one and less than two rows"
+            return "several vectors walk over a matrix of more than one and at most two rows"
         if place_batch(share, share.batches, core.columns) > target.columns:
             return (
                 f"needs {place_batch(share, share.batches, core.columns)} columns of a bank, there are {target.columns}"

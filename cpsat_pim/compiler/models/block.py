@@ -61,12 +61,11 @@ def stepped(tokens: int) -> int:
 
 
 @frozen(slots=False)
-class Block:
-    """A block of a model for a batch, on a host with PIM devices as memory."""
+class HostBlock:
+    """A block of a model for a batch on a host."""
 
     model: Transformer
     batch: int
-    target: Target
     host: Host
 
     @property
@@ -110,3 +109,10 @@ class Block:
         computing = SOFTMAX_FLOPS * length * heads / (host.flops * host.compute_efficiency * occupancy)
         moving = 2 * length * heads * ELEMENT / (host.memory_bandwidth * host.memory_efficiency * occupancy)
         return max(computing, moving)
+
+
+@frozen(slots=False)
+class Block(HostBlock):
+    """The same with PIM devices as the host's memory."""
+
+    target: Target

@@ -42,7 +42,7 @@ class Generation:
     @cached_property
     def block(self) -> Block:
         """One block; all are equal."""
-        return Block(self.request.model, self.request.batch, self.target, self.host)
+        return Block(self.request.model, self.request.batch, self.host, self.target)
 
     def seconds(self, system: str) -> Parts:
         """Seconds of all blocks by group of layers.

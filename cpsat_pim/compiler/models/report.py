@@ -5,7 +5,7 @@ from typing import Any
 
 from cpsat_pim.compiler.models.block import GROUPS, Parts, Request
 from cpsat_pim.compiler.models.llm import speedups
-from cpsat_pim.compiler.target import Target
+from cpsat_pim.device import Device
 
 #: Version of the JSON of `llm --json`.
 FORMAT = 1
@@ -22,12 +22,12 @@ def format_times(request: Request, times: Names[str, Parts]) -> str:
     return "\n".join(lines)
 
 
-def as_data(request: Request, target: Target, times: Names[str, Parts]) -> dict[str, Any]:
+def as_data(request: Request, device: Device, times: Names[str, Parts]) -> dict[str, Any]:
     """The times as JSON takes them, in seconds of all tokens."""
     return {
         "format": FORMAT,
         "model": request.model.name,
-        "device": target.device.name,
+        "device": device.name,
         "batch": request.batch,
         "given_tokens": request.given,
         "generated_tokens": request.generated,

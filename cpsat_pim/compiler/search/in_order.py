@@ -70,9 +70,10 @@ def tilings(table: Ints, target: InOrderTarget) -> list[tuple[BroadcastMapping, 
 
 
 def lower_bounds(table: Ints, tiling: BroadcastMapping, target: InOrderTarget, has_inputs: bool) -> Ints:
-    """Ticks that cuts with a tiling do not fall below: all commands at the distances of their kinds, and mode changes.
+    """Ticks that cuts with a tiling do not fall below: commands at the distances of their kinds, mode changes, rows.
 
-    Every read of a sum lies between two products, or behind the last: the mode changes there and back.
+    Every read of a sum lies between two products, or behind the last: the mode changes there and back. A row is closed
+    and opened when its product is at the head: nothing else is issued until then.
     """
     distances, mac = target.distances, target.command("mac_tree")
     apart = max(1, int(distances[mac, mac]))
@@ -90,16 +91,26 @@ def lower_bounds(table: Ints, tiling: BroadcastMapping, target: InOrderTarget, h
     if change >= 0:
         reads = passes * (tiles if is_input_stationary else 1)
         ticks += (2 * reads - 1) * int(distances[change, mac])
+    act, pre = target.inserted[:2].tolist()
+    if act >= 0:
+        opens = int(distances[act, mac]) - 1  # the tick of the product itself is counted above
+        ticks += opens + (opened_rows(table, tiling) - 1) * (int(distances[pre, act]) + opens)
     if target.sets_scalars:
         ticks += np.where(passes > 0, passes, 0)
     return np.asarray(ticks, np.int64)
 
 
-def energies(table: Ints, tiling: BroadcastMapping, target: InOrderTarget, has_inputs: bool) -> Ints:
-    """Femtojoules of a channel, exact: loads, products, and on AiM a sum set and read for every pass or tile of it.
+def opened_rows(table: Ints, tiling: BroadcastMapping) -> Ints:
+    """Rows that are opened (AiM): a tile of an output has one of its own, which stays open only if the next vector
+    meets the same one."""
+    outputs, tiles = table[:, OUTPUT_COUNT], -(-table[:, COLUMNS] // tiling.depth_tile)
+    every = table[:, BATCHES] * table[:, SHARED_VECTORS] * outputs * tiles
+    return np.asarray(np.where(outputs * tiles == 1, table[:, BATCHES], every), np.int64)
 
-    A tile of an output has a row of its own, which stays open only if the next vector meets the same one.
-    """
+
+def energies(table: Ints, tiling: BroadcastMapping, target: InOrderTarget, has_inputs: bool) -> Ints:
+    """Femtojoules of a channel, exact: loads, products, rows, and on AiM a sum set and read for every pass or tile of
+    it."""
     results = table[:, BATCHES] * table[:, SHARED_VECTORS]
     outputs, columns = table[:, OUTPUT_COUNT], table[:, COLUMNS]
     passes, tiles = results * outputs, -(-columns // tiling.depth_tile)
@@ -113,9 +124,10 @@ def energies(table: Ints, tiling: BroadcastMapping, target: InOrderTarget, has_i
         registers = -(-outputs // target.device.core.lanes)
         return _added_up(target, [*counts, ("drain_clear", results * registers)])
     sums = passes * (tiles if is_input_stationary else 1)
-    opened = np.where(outputs * tiles == 1, table[:, BATCHES], passes * tiles)
+    opened = opened_rows(table, tiling)
     act = int(target.energies[target.inserted[0], Function.NOTHING])
-    return _added_up(target, [*counts, ("load_scalars", sums), ("drain_scalars", sums)]) + opened * act
+    total = _added_up(target, [*counts, ("load_scalars", sums), ("drain_scalars", sums)])
+    return np.asarray(total + opened * act, np.int64)
 
 
 def _added_up(target: InOrderTarget, counts: list[tuple[str, Ints]]) -> Ints:

@@ -1,10 +1,11 @@
 """Draw and compare in rounds, until the time limit, a stop request, or a disagreement.
 
 What a round draws depends only on the seed and the round's number. A round has five parts. (1) Mappings of a layer are
-compared with the simulator. (2) A layer that solves within seconds: its solution is compared with its simulation, and
-its bound with random mappings and an annealed one. (3) A layer with some parts of its mapping fixed to those of a
-random mapping, whose cost the solver's bound must not exceed. (4) A layer with everything but its outer loops fixed,
-and (5) a tiny layer, are compared with a full enumeration of the mappings.
+compared with the simulator, and changed at random, which may make them illegal, to compare validator and oracle. (2) A
+layer that solves within seconds: its solution is compared with its simulation, and its bound with random mappings and
+an annealed one. (3) A layer with some parts of its mapping fixed to those of a random mapping, whose cost the solver's
+bound must not exceed. (4) A layer with everything but its outer loops fixed, and (5) a tiny layer, are compared with a
+full enumeration of the mappings.
 """
 
 import time
@@ -119,8 +120,9 @@ def solved_case(draw: Drawer) -> Case:
 
 
 def enumerated_case(draw: Drawer) -> Case:
-    """Draw a tiny layer on a machine that leaves few choices."""
-    return Case(layer=draw.layer(_ENUMERATED), arch=draw.machine(forced=80), objective=draw.objective())
+    """Draw a tiny layer on a machine that leaves few choices, and may have few banks."""
+    case = Case(layer=draw.layer(_ENUMERATED), arch=draw.machine(forced=80), objective=draw.objective())
+    return attrs.evolve(case, arch=draw.few_banks(case.arch)) if draw.chance(25) else case
 
 
 def with_mappings(draw: Drawer, case: Case) -> Iterator[Case]:
@@ -167,6 +169,8 @@ def _trace(draw: Drawer, limits: Limits) -> Iterator[Made]:
     """Predict and simulate random mappings of a layer."""
     for mapped in with_mappings(draw, traced_case(draw)):
         yield "trace", mapped, compare("trace", mapped, limits)
+        changed = attrs.evolve(mapped, mapping=draw.changed(mapped.mapping)) if mapped.mapping else mapped
+        yield "legality", changed, compare("legality", changed, limits)
 
 
 def _solve(draw: Drawer, limits: Limits) -> Iterator[Made]:

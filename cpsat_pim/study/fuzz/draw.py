@@ -13,6 +13,7 @@ from cpsat_pim.arch import ComputeUnit, DramTimings, MemoryLevel, PEArray, PhyDi
 from cpsat_pim.arch.pe_array import LANE_DIMS
 from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapping import BANKS, Mapping
 from cpsat_pim.workload import ConvWorkload
 
 _T = TypeVar("_T")
@@ -111,6 +112,20 @@ class Drawer:
         """Return a machine whose nodes have up to four banks, some of which tensors may have to share."""
         dram = evolve(arch.hierarchy[Level.DRAM], num_banks=1)
         return evolve(arch, node_banks=1 + self.below(4), hierarchy=(*arch.hierarchy[: Level.DRAM], dram))
+
+    def changed(self, mapping: Mapping) -> Mapping:
+        """Return a mapping with another stored set at one level, other banks or another input block: well-formed, and
+        often illegal.
+        """
+        stored = [list(row) for row in mapping.stored]
+        level, t = self.below(len(stored)), self.below(len(Tensor))
+        stored[level][t] ^= self.flip()
+        is_aligned = stored[Level.ROW_BUFFER][Tensor.I]
+        old = (mapping.block_h, mapping.block_w)
+        blocks = [max(1, n + self.below(3) - 1) if is_aligned else 0 for n in old]
+        outside = [[n if stored[m][t] else 0 for t, n in enumerate(row)] for m, row in enumerate(mapping.outside)]
+        banks = self.any_of((mapping.banks, mapping.banks, *BANKS.values()))
+        return evolve(mapping, stored=stored, block_h=blocks[0], block_w=blocks[1], outside=outside, banks=banks)
 
     def _timings(self, column_bytes: int) -> DramTimings:
         """Draw timings in which opening a row takes at least as long as the next column, sometimes exactly as long."""

@@ -1,4 +1,7 @@
-"""Enumerate the declared search space of a tiny layer, or the part of a larger one that satisfies constraints."""
+"""Enumerate the declared search space of a tiny layer, or the part of a larger one that satisfies constraints.
+
+What is legal is decided by the rules of `oracle`, which share no code with search, validator and `tables`.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -7,27 +10,31 @@ import attrs
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import BUFFERS, ON_CHIP, Dim, Level, Tensor
-from cpsat_pim.mapper.search.completion import input_blocks
-from cpsat_pim.mapper.space.banks import searched_banks
 from cpsat_pim.mapping import EVEN, Mapping
-from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import FREE, Constraints, check_constraints
-from cpsat_pim.study.baselines.draft import residency_points
+from cpsat_pim.study.fuzz.oracle import (
+    Legality,
+    bank_assignments,
+    input_blocks,
+    may_store,
+    residency_points,
+    spread_fits,
+)
 from cpsat_pim.workload import ConvWorkload
 
 
 def every_mapping(layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints = FREE) -> Iterator[Mapping]:
-    """Yield every legal mapping: factorizations, orders, stored sets, residency points, layouts, input blocks, and the
-    assignments to banks that are searched.
-    """
+    """Yield every legal mapping: factorizations, orders, stored sets, residency points, layouts, blocks, banks."""
     stores = [list(itertools.product(*(_storing(arch, constraints, m, t) for t in Tensor))) for m in BUFFERS]
     for factors in itertools.product(*(_factors(layer, constraints, d) for d in Dim)):
         rows = list(zip(*factors, strict=True))
         temporal, spatial = rows[: len(Level)], rows[len(Level) :]
+        if not spread_fits(arch, tuple(spatial)):
+            continue
         loops = [[d for d in Dim if temporal[m][d] > 1] for m in Level]
         orders = list(itertools.product(*(itertools.permutations(found) for found in loops)))
-        for stored, banks in itertools.product(itertools.product(*stores), searched_banks(arch, constraints.banks)):
-            draft = Mapping(temporal=temporal, spatial=spatial, order=orders[0], stored=stored, banks=banks)
+        for stored in itertools.product(*stores):
+            draft = Mapping(temporal=temporal, spatial=spatial, order=orders[0], stored=stored)
             for h, w in input_blocks(layer, draft) if stored[Level.ROW_BUFFER][Tensor.I] else [(0, 0)]:
                 found = _in_every_order(layer, arch, attrs.evolve(draft, block_h=h, block_w=w), orders)
                 yield from (mapping for mapping in found if not check_constraints(mapping, constraints))
@@ -36,13 +43,14 @@ def every_mapping(layer: ConvWorkload, arch: PIMArchitecture, constraints: Const
 def _in_every_order(
     layer: ConvWorkload, arch: PIMArchitecture, draft: Mapping, orders: list[tuple[tuple[Dim, ...], ...]]
 ) -> Iterator[Mapping]:
-    """Yield the legal mappings of a draft, with every order, residency point and layout."""
+    """Yield the legal mappings of a draft, with every order, residency point, assignment to banks and layout."""
     for order in orders:
         for outside in _every_point(draft, order) if arch.uneven_residency else [EVEN]:
-            ordered = attrs.evolve(draft, order=order, outside=outside)
-            if not check_mapping(layer, arch, ordered):
-                for layout in itertools.product(range(2), repeat=len(Tensor)):
-                    yield attrs.evolve(ordered, layout=layout)
+            for banks in bank_assignments(arch):
+                ordered = attrs.evolve(draft, order=order, outside=outside, banks=banks)
+                if Legality(layer, arch, ordered).is_legal():
+                    for layout in itertools.product(range(2), repeat=len(Tensor)):
+                        yield attrs.evolve(ordered, layout=layout)
 
 
 def _every_point(draft: Mapping, order: tuple[tuple[Dim, ...], ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
@@ -64,7 +72,7 @@ def _factors(layer: ConvWorkload, constraints: Constraints, d: Dim) -> list[tupl
 
 def _storing(arch: PIMArchitecture, constraints: Constraints, level: Level, t: Tensor) -> list[bool]:
     """Return whether a level may store a tensor and may bypass it, as machine and constraints allow."""
-    return [choice for choice in arch.storing_choices(level, t) if constraints.stored[level][t] in (None, choice)]
+    return [choice for choice in sorted(may_store(arch, level, t)) if constraints.stored[level][t] in (None, choice)]
 
 
 def _ordered_factors(n: int, slots: int) -> list[tuple[int, ...]]:

@@ -15,7 +15,8 @@ from cpsat_pim.mapping.constraints import NetworkConstraints
 from cpsat_pim.mapping.widths import on_machine, with_widths
 from cpsat_pim.study.sweep.job import JobOptions
 from cpsat_pim.study.sweep.plan import Point, Settings
-from cpsat_pim.workload.network import Network, is_shape, read_network
+from cpsat_pim.workload.network import Network, read_network
+from cpsat_pim.workload.network_text import is_shape
 
 
 @frozen

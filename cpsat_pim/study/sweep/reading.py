@@ -32,13 +32,14 @@ from attrs import frozen
 
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.reading import WRONG, Field, FileKind, Kind, Listing, Record, Value, fields_of
-from cpsat_pim.base.reading.fields import Reader, Scales, Schema
+from cpsat_pim.base.reading.reader import Reader, Scales, Schema
 from cpsat_pim.base.validate import Rule, is_integer, not_negative, one_of, positive, text, whole_bits
 from cpsat_pim.mapping.constraints import read_constraints
 from cpsat_pim.study.sweep.job import JobOptions
 from cpsat_pim.study.sweep.plan import Plan
 from cpsat_pim.study.sweep.points import Draft, NamedObject, PointBuilder, SettingValue
-from cpsat_pim.workload.network import Network, is_shape, read_network, shape_network
+from cpsat_pim.workload.network import Network, read_network
+from cpsat_pim.workload.network_text import is_shape, shape_network
 
 #: Limits: points of a plan, and values of an axis; more are taken for a mistake.
 MAX_POINTS = 20_000

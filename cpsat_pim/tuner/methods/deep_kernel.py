@@ -13,8 +13,10 @@ from cpsat_pim.tuner.methods.gaussian import expected_improvement
 from cpsat_pim.tuner.methods.method import ModelSearch
 from cpsat_pim.tuner.space import Design
 
-#: The network that maps a design to features of the kernel, steps of Adam and their size; the paper states none.
-_HIDDEN, _FEATURES, _STEPS, _RATE = 32, 4, 200, 0.01
+#: The network that maps a design to features of the kernel; the paper states none.
+_HIDDEN, _FEATURES = 32, 4
+#: Steps of Adam and their size: for the first model, and for each later one, which starts from the one before.
+_FIRST_STEPS, _STEPS, _RATE = 200, 10, 0.02
 
 
 class _Torch(ModelSearch):
@@ -75,19 +77,24 @@ class _DeepKernel(gpytorch.models.ExactGP):  # type: ignore[misc]
 class DeepKernelByImprovement(_Torch):
     """Network and process are fitted together by the marginal likelihood; expected improvement."""
 
+    state: Any = None
+
     def predict(self, x: Any, y: Any, at: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation at points."""
         likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
         model = _DeepKernel(x, y, likelihood).double()
+        if self.state is not None:
+            model.load_state_dict(self.state)
         model.train()
         likelihood.train()
         steps = torch.optim.Adam(model.parameters(), lr=_RATE)
         likelihood_of = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
-        for _ in range(_STEPS):
+        for _ in range(_FIRST_STEPS if self.state is None else _STEPS):
             steps.zero_grad()
             loss = -likelihood_of(model(x), y)
             loss.backward()
             steps.step()
+        self.state = model.state_dict()
         model.eval()
         with torch.no_grad():
             found = model(at)

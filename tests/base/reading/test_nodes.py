@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cpsat_pim.base.reading.fields import Reader, Value
+from cpsat_pim.base.reading.fields import Value
 from cpsat_pim.base.reading.nodes import (
     MAX_BYTES,
     MAX_SHOWN,
@@ -19,6 +19,7 @@ from cpsat_pim.base.reading.nodes import (
     to_plain,
     to_yaml,
 )
+from cpsat_pim.base.reading.reader import Reader
 from cpsat_pim.workload.network import read_network
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -268,7 +268,7 @@ def test_time_ends_a_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"version": 7}, "is no reproducer of version 1"),
         (
             {"version": 1, "comparison": "taste"},
-            "comparison: must be one of trace, answer, bound, pinned, completion, enumeration (got taste)",
+            "comparison: must be one of trace, legality, answer, bound, pinned, completion, enumeration (got taste)",
         ),
         ({"version": 1}, "layer"),
     ],

@@ -1,0 +1,139 @@
+"""A tuning as one HTML page: the best machine beside the reference, charts, and a table of runs."""
+
+import html
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+
+from cpsat_pim.report.figures import inline_svg
+from cpsat_pim.report.format import EMPTY
+from cpsat_pim.tuner.charts import tuned_charts
+from cpsat_pim.tuner.run import Trial, Tuned
+from cpsat_pim.tuner.space import COLS, ROWS, describe, plain
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+{style}
+section svg {{ width: 100%; height: auto; max-height: 520px; }}
+td, th {{ text-align: right; }}
+td.left, th.left {{ text-align: left; }}
+</style>
+<script>
+document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+</script>
+</head>
+<body>
+<main>
+<header><div><h1>{title}</h1><p class="soft">{summary}</p></div></header>
+{body}
+</main>
+</body>
+</html>
+"""
+
+Cells = Sequence[str]
+
+
+def render_tuned(tuned: Tuned) -> str:
+    """Render the page of a tuning.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    charts = [f"<section>{inline_svg(chart)}</section>" for chart in tuned_charts(tuned)]
+    parts = [_machines(tuned), _networks(tuned), *charts, _runs(tuned)]
+    return _PAGE.format(
+        title=html.escape(tuned.plan.name),
+        style=files("cpsat_pim.report").joinpath("page", "page.css").read_text(encoding="utf-8"),
+        summary=html.escape(_summary(tuned)),
+        body="\n".join(filter(None, parts)),
+    )
+
+
+def _summary(tuned: Tuned) -> str:
+    task = tuned.plan.task
+    limit = f" within {task.space.area.limit_mm2:g} mm2" if task.space.area.limit_mm2 else ""
+    names = ", ".join(network.name for network in task.networks)
+    parts = [
+        f"{task.space.size:,} machines, {100 * tuned.feasible_share:.3g} %{limit}",
+        f"cost: energy^{task.alpha:g} x latency^{task.beta:g} over {names}, 1 for the reference",
+        f"fidelity {task.fidelity.name}",
+    ]
+    if tuned.gap is not None:
+        parts.append(f"the best machine is within {100 * tuned.gap:.2f} % of any machine of the space")
+    return "; ".join(parts)
+
+
+def _machines(tuned: Tuned) -> str:
+    """A row for each axis, a column for each machine: the best one, the best by the floors, and the reference."""
+    space, exact, best = tuned.plan.task.space, tuned.exact, tuned.best
+    columns = {"best": best.values if best else {}}
+    if exact and exact.design:
+        columns["best by its floors"] = space.values(exact.design)
+    columns["reference"] = _reference(tuned)
+    rows = [[axis.path, *(_number(values.get(axis.path)) for values in columns.values())] for axis in space.axes]
+    areas = [space.area_mm2(values) if values else None for values in columns.values()]
+    rows.append(["area, mm2", *(EMPTY if area is None else f"{area:.2f}" for area in areas)])
+    costs = {"best": best.cost if best else None, "best by its floors": exact.cost if exact else None, "reference": 1.0}
+    rows.append(["cost", *(EMPTY if costs[name] is None else f"{costs[name]:.5g}" for name in columns)])
+    return _table(["machine", *columns], rows)
+
+
+def _reference(tuned: Tuned) -> dict[str, float]:
+    """Return the reference machine's values on all axes; those that were not given are those of the space's machine."""
+    space, machine = tuned.plan.task.space, tuned.reference["machine"]
+    shape = dict(zip((ROWS, COLS), space.shape(machine), strict=True))
+    own = {axis.path: shape[axis.path] if axis.is_of_array else space.base[axis.field] for axis in space.axes}
+    found: dict[str, float] = own | machine
+    return found
+
+
+def _networks(tuned: Tuned) -> str:
+    """What each network takes on the best machine."""
+    best = tuned.best
+    if best is None or best.entry is None:
+        return ""
+    rows = [
+        [
+            row["network"],
+            f"{row['latency_cycles']:,.0f}",
+            f"{row['latency_bound_cycles']:,.0f}",
+            f"{row['energy_pj'] / 1e9:.3f}",
+            f"{row['energy_bound_pj'] / 1e9:.3f}",
+        ]
+        for row in best.entry["networks"]
+    ]
+    return _table(["on the best machine", "cycles", "bound", "energy, mJ", "bound"], rows)
+
+
+def _runs(tuned: Tuned) -> str:
+    rows = [[str(run.name), str(len(run.trials)), *_best_cells(run.best)] for run in tuned.runs]
+    return _table(["run", "trials", "least cost", "area, mm2", "machine"], rows) if rows else ""
+
+
+def _best_cells(best: Trial | None) -> Cells:
+    if best is None:
+        return [EMPTY] * 3
+    return [f"{best.cost:.5g}", f"{best.area_mm2:.2f}", describe(best.values)]
+
+
+def _number(value: float | None) -> str:
+    return EMPTY if value is None else f"{plain(value):,}"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Cells]) -> str:
+    head = "".join(f'<th scope="col"{_side(i)}>{html.escape(text)}</th>' for i, text in enumerate(heads))
+    lines = ["".join(f"<td{_side(i)}>{html.escape(cell)}</td>" for i, cell in enumerate(row)) for row in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<section><div class="scroll">{table}</div></section>'
+
+
+def _side(column: int) -> str:
+    return ' class="left"' if column == 0 else ""

@@ -1,0 +1,130 @@
+"""Small networks, node costs that are made up, and all plans of a space: what searches are held against."""
+
+import hashlib
+import threading
+from itertools import product
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.planner.nodes import NodeCost, NodeProblem, layout_index
+from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, node_program
+from cpsat_pim.workload import ConvWorkload
+from cpsat_pim.workload.joins import Pool
+from cpsat_pim.workload.network import NetworkNode
+
+NODE = PIMArchitecture()
+
+
+class MadeUpCosts:
+    """Node costs that are a digest of the problem; floors are up to 30 cycles below, and as many per cent of energy."""
+
+    def __init__(self, objective):
+        self.objective, self.solved, self.solves, self.reused = objective, set(), 0, 0
+        self.mapping, self.stop, self.jobs = object(), threading.Event(), 1
+        self.energy_bounds = {}
+
+    def close(self):
+        """Nothing is open."""
+
+    @property
+    def known(self):
+        """Not counted."""
+        return 0
+
+    def figures(self, problem):
+        """(cycles, fJ, how far the floor is below)."""
+        text = repr((problem.layer.shape, problem.layouts)).encode()
+        digest = hashlib.sha256(text).digest()
+        return 100 + digest[0], 10**6 * (1 + digest[1]), digest[2] % 31
+
+    def cost(self, problem):
+        """A floor, or the figures once they were asked for."""
+        cycles, energy, below = self.figures(problem)
+        value = self.objective.value(cycles, energy)
+        if problem not in self.solved:
+            return NodeCost(least=max(0, value - below))
+        return NodeCost(
+            least=value,
+            value=value,
+            latency_cycles=cycles,
+            energy_fj=energy,
+            least_energy_fj=self.energy_bounds.get(problem, 0),
+            mapping=self.mapping,
+        )
+
+    def refine(self, problem):
+        """Nothing: all are."""
+        return self.cost(problem)
+
+    def solve_all(self, problems, slack=None, until=None):
+        """Remember that they were asked for."""
+        assert slack is None or slack > 0
+        self.solved |= set(problems)
+        self.solves += len(problems)
+
+    def refine_energy(self, problem):
+        """A bound that is somewhat below."""
+        _, energy, below = self.figures(problem)
+        self.energy_bounds[problem] = energy * (100 - below) // 100
+
+    def solve_energies(self, problems, until=None):
+        """The energy itself."""
+        for problem in problems:
+            self.energy_bounds[problem] = self.figures(problem)[1]
+
+
+def layer(name, after, **fields):
+    """A layer of a network."""
+    keys = ("join", "pool", "weights", "input_pool")
+    node = {key: fields.pop(key) for key in keys if key in fields}
+    return NetworkNode(name=name, after=after, workload=ConvWorkload(name=name, **fields), **node)
+
+
+NETWORKS = {
+    "chain": [layer("a", ["input"], P=4, C=2, K=4), layer("b", ["a"], P=4, C=4, K=2, R=3)],
+    "pooled": [
+        layer("a", ["input"], P=4, Q=4, C=2, K=4, pool=Pool(window=(2, 2), stride=(2, 2), size=(2, 2))),
+        layer("b", ["a"], P=2, Q=2, C=4, K=2, input_pool=Pool(window=(3, 3), pad=(1, 1), size=(2, 2))),
+    ],
+    "residual": [
+        layer("a", ["input"], P=4, C=2, K=2),
+        layer("b", ["a"], P=4, C=2, K=2, R=3),
+        layer("c", ["b", "a"], P=4, C=2, join="add"),
+    ],
+    "concat": [
+        layer("a", ["input"], P=4, C=2, K=2),
+        layer("b", ["input"], P=4, C=2, K=4),
+        layer("c", ["a", "b"], P=4, C=6, join="concat"),
+    ],
+    "product": [
+        layer("a", ["input"], P=4, C=2, K=4),
+        layer("b", ["input"], P=4, C=2, K=4),
+        layer("c", ["a", "b"], P=4, C=2, K=4, G=2, weights=False),
+    ],
+}
+
+
+def all_plans(graph, array, space, costs):
+    """Every plan of the space, with the exact cost of its nodes."""
+    homes = [[(name, home) for home in space.homes(graph.stacks[name].shape, array.whole)] for name in graph.homes]
+    for chosen in product(*homes):
+        by_home = dict(chosen)
+        placed = {name: by_home[graph.home_of[name]] for name in graph.stacks}
+        options = []
+        for task in graph.tasks:
+            ties = (None, None)
+            if space.is_tied:
+                ties = tuple(layout_index(placed[stack].layout) for stack in (task.reads.stack, task.writes))
+            found = []
+            for partition in space.partitions(task, array.whole):
+                problem = NodeProblem(layer=node_program(task, partition), layouts=ties)
+                cycles, energy, _ = costs.figures(problem)
+                found.append((task.name, LayerPlan(partition=partition, node_cycles=cycles, node_energy_fj=energy)))
+            options.append(found)
+        for layers in product(*options):
+            segments = tuple((RegionPlan(region=array.whole, layers=(task.name,)),) for task in graph.tasks)
+            yield Plan(network="n", array=array, segments=segments, layers=dict(layers), homes=placed)
+
+
+def without_mapping(**fields):
+    """Costs that are made up have no mapping that a plan could check."""
+    return LayerPlan(**{**fields, "mapping": None})
