@@ -10,6 +10,7 @@ other packages can run elsewhere; `--write` puts tables of all of them into docs
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -19,13 +20,18 @@ from typing import Any
 
 from attrs import evolve
 
-from cpsat_pim.tuner.analytic import AnalyticCost
+from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.tuner.analytic import AnalyticCost, Floors
 from cpsat_pim.tuner.evaluate import Evaluator
 from cpsat_pim.tuner.exact import ExactLimits, best_hardware
-from cpsat_pim.tuner.reading import read_tune_plan
+from cpsat_pim.tuner.objective import Figure
+from cpsat_pim.tuner.reading import read_tune_plan, with_bytes
 from cpsat_pim.tuner.run import RunName, TunePlan, run_method
+from cpsat_pim.tuner.space import Axis, HardwareSpace
 from cpsat_pim.tuner.task import Fidelity
 from cpsat_pim.tuner.trials import here
+from cpsat_pim.workload.network import read_network
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "tuner-results.md"
@@ -179,10 +185,39 @@ def optimum_lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"{best['bound']:.5f}; {best['evaluations']:,} evaluations, {best['cpu_seconds']} CPU s."
 
 
+def floor_table() -> Iterator[str]:
+    """A line a plan of docs/array-results.md on 4 x 4 nodes: its latency and energy beside the floors."""
+    yield "| network | latency: floor | plan | | energy: floor | plan | |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, cycles, energy_mj in published_plans():
+        floor = floors_on("stacked-3d-4x4", name, 4, 4)
+        parts = (f"{100 * floor.cycles / cycles:.0f} %", f"{100 * floor.pj / 1e9 / energy_mj:.0f} %")
+        cells = [name, f"{floor.cycles:,.0f}", f"{cycles:,}", parts[0], f"{floor.pj / 1e9:.2f} mJ", f"{energy_mj} mJ"]
+        yield f"| {' | '.join([*cells, parts[1]])} |"
+
+
+def published_plans() -> list[tuple[str, int, float]]:
+    """Return network, cycles and mJ of the optimal planner's plans on 4 x 4 nodes, from their page."""
+    text = (ROOT / "docs" / "array-results.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w-]+), 4x4 \| bounds \| ([\d,]+) cycles, ([\d.]+) mJ", text, re.MULTILINE)
+    return [(name, int(cycles.replace(",", "")), float(energy)) for name, cycles, energy in rows]
+
+
+def floors_on(arch: str, name: str, rows: int, cols: int) -> Figure:
+    """Return the floors of a network, with 16-bit data, on an array of a machine."""
+    own = ROOT / "scripts" / "plans" / f"{name}.yaml"
+    network = with_bytes(read_network(own if own.exists() else name), (2, 2, 2, 4))
+    values = {"array.rows": float(rows), "array.cols": float(cols)}
+    axes = [Axis(path=path, values=(value,)) for path, value in values.items()]
+    space = HardwareSpace(name="one", arch=read_arch(arch), axes=axes)
+    return Floors(space, [build_graph(network)]).of_values(values)[0]
+
+
 def write_page(found: dict[str, Any]) -> None:
     """Put the tables between the marks of the page."""
     text = PAGE.read_text(encoding="utf-8")
-    for mark, lines in (("regret", regret_table(found)), ("optimum", optimum_lines(found))):
+    tables = {"regret": regret_table(found), "optimum": optimum_lines(found), "floors": floor_table()}
+    for mark, lines in tables.items():
         start, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
         before, rest = text.split(start)
         text = before + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
