@@ -275,6 +275,7 @@ def _steps(axes: Any, chart: Chart) -> None:
         axes.step(
             series.values[::2], series.values[1::2], where="post", color=series.colour, label=label, linewidth=1.4
         )
+    axes.xaxis.get_major_locator().set_params(integer=True)
     _finish_plot(axes, chart)
 
 
