@@ -19,8 +19,9 @@ Loop = tuple[int, int]
 def exact_latency(nest: Nest, machine: Machine, limit: int = INFINITE_CYCLES) -> int:
     """Return the latency of section 6 in cycles; if it exceeds `limit`, any number above it."""
     counts = accesses(nest, machine.multicast, machine.spatial_reduction)
-    tiles = Tiles(*(_tile(nest, t) for t in (I, W, O)), machine.dram)
-    end = run_pipeline(_timing(nest, machine, tiles), tiles, limit - machine.pipeline_latency)
+    i, w, o = (_tile(nest, t) for t in (I, W, O))
+    tiles = Tiles(i, w, o, machine.dram)
+    end = run_pipeline(_timing(nest, machine, (i, w, o)), tiles, limit - machine.pipeline_latency)
     return max(end, *transfers(nest, machine, counts).values()) + machine.pipeline_latency
 
 
@@ -38,7 +39,7 @@ def _loops(nest: Nest) -> tuple[list[Loop], list[Loop]]:
     return outer + own[:outside], own[outside:]
 
 
-def _timing(nest: Nest, machine: Machine, tiles: Tiles) -> Timing:
+def _timing(nest: Nest, machine: Machine, tiles: tuple[Tile, Tile, Tile]) -> Timing:
     """Return the nest as the pipeline walks it."""
     outer, inner = _loops(nest)
     parents = [_parents(nest, t) for t in (I, W, O)]
