@@ -43,6 +43,8 @@ from cpsat_pim.workload.network import Network, read_network
 #: Bytes of input, weight, output and partial sum: NicePIM, section VIII-B.
 BYTES = (2, 2, 2, 4)
 QUICK = ["alexnet"]
+#: Lines of a table without rows.
+_HEAD_LINES = 2
 PAGE = Path(__file__).parents[1] / "docs" / "array-results.md"
 
 
@@ -213,13 +215,14 @@ class Row:
 
 
 def write_page(rows: dict[str, Any]) -> None:
-    """Put the tables between the marks of the page."""
+    """Put the tables that have rows between the marks of the page."""
     text = PAGE.read_text(encoding="utf-8")
     tables = ("baselines", baseline_table(rows)), ("nn_dataflow", replay_table(rows)), ("proofs", proof_table(rows))
-    for mark, lines in tables:
-        start, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
-        before, rest = text.split(start)
-        text = before + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+    for mark, table in tables:
+        lines, start, end = list(table), f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+        if len(lines) > _HEAD_LINES:
+            before, rest = text.split(start)
+            text = before + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
     PAGE.write_text(text, encoding="utf-8")
 
 
