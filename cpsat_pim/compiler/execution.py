@@ -35,4 +35,4 @@ def run_on_arrays(kernel: Kernel, mapping: Any, device: Device, arrays: Names[st
         return result
     target, contraction = target_of(device), contraction_of(kernel, kernel.statements[0]).with_hull(mapping.hull)
     product = lower(mapping, contraction, target)
-    return executed(kernel, contraction, product, target, arrays, every=True)[0]
+    return np.asarray(executed(kernel, contraction, product, target, arrays, every=True)[0])
