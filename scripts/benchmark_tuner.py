@@ -10,6 +10,7 @@ other packages can run elsewhere; `--write` puts tables of all of them into docs
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -19,13 +20,18 @@ from typing import Any
 
 from attrs import evolve
 
-from cpsat_pim.tuner.analytic import AnalyticCost
+from cpsat_pim.arch.reading import read_arch
+from cpsat_pim.planner.graph import build_graph
+from cpsat_pim.tuner.analytic import AnalyticCost, Floors
 from cpsat_pim.tuner.evaluate import Evaluator
 from cpsat_pim.tuner.exact import ExactLimits, best_hardware
-from cpsat_pim.tuner.reading import read_tune_plan
+from cpsat_pim.tuner.objective import Figure, HardwareCost
+from cpsat_pim.tuner.reading import read_tune_plan, with_bytes
 from cpsat_pim.tuner.run import RunName, TunePlan, run_method
+from cpsat_pim.tuner.space import Axis, HardwareSpace, describe
 from cpsat_pim.tuner.task import Fidelity
 from cpsat_pim.tuner.trials import here
+from cpsat_pim.workload.network import Network, read_network
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "tuner-results.md"
@@ -44,6 +50,9 @@ def main() -> int:
     plan = evolve(read_tune_plan(arguments.plan), trials=arguments.trials)
     if arguments.points:
         evaluate_points(plan, found, arguments, path)
+        return 0
+    if arguments.single:
+        bound_single(plan, found, arguments, path)
         return 0
     if "optimum" not in found:
         found["optimum"] = optimum(plan, arguments.bound_time)
@@ -67,6 +76,7 @@ def _arguments() -> argparse.Namespace:
     add("--bound-time", type=float, default=300.0, help="seconds to prove the optimum (%(default)g)")
     add("--json", default="benchmark_tuner.json", help="results are added to this file (%(default)s)")
     add("--points", action="store_true", help="evaluate the reference and the optimum at a fidelity, and nothing else")
+    add("--single", action="store_true", help="bound all machines for each published plan's network, and nothing else")
     add("--fidelity", choices=("bounds", "plan"), default="bounds", help="of --points (%(default)s)")
     add("--networks", nargs="+", help="of --points; those of the plan that are named")
     add("--time-limit", type=float, default=300.0, help="seconds of a network's plan (%(default)g)")
@@ -92,6 +102,23 @@ def optimum(plan: TunePlan, seconds: float) -> dict[str, Any]:
         "seconds": round(best.seconds, 1),
         "cpu_seconds": round(time.process_time() - started, 1),
     }
+
+
+def bound_single(plan: TunePlan, found: dict[str, Any], arguments: argparse.Namespace, path: Path) -> None:
+    """Bound all machines of the space for one network at a time; the machine that costs 1 is the published plan's."""
+    for name, cycles, energy_mj in published_plans():
+        if arguments.networks and name not in arguments.networks:
+            continue
+        task = evolve(plan.task, networks=[published_network(name)], weights=[1.0], reference={})
+        floors = task.floors()
+        cost = HardwareCost(weights=[1.0], references=[Figure(cycles=cycles, pj=energy_mj * 1e9)])
+        best = best_hardware(task.space, AnalyticCost(floors, cost), ExactLimits(time_limit=arguments.bound_time))
+        assert best.design is not None
+        machine = task.space.values(best.design)
+        figures = {"machine": machine, "cost": best.cost, "bound": best.bound, "seconds": round(best.seconds, 1)}
+        found.setdefault("single", {})[name] = figures
+        _save(found, path)
+        print(name, json.dumps(figures), flush=True)
 
 
 def evaluate_points(plan: TunePlan, found: dict[str, Any], arguments: argparse.Namespace, path: Path) -> None:
@@ -174,15 +201,62 @@ def _spread(values: list[float]) -> str:
 def optimum_lines(found: dict[str, Any]) -> Iterator[str]:
     """The optimum, and what its proof took."""
     best = found["optimum"]
-    machine = ", ".join(f"{path.rpartition('.')[2]} {value:g}" for path, value in best["machine"].items())
-    yield f"Optimum of the analytic cost: {machine} (buffers in 2-byte words), cost {best['cost']:.5f}, bound"
-    yield f"{best['bound']:.5f}; {best['evaluations']:,} evaluations, {best['cpu_seconds']} CPU s."
+    yield f"Optimum of the analytic cost: {describe(best['machine'])} (buffers in 2-byte words), cost"
+    proof = f"{best['evaluations']:,} evaluations, {best['cpu_seconds']} CPU s"
+    yield f"{best['cost']:.5f}, bound {best['bound']:.5f}; {proof}."
+
+
+def floor_table() -> Iterator[str]:
+    """A line a plan of docs/array-results.md on 4 x 4 nodes: its latency and energy beside the floors."""
+    yield "| network | latency: floor | plan | | energy: floor | plan | |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, cycles, energy_mj in published_plans():
+        floor = floors_on("stacked-3d-4x4", name, 4, 4)
+        parts = (f"{100 * floor.cycles / cycles:.0f} %", f"{100 * floor.pj / 1e9 / energy_mj:.0f} %")
+        cells = [name, f"{floor.cycles:,.0f}", f"{cycles:,}", parts[0], f"{floor.pj / 1e9:.2f} mJ", f"{energy_mj} mJ"]
+        yield f"| {' | '.join([*cells, parts[1]])} |"
+
+
+def published_plans() -> list[tuple[str, int, float]]:
+    """Return network, cycles and mJ of the optimal planner's plans on 4 x 4 nodes, from their page."""
+    text = (ROOT / "docs" / "array-results.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w-]+), 4x4 \| bounds \| ([\d,]+) cycles, ([\d.]+) mJ", text, re.MULTILINE)
+    return [(name, int(cycles.replace(",", "")), float(energy)) for name, cycles, energy in rows]
+
+
+def published_network(name: str) -> Network:
+    """Return the network of a published plan, with 16-bit data."""
+    own = ROOT / "scripts" / "plans" / f"{name}.yaml"
+    return with_bytes(read_network(own if own.exists() else name), (2, 2, 2, 4))
+
+
+def single_table(found: dict[str, Any]) -> Iterator[str]:
+    """A line a network: the bound of all machines beside the published plan on 4 x 4 nodes, whose cost is 1."""
+    yield "| network | best machine by floors (2-byte words) | bound of all machines / published plan | gap |"
+    yield "|---|---|---|---|"
+    for name, best in found.get("single", {}).items():
+        yield f"| {name} | {describe(best['machine'])} | {best['bound']:.3f} | {100 * (1 - best['bound']):.0f} % |"
+
+
+def floors_on(arch: str, name: str, rows: int, cols: int) -> Figure:
+    """Return the floors of a network, with 16-bit data, on an array of a machine."""
+    network = published_network(name)
+    values = {"array.rows": float(rows), "array.cols": float(cols)}
+    axes = [Axis(path=path, values=(value,)) for path, value in values.items()]
+    space = HardwareSpace(name="one", arch=read_arch(arch), axes=axes)
+    return Floors(space, [build_graph(network)]).of_values(values)[0]
 
 
 def write_page(found: dict[str, Any]) -> None:
     """Put the tables between the marks of the page."""
     text = PAGE.read_text(encoding="utf-8")
-    for mark, lines in (("regret", regret_table(found)), ("optimum", optimum_lines(found))):
+    tables = {
+        "regret": regret_table(found),
+        "optimum": optimum_lines(found),
+        "floors": floor_table(),
+        "single": single_table(found),
+    }
+    for mark, lines in tables.items():
         start, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
         before, rest = text.split(start)
         text = before + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]

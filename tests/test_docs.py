@@ -148,7 +148,7 @@ def test_options_are_those_of_the_program() -> None:
     """Each is there for each command that has it, with its choices and its default; and there is no other."""
     usual = {"cli.md": {"run", "map"}, "sweep.md": {"sweep run"}, "baselines.md": {"baselines", "bench quality"}}
     usual |= {"fuzz.md": {"fuzz"}, "explain.md": {"explain"}, "rings.md": {"schedule"}, "plan.md": {"plan"}}
-    usual |= {"compiler.md": {"compile"}}
+    usual |= {"compiler.md": {"compile"}, "tuner.md": {"tune"}}
     rows = dict(row for page, commands in usual.items() for row in documented_options(page, commands))
     text = "".join((ROOT / "docs" / page).read_text() for page in usual)
     for command, parser in COMMANDS.items():

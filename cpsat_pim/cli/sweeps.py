@@ -237,6 +237,7 @@ def export_store(arguments: argparse.Namespace) -> int:
 
     rows = {"layer": export.layer_rows, "network": export.network_rows}[arguments.by]
     with _store_to_read(arguments.store) as store:
+        _check_is_of_sweeps(store)
         if arguments.to == "-":
             write_csv(rows(store), sys.stdout)
             return OK
@@ -269,6 +270,7 @@ def report_store(arguments: argparse.Namespace) -> int:
         raise InputError(f"{target}: must end in .html, .pdf or /")
     check_drawing()
     with _store_to_read(arguments.store) as store:
+        _check_is_of_sweeps(store)
         rows = export.network_rows(store)
     if not rows:
         raise InputError(f"{arguments.store}: has no points")
@@ -311,6 +313,12 @@ def _store_to_read(named: str) -> "Store":
     from cpsat_pim.study.sweep.store import Store
 
     return Store(_store_of(named), readonly=True)
+
+
+def _check_is_of_sweeps(store: "Store") -> None:
+    """Raise an `InputError` if the store has machines that `tune` tried, whose rows are others."""
+    if store.query("SELECT 1 FROM results WHERE objective = 'hardware' LIMIT 1"):
+        raise InputError(f"{store.path}: has trials of `tune`; `tune --csv` writes them")
 
 
 def _store_of(named: str) -> Path:

@@ -1,6 +1,9 @@
 """One machine at the fidelity of a task: cost, its bound, and what each network takes (docs/tuner.md)."""
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
@@ -11,8 +14,10 @@ from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.search import SearchLimits, SolvedPlan, solve_plan
 from cpsat_pim.planner.space import Space
+from cpsat_pim.study.sweep.versions import current_versions
 from cpsat_pim.tuner.objective import Figure
 from cpsat_pim.tuner.task import ANALYTIC, BOUNDS, TuneTask
+from tables.bounds.shapes import cache_directory
 
 _LATENCY = "latency"
 _FJ_PER_PJ = 1000
@@ -92,6 +97,8 @@ class Evaluator:
             raise Unplanned(f"{graph.name}: {next(iter(str(error).splitlines()), 'no plan')}") from error
         finally:
             costs.close()
+        if solved.interrupted:  # Ctrl-C ends the search of a plan with what it has, which is no trial
+            raise KeyboardInterrupt
         if solved.cost is None:
             reason = solved.reason or f"no plan was found in {fidelity.time_limit:g} s"
             raise Unplanned(f"{graph.name}: {reason}")
@@ -99,12 +106,20 @@ class Evaluator:
 
 
 def _node_costs(name: str, array: NodeArray, objective: Objective, node_time: float) -> NodeCosts:
-    """Return what node programs cost: their lower bounds, or what the mapper finds."""
+    """Return what node programs cost: their lower bounds, or what the mapper finds and `plan` keeps for all runs."""
     if name == BOUNDS:
         from cpsat_pim.planner.baselines.bound_costs import BoundCosts
 
         return BoundCosts(array.node, objective, time_limit=node_time)
-    return NodeCosts(array.node, objective, time_limit=node_time)
+    return NodeCosts(array.node, objective, _node_store(), str(current_versions()), node_time)
+
+
+def _node_store() -> Path | None:
+    """Return the file in which `plan` keeps node problems, or None if it cannot be written."""
+    path = cache_directory() / "nodes.sqlite"
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return path if os.access(path.parent, os.W_OK) else None
 
 
 def _figure(solved: SolvedPlan) -> Figure:

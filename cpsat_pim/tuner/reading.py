@@ -179,7 +179,7 @@ def _build_plan(
 ) -> TunePlan:
     """Build a plan from the keys of its file."""
     own = {key: values.pop(key) for key in ("batch", "alpha", "beta", "weights", "reference") if key in values}
-    found = [_with_bytes(network.value, bytes) for network in networks]
+    found = [with_bytes(network.value, bytes) for network in networks]
     task = TuneTask(
         name=name,
         space=space.value,
@@ -190,7 +190,8 @@ def _build_plan(
     return TunePlan(name=name, task=task, **values)
 
 
-def _with_bytes(network: Network, widths: tuple[int, int, int, int] | None) -> Network:
+def with_bytes(network: Network, widths: tuple[int, int, int, int] | None) -> Network:
+    """Return a network with other bytes per element of I, W, O and partial sums, if any are given."""
     if widths is None:
         return network
     fields: Any = dict(zip(_BYTES, widths, strict=True))

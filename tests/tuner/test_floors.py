@@ -1,5 +1,11 @@
 """Floors against mappings and plans: nothing that is legal takes less time or energy."""
 
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
 import numpy as np
 import pytest
 from attrs import evolve
@@ -27,6 +33,15 @@ from cpsat_pim.workload.network import Network, NetworkNode
 from tables.hardware import least_sum, operand_pj
 
 FJ_PER_PJ = 1000
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """Imports a script by its name, and forgets it afterwards."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    yield import_module
+    sys.modules.pop("benchmark_tuner", None)
 
 
 def network(*layers: ConvWorkload) -> Network:
@@ -83,6 +98,17 @@ def test_no_plan_undercuts_the_floors(name: str) -> None:
         assert solved.cost is not None
         assert solved.cost.latency_cycles >= floor.cycles * (1 - 1e-9)
         assert solved.cost.energy_fj >= floor.pj * FJ_PER_PJ * (1 - 1e-9)
+
+
+def test_floors_are_below_published_plans(script: Callable[[str], ModuleType]) -> None:
+    """Networks on 4 x 4 nodes: docs/array-results.md has the optimal plans, with node programs at their bounds."""
+    benchmark = script("benchmark_tuner")
+    plans = benchmark.published_plans()
+    assert len(plans) >= 5
+    for name, cycles, energy_mj in plans:
+        floor = benchmark.floors_on("stacked-3d-4x4", name, 4, 4)
+        assert cycles / 2 < floor.cycles <= cycles
+        assert energy_mj / 2 < floor.pj * 1e-9 <= energy_mj
 
 
 def test_compute_floor_of_one_layer_is_its_steps() -> None:

@@ -182,6 +182,16 @@ def test_command_prints_and_writes(folder: Path, capsys: pytest.CaptureFixture[s
         assert [row["trial"] for row in csv.DictReader(file)] == ["0", "1", "2", "3"]
 
 
+def test_store_of_trials_has_a_status_and_no_rows_of_layers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`sweep status` counts trials; `sweep export` says in one line what writes them."""
+    store = str(folder / "t.sqlite")
+    assert main(["tune", str(folder / "plan.yaml"), "--quiet", "--store", store, "--bound-time", "0"]) == 0
+    assert main(["sweep", "status", store]) == 0
+    assert "plan random 0: 4 points" in capsys.readouterr().out
+    assert main(["sweep", "export", store]) == 2
+    assert capsys.readouterr().err == f"cpsat_pim: error: {store}: has trials of `tune`; `tune --csv` writes them\n"
+
+
 def test_command_draws_a_page(folder: Path) -> None:
     """With its three charts."""
     pytest.importorskip("matplotlib")
@@ -213,8 +223,9 @@ def test_mistakes_of_the_command_are_one_line(
 @pytest.mark.parametrize("fidelity", ["bounds", "plan"])
 def test_planned_machines_cost_at_least_their_bounds(fidelity: str, folder: Path) -> None:
     """One machine of a small layer, with node programs at their bounds and solved ones."""
+    (folder / "net.yaml").write_text("version: 1\nlayers: [{name: a, after: [input], C: 16, K: 16}]\n")
     arguments = ["--methods", "exact", "--fidelity", fidelity, "--json", str(folder / "t.json")]
-    assert main(["tune", str(folder / "plan.yaml"), "--quiet", "--time-limit", "60", *arguments]) == 0
+    assert main(["tune", str(folder / "plan.yaml"), "--quiet", "--time-limit", "300", *arguments]) == 0
     document = json.loads((folder / "t.json").read_text())
     assert document["best"]["cost"] >= document["best"]["bound"] >= document["bound"]
     (network,) = document["best"]["networks"]

@@ -142,7 +142,7 @@ class SearchState:
     def complete(self, solution: Solution, good_enough: int) -> Completions:
         """Evaluate completions of a solution exactly, until one costs at most `good_enough`; update the incumbent."""
         completions = self.completions(solution)
-        self.update_incumbent(completions.best(self._while_time(completions.orders.sorted()), good_enough))
+        self.update_incumbent(completions.best(self._while_time(completions.likely_orders()), good_enough))
         return completions
 
     def completions(self, solution: Solution) -> Completions:
