@@ -15,6 +15,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.mapper.bounds.stream_bounds import build_tables
 from cpsat_pim.mapper.result import SolvedLayer
+from cpsat_pim.mapper.search.constructed import constructed_mappings
 from cpsat_pim.mapper.search.request import OnProgress, Progress, SolveRequest, ignore_progress
 from cpsat_pim.mapper.search.state import SearchState
 from cpsat_pim.mapper.search.subspace_search import SubspaceSearch
@@ -73,7 +74,9 @@ def search_subspaces(state: SearchState, on_progress: OnProgress = ignore_progre
         else:
             search.step(_turn_ends(search, searches))
         on_progress(_progress(state, searches))
-    _find_any_mapping(searches)
+    if any(search.is_open for search in searches):
+        _construct_mapping(state)
+        _find_any_mapping(searches)
     on_progress(_progress(state, searches))
     return searches
 
@@ -111,6 +114,14 @@ def _find_any_mapping(searches: Sequence[SubspaceSearch]) -> None:
         state, is_split = search.state, search.subspace is Subspace.SPLIT  # split loops are hardly all that fits
         if state.cutoff is None and search.is_open and not is_split and not state.is_stopped:
             search.find_any_mapping(state.seconds + state.parameters.any_mapping_seconds)
+
+
+def _construct_mapping(state: SearchState) -> None:
+    """Build a mapping if the time ended without any: a solve for any mapping may take seconds past the limit."""
+    if state.cutoff is None and not state.is_stopped:
+        mapping = next(constructed_mappings(state.layer, state.arch, state.request.constraints), None)
+        if mapping is not None:
+            state.offer(mapping)
 
 
 def _next(searches: Sequence[SubspaceSearch]) -> SubspaceSearch | None:

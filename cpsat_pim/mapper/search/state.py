@@ -102,11 +102,17 @@ class SearchState:
         problems = check_mapping(self.layer, self.arch, start) or check_constraints(start, self.request.constraints)
         if problems:
             raise ValueError(f"{self.layer.name}: the mapping to start from: {'; '.join(problems)}")
-        figures = (prediction := predict(self.layer, self.arch, start)).figures
-        if not self.request.budget.covers(figures):
+        if not self.offer(start):
             raise ValueError(f"{self.layer.name}: the mapping to start from costs more than may be spent")
+
+    def offer(self, mapping: Mapping) -> bool:
+        """Make a legal mapping the incumbent if it costs less; return whether it keeps the budget."""
+        figures = (prediction := predict(self.layer, self.arch, mapping)).figures
+        if not self.request.budget.covers(figures):
+            return False
         value = self.objective.value(figures.latency_cycles, figures.energy_fj)
-        self.update_incumbent(Completion(start, prediction, value))
+        self.update_incumbent(Completion(mapping, prediction, value))
+        return True
 
     def update_incumbent(self, completion: Completion | None) -> None:
         """Make a completion the incumbent if it costs less than the value to beat."""

@@ -7,6 +7,7 @@ import attrs
 import pytest
 
 from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.units import FJ_PER_NJ
 from cpsat_pim.evaluate.cost import rate
 from cpsat_pim.mapper.result import Objective, Status
@@ -119,6 +120,7 @@ def test_a_mapping_is_found_however_high_the_trial_bound() -> None:
 def test_no_mapping_is_found_where_a_trial_bound_is_too_large_for_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     """If CP-SAT rejects the master problem no mapping is found, and no error is raised."""
     monkeypatch.setattr("cpsat_pim.mapper.search.trial_bounds.HIGHEST", 2**62)
+    monkeypatch.setattr("cpsat_pim.mapper.search.solve.constructed_mappings", lambda *_: iter(()))
     layer = ConvWorkload(C=64, K=64)
     assert solve_layer(layer, PIMArchitecture(), FAR).status is Status.UNKNOWN
 
@@ -133,6 +135,20 @@ def test_costs_of_a_language_model_fit_the_solver() -> None:
     assert solved.status is Status.OPTIMAL
     assert solved.bound is not None
     assert solved.bound >= layer.macs // PIMArchitecture().pe_array.macs_per_cycle
+
+
+@pytest.mark.parametrize("preset", ["default", "hbm-pim", "gddr6-aim", "upmem", "stacked-3d"])
+@pytest.mark.parametrize("kind", ["energy", "latency"])
+def test_time_that_is_up_leaves_a_mapping(preset: str, kind: str) -> None:
+    """Not even a moment: a legal mapping, whose cost is at least the bound; where they meet, it is proven."""
+    arch = PIMArchitecture() if preset == "default" else read_arch(preset)
+    for shape in ({"C": 1021, "K": 512}, {"R": 3, "S": 3, "P": 14, "Q": 14, "C": 32, "K": 16, "stride": (2, 2)}):
+        layer = ConvWorkload(**shape)  # type: ignore[arg-type]
+        solved = solve_layer(layer, arch, SolveRequest(objective=Objective.named(kind), time_limit=0))
+        assert solved.status in (Status.FEASIBLE, Status.OPTIMAL)
+        assert solved.mapping is not None
+        assert check_mapping(layer, arch, solved.mapping) == []
+        assert solved.bound is None or solved.bound <= solved.objective_value
 
 
 # --- Starts ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,126 @@
+"""A mapping that is built without a search, for layers whose time ends without any.
+
+Loops start at the DRAM, outputs outside reductions, so that no partial sum returns. Lanes, rows and columns take what
+they can of each dim; then the buffers take loops from the DRAM, one prime at a time, as long as the mapping is legal.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import attrs
+
+from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import BUFFERS, Dim, Direction, Level, Tensor
+from cpsat_pim.mapper.space.banks import searched_banks
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.check import check_mapping
+from cpsat_pim.mapping.constraints import Constraints, check_constraints
+from cpsat_pim.workload import ConvWorkload
+
+#: Outputs outside, reductions inside.
+_ORDER = (Dim.N, Dim.G, Dim.K, Dim.Q, Dim.P, Dim.C, Dim.S, Dim.R)
+#: Which dims the array takes first: operands and outputs of matrix products, then the others.
+_SPREAD = (Dim.C, Dim.K, Dim.P, Dim.Q, Dim.N, Dim.G, Dim.S, Dim.R)
+#: Which loops the buffers take first: filters, so that windows overlap in them, then reductions and outputs.
+_KEPT = (Dim.R, Dim.S, Dim.C, Dim.P, Dim.Q, Dim.K, Dim.N, Dim.G)
+#: Levels that take loops, innermost last: the row buffer only holds what must be row-aligned.
+_TAKERS = (Level.GLOBAL_BUFFER, Level.PE)
+
+
+def constructed_mappings(layer: ConvWorkload, arch: PIMArchitecture, constraints: Constraints) -> Iterator[Mapping]:
+    """Yield legal mappings that keep the constraints: one at most for each of a few choices of stored tensors."""
+
+    def is_allowed(mapping: Mapping) -> bool:
+        return not check_mapping(layer, arch, mapping) and not check_constraints(mapping, constraints)
+
+    for stored, banks in product(_stored_sets(arch), searched_banks(arch, constraints.banks)):
+        is_aligned = stored[Level.ROW_BUFFER][Tensor.I]
+        ones = ((1,) * len(Dim),) * len(Level)
+        start = Mapping(
+            temporal=(*ones[:3], layer.bounds),
+            spatial=ones[:3],
+            order=((), (), (), tuple(d for d in _ORDER if layer.bounds[d] > 1)),
+            stored=stored,
+            block_h=int(is_aligned),
+            block_w=int(is_aligned),
+            banks=banks,
+        )
+        grown = _grown(start, is_allowed)
+        if is_allowed(grown):
+            yield grown
+
+
+def _stored_sets(arch: PIMArchitecture) -> list[tuple[tuple[bool, bool, bool], ...]]:
+    """Return choices of stored tensors: everything on chip, nothing that may pass, all but one level, without repeats;
+    the row buffer stores what it must.
+    """
+    least = [[min(arch.storing_choices(m, t)) for t in Tensor] for m in BUFFERS]
+    most = [[max(arch.storing_choices(m, t)) for t in Tensor] for m in BUFFERS]
+    choices = [
+        tuple(tuple((most if m in levels else least)[m]) for m in BUFFERS)
+        for levels in ((Level.PE, Level.GLOBAL_BUFFER), (Level.GLOBAL_BUFFER,), (Level.PE,), (), tuple(BUFFERS))
+    ]
+    return list(dict.fromkeys(choices))  # type: ignore[arg-type]
+
+
+def _grown(mapping: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
+    """Return the mapping after moves that keep it allowed: primes of DRAM loops to the array, then to the buffers.
+
+    Until a first mapping is allowed every move is made: filters may have to lie in a buffer.
+    """
+    for direction, d in product((Direction.INTERNAL, Direction.H, Direction.W), _SPREAD):
+        mapping = _moved_far(mapping, d, is_allowed, lambda m, f, d=d, s=direction: _spread(m, d, s, f))
+    for level, d in product(_TAKERS, _KEPT):
+        mapping = _moved_far(mapping, d, is_allowed, lambda m, f, d=d, level=level: _taken(m, d, level, f))
+    return mapping
+
+
+def _moved_far(
+    mapping: Mapping, d: Dim, is_allowed: Callable[[Mapping], bool], move: Callable[[Mapping, int], Mapping]
+) -> Mapping:
+    """Return the mapping with as much of a DRAM loop moved as is allowed, prime by prime."""
+    is_begun = is_allowed(mapping)
+    left = mapping.temporal[Level.DRAM][d]
+    for prime in _primes(left):
+        moved = move(mapping, prime)
+        if is_allowed(moved) or (not is_begun and d in (Dim.R, Dim.S)):
+            mapping = moved
+    return mapping
+
+
+def _spread(mapping: Mapping, d: Dim, direction: Direction, factor: int) -> Mapping:
+    """Return the mapping with a factor of a DRAM loop spread over a direction of the array."""
+    spatial = [list(row) for row in mapping.spatial]
+    spatial[direction][d] *= factor
+    return attrs.evolve(_shortened(mapping, d, factor), spatial=spatial)
+
+
+def _taken(mapping: Mapping, d: Dim, level: Level, factor: int) -> Mapping:
+    """Return the mapping with a factor of a DRAM loop at a buffer."""
+    mapping = _shortened(mapping, d, factor)
+    temporal = [list(row) for row in mapping.temporal]
+    temporal[level][d] *= factor
+    return _ordered(attrs.evolve(mapping, temporal=temporal))
+
+
+def _shortened(mapping: Mapping, d: Dim, factor: int) -> Mapping:
+    """Return the mapping with fewer iterations at the DRAM."""
+    temporal = [list(row) for row in mapping.temporal]
+    temporal[Level.DRAM][d] //= factor
+    return _ordered(attrs.evolve(mapping, temporal=temporal))
+
+
+def _ordered(mapping: Mapping) -> Mapping:
+    """Return the mapping with the loops of every level in the order of `_ORDER`."""
+    return attrs.evolve(mapping, order=[[d for d in _ORDER if mapping.temporal[m][d] > 1] for m in Level])
+
+
+def _primes(n: int) -> list[int]:
+    """Return the prime factors, largest last."""
+    primes, p = [], 2
+    while p * p <= n:
+        while n % p == 0:
+            primes.append(p)
+            n //= p
+        p += 1
+    return primes + [n] * (n > 1)
