@@ -147,12 +147,12 @@ class Row:
         )
 
     def _planned(self, starts: list[Plan]) -> dict[str, Any]:
-        limits = SearchLimits(time_limit=self.arguments.time_limit)
+        limits, begin = SearchLimits(time_limit=self.arguments.time_limit), time.process_time()
         solved = solve_plan(self.graph, self.array, self.space, self.objective, self.costs, limits, incumbents=starts)
         if solved.plan is None or solved.cost is None:
             raise SystemExit(f"{self.key}: no plan was found in {self.arguments.time_limit:g} s")
         self._keep("plan", solved.plan)
-        more = {"status": solved.status.value, "bound": solved.bound}
+        more = {"status": solved.status.value, "bound": solved.bound, "cpu_seconds": time.process_time() - begin}
         return self._figures(solved.plan, solved.cost, solved.seconds, **more, **solved.statistics)
 
     def _replayed(self, path: str) -> dict[str, Any]:
@@ -215,7 +215,8 @@ class Row:
 def write_page(rows: dict[str, Any]) -> None:
     """Put the tables between the marks of the page."""
     text = PAGE.read_text(encoding="utf-8")
-    for mark, lines in (("baselines", baseline_table(rows)), ("nn_dataflow", replay_table(rows))):
+    tables = ("baselines", baseline_table(rows)), ("nn_dataflow", replay_table(rows)), ("proofs", proof_table(rows))
+    for mark, lines in tables:
         start, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
         before, rest = text.split(start)
         text = before + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
@@ -242,6 +243,28 @@ def baseline_table(rows: dict[str, Any]) -> Iterator[str]:
             *(_cell(plans.get(name), best) for name in names),
             f"{row['ideal_cycles']:,}",
             f"{plans['sequential']['latency_cycles'] / row['ideal_cycles']:.2f}",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def proof_table(rows: dict[str, Any]) -> Iterator[str]:
+    """A line a network, array and node costs: what was proven, in how many seconds of one processor."""
+    yield "| network | array | node costs | latency | bound | gap | processor | partitions computed |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for key, row in rows.items():
+        best = row["plans"].get("plan")
+        if best is None or "cpu_seconds" not in best:
+            continue
+        gap = (best["latency_cycles"] - best["bound"]) / best["latency_cycles"]
+        cells = [
+            row["network"],
+            row["array"],
+            "bounds" if key.endswith("bounds") else "solved",
+            f"{best['latency_cycles']:,}",
+            f"{best['bound']:,}",
+            "0, OPTIMAL" if best["status"] == "OPTIMAL" else f"{100 * gap:.2f} %",
+            f"{best['cpu_seconds']:.0f} s",
+            f"{best['partitions_computed']:,} of {best['partitions']:,}",
         ]
         yield f"| {' | '.join(cells)} |"
 

@@ -152,17 +152,16 @@ def commands_(arguments: argparse.Namespace) -> int:
 
 def drafts(arguments: argparse.Namespace) -> int:
     """Run `drafts`: a line a pruning rule, with the drafts that it leaves and what it loses."""
-    from cpsat_pim.compiler.drafts import RULES, drafts_of, format_pruned, prune
+    from cpsat_pim.compiler.drafts import RULES, draft_target, drafts_of, format_pruned, prune
     from cpsat_pim.compiler.language import read_kernel
     from cpsat_pim.compiler.mapping import contraction_of
-    from cpsat_pim.compiler.target import target_of
     from cpsat_pim.device import read_device
 
     rules = arguments.rules.split(",")
     for rule in rules:
         if rule not in RULES:
             raise InputError(f"--rules: there are {', '.join(RULES)} (got {rule!r})")
-    target = read_input(lambda: target_of(read_device(arguments.device)))
+    target = read_input(lambda: draft_target(read_device(arguments.device)))
     kernel = read_input(lambda: read_kernel(arguments.kernel).bind(arguments.sizes))
     contraction = read_input(lambda: contraction_of(kernel, kernel.statements[0]))
     channels = arguments.channels or target.channels

@@ -152,6 +152,8 @@ def _solve_and_report(
     except Disagreement as disagreement:
         return report_disagreement(disagreement)
     _write_solved(solved, arguments)
+    if not arguments.padding and arguments.share is None and not objective.is_product:
+        _note_awkward_bounds(solved)
     return _exit_code(network, solved)
 
 
@@ -334,6 +336,16 @@ def _write_solved(solved: "SolvedNetwork", arguments: argparse.Namespace) -> Non
         (arguments.html, page_writer([("this run", document)])),
         (arguments.timeline, timeline_writer(cases)),
     )
+
+
+def _note_awkward_bounds(solved: "SolvedNetwork") -> None:
+    """Say on stderr which layers a little padding could help, equal ones once."""
+    from cpsat_pim.mapping.awkward import awkward_bounds
+
+    layers = {node.solved.workload.bounds: node for node in reversed(solved.layers) if node.solved.mapping}
+    for node in reversed(layers.values()):
+        for awkward in awkward_bounds(node.solved.workload, solved.arch):
+            note(f"{node.name}: {awkward}")
 
 
 def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:

@@ -20,10 +20,9 @@ from cpsat_pim.compiler.search.broadcast import Found
 from cpsat_pim.compiler.search.goal import Goal
 from cpsat_pim.compiler.search.in_order import best_in_order
 from cpsat_pim.compiler.search.objective import matrix_fj, matrix_ps
+from cpsat_pim.compiler.simulated import simulated_plan
 from cpsat_pim.compiler.verify import execute_on_numbers
 from cpsat_pim.device import Device
-from cpsat_pim.device.rules import rules_of
-from tracesim.commands import simulate
 
 Lowered = BankContraction | BankElementwise | InOrderContraction
 AnyMapping = BroadcastMapping | ElementwiseMapping
@@ -132,25 +131,24 @@ def compile_broadcast(
     if objective == "energy":
         check_energies(device)
     best = best_of_kernel(bound, device, channels or all_channels, objective, packs)
-    lowered, rules = lowered_of(bound, best.mapping, device), rules_of(device)
+    lowered = lowered_of(bound, best.mapping, device)
     program = lowered.program
-    trace, refreshed = (simulate(rules, program.stream, refresh) for refresh in (False, True))
-    if not trace.finish == program.ticks == best.ticks:
-        raise CompilerDefect(f"{kernel.name}: {best.ticks} ticks predicted, {trace.finish} simulated")
+    if program.ticks != best.ticks:
+        raise CompilerDefect(f"{kernel.name}: {best.ticks} ticks found, {program.ticks} lowered")
     packing = packing_fj = 0
     if packs and isinstance(lowered, BankContraction | InOrderContraction):
         packing = matrix_ps(lowered.contraction, lowered.target, lowered.mapping.splits)
         packing_fj = matrix_fj(lowered.contraction, lowered.target, lowered.mapping.splits)
     time_ps = best.ticks * device.tick_ps + packing
-    return Plan(
-        kernel=kernel.name,
-        sizes=sizes,
-        device=device.name,
-        tick_ps=device.tick_ps,
+    return simulated_plan(
+        kernel,
+        sizes,
+        device,
+        program.stream,
+        program.ticks,
         channels=channels or all_channels,
         mappings={kernel.name: best.mapping},
         axis_names=lowered.target.axis_names,
-        ticks=best.ticks,
         compute_ticks=int(program.parts[COMPUTE]),
         part_ticks={name: int(ticks) for name, ticks in zip(PARTS, program.parts, strict=True)},
         host_ps=0,
@@ -158,10 +156,7 @@ def compile_broadcast(
         bound_ps=time_ps,
         space=best.mappings,
         walked=best.walked,
-        simulated=trace.finish,
-        refreshed=refreshed.finish,
         functional=execute_on_numbers(bound, lowered, device),
-        commands={command.name: int(n) for command, n in zip(device.commands, trace.counts, strict=True) if n},
         remarks=() if device.system.checked_against else ("the device is not checked against a simulator",),
         goal=objective,
         value=None if objective == "time" else best.value,

@@ -24,11 +24,11 @@ from cpsat_pim.compiler.plan import Plan
 from cpsat_pim.compiler.search import Optimum
 from cpsat_pim.compiler.search.objective import best_by, energy_fj, matrix_fj, matrix_ps, states_energies
 from cpsat_pim.compiler.search.space import output_ps
+from cpsat_pim.compiler.simulated import simulated_plan
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.compiler.verify import compare_on_numbers
 from cpsat_pim.device import Device
-from cpsat_pim.device.rules import rules_of
-from tracesim.commands import Stream, simulate
+from tracesim.commands import Stream
 
 
 def is_attacc_like(device: Device) -> bool:
@@ -105,29 +105,24 @@ def _plan(
     optimum: Optimum,
     lowered: Lowered,
 ) -> Plan:
-    device, rules = target.device, rules_of(target.device)
-    trace, refreshed = simulate(rules, lowered.stream), simulate(rules, lowered.stream, refresh=True)
-    if not trace.finish == lowered.ticks == optimum.ticks:
-        raise CompilerDefect(f"{kernel.name}: {optimum.ticks} ticks predicted, {trace.finish} simulated")
-    return Plan(
-        kernel=kernel.name,
-        sizes=sizes,
-        device=device.name,
-        tick_ps=device.tick_ps,
+    if lowered.ticks != optimum.ticks:
+        raise CompilerDefect(f"{kernel.name}: {optimum.ticks} ticks found, {lowered.ticks} lowered")
+    return simulated_plan(
+        kernel,
+        sizes,
+        target.device,
+        lowered.stream,
+        lowered.ticks,
         channels=channels,
         mappings={kernel.name: optimum.mapping},
         axis_names=target.axis_names,
-        ticks=optimum.ticks,
         compute_ticks=compute_ticks(optimum.mapping, contraction, target),
         host_ps=optimum.host_ps,
         time_ps=optimum.time_ps,
         bound_ps=optimum.time_ps,
         space=optimum.mappings,
         walked=optimum.walked,
-        simulated=trace.finish,
-        refreshed=refreshed.finish,
         functional=0,
-        commands={command.name: int(n) for command, n in zip(device.commands, trace.counts, strict=True) if n},
     )
 
 
@@ -142,12 +137,7 @@ def _attention_plan(
     kernel: Kernel, sizes: Names[str, int], target: Target, channels: int | None, attention: Attention
 ) -> Plan:
     """The plan of an attention; on numbers its two products are executed, each by itself."""
-    device, rules = target.device, rules_of(target.device)
-    optimum = _exact_attention(attention, target, channels)
-    stream = lower_attention(attention, optimum.mapping, target)
-    trace, refreshed = simulate(rules, stream), simulate(rules, stream, refresh=True)
-    if trace.finish != optimum.ticks:
-        raise CompilerDefect(f"{kernel.name}: {optimum.ticks} ticks predicted, {trace.finish} simulated")
+    tick_ps, optimum = target.device.tick_ps, _exact_attention(attention, target, channels)
     products = {
         "score": (attention.score, optimum.mapping.score),
         "context": (attention.context, optimum.mapping.context),
@@ -159,23 +149,20 @@ def _attention_plan(
         )
         equal = compare_on_numbers(product, contraction, lower(mapping, contraction, target), target)
     host_ps = output_ps(attention.context, target, A100_HBM3, (1,) * len(CLASSES))
-    return Plan(
-        kernel=kernel.name,
-        sizes=sizes,
-        device=device.name,
-        tick_ps=device.tick_ps,
+    return simulated_plan(
+        kernel,
+        sizes,
+        target.device,
+        lower_attention(attention, optimum.mapping, target),
+        optimum.ticks,
         channels=channels or target.channels,
         mappings={name: mapping for name, (_, mapping) in products.items()},
         axis_names=target.axis_names,
-        ticks=optimum.ticks,
         compute_ticks=sum(compute_ticks(mapping, contraction, target) for contraction, mapping in products.values()),
         host_ps=host_ps,
-        time_ps=optimum.ticks * device.tick_ps + host_ps,
-        bound_ps=optimum.bound * device.tick_ps + host_ps,
+        time_ps=optimum.ticks * tick_ps + host_ps,
+        bound_ps=optimum.bound * tick_ps + host_ps,
         space=optimum.mappings,
         walked=0,
-        simulated=trace.finish,
-        refreshed=refreshed.finish,
         functional=equal,
-        commands={command.name: int(n) for command, n in zip(device.commands, trace.counts, strict=True) if n},
     )

@@ -10,10 +10,22 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import numpy as np
 from attrs import frozen
 
+from cpsat_pim.compiler.broadcast import has_bank_mode
+from cpsat_pim.compiler.compile import is_attacc_like
+from cpsat_pim.compiler.lowering.bank_mode import BankTarget
+from cpsat_pim.compiler.lowering.in_order import InOrderTarget
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
+from cpsat_pim.compiler.search.bank_mode import LANES as BANK_LANES
+from cpsat_pim.compiler.search.bank_mode import best_bank_mapping
+from cpsat_pim.compiler.search.broadcast import Cuts, cuts_of, every_cut
+from cpsat_pim.compiler.search.in_order import LANES as IN_ORDER_LANES
+from cpsat_pim.compiler.search.in_order import best_in_order
 from cpsat_pim.compiler.search.space import SpaceOf, space_of
-from cpsat_pim.compiler.target import Target
+from cpsat_pim.compiler.target import Target, target_of
+from cpsat_pim.device import Device
 from tables.commands.sweep import NONE, best_tiling, is_legal, share_of
+
+AnyTarget = Target | BankTarget | InOrderTarget
 
 #: The rules by the names that a user gives. Rule 3 compares the lengths of all channels of a draft; drafts with
 #: other numbers of channels have other channels. "3-lengths" compares the lengths alone.
@@ -38,8 +50,29 @@ class Pruned:
     time_ps: int
 
 
-def drafts_of(contraction: Contraction, target: Target, channels: int) -> list[Draft]:
+def draft_target(device: Device) -> AnyTarget:
+    """The compiler's view of a device.
+
+    Raises:
+        KernelMistake: the device is built in another way than those that the compiler knows.
+    """
+    if is_attacc_like(device):
+        return target_of(device)
+    return BankTarget(device) if has_bank_mode(device) else InOrderTarget(device)
+
+
+def drafts_of(contraction: Contraction, target: AnyTarget, channels: int) -> list[Draft]:
     """All drafts that the device can run, in the order of their numbers."""
+    found = (
+        _drafts(contraction, target, channels)
+        if isinstance(target, Target)
+        else _broadcast_drafts(contraction, target, channels)
+    )
+    return sorted(found, key=lambda draft: (draft.groups, draft.cores))
+
+
+def _drafts(contraction: Contraction, target: Target, channels: int) -> list[Draft]:
+    """AttAcc: for every number of channels and cores the best owners, lanes and tiling."""
     space = space_of(contraction, target, channels)
     by_cores: dict[tuple[int, ...], list[int]] = {}
     for owner, parts in enumerate(space.arrays.parts.tolist()):
@@ -50,7 +83,25 @@ def drafts_of(contraction: Contraction, target: Target, channels: int) -> list[D
             ticks = min(_ticks(space, target, split, owner, lanes) for owner in owners for lanes in (0, 1))
             if ticks < NONE:
                 found.append(Draft(groups, cores, ticks * space.arrays.tick_ps + int(space.arrays.extra[split])))
-    return sorted(found, key=lambda draft: (draft.groups, draft.cores))
+    return found
+
+
+def _broadcast_drafts(contraction: Contraction, target: BankTarget | InOrderTarget, channels: int) -> list[Draft]:
+    """HBM-PIM, AiM, UPMEM: the same; cuts that are alike are searched once. Cores are accumulators, too."""
+    best, kinds = (best_bank_mapping, BANK_LANES) if isinstance(target, BankTarget) else (best_in_order, IN_ORDER_LANES)
+    every, splits, owners = every_cut(contraction, target.axes, target.device.core.lanes, kinds, channels)
+    cuts, values = cuts_of(contraction, target.axes, target.device.core.lanes, kinds, channels), {}
+    for row, mapping in zip(cuts.table, cuts.mappings, strict=True):
+        one = Cuts(row[None], (mapping,), np.ones(1, np.int64))
+        answer = best(contraction, target, channels, cuts=one)  # type: ignore[arg-type]
+        values[tuple(row.tolist())] = NONE if answer is None else answer.value
+    parts = np.stack([np.where(owners == n, target.axes, 1).prod(axis=1) for n in range(len(CLASSES))], axis=1)
+    least: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    for at, row in enumerate(every.tolist()):
+        split, owner = divmod(at % (len(splits) * len(owners)), len(owners))
+        key = tuple(splits[split].tolist()), tuple(parts[owner].tolist())
+        least[key] = min(least.get(key, NONE), values[tuple(row)])
+    return [Draft(groups, cores, value) for (groups, cores), value in least.items() if value < NONE]
 
 
 def _ticks(space: SpaceOf, target: Target, split: int, owner: int, is_tree: int) -> int:
@@ -60,7 +111,7 @@ def _ticks(space: SpaceOf, target: Target, split: int, owner: int, is_tree: int)
     return int(best_tiling(space.arrays, target.timing, share, owner)[0])
 
 
-def prune(drafts: Sequence[Draft], contraction: Contraction, target: Target, rules: Iterable[str]) -> list[Pruned]:
+def prune(drafts: Sequence[Draft], contraction: Contraction, target: AnyTarget, rules: Iterable[str]) -> list[Pruned]:
     """What every rule by itself and, last, all of them one after the other leave; first the drafts as they are."""
     keep: dict[str, Callable[[Sequence[Draft]], list[Draft]]] = {
         "1": list,  # one mapping function for every tensor dimension stands for all that are equal: none is made here
@@ -76,7 +127,7 @@ def prune(drafts: Sequence[Draft], contraction: Contraction, target: Target, rul
     return [*results, _summary("+".join(chosen), left)] if len(chosen) > 1 else results
 
 
-def _aligned(drafts: Sequence[Draft], contraction: Contraction, target: Target) -> list[Draft]:
+def _aligned(drafts: Sequence[Draft], contraction: Contraction, target: AnyTarget) -> list[Draft]:
     """Rule 2: the elements a core of the lanes' dimension set are a multiple of the lanes; skipped if none is."""
     lanes, depth = target.device.core.lanes, len(CLASSES) - 1
     left = [draft for draft in drafts if _lengths(draft, contraction)[depth] % lanes == 0]

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import Kernel, dimension_sets
-from cpsat_pim.compiler.lowering.distances import least_ticks
 from cpsat_pim.compiler.plan import Plan, format_plan
 from cpsat_pim.device import Device
+from cpsat_pim.device.distances import least_ticks
 from cpsat_pim.device.rules import rules_of
 from tracesim.commands import Function, Stream, simulate
 from tracesim.commands.records import FUNCTION

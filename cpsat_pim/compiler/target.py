@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.device import Device
+from cpsat_pim.device.distances import least_ticks
 from cpsat_pim.device.rules import rules_of
 from tables.commands.walk import Timing
 from tracesim.commands import Rules
@@ -124,18 +125,7 @@ class Target:
 
     def _least(self, before: int, after: int, level: int | None = None) -> int:
         """Ticks that the device asks for between two commands of one path, at one level or at any."""
-        names, device = [command.name for command in self.device.commands], self.device
-        return max(
-            (
-                device.ticks(rule.ticks)
-                for rule in device.constraints
-                if names[before] in rule.before
-                and names[after] in rule.after
-                and level in (None, device.levels.index(rule.at))
-                and rule.window == 1
-            ),
-            default=0,
-        )
+        return least_ticks(self.device, before, after, level)
 
     def _name(self, command: int) -> str:
         return self.device.commands[command].name

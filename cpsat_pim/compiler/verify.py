@@ -36,7 +36,7 @@ def compare_on_numbers(
     contraction = contraction.with_hull(lowered.mapping.hull)
     rng = np.random.default_rng(seed)
     arrays = {p.name: rng.integers(-4, 5, p.extents) for p in kernel.parameters}
-    result, touched, channels = _executed(kernel, contraction, lowered, target, arrays)
+    result, touched, channels = executed(kernel, contraction, lowered, target, arrays)
     expected = evaluate(kernel, arrays)[contraction.statement.target.tensor]
     if not (result == np.where(touched, expected, 0)).all():
         raise KernelMistake(f"{kernel.name}: the commands compute another result than numpy")
@@ -53,7 +53,7 @@ def compare_on_fp16(kernel: Kernel, contraction: Contraction, lowered: Lowered, 
     contraction = contraction.with_hull(lowered.mapping.hull)
     rng = np.random.default_rng(seed)
     arrays = {p.name: rng.standard_normal(p.extents).astype(np.float16) for p in kernel.parameters}
-    result, touched, channels = _executed(kernel, contraction, lowered, target, arrays)
+    result, touched, channels = executed(kernel, contraction, lowered, target, arrays)
     inputs = arrays[contraction.inputs.tensor] if contraction.inputs else None
     flat = fp16_result(lowered.mapping, contraction, target, arrays[contraction.matrix.tensor], inputs)
     points = np.ix_(*(np.arange(extent) for extent in (*contraction.extents[:DEPTH], 1)))
@@ -68,12 +68,19 @@ def compare_on_fp16(kernel: Kernel, contraction: Contraction, lowered: Lowered, 
     return channels
 
 
-def _executed(
-    kernel: Kernel, contraction: Contraction, lowered: Lowered, target: Target, arrays: dict[str, Any]
+def executed(
+    kernel: Kernel,
+    contraction: Contraction,
+    lowered: Lowered,
+    target: Target,
+    arrays: Names[str, Array],
+    every: bool = False,
 ) -> tuple[Any, Any, int]:
-    """The sum of what the channels deliver, which results they touch, and how many there are."""
+    """The sum of what the channels deliver, which results they touch, and how many there are; of a large kernel those
+    of the first and last results, or `every` channel."""
     placement = Placement(lowered, contraction, target)
-    matrix, channels = arrays[contraction.matrix.tensor], _chosen(placement)
+    matrix = arrays[contraction.matrix.tensor]
+    channels = list(placement.channels()) if every else _chosen(placement)
     inputs = arrays[contraction.inputs.tensor] if contraction.inputs else None
     extents = kernel.tensor(contraction.statement.target.tensor).extents
     result = np.zeros(extents, np.int64 if matrix.dtype == np.int64 else np.float64)

@@ -12,6 +12,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.widths import in_whole_units
 from cpsat_pim.workload import ConvWorkload
 from tables.counts.cost import Cost, Machine, Rate, exact_cost
+from tables.counts.latency import exact_latency
 from tables.dram import Dram
 from tables.nest import EVEN, LayerShape, Nest
 
@@ -72,6 +73,11 @@ def stream_cycles(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) 
     """Return the DRAM time of each tensor's stream in banks of its own (docs/model.md, section 5), cycles."""
     cost = exact_cost(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
     return tuple(stream.cycles for stream in cost.streams)
+
+
+def walk_latency(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> int:
+    """Return the latency of a legal mapping to the cycle: what the simulator counts, without a walk over elements."""
+    return exact_latency(to_nest(layer, mapping, arch.spatial_reduction), to_machine(arch))
 
 
 def to_prediction(cost: Cost) -> Prediction:

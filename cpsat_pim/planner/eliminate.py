@@ -5,10 +5,17 @@ Eliminating a variable adds all tables that it is in and takes the least entry o
 Nonserial Dynamic Programming, 1972). The result is exact; work and memory grow with the largest table on the way.
 """
 
+import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
+
+from tables.array.least import least_sums
+
+#: Entries of a table that are held at a time; larger ones are made slice by slice.
+_ENTRIES_AT_A_TIME = 2 * 10**6
 
 #: No entry reaches it: what is not allowed costs so much. Sums of a few stay within 64 bits.
 INFINITE = 2**60
@@ -46,6 +53,10 @@ class _Eliminated:
     best: np.ndarray = field(repr=False)
 
 
+#: What was eliminated, with the variables' names then.
+_Known = tuple[tuple[str, ...], Factor, _Eliminated]
+
+
 @frozen(kw_only=True, eq=False)
 class Projection:
     """The least sum for all values of some variables, and where it is; `width`: entries of the largest table."""
@@ -59,7 +70,7 @@ class Projection:
         return _trace_back(self._order, given)
 
 
-def minimize(factors: Sequence[Factor], sizes: dict[str, int], most_entries: int = 10**7) -> Optimum:
+def minimize(factors: Sequence[Factor], sizes: dict[str, int], most_entries: int = 10**8) -> Optimum:
     """Return the least sum of all factors over the values of all variables.
 
     Raises:
@@ -71,7 +82,7 @@ def minimize(factors: Sequence[Factor], sizes: dict[str, int], most_entries: int
 
 
 def project(
-    factors: Sequence[Factor], sizes: dict[str, int], keep: Sequence[str], most_entries: int = 10**7
+    factors: Sequence[Factor], sizes: dict[str, int], keep: Sequence[str], most_entries: int = 10**8
 ) -> Projection:
     """Return the least sum of all factors over the values of all variables but those to keep.
 
@@ -79,6 +90,7 @@ def project(
         TooLarge: a table would have more than `most_entries`.
     """
     left, order, width = list(factors), [], 1
+    known: dict[Any, _Known] = {}
     remaining = {name: _entries(_neighbours(left, name), sizes) for name in sizes if name not in keep}
     while remaining:
         variable = min(remaining, key=lambda name: remaining[name])
@@ -89,7 +101,7 @@ def project(
             raise TooLarge(f"eliminating {variable} takes a table of {entries} entries, more than {most_entries}")
         width = max(width, entries)
         left = [factor for factor in left if variable not in factor.variables]
-        reduced, eliminated = _eliminate(variable, neighbours, taking, sizes)
+        reduced, eliminated = _eliminate_once(variable, neighbours, taking, sizes, known)
         left.append(reduced)
         order.append(eliminated)
         del remaining[variable]
@@ -127,6 +139,11 @@ def _eliminate(
     variable: str, neighbours: tuple[str, ...], factors: Sequence[Factor], sizes: dict[str, int]
 ) -> tuple[Factor, _Eliminated]:
     """The sum of factors, least over one variable's values."""
+    if neighbours and _entries((*neighbours, variable), sizes) > _ENTRIES_AT_A_TIME:
+        apart = next((name for name in neighbours if _is_apart(name, variable, factors)), None)
+        if apart is not None:
+            return _eliminate_between(variable, apart, neighbours, factors, sizes)
+        return _eliminate_in_slices(variable, neighbours, factors, sizes)
     whole = add(factors, (*neighbours, variable), sizes)
     cost, tie = whole.cost, whole.tie
     least = cost.min(axis=-1)
@@ -134,6 +151,76 @@ def _eliminate(
     best = ties.argmin(axis=-1)
     reduced = Factor(variables=neighbours, cost=least, tie=ties.min(axis=-1))
     return reduced, _Eliminated(variable=variable, neighbours=neighbours, best=best)
+
+
+def _eliminate_once(
+    variable: str,
+    neighbours: tuple[str, ...],
+    factors: Sequence[Factor],
+    sizes: dict[str, int],
+    known: dict[Any, _Known],
+) -> tuple[Factor, _Eliminated]:
+    """Return the same; of large tables that are equal but for the names of variables, as of equal blocks, only once."""
+    names = (*neighbours, variable)
+    if _entries(names, sizes) <= _ENTRIES_AT_A_TIME:
+        return _eliminate(variable, neighbours, factors, sizes)
+    key = tuple(
+        sorted((tuple(map(names.index, one.variables)), _digest(one.cost), _digest(one.tie)) for one in factors)
+    )
+    if key not in known:
+        known[key] = (names, *_eliminate(variable, neighbours, factors, sizes))
+    old, factor, eliminated = known[key]
+    new = dict(zip(old, names, strict=True))
+    renamed = tuple(new[name] for name in factor.variables)
+    return evolve(factor, variables=renamed), evolve(eliminated, variable=variable, neighbours=renamed)
+
+
+def _digest(table: np.ndarray) -> str:
+    return hashlib.blake2b(np.ascontiguousarray(table).tobytes() + repr(table.shape).encode()).hexdigest()
+
+
+def _is_apart(name: str, variable: str, factors: Sequence[Factor]) -> bool:
+    """Whether no table over a neighbour of a variable is over another neighbour, too."""
+    return all(set(factor.variables) <= {name, variable} for factor in factors if name in factor.variables)
+
+
+def _eliminate_between(
+    variable: str, apart: str, neighbours: tuple[str, ...], factors: Sequence[Factor], sizes: dict[str, int]
+) -> tuple[Factor, _Eliminated]:
+    """Return the same where a variable is all that lies between one neighbour and the others: a min-plus product."""
+    rest = tuple(name for name in neighbours if name != apart)
+    own = add([factor for factor in factors if apart in factor.variables], (apart, variable), sizes)
+    other = add([factor for factor in factors if apart not in factor.variables], (*rest, variable), sizes)
+    flat = np.stack([other.cost, other.tie]).reshape(2, -1, sizes[variable])
+    found = np.empty((3, sizes[apart], flat.shape[1]), dtype=np.int64)
+    least_sums(np.stack([own.cost, own.tie]), flat, found)
+    cost, tie, best = found.reshape(3, sizes[apart], *(sizes[name] for name in rest))
+    names = (apart, *rest)
+    return Factor(variables=names, cost=cost, tie=tie), _Eliminated(variable=variable, neighbours=names, best=best)
+
+
+def _eliminate_in_slices(
+    variable: str, neighbours: tuple[str, ...], factors: Sequence[Factor], sizes: dict[str, int]
+) -> tuple[Factor, _Eliminated]:
+    """Return the same, for each value of the first neighbour by itself."""
+    first, rest = neighbours[0], neighbours[1:]
+    slices = [
+        _eliminate(variable, rest, [_slice(factor, first, i) for factor in factors], sizes) for i in range(sizes[first])
+    ]
+    cost, tie = (np.stack([getattr(factor, key) for factor, _ in slices]) for key in ("cost", "tie"))
+    best = np.stack([eliminated.best for _, eliminated in slices])
+    return Factor(variables=neighbours, cost=cost, tie=tie), _Eliminated(
+        variable=variable, neighbours=neighbours, best=best
+    )
+
+
+def _slice(factor: Factor, variable: str, value: int) -> Factor:
+    """Return a table at one value of a variable."""
+    if variable not in factor.variables:
+        return factor
+    axis = factor.variables.index(variable)
+    rest = tuple(name for name in factor.variables if name != variable)
+    return Factor(variables=rest, cost=factor.cost.take(value, axis), tie=factor.tie.take(value, axis))
 
 
 def _spread(values: np.ndarray, variables: tuple[str, ...], axes: tuple[str, ...]) -> np.ndarray:

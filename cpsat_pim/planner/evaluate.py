@@ -181,7 +181,8 @@ class _Evaluation:
         """Return what a step moves and holds; equal steps of repeated blocks are computed once."""
         task, layer, homes = self.graph.task(name), self.plan.layers[name], self.plan.homes
         added = sum(len(one.operands) - 1 for one in task.finishes if not is_joined(self.plan, one))
-        placed = homes[task.reads.stack], task.reads_weights and homes[task.reads_weights.stack], homes[task.writes]
+        second = homes[task.reads_weights.stack] if task.reads_weights else None
+        placed = homes[task.reads.stack], second, homes[task.writes]
         tours = tuple(sorted(layer.tours.items()))
         key = (content_of(self.graph, task), layer.partition, tours, placed, added)
         if key not in self.known:

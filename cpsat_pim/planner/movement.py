@@ -1,9 +1,10 @@
 """Lower bounds on the cycles in which a step moves its data, whatever the homes: known before any exchange is counted.
 
 Of a box that a node reads, only what is at home on it does not arrive, and what arrives is written to its DRAM once. Of
-what it computed, only that does not leave, and what leaves is read once. Partial sums are all read. A scan touches at
-least as many columns as its bytes fill (docs/array.md, sections 4 to 6). All of this is bounded by the first node of
-the region alone, whose parts are the largest: the bound takes as long on large arrays as on small ones.
+what it computed, only that does not leave, and what leaves is read once. Partial sums are all read. A message is from
+or to one owner, and a scan of its own, which opens a row and touches at least as many columns as its bytes fill
+(docs/array.md, sections 4 to 6). All of this is bounded by the first node of the region alone, whose parts are the
+largest: the bound takes as long on large arrays as on small ones.
 """
 
 import math
@@ -48,20 +49,22 @@ class _FirstNode:
         self.output = int(volumes(self.boxes.output).sum())
 
     def pull(self, read: int, read_weights: int) -> int:
-        """What arrives is written."""
+        """What arrives is written, and each owner's part of a box arrives for itself."""
         boxes, stacks, task = self.boxes, self.graph.stacks, self.task
-        arriving = max(int(volumes(boxes.input).sum()) - read, 0) * stacks[task.reads.stack].element_bytes
+        arriving = max(int(volumes(boxes.input).sum()) - read, 0)
+        size, scans = arriving * stacks[task.reads.stack].element_bytes, _parts(arriving, read)
         if boxes.weights is not None and task.reads_weights is not None:
-            width = stacks[task.reads_weights.stack].element_bytes
-            arriving += max(int(volumes(boxes.weights).sum()) - read_weights, 0) * width
-        return self._column_cycles(arriving)
+            arriving = max(int(volumes(boxes.weights).sum()) - read_weights, 0)
+            size += arriving * stacks[task.reads_weights.stack].element_bytes
+            scans += _parts(arriving, read_weights)
+        return self._scan_cycles(size, scans)
 
     def reduce(self) -> int:
         """All partial sums are read; over a host all nodes of a row send theirs over its bus."""
         if self.partition.split("C") == 1:
             return 0
         width, array = self.task.workload.psum_bytes, self.rates.array
-        cycles = self._column_cycles(self.output * width)
+        cycles = self._scan_cycles(self.output * width, 1)
         if array.interconnect != HOST:
             return cycles
         return max(cycles, -(-self._elements_of_first_row() * width // array.flit_bytes))
@@ -75,15 +78,23 @@ class _FirstNode:
         return found
 
     def push(self, written: int) -> int:
-        """What leaves is read."""
+        """What leaves is read, for each new owner for itself."""
         if self.task.pool:
             return 0
         held = self.output
         if (members := self.partition.split("C")) > 1:
             largest = max(size for dim, size in zip(LAYER_DIMS, self.sizes, strict=True) if dim != "C")
             held = held // largest * part_size(largest, members)
-        return self._column_cycles(max(held - written, 0) * self.task.workload.output_bytes)
+        leaving = max(held - written, 0)
+        return self._scan_cycles(leaving * self.task.workload.output_bytes, _parts(leaving, written))
 
-    def _column_cycles(self, size: int) -> int:
-        """Return the cycles of the DRAM columns that so many bytes fill."""
-        return -(-size // self.rates.array.node.column_bytes) * self.rates.column_cycles
+    def _scan_cycles(self, size: int, scans: int) -> int:
+        """Return the cycles of so many scans of so many bytes: a column and an activation each, or more."""
+        rates = self.rates
+        columns = max(-(-size // rates.array.node.column_bytes), scans)
+        return columns * rates.column_cycles + scans * rates.activation_cycles
+
+
+def _parts(elements: int, at_home: int) -> int:
+    """Return how many owners so many elements have at least, if each owns no more than so many."""
+    return -(-elements // at_home) if at_home else 0

@@ -296,7 +296,7 @@ class LayerOptions:
         return refined
 
     def _problem(self, row: _Row, at: At) -> NodeProblem:
-        return row.program[self._pair_of[at[0], at[2]]]
+        return row.program[int(self._pair_of[at[0], at[2]])]
 
     def _pairs(self) -> np.ndarray:
         """Which of a row's node problems is that of the layouts of two homes."""

@@ -23,6 +23,10 @@ SERIES = ("accent", "W", "O", "GLOBAL_BUFFER", "DRAM", "macs", "energy", "comput
 _FONT_POINTS, _WIDTH_INCHES = 8, 7.0
 #: More bars have no names.
 _MOST_NAMED = 80
+#: So many characters of a legend fit beside each other; 5 of an entry are its mark and the gap.
+_LEGEND_CHARACTERS = 92
+#: An axis is logarithmic where the largest value is more than so many times the least.
+_LOGARITHMIC_FROM = 5
 
 
 @frozen
@@ -128,7 +132,7 @@ def _drawn(chart: Chart) -> Any:
     figure.patch.set_alpha(0)
     axes = figure.add_subplot()
     axes.patch.set_alpha(0)
-    axes.set_title(_literal(chart.title), loc="left", fontsize=_FONT_POINTS + 1)
+    axes.set_title(_literal(chart.title), loc="left", fontsize=_FONT_POINTS + 1, wrap=chart.kind == "heat")
     _KINDS[chart.kind](axes, chart)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -139,7 +143,19 @@ def _height(chart: Chart) -> float:
     bars = len(chart.categories) * (len(chart.series) * 0.6 + 0.6 if chart.kind == "grouped" else 1)
     if chart.kind in ("front", "points", "steps"):
         return 3.6
-    return 1.2 + 0.2 * (len(chart.series) + 4 if chart.kind == "heat" else min(bars, 2 * _MOST_NAMED))
+    if chart.kind == "heat":
+        return 1.2 + 0.2 * (len(chart.series) + 4)
+    return 1.2 + 0.16 * _legend_rows(chart) + 0.2 * min(bars, 2 * _MOST_NAMED)
+
+
+def _legend_columns(chart: Chart) -> int:
+    """Return how many entries of the legend lie side by side."""
+    longest = max(len(series.name) for series in chart.series)
+    return min(len(chart.series), max(1, _LEGEND_CHARACTERS // (5 + longest)))
+
+
+def _legend_rows(chart: Chart) -> int:
+    return -(-len(chart.series) // _legend_columns(chart))
 
 
 def _literal(text: str) -> str:
@@ -183,8 +199,8 @@ def _finish_bars(axes: Any, chart: Chart) -> None:
     axes.set_xlabel(_literal(chart.axis))
     axes.grid(axis="x")
     axes.set_axisbelow(True)
-    axes.legend(ncols=min(4, len(chart.series)), loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
-    axes.set_title(axes.get_title(loc="left"), loc="left", pad=10 + 12 * -(-len(chart.series) // 4))
+    axes.legend(ncols=_legend_columns(chart), loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
+    axes.set_title(axes.get_title(loc="left"), loc="left", pad=10 + 12 * _legend_rows(chart))
 
 
 def _heat(axes: Any, chart: Chart) -> None:
@@ -218,12 +234,25 @@ def _front(axes: Any, chart: Chart) -> None:
         axes.scatter(*zip(*points, strict=True), s=18, color=series.colour, label=_literal(series.name))
         best = [(x, y) for i, (x, y) in enumerate(points) if all(y < other for _, other in points[:i])]
         axes.step(*zip(*best, strict=True), where="post", color=series.colour, linewidth=1)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    values = [value or 0.0 for series in chart.series for value in series.values]
+    _scale(axes, "x", values[::2])
+    _scale(axes, "y", values[1::2])
     axes.set_xlabel(_literal(chart.x_axis))
     axes.set_ylabel(_literal(chart.axis))
     axes.grid()
     axes.legend(frameon=False)
+
+
+def _scale(axes: Any, name: str, values: Sequence[float]) -> None:
+    """Make an axis logarithmic if its values differ much, with plain numbers as labels in any case."""
+    if min(values) > 0 and max(values) > _LOGARITHMIC_FROM * min(values):
+        getattr(axes, f"set_{name}scale")("log")
+        axis = getattr(axes, f"{name}axis")
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        if max(values) < 100 * min(values):  # else there are enough powers of ten
+            axis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+        else:
+            axis.set_minor_formatter(lambda value, _: "")
 
 
 def _points(axes: Any, chart: Chart) -> None:

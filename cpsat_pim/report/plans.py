@@ -119,17 +119,38 @@ def format_front(front: Sequence[SolvedPlan]) -> str:
 
 
 def _body(plan: Plan, cost: PlanCost) -> list[str]:
-    rows = [_row(plan, cost, step) for step in cost.steps]
+    rows = [_row(plan, cost, steps) for steps in _alike(plan, cost)]
     return [*_aligned([_HEADINGS, *rows]), "", *_totals(plan, cost)]
 
 
-def _row(plan: Plan, cost: PlanCost, step: StepCost) -> tuple[str, ...]:
+def _alike(plan: Plan, cost: PlanCost) -> list[list[StepCost]]:
+    """Return the steps, equal runs of a repeated layer (NAME.0, NAME.1, ...) together, where the first of them is."""
+    found: dict[Any, list[StepCost]] = {}
+    for step in cost.steps:
+        name, _, run = step.layer.rpartition(".")
+        partition, node = plan.layers[step.layer].partition, step.node_cycles
+        key = (name, partition, node, step.cycles) if run.isdecimal() else step.layer
+        found.setdefault(key, []).append(step)
+    return list(found.values())
+
+
+def _name(steps: list[StepCost]) -> str:
+    """Return a step's name; of equal runs the first and the last, and how many there are if some are missing."""
+    first, last = (int(step.layer.rpartition(".")[2]) if len(steps) > 1 else 0 for step in (steps[0], steps[-1]))
+    if len(steps) == 1:
+        return steps[0].layer
+    missing = "" if last - first + 1 == len(steps) else f" ({len(steps)})"
+    return f"{steps[0].layer}-{last}{missing}"
+
+
+def _row(plan: Plan, cost: PlanCost, steps: list[StepCost]) -> tuple[str, ...]:
+    step = steps[0]
     partition = plan.layers[step.layer].partition
     cycles = {phase.name: phase.cycles for phase in step.phases}
-    share = f"{100 * step.cycles / max(1, cost.latency_cycles):.1f} %"
+    share = f"{100 * len(steps) * step.cycles / max(1, cost.latency_cycles):.1f} %"
     links = max(phase.max_link_flits for phase in step.phases)
     return (
-        step.layer,
+        _name(steps),
         _digits(partition.h),
         _digits(partition.w),
         str(partition.replicas),

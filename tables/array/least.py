@@ -1,4 +1,4 @@
-"""The least cost of a layer for all homes: of every partition what it moves and what its node program costs."""
+"""Least sums of costs: of a layer over its partitions, and of tables over a variable that they share."""
 
 import numpy as np
 
@@ -39,3 +39,21 @@ def least_of_rows(
                     tie = min(INFINITE, rest + pull[1, row, a, b])
                     if cost < out[0, a, b, c] or (cost == out[0, a, b, c] and tie < out[1, a, b, c]):
                         out[0, a, b, c], out[1, a, b, c] = cost, tie
+
+
+@njit
+def least_sums(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """Set `out`, int64[3, i, j], to the least pair (cost, tie) of a[:, i, k] + b[:, j, k] over k, and the first such k.
+
+    Pairs are int64[2, ...]; sums that reach `INFINITE` are cut there.
+    """
+    for i in range(a.shape[1]):
+        for j in range(b.shape[1]):
+            best, least, rest = 0, INFINITE + 1, INFINITE + 1
+            for k in range(a.shape[2]):
+                cost = min(INFINITE, a[0, i, k] + b[0, j, k])
+                if cost <= least:
+                    tie = min(INFINITE, a[1, i, k] + b[1, j, k])
+                    if cost < least or tie < rest:
+                        best, least, rest = k, cost, tie
+            out[0, i, j], out[1, i, j], out[2, i, j] = least, rest, best

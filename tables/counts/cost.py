@@ -1,20 +1,64 @@
-"""The cost of one mapped layer: exact accesses, DRAM streams, energy (Eq. 41-43) and latency (docs/model.md, 4-7)."""
+"""The cost of one mapped layer: exact accesses, DRAM streams and energy (Eq. 41-43), and the predicted latency.
 
+The latency refines Eq. 33-40 and DLS Eq. 1. docs/model.md, section 7, gives the whole formula; the symbols in the
+docstrings are its symbols.
+"""
+
+import itertools
 import math
 from typing import NamedTuple
 
-from tables.counts.accesses import READ, WRITE, accesses
-from tables.counts.latency import exact_latency
-from tables.counts.latency_bounds import Streams, array_timing, bank_cycles, bank_name, latency_terms
-from tables.counts.moves import Machine, Rate, cycles_for, transfers
-from tables.counts.stream import dram_stream
-from tables.nest import DRAM, I, Ints, Nest, O, W
+from tables.counts.accesses import READ, WRITE, accesses, fetches
+from tables.counts.stream import ArrayTiming, dram_stream, scan_order
+from tables.counts.walk import StreamCounts
+from tables.dram import Dram
+from tables.nest import (
+    AXES,
+    DRAM,
+    GLOBAL_BUFFER,
+    IRRELEVANT,
+    MACS,
+    PE,
+    ROW_BUFFER,
+    I,
+    Ints,
+    Nest,
+    O,
+    W,
+    axis_set,
+)
 
-__all__ = ["Machine", "Rate", "Streams", "array_timing", "bank_cycles", "bank_name", "cycles_for", "latency_terms", "transfers"]
+#: Bytes per cycle as (numerator, denominator). A numerator of 0 means no limit.
+Rate = tuple[int, int]
+
+
+#: Counts of the DRAM streams of I, W, O.
+Streams = tuple[StreamCounts, StreamCounts, StreamCounts]
+
+
+class Machine(NamedTuple):
+    """A machine by numbers: energies in fJ, times in cycles, rates in bytes per cycle.
+
+    `access_fj` [4 levels][read, write]; `bandwidth` [PE, global buffer, row buffer][read, write]; `ports` of the same
+    three levels; `double_buffered` of PE and global buffer.
+    """
+
+    dram: Dram
+    access_fj: tuple[tuple[int, int], ...]
+    activation_fj: int
+    mac_fj: int
+    multicast: bool
+    spatial_reduction: bool
+    bandwidth: tuple[tuple[Rate, Rate], ...]
+    ports: tuple[int, ...]
+    interconnect: Rate
+    double_buffered: tuple[bool, bool]
+    is_bus_shared: bool
+    pipeline_latency: int
 
 
 class Cost(NamedTuple):
-    """Predicted figures, all exact: the simulator counts the same. No term of `latency_terms` exceeds the latency."""
+    """Predicted figures. All but `latency_cycles` and `latency_terms` are exact: the simulator counts the same."""
 
     accesses: Ints
     streams: Streams
@@ -29,12 +73,11 @@ def exact_cost(nest: Nest, machine: Machine) -> Cost:
     """Return the cost of one mapped layer on a machine."""
     tempo = array_timing(nest, machine)
     i, w, o = (dram_stream(nest, t, machine.dram, tempo) for t in (I, W, O))
-    cost = cost_with(nest, machine, (i, w, o))
-    return cost._replace(latency_cycles=exact_latency(nest, machine))
+    return cost_with(nest, machine, (i, w, o))
 
 
 def cost_with(nest: Nest, machine: Machine, streams: Streams) -> Cost:
-    """Return the cost of one mapped layer whose DRAM streams have been counted, with a lower bound on its latency."""
+    """Return the cost of one mapped layer whose DRAM streams have been counted."""
     counts = accesses(nest, machine.multicast, machine.spatial_reduction)
     macs = math.prod(nest.extent(DRAM, d) for d in range(8))
     energy = macs * machine.mac_fj + sum(s.activations for s in streams) * machine.activation_fj
@@ -46,3 +89,200 @@ def cost_with(nest: Nest, machine: Machine, streams: Streams) -> Cost:
     terms = latency_terms(nest, machine, counts, streams)
     latency = max(terms.values()) + machine.pipeline_latency
     return Cost(counts, streams, nest.steps(), dram_cycles, energy, latency, terms)
+
+
+def bank_cycles(nest: Nest, streams: Streams) -> dict[tuple[int, ...], int]:
+    """Return the cycles of all accesses to the banks of each part, by its tensors.
+
+    In a bank that tensors share, each scan of one begins with an activation if the scan before it was another's. So the
+    runs are those of the tensors' streams, and another activation follows on the last run of each but the last tensor's
+    (O's, which is written at the end, or else the last one that is fetched).
+    """
+    cycles = {}
+    for part in sorted(set(nest.part)):
+        tensors = tuple(t for t in (I, W, O) if nest.part[t] == part)
+        last = O if O in tensors else max(tensors, key=lambda t: scan_order(nest, t))
+        cycles[tensors] = sum(streams[t].cycles if t == last else streams[t].closed_cycles for t in tensors)
+    return cycles
+
+
+def cycles_for(count_bytes: int, rate: Rate) -> int:
+    """Return the cycles that bytes take at a rate, rounded up; 0 without a limit."""
+    return -(-count_bytes * rate[1] // rate[0]) if rate[0] else 0
+
+
+def latency_terms(nest: Nest, machine: Machine, counts: Ints, streams: Streams) -> dict[str, int]:
+    """Return the terms T of section 7 by name, in cycles. The latency is the largest of them plus the pipeline latency.
+
+    Each term is the time of one resource with the start and the end that it cannot overlap. The array starts when the
+    first tiles of I and W have arrived, and works step by step. It stalls where a tile arrives later than it is needed.
+    Streams whose tiles all arrive late stall it at the same time, so the largest of these stalls counts. Late tiles of
+    otherwise timely streams seldom coincide, so their stalls add up. Partial sums that return are exposed on their
+    link: the old tile leaves, then the new one arrives, then it is used. At the end O's last tile is written out.
+    """
+    head = {t: _first_cycles(nest, machine, t, streams[t]) for t in (I, W)}
+    is_shared = machine.is_bus_shared or nest.part[I] == nest.part[W]
+    start = sum(head.values()) if is_shared else max(head.values())
+    end = streams[O].last_cycles + _inner_tile_cycles(nest, machine, O, WRITE)
+    compute = _compute_cycles(nest, machine) + _exposed_returns(nest, machine, streams[O])
+    moves = transfers(nest, machine, counts)
+    if not machine.double_buffered[PE]:
+        compute += max(moves["global_buffer"], moves["interconnect"])
+    single_stalls = sum(s.stall_cycles - s.steady_stall_cycles for s in streams)
+    terms = {"compute": start + compute + single_stalls + end}
+    for t, name in ((I, "dram_I"), (W, "dram_W"), (O, "dram_O")):
+        ahead = start - head[t] if t != O and not is_shared else 0  # the second tile is loaded in this time
+        terms[name] = start + compute + streams[t].stall_cycles - min(ahead, streams[t].second_stall_cycles) + end
+        if nest.stored[ROW_BUFFER][t]:
+            alone = streams[t].cycles + _row_buffer_cycles(nest, machine, t) + _residence(nest, t)
+            terms[name] = max(terms[name], alone + (start if t == O else end))
+    banks = bank_cycles(nest, streams)
+    if machine.is_bus_shared:
+        terms["dram_bus"] = sum(banks.values()) + min(_residence(nest, t) for t in (I, W))
+    for tensors, cycles in banks.items():
+        if len(tensors) > 1:
+            terms[bank_name(tensors)] = cycles + min(_residence(nest, t) for t in tensors if t != O)
+    return terms | {name: start + busy + end for name, busy in moves.items()}
+
+
+def bank_name(tensors: tuple[int, ...]) -> str:
+    """Return the name of the latency's term of a bank that tensors share: `bank_IW`."""
+    return "bank_" + "".join("IWO"[t] for t in tensors)
+
+
+def _first_cycles(nest: Nest, machine: Machine, t: int, stream: StreamCounts) -> int:
+    """Return head(t): cycles until the first tile is at the innermost level that stores t; 0 if no level does."""
+    if nest.consumers(t)[0] == MACS:
+        return 0
+    return stream.first_cycles + _inner_tile_cycles(nest, machine, t, READ)
+
+
+def _exposed_returns(nest: Nest, machine: Machine, outputs: StreamCounts) -> int:
+    """Return X + Z: cycles for which the array waits for partial sums that return, over links on chip and from DRAM."""
+    is_spilled = nest.spilled() and nest.consumers(O)[0] != MACS
+    return _exposed_partial_sums(nest, machine) + (outputs.cycles - outputs.last_cycles if is_spilled else 0)
+
+
+def _residence(nest: Nest, t: int) -> int:
+    """Return res(t): steps for which a tile from DRAM is in use."""
+    return nest.steps() // fetches(nest, t, nest.consumers(t)[0])
+
+
+def transfers(nest: Nest, machine: Machine, counts: Ints) -> dict[str, int]:
+    """Return the transfer times of section 6 by name: each level's ports and the interconnect, in cycles (Eq. 38)."""
+    busy = {}
+    for level, name in ((PE, "pe"), (GLOBAL_BUFFER, "global_buffer"), (ROW_BUFFER, "row_buffer")):
+        instances = math.prod(nest.array(d) for d in range(8)) if level == PE else 1
+        busy[name] = 0
+        for way in (READ, WRITE):
+            rate = machine.bandwidth[level][way]
+            load = [int(counts[level, t, way]) * nest.width(t, level) for t in (I, W, O)]
+            per_port = (rate[0] * instances, rate[1])
+            shared = (rate[0] * instances * machine.ports[level], rate[1])
+            busy[name] = max(busy[name], cycles_for(max(load), per_port), cycles_for(sum(load), shared))
+    busy["interconnect"] = cycles_for(_array_bytes(nest, counts), machine.interconnect)
+    return busy
+
+
+def _array_bytes(nest: Nest, counts: Ints) -> int:
+    """Return the bytes that cross into and out of the array."""
+    total = 0
+    for t in (I, W, O):
+        chain = [DRAM, *nest.consumers(t)]
+        parent = chain[chain.index(PE) - 1] if nest.stored[PE][t] else chain[-2]
+        reads, writes = _link_elements(nest, counts, t, parent)
+        total += (reads + writes) * nest.width(t, PE)
+    return total
+
+
+def _link_elements(nest: Nest, counts: Ints, t: int, parent: int) -> tuple[int, int]:
+    """Return the elements that are read and written at the parent by the array alone."""
+    outer_reads = outer_writes = 0
+    if parent != DRAM:  # without what the parent exchanges with its own parent: whole tiles
+        times = nest.reuse(t, parent)
+        tiles = fetches(nest, t, parent) // times
+        box = nest.box(t, parent)
+        outer_writes = tiles * box * (times - 1 if t == O else times)
+        outer_reads = tiles * box * times if t == O else 0
+    return int(counts[parent, t, READ]) - outer_reads, int(counts[parent, t, WRITE]) - outer_writes
+
+
+def _inner_links(nest: Nest, t: int) -> list[tuple[int, int]]:
+    """Return (parent, level) of t's links on chip: those that move tiles and do not begin at DRAM."""
+    chain = [m for m in nest.consumers(t) if m != MACS]
+    return list(itertools.pairwise(chain))
+
+
+def tile_cycles(nest: Nest, machine: Machine, t: int, parent: int, level: int, way: int) -> int:
+    """Return move(t, parent -> level, way): cycles of one tile on a link; at the PEs of one array tile."""
+    if level == PE:
+        elements = math.prod(axis_set(nest, t, PE, a).size for a in AXES[t][0])
+        holders = math.prod(nest.array(d) for d in IRRELEVANT[t])
+        if t == O:
+            elements *= 1 if machine.spatial_reduction else holders
+        elif not machine.multicast:
+            elements = math.prod(nest.array(d) for d in range(8)) * nest.box(t, PE)
+    else:
+        elements = nest.box(t, level)
+    return cycles_for(elements * nest.width(t, parent), machine.bandwidth[parent][way])
+
+
+def _inner_tile_cycles(nest: Nest, machine: Machine, t: int, way: int) -> int:
+    """Return path(t, way): cycles of one tile over all links on chip."""
+    return sum(tile_cycles(nest, machine, t, parent, level, way) for parent, level in _inner_links(nest, t))
+
+
+def _row_buffer_cycles(nest: Nest, machine: Machine, t: int) -> int:
+    """Return use(t): cycles for which t's tiles in the row buffer are in use. It has one slot, so the loads wait."""
+    if not nest.stored[ROW_BUFFER][t]:
+        return 0
+    consumer = nest.consumers(t)[1]
+    if consumer == MACS:
+        return _compute_cycles(nest, machine)
+    tiles = fetches(nest, t, consumer)
+    moved = tiles * tile_cycles(nest, machine, t, ROW_BUFFER, consumer, WRITE if t == O else READ)
+    if t == O:
+        returns = tiles - tiles // nest.reuse(O, consumer)
+        moved += returns * tile_cycles(nest, machine, t, ROW_BUFFER, consumer, READ)
+    return moved
+
+
+def _exposed_partial_sums(nest: Nest, machine: Machine) -> int:
+    """Return X: cycles of the links on chip over which partial sums return."""
+    total = 0
+    for parent, level in _inner_links(nest, O):
+        times = nest.reuse(O, level)
+        if times > 1:
+            tiles = fetches(nest, O, level) // times
+            out = tile_cycles(nest, machine, O, parent, level, WRITE)
+            back = tile_cycles(nest, machine, O, parent, level, READ)
+            total += tiles * (times * out + (times - 1) * back)
+    return total
+
+
+def _compute_cycles(nest: Nest, machine: Machine) -> int:
+    """Return C: cycles of all array steps."""
+    return _step_cycles(nest, machine) * (nest.steps() // nest.array_step())
+
+
+def array_timing(nest: Nest, machine: Machine) -> ArrayTiming:
+    """Return C + X, the array's cycles without any load from DRAM, and which levels have two slots."""
+    cycles = _compute_cycles(nest, machine) + _exposed_partial_sums(nest, machine)
+    return ArrayTiming(cycles, (*machine.double_buffered, False))
+
+
+def _step_cycles(nest: Nest, machine: Machine) -> int:
+    """Return A: cycles of an array step, its s steps or the operands that bypass the PEs' buffers in them."""
+    steps = longest = nest.array_step()
+    for t in (I, W, O):
+        parent = nest.consumers(t)[-2] if len(nest.consumers(t)) > 1 else DRAM
+        if nest.stored[PE][t] or parent == DRAM:
+            continue
+        step = math.prod(axis_set(nest, t, MACS, a).size for a in AXES[t][0])
+        used = math.prod(nest.array(d) * nest.lanes(d) for d in range(8))
+        if not (machine.spatial_reduction if t == O else machine.multicast):
+            step = used
+        per_array_step = step * steps * nest.width(t, parent)
+        ways = (READ, WRITE) if t == O else (READ,)
+        longest = max(longest, sum(cycles_for(per_array_step, machine.bandwidth[parent][way]) for way in ways))
+    return longest

@@ -1,14 +1,16 @@
 """The exact latency of one mapped layer: what `tables.counts.pipeline` walks, from the mapping's shapes."""
 
+import math
+
 import numpy as np
 
 from tables.counts.accesses import READ, WRITE, accesses
-from tables.counts.moves import Machine, draw_cycles, tile_cycles, transfers
-from tables.counts.pipeline import BANK, BUS, TO_MACS, Timing, run_pipeline
+from tables.counts.cost import Machine, cycles_for, tile_cycles, transfers
+from tables.counts.pipeline import BANK, BUS, TO_MACS, Tiles, Timing, run_pipeline
 from tables.counts.stream import _aligned_tile, _extent_inside, _packed_tile, _position_step, _position_units
 from tables.counts.visits import Tile
 from tables.counts.walk import INFINITE_CYCLES
-from tables.nest import DRAM, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, W
+from tables.nest import AXES, DRAM, IRRELEVANT, MACS, PE, ROW_BUFFER, I, Ints, Nest, O, W, axis_set
 
 #: (level, dim) of a loop.
 Loop = tuple[int, int]
@@ -17,8 +19,9 @@ Loop = tuple[int, int]
 def exact_latency(nest: Nest, machine: Machine, limit: int = INFINITE_CYCLES) -> int:
     """Return the latency of section 6 in cycles; if it exceeds `limit`, any number above it."""
     counts = accesses(nest, machine.multicast, machine.spatial_reduction)
-    tiles = tuple(_tile(nest, t) for t in (I, W, O))
-    end = run_pipeline(_timing(nest, machine, tiles), tiles, machine.dram, limit - machine.pipeline_latency)
+    i, w, o = (_tile(nest, t) for t in (I, W, O))
+    tiles = Tiles(i, w, o, machine.dram)
+    end = run_pipeline(_timing(nest, machine, (i, w, o)), tiles, limit - machine.pipeline_latency)
     return max(end, *transfers(nest, machine, counts).values()) + machine.pipeline_latency
 
 
@@ -36,7 +39,7 @@ def _loops(nest: Nest) -> tuple[list[Loop], list[Loop]]:
     return outer + own[:outside], own[outside:]
 
 
-def _timing(nest: Nest, machine: Machine, tiles: tuple[Tile, ...]) -> Timing:
+def _timing(nest: Nest, machine: Machine, tiles: tuple[Tile, Tile, Tile]) -> Timing:
     """Return the nest as the pipeline walks it."""
     outer, inner = _loops(nest)
     parents = [_parents(nest, t) for t in (I, W, O)]
@@ -45,7 +48,7 @@ def _timing(nest: Nest, machine: Machine, tiles: tuple[Tile, ...]) -> Timing:
     first_draw, draw = 0, [0, 0, 0]
     for t in (I, W, O):
         if innermost[t] not in (PE, DRAM):
-            draw[t], first = draw_cycles(nest, machine, t, innermost[t])
+            draw[t], first = _draw_cycles(nest, machine, t, innermost[t])
             first_draw = first if t == O else first_draw
     return Timing(
         factors=np.array([nest.temporal[m][d] for m, d in loops], np.int64),
@@ -59,7 +62,9 @@ def _timing(nest: Nest, machine: Machine, tiles: tuple[Tile, ...]) -> Timing:
         innermost=np.array(innermost, np.int64),
         is_double=np.array((*machine.double_buffered, False), np.int64),
         part=np.array(nest.part, np.int64),
-        load=np.array([[_tile_move(nest, machine, t, m, parents, READ) for t in (I, W, O)] for m in range(3)], np.int64),
+        load=np.array(
+            [[_tile_move(nest, machine, t, m, parents, READ) for t in (I, W, O)] for m in range(3)], np.int64
+        ),
         drain=np.array([_tile_move(nest, machine, O, m, parents, WRITE) for m in range(3)], np.int64),
         draw=np.array(draw, np.int64),
         first_draw=first_draw,
@@ -120,3 +125,24 @@ def _tile_move(nest: Nest, machine: Machine, t: int, m: int, parents: list[list[
     """Return the cycles of one tile between a level and its parent on chip; 0 if t does not move there."""
     parent = parents[t][m]
     return 0 if not nest.stored[m][t] or parent == DRAM else tile_cycles(nest, machine, t, parent, m, way)
+
+
+def _draw_cycles(nest: Nest, machine: Machine, t: int, level: int) -> tuple[int, int]:
+    """Return the cycles of what an array step's MACs take of t from a level on chip; of O also on a first visit."""
+    used = math.prod(nest.array(d) * nest.lanes(d) for d in range(8))
+    if machine.spatial_reduction if t == O else machine.multicast:
+        used = math.prod(axis_set(nest, t, MACS, a).size for a in AXES[t][0])
+    elements, width, rates = used * nest.array_step(), nest.width(t, level), machine.bandwidth[level]
+    if t != O:
+        return cycles_for(elements * width, rates[READ]), 0
+    outputs = _array_step_outputs(nest)
+    write = cycles_for(elements * width, rates[WRITE])
+    first = write + cycles_for((elements - outputs) * width, rates[READ])
+    return write + cycles_for(elements * width, rates[READ]), first
+
+
+def _array_step_outputs(nest: Nest) -> int:
+    """Return the outputs on which an array step works."""
+    inside = nest.order[PE][max(nest.outside[PE]) :]
+    relevant = [d for d in range(8) if d not in IRRELEVANT[O]]
+    return math.prod(nest.array(d) * nest.lanes(d) * (nest.temporal[PE][d] if d in inside else 1) for d in relevant)

@@ -3,8 +3,8 @@
 Which tiles change is decided by the outermost loop that moves: every relevant loop further in then starts again. So a
 tile changes if some relevant loop outside it is the loop that moved, or lies inside that loop. Times follow from times
 by sums and maxima alone. So if an iteration of a loop begins with all times as an earlier one began, later by the same
-number of cycles, and in the same DRAM rows, later by a whole number of rows, then it takes what that one took, and so do
-its repetitions. These are counted at once.
+number of cycles, and in the same DRAM rows, later by a whole number of rows, then it takes what that one took, and so
+do its repetitions. These are counted at once.
 """
 
 from typing import NamedTuple
@@ -42,7 +42,7 @@ _BANK_SLOTS = 11
 class Timing(NamedTuple):
     """A mapped nest as `run_pipeline` walks it.
 
-    Loops are those outside the array step, outermost first, then those inside it (none if no tensor is drawn from DRAM).
+    Loops are those outside the array step, outermost first, then, if a tensor is drawn from DRAM, those inside it.
 
     - `factors` int[l], of which the first `outer` lie outside the array step. `steps` int[3, l, 5]: by how much an
       iteration moves the scan of each tensor, as in `tables.counts.walk.walk_stream`.
@@ -75,39 +75,63 @@ class Timing(NamedTuple):
 
 
 class Banks(NamedTuple):
-    """What the DRAM does: `at` int[3, 5] positions of the tensors' tiles, and by part `state` and open `rows` as in
-    `tables.counts.walk`. `patterns` int[3, n, 2]: where the visits of each tensor's patterns begin and end.
+    """What the DRAM does.
+
+    `at` and `held` int[3, 5]: the positions of each tensor's tile now and in the last array step. By part `state` and
+    open `rows` as in `tables.counts.walk`. `patterns` int[3, n, 2]: where the visits of each tensor's patterns begin
+    and end.
     """
 
     at: Ints
+    held: Ints
     state: Ints
     rows: Ints
     patterns: Ints
 
 
+class Tiles(NamedTuple):
+    """What one scan of each tensor reads, and the DRAM."""
+
+    i: Tile
+    w: Tile
+    o: Tile
+    dram: Dram
+
+
 @njit
-def _scan(t: int, part: int, tiles: tuple[Tile, Tile, Tile], dram: Dram, banks: Banks, visits: Ints) -> int:
-    """Scan a tensor's tile, whose visits are listed; return by how many cycles the stream of its part advances."""
-    row, which = scan_pattern(banks.at[t], tiles[t], dram)
-    state, before = banks.state[part], 0
+def _new_banks(tiles: Tiles) -> Banks:
+    """Return the banks at the start: no row is open."""
+    dram = tiles.dram
+    most = max([scan_patterns(tiles.i, dram), scan_patterns(tiles.w, dram), scan_patterns(tiles.o, dram)])
+    return Banks(
+        np.zeros((3, 5), np.int64),
+        np.zeros((3, 5), np.int64),
+        np.zeros((3, _BANK_SLOTS), np.int64),
+        np.full((3, 2, dram.banks), -1, np.int64),
+        np.zeros((3, most, 2), np.int64),
+    )
+
+
+@njit
+def _scan(t: int, at: Ints, part: int, tiles: Tiles, banks: Banks, visits: Ints, listed: int) -> tuple[int, Ints, int]:
+    """Scan the tile of a tensor at a position; modifies banks.
+
+    `visits` int[m, 2]: those of all patterns found so far, `listed` of them.
+
+    Returns by how many cycles the stream of its part advances, and visits and listed with those of the tile's pattern.
+    """
+    tile, dram = (tiles.i, tiles.w, tiles.o)[t], tiles.dram
+    row, which = scan_pattern(at, tile, dram)
+    if not banks.patterns[t, which, 1]:
+        if listed > _MAX_VISITS:
+            banks.patterns[:], listed = 0, 0
+        banks.patterns[t, which, 0] = listed
+        visits, listed = add_visits(which, tile, dram, visits, listed)
+        banks.patterns[t, which, 1] = listed
+    state, scanned = banks.state[part], visits[banks.patterns[t, which, 0] : banks.patterns[t, which, 1]]
     before = _cycles(state, dram)
-    scanned = visits[banks.patterns[t, which, 0] : banks.patterns[t, which, 1]]
     _access_rows(row + t * _APART * dram.banks, scanned, dram, state, banks.rows[part])
-    return _cycles(state, dram) - before
-
-
-@njit
-def _listed(t: int, tile: Tile, dram: Dram, banks: Banks, visits: Ints, number: int) -> tuple[Ints, int]:
-    """Return the visits listed so far and those of the pattern in which t's tile lies now, and how many they are."""
-    _, which = scan_pattern(banks.at[t], tile, dram)
-    if banks.patterns[t, which, 1]:
-        return visits, number
-    if number > _MAX_VISITS:
-        banks.patterns[:], number = 0, 0
-    banks.patterns[t, which, 0] = number
-    visits, number = add_visits(which, tile, dram, visits, number)
-    banks.patterns[t, which, 1] = number
-    return visits, number
+    return _cycles(state, dram) - before, visits, listed
 
 
 @njit
@@ -168,16 +192,16 @@ def _advance(index: Ints, first: int, end: int, factors: Ints, steps: Ints, at: 
 
 
 @njit
-def _recurrences(timing: Timing, tiles: tuple[Tile, Tile, Tile], dram: Dram) -> tuple[Ints, Ints]:
+def _recurrences(timing: Timing, tiles: Tiles) -> tuple[Ints, Ints]:
     """Return after how many iterations of each outer loop all tensors' addresses recur, int[l] (0: after too many), and
     by how many rows, and whole rounds of the banks, they are further on then: int[l, 3].
     """
-    times, shifts = np.ones(timing.outer, np.int64), np.zeros((timing.outer, 3), np.int64)
+    times, shifts, each = np.ones(timing.outer, np.int64), np.zeros((timing.outer, 3), np.int64), np.ones(3, np.int64)
     for i in range(timing.outer):
-        each = np.ones(3, np.int64)
         for t in range(3):
-            each[t], shifts[i, t] = _loop_recurrence(timing.steps[t, i], tiles[t], dram)
-            rounds = dram.banks // np.gcd(dram.banks, shifts[i, t])
+            tile = (tiles.i, tiles.w, tiles.o)[t]
+            each[t], shifts[i, t] = _loop_recurrence(timing.steps[t, i], tile, tiles.dram)
+            rounds = tiles.dram.banks // np.gcd(tiles.dram.banks, shifts[i, t])
             each[t], shifts[i, t] = each[t] * rounds, shifts[i, t] * rounds
             times[i] = times[i] // np.gcd(times[i], each[t]) * each[t]
         shifts[i] *= times[i] // each
@@ -244,93 +268,119 @@ def _repeat(clock: Ints, then: Ints, banks: Banks, shifts: Ints, repeats: int) -
 
 
 @njit
-def run_pipeline(timing: Timing, tiles: tuple[Tile, Tile, Tile], dram: Dram, limit: int) -> int:
+def _change_tiles(
+    t: int, moved: int, index: Ints, clock: Ints, timing: Timing, tiles: Tiles, banks: Banks, visits: Ints, listed: int
+) -> tuple[Ints, int]:
+    """Go over to t's tiles of this array step: old ones leave, inner levels first; new ones enter, outer levels first.
+
+    `moved`: the outermost loop that moved, -1 at the start. Modifies clock and banks; returns as `_scan` does.
+    """
+    for level in range(3):
+        if moved >= 0 and timing.stored[level, t] and timing.deepest[level, t] >= moved:
+            cycles = timing.drain[level] if t == O else 0
+            if t == O and timing.parent[level, t] == DRAM:
+                cycles, visits, listed = _scan(t, banks.held[t], timing.part[t], tiles, banks, visits, listed)
+            _leave(clock, timing, level, t, cycles)
+    for level in range(2, -1, -1):
+        if not timing.stored[level, t] or timing.deepest[level, t] < moved:
+            continue
+        _enter(clock, timing, level, t)
+        if t != O or _comes_back(index, timing.returns[level]):
+            cycles = timing.load[level, t]
+            if timing.parent[level, t] == DRAM:
+                cycles, visits, listed = _scan(t, banks.at[t], timing.part[t], tiles, banks, visits, listed)
+            clock[READY + 3 * level + t] = _move(clock, timing, level, t, cycles)
+    return visits, listed
+
+
+@njit
+def _draw_from_dram(
+    drawn: Ints, index: Ints, timing: Timing, tiles: Tiles, banks: Banks, visits: Ints, listed: int
+) -> tuple[Ints, int]:
+    """Scan, step by step, what an array step's MACs take from DRAM. Adds to `drawn`; returns as `_scan` does."""
+    while True:
+        for t in range(3):
+            if timing.innermost[t] == DRAM:
+                is_read = t == O and (timing.rereads_copies or _comes_back(index, timing.returns[TO_MACS]))
+                for _ in range(1 + is_read):
+                    cycles, visits, listed = _scan(t, banks.at[t], timing.part[t], tiles, banks, visits, listed)
+                    drawn[t] += cycles
+        if _advance(index, timing.outer, timing.factors.shape[0], timing.factors, timing.steps, banks.at) < 0:
+            return visits, listed
+
+
+@njit
+def _work(clock: Ints, timing: Timing, start: int, drawn: Ints) -> None:
+    """Do an array step from the cycle `start` on, with what is `drawn` past the PEs. Modifies clock."""
+    clock[NOW] = start + timing.array_step
+    for t in range(3):
+        if timing.innermost[t] != PE:
+            link = LINK + timing.link[TO_MACS, t]
+            clock[link] = max(start, clock[link]) + drawn[t]
+            clock[NOW] = max(clock[NOW], clock[link])
+    for t in range(3):
+        if timing.innermost[t] != DRAM:
+            clock[LAST + 3 * timing.innermost[t] + t] = clock[NOW]
+
+
+@njit
+def _start(clock: Ints, timing: Timing) -> int:
+    """Return when the array step can start: the last one has ended, and all tiles are there."""
+    start = clock[NOW]
+    for t in range(3):
+        if timing.innermost[t] != DRAM:
+            start = max(start, clock[READY + 3 * timing.innermost[t] + t])
+    return int(start)
+
+
+@njit
+def _skip(
+    clock: Ints, index: Ints, moved: int, then: Ints, times: int, shifts: Ints, timing: Timing, banks: Banks
+) -> None:
+    """Count at once the repetitions of the loop that moved, if it recurs; take a snapshot in place of `then`.
+
+    Modifies clock, index, banks and then.
+    """
+    if index[moved] > times and _recurs(clock, then, banks, shifts):
+        repeats = (timing.factors[moved] - 1 - index[moved]) // times
+        _repeat(clock, then, banks, shifts, repeats)
+        index[moved] += repeats * times
+        banks.at[:] += repeats * times * timing.steps[:, moved]
+        banks.held[:] += repeats * times * timing.steps[:, moved]
+    _note(clock, banks, then)
+
+
+@njit
+def run_pipeline(timing: Timing, tiles: Tiles, limit: int) -> int:
     """Return the cycle in which the last array step and the last write-out have ended; more than `limit` beyond it."""
-    loops = timing.factors.shape[0]
-    clock, index, drawn = np.zeros(_SLOTS, np.int64), np.zeros(loops, np.int64), np.zeros(3, np.int64)
-    most = max([scan_patterns(tiles[0], dram), scan_patterns(tiles[1], dram), scan_patterns(tiles[2], dram)])
-    banks = Banks(
-        np.zeros((3, 5), np.int64),
-        np.zeros((3, _BANK_SLOTS), np.int64),
-        np.full((3, 2, dram.banks), -1, np.int64),
-        np.zeros((3, most, 2), np.int64),
-    )
-    held = np.zeros((3, 5), np.int64)
-    visits, listed = np.empty((64, 2), np.int64), 0
-    times, shifts = _recurrences(timing, tiles, dram)
-    snapshots = np.zeros((timing.outer, _MAX_SNAPSHOTS, _SLOTS + 3 * (2 + dram.banks)), np.int64)
-    moved, is_drawn = -1, np.max(timing.innermost) == DRAM
+    clock, index, drawn = np.zeros(_SLOTS, np.int64), np.zeros(timing.factors.shape[0], np.int64), np.zeros(3, np.int64)
+    banks, visits, listed = _new_banks(tiles), np.empty((64, 2), np.int64), 0
+    times, shifts = _recurrences(timing, tiles)
+    snapshots = np.zeros((timing.outer, _MAX_SNAPSHOTS, _SLOTS + 3 * (2 + tiles.dram.banks)), np.int64)
+    moved = -1
     while clock[NOW] <= limit:
         for t in range(3):
-            for level in range(3):
-                if moved < 0 or not timing.stored[level, t] or timing.deepest[level, t] < moved:
-                    continue
-                cycles = timing.drain[level] if t == O else 0
-                if t == O and timing.parent[level, t] == DRAM:
-                    position = banks.at[t].copy()
-                    banks.at[t] = held[t]
-                    visits, listed = _listed(t, tiles[t], dram, banks, visits, listed)
-                    cycles = _scan(t, timing.part[t], tiles, dram, banks, visits)
-                    banks.at[t] = position
-                _leave(clock, timing, level, t, cycles)
-            for level in range(2, -1, -1):
-                if not timing.stored[level, t] or (moved >= 0 and timing.deepest[level, t] < moved):
-                    continue
-                _enter(clock, timing, level, t)
-                if t == O and not _comes_back(index, timing.returns[level]):
-                    continue
-                cycles = timing.load[level, t]
-                if timing.parent[level, t] == DRAM:
-                    visits, listed = _listed(t, tiles[t], dram, banks, visits, listed)
-                    cycles = _scan(t, timing.part[t], tiles, dram, banks, visits)
-                clock[READY + 3 * level + t] = _move(clock, timing, level, t, cycles)
-        held[:] = banks.at
-        start = clock[NOW]
-        for t in range(3):
-            if timing.innermost[t] != DRAM:
-                start = max(start, clock[READY + 3 * timing.innermost[t] + t])
+            visits, listed = _change_tiles(t, moved, index, clock, timing, tiles, banks, visits, listed)
+        banks.held[:] = banks.at
+        start = _start(clock, timing)
         drawn[:] = timing.draw
         if timing.innermost[O] not in (PE, DRAM) and not _comes_back(index, timing.returns[PE]):
             drawn[O] = timing.first_draw
-        while is_drawn:
-            for t in range(3):
-                if timing.innermost[t] != DRAM:
-                    continue
-                visits, listed = _listed(t, tiles[t], dram, banks, visits, listed)
-                if t == O and (timing.rereads_copies or _comes_back(index, timing.returns[TO_MACS])):
-                    drawn[t] += _scan(t, timing.part[t], tiles, dram, banks, visits)
-                drawn[t] += _scan(t, timing.part[t], tiles, dram, banks, visits)
-            if _advance(index, timing.outer, loops, timing.factors, timing.steps, banks.at) < 0:
-                break
-        clock[NOW] = start + timing.array_step
-        for t in range(3):
-            if timing.innermost[t] != PE:
-                link = LINK + timing.link[TO_MACS, t]
-                clock[link] = max(start, clock[link]) + drawn[t]
-                clock[NOW] = max(clock[NOW], clock[link])
-        for t in range(3):
-            if timing.innermost[t] != DRAM:
-                clock[LAST + 3 * timing.innermost[t] + t] = clock[NOW]
+        if np.max(timing.innermost) == DRAM:
+            visits, listed = _draw_from_dram(drawn, index, timing, tiles, banks, visits, listed)
+        _work(clock, timing, start, drawn)
         moved = _advance(index, 0, timing.outer, timing.factors, timing.steps, banks.at)
         if moved < 0:
             break
         if times[moved]:
             then = snapshots[moved, index[moved] % times[moved]]
-            if index[moved] > times[moved] and _recurs(clock, then, banks, shifts[moved]):
-                repeats = (timing.factors[moved] - 1 - index[moved]) // times[moved]
-                _repeat(clock, then, banks, shifts[moved], repeats)
-                index[moved] += repeats * times[moved]
-                banks.at[:] += repeats * times[moved] * timing.steps[:, moved]
-                held[:] += repeats * times[moved] * timing.steps[:, moved]
-            _note(clock, banks, then)
-    banks.at[:] = held
+            _skip(clock, index, moved, then, times[moved], shifts[moved], timing, banks)
     end = clock[NOW]
     for level in range(3):
         if timing.stored[level, O]:
             cycles = timing.drain[level]
             if timing.parent[level, O] == DRAM:
-                visits, listed = _listed(O, tiles[O], dram, banks, visits, listed)
-                cycles = _scan(O, timing.part[O], tiles, dram, banks, visits)
+                cycles, visits, listed = _scan(O, banks.held[O], timing.part[O], tiles, banks, visits, listed)
             clock[LAST + 3 * level + O] = _move(clock, timing, level, O, cycles)
             end = max(end, clock[LAST + 3 * level + O])
     return int(end)

@@ -85,36 +85,25 @@ def _extent_inside(nest: Nest, level: int, d: int) -> int:
 
 def demanded_tiles(nest: Nest, t: int, timing: ArrayTiming) -> int:
     """Return over how many tiles (or array steps) the array's cycles are divided evenly in `tile_demand`."""
-    if nest.consumers(t)[0] == MACS:
-        return nest.steps() // nest.array_step()
-    holder, _ = hiding_tiles(nest, t, timing)
-    return 1 if holder == MACS else fetches(nest, t, holder)
-
-
-def hiding_tiles(nest: Nest, t: int, timing: ArrayTiming) -> tuple[int, int]:
-    """Return how many tiles of which level the array works on while a load of t may be under way; MACS: none.
-
-    A level with two slots loads while the array works on its last tile. A level with one slot loads once the last tile
-    has been taken from it: while the array works on that one, and if it was taken ahead also on the one before.
-    """
     consumer, *inner = nest.consumers(t)
-    if timing.is_double[consumer]:
-        return consumer, 1
-    return inner[0], 2 if inner[0] != MACS and timing.is_double[inner[0]] else 1
+    if consumer == MACS:
+        return nest.steps() // nest.array_step()
+    holder = consumer if timing.is_double[consumer] else inner[0]
+    return 1 if holder == MACS else fetches(nest, t, holder)
 
 
 def tile_demand(nest: Nest, t: int, timing: ArrayTiming) -> Demand:
     """Return when the array needs the tiles of t: the q(t) of docs/model.md, section 7."""
-    consumer = nest.consumers(t)[0]
+    consumer, *inner = nest.consumers(t)
     if consumer == MACS:
         return Demand(nest.array_step(), timing.array_cycles // demanded_tiles(nest, t, timing), True)
     if t == O and nest.spilled():
-        return Demand(1, INFINITE_CYCLES, False)  # which loads are exposed depends on the order of visits
-    holder, tiles = hiding_tiles(nest, t, timing)
-    if holder == MACS:
+        return Demand(1, INFINITE_CYCLES, False)  # the array waits for the whole stream: the term Z
+    holder = consumer if timing.is_double[consumer] else inner[0]
+    # A level with one slot loads its next tile only while the array uses the last tile that was taken from it.
+    if holder == MACS or not timing.is_double[holder]:
         return NO_OVERLAP
-    hidden = tiles * timing.array_cycles // demanded_tiles(nest, t, timing)
-    return Demand(1, hidden, False, t != O)
+    return Demand(1, timing.array_cycles // demanded_tiles(nest, t, timing), False, t != O and holder == consumer)
 
 
 def scan_order(nest: Nest, t: int) -> tuple[int, bool, int]:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cpsat_pim.cli import main
-from cpsat_pim.compiler.drafts import drafts_of, prune
+from cpsat_pim.compiler.broadcast import best_of_kernel
+from cpsat_pim.compiler.drafts import draft_target, drafts_of, prune
 from cpsat_pim.compiler.language import shipped_kernel
 from cpsat_pim.compiler.mapping import contraction_of
 from cpsat_pim.compiler.plan import mapping_data
@@ -90,6 +91,18 @@ def test_pruning_rules_never_gain_and_rule_1_never_loses() -> None:
     best = best_mapping(contraction, target, 4)
     assert best is not None
     assert results["none"].time_ps == best.time_ps
+
+
+@pytest.mark.parametrize("name", ["hbm-pim", "gddr6-aim", "upmem"])
+def test_best_draft_is_the_optimum_where_inputs_are_sent_to_all_cores(name: str) -> None:
+    """Drafts divide the whole space: the best of all takes what the search finds; rules only take drafts away."""
+    bound = shipped_kernel("gemv").bind({"B": 2, "N": 40, "K": 33})
+    contraction, device = contraction_of(bound, bound.statements[0]), read_device(name)
+    target = draft_target(device)
+    drafts = drafts_of(contraction, target, 4)
+    assert min(draft.time_ps for draft in drafts) == best_of_kernel(bound, device, 4).value
+    pruned = prune(drafts, contraction, target, ("2", "3-lengths"))
+    assert all(0 < left.drafts <= len(drafts) and left.time_ps >= pruned[0].time_ps for left in pruned)
 
 
 def test_unknown_rules_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

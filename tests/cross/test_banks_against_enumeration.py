@@ -30,6 +30,8 @@ CASES: dict[str, tuple[ConvWorkload, PIMArchitecture]] = {
     "no reduction": (ConvWorkload(C=2, K=2), machine("WO!", "I!", "", multicast=False, spatial_reduction=False)),
     "uneven": (ConvWorkload(C=2, K=3), machine("", "IWO!", "", uneven_residency=True)),
 }
+#: Cases of a few thousand mappings.
+QUICK = ("drawn by the MACs", "convolution", "groups")
 OBJECTIVES = (Objective.named("energy"), Objective.named("latency"), Objective.named("blended", 1, 3))
 
 
@@ -55,7 +57,9 @@ def least(case: str, node_banks: int, objective: Objective, banks: Banks | None 
 
 
 @pytest.mark.parametrize("node_banks", [1, 2, 3])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+)
 def test_optimum_is_the_least_under_every_assignment(case: str, node_banks: int) -> None:
     """For every objective; all assignments count that the node has banks for, also those that others divide."""
     layer, toy = CASES[case]
@@ -69,7 +73,7 @@ def test_optimum_is_the_least_under_every_assignment(case: str, node_banks: int)
 
 
 @pytest.mark.parametrize("text", BANKS)
-@pytest.mark.parametrize("case", ["product", "wide partial sums"])
+@pytest.mark.parametrize("case", ["groups", pytest.param("wide partial sums", marks=pytest.mark.slow)])
 def test_a_fixed_assignment_has_its_own_optimum(case: str, text: str) -> None:
     """The constraint `banks` leaves one assignment."""
     layer, toy = CASES[case]
@@ -85,7 +89,7 @@ def test_a_fixed_assignment_has_its_own_optimum(case: str, text: str) -> None:
 
 def test_optimum_of_one_bank_is_simulated_to_the_row() -> None:
     """What is proven of one bank is what the merged scans open there."""
-    for layer, toy in CASES.values():
+    for layer, toy in map(CASES.__getitem__, QUICK):
         arch = attrs.evolve(toy, node_banks=1)
         solved = solve_layer(layer, arch, SolveRequest(objective=OBJECTIVES[0], time_limit=30))
         assert solved.mapping is not None

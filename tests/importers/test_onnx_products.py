@@ -1,10 +1,12 @@
 """ONNX files of matrix products: attention, open dims, sums."""
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cpsat_pim.importers import import_network
 from tests.importers.onnx_models import complaint, imported, integers, layer, layers, node, onnx, value, weight
 
 
@@ -140,3 +142,9 @@ def test_packed_weights_have_the_width_of_their_bits(save):
         constants = [weight("w", 32, 2, 4 * bits), weight("s", 64)]
         (up,) = imported(save([packed], [value("x", 3, 64)], constants)).layers
         assert (up.workload.P, up.workload.C, up.workload.K, up.bytes) == (3, 64, 32, width)
+
+
+def test_model_may_be_given_as_a_path(save):
+    """A path is as good as its text."""
+    file = save([node("MatMul", "x w", "fc")], [value("x", 1, 8)], [weight("w", 8, 4)])
+    assert import_network(Path(file)) == import_network(file)

@@ -81,6 +81,7 @@ MAPPING = Mapping(
         # C over the rows and K over the columns is IS or, as PEs store W and K is spread, WS (7.1.1, 7.1.3); W is the
         # more stationary: its tile changes with C and K only, a new input comes for each Q.
         ({"dataflow": Dataflow.WEIGHT}, {"dataflow": "OS"}, "the dataflow must be OS (got WS)"),
+        ({"banks": (0, 1, 2)}, {"banks": (0, 0, 0)}, "banks: must be IWO (got I|W|O)"),
     ],
 )
 def test_constraint_is_kept_or_named(kept, broken, message):
@@ -160,6 +161,8 @@ def test_factors_that_are_all_fixed_multiply_to_the_bound():
         {"stored": [[1, None, None], [None] * 3, [None] * 3]},
         {"layout": [2, None, None]},
         {"dataflow": "XS"},
+        {"banks": (0, 1, 1, 1)},
+        {"banks": (1, 1, 0)},
     ],
 )
 def test_constraints_are_checked_on_construction(wrong):
@@ -187,6 +190,7 @@ order: {DRAM: KPQ}
 stored: {PE: {W: true, I: false}}
 layout: {I: NHWGC, W: {mode: row_aligned}, O: {mode: sequential, order: NQPGK}}
 dataflow: WS
+banks: IW|O
 layers:
   conv1: {spatial: {H: {C: 3}}, dataflow: OS}
   fc: {stored: {ROW_BUFFER: {W: false}}}
@@ -198,6 +202,7 @@ layers:
         stored=[[False, True, None], [None] * 3, [None, True, False]],
         layout=[1, None, 1],
         dataflow="WS",
+        banks=(0, 0, 1),
     )
     read = read_constraints(write(text))
     assert isinstance(read, NetworkConstraints)
@@ -206,6 +211,7 @@ layers:
     assert (conv1.spatial[0], conv1.dataflow) == (tuple(fixed(C=3)), Dataflow.OUTPUT)
     assert (conv1.temporal, conv1.stored) == (everywhere.temporal, everywhere.stored)
     assert read.of("fc").stored[2] == (None, False, False)
+    assert {read.with_banks((0, 0, 0)).of(name).banks for name in ("conv1", "conv2")} == {(0, 0, 0)}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from cpsat_pim.base.dims import Dim, Level, Tensor
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import simulate
 from cpsat_pim.export.loops import build_program, execute
+from cpsat_pim.mapper.explain.bounds import find_bounds
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_fits, check_mapping, used_bytes
 from cpsat_pim.mapping.widths import in_whole_units, machine_widths, on_machine, width_warnings, with_widths
@@ -103,3 +104,21 @@ def test_a_layer_s_own_widths_stay() -> None:
     own = attrs.evolve(network, layers=[attrs.evolve(node, bytes={"weight": Fraction(1, 2)})])
     for fitted in (on_machine(own, read_arch("attacc")), with_widths(own, (2, 2, 2, 4))):
         assert fitted.layers[0].workload.width_bytes == (2, Fraction(1, 2), 2, 4)
+
+
+def test_sizes_with_a_half_byte_are_told_as_decimals() -> None:
+    """One weight of 4 bits beside an input of 2 B and a sum of 4 B in a PE of one byte, of which half is usable."""
+    everything = {"bypass_defined": True, "stores": (True, True, True)}
+    pe = attrs.evolve(PIMArchitecture().hierarchy[Level.PE], entries=1, word_bytes=1, **everything)
+    arch = PIMArchitecture(hierarchy=(pe, *PIMArchitecture().hierarchy[1:]))
+    layer = ConvWorkload(input_bytes=2, weight_bytes=Fraction(1, 2), output_bytes=2, psum_bytes=4)
+    (line,) = check_fits(layer, arch)
+    assert line.endswith("I 2 + W 0.5 + O 4 = 6.5 B, there are 0 B (half of 1 B: double buffered)")
+
+
+def test_what_bounds_a_mapping_of_narrow_elements_is_in_whole_bytes() -> None:
+    """Three weights of 4 bits in a buffer are two bytes."""
+    loops = read_loops("1K3")
+    mapping = Mapping(temporal=loops.temporal, spatial=loops.spatial, order=loops.order, stored=read_stored("- 1 -"))
+    bounds = find_bounds(ConvWorkload(K=3, weight_bytes=Fraction(1, 2)), PIMArchitecture(), mapping)
+    assert [fill.used for fill in bounds.fills][Level.GLOBAL_BUFFER] == {Tensor.W: 2}

@@ -4,11 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
-from cpsat_pim.planner.eliminate import Factor, TooLarge, minimize
+from cpsat_pim.planner.eliminate import INFINITE, Factor, TooLarge, minimize
 
 
 @st.composite
@@ -40,6 +40,36 @@ def test_least_pair_is_that_of_enumeration(problem):
     values = [dict(zip(sizes, chosen, strict=True)) for chosen in product(*map(range, sizes.values()))]
     assert (found.cost, found.tie) == min(total(factors, each) for each in values)
     assert total(factors, found.values) == (found.cost, found.tie)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 5, 20])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(problem=problems())
+def test_large_tables_are_made_in_slices(monkeypatch, at_a_time, problem):
+    """With few entries at a time the result is the same."""
+    factors, sizes = problem
+    whole = minimize(factors, sizes)
+    monkeypatch.setattr("cpsat_pim.planner.eliminate._ENTRIES_AT_A_TIME", at_a_time)
+    sliced = minimize(factors, sizes)
+    monkeypatch.undo()
+    assert (sliced.cost, sliced.tie) == (whole.cost, whole.tie)
+    assert total(factors, sliced.values) == (whole.cost, whole.tie)
+
+
+def test_large_chain_is_that_of_enumeration(monkeypatch):
+    """Three variables in a ring, of 4, 3 and 2 values with some that are not allowed: as a min-plus product."""
+    monkeypatch.setattr("cpsat_pim.planner.eliminate._ENTRIES_AT_A_TIME", 1)
+    sizes = {"a": 4, "b": 3, "c": 2}
+    for seed in range(20):
+        random, factors = np.random.default_rng(seed), []
+        for pair in ("ab", "bc", "ca"):
+            cost = random.choice([0, 1, 2, INFINITE], tuple(sizes[name] for name in pair))
+            factors.append(Factor(variables=tuple(pair), cost=cost, tie=random.integers(0, 4, cost.shape)))
+        found = minimize(factors, sizes)
+        values = [dict(zip(sizes, chosen, strict=True)) for chosen in product(*map(range, sizes.values()))]
+        best = min((min(INFINITE, cost), tie) for cost, tie in (total(factors, each) for each in values))
+        assert found.cost == best[0]
+        assert found.cost == INFINITE or found.tie == best[1]
 
 
 @pytest.mark.parametrize("seed", range(5))

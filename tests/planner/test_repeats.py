@@ -2,10 +2,16 @@
 
 import pytest
 
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.repeats import written_out
+from cpsat_pim.planner.search import solve_plan
+from cpsat_pim.planner.space import Space
+from cpsat_pim.report.plans import format_cost
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.network import Network, NetworkNode, network_names, read_network
+from tests.planner.made_up import NODE, MadeUpCosts, without_mapping
 
 
 def node(name, after, **fields):
@@ -114,3 +120,16 @@ def test_language_models_have_plans(name, parameters):
     scores = next(one for one in network.layers if one.name == "scores")
     cached = 2 * scores.count * scores.workload.G * scores.workload.C * scores.workload.K if "kv" in parameters else 0
     assert weights == network.total_weights + cached
+
+
+def test_equal_runs_are_one_row(monkeypatch):
+    """Two equal runs of one layer take half of the time each: one row says both, with their share together."""
+    monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
+    graph = build_graph(written_out(network(node("a", ["input"], C=2, K=2, count=2))))
+    kind, array = Objective.named("latency"), NodeArray(rows=1, cols=1, node=NODE)
+    solved = solve_plan(graph, array, Space(dims=1, layouts=("BCHW",), is_tied=False), kind, MadeUpCosts(kind))
+    text = format_cost(solved.plan, solved.cost)
+    row = next(line for line in text.splitlines() if line.startswith("a.0"))
+    assert row.startswith("a.0-1 ")
+    assert "100.0 %" in row
+    assert len(solved.cost.steps) == 2

@@ -119,4 +119,4 @@ def _kernel_functions(body: Iterable[ast.stmt]) -> Iterable[ast.FunctionDef]:
 
 
 def _is_kernel(mark: ast.expr) -> bool:
-    return isinstance(mark, ast.Name | ast.Attribute) and ast.unparse(mark).split(".")[-1] == "kernel"
+    return isinstance(mark, ast.Name | ast.Attribute) and ast.unparse(mark).split(".")[-1] in ("kernel", "DCC_kernel")

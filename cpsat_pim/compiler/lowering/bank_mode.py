@@ -12,7 +12,6 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
-from cpsat_pim.compiler.lowering.distances import least_ticks
 from cpsat_pim.compiler.lowering.energy import energy_table, issues_fj
 from cpsat_pim.compiler.lowering.program import (
     COMPUTE,
@@ -25,6 +24,7 @@ from cpsat_pim.compiler.lowering.program import (
 )
 from cpsat_pim.compiler.mapping.broadcast import Passes
 from cpsat_pim.device import Device
+from cpsat_pim.device.distances import least_ticks
 from tables.commands import window
 from tables.commands.steps import ceiling
 from tracesim.commands import Function, Stream

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.lowering.broadcast import Elements
-from cpsat_pim.compiler.lowering.distances import least_ticks
 from cpsat_pim.compiler.lowering.energy import energy_table, issues_fj
 from cpsat_pim.compiler.lowering.program import COMPUTE, LOADS, PARTS, STORES, Program
 from cpsat_pim.compiler.mapping import Contraction
@@ -23,6 +22,7 @@ from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
 from cpsat_pim.compiler.mapping.contraction import OUTPUTS
 from cpsat_pim.compiler.mapping.mapping import UNUSED
 from cpsat_pim.device import Device
+from cpsat_pim.device.distances import least_ticks
 from tables.commands import in_order
 from tables.commands.steps import ceiling
 from tracesim.commands import Function, Stream

@@ -77,7 +77,7 @@ class BroadcastGeneration:
         model.maximize(sum(counts[choice.name] * (choice.host_ps - choice.pim_ps) for choice in self.choices))
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
-        if solver.solve(model) != cp_model.OPTIMAL:
+        if solver.solve(model) not in (cp_model.OPTIMAL,):
             raise CompilerDefect("the choice of blocks is not proven")
         return {name: solver.value(count) for name, count in counts.items()}
 

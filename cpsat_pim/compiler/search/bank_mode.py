@@ -28,6 +28,7 @@ from cpsat_pim.compiler.search.broadcast import (
     OUTPUT_COUNT,
     SHARED_VECTORS,
     USED_AXES,
+    Cuts,
     Found,
     best_of,
     cuts_of,
@@ -39,6 +40,9 @@ from tracesim.commands import Function
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+#: Where the lanes of a column may lie.
+LANES = ("depth", "outputs")
 
 
 @frozen
@@ -58,11 +62,14 @@ def best_bank_mapping(
     channels: int | None = None,
     prunes: bool = True,
     goal: Goal | None = None,
+    cuts: Cuts | None = None,
 ) -> Found | None:
-    """The mapping of least time, or by another goal; the reading of results included. None if the banks hold none."""
+    """The mapping of least time, or by another goal; the reading of results included. None if the banks hold none.
+    `cuts`: only these are searched."""
     wanted, lanes = goal or Goal(contraction, target), target.device.core.lanes
-    kinds, every = ("depth", "outputs"), channels or target.channels
-    cuts = cuts_of(contraction, target.axes, lanes, kinds, every, wanted.needs_channels)
+    if cuts is None:
+        every = channels or target.channels
+        cuts = cuts_of(contraction, target.axes, lanes, LANES, every, wanted.needs_channels)
     has_inputs = contraction.inputs is not None
     least = lower_bounds if wanted.is_time else energy_bounds
 

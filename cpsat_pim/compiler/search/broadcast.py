@@ -63,6 +63,25 @@ def cuts_of(
 
     With `keeps_channels` mappings that use other numbers of channels, or of copies of the matrix, are not alike.
     """
+    every, splits, owners = every_cut(contraction, axes, lanes, kinds, channels, keeps_channels)
+    first, counts = _distinct(every)
+    mappings = []
+    for at in first.tolist():
+        kind, cut = divmod(at, len(splits) * len(owners))
+        split, owner = divmod(cut, len(owners))
+        mappings.append((tuple(splits[split].tolist()), tuple(owners[owner].tolist()), kinds[kind]))
+    return Cuts(every[first], tuple(mappings), counts)
+
+
+def every_cut(
+    contraction: Contraction,
+    axes: tuple[int, ...],
+    lanes: int,
+    kinds: tuple[str, ...],
+    channels: int,
+    keeps_channels: bool = False,
+) -> tuple[Ints, Ints, Ints]:
+    """A row of a table of cuts for all kinds of lanes x splits x owners; the splits, and the owners."""
     splits = np.array(sorted(possible_splits(contraction.extents, channels), key=np.prod), np.int64)
     owners = np.array(list(_owners(contraction, axes)), np.int64)
     parts = np.ones((len(owners), len(CLASSES)), np.int64)
@@ -83,14 +102,7 @@ def cuts_of(
         along = {"depth": DEPTH, "outputs": OUTPUTS}[name]
         table[:, :, along] = -(-table[:, :, along] // lanes)
         rows.append(table.reshape(-1, table.shape[2]))
-    every = np.concatenate(rows)
-    first, counts = _distinct(every)
-    mappings = []
-    for at in first.tolist():
-        kind, cut = divmod(at, len(splits) * len(owners))
-        split, owner = divmod(cut, len(owners))
-        mappings.append((tuple(splits[split].tolist()), tuple(owners[owner].tolist()), kinds[kind]))
-    return Cuts(every[first], tuple(mappings), counts)
+    return np.concatenate(rows), splits, owners
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:

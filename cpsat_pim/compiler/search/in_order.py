@@ -12,6 +12,7 @@ from cpsat_pim.compiler.search.broadcast import (
     COLUMNS,
     OUTPUT_COUNT,
     SHARED_VECTORS,
+    Cuts,
     Found,
     best_of,
     cuts_of,
@@ -22,6 +23,9 @@ from tracesim.commands import Function
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: Where the lanes of a column may lie.
+LANES = ("depth",)
+
 
 def best_in_order(
     contraction: Contraction,
@@ -29,11 +33,14 @@ def best_in_order(
     channels: int | None = None,
     prunes: bool = True,
     goal: Goal | None = None,
+    cuts: Cuts | None = None,
 ) -> Found | None:
-    """The mapping of least time, or by another goal; the reading of results included. None if the banks hold none."""
+    """The mapping of least time, or by another goal; the reading of results included. None if the banks hold none.
+    `cuts`: only these are searched."""
     wanted = goal or Goal(contraction, target)
-    lanes, every = target.device.core.lanes, channels or target.channels
-    cuts = cuts_of(contraction, target.axes, lanes, ("depth",), every, wanted.needs_channels)
+    if cuts is None:
+        lanes, every = target.device.core.lanes, channels or target.channels
+        cuts = cuts_of(contraction, target.axes, lanes, LANES, every, wanted.needs_channels)
     has_inputs = contraction.inputs is not None
     least = lower_bounds if wanted.is_time else energies
 

@@ -1,5 +1,6 @@
 """What bounds a mapping: when each resource ends, the shares of the energy, and how full each level is."""
 
+import math
 from collections.abc import Iterator
 
 from attrs import frozen
@@ -137,4 +138,5 @@ def _fills(layer: ConvWorkload, arch: PIMArchitecture, mapping: Mapping) -> Iter
     for level, used in zip(Level, used_bytes(layer, arch, mapping), strict=True):
         separate = () if arch.hierarchy[level].is_shared else Tensor
         usable = {t: arch.usable_bytes_of(level, t) for t in separate}
-        yield Fill(level=level, used=used, usable_bytes=arch.usable_bytes(level), usable=usable)
+        whole = {t: math.ceil(size) for t, size in used.items()}
+        yield Fill(level=level, used=whole, usable_bytes=arch.usable_bytes(level), usable=usable)

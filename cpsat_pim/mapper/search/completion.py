@@ -5,6 +5,7 @@ columns, row activations and DRAM cycles, and is chosen by exact counts. A tenso
 those outside its first consumer, so it is counted once for all orders that agree in these.
 """
 
+import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import attrs
 
 from cpsat_pim.base.dims import ON_CHIP, RELEVANT, Dim, Level, Tensor
-from cpsat_pim.evaluate.cost import Prediction, to_machine, to_nest, to_prediction
+from cpsat_pim.evaluate.cost import Prediction, to_machine, to_nest, to_prediction, to_shape
 from cpsat_pim.mapper.model.residency import Outside
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.search.orders import InnermostClass, LoopOrders, Order
@@ -24,9 +25,10 @@ from cpsat_pim.mapping.dataflow import classify_dataflow
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.windows import block_sides
 from tables.counts.cost import Cost, array_timing, cost_with
-from tables.counts.stream import ArrayTiming, demanded_tiles, dram_stream, scan_order, stream_key
+from tables.counts.scans import axis_strides, step_bytes
+from tables.counts.stream import ArrayTiming, demanded_tiles, dram_stream, scan_order, stream_key, stream_loops
 from tables.counts.walk import NO_STREAM_LIMIT, StreamCounts, StreamLimit
-from tables.nest import EVEN, Nest, span
+from tables.nest import AXES, EVEN, MACS, Nest, span
 
 #: By how many times its size a tensor can grow in DRAM: blocks may end just behind the middle of a row, and of I's
 #: height and width.
@@ -117,6 +119,30 @@ class Completions:
         self._tempos: dict[Order, ArrayTiming] = {}
         self._cache = cache
         self._limits_below, self._cutoff, self.stream_limits = limits_below, cutoff, limits_below(cutoff)
+
+    # --- Orders ------------------------------------------------------------------------------------------------------
+
+    def likely_orders(self) -> Iterable[Order]:
+        """Return orders that fetch least. If the MACs draw a tensor of a shared bank, of these only the few in which
+        most of its scans go on at rising addresses: its stream takes long to count, and most orders open many rows.
+        """
+        drawn = [t for t in Tensor if self.restriction.is_shared(t) and self.nest.consumers(t)[0] == MACS]
+        orders = self.orders.sorted()
+        if not drawn:
+            return orders
+        return heapq.nsmallest(
+            self.parameters.orders_evaluated_drawn, orders, key=lambda order: self._inversions(drawn[0], order)
+        )
+
+    def _inversions(self, t: Tensor, order: Order) -> int:
+        """Return how many pairs of loops go on by fewer bytes in the outer loop, in the best layout of t."""
+        shape, loops = to_shape(self.layer), stream_loops(self.nest_in(order), t, MACS)
+        found = []
+        for layout in self.restriction.layouts(t):
+            strides, _ = axis_strides(shape, t, AXES[t][layout], self.layer.width_bytes[t])
+            steps = [step_bytes(shape, t, strides, d) * inside for d, _, _, inside in loops if d in RELEVANT[t]]
+            found.append(sum(outer < inner for outer, inner in itertools.combinations(steps, 2)))
+        return min(found)
 
     # --- Complete mappings -------------------------------------------------------------------------------------------
 

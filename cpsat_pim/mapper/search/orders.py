@@ -72,11 +72,14 @@ class LoopOrders:
         """Return all orders of some levels with the draft's innermost classes, the other levels as drafted.
 
         `is_contiguous`: only those with the same loops of the innermost class contiguous. None if there are more than
-        `orders_per_cut`.
+        `orders_per_cut`, or than `orders_per_cut_drawn` where streams that the MACs draw are counted in a shared bank.
         """
+        parameters, is_shared = self._parameters, self._restriction.is_shared
+        is_drawn = Level.PE in levels and any(is_shared(t) and self._consumer(t) == MACS for t in Tensor)
+        most = parameters.orders_per_cut_drawn if is_drawn else parameters.orders_per_cut
         loops = self._draft.order
         counts = [self._restriction.count_orders(m, block) for m in levels for block in self._blocks(m)]
-        if math.prod(counts) > self._parameters.orders_per_cut:
+        if math.prod(counts) > most:
             return None
         choices = [self._with_innermost(m, is_contiguous) if m in levels else [loops[m]] for m in Level]
         return list(itertools.product(*choices))

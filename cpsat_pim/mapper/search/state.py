@@ -26,6 +26,7 @@ from cpsat_pim.mapper.search.solution import Solution
 from cpsat_pim.mapper.search.solver import SolveResult, solve_master
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.mapping import Banks, Mapping
+from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints, check_constraints
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable
@@ -95,9 +96,10 @@ class SearchState:
         """Make a given mapping the incumbent.
 
         Raises:
-            ValueError: it breaks a constraint or the budget.
+            ValueError: it is outside the space (illegal), or breaks a constraint or the budget.
         """
-        problems = check_constraints(start, self.request.constraints)
+        # A start outside the space could cost less than the optimum, and the proof would not be one of the space.
+        problems = check_mapping(self.layer, self.arch, start) or check_constraints(start, self.request.constraints)
         if problems:
             raise ValueError(f"{self.layer.name}: the mapping to start from: {'; '.join(problems)}")
         figures = (prediction := predict(self.layer, self.arch, start)).figures
@@ -134,7 +136,7 @@ class SearchState:
     def complete(self, solution: Solution, good_enough: int) -> Completions:
         """Evaluate completions of a solution exactly, until one costs at most `good_enough`; update the incumbent."""
         completions = self.completions(solution)
-        self.update_incumbent(completions.best(self._while_time(completions.orders.sorted()), good_enough))
+        self.update_incumbent(completions.best(self._while_time(completions.likely_orders()), good_enough))
         return completions
 
     def completions(self, solution: Solution) -> Completions:

@@ -170,8 +170,12 @@ class SearchParameters:
 
     #: Loop orders evaluated for an incumbent; the loops of one level rarely have more permutations.
     orders_evaluated: int = _number(240, positive)
+    #: ... and where the MACs draw a tensor of a shared bank from the DRAM: its stream takes 50 ms to count.
+    orders_evaluated_drawn: int = _number(24, positive)
     #: Most loop orders over which a cut takes its minimum: 7!, all orders of seven loops of one level.
     orders_per_cut: int = _number(5040, positive)
+    #: ... and where the MACs draw a tensor of a shared bank. With more, solutions are forbidden (C10), and a gap stays.
+    orders_per_cut_drawn: int = _number(48, positive)
     #: Scans of a stream, over all layouts and blocks, up to which other solutions of the pool make cuts of it, too.
     pool_scans: int = _number(100_000, not_negative)
 

@@ -1,6 +1,7 @@
 """Texts that the rules' messages share."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim, Direction, Level, Tensor
@@ -10,8 +11,13 @@ DIRECTION_WORDS = {Direction.H: "H", Direction.W: "W", Direction.INTERNAL: "Inte
 
 def sum_text(sizes: dict[Tensor, int]) -> str:
     """Format a sum of tensor sizes: `I 3 + W 4 = 7 B`."""
-    parts = " + ".join(f"{tensor.name} {size}" for tensor, size in sizes.items())
-    return f"{parts} = {sum(sizes.values())} B"
+    parts = " + ".join(f"{tensor.name} {_amount(size)}" for tensor, size in sizes.items())
+    return f"{parts} = {_amount(sum(sizes.values()))} B"
+
+
+def _amount(size: int | Fraction) -> str:
+    """Format a number of bytes, of which elements of a few bits may leave a fraction."""
+    return f"{size}" if size % 1 == 0 else f"{float(size)}"
 
 
 def overfull(arch: PIMArchitecture, level: Level, sizes: dict[Tensor, int]) -> Iterator[str]:

@@ -144,7 +144,7 @@ function ranked(rows, unit, show, line) {
     text: sorted.map(([, value]) => show(value)), textposition: "auto", cliponaxis: false, insidetextfont: { color: sorted.map(([, , shade]) => legible(colour(shade))) }, outsidetextfont: { color: colour("soft") },
     hovertemplate: "%{y}: %{text}<extra></extra>",
   }], layout: {
-    height: 66 + 30 * sorted.length, bargap: 0.25, xaxis: { ...numbers(unit), fixedrange: true, rangemode: "tozero" },
+    height: 66 + 30 * sorted.length, bargap: 0.25, xaxis: { ...plainNumbers(unit), fixedrange: true, rangemode: "tozero" },
     yaxis: { fixedrange: true, showgrid: false, ticklabelstandoff: 4 },
     shapes: line ? [{ type: "line", x0: line, x1: line, yref: "paper", y0: 0, y1: 1, line: { color: colour("ink"), width: 1.5, dash: "dot" } }] : [],
   } };

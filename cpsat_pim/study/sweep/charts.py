@@ -29,10 +29,9 @@ def sweep_charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 def setting_text(row: Row) -> str:
-    """Name the machine and the other settings of a row, without network and objective."""
-    changed = [
-        f"{key.removeprefix('arch.')} {_short(row[key])}" for key in row if key not in _FIGURES and row[key] is not None
-    ]
+    """Name the machine and the other settings of a row, without objective and network (whose name tells parameters)."""
+    keys = [key for key in row if key not in _FIGURES and not key.startswith("network.") and row[key] is not None]
+    changed = [f"{key.removeprefix('arch.')} {_short(row[key])}" for key in keys]
     own = [text for text in changed if not _is_in_name(text, row["arch"])]
     return ", ".join([row["arch"], *own])
 

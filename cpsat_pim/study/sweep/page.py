@@ -22,7 +22,7 @@ _PAGE = """<!doctype html>
 <style>
 {style}
 section svg {{ width: 100%; height: auto; max-height: 900px; }}
-td, th {{ text-align: right; }}
+thead th {{ padding: 6px 7px; }}
 </style>
 <script>
 document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";

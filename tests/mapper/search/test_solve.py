@@ -12,7 +12,10 @@ from cpsat_pim.evaluate.cost import rate
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.mapper.search import SolveRequest, solve_layer
 from cpsat_pim.mapper.space.parameters import SearchParameters
+from cpsat_pim.mapping import Mapping
+from cpsat_pim.mapping.check import check_mapping
 from tests.cross.test_solver_against_enumeration import CASES
+from tests.mapping.check.mappings import build_mapping
 
 LATENCY = Objective.named("latency")
 
@@ -130,3 +133,33 @@ def test_costs_of_a_language_model_fit_the_solver() -> None:
     assert solved.status is Status.OPTIMAL
     assert solved.bound is not None
     assert solved.bound >= layer.macs // PIMArchitecture().pe_array.macs_per_cycle
+
+
+# --- Starts ----------------------------------------------------------------------------------------------------------
+
+
+def strided_with_block(height: int) -> tuple[ConvWorkload, PIMArchitecture, Mapping]:
+    """Five outputs, three rows of I apart, each fetched by itself from row-aligned blocks of this height."""
+    layer = ConvWorkload(C=2, Q=5, stride=(1, 3))
+    levels = [attrs.evolve(level, entries=64) for level in PIMArchitecture().hierarchy[:2]]
+    arch = attrs.evolve(PIMArchitecture(), hierarchy=(*levels, *PIMArchitecture().hierarchy[2:]))
+    mapping = build_mapping("3Q5 0C2", "20 10 10", block_h=height, block_w=1)
+    return layer, arch, mapping
+
+
+def test_start_outside_the_space_is_refused() -> None:
+    """A tile has one row, so a block of six rows is none of the space: its cost would be no optimum of the space."""
+    layer, arch, outside = strided_with_block(6)
+    assert check_mapping(layer, arch, outside) != []
+    with pytest.raises(ValueError, match="block_h of I must be one of 1"):
+        solve_layer(layer, arch, SolveRequest(objective=LATENCY, start=outside))
+
+
+@pytest.mark.parametrize("kind", ["energy", "latency"])
+def test_start_inside_the_space_changes_no_optimum(kind: str) -> None:
+    """The same mapping with a block of one row."""
+    layer, arch, start = strided_with_block(1)
+    request = SolveRequest(objective=Objective.named(kind), time_limit=60)
+    usual, started = (solve_layer(layer, arch, attrs.evolve(request, start=s)) for s in (None, start))
+    assert usual.status is started.status is Status.OPTIMAL
+    assert usual.objective_value == started.objective_value

@@ -1,11 +1,13 @@
 """The charts and the page of a sweep, from rows made by hand."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cpsat_pim.cli import main
+from cpsat_pim.report.figures import inline_svg
 from cpsat_pim.study.sweep.charts import setting_text, sweep_charts
 from cpsat_pim.study.sweep.page import render_sweep
 
@@ -88,3 +90,19 @@ def test_target_of_another_kind_is_refused(capsys: pytest.CaptureFixture[str], t
     """Before the store is read."""
     assert main(["sweep", "report", str(tmp_path / "none.sqlite"), "-o", "x.png"]) == 2
     assert "x.png: must end in .html, .pdf or /" in capsys.readouterr().err
+
+
+def test_setting_does_not_repeat_what_the_network_s_name_tells() -> None:
+    """A parameter of the network is in its name: points of one machine have one series."""
+    base = {"plan": "p", "network": "net (batch=4)", "arch": "chip", "objective": "energy"}
+    assert setting_text(base | {"network.batch": 4, "padding": 0.25}) == "chip, padding 0.25"
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["x" * 40] * 4, ["x" * 60] * 3])
+def test_long_names_do_not_leave_the_picture(names: list[str]) -> None:
+    """Every text begins within the picture, however long the legend's entries are."""
+    rows = [row(point=i, arch=f"{name}{i}") for i, name in enumerate(names)]
+    for chart in sweep_charts(rows):
+        placed = re.findall(r'text-anchor: start[^>]* x="(-?[0-9.]+)"', inline_svg(chart))
+        assert placed
+        assert all(float(x) >= 0 for x in placed)

@@ -1,6 +1,6 @@
 """Ticks that a device asks for between commands."""
 
-from cpsat_pim.device import Device
+from cpsat_pim.device.device import Device
 
 
 def least_ticks(device: Device, before: int, after: int, level: int | None = None) -> int:
