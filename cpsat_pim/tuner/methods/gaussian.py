@@ -16,10 +16,11 @@ from cpsat_pim.tuner.space import Design
 #: Variance of noise in units of the targets' variance: costs are exact, this keeps the matrix regular.
 _NOISE = 1e-5
 #: Length scales in the unit cube that are tried for each axis, and rounds over all axes.
-_LENGTHS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
+_LENGTHS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 _ROUNDS = 2
-#: Standard deviation of the prior of a log length scale, around 0.8.
-_SPREAD = 1.2
+#: Prior of the logarithm of a length scale: mean and standard deviation. Long scales are likely, as most axes act
+#: smoothly; docs/tuner-results.md tells what a mean of 0.8 and a deviation of 1.2 gave.
+_TYPICAL, _SPREAD = 3.0, 1.7
 
 
 class GaussianProcessSearch(ModelSearch):
@@ -29,7 +30,7 @@ class GaussianProcessSearch(ModelSearch):
 
     def scores(self, designs: Sequence[Design]) -> np.ndarray:
         """Fit the process to all costs, and return expected improvements."""
-        start = np.full(len(self.space.axes), 0.8) if self.lengths is None else self.lengths
+        start = np.full(len(self.space.axes), 1.0) if self.lengths is None else self.lengths
         process = fit(self.points(self.designs), self.targets(), start)
         self.lengths = process.lengths
         mean, deviation = process.predict(self.points(designs))
@@ -73,7 +74,7 @@ def fit(points: np.ndarray, targets: np.ndarray, lengths: np.ndarray) -> Process
         factor = np.linalg.cholesky(matern(points, points, lengths) + _NOISE * np.eye(len(points)))
         fitted = np.linalg.solve(factor, centred)
         variance = max(1e-12, float(fitted @ fitted) / len(points))
-        prior = float((np.log(lengths / 0.8) ** 2).sum()) / (2 * _SPREAD**2)
+        prior = float((np.log(lengths / _TYPICAL) ** 2).sum()) / (2 * _SPREAD**2)
         return 0.5 * len(points) * math.log(variance) + float(np.log(np.diag(factor)).sum()) + prior
 
     best, least = lengths.copy(), loss(lengths)
