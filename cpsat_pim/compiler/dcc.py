@@ -8,7 +8,7 @@
 | `DCC.Kernel.update()` | `Kernel.update(sizes)`: the best mapping for other sizes |
 | `DCC.Kernel.pre_load()` | `Kernel.pre_load(array)`: an address that `run` takes for it; `write` changes a part |
 | `DCC.Kernel.run()` | `Kernel.run(*arrays or addresses)`, or call the kernel |
-| `DCC.Layer`, `DCC.set_model()` | `compile` of the module `pytorch` replaces layers itself and returns the model (extra `torch`) |
+| `DCC.Layer`, `DCC.set_model()` | `compile` of module `pytorch` replaces layers and returns the model (extra `torch`) |
 
 `DCC.Tensor.zero` is `zeros` of the language. `run` executes the commands of all channels on FP16 numbers, so that
 results are those of the device, bit by bit.
