@@ -150,7 +150,7 @@ class Legality:
         holders = [m for m in range(3) if self.mapping.stored[m][Tensor.O]]
         holder = holders[-1] if holders else -1
         loops = []
-        for m in (3, 2, 1, 0):
+        for m in reversed(range(4)):
             order = self.mapping.order[m]
             if m == holder:
                 order = order[: self.mapping.outside[m][Tensor.O]] if m < _ROW_BUFFER else ()
