@@ -5,6 +5,7 @@ they can of each dim; then the buffers take loops from the DRAM, one prime at a 
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 
 import attrs
@@ -69,9 +70,9 @@ def _grown(mapping: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
     Until a first mapping is allowed every move is made: filters may have to lie in a buffer.
     """
     for direction, d in product((Direction.INTERNAL, Direction.H, Direction.W), _SPREAD):
-        mapping = _moved_far(mapping, d, is_allowed, lambda m, f, d=d, s=direction: _spread(m, d, s, f))
+        mapping = _moved_far(mapping, d, is_allowed, partial(_spread, d, direction))
     for level, d in product(_TAKERS, _KEPT):
-        mapping = _moved_far(mapping, d, is_allowed, lambda m, f, d=d, level=level: _taken(m, d, level, f))
+        mapping = _moved_far(mapping, d, is_allowed, partial(_taken, d, level))
     return mapping
 
 
@@ -88,14 +89,14 @@ def _moved_far(
     return mapping
 
 
-def _spread(mapping: Mapping, d: Dim, direction: Direction, factor: int) -> Mapping:
+def _spread(d: Dim, direction: Direction, mapping: Mapping, factor: int) -> Mapping:
     """Return the mapping with a factor of a DRAM loop spread over a direction of the array."""
     spatial = [list(row) for row in mapping.spatial]
     spatial[direction][d] *= factor
     return attrs.evolve(_shortened(mapping, d, factor), spatial=spatial)
 
 
-def _taken(mapping: Mapping, d: Dim, level: Level, factor: int) -> Mapping:
+def _taken(d: Dim, level: Level, mapping: Mapping, factor: int) -> Mapping:
     """Return the mapping with a factor of a DRAM loop at a buffer."""
     mapping = _shortened(mapping, d, factor)
     temporal = [list(row) for row in mapping.temporal]

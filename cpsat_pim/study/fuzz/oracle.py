@@ -75,7 +75,8 @@ def input_blocks(layer: ConvWorkload, mapping: Mapping) -> list[tuple[int, int]]
         steps = {layer.stride[axis] * n for n in range(1, outputs + 1) if outputs % n == 0}
         divisors = {n for n in range(1, whole + 1) if whole % n == 0}
         sides.append(sorted(n for n in steps | divisors | {tile} if n <= tile))
-    return list(product(*sides))
+    heights, widths = sides
+    return list(product(heights, widths))
 
 
 @frozen
@@ -149,11 +150,11 @@ class Legality:
         holders = [m for m in range(3) if self.mapping.stored[m][Tensor.O]]
         holder = holders[-1] if holders else -1
         loops = []
-        for m in (3, 2, 1, 0):
+        for m in reversed(range(4)):
             order = self.mapping.order[m]
-            if m == holder and m < _ROW_BUFFER:
-                order = order[: self.mapping.outside[m][Tensor.O]]
-            if m > holder or (m == holder and m < _ROW_BUFFER):
+            if m == holder:
+                order = order[: self.mapping.outside[m][Tensor.O]] if m < _ROW_BUFFER else ()
+            if m >= holder:
                 loops += [(is_relevant(d, Tensor.O), self.mapping.temporal[m][d]) for d in order]
         if holders:
             return _comes_again(tuple(loops), held=True)
@@ -180,8 +181,8 @@ class Legality:
 
     def scans_are_regular(self) -> bool:
         """What the DRAM gives of I to PEs or MACs is a box, or for 1x1 filters a grid."""
-        pe, *outer = (self.mapping.stored[m][Tensor.I] for m in range(3))
-        if any(outer):
+        pe, buffer, row_buffer = (self.mapping.stored[m][Tensor.I] for m in range(3))
+        if buffer or row_buffer:
             return True
         is_stepped = any(n > 1 for n in (*self.layer.stride, *self.layer.dilation))
         if self.layer.R > 1 or self.layer.S > 1:
@@ -204,7 +205,9 @@ class Legality:
             if not _level_has_room(self.arch, m, sizes):
                 return False
         laid_out = [self.bytes_in_dram(t) for t in range(3)]
-        room = self.arch.hierarchy[Level.DRAM].entries * self.arch.hierarchy[Level.DRAM].word_bytes
+        dram = self.arch.hierarchy[Level.DRAM]
+        assert not isinstance(dram.entries, SeparateEntries)  # all tensors share the DRAM
+        room = dram.entries * dram.word_bytes
         if sum(laid_out) > room:
             return False
         parts = [sum(n for n, p in zip(laid_out, self.mapping.banks, strict=True) if p == part) for part in range(3)]
