@@ -1,4 +1,5 @@
-"""The time in which banks serve column accesses in order, with writes timed as writes, and bank by bank (section 5a).
+"""The time in which banks serve column accesses in order, with writes timed as writes, and bank by bank (section 5:
+second-order effects).
 
 `bank` times every access as a read, in runs that are cut before each activation of a part. Here two other rules are
 carried out on the accesses of `stream`, with rows that stay open:

@@ -50,5 +50,5 @@ def _turnaround_says(turnaround: Turnaround) -> str:
         return "not counted: pages are closed"
     if not turnaround.is_timed:
         return "the machine has no tWR, tWTR, tRTW"
-    kind = "exact for service in order" if turnaround.is_exact else "an estimate: banks one after the other"
+    kind = "exact in request order" if turnaround.is_exact else "an estimate in request order"
     return f"{kind}; {turnaround.to_writes:,} switches to writes, {turnaround.to_reads:,} to reads"
