@@ -120,7 +120,7 @@ def log_event(log: Log, kind: int, link: int, parent: int, level: int, tensor: i
 
 @kernel
 def log_activation(log: Log, tensor: int, row: int) -> None:
-    """Count an activation of a row of the tensor's banks. If it lies beyond the maps, bins are merged in pairs first."""
+    """Count an activation of a row of the banks. If it lies beyond the maps, bins are merged in pairs first."""
     counter, part = log.counter, log.part[tensor]
     order = counter.opened[part]
     while order // counter.order_width[part] >= BINS:

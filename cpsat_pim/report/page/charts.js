@@ -157,12 +157,13 @@ function activationMap(map) {
   const activations = sum(tensors.map(one => one.activations)), rows = Math.max(...tensors.map(one => one.end_row));
   const width = Math.ceil(activations / map.order_width), height = Math.ceil(rows / map.row_width);
   const grids = tensors.map(one => cellGrid(one.cells, width, height));
+  const most = Math.max(...tensors.flatMap(one => one.cells.filter((_, i) => i % 3 === 2))); // one scale for all tensors
   const middles = (count, step) => Array.from({ length: count }, (_, i) => (i + 0.5) * step - 0.5);
   const span = (i, step, last) => step === 1 ? exact(i) : `${exact(i * step)}–${exact(Math.min((i + 1) * step, last) - 1)}`;
   const counts = (r, i) => tensors.flatMap((one, t) => grids[t][r][i] === null ? [] : [map.tensors.length > 1 ? `${one.tensor} ${exact(grids[t][r][i])}` : exact(grids[t][r][i])]).join(", ");
   const text = grids[0].map((row, r) => row.map((_, i) => `activations ${span(i, map.order_width, activations)}<br>rows ${span(r, map.row_width, rows)}: ${counts(r, i)}`));
   return { data: tensors.map((one, t) => ({
-    type: "heatmap", name: one.tensor, z: grids[t], x: middles(width, map.order_width), y: middles(height, map.row_width), showscale: false, zmin: 0, zmax: Math.max(...one.cells.filter((_, i) => i % 3 === 2)),
+    type: "heatmap", name: one.tensor, z: grids[t], x: middles(width, map.order_width), y: middles(height, map.row_width), showscale: false, zmin: 0, zmax: most,
     colorscale: [[0, `${colour(one.tensor)}44`], [1, colour(one.tensor)]], hoverongaps: false, text, hovertemplate: "%{text}<extra></extra>",
   })), layout: {
     height: 240, margin: { l: 52, r: 8, t: 6, b: 42 },
