@@ -16,6 +16,7 @@ The rules are those of `docs/model.md`; its section numbers are cited where a ru
     simulator all of it in order
     timeline  the same walk, with a log of what happens when
     stream    the same scans, column by column and without a clock
+    service   how long banks take to serve them with writes timed as writes, and bank by bank
     rings     rings on a mesh of nodes: loads by walking, bounds by counting
 """
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from cpsat_pim.evaluate.cost import Figures
     from cpsat_pim.evaluate.verify import MappedLayer
     from cpsat_pim.export.dramtrace import AddressMap
 
@@ -33,6 +34,12 @@ def add_commands(commands: Any) -> None:
     parser = add_command(commands, "simulate", "simulate the mappings of a file, or a reproducer", simulate_file)
     add_mapped_file(parser)
     parser.add_argument("--constraints", metavar="FILE", help="report the violations of these constraints (.yaml)")
+    parser.add_argument(
+        "--second-order",
+        action="store_true",
+        help="print DRAM times with refresh, turnaround and overlapping activations, too",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON (docs/json.md)")
     add_timeline(parser)
     text = "write the DRAM accesses of a mapping for a cycle-accurate simulator"
     _add_trace(add_command(commands, "trace", text, write_dram_trace))
@@ -72,11 +79,20 @@ def simulate_file(arguments: argparse.Namespace) -> int:
     cases = _read_mapped(arguments)
     if arguments.constraints is not None:
         _note_violations(cases, arguments.constraints)
-    check_outputs(arguments.timeline)
-    check_not_overwritten(arguments.timeline, arguments.file, arguments.constraints)
-    code = max([_simulate(case, arguments.file) for case in cases])
-    write_files((arguments.timeline, timeline_writer(cases)))
+    check_outputs(arguments.timeline, arguments.json)
+    for output in (arguments.timeline, arguments.json):
+        check_not_overwritten(output, arguments.file, arguments.constraints)
+    records: list[dict[str, Any]] = []
+    code = max([_simulate(case, arguments, records) for case in cases])
+    write_files((arguments.timeline, timeline_writer(cases)), (arguments.json, partial(_write_records, records)))
     return code
+
+
+def _write_records(records: list[dict[str, Any]], path: str) -> None:
+    """Write what was simulated as JSON."""
+    from cpsat_pim.base.files import write_json
+
+    write_json({"schema": 1, "layers": records}, path)
 
 
 def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
@@ -89,8 +105,8 @@ def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
             note(f"{case.layer.name}: {problem}")
 
 
-def _simulate(case: "MappedLayer", file: str) -> int:
-    """Print the figures of one mapping. Return 3 if prediction and simulation or prediction and file
+def _simulate(case: "MappedLayer", arguments: argparse.Namespace, records: list[dict[str, Any]]) -> int:
+    """Print the figures of one mapping, and append them to `records`. Return 3 if prediction and simulation or prediction and file
     disagree, else 0.
     """
     from cpsat_pim.base.dims import Tensor
@@ -100,7 +116,7 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     from cpsat_pim.mapping.loop_nest import format_padding
     from cpsat_pim.report.text import open_console, print_comparison
 
-    name = case.layer.name
+    name, file = case.layer.name, arguments.file
     if problems := check_mapping(case.layer, case.arch, case.mapping):
         if not case.is_reproducer:
             raise InputError("\n".join(f"{file}: {name}: {problem}" for problem in problems))
@@ -111,6 +127,9 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     simulated = simulate(case.layer, case.arch, case.mapping)
     padding = format_padding(case.layer)
     print_comparison(open_console(sys.stdout), f"{name}, padded: {padding}" if padding else name, predicted, simulated)
+    records.append({"name": name, "predicted": predicted.to_dict(), "simulated": simulated.to_dict()})
+    if arguments.second_order:
+        records[-1]["second_order"] = _print_second_order(case, simulated)
     wrong = predicted.differences(simulated)
     if wrong:
         note(f"{name}: prediction and simulation disagree on {', '.join(wrong)}")
@@ -125,6 +144,17 @@ def _simulate(case: "MappedLayer", file: str) -> int:
     if not wrong and not stale:
         print(f"{name}: all exact figures are equal, simulated and predicted")
     return DISAGREEMENT if wrong or stale else OK
+
+
+def _print_second_order(case: "MappedLayer", figures: "Figures") -> dict[str, Any]:
+    """Print the second-order figures of a mapping, and return them as plain data."""
+    from cpsat_pim.evaluate.second_order import second_order
+    from cpsat_pim.report.second_order import print_second_order
+    from cpsat_pim.report.text import open_console
+
+    effects = second_order(case.layer, case.arch, case.mapping, figures)
+    print_second_order(open_console(sys.stdout), effects)
+    return effects.to_dict()
 
 
 # --- trace -----------------------------------------------------------------------------------------------------------
