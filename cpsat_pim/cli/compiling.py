@@ -123,7 +123,7 @@ def compile_(arguments: argparse.Namespace) -> int:
             data = on_host.as_data()
             write_file(arguments.json, lambda path: write_json(data, path))
         return OK
-    if _is_chain(kernel, device):
+    if _is_chain(read_input(lambda: kernel.bind(arguments.sizes)), device):
         return _compile_chain(arguments, kernel, device)
     given = (kernel, arguments.sizes, device, arguments.channels, arguments.objective, arguments.pack)
     plan = read_input(lambda: compile_kernel(*given))
@@ -141,7 +141,7 @@ def compile_(arguments: argparse.Namespace) -> int:
 
 
 def _is_chain(kernel: Any, device: Any) -> bool:
-    """Whether a kernel has several statements; the channels of AttAcc run the shipped attention as one stream."""
+    """Whether a bound kernel has several statements; the channels of AttAcc run the shipped attention as one stream."""
     from cpsat_pim.compiler.attention import attention_of
     from cpsat_pim.compiler.compile import is_attacc_like
 

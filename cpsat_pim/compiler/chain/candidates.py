@@ -81,13 +81,22 @@ class Setting:
     host: Host = A100_HBM3
 
     @property
+    def has_host(self) -> bool:
+        """Whether the host's formulas fit the device; UPMEM has another kind of host, which is not modelled."""
+        return self.device.column_writes is not None
+
+    @property
     def element_bytes(self) -> int:
         """Bytes of an element."""
         return self.device.core.element_bytes
 
 
 def candidates_of(parts: tuple[Part, ...], setting: Setting) -> tuple[Choices, ...]:
-    """The candidates of all statements."""
+    """The candidates of all statements.
+
+    Raises:
+        KernelMistake: a statement has none: no mapping, and the host is not modelled.
+    """
     found = [_own_mappings(part, setting) for part in parts]
     result = []
     for part, (mappings, reason, count) in zip(parts, found, strict=True):
@@ -100,13 +109,19 @@ def candidates_of(parts: tuple[Part, ...], setting: Setting) -> tuple[Choices, .
         ]
         tried = [(mapping, False) for mapping in mappings] + [(mapping, True) for mapping in others]
         on_pim = {mapping: made for mapping, checks in tried if (made := _candidate(part, mapping, setting, checks))}
-        result.append(Choices(part, (_on_host(part, setting), *on_pim.values()), reason, count))
+        candidates = (*_on_host(part, setting), *on_pim.values())
+        if not candidates:
+            raise KernelMistake(f"{reason} (the host of {setting.device.name} is not modelled)")
+        result.append(Choices(part, candidates, reason, count))
     return tuple(result)
 
 
-def _on_host(part: Part, setting: Setting) -> Candidate:
+def _on_host(part: Part, setting: Setting) -> tuple[Candidate, ...]:
+    """The statement on the host, if the device has a model of it."""
+    if not setting.has_host:
+        return ()
     time_ps, formula = host_time(part, setting.host, setting.element_bytes)
-    return Candidate(place=HOST, time_ps=time_ps, formula=formula)
+    return (Candidate(place=HOST, time_ps=time_ps, formula=formula),)
 
 
 def _own_mappings(part: Part, setting: Setting) -> tuple[list[Any], str, int]:
@@ -114,6 +129,8 @@ def _own_mappings(part: Part, setting: Setting) -> tuple[list[Any], str, int]:
     mappings, count = [], 0
     if any(loop.extent == 0 for loop in part.statement.loops):
         return [], f"{part.statement.place}: the loops have no iterations", 0
+    if part.adds and not setting.has_host:
+        return [], f"{part.statement.place}: expected a sum that starts from zeros: the host adds to other values", 0
     try:
         for packs in (False, True) if _may_be_packed(part, setting) else (False,):
             found, count = _best(part, setting, packs)

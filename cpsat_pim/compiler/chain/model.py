@@ -47,7 +47,7 @@ def choose(choices: tuple[Choices, ...], rows: int, seconds: float = 60.0) -> Ch
     """The choice of least time for banks of so many rows.
 
     Raises:
-        KernelMistake: nothing was found in time. The host alone is always a choice.
+        KernelMistake: no choice fits the banks, or none was found in time. With a host there always is one.
         ValueError: the model is malformed, or its answer is no choice.
     """
     from ortools.sat.python import cp_model
@@ -115,9 +115,13 @@ class _Model:
         solver.parameters.max_time_in_seconds = seconds
         solver.solve(self.model)
         if solver.status_name() not in ("OPTIMAL", "FEASIBLE"):
-            raise KernelMistake(f"no choice was found in {seconds:g} s")
+            raise KernelMistake(f"no choice fits the {self.rows:,} rows of a bank ({solver.status_name()})")
         chosen = tuple(
-            next(candidate for literal, candidate in zip(literals, found.candidates, strict=True) if solver.value(literal))
+            next(
+                candidate
+                for literal, candidate in zip(literals, found.candidates, strict=True)
+                if solver.value(literal)
+            )
             for literals, found in zip(self.candidate_vars, self.choices, strict=True)
         )
         return chosen, value_of(chosen) if solver.status_name() == "OPTIMAL" else int(solver.best_objective_bound)

@@ -4,6 +4,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.chain.candidates import PIM, Candidate, lowered_part
@@ -16,9 +17,10 @@ from cpsat_pim.compiler.mapping import contraction_of
 from cpsat_pim.compiler.target import target_of
 from cpsat_pim.compiler.verify import ALL_POINTS, compare_on_numbers, execute_on_numbers
 from cpsat_pim.device import Device
-from attrs import evolve
 
 Array = NDArray[Any]
+
+NO_INTEGERS = "not executed as a whole: its numbers are no integers"
 
 
 def compare_statement(part: Part, candidate: Candidate, device: Device) -> int:
@@ -46,14 +48,21 @@ def compare_chain(bound: Kernel, parts: tuple[Part, ...], chosen: tuple[Candidat
     rng = np.random.default_rng(0)
     if any(c.place == PIM and _points(part) > ALL_POINTS for part, c in zip(parts, chosen, strict=True)):
         return f"not executed as a whole: a statement has more than {ALL_POINTS:,} points"
+    if not all(_is_integer(tensor.fill) for tensor in bound.tensors if tensor.fill is not None):
+        return NO_INTEGERS
     arrays = {p.name: rng.integers(-4, 5, p.extents) for p in bound.parameters}
     expected = evaluate(bound, arrays)
     if any(values.dtype.kind != "i" for values in expected.values()):
-        return "not executed as a whole: its numbers are no integers"
+        return NO_INTEGERS
     result = run_chain(bound, parts, chosen, device, arrays)
     if not (result == expected[bound.result]).all():
         raise KernelMistake(f"{bound.name}: the commands compute another result than numpy")
     return "equal"
+
+
+def _is_integer(fill: float) -> bool:
+    """Whether an int64 can be filled with it."""
+    return float(fill).is_integer() and abs(fill) < 2**62
 
 
 def _points(part: Part) -> int:

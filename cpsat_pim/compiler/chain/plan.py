@@ -57,7 +57,7 @@ class ChainPlan:
     @property
     def status(self) -> str:
         """OPTIMAL over the candidates; HOST: no statement has a mapping, so that nothing is chosen or proven."""
-        if self.choices == 1:
+        if all(candidate.place == HOST for line in self.lines for candidate in line.choices.candidates):
             return "HOST"
         return "OPTIMAL" if self.bound_ps == self.time_ps else "FEASIBLE"
 
@@ -118,6 +118,7 @@ def _line_data(line: Line) -> dict[str, Any]:
         "rows": chosen.layout.rows if chosen.layout else chosen.working_rows,
         "simulated": {"ticks": chosen.ticks, "ticks_with_refresh": line.refreshed},
         "functional": {"channels_equal": line.functional},
+        "space": {"mappings": line.choices.mappings},
     }
 
 
@@ -130,10 +131,7 @@ def format_chain(plan: ChainPlan) -> str:
     used = sum(layout.rows for layout in plan.layouts)
     lines += [
         f"time          {_us(plan.time_ps)} ({_proof(plan)})",
-        *(
-            f"move          {move['what']} {move['tensor']}: {_us(move['time_ps'])} of the host"
-            for move in plan.moves
-        ),
+        *(f"move          {move['what']} {move['tensor']}: {_us(move['time_ps'])} of the host" for move in plan.moves),
         f"rows          {used:,} of {plan.rows:,} of a bank hold matrices",
         f"functional    the chain: {plan.whole}",
         "remark        every intermediate result passes the host: reading and loading it are in the statements' times",
@@ -152,9 +150,16 @@ def _format_line(number: int, line: Line, plan: ChainPlan) -> list[str]:
         why = f"{PIM} takes {_us(times[PIM])}" if PIM in times else f"no mapping: {line.choices.reason}"
         return [head, f"   by {plan.host}, {chosen.formula}; {why}"]
     words = [f"   {text}" for text in describe_mapping(chosen.mapping, plan.axis_names)]
-    ticks = f"   device        {chosen.ticks:,} ticks, {line.refreshed:,} with refresh"
-    equal = f"equal on {line.functional} channel(s); the host takes {_us(line.best_ps[HOST])}"
-    return [head, *words, ticks, f"   functional    {equal}"]
+    ticks = f"   device        {chosen.ticks:,} ticks, {line.refreshed:,} with refresh{_source(line)}"
+    equal = f"   functional    equal on {line.functional} channel(s)"
+    host = [f"   host          {_us(line.best_ps[HOST])} if it computed the statement"] if HOST in line.best_ps else []
+    return [head, *words, ticks, equal, *host]
+
+
+def _source(line: Line) -> str:
+    """Which mapping was chosen: the statement's own best one, or that of another statement."""
+    own = next(found for found in line.choices.candidates if found.place == PIM) == line.chosen
+    return f"; the best of {line.choices.mappings:,} mappings by itself" if own else "; not the best by itself"
 
 
 def _us(time_ps: int) -> str:
@@ -167,5 +172,5 @@ def _proof(plan: ChainPlan) -> str:
     if plan.status == "HOST":
         return "HOST: by formula, nothing is proven"
     if plan.status == "OPTIMAL":
-        return f"OPTIMAL: the best of {plan.choices:,} choices of the statements' candidates"
+        return f"OPTIMAL: the best of {plan.choices:,} choice(s) of the statements' candidates"
     return f"FEASIBLE: no choice of candidates takes less than {_us(plan.bound_ps)}"

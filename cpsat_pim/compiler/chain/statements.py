@@ -66,7 +66,9 @@ def _alone(bound: Kernel, number: int, statement: Statement) -> Kernel:
 def format_statement(statement: Statement) -> str:
     """A statement as text, without its loops."""
     target, value = _format(statement.target), _format(statement.value)
-    return f"{target} = max({target}, {value})" if statement.update == "max=" else f"{target} {statement.update} {value}"
+    return (
+        f"{target} = max({target}, {value})" if statement.update == "max=" else f"{target} {statement.update} {value}"
+    )
 
 
 def _format(value: Expression) -> str:
@@ -81,8 +83,6 @@ def _format(value: Expression) -> str:
     if value.name == "neg":
         return f"-{operands[0]}"
     if value.name in INFIX:
-        inner = (
-            f"({text})" if " " in text and not text.endswith("]") else text for text in operands
-        )
+        inner = (f"({text})" if " " in text and not text.endswith("]") else text for text in operands)
         return f" {value.name} ".join(inner)
     return f"{value.name}({', '.join(operands)})"
