@@ -1,4 +1,4 @@
-"""The statements of a kernel, each as a kernel of its own: what it reads are parameters, what it writes is the result."""
+"""The statements of a kernel, each as a kernel of its own: its parameters are what it reads."""
 
 from attrs import evolve, frozen
 
