@@ -142,7 +142,8 @@ def test_a_compiled_chain_is_simulated_and_equal_on_numbers() -> None:
     """Every statement on the device has been executed, and the chain as a whole; its time is the sum of its lines."""
     plan = compile_chain(_kernel(MLP), {"B": 1, "H": 256, "K": 512, "N": 96}, read_device("attacc"))
     assert [line.chosen.place for line in plan.lines] == [PIM, HOST, PIM]
-    assert plan.whole == "equal" and plan.status == "OPTIMAL"
+    assert plan.whole == "equal"
+    assert plan.status == "OPTIMAL"
     assert all(line.functional > 0 for line in plan.lines if line.chosen.place == PIM)
     assert plan.time_ps == sum(line.chosen.time_ps for line in plan.lines) == plan.bound_ps
 
@@ -283,11 +284,14 @@ def test_compile_writes_a_line_and_data_of_every_statement(
     """The text states place, time and proof; the JSON the same."""
     code, text = _run(capsys, mlp, *GIVEN, "--json", str(tmp_path / "plan.json"))
     data = json.loads((tmp_path / "plan.json").read_text())
-    assert code == 0 and "OPTIMAL: the best of" in text and "functional    the chain: equal" in text
+    assert code == 0
+    assert "OPTIMAL: the best of" in text
+    assert "functional    the chain: equal" in text
     assert [line["statement"] for line in data["statements"]][1] == "r[b, i] = relu(h[b, i])"
     assert data["objective"] == data["bound"] == sum(line["time_ps"] for line in data["statements"])
     code = main(["commands", str(tmp_path / "plan.json"), "--format", "attacc", "-o", str(tmp_path / "t")])
-    assert code == 2 and "expected a plan of one statement" in capsys.readouterr().err
+    assert code == 2
+    assert "expected a plan of one statement" in capsys.readouterr().err
 
 
 def test_packing_charges_parameters(mlp: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -313,5 +317,7 @@ def test_what_a_chain_cannot_is_one_line(
 ) -> None:
     """Where, what, and what was expected."""
     code, text = _run(capsys, mlp, *(argument.format(tmp_path) for argument in arguments))
-    assert code == 2 and expected in text and "Traceback" not in text
+    assert code == 2
+    assert expected in text
+    assert "Traceback" not in text
     assert len(text.strip().splitlines()) == 1
