@@ -120,7 +120,7 @@ def _integers(values: Array) -> Array:
     """Integers of at most `MOST`, so that sums of products do not overflow."""
     if values.dtype.kind == "i":
         return values
-    return np.clip(np.nan_to_num(np.rint(values)), -MOST, MOST).astype(np.int64)
+    return np.asarray(np.clip(np.nan_to_num(np.rint(values)), -MOST, MOST), np.int64)
 
 
 def _after(part: Part, given: dict[str, Array], before: Array, result: Array) -> Array:
