@@ -21,8 +21,8 @@ RUN = record_type(gap=(2, 2), to_precharge=(2,), rows=(4,), columns=(), command=
 
 - `gap` [way][next way]: cycles from a column command to the next. `to_precharge` [way]: from it to a precharge.
 - `rows`: tRCD, tRAS, tRP, tRC.
-- `columns`: commands of the open run, 0 if there is none. `command`: cycle of its last one, counted from the activation.
-  `ready`: the first cycle in which its row may be closed, as far as columns are concerned.
+- `columns`: commands of the open run, 0 if there is none. `command`: cycle of its last one, counted from the
+  activation. `ready`: the first cycle in which its row may be closed, as far as columns are concerned.
 - `cut_cycles`: cycles of all runs before it.
 """
 

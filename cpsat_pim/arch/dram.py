@@ -63,8 +63,7 @@ class DramTimings:
         yield from self._optional_problems()
 
     def _optional_problems(self) -> Iterator[str]:
-        """Yield what is wrong among the optional timings. Several banks open
-        rows at least as fast as one bank."""
+        """Yield what is wrong among the optional timings. Several banks open rows at least as fast as one bank."""
         if (self.tRFC is None) != (self.tREFI is None):
             yield "tRFC, tREFI: must be given both, or neither"
         if self.tRFC is not None and self.tREFI is not None and self.tRFC >= self.tREFI:

@@ -106,8 +106,8 @@ def _note_violations(cases: "list[MappedLayer]", path: str) -> None:
 
 
 def _simulate(case: "MappedLayer", arguments: argparse.Namespace, records: list[dict[str, Any]]) -> int:
-    """Print the figures of one mapping, and append them to `records`. Return 3 if prediction and simulation or prediction and file
-    disagree, else 0.
+    """Print the figures of one mapping, and append them to `records`. Return 3 if prediction and simulation or
+    prediction and file disagree, else 0.
     """
     from cpsat_pim.base.dims import Tensor
     from cpsat_pim.evaluate.cost import predict

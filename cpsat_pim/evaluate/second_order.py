@@ -117,8 +117,8 @@ def refresh_of(arch: PIMArchitecture, figures: Figures, parts: int) -> Refresh:
     Estimate: of every tREFI cycles, tRFC serve no access. Upper bound: a refresh also closes the row of each bank. To
     cut a run in two costs at most the period of a run of one column, as period(n) is the larger of a constant and a
     linear function of n. So a refresh delays by at most S = tRFC + rows * period(1), with the rows of the banks whose
-    times add up. The k-th refresh begins no earlier than (k-1) tREFI, and while an access is still to come, hence before
-    cycle D + (k-1) S. So there are at most k = ceil(D / (tREFI - S)) of them.
+    times add up. The k-th refresh begins no earlier than (k-1) tREFI, and while an access is still to come, hence
+    before cycle D + (k-1) S. So there are at most k = ceil(D / (tREFI - S)) of them.
     """
     timings, cycles = arch.dram_timings, figures.dram_cycles
     if timings.tRFC is None or timings.tREFI is None:
@@ -155,7 +155,7 @@ def _read_rules(timings: DramTimings) -> Rules:
 
 
 def _write_rules(timings: DramTimings) -> Rules:
-    """Return the rules for writes: tWTR and tWR count from the end of the written burst, WL + BL/2 after the command."""
+    """Return the rules for writes: tWTR and tWR count from the end of the burst, WL + BL/2 after the command."""
     rules, written = _read_rules(timings), timings.WL + timings.burst_cycles
     waits = (timings.tRTW, timings.tWTR if timings.tWTR is None else written + timings.tWTR)
     for (way, following), wait in zip(((0, 1), (1, 0)), waits, strict=True):

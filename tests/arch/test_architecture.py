@@ -59,6 +59,8 @@ CASES = [
     *((DramTimings, {}, name, NOT_COUNT) for name in ("RL", "WL", "tRCDRD", "tRP", "tRAS", "tRC", "tRTP")),
     *((DramTimings, {}, name, NOT_POSITIVE) for name in ("tCCD_L", "BL")),
     (DramTimings, {}, "co_w", [*NOT_POSITIVE, 12]),
+    *((DramTimings, {}, name, [-1, 1.5, "4", True]) for name in ("tRFC", "tWR", "tWTR", "tRTW", "tRRD", "tFAW")),
+    (DramTimings, {}, "tREFI", [0, -1, 1.5, "4", True]),
     (PIMArchitecture, {}, "name", NOT_TEXT),
     *((PIMArchitecture, {}, name, NOT_POSITIVE) for name in ("vault_count", "pu_count")),
     (PIMArchitecture, {}, "dram_timings", [None, 5, "HBM2"]),
@@ -107,7 +109,8 @@ def test_values_are_frozen(kind, valid, name, values):
         ),
         (
             lambda: PIMArchitecture(dram_timings={"tRCD": 14}),
-            "DramTimings.tRCD: no such timing, there are RL, WL, tRCDRD, tRP, tRAS, tRC, tRTP, tCCD_L, BL, co_w",
+            "DramTimings.tRCD: no such timing, there are RL, WL, tRCDRD, tRP, tRAS, tRC, tRTP, tCCD_L, BL, co_w, "
+            "tRFC, tREFI, tWR, tWTR, tRTW, tRRD, tFAW",
         ),
         (
             lambda: PIMArchitecture(dram_timings={"tRCDRD": 2, "tRP": 2, "tRTP": 0, "tCCD_L": 5}),

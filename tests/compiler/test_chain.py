@@ -16,7 +16,7 @@ from cpsat_pim.cli import main
 from cpsat_pim.compiler.chain.candidates import HOST, PIM, Candidate, Choices, Layout, Setting, candidates_of
 from cpsat_pim.compiler.chain.compile import compile_chain
 from cpsat_pim.compiler.chain.model import choose
-from cpsat_pim.compiler.chain.numbers import compare_statement, run_chain
+from cpsat_pim.compiler.chain.numbers import ROUNDED, compare_chain, compare_statement, run_chain
 from cpsat_pim.compiler.chain.roofline import host_time
 from cpsat_pim.compiler.chain.statements import parts_of
 from cpsat_pim.compiler.host import A100_HBM3
@@ -146,6 +146,41 @@ def test_a_compiled_chain_is_simulated_and_equal_on_numbers() -> None:
     assert plan.status == "OPTIMAL"
     assert all(line.functional > 0 for line in plan.lines if line.chosen.place == PIM)
     assert plan.time_ps == sum(line.chosen.time_ps for line in plan.lines) == plan.bound_ps
+
+
+GATED = """
+@kernel
+def gated(u: "H K", g: "H K", d: "K H", x: "B K") -> "B K":
+    a = gemm(u, x)
+    s = gemm(g, x)
+    t = zeros(B, H)
+    for b in range(B):
+        for h in range(H):
+            t[b, h] = s[b, h] / (1 + exp(-s[b, h]))
+    m = mul(a, t)
+    y = gemm(d, m)
+    return va(x, y)
+"""
+
+
+@pytest.mark.parametrize("name", ["attacc", "hbm-pim"])
+def test_numbers_that_are_no_integers_are_rounded_before_the_device(name: str) -> None:
+    """A gated feed-forward with SiLU: by commands and by numpy the same, and without the device the kernel itself."""
+    device, bound = read_device(name), _kernel(GATED).bind({"B": 2, "H": 40, "K": 24})
+    parts = parts_of(bound)
+    choices = candidates_of(parts, Setting(device, 2))
+    on_pim = tuple(found.candidates[-1] for found in choices)
+    assert [c.place for c in on_pim].count(PIM) == (3 if name == "attacc" else 5)
+    assert compare_chain(bound, parts, on_pim, device) == ROUNDED
+
+
+def test_a_wrong_order_of_statements_is_found() -> None:
+    """If a statement is computed from another tensor than the kernel says, the comparison of the whole fails."""
+    device, bound = read_device("attacc"), _kernel(MLP).bind(SIZES)
+    parts = parts_of(bound)
+    chosen = tuple(found.candidates[-1] for found in candidates_of(parts, Setting(device, 3)))
+    with pytest.raises(KernelMistake, match="another result"):
+        compare_chain(bound, (parts[0], evolve(parts[1], target="h"), parts[2]), chosen, device)
 
 
 # --- The choice ----------------------------------------------------------------------------------------------------

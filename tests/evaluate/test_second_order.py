@@ -1,9 +1,5 @@
 """Second-order figures: refresh, turnaround and overlapping activations, by hand and as properties."""
 
-import json
-import math
-from itertools import pairwise
-
 import attrs
 import pytest
 from hypothesis import given, settings
@@ -12,14 +8,12 @@ from hypothesis import strategies as st
 from cpsat_pim.arch import DramTimings, PIMArchitecture
 from cpsat_pim.base.dims import Dim, Level
 from cpsat_pim.evaluate.cost import Figures, predict
-from cpsat_pim.evaluate.second_order import refresh_of, second_order
+from cpsat_pim.evaluate.second_order import SecondOrder, refresh_of, second_order
 from cpsat_pim.mapping import Mapping
 from cpsat_pim.workload import ConvWorkload
 from tests.cross.cases import Case, cases
 
 ONES = (1,) * 8
-#: tRFC / tREFI, writes and activations of several banks, all with some effect on any machine.
-OPTIONAL = {"tRFC": 3, "tREFI": 10**6, "tWR": 5, "tWTR": 4, "tRTW": 9}
 
 
 def machine(banks: int = 1, **timings: int) -> PIMArchitecture:
@@ -55,7 +49,7 @@ def timed(case: Case, **timings: int) -> Case:
     return attrs.evolve(case, arch=arch)
 
 
-def effects(case: Case):  # noqa: ANN201 -- the value under test
+def effects(case: Case) -> SecondOrder:
     """The second-order figures of a case."""
     exact = predict(case.layer, case.arch, case.mapping).figures
     return second_order(case.layer, case.arch, case.mapping, exact)
@@ -65,8 +59,8 @@ def effects(case: Case):  # noqa: ANN201 -- the value under test
 
 
 def test_refresh_by_hand() -> None:
-    """1,000 cycles at 10 of 100 lost: 1000/0.9 = 1111.1. A refresh delays by at most 10 + 9; ceil(1000/(100-19)) = 13 of
-    them, 13 * 19 = 247 cycles and 13 activations of 1,000 fJ in each of three parts' banks.
+    """1,000 cycles at 10 of 100 lost: 1000/0.9 = 1111.1. A refresh delays by at most 10 + 9; ceil(1000/(100-19)) = 13
+    of them, 13 * 19 = 247 cycles and 13 activations of 1,000 fJ in each of three parts' banks.
     """
     found = refresh_of(machine(tRFC=10, tREFI=100), figures(1000), parts=3)
     assert (found.estimated_cycles, found.upper_cycles, found.refreshes) == (1112, 1247, 13)
@@ -87,7 +81,7 @@ def test_refreshes_that_leave_no_time_have_no_upper_bound() -> None:
 
 
 @given(st.integers(0, 10**9), st.integers(0, 900), st.integers(1000, 5000), st.integers(1, 8))
-def test_refresh_grows_with_its_time_and_the_bound_is_above_the_estimate(cycles, tRFC, tREFI, banks) -> None:  # noqa: N803
+def test_refresh_grows_with_its_time_and_the_bound_is_above_the_estimate(cycles, tRFC, tREFI, banks) -> None:
     """A longer refresh, and a shorter interval, cost no less; exact <= estimate <= upper bound."""
     least, longer, oftener = (
         refresh_of(machine(banks=banks, tRFC=length, tREFI=interval), figures(cycles), 3)

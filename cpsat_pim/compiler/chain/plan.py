@@ -157,9 +157,13 @@ def _format_line(number: int, line: Line, plan: ChainPlan) -> list[str]:
 
 
 def _source(line: Line) -> str:
-    """Which mapping was chosen: the statement's own best one, or that of another statement."""
+    """Which mapping was chosen: the fastest one, or one with less packing, or that of another statement."""
     own = next(found for found in line.choices.candidates if found.place == PIM) == line.chosen
-    return f"; the best of {line.choices.mappings:,} mappings by itself" if own else "; not the best by itself"
+    return (
+        f"; the best of {line.choices.mappings:,} mappings by itself"
+        if own
+        else "; chosen for its layout, others are faster by themselves"
+    )
 
 
 def _us(time_ps: int) -> str:

@@ -2,7 +2,7 @@
 
 from attrs import evolve, frozen
 
-from cpsat_pim.compiler.language import Constant, Expression, Extent, Kernel, Read, Statement, Tensor
+from cpsat_pim.compiler.language import Constant, Expression, Extent, Kernel, Operation, Read, Statement, Tensor
 from cpsat_pim.compiler.language.ir import ADD
 
 #: Operations that are written between their operands.
@@ -83,6 +83,8 @@ def _format(value: Expression) -> str:
     if value.name == "neg":
         return f"-{operands[0]}"
     if value.name in INFIX:
-        inner = (f"({text})" if " " in text and not text.endswith("]") else text for text in operands)
-        return f" {value.name} ".join(inner)
+        bracketed = [isinstance(operand, Operation) and operand.name in INFIX for operand in value.operands]
+        return f" {value.name} ".join(
+            f"({text})" if is_infix else text for text, is_infix in zip(operands, bracketed, strict=True)
+        )
     return f"{value.name}({', '.join(operands)})"
