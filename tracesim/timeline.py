@@ -30,17 +30,20 @@ KIND, LINK, PARENT, LEVEL, TENSOR, START, END = range(7)
 BINS = 64
 """Bins of an activation map along either side."""
 
-LOG = record_type(events=(), activations=(3,), order_width=(3,), row_width=(3,), rows=(3,))
-"""Events so far. By tensor: row activations so far, how many of them and how many rows fall into one bin of its map,
-and one more than the last row opened."""
+LOG = record_type(events=(), activations=(3,), rows=(3,), opened=(3,), order_width=(3,), row_width=(3,))
+"""Events so far. By tensor: row activations so far, and one more than the last row opened, as its banks number rows.
+By part: row activations of all its tensors so far, how many of them and how many rows fall into one bin of its maps."""
 
 
 class Log(NamedTuple):
-    """The log: a record LOG, int64[limit, 7] the events kept, int64[tensor, BINS, BINS] the maps."""
+    """The log: a record LOG, int64[limit, 7] the events kept, int64[tensor, BINS, BINS] the maps, int64[tensor] the
+    part of each tensor.
+    """
 
     counter: Record
     events: Ints
     maps: Ints
+    part: Ints
 
 
 class Timeline(NamedTuple):
@@ -48,7 +51,8 @@ class Timeline(NamedTuple):
 
     `events` int64[n, 7] by start; `dropped` more lay between the first and the last of them. Moves that take no time
     are no events. `maps` int64[tensor, order, row]: row activations, `order_width` of them and `row_width` rows a bin;
-    `rows`: one more than the last row opened. `activations` int64[tensor].
+    both are int64[part]. Tensors of one part have one order and one numbering of rows. By tensor: its `activations`,
+    the `first_row` in which it may lie, and `rows`, one more than the last row opened (0: none).
     """
 
     events: Ints
@@ -57,6 +61,7 @@ class Timeline(NamedTuple):
     maps: Ints
     order_width: Ints
     row_width: Ints
+    first_row: Ints
     rows: Ints
 
 
@@ -65,22 +70,22 @@ def record_timeline(nest: Nest, placement: Placement, device: Device, limit: int
 
     ValueError when an argument has not the shape it must.
     """
-    prepared, log = prepare(nest, placement, device), _new_log(limit)
+    prepared, log = prepare(nest, placement, device), _new_log(limit, placement.part)
     end_cycle, busy = record_pipeline(start_pipeline(prepared), log), transfer_cycles(prepared)
     if busy > end_cycle:
         log_event(log, LIMIT, -1, 0, 0, 0, 0, busy)
-    return _timeline(log)
+    return _timeline(log, prepared.dram.layouts["first_byte"] // device.row_bytes)
 
 
-def _new_log(limit: int) -> Log:
-    """Return a log with nothing in it."""
+def _new_log(limit: int, part: Ints) -> Log:
+    """Return a log with nothing in it; `part` int64[3] as in `Placement`."""
     counter = new_record(LOG)
     counter.order_width[:] = counter.row_width[:] = 1
-    return Log(counter, np.zeros((max(limit, 2), 7), np.int64), np.zeros((3, BINS, BINS), np.int64))
+    return Log(counter, np.zeros((max(limit, 2), 7), np.int64), np.zeros((3, BINS, BINS), np.int64), part)
 
 
-def _timeline(log: Log) -> Timeline:
-    """Return what the log holds, its events in order of start."""
+def _timeline(log: Log, first_row: Ints) -> Timeline:
+    """Return what the log holds, its events in order of start; `first_row` int64[tensor]."""
     counter = log.counter
     kept = log.events[: int(counter.events)]
     return Timeline(
@@ -90,6 +95,7 @@ def _timeline(log: Log) -> Timeline:
         maps=log.maps,
         order_width=counter.order_width.copy(),
         row_width=counter.row_width.copy(),
+        first_row=first_row,
         rows=counter.rows.copy(),
     )
 
@@ -114,16 +120,21 @@ def log_event(log: Log, kind: int, link: int, parent: int, level: int, tensor: i
 
 @kernel
 def log_activation(log: Log, tensor: int, row: int) -> None:
-    """Count a row activation in the tensor's map. If it lies beyond the map, bins are merged in pairs first."""
-    counter, cells = log.counter, log.maps[tensor]
-    order = counter.activations[tensor]
-    while order // counter.order_width[tensor] >= BINS:
-        halve(cells)
-        counter.order_width[tensor] *= 2
-    while row // counter.row_width[tensor] >= BINS:
-        halve(cells.T)
-        counter.row_width[tensor] *= 2
-    cells[order // counter.order_width[tensor], row // counter.row_width[tensor]] += 1
+    """Count an activation of a row of the banks. If it lies beyond the maps, bins are merged in pairs first."""
+    counter, part = log.counter, log.part[tensor]
+    order = counter.opened[part]
+    while order // counter.order_width[part] >= BINS:
+        for other in range(3):
+            if log.part[other] == part:
+                halve(log.maps[other])
+        counter.order_width[part] *= 2
+    while row // counter.row_width[part] >= BINS:
+        for other in range(3):
+            if log.part[other] == part:
+                halve(log.maps[other].T)
+        counter.row_width[part] *= 2
+    log.maps[tensor, order // counter.order_width[part], row // counter.row_width[part]] += 1
+    counter.opened[part] += 1
     counter.activations[tensor] += 1
     counter.rows[tensor] = max(counter.rows[tensor], row + 1)
 
@@ -278,5 +289,5 @@ def record_block(state: State, log: Log, tensor: int, start: int, column_end: in
                             activations = bank.activations
                             column_end = access_column(bank, open_rows, address)
                             if bank.activations > activations:
-                                log_activation(log, tensor, (address - layout.first_byte) // bank.row_bytes)
+                                log_activation(log, tensor, address // bank.row_bytes)
     return column_end

@@ -22,6 +22,7 @@ from cpsat_pim.cli.arguments import (
     jobs,
     names,
 )
+from cpsat_pim.cli.given import check_layers_fit, given_arch, given_objective, with_given_widths
 from cpsat_pim.cli.models import read_given_layers, refuse_bindings
 from cpsat_pim.cli.output import (
     BAD_INPUT,
@@ -39,14 +40,7 @@ from cpsat_pim.cli.output import (
     solving_exit_code,
     write_files,
 )
-from cpsat_pim.cli.solving import (
-    check_layers_fit,
-    given_arch,
-    given_objective,
-    report_disagreement,
-    with_given_widths,
-    workers_died_error,
-)
+from cpsat_pim.cli.solving import report_disagreement, workers_died_error
 
 if TYPE_CHECKING:
     from cpsat_pim.mapper.result import SolvedNetwork

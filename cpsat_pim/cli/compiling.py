@@ -123,6 +123,8 @@ def compile_(arguments: argparse.Namespace) -> int:
             data = on_host.as_data()
             write_file(arguments.json, lambda path: write_json(data, path))
         return OK
+    if _is_chain(read_input(lambda: kernel.bind(arguments.sizes)), device):
+        return _compile_chain(arguments, kernel, device)
     given = (kernel, arguments.sizes, device, arguments.channels, arguments.objective, arguments.pack)
     plan = read_input(lambda: compile_kernel(*given))
     print(format_plan(plan))
@@ -135,6 +137,33 @@ def compile_(arguments: argparse.Namespace) -> int:
     if arguments.trace is not None:
         trace = read_input(lambda: attacc_trace(stream_of(plan, kernel, device), device))
         write_file(arguments.trace, lambda path: Path(path).write_text(trace))
+    return OK
+
+
+def _is_chain(kernel: Any, device: Any) -> bool:
+    """Whether a bound kernel has several statements; the channels of AttAcc run the shipped attention as one stream."""
+    from cpsat_pim.compiler.attention import attention_of
+    from cpsat_pim.compiler.compile import is_attacc_like
+
+    return len(kernel.statements) > 1 and not (is_attacc_like(device) and attention_of(kernel) is not None)
+
+
+def _compile_chain(arguments: argparse.Namespace, kernel: Any, device: Any) -> int:
+    """Run `compile` of a kernel of several statements: a place and a mapping for each."""
+    from cpsat_pim.base.files import write_json
+    from cpsat_pim.compiler.chain.compile import compile_chain
+    from cpsat_pim.compiler.chain.plan import format_chain
+
+    several = f"{kernel.name} has {len(kernel.statements)} statements"
+    if arguments.objective != "time":
+        raise InputError(f"--objective: expected time, since {several} (got {arguments.objective})")
+    if arguments.html is not None or arguments.trace is not None:
+        raise InputError(f"--html, --trace: expected a kernel of one statement ({several})")
+    given = (kernel, arguments.sizes, device, arguments.channels, arguments.pack)
+    plan = read_input(lambda: compile_chain(*given))
+    print(format_chain(plan))
+    if arguments.json is not None:
+        write_file(arguments.json, lambda path: write_json(plan.as_data(), path))
     return OK
 
 

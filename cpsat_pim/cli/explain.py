@@ -21,6 +21,7 @@ from cpsat_pim.cli.arguments import (
     checked,
     names,
 )
+from cpsat_pim.cli.given import given_arch, given_constraints, given_objective, with_given_widths
 from cpsat_pim.cli.models import named_layers, read_given_layers, refuse_bindings
 from cpsat_pim.cli.output import (
     InputError,
@@ -31,7 +32,7 @@ from cpsat_pim.cli.output import (
     solving_exit_code,
     write_files,
 )
-from cpsat_pim.cli.solving import given_arch, given_constraints, given_objective, report_disagreement, with_given_widths
+from cpsat_pim.cli.solving import report_disagreement
 
 if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture

@@ -17,6 +17,7 @@ from cpsat_pim.cli.arguments import (
     add_total_time,
     share,
 )
+from cpsat_pim.cli.given import check_layers_fit, given_arch, with_given_widths
 from cpsat_pim.cli.models import read_given_layers
 from cpsat_pim.cli.output import (
     check_outputs,
@@ -27,7 +28,7 @@ from cpsat_pim.cli.output import (
     write_files,
 )
 from cpsat_pim.cli.reports import check_page, csv_writer, page_writer
-from cpsat_pim.cli.solving import check_layers_fit, given_arch, report_disagreement, with_given_widths
+from cpsat_pim.cli.solving import report_disagreement
 
 if TYPE_CHECKING:
     from cpsat_pim.mapper.network.pareto import NetworkFronts

@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from cpsat_pim.cli.arguments import add_arch, add_command, add_model_options
+from cpsat_pim.cli.given import given_arch
 from cpsat_pim.cli.models import read_given_network
 from cpsat_pim.cli.output import (
     DISAGREEMENT,
@@ -28,7 +29,6 @@ from cpsat_pim.cli.plan_search import (
     search,
 )
 from cpsat_pim.cli.reports import check_page
-from cpsat_pim.cli.solving import given_arch
 
 if TYPE_CHECKING:
     from cpsat_pim.planner.array import NodeArray

@@ -37,6 +37,8 @@ def read_commands(path: str | Path) -> PlannedCommands:
         KernelMistake: the file is no such plan.
     """
     data = read_json(path)
+    if isinstance(data, dict) and "statements" in data:
+        raise KernelMistake(f"{path}: expected a plan of one statement (got {len(data['statements'])})")
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("mapping"), dict):
         raise KernelMistake(f"{path}: expected a plan that `compile --json` wrote")
     try:

@@ -251,10 +251,14 @@ class _Mapped:
     # DRAM rows
 
     def _maps(self) -> Iterator[dict[str, Any]]:
-        """Yield per tensor the row activations, by order and row."""
+        """Yield per part, the tensors that share a bank, its row activations by order and row."""
         timeline = record(self.layer, self.arch, self.mapping, limit=0)
-        for t in Tensor:
-            yield _map_view(timeline, t)
+        for part in sorted(set(self.mapping.banks)):
+            yield {
+                "order_width": int(timeline.order_width[part]),
+                "row_width": int(timeline.row_width[part]),
+                "tensors": [_map_view(timeline, t) for t in Tensor if self.mapping.banks[t] == part],
+            }
 
 
 def _cuts(tensor: Tensor, loops: list[Loop]) -> list[int]:
@@ -263,12 +267,15 @@ def _cuts(tensor: Tensor, loops: list[Loop]) -> list[int]:
 
 
 def _map_view(timeline: Timeline, tensor: Tensor) -> dict[str, Any]:
-    """Flatten the non-empty cells of a map: order, row, count, order, row, count, ..."""
+    """Return a tensor's part of its bank's map, with the non-empty cells flattened: order, row, count, order, ...
+
+    `first_row` and `end_row`: between them, as the bank numbers rows, lie the rows that were opened.
+    """
     cells = timeline.maps[tensor]
     return {
+        "tensor": tensor.name,
         "activations": int(timeline.activations[tensor]),
-        "rows": int(timeline.rows[tensor]),
-        "order_width": int(timeline.order_width[tensor]),
-        "row_width": int(timeline.row_width[tensor]),
+        "first_row": int(timeline.first_row[tensor]),
+        "end_row": int(timeline.rows[tensor]),
         "cells": [int(n) for order, row in zip(*cells.nonzero(), strict=True) for n in (order, row, cells[order, row])],
     }

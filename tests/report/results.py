@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim
 from cpsat_pim.evaluate.cost import predict
@@ -55,6 +57,19 @@ def document(**changes: Any) -> dict[str, Any]:
     """The network as a file holds it."""
     text = json.dumps(solved_network(**changes).to_dict())
     data: dict[str, Any] = json.loads(text)
+    return data
+
+
+def shared_bank_document() -> dict[str, Any]:
+    """Layer `a` alone on a node of one bank, which all three tensors share."""
+    arch, mapping = evolve(ARCH, node_banks=1), evolve(MAPPING, banks=(0, 0, 0))
+    prediction, simulated = predict(LAYER, arch, mapping), simulate(LAYER, arch, mapping)
+    solved = solved_layer(arch=arch, mapping=mapping, prediction=prediction, simulated=simulated)
+    layer = NetworkLayer(name="a", count=1, after=(), solved=solved)
+    network = SolvedNetwork(
+        network="one bank", arch=arch, objective=Objective.named("energy"), layers=(layer,), seconds=2.0
+    )
+    data: dict[str, Any] = json.loads(json.dumps(network.to_dict()))
     return data
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cpsat_pim.report.html import render_report
-from tests.report.results import UNMAPPED, document
+from tests.report.results import UNMAPPED, document, shared_bank_document
 
 pytest.importorskip("plotly", reason="the report's plotting library is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright, which drives the browser, is not installed")
@@ -113,6 +113,30 @@ def test_one_layer_shows_all_there_is(visit: Any) -> None:
     assert seen.count("#layer .js-plotly-plot .scatterlayer .trace") == 2
     assert seen.count(".pareto .scatterlayer .trace") == 1
     assert seen.count("#layer .array rect") == 256 + 8
+
+
+def test_tensors_that_share_a_bank_are_in_one_picture(visit: Any) -> None:
+    """One chart with a heat map per tensor, in the tensors' colours; its text tells what is in a cell."""
+    seen = visit(shared_bank_document())
+    assert seen.count("#layer .thirds .chart") == 1
+    assert seen.count("#layer .thirds .swatch") == 3
+    assert seen.count("#layer .thirds .heatmaplayer image") == 3
+    assert "I, W, O share a bank" in seen.page.locator("#layer .thirds").inner_text()
+    drawn = seen.page.evaluate("activationMap(results[0].details[0].maps[0]).data")
+    assert {one["name"]: one["colorscale"][1][1] for one in drawn} == seen.page.evaluate(
+        "Object.fromEntries(TENSORS.map(tensor => [tensor, colour(tensor)]))"
+    )
+    assert drawn[0]["text"][1][1].endswith("rows 1: W 1")
+
+
+def test_smaller_tensor_is_seen_where_two_share_a_cell(visit: Any) -> None:
+    """Bins of 2 rows: the cell holds the last row of I and the one row of W. W is drawn behind I, so on top of it."""
+    page = visit(document()).page
+    i = "{ tensor: 'I', activations: 3, first_row: 0, end_row: 3, cells: [0, 0, 2, 0, 1, 1] }"
+    w = "{ tensor: 'W', activations: 1, first_row: 3, end_row: 4, cells: [0, 1, 1] }"
+    drawn = page.evaluate(f"activationMap({{ order_width: 4, row_width: 2, tensors: [{w}, {i}] }}).data")
+    assert [one["name"] for one in drawn] == ["I", "W"]
+    assert drawn[0]["text"][1][0] == "activations 0–3<br>rows 2–3: I 1, W 1"
 
 
 def test_names_are_text_wherever_they_are_shown(visit: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cpsat_pim.report.view import build_view
-from tests.report.results import ARCH, LAYER, UNMAPPED, document
+from tests.report.results import ARCH, LAYER, UNMAPPED, document, shared_bank_document
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +66,30 @@ def test_array_and_factors_are_those_of_the_mapping(view: dict[str, Any]) -> Non
 
 
 def test_activation_maps_hold_every_activation(view: dict[str, Any]) -> None:
-    """All three tensors lie in their first row, which is opened once."""
+    """All three tensors lie in their first row, which is opened once; each has a bank and so a map of its own."""
     figures = document()["layers"][0]["predicted"]["row_activations"]
     for tensor, drawn in zip("IWO", view["details"][0]["maps"], strict=True):
-        assert drawn["activations"] == figures[tensor] == 1
-        assert (drawn["rows"], drawn["cells"]) == (1, [0, 0, 1])
+        assert [one["tensor"] for one in drawn["tensors"]] == [tensor]
+        assert drawn["tensors"][0]["activations"] == figures[tensor] == 1
+        assert (drawn["tensors"][0]["first_row"], drawn["tensors"][0]["end_row"]) == (0, 1)
+        assert drawn["tensors"][0]["cells"] == [0, 0, 1]
+
+
+def test_tensors_of_a_shared_bank_are_in_one_map() -> None:
+    """I, W and O take a row each, in that order. Every activation has its own place in the bank's order.
+
+    The global buffer stores the whole I; the PEs store W and O, whose tiles change with K of the global buffer, three
+    times. Scans: I, W0; W1, O0; W2, O1; W3, O2; and O3 at the end. W1 finds the row open that W0 opened, and O3 that of
+    O2. The other scans alternate between the two rows, so each opens its row.
+    """
+    (drawn,) = build_view(shared_bank_document(), "x.json")["details"][0]["maps"]
+    assert [one["tensor"] for one in drawn["tensors"]] == ["I", "W", "O"]
+    assert [(one["first_row"], one["end_row"]) for one in drawn["tensors"]] == [(0, 1), (1, 2), (2, 3)]
+    assert [one["cells"] for one in drawn["tensors"]] == [
+        [0, 0, 1],
+        [x for order in (1, 3, 5) for x in (order, 1, 1)],
+        [x for order in (2, 4, 6) for x in (order, 2, 1)],
+    ]
 
 
 def test_layer_without_a_mapping_has_no_detail() -> None:

@@ -92,7 +92,7 @@ def test_of_too_many_events_the_first_and_the_last_stay() -> None:
 
 def test_map_that_is_outgrown_merges_its_bins() -> None:
     """Activation n opens row 3n: 2 activations and 4 rows a bin when BINS + 1 have happened, none lost."""
-    log = new_log(2)
+    log = new_log(2, np.arange(3))
     for n in range(BINS + 1):
         log_activation(log, W, 3 * n)
     assert (log.counter.order_width[W], log.counter.row_width[W]) == (2, 4)
@@ -100,6 +100,42 @@ def test_map_that_is_outgrown_merges_its_bins() -> None:
     for n in range(BINS + 1):
         expected[n // 2, 3 * n // 4] += 1
     assert log.maps[W].tolist() == expected.tolist()
+
+
+def test_tensors_of_one_bank_share_order_and_rows() -> None:
+    """I and W alternate, O has a bank of its own: its bins stay single when those of the shared bank are merged.
+
+    Activation 2n opens I's row 0, 2n + 1 opens W's row 100. After 80 of them two activations and two rows fall into a
+    bin, so each of the first 40 bins of the order holds one of I (row bin 0) and one of W (row bin 50).
+    """
+    log = new_log(2, np.array([0, 0, 1]))
+    for _ in range(40):
+        log_activation(log, I, 0)
+        log_activation(log, W, 100)
+    log_activation(log, O, 3)
+    assert (log.counter.order_width[:2].tolist(), log.counter.row_width[:2].tolist()) == ([2, 1], [2, 1])
+    assert log.counter.activations.tolist() == [40, 40, 1]
+    assert log.counter.rows.tolist() == [1, 101, 4]
+    expected: NDArray[np.int64] = np.zeros((3, BINS, BINS), np.int64)
+    expected[I, :40, 0] = expected[W, :40, 50] = expected[O, 0, 3] = 1
+    assert log.maps.tolist() == expected.tolist()
+
+
+def test_rows_of_a_shared_bank_lie_behind_each_other() -> None:
+    """Four W of a byte in rows of a byte lie behind I's one row, O's four behind W's; the nest opens each once.
+
+    Apart, each tensor's rows begin at 0. Together the order is I, four of W, four of O.
+    """
+    nest, device = build_nest("1K4", "0 1 0"), DEVICE._replace(timing=COLUMN_A_CYCLE, row_bytes=1)
+    apart, together = (
+        record_timeline(nest, Placement(np.zeros(3, np.int64), 1, 1, np.array(part)), device, 100)
+        for part in ([0, 1, 2], [0, 0, 0])
+    )
+    assert (apart.first_row.tolist(), apart.rows.tolist()) == ([0, 0, 0], [1, 4, 4])
+    assert (together.first_row.tolist(), together.rows.tolist()) == ([0, 1, 5], [1, 5, 9])
+    assert together.activations.tolist() == [1, 4, 4]
+    assert together.maps[W].sum(axis=0)[:9].tolist() == [0, 1, 1, 1, 1, 0, 0, 0, 0]
+    assert together.maps.sum(axis=(0, 2))[:9].tolist() == [1] * 9
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -111,7 +147,7 @@ def test_kernels_do_as_python_does(compiled: bool) -> None:
     run(cells)
     assert cells[0].tolist() == (before[0] + before[1]).tolist()
     assert cells[BINS // 2 :].sum() == 0
-    log = new_log(4)
+    log = new_log(4, np.arange(3))
     note = log_event if compiled else log_event.py_func  # type: ignore[attr-defined]
     note(log, MOVE_IN, 3, 3, 0, W, 5, 5)
     note(log, MOVE_IN, 3, 3, 0, W, 5, 9)

@@ -150,22 +150,35 @@ function ranked(rows, unit, show, line) {
   } };
 }
 
-// Which rows are opened in which order: how many activations fall into each cell.
-function activationMap(map, tensor) {
-  const width = Math.ceil(map.activations / map.order_width), height = Math.ceil(map.rows / map.row_width);
-  const z = Array.from({ length: height }, () => Array(width).fill(null));
-  for (let i = 0; i < map.cells.length; i += 3) z[map.cells[i + 1]][map.cells[i]] = map.cells[i + 2];
+// Which rows of a bank are opened in which order: how many activations of each tensor fall into each cell. The tensor
+// with most rows is drawn first, so that of two tensors in one cell the smaller one is seen.
+function activationMap(map) {
+  const tensors = map.tensors.filter(one => one.activations).sort((a, b) => openedRows(b) - openedRows(a));
+  const activations = sum(tensors.map(one => one.activations)), rows = Math.max(...tensors.map(one => one.end_row));
+  const width = Math.ceil(activations / map.order_width), height = Math.ceil(rows / map.row_width);
+  const grids = tensors.map(one => cellGrid(one.cells, width, height));
+  const most = Math.max(...tensors.flatMap(one => one.cells.filter((_, i) => i % 3 === 2))); // one scale for all tensors
   const middles = (count, step) => Array.from({ length: count }, (_, i) => (i + 0.5) * step - 0.5);
   const span = (i, step, last) => step === 1 ? exact(i) : `${exact(i * step)}–${exact(Math.min((i + 1) * step, last) - 1)}`;
-  return { data: [{
-    type: "heatmap", z, x: middles(width, map.order_width), y: middles(height, map.row_width), showscale: false, zmin: 0, zmax: Math.max(...map.cells.filter((_, i) => i % 3 === 2)),
-    colorscale: [[0, `${colour(tensor)}44`], [1, colour(tensor)]], hoverongaps: false,
-    text: z.map((row, r) => row.map((n, i) => n && `activations ${span(i, map.order_width, map.activations)}<br>rows ${span(r, map.row_width, map.rows)}: ${exact(n)}`)),
-    hovertemplate: "%{text}<extra></extra>",
-  }], layout: {
+  const counts = (r, i) => tensors.flatMap((one, t) => grids[t][r][i] === null ? [] : [map.tensors.length > 1 ? `${one.tensor} ${exact(grids[t][r][i])}` : exact(grids[t][r][i])]).join(", ");
+  const text = grids[0].map((row, r) => row.map((_, i) => `activations ${span(i, map.order_width, activations)}<br>rows ${span(r, map.row_width, rows)}: ${counts(r, i)}`));
+  return { data: tensors.map((one, t) => ({
+    type: "heatmap", name: one.tensor, z: grids[t], x: middles(width, map.order_width), y: middles(height, map.row_width), showscale: false, zmin: 0, zmax: most,
+    colorscale: [[0, `${colour(one.tensor)}44`], [1, colour(one.tensor)]], hoverongaps: false, text, hovertemplate: "%{text}<extra></extra>",
+  })), layout: {
     height: 240, margin: { l: 52, r: 8, t: 6, b: 42 },
     xaxis: counted("activations in order", width * map.order_width), yaxis: counted("row", height * map.row_width, true),
   } };
+}
+
+// The rows from a tensor's first one to the last one opened.
+const openedRows = ({ first_row, end_row }) => Math.max(0, end_row - first_row);
+
+// A grid of counts by row and order; null where nothing was opened. `cells` is flat: order, row, count, order, ...
+function cellGrid(cells, width, height) {
+  const grid = Array.from({ length: height }, () => Array(width).fill(null));
+  for (let i = 0; i < cells.length; i += 3) grid[cells[i + 1]][cells[i]] = cells[i + 2];
+  return grid;
 }
 
 // An axis of whole numbers from 0, never so few that a single one fills it.

@@ -115,10 +115,18 @@ function arrayBlock(view) {
 // --- DRAM rows, solver ---
 
 function rowMaps(view) {
-  return make("div", { class: "thirds" }, view.maps.map((map, i) => make("div", {},
-    make("p", { class: "small" }, make("b", {}, TENSORS[i]), ` ${view.layout[i]}: `,
-      make("span", { class: "soft" }, map.activations ? `${plural(map.activations, "activation")} in ${plural(map.rows, "row")}, ${plural(view.columns[i], "column access", "column accesses")}` : "no activations")),
-    map.activations ? chart(() => activationMap(map, TENSORS[i])) : "")));
+  return make("div", { class: "thirds" }, view.maps.map(map => make("div", {},
+    map.tensors.length > 1 ? make("p", { class: "small soft" }, `${map.tensors.map(one => one.tensor).join(", ")} share a bank, each in rows of its own`) : "",
+    map.tensors.map(one => openings(one, view, map.tensors.length > 1)),
+    map.tensors.some(one => one.activations) ? chart(() => activationMap(map)) : "")));
+}
+
+// A line of text on a tensor's rows, with its colour where several are in one picture.
+function openings(one, view, isShared) {
+  const i = TENSORS.indexOf(one.tensor);
+  const counts = `${plural(one.activations, "activation")} in ${plural(openedRows(one), "row")}, ${plural(view.columns[i], "column access", "column accesses")}`;
+  return make("p", { class: "small" }, isShared ? make("i", { class: "swatch", style: `background: var(--${one.tensor})` }) : "", make("b", {}, one.tensor), ` ${view.layout[i]}: `,
+    make("span", { class: "soft" }, one.activations ? counts : "no activations"));
 }
 
 function progressBlock(layer, result) {

@@ -1,0 +1,1 @@
+"""Kernels of several statements: for every statement the host or a mapping, and one layout for every matrix."""
