@@ -77,7 +77,10 @@ CASES = [
     *((ConvWorkload, {}, dim.name, NOT_POSITIVE) for dim in Dim),
     *((ConvWorkload, {}, name, [0, (1,), (1, 0), (1, 2, 3), (1.5, 1), None]) for name in ("stride", "dilation")),
     (ConvWorkload, {}, "zeros", [(0,) * 7, (-1,) + (0,) * 7, (0.5,) + (0,) * 7, 5, "12345678"]),
-    *((ConvWorkload, {}, f"{name}_bytes", NOT_POSITIVE) for name in ("input", "weight", "output", "psum")),
+    *(
+        (ConvWorkload, {}, f"{name}_bytes", [0, -1, 0.3, "4", None, True])
+        for name in ("input", "weight", "output", "psum")
+    ),
 ]
 
 
