@@ -4,7 +4,7 @@ A box is a row `n0 n1 c0 c1 y0 y1 x0 x1` of half-open ranges in a stack. Boxes o
 nodes with fewer boxes than others have empty ones.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 from attrs import frozen
@@ -104,8 +104,10 @@ def _unpooled(boxes: np.ndarray, pool: Pool, shape: tuple[int, int, int, int]) -
 
 def output_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     """Output boxes of parts with these ranges: int64[nodes, boxes, 8]."""
-    channels = ranges[:, _G], ranges[:, _K], task.workload.K
-    return _boxes(ranges[:, _N], *channels, lambda found: _shifted(found, task.offset), ranges[:, _Q], ranges[:, _P])
+    layer = task.workload
+    channels = ranges[:, _G], ranges[:, _K], layer.K
+    written = ((task.offset, task.offset + layer.G * layer.K),)
+    return _boxes(ranges[:, _N], *channels, written, ranges[:, _Q], ranges[:, _P])
 
 
 def _input_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarray:
@@ -116,7 +118,7 @@ def _input_boxes(graph: Graph, task: LayerTask, ranges: np.ndarray) -> np.ndarra
     rows = _window_ranges(ranges[:, _Q], layer.stride[1], layer.dilation[1] * (layer.S - 1), task.pad[1], height)
     cols = _window_ranges(ranges[:, _P], layer.stride[0], layer.dilation[0] * (layer.R - 1), task.pad[0], width)
     channels = ranges[:, _G], ranges[:, _C], layer.C
-    return _boxes(ranges[:, _N], *channels, lambda found: _translated(found, task.reads.channels), rows, cols)
+    return _boxes(ranges[:, _N], *channels, task.reads.channels, rows, cols)
 
 
 def _weight_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
@@ -126,7 +128,7 @@ def _weight_boxes(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
     rows, inner, bound = (_K, _C, layer.C) if task.weight_rows == "K" else (_C, _K, layer.K)
     first = np.tile(np.array([0, 1]), (len(ranges), 1))
     channels = ranges[:, _G], ranges[:, inner], bound
-    return _boxes(first, *channels, lambda found: _translated(found, read), first, ranges[:, rows])
+    return _boxes(first, *channels, read, first, ranges[:, rows])
 
 
 def _weight_elements(task: LayerTask, ranges: np.ndarray) -> np.ndarray:
@@ -186,21 +188,23 @@ def _boxes(
     groups: np.ndarray,
     channels: np.ndarray,
     bound: int,
-    place: Callable[[list[Range]], list[Range]],
+    places: tuple[Range, ...],
     rows: np.ndarray,
     cols: np.ndarray,
 ) -> np.ndarray:
     """Boxes of every node, int64[nodes, boxes, 8], one a channel range; those of empty parts are all zeros.
 
-    `channels`: ranges in a group of so many (`bound`); `place` says where ranges of all groups lie in the stack. Nodes
-    of equal ranges share the work.
+    `channels`: ranges in a group of so many (`bound`); `places`: the ranges of the stack in which those of all groups
+    lie one after the other. Nodes of equal ranges share the work.
     """
-    whole = place([(0, bound)])
-    if len(whole) == 1 and groups.max() == 1:
-        return _one_box(n, channels + whole[0][0], rows, cols)
+    if len(places) == 1 and groups.max() == 1:
+        return _one_box(n, channels + places[0][0], rows, cols)
     parts = np.concatenate([groups, channels], axis=1)
     _, first, which = np.unique(_numbers(parts), return_index=True, return_inverse=True)
-    found = [place(_channel_ranges(part[:2], part[2:], bound)) if part[2] < part[3] else [] for part in parts[first]]
+    found = [
+        _translated(_channel_ranges(part[:2], part[2:], bound), places) if part[2] < part[3] else []
+        for part in parts[first]
+    ]
     ranges = np.zeros((len(found), max(1, *map(len, found)), 2), dtype=np.int64)
     for i, listed in enumerate(found):
         ranges[i, : len(listed)] = np.array(listed, dtype=np.int64).reshape(-1, 2)
