@@ -247,7 +247,7 @@ def test_interrupt_tells_the_counts(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     monkeypatch.setattr(cpsat_pim.study.fuzz.campaign, "compare_round", interrupted)
     assert main(["fuzz", "--minutes", "1"]) == 130
     out, err = capsys.readouterr()
-    assert "trace 3, answer 0" in out
+    assert "trace 3, legality 0, answer 0" in out
     assert "interrupted" in err
 
 
