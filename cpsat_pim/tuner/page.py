@@ -2,39 +2,17 @@
 
 import html
 from collections.abc import Iterable, Sequence
-from importlib.resources import files
 
 from cpsat_pim.report.figures import inline_svg
 from cpsat_pim.report.format import EMPTY
+from cpsat_pim.report.plain_page import plain_page
 from cpsat_pim.tuner.charts import tuned_charts
 from cpsat_pim.tuner.run import Trial, Tuned
 from cpsat_pim.tuner.space import COLS, ROWS, describe, plain
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-{style}
-section svg {{ width: 100%; height: auto; max-height: 520px; }}
-td, th {{ text-align: right; }}
-td.left, th.left {{ text-align: left; }}
-</style>
-<script>
-document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-</script>
-</head>
-<body>
-<main>
-<header><div><h1>{title}</h1><p class="soft">{summary}</p></div></header>
-{body}
-</main>
-</body>
-</html>
+_STYLE = """section svg { width: 100%; height: auto; max-height: 520px; }
+td, th { text-align: right; }
+td.left, th.left { text-align: left; }
 """
 
 Cells = Sequence[str]
@@ -48,12 +26,7 @@ def render_tuned(tuned: Tuned) -> str:
     """
     charts = [f"<section>{inline_svg(chart)}</section>" for chart in tuned_charts(tuned)]
     parts = [_machines(tuned), _networks(tuned), *charts, _runs(tuned)]
-    return _PAGE.format(
-        title=html.escape(tuned.plan.name),
-        style=files("cpsat_pim.report").joinpath("page", "page.css").read_text(encoding="utf-8"),
-        summary=html.escape(_summary(tuned)),
-        body="\n".join(filter(None, parts)),
-    )
+    return plain_page(tuned.plan.name, _summary(tuned), "\n".join(filter(None, parts)), _STYLE)
 
 
 def _summary(tuned: Tuned) -> str:

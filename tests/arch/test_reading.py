@@ -7,25 +7,11 @@ import attrs
 import pytest
 import yaml
 
-import cpsat_pim.arch
 from cpsat_pim.arch import MemoryLevel, PEArray, PhyDim2, PIMArchitecture, SeparateEntries
 from cpsat_pim.arch.reading import arch_names, build_arch, change_arch, read_arch
 from cpsat_pim.base.dims import Level, Tensor
 from tests.conftest import FileWriter
 
-PRESETS = Path(cpsat_pim.arch.__file__).parent / "presets"
-FILES = (
-    "attacc",
-    "ddr4-near-bank",
-    "gddr6-aim",
-    "hbm-pim",
-    "prover-comparison",
-    "stacked-3d",
-    "stacked-3d-16x16",
-    "stacked-3d-4x4",
-    "stacked-3d-4x8",
-    "upmem",
-)
 THREE_LEVELS = ", ".join(f"{{name: {name}, entries: 8}}" for name in "bcd")
 
 
@@ -300,7 +286,7 @@ def test_file_that_cannot_be_read_is_one_line(write, tmp_path):
 def test_unknown_name_is_met_with_the_nearest():
     """A slip gets a suggestion, anything else the list."""
     assert "did you mean 'hbm-pim'?" in complaint("hbm-pin")
-    assert f"there are default, {', '.join(FILES)}" in complaint("xyz")
+    assert f"there are default, {', '.join(arch_names()[1:])}" in complaint("xyz")
 
 
 def test_separate_entries_are_read_merged_changed_and_written(write):

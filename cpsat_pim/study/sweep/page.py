@@ -2,39 +2,17 @@
 
 import html
 from collections.abc import Callable, Sequence
-from importlib.resources import files
 from typing import Any
 
 from cpsat_pim.report.figures import inline_svg
 from cpsat_pim.report.format import EMPTY, format_energy, format_gap, format_si, format_tops
+from cpsat_pim.report.plain_page import plain_page
 from cpsat_pim.study.sweep.charts import setting_text, sweep_charts
 
 Row = dict[str, Any]
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-{style}
-section svg {{ width: 100%; height: auto; max-height: 900px; }}
-thead th {{ padding: 6px 7px; }}
-</style>
-<script>
-document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-</script>
-</head>
-<body>
-<main>
-<header><div><h1>{title}</h1><p class="soft">{summary}</p></div></header>
-{body}
-</main>
-</body>
-</html>
+_STYLE = """section svg { width: 100%; height: auto; max-height: 900px; }
+thead th { padding: 6px 7px; }
 """
 
 
@@ -67,12 +45,8 @@ def render_sweep(rows: Sequence[Row]) -> str:
     """
     title = ", ".join(dict.fromkeys(str(row["plan"]) for row in rows)) or "nothing"
     charts = [f"<section>{inline_svg(chart)}</section>" for chart in sweep_charts(rows)]
-    return _PAGE.format(
-        title=html.escape(title),
-        style=files("cpsat_pim.report").joinpath("page", "page.css").read_text(encoding="utf-8"),
-        summary=f"{len(rows)} points; figures of one node of each machine; a MAC is two operations",
-        body="\n".join([*charts, _table(rows)]),
-    )
+    summary = f"{len(rows)} points; figures of one node of each machine; a MAC is two operations"
+    return plain_page(title, summary, "\n".join([*charts, _table(rows)]), _STYLE)
 
 
 def _table(rows: Sequence[Row]) -> str:
