@@ -284,6 +284,38 @@ def _list_visits(which: int, tile: Tile, dram: Dram, patterns: Ints, visits: Int
 
 
 @njit
+def _skip_recurrence(
+    index: Ints,
+    at: Ints,
+    moved: int,
+    state: Ints,
+    rows: Ints,
+    moving: Ints,
+    snapshots: Ints,
+    loops: Ints,
+    step: Ints,
+    recurrence: tuple[int, int],
+    demand: Demand,
+) -> None:
+    """Skip the repetitions of an iteration of the loop that `moved` if it begins like an earlier one, and keep how it
+    began in the loop's `snapshots`, of which the last one holds how this iteration begins.
+    """
+    times, shift = recurrence
+    factor = loops[moved, 0]
+    if not 0 < times <= _MAX_SNAPSHOTS or factor <= 2 * times:
+        return
+    then = snapshots[index[moved] % times]
+    here = snapshots[_MAX_SNAPSHOTS]
+    here[:_ROWS], here[_ROWS:] = state, rows[OPEN]
+    if index[moved] > times and _recurs(here, then, shift, demand.scans, rows, moving):
+        left = (factor - 1 - index[moved]) // times
+        repeats = _skip_repetitions(state, then, left, shift, demand, rows, moving)
+        index[moved] += repeats * times
+        at += repeats * times * step
+    then[:] = here
+
+
+@njit
 def walk_stream(
     loops: Ints,
     steps: Ints,
@@ -312,10 +344,9 @@ def walk_stream(
     state, rows = np.zeros(_ROWS, np.int64), np.full((2, dram.banks), -1, np.int64)
     moving = np.zeros(dram.banks, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
-    snapshots = np.zeros((loops.shape[0], _MAX_SNAPSHOTS, _ROWS + dram.banks), np.int64)
+    snapshots = np.zeros((loops.shape[0], _MAX_SNAPSHOTS + 1, _ROWS + dram.banks), np.int64)
     patterns, visits, listed = np.zeros((scan_patterns(tile, dram), 2), np.int64), np.empty((64, 2), np.int64), 0
     recurrences = [_loop_recurrence(step, tile, dram) for step in steps]
-    here = np.empty(_ROWS + dram.banks, np.int64)
     state[QUICKEST], first_cycles, before_last = INFINITE_CYCLES, 0, 0
     moved, last, scans, scan_cycles = 0, -1, int(np.prod(loops[:, 0])), _min_scan_cycles(tile, dram)
     while (
@@ -345,17 +376,9 @@ def walk_stream(
             _supply(state, _cycles(state, dram), is_overlapped, demand)
         if moved < 0:
             break
-        times, shift = recurrences[moved]
-        if not 0 < times <= _MAX_SNAPSHOTS or loops[moved, 0] <= 2 * times:
-            continue
-        then = snapshots[moved, index[moved] % times]
-        here[:_ROWS], here[_ROWS:] = state, rows[OPEN]
-        if index[moved] > times and _recurs(here, then, shift, demand.scans, rows, moving):
-            left = (loops[moved, 0] - 1 - index[moved]) // times
-            repeats = _skip_repetitions(state, then, left, shift, demand, rows, moving)
-            index[moved] += repeats * times
-            at += repeats * times * steps[moved]
-        then[:] = here
+        _skip_recurrence(
+            index, at, moved, state, rows, moving, snapshots[moved], loops, steps[moved], recurrences[moved], demand
+        )
     steady = state[OVERLAPPED] * max(0, state[QUICKEST] - demand.cycles) if state[OVERLAPPED] else 0
     total = max(_cycles(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
     closed = state[CYCLES] + (period(state[RUN], dram) if state[RUN] else 0)
