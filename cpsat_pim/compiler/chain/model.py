@@ -11,6 +11,7 @@ from attrs import frozen
 
 from cpsat_pim.compiler.chain.candidates import Candidate, Choices, Layout
 from cpsat_pim.compiler.language import KernelMistake
+from cpsat_pim.compiler.solving import finds_solution
 
 
 @frozen
@@ -108,13 +109,7 @@ class _Model:
 
     def solved(self, solver: Any, seconds: float) -> tuple[tuple[Candidate, ...], int]:
         """The chosen candidates and the bound; of a proven optimum the value itself, since a bound is a double."""
-        problem = self.model.validate()
-        if problem:
-            raise ValueError(problem)
-        solver.parameters.num_workers = 1
-        solver.parameters.max_time_in_seconds = seconds
-        solver.solve(self.model)
-        if solver.status_name() not in ("OPTIMAL", "FEASIBLE"):
+        if not finds_solution(self.model, solver, seconds):
             raise KernelMistake(f"no choice fits the {self.rows:,} rows of a bank ({solver.status_name()})")
         chosen = tuple(
             next(

@@ -16,6 +16,7 @@ from cpsat_pim.compiler.host import A100_HBM3, Host
 from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.models.block import Block
 from cpsat_pim.compiler.models.transformer import Transformer, fully_connected
+from cpsat_pim.compiler.solving import finds_solution
 from cpsat_pim.compiler.target import Target
 
 OBJECTIVES = ("time", "energy")
@@ -189,13 +190,7 @@ class _Model:
 
     def solved(self, solver: Any, seconds: float) -> tuple[Chosen, int]:
         """The chosen options, and the bound of all blocks."""
-        problem = self.model.validate()
-        if problem:
-            raise ValueError(problem)
-        solver.parameters.num_workers = 1
-        solver.parameters.max_time_in_seconds = seconds
-        solver.solve(self.model)
-        if solver.status_name() not in ("OPTIMAL", "FEASIBLE"):
+        if not finds_solution(self.model, solver, seconds):
             raise KernelMistake(f"{self.problem.model.name}: weights, keys and values do not fit the banks")
         weights = {name: self._chosen(solver, v, self.problem.weights[name]) for name, v in self.weight_vars.items()}
         attentions = {

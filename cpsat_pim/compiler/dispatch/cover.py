@@ -6,6 +6,8 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from cpsat_pim.compiler.solving import finds_solution
+
 Ints = NDArray[np.int64]
 
 
@@ -40,13 +42,8 @@ def fewest_mappings(ticks: Ints, best: Ints, percent: float, seconds: float = 30
 
 
 def _solved(cp_model: Any, model: Any, is_chosen: list[Any], ticks: Ints, seconds: float) -> Cover:
-    problem = model.validate()
-    if problem:
-        raise ValueError(problem)
     solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.max_time_in_seconds = seconds
-    solver.solve(model)
+    finds_solution(model, solver, seconds)
     chosen = tuple(number for number, literal in enumerate(is_chosen) if solver.value(literal))
     of_length = np.array(chosen)[np.argmin(ticks[list(chosen)], axis=0)]
     return Cover(chosen, of_length, solver.status_name(), round(solver.best_objective_bound))

@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 from cpsat_pim.compiler.lowering.bank_mode import (
     PROGRAM_WRITES,
     BankTarget,
-    acts_fj,
     build_passes,
     build_reads,
-    commands_fj,
     entering,
     leaving,
     loses_barrier,
-    predicted_ticks,
     program_of,
 )
+from cpsat_pim.compiler.lowering.bank_stream import BankStream
 from cpsat_pim.compiler.lowering.broadcast import Elements
 from cpsat_pim.compiler.lowering.program import Program
 from cpsat_pim.compiler.mapping import Contraction
@@ -56,7 +54,7 @@ def matrix_rows(passes: Passes, target: BankTarget) -> int:
 
 
 @frozen(slots=False, eq=False)
-class BankContraction:
+class BankContraction(BankStream):
     """A mapped contraction: its runs, its stream, and where its elements are."""
 
     contraction: Contraction
@@ -90,24 +88,6 @@ class BankContraction:
     def has_inputs(self) -> bool:
         """Whether there are factors."""
         return self.contraction.inputs is not None
-
-    @property
-    def ticks(self) -> int:
-        """The ticks of every channel, or `NOT_EXACT`."""
-        return self._walked[0]
-
-    @property
-    def channel_fj(self) -> int:
-        """Femtojoules of every channel.
-
-        Raises:
-            KernelMistake: the device file does not state them.
-        """
-        return commands_fj(self.target, self.runs) + acts_fj(self.target, self._walked[2])
-
-    @cached_property
-    def _walked(self) -> tuple[int, Ints, Ints]:
-        return predicted_ticks(self.target, self.runs, self.banks)
 
     @cached_property
     def program(self) -> Program:

@@ -27,15 +27,13 @@ from cpsat_pim.compiler.lowering.bank_mode import (
     STEP,
     TARGET,
     BankTarget,
-    acts_fj,
-    commands_fj,
     entering,
     leaving,
     loses_barrier,
-    predicted_ticks,
     program_of,
     run,
 )
+from cpsat_pim.compiler.lowering.bank_stream import BankStream
 from cpsat_pim.compiler.lowering.program import COMPUTE, HOST_READS, HOST_WRITES, MODES, STORES, Program
 from cpsat_pim.compiler.mapping.elementwise import Elementwise, ElementwiseMapping
 from tables.commands.steps import ceiling
@@ -50,7 +48,7 @@ _FUNCTIONS = {"+": Function.ADD, "*": Function.MUL}
 
 
 @frozen(slots=False, eq=False)
-class BankElementwise:
+class BankElementwise(BankStream):
     """A mapped elementwise kernel: its runs, its stream, and where its elements are."""
 
     kernel: Elementwise
@@ -189,24 +187,6 @@ class BankElementwise:
             added[0, [STEP, TARGET, SOURCE]] = 1, first, first
             rows.append(added)
         return rows
-
-    @property
-    def ticks(self) -> int:
-        """The ticks of every channel, or `NOT_EXACT`."""
-        return self._walked[0]
-
-    @property
-    def channel_fj(self) -> int:
-        """Femtojoules of every channel.
-
-        Raises:
-            KernelMistake: the device file does not state them.
-        """
-        return commands_fj(self.target, self.runs) + acts_fj(self.target, self._walked[2])
-
-    @cached_property
-    def _walked(self) -> tuple[int, Ints, Ints]:
-        return predicted_ticks(self.target, self.runs, self.banks)
 
     @cached_property
     def program(self) -> Program:

@@ -14,6 +14,7 @@ from attrs import frozen
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.contraction import DEPTH
 from cpsat_pim.compiler.search.space import SpaceOf, distinct_parts, space_of
+from cpsat_pim.compiler.solving import finds_solution
 from cpsat_pim.compiler.target import Target
 from tables.commands.steps import ceiling
 from tables.commands.sweep import best_tiling, is_legal, share_of
@@ -68,12 +69,7 @@ def solve_facts(facts: Facts, extents: tuple[int, ...], channels: int, seconds: 
 
     model = _Model(cp_model, facts, extents, channels)
     solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.max_time_in_seconds = seconds
-    problem = model.model.validate()
-    if problem:
-        raise ValueError(problem)
-    solver.solve(model.model)
+    finds_solution(model.model, solver, seconds)
     return ModelOptimum(round(solver.objective_value), solver.status_name() == "OPTIMAL")
 
 
