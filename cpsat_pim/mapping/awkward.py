@@ -6,6 +6,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.dims import Dim
 from cpsat_pim.workload import ConvWorkload
 from cpsat_pim.workload.padding import is_awkward
+from tables.factors import primes_of
 
 #: A prime up to this divides well enough: a tile has few more sizes with any larger bound near it.
 _HARMLESS = 16
@@ -44,18 +45,8 @@ def awkward_bounds(layer: ConvWorkload, arch: PIMArchitecture) -> list[AwkwardBo
     found = []
     for d in Dim:
         bound = layer.bounds[d]
-        prime = _largest_prime(bound)
+        prime = max(primes_of(bound), default=1)
         padded = next((n for n in range(bound, bound + bound // _GROWTH + 1) if not is_awkward(n)), None)
         if prime > widest and padded is not None:
             found.append(AwkwardBound(d, bound, prime, padded))
     return found
-
-
-def _largest_prime(n: int) -> int:
-    """Return the largest prime factor; 1 of 1."""
-    largest, p = 1, 2
-    while p * p <= n:
-        while n % p == 0:
-            largest, n = p, n // p
-        p += 1
-    return max(largest, n)

@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from cpsat_pim.planner.graph import Graph, LayerTask
 from tables import hardware as h
+from tables.factors import divisors
 
 #: Dims that a layer is split along, and a factor of each.
 DIMS = "NPQKCG"
@@ -74,12 +75,6 @@ def _factors(bounds: tuple[int, ...], product: int) -> Iterator[Split]:
     for factor in divisors(product):
         if factor <= bounds[0]:
             yield from ((factor, *rest) for rest in _factors(bounds[1:], product // factor))
-
-
-@cache
-def divisors(number: int) -> tuple[int, ...]:
-    """Return the divisors of a number."""
-    return tuple(d for d in range(1, number + 1) if number % d == 0)
 
 
 def row_of(graph: Graph, task: LayerTask, split: Split) -> tuple[float, ...]:

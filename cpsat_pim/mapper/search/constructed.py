@@ -17,6 +17,7 @@ from cpsat_pim.mapping import Mapping
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.mapping.constraints import Constraints, check_constraints
 from cpsat_pim.workload import ConvWorkload
+from tables.factors import primes_of
 
 #: Outputs outside, reductions inside.
 _ORDER = (Dim.N, Dim.G, Dim.K, Dim.Q, Dim.P, Dim.C, Dim.S, Dim.R)
@@ -82,7 +83,7 @@ def _moved_far(
     """Return the mapping with as much of a DRAM loop moved as is allowed, prime by prime."""
     is_begun = is_allowed(mapping)
     left = mapping.temporal[Level.DRAM][d]
-    for prime in _primes(left):
+    for prime in primes_of(left):
         moved = move(mapping, prime)
         if is_allowed(moved) or (not is_begun and d in (Dim.R, Dim.S)):
             mapping = moved
@@ -114,14 +115,3 @@ def _shortened(mapping: Mapping, d: Dim, factor: int) -> Mapping:
 def _ordered(mapping: Mapping) -> Mapping:
     """Return the mapping with the loops of every level in the order of `_ORDER`."""
     return attrs.evolve(mapping, order=[[d for d in _ORDER if mapping.temporal[m][d] > 1] for m in Level])
-
-
-def _primes(n: int) -> list[int]:
-    """Return the prime factors, largest last."""
-    primes, p = [], 2
-    while p * p <= n:
-        while n % p == 0:
-            primes.append(p)
-            n //= p
-        p += 1
-    return primes + [n] * (n > 1)

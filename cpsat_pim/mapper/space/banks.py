@@ -9,8 +9,9 @@ def searched_banks(arch: PIMArchitecture, fixed: Banks | None = None) -> list[Ba
     """Return the assignments of a machine that are searched: the fixed one, or those with as many parts as possible.
 
     Any other assignment becomes one of these if a part is divided. That opens no row more, as each tensor is
-    interrupted at fewer places, and takes no longer, as two banks work side by side. The fixed one is absent if the
-    node has too few banks for it.
+    interrupted at no other places, and banks then work side by side. That the *predicted* latency falls with it was
+    only enumerated, for tiny layers: the declared space leaves the others out. The fixed one is absent if the node has
+    too few banks for it.
     """
     if fixed is not None:
         return [fixed] if part_count(fixed) <= (arch.node_banks or len(Tensor)) and _can_share(arch, fixed) else []
