@@ -31,7 +31,7 @@ from cpsat_pim.cli.reports import check_page, csv_writer, page_writer
 from cpsat_pim.cli.solving import report_disagreement
 
 if TYPE_CHECKING:
-    from cpsat_pim.mapper.network.pareto import NetworkFronts
+    from cpsat_pim.mapper.network.fronts import NetworkFronts
     from cpsat_pim.workload.network import Network
 
 
@@ -67,7 +67,8 @@ def add_commands(commands: Any) -> None:
 def find_fronts(arguments: argparse.Namespace) -> int:
     """Run `pareto`: check the arguments, compute the fronts, and write the results."""
     from cpsat_pim.evaluate.verify import Disagreement
-    from cpsat_pim.mapper.network.pareto import AXES, FrontRequest, network_fronts
+    from cpsat_pim.mapper.network.fronts import network_fronts
+    from cpsat_pim.mapper.network.pareto import AXES, FrontRequest
     from cpsat_pim.mapper.search import SolveRequest
     from cpsat_pim.report.fronts import fronts_document
 

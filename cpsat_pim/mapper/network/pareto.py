@@ -21,16 +21,13 @@ from fractions import Fraction
 from attrs import evolve, field, frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.interrupts import interrupt_stops
 from cpsat_pim.base.validate import Rule, is_a
 from cpsat_pim.mapper.network.run import solve_and_verify
 from cpsat_pim.mapper.objectives.edp import Solve
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective, SolvedLayer, Status
 from cpsat_pim.mapper.search import SolveRequest
 from cpsat_pim.mapping import Mapping
-from cpsat_pim.mapping.widths import on_machine
 from cpsat_pim.workload import ConvWorkload
-from cpsat_pim.workload.network import Network, NetworkNode
 
 #: The axes of fronts.
 AXES = _LATENCY, _ENERGY = Objective.named("latency"), Objective.named("energy")
@@ -356,70 +353,3 @@ def _contains(budget: Budget, other: Budget) -> bool:
     """Whether a budget covers all that the other one covers, at any latency."""
     pairs = ((budget.fj, other.fj), (budget.activations, other.activations))
     return all(most is None or (limit is not None and limit <= most) for most, limit in pairs)
-
-
-# --- Networks --------------------------------------------------------------------------------------------------------
-
-
-@frozen(kw_only=True)
-class LayerFront:
-    """The front of a layer of a network."""
-
-    node: NetworkNode
-    front: Front
-
-    @property
-    def points(self) -> tuple[tuple[str, Point], ...]:
-        """The points and their names: that of the layer with a number from 1."""
-        return tuple((f"{self.node.name}.{i}", point) for i, point in enumerate(self.front.points, 1))
-
-
-@frozen(kw_only=True)
-class NetworkFronts:
-    """The fronts of a network's layers, in its order; those not begun are absent."""
-
-    network: str
-    arch: PIMArchitecture
-    layers: tuple[LayerFront, ...]
-    seconds: float
-    interrupted: bool
-    with_activations: bool = False
-
-
-def network_fronts(
-    network: Network,
-    arch: PIMArchitecture,
-    request: FrontRequest,
-    stop: threading.Event | None = None,
-    on_front: Callable[[NetworkFronts], None] | None = None,
-) -> NetworkFronts:
-    """Return the front of each layer, equal ones found once.
-
-    `stop`, or Ctrl-C, ends it with what was found. `on_front` receives the fronts so far whenever there is another one,
-    as if the run had ended there.
-
-    Raises:
-        Disagreement: a mapping is illegal, or some exact figure was predicted wrongly.
-    """
-    started, stop, network = time.monotonic(), stop or threading.Event(), on_machine(network, arch)
-    found: dict[str, Front] = {}
-
-    def fronts_so_far(interrupted: bool) -> NetworkFronts:
-        nodes = (node for node in network.layers if node.workload.shape_key in found)
-        return NetworkFronts(
-            network=network.name,
-            arch=arch,
-            layers=tuple(LayerFront(node=node, front=found[node.workload.shape_key]) for node in nodes),
-            seconds=time.monotonic() - started,
-            interrupted=interrupted,
-            with_activations=request.with_activations,
-        )
-
-    with interrupt_stops(stop):
-        for layer in (node.workload for node in network.layers):
-            if layer.shape_key not in found and not stop.is_set():
-                solve = LayerSolves(layer, arch, request, stop)
-                found[layer.shape_key] = front(solve, request.step, request.with_activations, solve.is_over)
-                if on_front:
-                    on_front(fronts_so_far(interrupted=True))
-    return fronts_so_far(stop.is_set())
