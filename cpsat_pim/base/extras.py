@@ -1,5 +1,6 @@
 """Packages in the environment: optional ones, and one that has the name of a part of this one."""
 
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +30,7 @@ class ForeignTables(ImportError):
     """Another package is imported as `tables`; the message is one line that says what to do."""
 
 
+@cache
 def check_tables() -> None:
     """Check that the import name `tables` is the part of this package, without importing it: PyTables has it, too.
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import UnsupportedOperation
 from typing import TypeVar
 
 PROGRAM = "cpsat_pim"
@@ -167,4 +168,5 @@ def closed_pipe_allowed() -> Iterator[None]:
 
 def _print_no_more() -> None:
     """Redirect standard output to the null device: what is left in the buffer would fail again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(UnsupportedOperation):  # a caller has put an object of its own in the place of standard output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,6 @@
 """The lists, and all commands as a program: exit codes, outputs that are closed or full, what is imported."""
 
+import errno
 import json
 import os
 import shlex
@@ -129,3 +130,16 @@ def test_very_many_names_are_not_all_listed() -> None:
     names = [f"layer{i}" for i in range(150)]
     assert name_list(names) == f"{', '.join(names[:12])} and 138 more"
     assert name_list(names[:13]) == ", ".join(names[:13])
+
+
+def test_an_error_keeps_its_text_where_output_is_no_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard output may be an object of the caller's, without a file descriptor to redirect."""
+
+    def fail(_: list[str]) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "results")
+
+    monkeypatch.setattr("cpsat_pim.cli.program._run", fail)
+    assert main([]) == 2
+    assert capsys.readouterr().err == "cpsat_pim: error: results: No space left on device\n"

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from cpsat_pim.base.extras import check_tables
 from cpsat_pim.cli import main
 from cpsat_pim.study.sweep.database import SCHEMA, StoreError
 from cpsat_pim.study.sweep.engine.local import run_locally
@@ -134,6 +135,7 @@ def close_off(path: Path) -> None:
         # Whoever we are now may not see what the commands would import later.
         for module in ("export", "progress", "reading", "run", "engine.local"):
             import_module(f"cpsat_pim.study.sweep.{module}")
+        check_tables()
         codecs.lookup("utf-8-sig")  # of plans
         os.seteuid(65534)
 
