@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
 from tracesim.bank import access_column, begin_scan, end_scan, stream_cycles
 from tracesim.jit import Record, kernel, record_type
 from tracesim.records import Ints
@@ -54,7 +52,6 @@ class Scanner(NamedTuple):
     counts: Ints
 
 
-@kernel
 def set_layout(layout: Record, order: Ints, extent: Ints, block: Ints, width_bytes: int, row_bytes: int) -> None:
     """Lay out a tensor with `extent` int64[5] elements along its axes in blocks of `block` int64[5] elements.
 
@@ -80,7 +77,6 @@ def block_address(layout: Record, number: int) -> int:
     return address + layout.first_byte  # type: ignore[no-any-return]
 
 
-@kernel
 def set_tile(layout: Record, offsets: Ints, order: Ints, coordinates: Ints, counts: Ints) -> None:
     """Set which coordinates a tile has along each axis: int64[axis, n], counts int64[axis].
 
@@ -159,9 +155,25 @@ def enter_block(layout: Record, offsets: Ints, corner: Ints) -> int:
         if layout.first[place] == layout.last[place]:
             layout.low[place], layout.high[place] = 0, count
         else:
-            layout.low[place] = np.searchsorted(offsets[place, :count], begin)
-            layout.high[place] = np.searchsorted(offsets[place, :count], begin + layout.block[axis])
+            layout.low[place] = first_from(offsets, place, count, begin)
+            layout.high[place] = first_from(offsets, place, count, begin + layout.block[axis])
     return start + block_address(layout, number)
+
+
+@kernel
+def first_from(offsets: Ints, place: int, count: int, least: int) -> int:
+    """Return the number of the first of `count` ascending offsets at a place that is at least `least`, or `count`.
+
+    (`np.searchsorted` takes a second to compile.)
+    """
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if offsets[place, middle] < least:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from tracesim.jit import kernel
 from tracesim.records import Ints
 
 R, S, P, Q, C, K, N, G = range(8)
@@ -25,7 +24,6 @@ AXIS_ORDER = np.array(
 """[tensor][order]: axes of AXIS_DIM, outermost first."""
 
 
-@kernel
 def axis_coefficients(conv: Ints) -> Ints:
     """Return int64[3, 5, 8]: an element's coordinate is the sum over dims of coefficient times index."""
     coefficients = np.zeros((3, 5, 8), np.int64)

@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 import numba
 import numpy as np
 
-from tracesim.kernel_cache import keep
+from tracesim.kernel_cache import compile_once, keep
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -22,8 +22,9 @@ def kernel(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Res
     `parallel` (a walk is a sequence). `nogil`: another thread may watch a walk, and stop it. The undecorated function
     stays at `.py_func`.
     """
-    compiled = numba.njit(nogil=True)(function)
+    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
     keep(compiled, function)
+    compile_once(compiled, function)
     return cast(Callable[_Arguments, _Result], compiled)
 
 

@@ -14,14 +14,22 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.types.misc import unliteral
+
+try:
+    import fcntl
+except ImportError:  # Windows has none: processes then compile the same kernel at once
+    fcntl = None  # type: ignore[assignment]
 
 _PACKAGE = Path(__file__).resolve().parent
 #: What a source imports from its own package: a module, and names, which may be modules too.
 _IMPORT = re.compile(rf"^from ({_PACKAGE.name}[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
+#: So long at most one process waits for another one to compile a kernel.
+_LOCKED_SECONDS = 300
 #: Kernels of other contents of a source are kept for so long.
 _KEPT_SECONDS = 60 * 24 * 3600
 
@@ -34,6 +42,18 @@ def keep(compiled: Any, function: Callable[..., Any]) -> None:
     if compiled is not function:
         with suppress(RuntimeError):  # no directory can be written to
             compiled._cache = _KernelCache(function)
+
+
+def compile_once(compiled: Any, function: Callable[..., Any]) -> None:
+    """Compile a function called with a constant for the constant's type only: numba compiles it for each constant.
+
+    Arguments as of `keep`.
+    """
+    if compiled is not function:
+        template = compiled.get_call_template
+        compiled.get_call_template = lambda args, kws: template(
+            [unliteral(arg) for arg in args], {name: unliteral(arg) for name, arg in kws.items()}
+        )
 
 
 def user_cache() -> Path:
@@ -128,11 +148,27 @@ class _Files(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
-    """Numba's cache of a function, in which a damaged file is as good as none."""
+    """Numba's cache of a function, in which a damaged file is as good as none.
+
+    Of processes that need the same kernel at once, one compiles it and the others wait. None waits for itself, as every
+    process takes the lock of a caller before that of what it calls, and no kernel calls itself.
+    """
 
     _impl_class = _Files
+    #: The open lock file, from the time when a kernel was not found until it is kept.
+    _lock: IO[bytes] | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return a kernel that was kept, or None; then nobody else compiles it until it is kept."""
+        found = self._load(sig, target_context)
+        if found is None and self._lock is None:
+            self._wait()
+            found = self._load(sig, target_context)
+            if found is not None:
+                self._release()
+        return found
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         """Return a kernel that was kept, or None."""
         try:
             return super().load_overload(sig, target_context)
@@ -145,3 +181,25 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         """Keep a kernel, unless the disk is full."""
         with suppress(OSError):
             super().save_overload(sig, data)
+        self._release()
+
+    def _wait(self) -> None:
+        """Take the function's lock. Where there are no locks, or if it takes too long, go on without."""
+        try:
+            self._lock = Path(self._cache_path, f"{self._impl.filename_base}.lock").open("ab")  # noqa: SIM115
+        except OSError:
+            return
+        for _ in range(_LOCKED_SECONDS * 20 if fcntl else 0):
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.05)
+            except OSError:  # no locks on this file system
+                break
+
+    def _release(self) -> None:
+        """Give the lock back."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None

@@ -34,7 +34,6 @@ ODOMETER = record_type(
 """
 
 
-@kernel
 def set_loops(odometer: Record, loops: Ints, geometry: Geometry) -> None:
     """Set an odometer of zeros to the loops (rows level, dim, factor)."""
     odometer.loops = loops.shape[0]

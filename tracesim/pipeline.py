@@ -109,7 +109,7 @@ def change_tiles(state: State, tensor: int) -> None:
     odometer, route, clock = state.odometer, state.route, state.clock
     for level in range(3):
         held, tile = clock.held[level, tensor], odometer.identity[tensor, level]
-        if route.stored[level, tensor] and held not in (tile, NOTHING):
+        if route.stored[level, tensor] and held != tile and held != NOTHING:
             if tensor == OUTPUT:
                 write_out(state, level)
             free_slot(clock, level, tensor)
@@ -220,7 +220,7 @@ def scan_array_step(state: State) -> None:
     """Scan, step by step, what an array step uses straight from DRAM; note how long that takes per tensor."""
     route, clock = state.route, state.clock
     clock.drawn[:] = 0
-    goes_on = route.innermost.max() == DRAM
+    goes_on = route.innermost[0] == DRAM or route.innermost[1] == DRAM or route.innermost[2] == DRAM
     while goes_on:
         for tensor in range(3):
             if route.innermost[tensor] == DRAM:

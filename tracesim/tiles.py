@@ -1,6 +1,7 @@
 """Where in the loop nest a tile lies and which coordinates it holds, found by marking them one by one (section 3).
 
-All tiles of one kind are translates of each other, so one enumeration, at the origin, serves them all.
+All tiles of one kind are translates of each other, so one enumeration, at the origin, serves them all. It is done once
+a nest and on little data, so nothing here is compiled.
 """
 
 from typing import NamedTuple
@@ -8,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tracesim.axes import axis_coefficients
-from tracesim.jit import kernel
 from tracesim.records import Flags, Ints, Nest
 
 ARRAY, STEP, LANES = 3, 4, 5
@@ -37,7 +37,6 @@ class Geometry(NamedTuple):
     elems: Ints
 
 
-@kernel
 def measure_geometry(nest: Nest) -> Geometry:
     """Return the nest's geometry."""
     factors = np.ones((4, 8), np.int64)
@@ -57,7 +56,6 @@ def measure_geometry(nest: Nest) -> Geometry:
     return geometry
 
 
-@kernel
 def digit_weights(factors: Ints, spatial: Ints) -> Ints:
     """Return int64[5, 8]: how far an index moves when the digit T0, T1, T2 or T3 (rows 0..3) moves by one.
 
@@ -71,7 +69,6 @@ def digit_weights(factors: Ints, spatial: Ints) -> Ints:
     return weights
 
 
-@kernel
 def residency_points(nest: Nest) -> Ints:
     """Return int64[4, 3]: how many loops, outermost first, lie outside a tile, [level 0..2, STEP_SET][tensor].
 
@@ -87,7 +84,6 @@ def residency_points(nest: Nest) -> Ints:
     return points
 
 
-@kernel
 def tile_extents(nest: Nest, points: Ints) -> Ints:
     """Return int64[3, 3, 8]: indices of each dim within a tile, [level 0..2][tensor][dim]; at level 0 of one PE."""
     extents = np.empty((3, 3, 8), np.int64)
@@ -111,7 +107,6 @@ class Shape(NamedTuple):
     solid: bool
 
 
-@kernel
 def tile_shape(geometry: Geometry, kind: int, tensor: int) -> Shape:
     """Return the loop indices of a kind of tile of a tensor. PEs lie T0 * Internal apart, however small their tiles."""
     spatial, one = geometry.spatial, np.ones(8, np.int64)
@@ -126,7 +121,6 @@ def tile_shape(geometry: Geometry, kind: int, tensor: int) -> Shape:
     return Shape(one, one, geometry.extents[kind, tensor], True)
 
 
-@kernel
 def axis_coordinates(coefficients: Ints, shape: Shape) -> Ints:
     """Return the sorted coordinates along one axis (coefficients int64[8]) of the tile at the origin."""
     marks = np.ones(1, np.bool_)
@@ -143,18 +137,13 @@ def axis_coordinates(coefficients: Ints, shape: Shape) -> Ints:
     return np.flatnonzero(marks)
 
 
-@kernel
 def spread(marks: Flags, step: int, count: int) -> Flags:
     """Return marks at x + step * i for every marked x and every i in range(count)."""
     reached = np.zeros(marks.size + step * (count - 1), np.bool_)
-    for x in range(marks.size):
-        if marks[x]:
-            for i in range(count):
-                reached[x + step * i] = True
+    reached[np.flatnonzero(marks)[:, np.newaxis] + step * np.arange(count)] = True
     return reached
 
 
-@kernel
 def tile_coordinates(geometry: Geometry, kind: int, tensor: int) -> tuple[Ints, Ints]:
     """Return the coordinates along each axis of the tile at the origin, and how many there are; it is their product.
 
@@ -173,7 +162,6 @@ def tile_coordinates(geometry: Geometry, kind: int, tensor: int) -> tuple[Ints, 
     return coordinates, counts
 
 
-@kernel
 def tensor_extent(geometry: Geometry, tensor: int) -> Ints:
     """Return int64[5]: a tensor's elements along each axis, one more than the last coordinate there is."""
     extent = np.ones(5, np.int64)

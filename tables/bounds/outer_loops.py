@@ -176,7 +176,9 @@ def _bound_each(costs: TileCosts, dram: Dram, windows: Ints, fetch_fj: Ints, out
         x.min_cycles[:], x.min_fj[:], x.min_rows[:], x.refill_fj[:] = _INFINITE, _INFINITE, _INFINITE, _INFINITE
         _set_extents(x, costs, outer.strides, i)
         window = windows[i - i // outer.strides[K] % layer.counts[K] * outer.strides[K]]
-        has_loops = x.loops.max() > 1
+        has_loops = False
+        for d in range(8):
+            has_loops |= x.loops[d] > 1
         for innermost in range(8):
             if x.loops[innermost] > 1 or not (has_loops or innermost):
                 x.free = CLASS_OF[innermost] if has_loops else NONE_FREE

@@ -30,6 +30,7 @@ from tables.dram import Dram
 from tables.factors import primes_of
 from tables.jit import njit
 from tables.nest import AXES, IRRELEVANT, Ints, LayerShape, O
+from tables.reduce import gcd, product
 
 #: The most sequences of loops, and the most uses of banks in all of them, that are counted.
 _MAX_ORDERS, _MAX_WORK = 4000, 100_000_000
@@ -155,8 +156,11 @@ def _steps(sequence: tuple[Loop, ...], tile_steps: dict[int, int]) -> list[int]:
 def _fewest(scan: Scan, trips: Ints, steps: Ints, dram: Dram) -> int:
     """Return the fewest row activations of the sequences `trips`, `steps` int[n, loops] (steps in bytes)."""
     unit, fewest = dram.row_bytes, 2**62
-    for step in np.append(steps, scan.strides):
-        unit = np.gcd(unit, step)
+    for stride in scan.strides:
+        unit = gcd(unit, stride)
+    for i in range(len(steps)):
+        for step in steps[i]:
+            unit = gcd(unit, step)
     measured = measure(scan, unit, dram)
     for i in range(len(trips)):
         fewest = min(fewest, _count(measured, unit, trips[i], steps[i], dram, fewest))
@@ -167,7 +171,9 @@ def _fewest(scan: Scan, trips: Ints, steps: Ints, dram: Dram) -> int:
 def _count(measured: Ints, unit: int, trips: Ints, steps: Ints, dram: Dram, enough: int) -> int:
     """Count the row activations of one sequence, up to `enough`; `measured` as from `tables.counts.scans.measure`."""
     banks = dram.banks
-    opened = np.full(banks, -1, np.int64)
+    opened = np.empty(banks, np.int64)
+    for bank in range(banks):
+        opened[bank] = -1
     index = np.zeros(len(trips), np.int64)
     base, found = 0, 0
     while found < enough:
@@ -202,9 +208,12 @@ def count_ordered(trips: Ints, steps: Ints, reach: Ints, row_bytes: int, most: i
     Raises the lower bounds `opened` int[n] to what is counted.
     """
     for i in range(len(trips)):
-        if trips[i].prod() <= most:
-            looped = trips[i] > 1
-            matches = _most_matches(trips[i][looped], steps[i][looped], reach[i], row_bytes)
+        if product(trips[i]) <= most:
+            looped, pitches, loops = np.empty(trips.shape[1], np.int64), np.empty(trips.shape[1], np.int64), 0
+            for d in range(trips.shape[1]):
+                if trips[i, d] > 1:
+                    looped[loops], pitches[loops], loops = trips[i, d], steps[i, d], loops + 1
+            matches = _most_matches(looped[:loops], pitches[:loops], reach[i], row_bytes)
             opened[i] = max(opened[i], closed[i] - matches)
 
 

@@ -23,6 +23,7 @@ from tables.dram import Dram, last_run, period, recurrence
 from tables.factors import log2_of, quotient
 from tables.jit import njit
 from tables.nest import Ints
+from tables.reduce import gcd, product
 
 #: Columns of the result, sums over all positions of the tile unless said:
 #:
@@ -53,21 +54,25 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
     counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), np.zeros((0, 0, 0), np.int64)
     scan = box_scan(boxes[0], pitches, width)
     for i in range(len(boxes)):
-        like, scan, last = scan, box_scan(boxes[i], pitches, width), np.sum((trips[i] - 1) * steps[i])
-        unit = dram.row_bytes
-        for step in np.append(steps[i], scan.strides):
-            unit = np.gcd(unit, step)
+        like, scan, last, unit = scan, box_scan(boxes[i], pitches, width), 0, dram.row_bytes
+        for stride in scan.strides:
+            unit = gcd(unit, stride)
+        first, stop = np.zeros((5, 2), np.int64), np.empty((5, 2), np.int64)
+        for axis in range(5):
+            for loop in range(2):
+                stop[axis, loop], unit = trips[i, axis, loop], gcd(unit, steps[i, axis, loop])
+                last += (trips[i, axis, loop] - 1) * steps[i, axis, loop]
         measured, parts = measure_like(scan, unit, dram, like, parts)
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        first, stop = np.zeros((5, 2), np.int64), trips[i].copy()
         counts[i, MIN_COLUMNS] = np.iinfo(np.int64).max
         axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
         copies, left = trips[i, axis, loop] // recurs, trips[i, axis, loop] % recurs
         for more in range(2):  # the positions that come `copies` times, then those that come once more
             first[axis, loop], stop[axis, loop] = (0, left) if more else (left, recurs)
-            _count(steps[i] // unit, first, stop, copies + more, shift, measured, dram, begins, ends, counts[i])
-        counts[i, MATCHES] = np.sum(np.minimum(begins, ends))
-        counts[i, MARKED] = np.sum(begins + ends > 0)
+            _count(steps[i], unit, first, stop, copies + more, shift, measured, dram, begins, ends, counts[i])
+        for row in range(rows):
+            counts[i, MATCHES] += min(begins[row], ends[row])
+            counts[i, MARKED] += begins[row] + ends[row] > 0
         alone = _single_scan_cycles(measured[0], dram)
         later, returned = _later_scan_cycles(
             measured[last % dram.row_bytes // unit], last // dram.row_bytes, ends, dram
@@ -86,62 +91,65 @@ def _fold(trips: Ints, steps: Ints, row_bytes: int) -> tuple[int, int, int, int]
     """
     bases, folded = np.ones(5, np.int64), (0, 0, trips[0, 0], 0)
     for axis in range(5):
-        bases[axis] = len(_sums(steps[axis], np.zeros(2, np.int64), trips[axis])[0])
-    best = bases.prod()
+        bases[axis] = len(_sums(steps[axis], 1, np.zeros(2, np.int64), trips[axis])[0])
+    best = product(bases)
     for axis in range(5):
         for loop in range(2):
             if trips[axis, loop] > 1:
                 recurs, shift = recurrence(steps[axis, loop], row_bytes)
-                left = bases.prod() // bases[axis] * recurs * trips[axis, 1 - loop]
+                left = product(bases) // bases[axis] * recurs * trips[axis, 1 - loop]
                 if recurs < trips[axis, loop] and left < best:
                     folded, best = (axis, loop, recurs, shift), left
     return folded
 
 
 @njit
-def _sums(steps: Ints, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
+def _sums(steps: Ints, scale: int, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
     """Return all sums of an offset of each of two loops, ascending, and the number of ways in which each arises.
 
-    The offsets of a loop are its step times `first` to `stop` - 1; `steps`, `first`, `stop` int[2].
+    The offsets of a loop are its step times `first` to `stop` - 1; `steps`, `first`, `stop` int[2]. Sums are in units
+    of `scale`.
     """
-    unit = np.gcd(steps[0], steps[1])
-    if unit == 0 or min(stop - first) == 0:
-        return np.zeros(min(stop - first), np.int64), np.ones(min(stop - first), np.int64)
-    low = np.sum(first * steps)
-    ways = np.zeros((np.sum((stop - 1) * steps) - low) // unit + 1, np.int64)
+    unit, fewest = gcd(steps[0], steps[1]), min(stop[0] - first[0], stop[1] - first[1])
+    if unit == 0 or fewest == 0:
+        return np.zeros(fewest, np.int64), np.ones(fewest, np.int64)
+    low = first[0] * steps[0] + first[1] * steps[1]
+    ways = np.zeros(((stop[0] - 1) * steps[0] + (stop[1] - 1) * steps[1] - low) // unit + 1, np.int64)
     for i in range(first[0], stop[0]):
         for j in range(first[1], stop[1]):
             ways[(i * steps[0] + j * steps[1] - low) // unit] += 1
-    found = np.flatnonzero(ways)
-    return low + found * unit, ways[found]
+    sums, number = np.empty(len(ways), np.int64), 0
+    for k in range(len(ways)):
+        if ways[k]:
+            sums[number], ways[number], number = (low + k * unit) // scale, ways[k], number + 1
+    return sums[:number], ways[:number]
 
 
 @njit
-def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measured: Ints, dram: Dram, begins: Ints,
-           ends: Ints, out: Ints) -> None:  # fmt: skip
+def _count(steps: Ints, unit: int, first: Ints, stop: Ints, copies: int, shift: int, measured: Ints, dram: Dram,
+           begins: Ints, ends: Ints, out: Ints) -> None:  # fmt: skip
     """Add some positions of a tile to its counts `out`.
 
     The positions are all sums of an offset of each loop (`_sums`), and `copies` of them, each `shift` rows further on.
-    Steps are in units; a row has as many units as `measured` has rows. `begins`, `ends` int[rows]: scans that begin
-    their bank with a row, and that leave their bank with it. Modifies begins, ends and out.
+    Steps are multiples of a unit; a row has as many units as `measured` has rows. `begins`, `ends` int[rows]: scans
+    that begin their bank with a row, and that leave their bank with it. Modifies begins, ends and out.
     """
     bases, scans = np.zeros(1, np.int64), np.ones(1, np.int64)
     for axis in range(4):
-        found, ways = _sums(steps[axis], first[axis], stop[axis])
-        bases, scans = (bases.reshape(-1, 1) + found).ravel(), (scans.reshape(-1, 1) * ways).ravel()
-    inner, ways = _sums(steps[4], first[4], stop[4])
-    units, row_shift, begun, left = len(measured), log2_of(len(measured)), np.zeros_like(begins), np.zeros_like(ends)
-    number, lowest, highest = measured[:, BANKS].copy(), measured[:, PER_BANK:], measured[:, PER_BANK + dram.banks :]
-    times = np.zeros(units, np.int64)
+        found, ways = _sums(steps[axis], unit, first[axis], stop[axis])
+        bases, scans = _outer_sums(bases, found), _outer_products(scans, ways)
+    inner, ways = _sums(steps[4], unit, first[4], stop[4])
+    units, row_shift, rows, highest = len(measured), log2_of(len(measured)), len(begins), PER_BANK + dram.banks
+    times, begun, left = np.zeros(units, np.int64), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     for i in range(len(bases)):
         for j in range(len(inner)):
             base, more = bases[i] + inner[j], scans[i] * ways[j]
             row = quotient(base, units, row_shift)
             m = base - row * units
             times[m] += more
-            for bank in range(number[m]):
-                begun[row + lowest[m, bank]] += more
-                left[row + highest[m, bank]] += more
+            for bank in range(measured[m, BANKS]):
+                begun[row + measured[m, PER_BANK + bank]] += more
+                left[row + measured[m, highest + bank]] += more
     miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
     for m in range(units):
         if times[m]:
@@ -155,11 +163,31 @@ def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measur
             out[SHARED_ROWS] += of_all * scan[SHARED]
             out[USED] += of_all * scan[BANKS]
             out[LOOSE] += of_all * scan[BANKS] * scan[CROSSES]
-    for row in range(len(begins)):
+    for row in range(rows):
         if begun[row] + left[row] > 0:
             for copy in range(copies):
                 begins[row + copy * shift] += begun[row]
                 ends[row + copy * shift] += left[row]
+
+
+@njit
+def _outer_sums(a: Ints, b: Ints) -> Ints:
+    """Return all sums of an entry of each; those of one entry of a follow each other."""
+    found = np.empty(len(a) * len(b), np.int64)
+    for i in range(len(a)):
+        for j in range(len(b)):
+            found[i * len(b) + j] = a[i] + b[j]
+    return found
+
+
+@njit
+def _outer_products(a: Ints, b: Ints) -> Ints:
+    """Return all products of an entry of each; those of one entry of a follow each other."""
+    found = np.empty(len(a) * len(b), np.int64)
+    for i in range(len(a)):
+        for j in range(len(b)):
+            found[i * len(b) + j] = a[i] * b[j]
+    return found
 
 
 @njit

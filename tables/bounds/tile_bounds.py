@@ -101,7 +101,7 @@ def bound_array_tile(x: Record, layer: Record, objective: TrialObjective) -> int
     """
     bound, (column, _, _, _, pipeline, _) = INFINITE_COST, layer.dram
     for free in range(3):
-        energy, cycles = layer.activation_fj * layer.min_rows.sum(), x.min_cycles
+        energy, cycles = layer.activation_fj * (layer.min_rows[I] + layer.min_rows[W] + layer.min_rows[O]), x.min_cycles
         for f in range(layer.resources):
             load = 0
             for t in range(3):
@@ -206,7 +206,7 @@ def _exceeds_trial_bound(
 ) -> bool:
     """Return whether a tensor fits no level, or the bound with the minimum of each usage exceeds the trial bound."""
     for t in range(3):
-        if not x.can_store[t].any():
+        if not (x.can_store[t, 0] or x.can_store[t, 1] or x.can_store[t, 2] or x.can_store[t, 3]):
             return True
     energy = _min_usage(x, ENERGY)
     if energy > spare_fj or refetch > spare_fj - energy:
@@ -226,7 +226,8 @@ def bound_tile(x: Record, layer: Record, boxes: Ints, dram_bounds: DramLoopBound
     It is the minimum over the first `few` stored sets, and over the classes that can be innermost at the global buffer
     and outside it. Modifies x: residence, buffers, free.
     """
-    pipeline, steps, spare_fj = layer.dram[4], x.class_loops_left.prod(), _energy_left(x, objective)
+    left = x.class_loops_left
+    pipeline, steps, spare_fj = layer.dram[4], left[0] * left[1] * left[2] * left[3], _energy_left(x, objective)
     buffers, free, bound = x.buffers, x.free, INFINITE_COST
     for t in range(3):
         tiles = 1
@@ -354,4 +355,5 @@ def _energy_left(x: Record, objective: TrialObjective) -> int:
 @njit
 def _port_cycles(rate: Ints, load: int, pes: Ints) -> int:
     """Return the cycles that `load` bytes take over all ports; `rate`: a row of `LAYER.rates`."""
-    return int(-(-load * rate[1] // (rate[0] * rate[2] * (pes.prod() if rate[3] else 1))))
+    ports = pes[0] * pes[1] * pes[2] * pes[3] if rate[3] else 1
+    return int(-(-load * rate[1] // (rate[0] * rate[2] * ports)))

@@ -65,7 +65,7 @@ def enumerate_tiles(costs: TileCosts, dram_bounds: DramLoopBounds, objective: Tr
     for n in range(begin, end):
         min_bound[n], x = INFINITE_COST, states[0]
         _set_vector(x, layer, vectors[n], kinds[n], cycles[n])
-        dims = 8 if x.in_pe.any() else 4  # else T0 of the other dims changes no bound
+        dims = 8 if x.in_pe[0] or x.in_pe[1] or x.in_pe[2] else 4  # else T0 of the other dims changes no bound
         is_left = objective.fixed + objective.cycle_weight * x.min_cycles <= objective.trial_bound
         while is_left:
             evaluated, value, first = evaluated + 1, INFINITE_COST, 0
@@ -114,9 +114,15 @@ def _advance(at: Ints, loops: Ints, divisors: Ints, counts: Ints, first: int, di
 @njit
 def _set_vector(x: Record, layer: Record, given: Ints, kinds: Ints, cycles: int) -> None:
     """Take a spatial mapping, with the PEs' extents open. Modifies x."""
-    x.vector[:], x.in_pe[:], x.kinds[:], x.min_cycles, x.is_inner_set = given, given[16:], kinds, cycles, 0
-    x.class_loops_left[:], x.class_pes[:], x.inner_at[:] = 1, 1, 0
+    x.min_cycles, x.is_inner_set = cycles, 0
+    for i in range(len(given)):
+        x.vector[i] = given[i]
+    for t in range(3):
+        x.in_pe[t] = given[16 + t]
+    for i in range(4):
+        x.kinds[i], x.class_loops_left[i], x.class_pes[i] = kinds[i], 1, 1
     for d in range(8):
+        x.inner_at[d] = 0
         x.loops_left[d] = layer.bounds[d] // (given[d] * given[8 + d])
         x.class_loops_left[CLASS_OF[d]] *= x.loops_left[d]
         x.class_pes[CLASS_OF[d]] *= given[d]
@@ -162,7 +168,9 @@ def _set_inner(x: Record, costs: TileCosts) -> bool:
 def _quantities(x: Record, layer: Record, points: Ints, arrays: Ints, t: int) -> Ints:
     """Return int[10]: the quantities of a tensor, those of fetches into the PEs for one visit, without `moved1`."""
     found, loops, pes = np.zeros(len(QUANTITIES), np.int64), x.class_loops_left, x.class_pes
-    found[MOVED2], found[MACS] = layer.needed[t], layer.bounds.prod()
+    found[MOVED2], found[MACS] = layer.needed[t], 1
+    for d in range(8):
+        found[MACS] *= layer.bounds[d]
     if t == I:
         found[USES], found[MOVED0], found[FILLS] = layer.depth * loops[I], layer.depth, layer.depth * x.vector[K]
         for side in range(2):
@@ -207,7 +215,8 @@ def _enumerate_buffer_tiles(x: Record, costs: TileCosts, dram_bounds: DramLoopBo
             if bound <= objective.trial_bound:
                 if number < len(found):
                     found[number, 0], found[number, 17] = n, bound
-                    found[number, 1:9], found[number, 9:17] = x.e0, x.extents
+                    for d in range(8):
+                        found[number, 1 + d], found[number, 9 + d] = x.e0[d], x.extents[d]
                 number += 1
         elif bound <= objective.trial_bound:
             x.open_dims -= 1

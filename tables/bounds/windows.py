@@ -23,6 +23,7 @@ from tables.dram import Dram
 from tables.factors import divisors
 from tables.jit import njit
 from tables.nest import FILTER_OF, C, G, Ints, LayerShape, N, P, Q, span
+from tables.reduce import product
 
 #: More rows than any pass opens: the minimum over no blocks.
 _INFINITE_ROWS = 2**62
@@ -108,51 +109,64 @@ def _min_rows(starts_h: Ints, window_h: int, blocks_h: Ints, starts_w: Ints, win
     `blocks_w` int[m]: block sizes. `sizes` int[2]: positions of I along height and width. `depth` int[3]: blocks along
     N, G and C. `bytes_deep`: bytes of a block per position.
     """
-    scans = len(starts_h) * len(starts_w) * depth.prod()
+    scans, all_depths = len(starts_h) * len(starts_w) * product(depth), product(depth)
     bound = bound_in_channels = _INFINITE_ROWS
     for block_h in blocks_h:
         for block_w in blocks_w:
-            grid = np.array([-(-sizes[0] // block_h), -(-sizes[1] // block_w)])
+            lines, line = -(-sizes[0] // block_h), -(-sizes[1] // block_w)
             per_row = max(1, row_bytes // (block_h * block_w * bytes_deep))
-            first_h, last_h = starts_h // block_h, (starts_h + window_h - 1) // block_h
-            first_w, last_w = starts_w // block_w, (starts_w + window_w - 1) // block_w
+            first_h, last_h = _blocks_of(starts_h, 0, block_h), _blocks_of(starts_h, window_h - 1, block_h)
+            first_w, last_w = _blocks_of(starts_w, 0, block_w), _blocks_of(starts_w, window_w - 1, block_w)
             for channels_last in range(2):  # both layouts
                 step = depth[1] * depth[2] if channels_last else 1
-                images = grid[0] * grid[1] * step * np.arange(depth[0] if channels_last else depth.prod())
-                offsets = np.zeros(len(images) * step, np.int64)
+                images = depth[0] if channels_last else all_depths
+                offsets = np.zeros(images * step, np.int64)
                 for i in range(step):
-                    offsets[i * len(images) : (i + 1) * len(images)] = images + i
-                rows = _rows_but_one(first_h, last_h, first_w, last_w, step, grid, offsets, per_row)
+                    for image in range(images):
+                        offsets[i * images + image] = lines * line * step * image + i
+                rows = _rows_but_one(first_h, last_h, first_w, last_w, step, lines, line, offsets, per_row)
                 bound = min(bound, rows)
                 # Windows whose last row is not the first row of the next channels' window at the same place.
-                to_next, apart = 1 if channels_last else grid[0] * grid[1], 0
+                to_next, apart = 1 if channels_last else lines * line, 0
                 for i in range(len(first_h)):
-                    reach = ((last_h[i] - first_h[i]) * grid[1] + last_w - first_w) * step
-                    apart += (np.abs(to_next - reach) >= per_row).sum()
-                bound_in_channels = min(bound_in_channels, rows + apart * (depth.prod() - depth[0] * depth[1]))
+                    for j in range(len(first_w)):
+                        reach = ((last_h[i] - first_h[i]) * line + last_w[j] - first_w[j]) * step
+                        apart += abs(to_next - reach) >= per_row
+                bound_in_channels = min(bound_in_channels, rows + apart * (all_depths - depth[0] * depth[1]))
     large = scans * (-(-window_h * window_w * bytes_deep // row_bytes) - 1)
     bound, bound_in_channels = max(bound, large), max(bound_in_channels, large)
     return (bound, bound_in_channels) if is_open else (bound + scans, bound + scans)  # no row is open
 
 
 @njit
-def _rows_but_one(first_h: Ints, last_h: Ints, first_w: Ints, last_w: Ints, step: int, grid: Ints, offsets: Ints,
-                 per_row: int) -> int:  # fmt: skip
+def _blocks_of(positions: Ints, plus: int, size: int) -> Ints:
+    """Return the block of each position, `plus` positions further on."""
+    blocks = np.empty(len(positions), np.int64)
+    for i in range(len(positions)):
+        blocks[i] = (positions[i] + plus) // size
+    return blocks
+
+
+@njit
+def _rows_but_one(first_h: Ints, last_h: Ints, first_w: Ints, last_w: Ints, step: int, lines: int, in_line: int,
+                 offsets: Ints, per_row: int) -> int:  # fmt: skip
     """Return a lower bound on the rows of all windows, less one per window.
 
     `first_h`, `last_h`, `first_w`, `last_w` int[n]: first and last block of each window along height and width. Along
-    the width block numbers grow by `step`. `grid` int[2]: blocks along height and width. `offsets` int[m]: what the
-    other axes add to block numbers.
+    the width block numbers grow by `step`. `lines`, `in_line`: blocks along height and width. `offsets` int[m]: what
+    the other axes add to block numbers.
     """
-    line, total = grid[1] * step, 0
+    line, total = in_line * step, 0
     # How many offsets move a block number with this remainder into the next row.
     lifted = np.zeros(per_row + 1, np.int64)
     for offset in offsets:
         lifted[per_row - offset % per_row] += 1
-    lifted = np.cumsum(lifted)[:per_row]
+    for i in range(1, per_row):
+        lifted[i] += lifted[i - 1]
     if step >= per_row:  # each block begins a row
         for i in range(len(first_h)):
-            total += ((last_h[i] - first_h[i] + 1) * (last_w - first_w + 1) - 1).sum()
+            for j in range(len(first_w)):
+                total += (last_h[i] - first_h[i] + 1) * (last_w[j] - first_w[j] + 1) - 1
         return total * len(offsets)
     if line <= per_row:  # every row between the first and the last is used
         for i in range(len(first_h)):
@@ -160,15 +174,16 @@ def _rows_but_one(first_h: Ints, last_h: Ints, first_w: Ints, last_w: Ints, step
                 total += _crossed(first_h[i] * line + first_w[j] * step, last_h[i] * line + last_w[j] * step, per_row,
                                   len(offsets), lifted)  # fmt: skip
         return total
-    touched = np.zeros(grid[0], np.int64)  # windows that touch a line of blocks
-    lines = 0
+    touched = np.zeros(lines, np.int64)  # windows that touch a line of blocks
+    more = 0
     for i in range(len(first_h)):
-        touched[first_h[i] : last_h[i] + 1] += 1
-        lines += last_h[i] - first_h[i]
-    total = lines * len(first_w) * len(offsets)
+        for h in range(first_h[i], last_h[i] + 1):
+            touched[h] += 1
+        more += last_h[i] - first_h[i]
+    total = more * len(first_w) * len(offsets)
     for j in range(len(first_w)):
         if line - (last_w[j] - first_w[j]) * step >= per_row:  # no row has blocks of two lines
-            for h in range(grid[0]):
+            for h in range(lines):
                 total += touched[h] * _crossed(h * line + first_w[j] * step, h * line + last_w[j] * step, per_row,
                                                len(offsets), lifted)  # fmt: skip
     return total

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tables.counts.repetitions import OPEN, SCANS, USED, loop_recurrence
 from tables.counts.visits import Tile, add_visits, scan_pattern, scan_patterns
-from tables.counts.walk import OPEN, SCANS, USED, _access_rows, _cycles, _loop_recurrence
+from tables.counts.walk import _access_rows, _cycles
 from tables.dram import Dram
 from tables.jit import njit
 from tables.nest import DRAM, PE, Ints, O
@@ -200,7 +201,7 @@ def _recurrences(timing: Timing, tiles: Tiles) -> tuple[Ints, Ints]:
     for i in range(timing.outer):
         for t in range(3):
             tile = (tiles.i, tiles.w, tiles.o)[t]
-            each[t], shifts[i, t] = _loop_recurrence(timing.steps[t, i], tile, tiles.dram)
+            each[t], shifts[i, t] = loop_recurrence(timing.steps[t, i], tile, tiles.dram)
             rounds = tiles.dram.banks // np.gcd(tiles.dram.banks, shifts[i, t])
             each[t], shifts[i, t] = each[t] * rounds, shifts[i, t] * rounds
             times[i] = times[i] // np.gcd(times[i], each[t]) * each[t]

@@ -69,9 +69,13 @@ def box_scan(box: Ints, strides: Ints, width: int) -> Scan:
         axis -= 1
     while outer < 4 and box[outer] == 1:
         outer += 1
-    looped = np.array([a for a in range(axis, -1, -1) if box[a] > 1], np.int64)
-    reach = np.sum((box - 1) * strides) - (box[outer] - 1) * strides[outer] + width - 1
-    return Scan(length, box[looped], strides[looped], box[outer], strides[outer], reach)
+    times, pitches, loops, reach = np.empty(axis + 1, np.int64), np.empty(axis + 1, np.int64), 0, width - 1
+    for a in range(axis, -1, -1):
+        if box[a] > 1:
+            times[loops], pitches[loops], loops = box[a], strides[a], loops + 1
+    for a in range(5):
+        reach += (box[a] - 1) * strides[a] if a != outer else 0
+    return Scan(length, times[:loops], pitches[:loops], box[outer], strides[outer], reach)
 
 
 @njit
@@ -96,30 +100,49 @@ def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Ints) -> 
 
     Returns what is measured of the scan, and its parts.
     """
-    longer = np.array([period(n, dram) - period(1, dram) for n in range(dram.row_bytes // dram.column_bytes + 1)])
-    kept, addresses = 0, dram.row_bytes // unit
+    longer, kept, addresses = np.empty(dram.row_bytes // dram.column_bytes + 1, np.int64), 0, dram.row_bytes // unit
+    for n in range(len(longer)):
+        longer[n] = period(n, dram) - period(1, dram)
     if parts.shape[1] == addresses and scan.bytes == like.bytes:
         most = min(len(scan.times), len(like.times))
         while kept < most and scan.times[kept] == like.times[kept] and scan.strides[kept] == like.strides[kept]:
             kept += 1
     else:
         parts = np.empty((6, addresses, PER_BANK + 3 * dram.banks), np.int64)
-        parts[0] = _segments(scan.bytes, unit, dram, longer)
+        _copy(_segments(scan.bytes, unit, dram, longer), parts[0])
     for loop in range(kept, len(scan.times)):
-        parts[loop + 1] = _repeated(parts[loop], scan.times[loop], scan.strides[loop], unit, dram, longer)
-    found, banks = parts[len(scan.times)].copy(), dram.banks
-    for i in range(len(found)):
-        if banks == 1:
-            found[i, PER_BANK:] = 0, found[i, LAST_ROW], found[i, ROWS]
-        used = 0
-        for bank in range(PER_BANK, PER_BANK + banks):
-            if found[i, bank + 2 * banks]:
-                found[i, PER_BANK + used :: banks] = found[i, bank::banks]
-                used += 1
-        number = found[i, PER_BANK + 2 * banks : PER_BANK + 2 * banks + used]
-        found[i, BANKS], found[i, SHARED] = used, np.sum(number * (number > 1))
-        found[i, CROSSES] = banks > 1 and _crosses(i * unit, scan, dram)
+        repeated = _repeated(parts[loop], scan.times[loop], scan.strides[loop], unit, dram, longer)
+        _copy(repeated, parts[loop + 1])
+    found = np.empty((addresses, PER_BANK + 3 * dram.banks), np.int64)
+    _copy(parts[len(scan.times)], found)
+    for i in range(addresses):
+        _set_banks(found[i], dram.banks)
+        found[i, CROSSES] = dram.banks > 1 and _crosses(i * unit, scan, dram)
     return found, parts
+
+
+@njit
+def _copy(source: Ints, target: Ints) -> None:
+    """Copy int[n, m]. (Numba would take two seconds to compile an assignment of one array to a part of another.)"""
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
+
+
+@njit
+def _set_banks(found: Ints, banks: int) -> None:
+    """Set what is measured by bank, of the banks used first; `found` int[columns as above]. Modifies found."""
+    if banks == 1:
+        found[PER_BANK], found[PER_BANK + 1], found[PER_BANK + 2] = 0, found[LAST_ROW], found[ROWS]
+    used, shared = 0, 0
+    for bank in range(PER_BANK, PER_BANK + banks):
+        number = found[bank + 2 * banks]
+        if number:
+            for block in range(3):
+                found[PER_BANK + used + block * banks] = found[bank + block * banks]
+            used += 1
+            shared += number if number > 1 else 0
+    found[BANKS], found[SHARED] = used, shared
 
 
 @njit
@@ -160,7 +183,9 @@ def _segments(size: int, unit: int, dram: Dram, longer: Ints) -> Ints:
 @njit
 def _joined(one: Ints, other: Ints, distance: int, unit: int, dram: Dram, longer: Ints) -> Ints:
     """Return what two parts take together. The other begins `distance` bytes after the first one, behind its end."""
-    found, banks, low, high, number = one.copy(), dram.banks, PER_BANK, PER_BANK + dram.banks, PER_BANK + 2 * dram.banks
+    found, banks = np.empty_like(one), dram.banks
+    low, high, number = PER_BANK, PER_BANK + banks, PER_BANK + 2 * banks
+    _copy(one, found)
     shift = distance // dram.row_bytes  # rows from the first part to the other one
     j = distance % dram.row_bytes // unit  # the other part's base address
     for i in range(len(one)):

@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tables.counts.accesses import fetches
+from tables.counts.repetitions import Demand
 from tables.counts.visits import BLOCK, SEQUENTIAL, WINDOW, Tile
 from tables.counts.walk import (
     INFINITE_CYCLES,
     NO_OVERLAP,
     NO_STREAM_LIMIT,
-    Demand,
     Interruption,
     StreamCounts,
     StreamLimit,

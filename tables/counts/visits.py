@@ -73,14 +73,18 @@ def add_visits(which: int, tile: Tile, dram: Dram, visits: Ints, number: int) ->
 
     Returns the visits, and how many are listed.
     """
-    per_row, size, end = max(1, dram.row_bytes // max(1, tile.block_bytes)), tile.block, np.array([number, 0, -1])
+    per_row, size, end = max(1, dram.row_bytes // max(1, tile.block_bytes)), tile.block, np.zeros(3, np.int64)
+    end[_VISITS], end[_COLUMN] = number, -1
     if tile.mode == WINDOW:
         h, w = which // per_row // size[4], which // per_row % size[4]
         lines, blocks = (h + tile.window[3] - 1) // size[3] + 1, (w + tile.window[4] - 1) // size[4] + 1
         visits = _grown(visits, number + lines * blocks * -(-tile.block_bytes // dram.row_bytes))
         _touch_window(h, w, which % per_row, tile, dram, visits, end)
     else:
-        visits = _grown(visits, number + int(np.sum((tile.segments[:, 1] - 1) // dram.row_bytes + 2)))
+        most = number
+        for i in range(len(tile.segments)):
+            most += (tile.segments[i, 1] - 1) // dram.row_bytes + 2
+        visits = _grown(visits, most)
         for i in range(len(tile.segments)):
             _touch(which + tile.segments[i, 0], tile.segments[i, 1], dram, visits, end)
     return visits, end[_VISITS]
@@ -89,7 +93,12 @@ def add_visits(which: int, tile: Tile, dram: Dram, visits: Ints, number: int) ->
 @njit
 def _grown(visits: Ints, most: int) -> Ints:
     """Return the visits in an array of at least `most` entries."""
-    return visits if most <= len(visits) else np.concatenate((visits, np.empty((most, 2), np.int64)))
+    if most <= len(visits):
+        return visits
+    grown = np.empty((len(visits) + most, 2), np.int64)
+    for i in range(len(visits)):
+        grown[i, 0], grown[i, 1] = visits[i, 0], visits[i, 1]
+    return grown
 
 
 @njit
@@ -106,7 +115,7 @@ def _touch(start: int, length: int, dram: Dram, visits: Ints, end: Ints) -> None
         row = column // per_row
         last = min(stop, (row + 1) * per_row)
         if not end[_ADDED] or visits[end[_VISITS] - 1, 0] != row:
-            visits[end[_VISITS]] = row, 0
+            visits[end[_VISITS], 0], visits[end[_VISITS], 1] = row, 0
             end[_VISITS] += 1
             end[_ADDED] += 1
         visits[end[_VISITS] - 1, 1] += last - column
