@@ -46,7 +46,7 @@ def tuned_document(tuned: Tuned) -> dict[str, Any]:
             "size": space.size,
             "feasible_share": tuned.feasible_share,
         },
-        "reference": tuned.reference,
+        "reference": _machine(tuned.reference),
         "best": None if best is None else _machine(best),
         "bound": tuned.bound,
         "gap": tuned.gap,
@@ -94,7 +94,10 @@ def _head(tuned: Tuned) -> Iterator[str]:
     limit = f" within {space.area.limit_mm2:g} mm2" if space.area.limit_mm2 else ""
     kind = "" if count <= 20_000 else "about "
     yield f"space: {count:,} machines, {kind}{100 * tuned.feasible_share:.3g} %{limit}; fidelity {task.fidelity.name}"
-    yield f"cost: energy^{task.alpha:g} x latency^{task.beta:g}, relative to {_text(tuned.reference['machine'])}"
+    reference = tuned.reference
+    yield f"cost: energy^{task.alpha:g} x latency^{task.beta:g}, relative to the floors of {_text(reference.values)}"
+    cost = f"cost {reference.cost:.5g}" if reference.entry else f"failed: {reference.reason}"
+    yield f"reference: {cost}, {reference.area_mm2:.1f} mm2"
 
 
 def _best_lines(tuned: Tuned) -> Iterator[str]:
