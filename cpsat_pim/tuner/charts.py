@@ -48,7 +48,7 @@ def _regret(tuned: Tuned) -> Iterator[Chart]:
         if len(runs) >= _BANDS:
             quarters = [(x, *(max(least, q) for q in _quartiles(column))) for x, column in points]
             bands.append(_series(method, number, quarters))
-    what = "regret against the bound, %" if bound else "least cost"
+    what = f"regret against the bound, % (from {_LEAST:g} on)" if bound else "least cost"
     spread = ": medians over seeds, and quartiles" if bands else ": medians over seeds"
     yield Chart(
         name="regret", title=f"{what.partition(',')[0]}{spread}", kind="steps", axis=what, x_axis="trials",

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from cpsat_pim.tuner.run import Run, Trial, Tuned
+from cpsat_pim.tuner.run import EXACT, Run, Trial, Tuned
 from cpsat_pim.tuner.space import describe
+from cpsat_pim.tuner.task import ANALYTIC
 
 Row = dict[str, Any]
 VERSION = 1
@@ -48,6 +49,7 @@ def tuned_document(tuned: Tuned) -> dict[str, Any]:
         },
         "reference": _machine(tuned.reference),
         "best": None if best is None else _machine(best),
+        "exact": None if tuned.proven is None else _machine(tuned.proven),
         "bound": tuned.bound,
         "gap": tuned.gap,
         "analytic": None
@@ -135,6 +137,9 @@ def _run_lines(tuned: Tuned) -> Iterator[str]:
         best, failed = run.best, sum(trial.entry is None for trial in run.trials)
         cost = f"least cost {best.cost:.5g}" if best else "no cost"
         yield f"{run.name}: {len(run.trials)} trials, {cost}" + (f", {failed} failed" if failed else "")
+    if tuned.proven and tuned.plan.task.fidelity.name != ANALYTIC:
+        cost = f"cost {tuned.proven.cost:.5g}" if tuned.proven.entry else f"failed: {tuned.proven.reason}"
+        yield f"{EXACT}: the analytic optimum at fidelity {tuned.plan.task.fidelity.name}: {cost}"
 
 
 def _text(values: dict[str, float]) -> str:

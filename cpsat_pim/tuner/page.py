@@ -12,7 +12,7 @@ from cpsat_pim.tuner.space import COLS, ROWS, describe, plain
 
 _STYLE = """section svg { width: 100%; height: auto; max-height: 520px; }
 td, th { text-align: right; }
-td.left, th.left { text-align: left; }
+td.left, th.left { text-align: left; max-width: none; }
 """
 
 Cells = Sequence[str]

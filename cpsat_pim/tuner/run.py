@@ -16,7 +16,7 @@ from cpsat_pim.tuner.analytic import AnalyticCost
 from cpsat_pim.tuner.exact import ExactLimits, ExactResult, best_hardware
 from cpsat_pim.tuner.methods import METHODS, MethodOptions, build_method
 from cpsat_pim.tuner.space import Design, HardwareSpace
-from cpsat_pim.tuner.task import ANALYTIC, TuneTask
+from cpsat_pim.tuner.task import TuneTask
 from cpsat_pim.tuner.trials import TrialStore, here
 
 EXACT = "exact"
@@ -154,6 +154,8 @@ def tune(
         ValueError: no machine of the space is within the area.
     """
     engine, task = engine or here(), plan.task
+    for method in {name.method for name in plan.runs(shard)}:  # a package that is missing is said before all trials
+        build_method(method, task.space, MethodOptions())
     reference = _single(plan, "reference", dict(task.reference), store, engine)
     runs = [run_method(plan, name, store, engine, on_trial) for name in plan.runs(shard)]
     floors = task.floors()
@@ -235,4 +237,4 @@ def exhaustive(space: HardwareSpace, cost: AnalyticCost) -> tuple[Design | None,
     return design, least
 
 
-__all__ = ["ANALYTIC", "EXACT", "Run", "RunName", "Trial", "TunePlan", "Tuned", "all_designs", "exhaustive", "tune"]
+__all__ = ["EXACT", "Run", "RunName", "Trial", "TunePlan", "Tuned", "all_designs", "exhaustive", "tune"]

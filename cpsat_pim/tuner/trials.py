@@ -160,11 +160,12 @@ def _known_task(trial: TrialJob) -> TuneTask:
 
 
 class TrialStore:
-    """The trials of one run in a store; without a store they are evaluated in this process and not kept."""
+    """The trials of one run in a store; without a store they are kept for this run."""
 
     def __init__(self, task: TuneTask, name: str, store: Store | None, engine: Engine) -> None:
         self.task, self.name, self.store, self.engine = task, name, store, engine
         self._jobs: list[TrialJob] = []
+        self._known: dict[str, dict[str, Any] | Outcome] = {}
         self._settings: list[dict[str, Any]] = []
         if store is not None:
             store.begin_sweep()
@@ -177,9 +178,16 @@ class TrialStore:
         self._jobs += jobs
         self._settings += [dict(settings) | {"trial": len(self._settings) + i} for i in range(len(jobs))]
         if self.store is None:
-            return [_entry(outcome) for outcome in self.engine(iter(cast(list[Job], jobs)))]
+            return self._kept(jobs)
         self._register()
         return self._stored(jobs)
+
+    def _kept(self, jobs: list[TrialJob]) -> list[dict[str, Any] | Outcome]:
+        """Evaluate those of some jobs that were not evaluated in this run, whatever the order of their outcomes."""
+        fresh = {job.key: job for job in jobs if job.key not in self._known}
+        for outcome in self.engine(iter(cast(list[Job], list(fresh.values())))) if fresh else ():
+            self._known[outcome.key] = _entry(outcome)
+        return [self._known[job.key] for job in jobs]
 
     def _job(self, values: Mapping[str, float]) -> TrialJob:
         return TrialJob(task=self.task, values=values, arch=self.task.space.array(values).node)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 import pytest
 from attrs import evolve
 
+from cpsat_pim.base.extras import MissingExtra
 from cpsat_pim.cli import main
 from cpsat_pim.study.sweep.job import Job, Outcome, attempt
 from cpsat_pim.study.sweep.plan import Shard
@@ -17,27 +19,10 @@ from cpsat_pim.study.sweep.versions import Versions
 from cpsat_pim.tuner.document import format_tuned, trial_rows, tuned_document
 from cpsat_pim.tuner.exact import ExactLimits
 from cpsat_pim.tuner.run import Tuned, TunePlan, feasible_share, tune
-from cpsat_pim.tuner.space import HardwareSpace
+from cpsat_pim.tuner.space import Axis, HardwareSpace
 from cpsat_pim.tuner.task import TuneTask
 from cpsat_pim.tuner.trials import TrialJob, evaluate_job, here
-
-FILE = """
-version: 1
-space: space.yaml
-networks: [net.yaml]
-bytes: [2, 2, 2, 4]
-methods: [random, exact]
-trials: 4
-"""
-SPACE = """
-version: 1
-arch: stacked-3d-4x4
-axes:
-  array.rows: [2, 4]
-  arch.pe_array.array_shape.h: {from: 2, to: 16, factor: 2}
-  arch.hierarchy.GLOBAL_BUFFER.entries.W: [1 KiB, 64 KiB]
-area: {limit_mm2: 30}
-"""
+from tests.tuner.small import FILE, H, W, small_space
 
 
 @pytest.fixture
@@ -111,6 +96,41 @@ def test_trials_side_by_side_are_chosen_before_they_are_evaluated(plan: TunePlan
     assert sizes == [1, 4, 4, 1]  # the reference comes first
 
 
+def test_costs_belong_to_their_machines_whatever_the_order_of_outcomes(plan: TunePlan) -> None:
+    """Workers end in any order; machines that were drawn twice are evaluated once."""
+    plan = evolve(plan, methods=["random"], side_by_side=5, trials=20, task=evolve(plan.task, space=_tiny()))
+    seen: list[str] = []
+
+    def reversed_(jobs: Iterator[Job]) -> Iterator[Outcome]:
+        batch = list(jobs)
+        seen.extend(job.key for job in batch)
+        yield from reversed(list(here()(iter(batch))))
+
+    found = tune(plan, engine=reversed_)
+    assert values(found) == values(tune(plan))
+    machines = {tuple(trial.values.items()) for trial in found.runs[0].trials}
+    assert len(machines) < 20
+    assert len(seen) == len(machines) + 1  # the reference
+
+
+def _tiny() -> HardwareSpace:
+    """Sixteen machines."""
+    return evolve(small_space(None), axes=[Axis(path=path, values=(2, 4, 8, 16)) for path in (H, W)])
+
+
+def test_method_whose_package_is_missing_stops_before_all_trials(
+    plan: TunePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its place: a run of hours before it would be for nothing."""
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+
+    def never(jobs: Iterator[Job]) -> Iterator[Outcome]:
+        raise AssertionError(list(jobs))
+
+    with pytest.raises(MissingExtra, match="xgboost is not installed"):
+        tune(evolve(plan, methods=["random", "xgb"]), engine=never)
+
+
 def test_machine_that_fails_has_a_reason_and_no_cost(plan: TunePlan) -> None:
     """The run goes on; what fails is never the best."""
 
@@ -174,15 +194,6 @@ def test_worker_of_another_version_evaluates_nothing(task: TuneTask) -> None:
 
 
 # --- The command -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A plan and its space."""
-    (tmp_path / "plan.yaml").write_text(FILE)
-    (tmp_path / "net.yaml").write_text("version: 1\nlayers: [{name: a, after: [input], C: 256, K: 512}]\n")
-    (tmp_path / "space.yaml").write_text(SPACE)
-    return tmp_path
 
 
 def test_command_prints_and_writes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
