@@ -14,11 +14,13 @@ from attrs import define, field, frozen
 from cpsat_pim.base.interrupts import interrupt_stops
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.array import NodeArray
-from cpsat_pim.planner.eliminate import INFINITE
+from cpsat_pim.planner.eliminate import INFINITE, TooLarge
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.instance import Choice, Instance, Use
+from cpsat_pim.planner.labels.fitting import LabelFitting
+from cpsat_pim.planner.labels.reduced import OptionUse
 from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
 from cpsat_pim.planner.partition import Partition
 from cpsat_pim.planner.plan import Plan
@@ -303,7 +305,7 @@ class _Search:
     # --- Capacity ----------------------------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """Give bytes a price, as the best plan of all does not fit; node problems that this uses are solved as well.
+        """Give bytes a price, as the best plan of all does not fit, then set labels; problems these use are solved.
 
         The bound of all plans stays one of those that fit.
         """
@@ -317,7 +319,6 @@ class _Search:
                 self.instance.plan,
                 self.instance.value,
                 array.capacity_bytes,
-                array.nodes,
                 is_over=lambda: self.is_over,
             )
             fit = fitting.run()
@@ -331,9 +332,52 @@ class _Search:
                 self.found = _Found(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
             if self.is_over or self.is_first_proven:
                 return
-            price = fit.price or fitting.highest_price
-            if not self._tighten(fitting.raise_bound(price), price):
-                return
+            price = fit.bound_price or fit.price or fitting.highest_price
+            if not self._tighten_at(price, fitting):
+                break
+        self._set_labels(price)
+
+    def _tighten_at(self, price: Price, fitting: Fitting) -> bool:
+        """Tighten all that optima at a price use; return whether anything was."""
+        is_tighter = False
+        while not self.is_over and self._tighten(fitting.raise_bound(price), price):
+            is_tighter = True
+        return is_tighter
+
+    def _set_labels(self, price: Price) -> None:
+        """Close the gap that prices leave, unless branches may run side by side."""
+        if self.instance.parallels:
+            return
+        fitting = LabelFitting(
+            instance=self.instance,
+            price=price,
+            bound=self.bound,
+            value=self.found.value,
+            tighten=self._tighten_uses,
+            evaluate=self.instance.value,
+            offer=self._take,
+            is_over=lambda: self.is_over,
+            report=self.report,
+        )
+        try:
+            fitting.run()
+        except TooLarge as reason:
+            self.report(f"labels are not set: {reason}")
+        self.bound = max(self.bound, fitting.bound)
+
+    def _take(self, plan: Plan, cost: PlanCost, value: int) -> None:
+        self.found = _Found(value=value, tie=cost.energy_fj, plan=plan, cost=cost)
+
+    def _tighten_uses(self, uses: Sequence[OptionUse]) -> bool:
+        """Tighten what is not exact of the options of a path, cheapest first; return whether anything was."""
+        unseen = {id(use.options): use.options for use in uses if use.row < 0}
+        for options in unseen.values():
+            options.look_at(self.limits.batch, lambda: self.is_over)
+        problems = list(dict.fromkeys(use.options.option(use.row, 1, use.at)[1] for use in uses if use.row >= 0))
+        plain = [problem for problem in problems if not self._is_refined(problem)]
+        for problem in plain:
+            self.costs.refine(problem)
+        return bool(unseen or plain) or self._solve(problems) > 0
 
     # --- The result --------------------------------------------------------------------------------------------------
 
@@ -341,6 +385,9 @@ class _Search:
         found, instance = self.found, self.instance
         status = Status.OPTIMAL if self.is_first_proven else Status.FEASIBLE if found.plan else Status.UNKNOWN
         reason, least = self.reason, instance.least_peak_bytes
+        if self.bound >= INFINITE:
+            status = Status.INFEASIBLE
+            reason = f"no plan of the space fits the {instance.array.capacity_bytes} bytes of a node"
         if least > instance.array.capacity_bytes:
             status = Status.INFEASIBLE
             reason = (
