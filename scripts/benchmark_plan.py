@@ -37,8 +37,9 @@ from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.plan_file import read_plan
 from cpsat_pim.planner.repeats import written_out
-from cpsat_pim.planner.search import SearchLimits, solve_plan
+from cpsat_pim.planner.search import solve_plan
 from cpsat_pim.planner.simulation import differences, simulate
+from cpsat_pim.planner.solved import SearchLimits
 from cpsat_pim.planner.space import Space
 from cpsat_pim.study.sweep.versions import current_versions
 from cpsat_pim.workload.network import Network, read_network

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cpsat_pim.planner.fronts import PlanRequest
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.nodes import NodeCosts
-    from cpsat_pim.planner.search import SolvedPlan
+    from cpsat_pim.planner.solved import SolvedPlan
     from cpsat_pim.planner.space import Space
 
 #: The first two have least latency; the first has, of all plans of the least latency, the one of least energy.
@@ -151,7 +151,7 @@ def make_front(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray"
 def _request(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "PlanRequest":
     """Return what the options ask the planner."""
     from cpsat_pim.planner.fronts import PlanRequest
-    from cpsat_pim.planner.search import SearchLimits, ignore
+    from cpsat_pim.planner.solved import SearchLimits, ignore
 
     return PlanRequest(
         graph=graph,

@@ -6,10 +6,10 @@ solved. When it uses none of these, its cost is that of a plan, which is optimal
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from cpsat_pim.base.interrupts import interrupt_stops
 from cpsat_pim.mapper.result import Objective, Status
@@ -18,71 +18,14 @@ from cpsat_pim.planner.eliminate import INFINITE, TooLarge
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph
-from cpsat_pim.planner.instance import Choice, Instance, Use
+from cpsat_pim.planner.instance import Choice, Instance
 from cpsat_pim.planner.labels.fitting import LabelFitting
-from cpsat_pim.planner.labels.reduced import OptionUse
-from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
-from cpsat_pim.planner.partition import Partition
+from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.solved import Report, SearchLimits, SolvedPlan, ignore
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.tighten import Tightening
 from cpsat_pim.planner.weighing import FREE_BYTES, Price
-
-#: Receives a line of progress.
-Report = Callable[[str], None]
-
-
-@frozen(kw_only=True)
-class SearchLimits:
-    """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
-    `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
-    which some plan is completed if there is none.
-
-    Smaller batches compute less, larger ones take fewer rounds.
-    """
-
-    time_limit: float = 600.0
-    batch: int = 32
-    refined: int = 8
-    seek_percent: int = 40
-
-
-@frozen(kw_only=True)
-class SolvedPlan:
-    """The best plan found, its cost, and a lower bound of all plans of the space, in the objective's integers.
-
-    `energy_bound`: no plan of the least latency takes less energy (fJ); None unless energy was the second objective
-    and the first was proven. `interrupted`: whether a stop ended the search. `reason`: why there is no plan, if that
-    is known.
-    """
-
-    status: Status
-    space: Space
-    objective: Objective
-    plan: Plan | None
-    cost: PlanCost | None
-    value: int | None
-    bound: int
-    seconds: float
-    statistics: dict[str, Any]
-    energy_bound: int | None = None
-    interrupted: bool = False
-    reason: str | None = None
-
-    @property
-    def gap(self) -> float | None:
-        """(value - bound) / value; 0 is a proof."""
-        return None if self.value is None else max(0.0, (self.value - self.bound) / self.value)
-
-    @property
-    def energy_gap(self) -> float | None:
-        """The same of the energy, where it is the second objective."""
-        if self.energy_bound is None or self.cost is None:
-            return None
-        return max(0.0, (self.cost.energy_fj - self.energy_bound) / self.cost.energy_fj)
-
-
-def ignore(line: str) -> None:
-    """Report nothing."""
 
 
 def solve_plan(
@@ -141,6 +84,14 @@ class _Search:
         self.offered: list[_Found] = []
         self.rounds = 0
         self.reason: str | None = None
+        self.tightening = Tightening(
+            costs=self.costs,
+            limits=limits,
+            until=self.until,
+            is_over=lambda: self.is_over,
+            slack=lambda: self.slack,
+            then_energy=lambda: self.then_energy,
+        )
 
     @property
     def is_over(self) -> bool:
@@ -235,11 +186,11 @@ class _Search:
             if not self.is_over:
                 parallel.compute(number, region, self.limits.batch)
                 refined += 1
-        refined += self._refine(best, price)
+        refined += self.tightening.refine(best, price)
         solved = 0
         if not refined:
             problems = list(dict.fromkeys(found[1] for _, found in best if found))
-            solved = self._solve(problems)
+            solved = self.tightening.solve(problems)
             if price == FREE_BYTES:
                 self._keep_best()
         gap = "-" if self.found.plan is None else f"{self.found.value}"
@@ -248,46 +199,6 @@ class _Search:
             f" {time.monotonic() - self.started:.1f} s"
         )
         return refined + solved > 0
-
-    def _refine(self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]], price: Price) -> int:
-        """Compute more partitions where the optimum uses ones that were not, and refine plain bounds that it uses."""
-        unseen = {id(use[0]): use[0] for use, found in best if found is None}
-        for options in unseen.values():
-            options.look_at(self.limits.batch, lambda: self.is_over)
-        refined = len(unseen)
-        for (options, at), found in best:
-            if found is not None and not self._is_refined(found[1]) and not self.is_over:
-                refined += options.refine(at, self.limits.refined, price)
-        return refined
-
-    def _is_refined(self, problem: NodeProblem) -> bool:
-        known = self.costs.cost(problem)
-        return known is not None and known.is_refined
-
-    def _solve(self, problems: list[NodeProblem]) -> int:
-        """Solve the node problems of an optimum; return how many bounds that narrowed.
-
-        First those that have no mapping, then those with the widest gaps (half of the widest or more), then energies.
-        """
-        known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
-        unsolved = [problem for problem, cost in known.items() if not cost.is_solved]
-        if not unsolved:
-            unproven = [problem for problem, cost in known.items() if not cost.is_proven]
-            widest = max((known[problem].gap for problem in unproven), default=0)
-            unsolved = [problem for problem in unproven if 2 * known[problem].gap >= widest]
-        if unsolved:
-            self.costs.solve_all(unsolved, self.slack, self.until)
-            return sum(self.costs.cost(problem) != known[problem] for problem in unsolved)
-        return self._solve_energies(known) if self.then_energy else 0
-
-    def _solve_energies(self, known: dict[NodeProblem, Any]) -> int:
-        """Find the least energies of node programs of least latency; return how many bounds that narrowed."""
-        plain = [problem for problem, cost in known.items() if not cost.least_energy_fj]
-        for problem in plain:
-            self.costs.refine_energy(problem)
-        if not plain:
-            self.costs.solve_energies(known, self.until)
-        return sum(self.costs.cost(problem) != cost for problem, cost in known.items())
 
     def _keep_best(self) -> None:
         """Keep the best plan of solved node problems, if it is better than what is known."""
@@ -353,7 +264,7 @@ class _Search:
             price=price,
             bound=self.bound,
             value=self.found.value,
-            tighten=self._tighten_uses,
+            tighten=self.tightening.tighten_uses,
             evaluate=self.instance.value,
             offer=self._take,
             is_over=lambda: self.is_over,
@@ -367,17 +278,6 @@ class _Search:
 
     def _take(self, plan: Plan, cost: PlanCost, value: int) -> None:
         self.found = _Found(value=value, tie=cost.energy_fj, plan=plan, cost=cost)
-
-    def _tighten_uses(self, uses: Sequence[OptionUse]) -> bool:
-        """Tighten what is not exact of the options of a path, cheapest first; return whether anything was."""
-        unseen = {id(use.options): use.options for use in uses if use.row < 0}
-        for options in unseen.values():
-            options.look_at(self.limits.batch, lambda: self.is_over)
-        problems = list(dict.fromkeys(use.options.option(use.row, 1, use.at)[1] for use in uses if use.row >= 0))
-        plain = [problem for problem in problems if not self._is_refined(problem)]
-        for problem in plain:
-            self.costs.refine(problem)
-        return bool(unseen or plain) or self._solve(problems) > 0
 
     # --- The result --------------------------------------------------------------------------------------------------
 

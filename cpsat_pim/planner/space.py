@@ -32,9 +32,9 @@ class Space:
 
     `is_tied`: node programs read I and write O in the layouts of their homes; else they choose for themselves, and
     repacking is not counted. `home_columns`: homes may also lie on the first column of their region alone, which over a
-    host is one node of each channel. `cuts`: branches of up to four layers' chains may run side by side on regions of slicing
-    trees that are cut at multiples of so many rows or columns; tensors of one branch alone then lie on its region. With
-    0, every layer runs on the whole array.
+    host is one node of each channel. `cuts`: branches of up to four layers' chains may run side by side on regions of
+    slicing trees that are cut at multiples of so many rows or columns; tensors of one branch alone then lie on its
+    region. With 0, every layer runs on the whole array.
 
     Raises:
         ValueError: a number is not positive, or a layout unknown.

@@ -18,7 +18,8 @@ from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeProblem, layout_index
 from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, node_program
-from cpsat_pim.planner.search import SearchLimits, solve_plan
+from cpsat_pim.planner.search import solve_plan
+from cpsat_pim.planner.solved import SearchLimits
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.step import Step
 from cpsat_pim.workload.network import Network

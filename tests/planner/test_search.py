@@ -11,7 +11,8 @@ from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeProblem
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, node_program
-from cpsat_pim.planner.search import SearchLimits, solve_plan
+from cpsat_pim.planner.search import solve_plan
+from cpsat_pim.planner.solved import SearchLimits
 from cpsat_pim.planner.space import Space
 from cpsat_pim.workload.network import Network
 from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, all_plans, layer, without_mapping
