@@ -224,6 +224,7 @@ def _heat(axes: Any, chart: Chart) -> None:
     axes.invert_yaxis()
     bar = axes.figure.colorbar(image, ax=axes, label=_literal(chart.axis), shrink=0.9)
     bar.solids.set_rasterized(False)
+    bar.solids.set_edgecolor("face")  # else the page shows between the colours
 
 
 def _front(axes: Any, chart: Chart) -> None:

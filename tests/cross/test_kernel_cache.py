@@ -74,6 +74,36 @@ def test_a_change_of_what_is_imported_voids_a_kernel(copied: Callable[[str], Pat
         assert (files > kept) == is_void, name
 
 
+def test_of_processes_that_start_together_one_compiles(copied: Callable[[str], Path], tmp_path: Path) -> None:
+    """The other one waits for the kernel, and reads it."""
+    program = f"import tables.factors; {CALL}; print(sum(tables.factors.log2_of.stats.cache_misses.values()))"
+    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    command, package = [sys.executable, "-c", program], copied("clone")
+    started = [
+        subprocess.Popen(command, cwd=package.parent, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert sorted(process.communicate()[0] for process in started) == ["0\n", "1\n"]
+
+
+def test_a_kernel_is_compiled_once_for_all_constants(copied: Callable[[str], Path], tmp_path: Path) -> None:
+    """It is called with 1 and with a variable; numba would compile it for either."""
+    program = """
+import numpy as np
+from tables.bounds.positions import _single_scan_cycles
+from tables.dram import Dram, period
+_single_scan_cycles(np.zeros(20, np.int64), Dram(1, 1, 1, True, 1, 1, 1, 1, 1, 1, 1, 1))
+print(len(period.signatures))
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, cwd=copied("clone").parent, env=environment, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "1\n"
+
+
 @pytest.mark.parametrize(("kind", "content"), [("*.nbi", b""), ("*.nbi", b"damaged"), ("*.nbc", b"")])
 def test_damaged_files_are_made_anew(kind: str, content: bytes, copied: Callable[[str], Path], use: Use) -> None:
     """A file that was cut, as by a full disk, is as good as none."""

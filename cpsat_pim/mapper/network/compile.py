@@ -1,7 +1,8 @@
 """Compile all kernels before any clock runs: this takes a minute of one CPU in the first process of an installation.
 
 Later processes read the compiled kernels from disk. Of processes that start together, every other one begins at the end
-of the list, so that two of them compile half each and read the other half.
+of the list, so that two of them compile half each and read the other half. Where they meet, one waits for the kernel
+that the other one compiles (`tables.kernel_cache`).
 """
 
 import multiprocessing
