@@ -14,7 +14,7 @@ VERSION = 1
 
 def trial_rows(tuned: Tuned) -> list[Row]:
     """Return a row for each trial of each run: its machine, cost, bound, area, and what each network takes."""
-    return [_row(run, i, trial) for run in tuned.runs for i, trial in enumerate(run.trials)]
+    return [_row(run, i, trial) for run in tuned.all_runs for i, trial in enumerate(run.trials)]
 
 
 def _row(run: Run, number: int, trial: Trial) -> Row:

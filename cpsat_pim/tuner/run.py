@@ -125,9 +125,14 @@ class Tuned:
     ordered: "Ordered | None" = None
 
     @property
+    def all_runs(self) -> tuple[Run, ...]:
+        """The runs of methods, and that of `exact` if it evaluated machines in the order of their floors."""
+        return (*self.runs, self.ordered.run) if self.ordered else self.runs
+
+    @property
     def best(self) -> Trial | None:
         """The best machine that was tried, at the fidelity of the task."""
-        found = [run.best for run in self.runs] + [self.proven, self.ordered.run.best if self.ordered else None]
+        found = [run.best for run in self.all_runs] + [self.proven]
         return min((trial for trial in found if trial and trial.entry), key=lambda trial: trial.cost, default=None)
 
     @property
