@@ -44,15 +44,15 @@ class LabelFitting:
     """Raises the bound and finds better plans until both meet.
 
     `price`: of a byte on the first node, by which options are dropped. `bound`, `value`: what is known of plans that
-    fit. `tighten(uses)`: tightens what is not exact of the options of a path; whether anything was. `evaluate(plan)`:
-    cost and value. `offer(plan, cost, value)`: takes a plan that fits.
+    fit. `tighten(uses, price)`: tightens what is not exact of the options of a path; whether anything was.
+    `evaluate(plan)`: cost and value. `offer(plan, cost, value)`: takes a plan that fits.
     """
 
     instance: Instance
     price: Price
     bound: int
     value: int
-    tighten: Callable[[Sequence[OptionUse]], bool]
+    tighten: Callable[[Sequence[OptionUse], Price], bool]
     evaluate: Callable[[Plan], tuple[PlanCost, int]]
     offer: Callable[[Plan, PlanCost, int], None]
     is_over: Callable[[], bool]
@@ -92,7 +92,7 @@ class LabelFitting:
                 elif not is_raised:
                     return
                 distance *= self.limits.factor
-            elif not self.tighten(reduced.uses(found.path)) and not self._take(reduced.plan(found.path)):
+            elif not self.tighten(reduced.uses(found.path), self.price) and not self._take(reduced.plan(found.path)):
                 return
 
     def _take(self, plan: Plan) -> bool:
