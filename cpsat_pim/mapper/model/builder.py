@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -160,7 +159,7 @@ class Builder:
             added = self._constraints.add().table
             for i in columns:
                 _write_term(added.exprs.add(), variables[i])
-            added.values.extend(chain.from_iterable(_unique(kept[:, columns])))
+            added.values.extend(_unique(kept[:, columns]).ravel().tolist())
 
     def lookup(self, keys: Sequence[Int], rows: Rows, names: Sequence[str]) -> list[Int]:
         """Return new variables whose values a table gives for those of the keys: columns are keys, then results."""
@@ -308,6 +307,9 @@ def is_zero(x: Int) -> bool:
     return isinstance(x, int) and x == 0
 
 
-def _unique(rows: Ints) -> list[tuple[int, ...]]:
+def _unique(rows: Ints) -> Ints:
     """Return the different rows in order."""
-    return sorted({tuple(row) for row in rows.tolist()})
+    rows = rows[np.lexsort(rows.T[::-1])]
+    is_new = np.ones(len(rows), bool)
+    is_new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[is_new]
