@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cpsat_pim.compiler.broadcast import best_of_kernel, lowered_of
 from cpsat_pim.compiler.language import shipped_kernel
+from cpsat_pim.compiler.lowering.bank_commands import emit
 from cpsat_pim.compiler.lowering.bank_mode import (
     EVEN,
     LEAVE_PIM,
@@ -30,7 +31,6 @@ from cpsat_pim.compiler.lowering.bank_mode import (
     REGISTER_ROW,
     BankTarget,
     Ints,
-    emit,
     entering,
     leaving,
     run,

@@ -112,7 +112,10 @@ def _attacc_drafts(contraction: Contraction, target: Target, channels: int) -> D
 def _broadcast_drafts(contraction: Contraction, target: BankTarget | InOrderTarget, channels: int) -> DraftSpace:
     """HBM-PIM, AiM, UPMEM: the same; drafts with the same cuts are searched once. Cores are accumulators, too."""
     best, lanes = (best_bank_mapping, BANK_LANES) if isinstance(target, BankTarget) else (best_in_order, IN_ORDER_LANES)
-    every, splits, owners = every_cut(contraction, target.axes, target.device.core.lanes, lanes, channels)
+    stores = isinstance(target, BankTarget)
+    every, splits, owners = every_cut(
+        contraction, target.axes, target.device.core.lanes, lanes, channels, stores=stores
+    )
     parts = np.stack([np.where(owners == n, target.axes, 1).prod(axis=1) for n in range(len(CLASSES))], axis=1)
     order, owners_of, kinds = _ordered(splits, parts)
     table = every.reshape(len(lanes), len(splits), len(owners), -1)

@@ -202,10 +202,11 @@ def _(mapping: Mapping, axis_names: tuple[str, ...]) -> list[str]:
 @describe_mapping.register
 def _(mapping: BroadcastMapping, axis_names: tuple[str, ...]) -> list[str]:
     kept = "loaded once for all outputs" if mapping.keeps_inputs else "loaded for every output"
+    stored = "written into the banks of the cores and " if mapping.stores_inputs else ""
     return [
         *_cuts(mapping, axis_names),
         f"lanes         {mapping.lanes}",
-        f"tiles         {mapping.depth_tile} input column(s), {mapping.order}; inputs are {kept}",
+        f"tiles         {mapping.depth_tile} input column(s), {mapping.order}; inputs are {stored}{kept}",
         *_hull(mapping),
     ]
 

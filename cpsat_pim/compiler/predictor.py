@@ -43,7 +43,8 @@ def features(sized: Sized) -> Floats:
     """float64[drafts, columns]: logarithms of the size, the channels, the cores and the elements a core."""
     groups, cores = sized.drafts.groups, sized.drafts.cores
     extents = np.broadcast_to(np.array(sized.extents), groups.shape)
-    return np.log2(np.concatenate([extents, groups, cores, np.ceil(extents / (groups * cores))], axis=1))
+    lengths = np.ceil(extents / (groups * cores))
+    return np.asarray(np.log2(np.concatenate([extents, groups, cores, lengths], axis=1)), np.float64)
 
 
 def chosen_times(sizes: Sequence[Sized], protocol: Protocol) -> list[int]:

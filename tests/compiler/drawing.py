@@ -121,19 +121,22 @@ def drawn_mapping(
 
 def drawn_broadcast(draw: Random, contraction: Contraction, target: BankTarget | InOrderTarget) -> BroadcastMapping:
     """A mapping that a device with broadcast inputs can run."""
-    is_bank, classes = isinstance(target, BankTarget), (-1, 0, 1, 2, 3)
+    is_bank = isinstance(target, BankTarget)
     orders = ("output-stationary",) if is_bank else ("output-stationary", "input-stationary")
     problem = bank_contraction.problem if is_bank else in_order.problem
     while True:
+        stores = is_bank and contraction.inputs is not None and draw.random() < 0.4
+        classes = (-1, 2, 2) if contraction.inputs is not None else (-1, 0, 1, 2, 3)
+        of_axes = [(-1, 0, 2, 3) if stores else classes] * (len(target.axes) - 1) + [classes]
         mapping = BroadcastMapping(
             splits=tuple(draw.choice((1, 1, 2, 3)) for _ in range(4)),
             owners=tuple(
-                -1 if size == 1 else draw.choice((-1, 2, 2) if contraction.inputs is not None else classes)
-                for size in target.axes
+                -1 if size == 1 else draw.choice(choices) for size, choices in zip(target.axes, of_axes, strict=True)
             ),
             lanes=draw.choice(("depth", "outputs")) if is_bank else "depth",
             depth_tile=draw.randint(1, target.device.core.inputs),
             keeps_inputs=is_bank and draw.random() < 0.3,
+            stores_inputs=stores,
             order=draw.choice(orders),
             mode_bank=draw.randint(0, 1) if is_bank else 0,
             hull=draw.choice(tuple(contraction.hulls())),

@@ -43,13 +43,19 @@ def broadcast_mappings(
 ) -> BroadcastMapping:
     """Any mapping that the device can run, with at most so many parts of every class over the channels."""
     is_bank = isinstance(target, BankTarget)
+    stores = is_bank and contraction.inputs is not None and draw(st.booleans())
     classes = (-1, 2) if contraction.inputs is not None else (-1, 0, 1, 2, 3)
+    of_axes = [(-1, 0, 2, 3) if stores else classes] * (len(target.axes) - 1) + [classes]
     mapping = BroadcastMapping(
         splits=tuple(draw(st.integers(1, most_parts)) for _ in range(4)),
-        owners=tuple(draw(st.sampled_from(classes)) if size > 1 else -1 for size in target.axes),
+        owners=tuple(
+            draw(st.sampled_from(choices)) if size > 1 else -1
+            for size, choices in zip(target.axes, of_axes, strict=True)
+        ),
         lanes=draw(st.sampled_from(("depth", "outputs"))) if is_bank else "depth",
         depth_tile=draw(st.integers(1, target.device.core.inputs)),
         keeps_inputs=is_bank and draw(st.booleans()),
+        stores_inputs=stores,
         order="output-stationary" if is_bank else draw(st.sampled_from(("output-stationary", "input-stationary"))),
         mode_bank=draw(st.integers(0, 1)) if is_bank else 0,
     )
@@ -241,7 +247,8 @@ def test_cp_sat_proves_the_optimum_of_the_search(name: str, kernel: str, sizes: 
         splits, owners, lanes = cut
         chosen = BroadcastMapping(splits=splits, owners=owners, lanes=lanes)
         passes = chosen.passes(contraction, target.axes, device.core.lanes)
-        row = np.array([[passes.batches, passes.shared, passes.outputs, passes.columns, 0, 0]])
+        differ = int(contraction.inputs is not None and bool({0, 3} & {*owners}))
+        row = np.array([[passes.batches, passes.shared, passes.outputs, passes.columns, 0, 0, differ]])
         module: Any = search_of_banks if is_bank else search_in_order
         has_inputs = [contraction.inputs is not None] if is_bank else []
         tilings = module.tilings(row, target, *has_inputs)
@@ -255,7 +262,7 @@ def test_cp_sat_proves_the_optimum_of_the_search(name: str, kernel: str, sizes: 
         return min(possible) if possible else None
 
     kinds = ("depth", "outputs") if is_bank else ("depth",)
-    facts = facts_of(contraction, target, 2, kinds, least)
+    facts = facts_of(contraction, target, 2, kinds, least, stores=is_bank)
     model, best = solve_facts(facts, contraction.extents, 2), search(contraction, target, 2)
     assert model.is_proven
     assert model.time_ps == best.ticks * device.tick_ps

@@ -91,7 +91,7 @@ def test_no_mapping_takes_less_than_its_bound(name: str, kernel: str, sizes: dic
     bound = shipped_kernel(kernel).bind(sizes)
     contraction = contraction_of(bound, bound.statements[0])
     kinds = ("depth", "outputs") if name == "hbm-pim" else ("depth",)
-    cuts = cuts_of(contraction, target.axes, target.device.core.lanes, kinds, 4)
+    cuts = cuts_of(contraction, target.axes, target.device.core.lanes, kinds, 4, stores=name == "hbm-pim")
     has_inputs, draw = contraction.inputs is not None, Random(1)
     for tiling, applies in _tilings(search, cuts.table, target, has_inputs):
         for row in draw.sample(np.flatnonzero(applies).tolist(), min(4, int(applies.sum()))):

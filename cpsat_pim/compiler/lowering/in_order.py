@@ -321,7 +321,7 @@ class InOrderContraction:
         lanes = self.target.device.core.lanes
         inputs = np.ones((self._loaded_vectors, lanes), np.int64)
         if self.contraction.inputs is not None:
-            inputs = self.elements.inputs(channel, arrays[self.contraction.inputs.tensor])
+            inputs = self.elements.inputs(channel, arrays[self.contraction.inputs.tensor])[:, 0]
         return np.concatenate([inputs, np.zeros((1 + self.program.output_vectors, lanes), inputs.dtype)])
 
     def add_results(self, channel: tuple[int, ...], exchange: Array, result: Array) -> None:
