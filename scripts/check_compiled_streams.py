@@ -3,10 +3,10 @@
     python scripts/check_compiled_streams.py --device attacc --count 100000 --seed 0
     python scripts/check_compiled_streams.py --device hbm-pim --kernels affine --count 250 --numbers 1
 
-Kernels are the shipped contractions (on HBM-PIM also the elementwise ones, on AttAcc also attention with its softmax)
-with sizes among which are primes, or with `--kernels affine` random ones with offsets, strides and windows in their
-indices. With `--numbers N` every N-th mapping is executed on numbers, too. Streams of more than `--most` commands are
-drawn again, but every hundredth. Ends with 1 and prints the mapping at the first difference.
+Kernels are the shipped contractions (on HBM-PIM and UPMEM also the elementwise ones, on AttAcc also attention with its
+softmax) with sizes among which are primes, or with `--kernels affine` random ones with offsets, strides and windows in
+their indices. With `--numbers N` every N-th mapping is executed on numbers, too. Streams of more than `--most` commands
+are drawn again, but every hundredth. Ends with 1 and prints the mapping at the first difference.
 """
 
 import argparse
@@ -20,17 +20,16 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cpsat_pim.compiler.attention import attention_ticks, count_attention_commands, lower_attention
-from cpsat_pim.compiler.broadcast import has_bank_mode
+from cpsat_pim.compiler.broadcast import has_bank_mode, lowered_of
 from cpsat_pim.compiler.compile import is_attacc_like
 from cpsat_pim.compiler.language import Kernel, shipped_kernel
 from cpsat_pim.compiler.lowering import lower
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
-from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.contraction import count_commands
 from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
 from cpsat_pim.compiler.mapping import Contraction, Mapping, contraction_of
-from cpsat_pim.compiler.mapping.elementwise import elementwise_of
+from cpsat_pim.compiler.mapping.elementwise import SpreadMapping
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.compiler.verify import compare_on_numbers, execute_on_numbers
 from cpsat_pim.device import Device, read_device
@@ -53,7 +52,7 @@ from tracesim.commands.records import checked_rules
 MOST_POINTS = 300_000
 #: Mappings that are drawn for a kernel.
 MAPPINGS = 10
-#: Of the kernels: attention on AttAcc, elementwise ones on HBM-PIM.
+#: Of the kernels: attention on AttAcc, elementwise ones on HBM-PIM and UPMEM.
 ATTENTIONS, ELEMENTWISE = 0.2, 0.3
 
 
@@ -112,12 +111,12 @@ def broadcast_cases(draw: Random, device: Device, kernels: Callable[[Random], Ke
     is_bank = has_bank_mode(device)
     target: Any = BankTarget(device) if is_bank else InOrderTarget(device)
     while True:
-        if is_bank and kernels is shipped_contraction and draw.random() < ELEMENTWISE:
+        takes_vectors = is_bank or target.computes_elements
+        if takes_vectors and kernels is shipped_contraction and draw.random() < ELEMENTWISE:
             kernel = shipped_elementwise(draw)
-            elementwise = elementwise_of(kernel.statements[0])
-            assert elementwise is not None
             for _ in range(MAPPINGS):
-                yield _case(kernel, BankElementwise(elementwise, drawn_elementwise(draw), target), device)
+                mapping = drawn_elementwise(draw) if is_bank else SpreadMapping(channels=draw.randint(1, 5))
+                yield _case(kernel, lowered_of(kernel, mapping, device), device)
             continue
         kernel = kernels(draw)
         contraction = contraction_of(kernel, kernel.statements[0])

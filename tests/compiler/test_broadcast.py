@@ -16,15 +16,16 @@ from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
+from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
 from cpsat_pim.compiler.mapping import Contraction, contraction_of
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
-from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, elementwise_of
+from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, SpreadMapping, elementwise_of
 from cpsat_pim.compiler.search import bank_mode as search_of_banks
 from cpsat_pim.compiler.search import in_order as search_in_order
 from cpsat_pim.compiler.search.bank_mode import best_bank_mapping, best_elementwise, elementwise_bound
 from cpsat_pim.compiler.search.broadcast import facts_of
 from cpsat_pim.compiler.search.crosscheck import solve_facts
-from cpsat_pim.compiler.search.in_order import best_in_order
+from cpsat_pim.compiler.search.in_order import best_in_order, best_spread
 from cpsat_pim.compiler.verify import execute_on_numbers
 from cpsat_pim.device import read_device
 from cpsat_pim.device.rules import rules_of
@@ -122,6 +123,44 @@ def test_elementwise_kernels_take_the_simulators_ticks_and_compute_numpys_result
     kernel, lowered = drawn
     assert simulate(rules_of(HBM), lowered.program.stream).finish == lowered.ticks >= elementwise_bound(lowered)
     assert execute_on_numbers(kernel, lowered, HBM) == lowered.mapping.channels
+
+
+@NUMBERS
+@given(st.data())
+@pytest.mark.parametrize("name", ["va", "mul", "relu"])
+def test_vectors_on_upmem_take_the_simulators_ticks_and_compute_numpys_result(name: str, data: st.DataObject) -> None:
+    """The host writes other elements to each of 64 cores of a rank, and reads as many back."""
+    sizes = {"B": data.draw(st.integers(1, 3)), "N": data.draw(st.sampled_from((1, 513, 32769, 70001)))}
+    kernel = shipped_kernel(name).bind(sizes)
+    lowered: Any = lowered_of(kernel, SpreadMapping(channels=data.draw(st.integers(1, 3))), UPMEM)
+    assert simulate(rules_of(UPMEM), lowered.program.stream).finish == lowered.ticks == lowered.program.parts.sum()
+    assert execute_on_numbers(kernel, lowered, UPMEM) == lowered.mapping.channels
+
+
+def test_vectors_on_upmem_take_what_hand_arithmetic_says() -> None:
+    """65,536 additions on two ranks of 64 cores: a column of 512 elements a core. Two writes, a fill, an addition, a
+    store and a read follow each other; the first command is issued at tick 1, the read ends after its own time.
+
+    6868 x 2 + 1101 + (1101 + 3072) + 1085 + 6868, and one for the first tick.
+    """
+    plan = compile_kernel(shipped_kernel("va"), {"B": 1, "N": 65536}, UPMEM, 2)
+    assert plan.ticks == 1 + 2 * 6868 + 1101 + 1101 + 3072 + 1085 + 6868
+    assert plan.simulated == plan.ticks
+    assert plan.functional == 2
+
+
+@pytest.mark.parametrize("is_time", [True, False])
+def test_vectors_on_upmem_use_as_many_ranks_as_pay(is_time: bool) -> None:
+    """Of all numbers of ranks none is better; energy is the power of the ranks for their time."""
+    kernel = elementwise_of(shipped_kernel("va").bind({"B": 1, "N": 200_000}).statements[0])
+    assert kernel is not None
+    every = [InOrderElementwise(kernel, SpreadMapping(channels=n), InOrderTarget(UPMEM)) for n in range(1, 41)]
+    best = best_spread(kernel, InOrderTarget(UPMEM), 40, is_time)
+    assert best is not None
+    if is_time:
+        assert best.ticks == min(lowered.ticks for lowered in every)
+    else:
+        assert best.value == min(lowered.channel_fj * lowered.mapping.channels for lowered in every)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,11 @@ class InOrderTarget:
         """Whether sums are set and read as scalars, one a bank (AiM), else drained as registers (UPMEM)."""
         return any("drain_scalars" in command.does for command in self.device.commands)
 
+    @cached_property
+    def computes_elements(self) -> bool:
+        """Whether the host writes other elements to each core at once, so that vectors can be spread (UPMEM)."""
+        return any("write_each" in command.does for command in self.device.commands)
+
     def command(self, does: str) -> int:
         """The last command that does something; AiM's of all banks follow those of one.
 

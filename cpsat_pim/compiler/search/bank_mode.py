@@ -4,7 +4,7 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.lowering.bank_commands import commands_fj
@@ -25,6 +25,7 @@ from cpsat_pim.compiler.search.broadcast import (
     USED_AXES,
     Cuts,
     Found,
+    FoundElementwise,
     best_of,
     cuts_of,
 )
@@ -38,17 +39,6 @@ Bools = NDArray[np.bool_]
 
 #: Where the lanes of a column may lie.
 LANES = ("depth", "outputs")
-
-
-@frozen
-class FoundElementwise:
-    """The best elementwise mapping, its value and ticks; how many mappings there are, and how many were walked."""
-
-    mapping: ElementwiseMapping
-    value: int
-    ticks: int
-    mappings: int
-    walked: int
 
 
 def best_bank_mapping(

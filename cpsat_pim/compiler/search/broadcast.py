@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.contraction import BATCH, DEPTH, OUTPUTS, SHARED
+from cpsat_pim.compiler.mapping.elementwise import SpreadMapping
 from cpsat_pim.compiler.mapping.mapping import UNUSED
 from cpsat_pim.compiler.search.crosscheck import Facts
 from cpsat_pim.compiler.search.space import distinct_parts, possible_splits
@@ -46,6 +47,17 @@ class Found:
     """The best mapping of a space, its value and ticks; how many mappings there are, and how many were walked."""
 
     mapping: BroadcastMapping
+    value: int
+    ticks: int
+    mappings: int
+    walked: int
+
+
+@frozen
+class FoundElementwise:
+    """The best elementwise mapping, its value and ticks; how many mappings there are, and how many were walked."""
+
+    mapping: SpreadMapping
     value: int
     ticks: int
     mappings: int
