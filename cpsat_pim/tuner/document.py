@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from cpsat_pim.tuner.run import Run, Trial, Tuned
+from cpsat_pim.tuner.run import EXACT, Run, Trial, Tuned
 from cpsat_pim.tuner.space import describe
+from cpsat_pim.tuner.task import ANALYTIC
 
 Row = dict[str, Any]
 VERSION = 1
@@ -46,8 +47,9 @@ def tuned_document(tuned: Tuned) -> dict[str, Any]:
             "size": space.size,
             "feasible_share": tuned.feasible_share,
         },
-        "reference": tuned.reference,
+        "reference": _machine(tuned.reference),
         "best": None if best is None else _machine(best),
+        "exact": None if tuned.proven is None else _machine(tuned.proven),
         "bound": tuned.bound,
         "gap": tuned.gap,
         "analytic": None
@@ -94,7 +96,10 @@ def _head(tuned: Tuned) -> Iterator[str]:
     limit = f" within {space.area.limit_mm2:g} mm2" if space.area.limit_mm2 else ""
     kind = "" if count <= 20_000 else "about "
     yield f"space: {count:,} machines, {kind}{100 * tuned.feasible_share:.3g} %{limit}; fidelity {task.fidelity.name}"
-    yield f"cost: energy^{task.alpha:g} x latency^{task.beta:g}, relative to {_text(tuned.reference['machine'])}"
+    reference = tuned.reference
+    yield f"cost: energy^{task.alpha:g} x latency^{task.beta:g}, relative to the floors of {_text(reference.values)}"
+    cost = f"cost {reference.cost:.5g}" if reference.entry else f"failed: {reference.reason}"
+    yield f"reference: {cost}, {reference.area_mm2:.1f} mm2"
 
 
 def _best_lines(tuned: Tuned) -> Iterator[str]:
@@ -132,6 +137,9 @@ def _run_lines(tuned: Tuned) -> Iterator[str]:
         best, failed = run.best, sum(trial.entry is None for trial in run.trials)
         cost = f"least cost {best.cost:.5g}" if best else "no cost"
         yield f"{run.name}: {len(run.trials)} trials, {cost}" + (f", {failed} failed" if failed else "")
+    if tuned.proven and tuned.plan.task.fidelity.name != ANALYTIC:
+        cost = f"cost {tuned.proven.cost:.5g}" if tuned.proven.entry else f"failed: {tuned.proven.reason}"
+        yield f"{EXACT}: the analytic optimum at fidelity {tuned.plan.task.fidelity.name}: {cost}"
 
 
 def _text(values: dict[str, float]) -> str:

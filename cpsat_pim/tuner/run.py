@@ -16,7 +16,7 @@ from cpsat_pim.tuner.analytic import AnalyticCost
 from cpsat_pim.tuner.exact import ExactLimits, ExactResult, best_hardware
 from cpsat_pim.tuner.methods import METHODS, MethodOptions, build_method
 from cpsat_pim.tuner.space import Design, HardwareSpace
-from cpsat_pim.tuner.task import ANALYTIC, TuneTask
+from cpsat_pim.tuner.task import TuneTask
 from cpsat_pim.tuner.trials import TrialStore, here
 
 EXACT = "exact"
@@ -108,13 +108,14 @@ class Tuned:
     """All runs, the optimum of the analytic cost or its bound, and how many machines there are.
 
     `exact`: None if no bound was asked for. `feasible_share`: estimated share of machines within the area.
+    `reference`: the machine whose analytic cost is 1, at the fidelity of the task.
     """
 
     plan: TunePlan
     runs: tuple[Run, ...]
     exact: ExactResult | None
     feasible_share: float
-    reference: dict[str, Any]
+    reference: Trial
     #: The evaluation, at the fidelity of the task, of the machine that is best by the analytic cost; None without one.
     proven: Trial | None = None
 
@@ -153,22 +154,29 @@ def tune(
         ValueError: no machine of the space is within the area.
     """
     engine, task = engine or here(), plan.task
+    for method in {name.method for name in plan.runs(shard)}:  # a package that is missing is said before all trials
+        build_method(method, task.space, MethodOptions())
+    reference = _single(plan, "reference", dict(task.reference), store, engine)
     runs = [run_method(plan, name, store, engine, on_trial) for name in plan.runs(shard)]
     floors = task.floors()
-    analytic = AnalyticCost(floors, task.cost(floors))
-    exact = best_hardware(task.space, analytic, limits) if limits else None
+    exact = best_hardware(task.space, AnalyticCost(floors, task.cost(floors)), limits) if limits else None
     proven = None
     if exact and exact.design and EXACT in plan.methods:
-        trials = TrialStore(task, f"{plan.name} {EXACT}", store, engine)
-        proven = _trial(task.space, exact.design, trials.evaluate([exact.design], {"method": EXACT})[0])
+        proven = _single(plan, EXACT, task.space.values(exact.design), store, engine)
     return Tuned(
         plan=plan,
         runs=tuple(runs),
         exact=exact,
         feasible_share=feasible_share(task.space),
-        reference=_reference(task, analytic),
+        reference=reference,
         proven=proven,
     )
+
+
+def _single(plan: TunePlan, name: str, values: dict[str, float], store: Store | None, engine: Engine) -> Trial:
+    """Evaluate one machine that no method chose."""
+    trials = TrialStore(plan.task, f"{plan.name} {name}", store, engine)
+    return _trial(plan.task.space, values, trials.evaluate([values], {"method": name})[0])
 
 
 def run_method(plan: TunePlan, name: RunName, store: Store | None, engine: Engine, on_trial: OnTrial | None) -> Run:
@@ -179,9 +187,10 @@ def run_method(plan: TunePlan, name: RunName, store: Store | None, engine: Engin
     trials: list[Trial] = []
     for first in range(0, plan.trials, plan.side_by_side):
         designs = [method.propose() for _ in range(min(plan.side_by_side, plan.trials - first))]
-        answers = kept.evaluate(designs, {"method": name.method, "method_seed": name.seed})
-        for design, answer in zip(designs, answers, strict=True):
-            trial = _trial(space, design, answer)
+        machines = [space.values(design) for design in designs]
+        answers = kept.evaluate(machines, {"method": name.method, "method_seed": name.seed})
+        for design, values, answer in zip(designs, machines, answers, strict=True):
+            trial = _trial(space, values, answer)
             trials.append(trial)
             method.learn(design, trial.cost)
             if on_trial:
@@ -189,20 +198,13 @@ def run_method(plan: TunePlan, name: RunName, store: Store | None, engine: Engin
     return Run(name=name, trials=tuple(trials))
 
 
-def _trial(space: HardwareSpace, design: Design, answer: dict[str, Any] | Outcome) -> Trial:
-    values = space.values(design)
+def _trial(space: HardwareSpace, values: dict[str, float], answer: dict[str, Any] | Outcome) -> Trial:
     if isinstance(answer, Outcome):
         reason = answer.reason or "it was not evaluated"
         return Trial(
             values=values, cost=math.inf, bound=0.0, area_mm2=space.area_mm2(values), entry=None, reason=reason
         )
     return Trial(values=values, cost=answer["cost"], bound=answer["bound"], area_mm2=answer["area_mm2"], entry=answer)
-
-
-def _reference(task: TuneTask, analytic: AnalyticCost) -> dict[str, Any]:
-    """Return the reference machine's figures: by definition of the weights its analytic cost is 1."""
-    area = task.space.area_mm2(task.reference)
-    return {"machine": dict(task.reference), "cost": analytic.of_values(task.reference), "area_mm2": area}
 
 
 def feasible_share(space: HardwareSpace, samples: int = _SAMPLES) -> float:
@@ -235,4 +237,4 @@ def exhaustive(space: HardwareSpace, cost: AnalyticCost) -> tuple[Design | None,
     return design, least
 
 
-__all__ = ["ANALYTIC", "EXACT", "Run", "RunName", "Trial", "TunePlan", "Tuned", "all_designs", "exhaustive", "tune"]
+__all__ = ["EXACT", "Run", "RunName", "Trial", "TunePlan", "Tuned", "all_designs", "exhaustive", "tune"]

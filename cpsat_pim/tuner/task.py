@@ -7,6 +7,7 @@ from attrs import field, frozen
 
 from cpsat_pim.base.validate import as_tuple, is_a, not_negative_real, one_of, positive, seconds, text
 from cpsat_pim.planner.graph import Graph, build_graph
+from cpsat_pim.planner.space import Space
 from cpsat_pim.tuner.analytic import Floors
 from cpsat_pim.tuner.objective import HardwareCost
 from cpsat_pim.tuner.space import HardwareSpace
@@ -19,11 +20,15 @@ ANALYTIC, BOUNDS, PLAN = "analytic", "bounds", "plan"
 
 @frozen(kw_only=True)
 class Fidelity:
-    """How a machine is looked at. `time_limit`: seconds of the plan of a network; `node_time`: of a node problem."""
+    """How a machine is looked at. `time_limit`: seconds of the plan of a network; `node_time`: of a node problem.
+
+    `plans`: the space in which plans are searched.
+    """
 
     name: str = field(default=ANALYTIC, validator=one_of(ANALYTIC, BOUNDS, PLAN))
     time_limit: float = field(default=600.0, validator=seconds)
     node_time: float = field(default=20.0, validator=seconds)
+    plans: Space = field(factory=Space, validator=is_a(Space))
 
 
 @frozen(kw_only=True, eq=False)

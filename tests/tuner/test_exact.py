@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpsat_pim.tuner.analytic import AnalyticCost
+from cpsat_pim.tuner.analytic import AnalyticCost, Floors
 from cpsat_pim.tuner.exact import ExactLimits, best_hardware
 from cpsat_pim.tuner.run import exhaustive
-from cpsat_pim.tuner.space import Axis, Box, HardwareSpace
+from cpsat_pim.tuner.space import Axis, Box, Design, HardwareSpace
 from tests.tuner.small import BUFFER, small_space, small_task
 
 SPACE = small_space()
@@ -22,7 +22,7 @@ def analytic(space: HardwareSpace, alpha: float = 1.0, beta: float = 1.0) -> Ana
     return AnalyticCost(floors, task.cost(floors))
 
 
-COST = analytic(SPACE)
+COST, UNLIMITED = analytic(SPACE), analytic(small_space(None))
 
 
 @pytest.mark.parametrize("limit_mm2", [0.12, 0.3, 1.0, None])
@@ -72,21 +72,77 @@ def test_search_that_is_cut_has_a_bound_and_never_falls() -> None:
         assert before[2] >= after[2]
 
 
+#: Other numbers of a machine, a few values each.
+ANY_NUMBERS: dict[str, tuple[float, ...]] = {
+    "arch.activation_energy": (1, 30),
+    "arch.dram_timings.co_w": (256, 512, 2048),
+    "arch.dram_timings.tCCD_L": (1, 2, 4),
+    "arch.dram_timings.tRCDRD": (3, 12),
+    "arch.dram_timings.tRP": (1, 6, 20),
+    "arch.hierarchy.DRAM.access_cost": (0.005, 0.02),
+    "arch.hierarchy.GLOBAL_BUFFER.access_cost": (0.001, 0.004),
+    "arch.hierarchy.GLOBAL_BUFFER.word_bytes": (1, 2, 4),
+    "arch.hierarchy.PE.access_cost": (0.0001, 0.001),
+    "arch.hierarchy.PE.entries": (1, 4, 64),
+    "arch.hierarchy.ROW_BUFFER.access_cost": (0.003, 0.02),
+    "arch.hierarchy.ROW_BUFFER.read_bandwidth_limit": (8, 64, 256),
+    "arch.hierarchy.ROW_BUFFER.row_buffer_size": (1024, 32768),
+    "arch.pe_array.compute_unit.mac_energy": (0.0002, 0.002),
+    "array.cols": (1, 2, 3),
+    "array.rows": (1, 2, 4),
+}
+#: Axes of the small space by what they are.
+NODES, PES, BUFFERS = (0, 1), (2, 3), (4, 5, 6)
+ALL = (*NODES, *PES, *BUFFERS)
+
+
 @st.composite
-def boxes_with_a_point(draw: st.DrawFn) -> tuple[Box, tuple[int, ...]]:
-    """A box of the small space, and one of its designs."""
+def boxes_with_a_point(draw: st.DrawFn, wide: tuple[int, ...] = ALL) -> tuple[Box, Design]:
+    """A box of the small space, wide along some axes and a point along the others, and one of its designs."""
     low, high, point = [], [], []
-    for axis in SPACE.axes:
+    for number, axis in enumerate(SPACE.axes):
         a, b, c = sorted(draw(st.integers(0, len(axis.values) - 1)) for _ in range(3))
-        low.append(a)
+        low.append(a if number in wide else b)
         point.append(b)
-        high.append(c)
+        high.append(c if number in wide else b)
     return Box(tuple(low), tuple(high)), tuple(point)
+
+
+@pytest.mark.parametrize(
+    "wide", [NODES, PES, BUFFERS, (*NODES, *PES, *BUFFERS)], ids=["nodes", "pes", "buffers", "all"]
+)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_floors_of_a_box_are_no_more_than_those_of_its_machines(wide: tuple[int, ...], data: st.DataObject) -> None:
+    """Time and energy of each network by itself, with or without an area."""
+    box, point = data.draw(boxes_with_a_point(wide))
+    shape = SPACE.shape(SPACE.values(point))
+    box = SPACE.within_area(box) or box if SPACE.fits(point) else box
+    space = COST.floors if SPACE.fits(point) else UNLIMITED.floors
+    of_box, of_point = space.of_box(box, shape), space.of_values(SPACE.values(point))
+    for least, figure in zip(of_box, of_point, strict=True):
+        assert least.cycles <= figure.cycles * (1 + 1e-12)
+        assert least.pj <= figure.pj * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_floors_of_a_box_hold_for_any_numbers_that_vary(data: st.DataObject) -> None:
+    """Timings, energies, words, bandwidths: a box of random axes of the machine, and one of its designs."""
+    paths = data.draw(st.lists(st.sampled_from(sorted(ANY_NUMBERS)), min_size=1, max_size=3, unique=True))
+    axes = [Axis(path=path, values=ANY_NUMBERS[path]) for path in paths]
+    space = HardwareSpace(name="any", arch=SPACE.arch, axes=axes)
+    floors = Floors(space, small_task(space).graphs)
+    point = tuple(data.draw(st.integers(0, len(axis.values) - 1)) for axis in axes)
+    of_box = floors.of_box(space.whole, space.shape(space.values(point)))
+    for least, figure in zip(of_box, floors.of_values(space.values(point)), strict=True):
+        assert least.cycles <= figure.cycles * (1 + 1e-12)
+        assert least.pj <= figure.pj * (1 + 1e-12)
 
 
 @settings(max_examples=150, deadline=None)
 @given(boxes_with_a_point())
-def test_bound_of_a_box_is_no_more_than_any_machine_of_it(given_: tuple[Box, tuple[int, ...]]) -> None:
+def test_bound_of_a_box_is_no_more_than_any_machine_of_it(given_: tuple[Box, Design]) -> None:
     """Machines that are within the area, as the bound leaves others out."""
     box, point = given_
     shrunk = SPACE.within_area(box)

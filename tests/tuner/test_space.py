@@ -6,6 +6,7 @@ import pytest
 
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.planner.space import Space
 from cpsat_pim.tuner.area import AreaModel
 from cpsat_pim.tuner.fields import numbers_of
 from cpsat_pim.tuner.reading import read_space, read_tune_plan
@@ -118,6 +119,13 @@ def test_plan_of_the_paper_is_readable() -> None:
     assert task.space.area_mm2(task.reference) == pytest.approx(36.45, abs=0.01)
 
 
+def test_space_of_plans_is_part_of_the_fidelity(tmp_path: Path) -> None:
+    """Keys that are absent are those of `plan`."""
+    text = "version: 1\nspace: nicepim\nnetworks: [alexnet]\nplans: {dims: 1, layouts: [BCHW]}\n"
+    fidelity = read_tune_plan(write(tmp_path / "plan.yaml", text)).task.fidelity
+    assert fidelity.plans == Space(dims=1, home_dims=1, layouts=("BCHW",), cuts=0)
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -126,6 +134,8 @@ def test_plan_of_the_paper_is_readable() -> None:
         ("networks: [alexnett]", "unknown network 'alexnett'; did you mean 'alexnet'?"),
         ("space: nicepin", "unknown space of machines 'nicepin'; did you mean 'nicepim'?"),
         ("fidelity: exact", "fidelity: must be one of analytic, bounds, plan"),
+        ("plans: {homes: 1}", "plans.homes: unknown key; did you mean 'home_dims'?"),
+        ("plans: {layouts: [CHWB]}", "plans.layouts: must be different ones of BCHW and BHWC"),
     ],
 )
 def test_mistakes_of_plans_are_one_line(tmp_path: Path, line: str, says: str) -> None:
