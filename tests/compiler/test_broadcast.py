@@ -19,6 +19,7 @@ from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarg
 from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
 from cpsat_pim.compiler.mapping import Contraction, contraction_of
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
+from cpsat_pim.compiler.mapping.contraction import BATCH
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, SpreadMapping, elementwise_of
 from cpsat_pim.compiler.search import bank_mode as search_of_banks
 from cpsat_pim.compiler.search import in_order as search_in_order
@@ -203,6 +204,34 @@ def test_compiled_gemv_is_faster_than_samsungs() -> None:
     assert plan.status == "OPTIMAL"
     assert plan.refreshed * 1.2 <= 3651
     assert sum(plan.part_ticks.values()) + 1 == plan.simulated == plan.ticks
+
+
+def test_blocks_work_on_matrices_of_their_own_if_inputs_are_in_banks() -> None:
+    """Scores of 64 heads over 512 tokens: the optimum writes inputs into the banks, so that blocks have different
+    heads. PIMSimulator b464dde takes 4215 ticks for its commands, with refresh."""
+    plan = compile_kernel(shipped_kernel("gemv"), {"B": 64, "N": 512, "K": 128}, HBM)
+    mapping = plan.mappings["gemv"]
+    assert isinstance(mapping, BroadcastMapping)
+    assert mapping.stores_inputs
+    assert BATCH in mapping.owners
+    assert plan.refreshed == 4215
+
+
+def test_vectors_are_not_divided_over_cores_that_store_inputs() -> None:
+    """The matrix would be copied; a tile that is no divisor of 8 would straddle rows; a sum has no inputs."""
+    target = BankTarget(HBM)
+    gemm = shipped_kernel("gemm").bind({"B": 4, "N": 64, "K": 640})
+    contraction = contraction_of(gemm, gemm.statements[0])
+    one = BroadcastMapping(splits=(1, 1, 1, 1), owners=(-1, 1, 2, 2), stores_inputs=True)
+    assert "vectors" in str(bank_contraction.problem(one, contraction, target))
+    three = evolve(one, owners=(-1, 3, 2, 2), depth_tile=3)
+    assert "divisor of 8" in str(bank_contraction.problem(three, contraction, target))
+    assert bank_contraction.problem(evolve(three, depth_tile=4), contraction, target) is None
+    differs = evolve(three, depth_tile=4, owners=(-1, 2, 2, 3))
+    assert "for all accumulators" in str(bank_contraction.problem(differs, contraction, target))
+    red = shipped_kernel("red").bind({"B": 2, "N": 64})
+    without = contraction_of(red, red.statements[0])
+    assert "only inputs" in str(bank_contraction.problem(evolve(one, owners=(-1, 2, 2, 2)), without, target))
 
 
 def test_aim_product_takes_what_hand_arithmetic_says() -> None:

@@ -148,11 +148,12 @@ def lower_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has_
     uses_accumulators = table[:, USED_AXES] >> (len(target.axes) - 1) & 1
     reads = passes * np.where(uses_accumulators == 1, wide, 1) * table[:, CORES]
     leaves = int(t[window.WR_WR_RANK] + t[window.WR_RD] + t[window.RD_RD_RANK] * (t[window.BANKS] - 1))
-    start = _start(target, tiling.mode_bank)
     if tiling.stores_inputs:
-        start = _behind_writes(target, results * columns * table[:, CORES])
+        total += _behind_writes(target, results * columns * table[:, CORES])
+    else:
+        total += _start(target, tiling.mode_bank)
     return np.asarray(
-        start + total + leaves + reads * t[window.RD_RD_RANK] + t[window.RD_LATENCY],
+        total + leaves + reads * t[window.RD_RD_RANK] + t[window.RD_LATENCY],
         np.int64,
     )
 
