@@ -115,8 +115,8 @@ def broadcast_cases(draw: Random, device: Device, kernels: Callable[[Random], Ke
         if takes_vectors and kernels is shipped_contraction and draw.random() < ELEMENTWISE:
             kernel = shipped_elementwise(draw)
             for _ in range(MAPPINGS):
-                mapping = drawn_elementwise(draw) if is_bank else SpreadMapping(channels=draw.randint(1, 5))
-                yield _case(kernel, lowered_of(kernel, mapping, device), device)
+                spread = drawn_elementwise(draw) if is_bank else SpreadMapping(channels=draw.randint(1, 5))
+                yield _case(kernel, lowered_of(kernel, spread, device), device)
             continue
         kernel = kernels(draw)
         contraction = contraction_of(kernel, kernel.statements[0])
