@@ -2,6 +2,7 @@
 
     python scripts/benchmark_compiler.py --figure 6 7 9 10
     python scripts/benchmark_compiler.py --figure 8 [--models gpt3-13b] [--batches 1]
+    python scripts/benchmark_compiler.py --table 2 [--kernels GEMV] [--every 8] [--rounds 5000] [--samples 50]
 
 Figures 6, 9 and 10 compare gains over AttAcc's fixed distribution on as many channels: the paper's GPU baseline is not
 given. The fixed distribution splits heads over the channels of one stack (16) or of all (80), outputs over 16 bank
@@ -19,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from cpsat_pim.base.extras import MissingExtra, import_extra
 from cpsat_pim.compiler.dispatch.lengths import LengthSearch
 from cpsat_pim.compiler.host import A100_HBM3
 from cpsat_pim.compiler.language import shipped_kernel
@@ -29,11 +31,12 @@ from cpsat_pim.compiler.models.attacc_baseline import attacc_attention
 from cpsat_pim.compiler.models.block import Request
 from cpsat_pim.compiler.models.llm import SYSTEMS, Generation, speedups
 from cpsat_pim.compiler.models.transformer import read_transformer
+from cpsat_pim.compiler.predictor import Protocol
 from cpsat_pim.compiler.search import best_mapping
 from cpsat_pim.compiler.search.space import output_ps
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.device import read_device
-from scripts import hbm_pim_figures
+from scripts import draft_predictor, hbm_pim_figures
 from tracesim.commands import simulate
 
 #: Channels of a stack, over which the fixed distribution splits heads; channels of all stacks.
@@ -210,14 +213,33 @@ def figure_8(target: Target, models: list[str], batches: list[int]) -> Iterator[
             yield row(model, batch, f"{given}/{generated}", *cells, seconds)
 
 
+def _print_table_2(protocol: Protocol, every: int, kernels: list[str]) -> None:
+    """Print the table, or the line that says which extra is missing."""
+    try:
+        import_extra("xgboost", "tune")
+    except MissingExtra as error:
+        sys.exit(str(error))
+    for line in draft_predictor.table_2(protocol, every, kernels, row, header):
+        print(line, flush=True)
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--figure", type=int, nargs="+", choices=(6, 7, 8, 9, 10), required=True)
+    wanted = parser.add_mutually_exclusive_group(required=True)
+    wanted.add_argument("--figure", type=int, nargs="+", choices=(6, 7, 8, 9, 10))
+    wanted.add_argument("--table", type=int, choices=(2,))
+    parser.add_argument("--every", type=int, default=1, help="table 2: each so-manieth size of a kernel")
+    parser.add_argument("--kernels", nargs="+", choices=draft_predictor.KERNELS, default=draft_predictor.KERNELS)
+    parser.add_argument("--rounds", type=int, default=5000, help="table 2: trees of the predictor")
+    parser.add_argument("--samples", type=int, default=50, help="table 2: drafts of a size that it learns from")
     parser.add_argument("--device", default="attacc")
     parser.add_argument("--models", nargs="+", default=["gpt3-13b", "llama-33b"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 4])
     args = parser.parse_args()
+    if args.table:
+        _print_table_2(Protocol(rounds=args.rounds, samples=args.samples), args.every, args.kernels)
+        return
     target = target_of(read_device(args.device))
     for number in args.figure:
         if number != 7:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cpsat_pim.compiler.broadcast import best_of_kernel, lowered_of
 from cpsat_pim.compiler.language import shipped_kernel
+from cpsat_pim.compiler.lowering.bank_commands import emit
 from cpsat_pim.compiler.lowering.bank_mode import (
     EVEN,
     LEAVE_PIM,
@@ -30,7 +31,6 @@ from cpsat_pim.compiler.lowering.bank_mode import (
     REGISTER_ROW,
     BankTarget,
     Ints,
-    emit,
     entering,
     leaving,
     run,
@@ -46,6 +46,8 @@ KERNELS = (
     ("gemm", {"B": 1, "N": 1024, "K": 1024}),
     ("gemm", {"B": 1, "N": 4096, "K": 4096}),
     ("gemm", {"B": 1, "N": 5120, "K": 5120}),
+    ("gemv", {"B": 64, "N": 512, "K": 128}),
+    ("gemv", {"B": 256, "N": 256, "K": 128}),
     ("va", {"B": 1, "N": 1 << 18}),
     ("va", {"B": 1, "N": 1 << 20}),
     ("relu", {"B": 1, "N": 1 << 20}),
@@ -122,7 +124,7 @@ def check_hbm(args: argparse.Namespace) -> int:
         streams = [emit(target, runs, lowered.banks) for runs in (lowered.runs, lowered.runs[~host])]
         if name == "gemm":
             streams.append(emit(target, samsungs_gemv(target, sizes["N"], sizes["K"]), lowered.banks))
-        elif name != "red":
+        elif name in ("va", "mul", "relu"):
             operands = 1 if name == "relu" else 2
             streams.append(emit(target, samsungs_elementwise(target, sizes["N"], operands), lowered.banks))
         ours = [simulate(rules, stream, refresh=True).finish for stream in streams]

@@ -3,10 +3,10 @@
     python scripts/check_compiled_streams.py --device attacc --count 100000 --seed 0
     python scripts/check_compiled_streams.py --device hbm-pim --kernels affine --count 250 --numbers 1
 
-Kernels are the shipped contractions (on HBM-PIM also the elementwise ones) with sizes among which are primes, or with
-`--kernels affine` random ones with offsets, strides and windows in their indices. With `--numbers N` every N-th mapping
-is executed on numbers, too. Streams of more than `--most` commands are drawn again, but every hundredth. Ends with 1
-and prints the mapping at the first difference.
+Kernels are the shipped contractions (on HBM-PIM and UPMEM also the elementwise ones, on AttAcc also attention with its
+softmax) with sizes among which are primes, or with `--kernels affine` random ones with offsets, strides and windows in
+their indices. With `--numbers N` every N-th mapping is executed on numbers, too. Streams of more than `--most` commands
+are drawn again, but every hundredth. Ends with 1 and prints the mapping at the first difference.
 """
 
 import argparse
@@ -19,16 +19,17 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from cpsat_pim.compiler.broadcast import has_bank_mode
+from cpsat_pim.compiler.attention import attention_ticks, count_attention_commands, lower_attention
+from cpsat_pim.compiler.broadcast import has_bank_mode, lowered_of
 from cpsat_pim.compiler.compile import is_attacc_like
-from cpsat_pim.compiler.language import Kernel
+from cpsat_pim.compiler.language import Kernel, shipped_kernel
 from cpsat_pim.compiler.lowering import lower
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
-from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
+from cpsat_pim.compiler.lowering.contraction import count_commands
 from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
 from cpsat_pim.compiler.mapping import Contraction, Mapping, contraction_of
-from cpsat_pim.compiler.mapping.elementwise import elementwise_of
+from cpsat_pim.compiler.mapping.elementwise import SpreadMapping
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.compiler.verify import compare_on_numbers, execute_on_numbers
 from cpsat_pim.device import Device, read_device
@@ -37,6 +38,7 @@ from tables.commands.in_order import COUNT as IN_ORDER_COUNT
 from tables.commands.window import COUNT, NOT_EXACT
 from tests.compiler.drawing import (
     affine_contraction,
+    drawn_attention,
     drawn_broadcast,
     drawn_elementwise,
     drawn_mapping,
@@ -50,6 +52,8 @@ from tracesim.commands.records import checked_rules
 MOST_POINTS = 300_000
 #: Mappings that are drawn for a kernel.
 MAPPINGS = 10
+#: Of the kernels: attention on AttAcc, elementwise ones on HBM-PIM and UPMEM.
+ATTENTIONS, ELEMENTWISE = 0.2, 0.3
 
 
 class Case(NamedTuple):
@@ -59,13 +63,17 @@ class Case(NamedTuple):
     mapping: Any
     size: int
     lowered: Callable[[], tuple[int, Stream | None]]
-    execute: Callable[[], int]
+    execute: Callable[[], int] | None
 
 
 def attacc_cases(draw: Random, device: Device, kernels: Callable[[Random], Kernel]) -> Iterator[Case]:
     """Random mappings for a device whose cores have inputs of their own."""
     target = target_of(device)
     while True:
+        if kernels is shipped_contraction and draw.random() < ATTENTIONS:
+            for _ in range(MAPPINGS):
+                yield _attention_case(draw, target)
+            continue
         kernel = kernels(draw)
         contraction = contraction_of(kernel, kernel.statements[0])
         for _ in range(MAPPINGS):
@@ -77,9 +85,25 @@ def attacc_cases(draw: Random, device: Device, kernels: Callable[[Random], Kerne
 
 
 def _attacc_case(kernel: Kernel, contraction: Contraction, mapping: Mapping, target: Target) -> Case:
-    lowered = lower(mapping, contraction, target)
-    walked, size = (lowered.ticks, lowered.stream), len(lowered.stream.kind)
-    return Case(kernel, mapping, size, lambda: walked, lambda: compare_on_numbers(kernel, contraction, lowered, target))
+    def walked() -> tuple[int, Stream]:
+        lowered = lower(mapping, contraction, target)
+        return lowered.ticks, lowered.stream
+
+    def execute() -> int:
+        return compare_on_numbers(kernel, contraction, lower(mapping, contraction, target), target)
+
+    return Case(kernel, mapping, count_commands(mapping, contraction, target), walked, execute)
+
+
+def _attention_case(draw: Random, target: Target) -> Case:
+    """Its products are executed by themselves elsewhere: what lies between them has no numbers."""
+    attention, mapping, given = drawn_attention(draw, target)
+    kernel = shipped_kernel("attention").bind({"B": attention.heads, "N": attention.tokens, "K": attention.head_size})
+
+    def walked() -> tuple[int, Stream]:
+        return attention_ticks(attention, mapping, given), lower_attention(attention, mapping, given)
+
+    return Case(kernel, mapping, count_attention_commands(attention, mapping, given), walked, None)
 
 
 def broadcast_cases(draw: Random, device: Device, kernels: Callable[[Random], Kernel]) -> Iterator[Case]:
@@ -87,12 +111,12 @@ def broadcast_cases(draw: Random, device: Device, kernels: Callable[[Random], Ke
     is_bank = has_bank_mode(device)
     target: Any = BankTarget(device) if is_bank else InOrderTarget(device)
     while True:
-        if is_bank and kernels is shipped_contraction and draw.random() < 0.3:
+        takes_vectors = is_bank or target.computes_elements
+        if takes_vectors and kernels is shipped_contraction and draw.random() < ELEMENTWISE:
             kernel = shipped_elementwise(draw)
-            elementwise = elementwise_of(kernel.statements[0])
-            assert elementwise is not None
             for _ in range(MAPPINGS):
-                yield _case(kernel, BankElementwise(elementwise, drawn_elementwise(draw), target), device)
+                spread = drawn_elementwise(draw) if is_bank else SpreadMapping(channels=draw.randint(1, 5))
+                yield _case(kernel, lowered_of(kernel, spread, device), device)
             continue
         kernel = kernels(draw)
         contraction = contraction_of(kernel, kernel.statements[0])
@@ -141,7 +165,7 @@ def main() -> int:
             print(f"{done}: {ticks} ticks predicted, {finish} simulated: {case.kernel.name} {case.mapping}")
             return 1
         points = math.prod(loop.extent for loop in case.kernel.statements[0].loops)
-        if args.numbers and done % args.numbers == 0 and points <= MOST_POINTS:
+        if case.execute is not None and args.numbers and done % args.numbers == 0 and points <= MOST_POINTS:
             case.execute()
             numbers += 1
         if done % 5000 == 0 or done == args.count:

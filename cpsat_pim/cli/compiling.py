@@ -116,7 +116,7 @@ def compile_(arguments: argparse.Namespace) -> int:
         return _dispatch(arguments, kernel, device)
     on_host = None
     if not arguments.kernel.partition(".py:")[1]:
-        on_host = read_input(lambda: host_plan(kernel, arguments.sizes, device.name))
+        on_host = read_input(lambda: host_plan(kernel, arguments.sizes, device))
     if on_host is not None:
         print(format_host_plan(on_host))
         if arguments.json is not None:

@@ -224,14 +224,23 @@ def attention_ticks(attention: Attention, mapping: AttentionMapping, target: Tar
     return walk(target.timing, built.groups, move_nodes(target, built.segments, (SOFTMAX,)), -1, NOT_EMITTED)
 
 
+def count_attention_commands(attention: Attention, mapping: AttentionMapping, target: Target) -> int:
+    """How many commands a channel gets."""
+    return _count_commands(build_attention(attention, mapping, target))
+
+
+def _count_commands(built: AttentionStream) -> int:
+    groups, sides = built.groups, zip(*built.segments, strict=True)
+    loads, drains = (np.array([len(moved) for moved in side])[groups[:, SEGMENT]] for side in sides)
+    return int((groups[:, MACS] + groups[:, LOADS] * loads + groups[:, DRAINS] * drains).sum())
+
+
 def lower_attention(attention: Attention, mapping: AttentionMapping, target: Target) -> Stream:
     """The commands of one channel; the softmax unit and what lies between the products are not given numbers."""
     built = build_attention(attention, mapping, target)
     table = move_nodes(target, built.segments, (SOFTMAX,))
     groups = built.groups
-    sizes = groups[:, DRAINS] * table.drain_moves[groups[:, SEGMENT]]
-    sizes = sizes + groups[:, MACS] + groups[:, LOADS] * table.load_moves[groups[:, SEGMENT]]
-    emitted = np.zeros((int(sizes.sum()), 4), np.int64)
+    emitted = np.zeros((_count_commands(built), 4), np.int64)
     walk(target.timing, groups, table, -1, emitted)
     stream = empty_stream(len(emitted), len(target.axes))
     stream.group[:] = emitted[:, 2]

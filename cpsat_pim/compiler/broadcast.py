@@ -9,23 +9,24 @@ from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
+from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
 from cpsat_pim.compiler.lowering.program import COMPUTE, PARTS
 from cpsat_pim.compiler.mapping import Contraction, contraction_of
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
-from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, elementwise_of
+from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, SpreadMapping, elementwise_of
 from cpsat_pim.compiler.mistakes import CompilerDefect
 from cpsat_pim.compiler.plan import Plan
-from cpsat_pim.compiler.search.bank_mode import FoundElementwise, best_bank_mapping, best_elementwise
-from cpsat_pim.compiler.search.broadcast import Found
+from cpsat_pim.compiler.search.bank_mode import best_bank_mapping, best_elementwise
+from cpsat_pim.compiler.search.broadcast import Found, FoundElementwise
 from cpsat_pim.compiler.search.goal import Goal
-from cpsat_pim.compiler.search.in_order import best_in_order
+from cpsat_pim.compiler.search.in_order import best_in_order, best_spread
 from cpsat_pim.compiler.search.objective import matrix_fj, matrix_ps
 from cpsat_pim.compiler.simulated import simulated_plan
 from cpsat_pim.compiler.verify import execute_on_numbers
 from cpsat_pim.device import Device
 
-Lowered = BankContraction | BankElementwise | InOrderContraction
-AnyMapping = BroadcastMapping | ElementwiseMapping
+Lowered = BankContraction | BankElementwise | InOrderContraction | InOrderElementwise
+AnyMapping = BroadcastMapping | SpreadMapping
 
 
 @frozen
@@ -47,18 +48,19 @@ def lowered_of(bound: Kernel, mapping: AnyMapping, device: Device) -> Lowered:
         KernelMistake: the kernel does not run on the device.
     """
     statement = _only_statement(bound)
-    if not has_bank_mode(device):
-        if isinstance(mapping, ElementwiseMapping):
-            raise KernelMistake(f"{device.name}: expected a mapping of a product")
-        contraction = contraction_of(bound, statement).with_hull(mapping.hull)
-        return InOrderContraction(contraction, mapping, InOrderTarget(device))
-    target = BankTarget(device)
-    if isinstance(mapping, ElementwiseMapping):
+    if isinstance(mapping, SpreadMapping):
         kernel = elementwise_of(statement)
         if kernel is None:
             raise KernelMistake(f"{statement.place}: expected an elementwise statement for this mapping")
-        return BankElementwise(kernel, mapping, target)
-    return BankContraction(contraction_of(bound, statement).with_hull(mapping.hull), mapping, target)
+        if has_bank_mode(device) and isinstance(mapping, ElementwiseMapping):
+            return BankElementwise(kernel, mapping, BankTarget(device))
+        if not InOrderTarget(device).computes_elements:
+            raise KernelMistake(f"{device.name}: expected a mapping of a product")
+        return InOrderElementwise(kernel, mapping, InOrderTarget(device))
+    contraction = contraction_of(bound, statement).with_hull(mapping.hull)
+    if has_bank_mode(device):
+        return BankContraction(contraction, mapping, BankTarget(device))
+    return InOrderContraction(contraction, mapping, InOrderTarget(device))
 
 
 def best_of_kernel(bound: Kernel, device: Device, channels: int, objective: str = "time", packs: bool = False) -> Best:
@@ -67,14 +69,18 @@ def best_of_kernel(bound: Kernel, device: Device, channels: int, objective: str 
     Raises:
         KernelMistake: the kernel does not run on the device, or does not fit its banks.
     """
-    statement, kernel = _only_statement(bound), None
-    if has_bank_mode(device):
-        target, kernel = BankTarget(device), elementwise_of(statement)
+    statement = _only_statement(bound)
+    target = BankTarget(device) if has_bank_mode(device) else InOrderTarget(device)
+    is_vector = isinstance(target, BankTarget) or target.computes_elements
+    kernel = elementwise_of(statement) if is_vector else None
     found: Found | FoundElementwise | None
     if kernel is not None:
         if packs:
             raise KernelMistake(f"{bound.name} on {device.name}: expected a kernel with a matrix to pack")
-        found = best_elementwise(kernel, target, channels, is_time=objective == "time")
+        if isinstance(target, BankTarget):
+            found = best_elementwise(kernel, target, channels, is_time=objective == "time")
+        else:
+            found = best_spread(kernel, target, channels, is_time=objective == "time")
     else:
         found = best_contraction(contraction_of(bound, statement), device, channels, objective, packs)
     best = None if found is None else Best(found.mapping, found.value, found.ticks, found.mappings, found.walked)

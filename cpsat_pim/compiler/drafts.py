@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 from attrs import frozen
+from numpy.typing import NDArray
 
 from cpsat_pim.compiler.broadcast import has_bank_mode
 from cpsat_pim.compiler.compile import is_attacc_like
@@ -17,14 +18,16 @@ from cpsat_pim.compiler.lowering.in_order import InOrderTarget
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.search.bank_mode import LANES as BANK_LANES
 from cpsat_pim.compiler.search.bank_mode import best_bank_mapping
-from cpsat_pim.compiler.search.broadcast import Cuts, cuts_of, every_cut
+from cpsat_pim.compiler.search.broadcast import Cuts, every_cut
 from cpsat_pim.compiler.search.in_order import LANES as IN_ORDER_LANES
 from cpsat_pim.compiler.search.in_order import best_in_order
-from cpsat_pim.compiler.search.space import SpaceOf, space_of
+from cpsat_pim.compiler.search.space import space_of
 from cpsat_pim.compiler.target import Target, target_of
 from cpsat_pim.device import Device
-from tables.commands.sweep import NONE, best_tiling, is_legal, share_of
+from tables.commands.drafts import best_of_draft
+from tables.commands.sweep import NONE
 
+Ints = NDArray[np.int64]
 AnyTarget = Target | BankTarget | InOrderTarget
 
 #: The rules by the names that a user gives. Rule 3 compares the lengths of all channels of a draft; drafts with
@@ -61,54 +64,91 @@ def draft_target(device: Device) -> AnyTarget:
     return BankTarget(device) if has_bank_mode(device) else InOrderTarget(device)
 
 
+@frozen(eq=False)
+class DraftSpace:
+    """All drafts of a contraction: `groups` and `cores` int64[drafts, classes].
+
+    `time_ps(number)`: picoseconds of the best mapping of a draft, `NONE` if the device can run none.
+    """
+
+    groups: Ints
+    cores: Ints
+    time_ps: Callable[[int], int]
+
+
+def draft_space(contraction: Contraction, target: AnyTarget, channels: int) -> DraftSpace:
+    """All numbers of channels and cores, in their order; none of them is evaluated yet."""
+    find = _attacc_drafts if isinstance(target, Target) else _broadcast_drafts
+    return find(contraction, target, channels)  # type: ignore[arg-type]
+
+
 def drafts_of(contraction: Contraction, target: AnyTarget, channels: int) -> list[Draft]:
     """All drafts that the device can run, in the order of their numbers."""
-    found = (
-        _drafts(contraction, target, channels)
-        if isinstance(target, Target)
-        else _broadcast_drafts(contraction, target, channels)
-    )
-    return sorted(found, key=lambda draft: (draft.groups, draft.cores))
+    space = draft_space(contraction, target, channels)
+    times = (space.time_ps(number) for number in range(len(space.groups)))
+    found = zip(space.groups.tolist(), space.cores.tolist(), times, strict=True)
+    return [Draft(tuple(groups), tuple(cores), time) for groups, cores, time in found if time < NONE]
 
 
-def _drafts(contraction: Contraction, target: Target, channels: int) -> list[Draft]:
-    """AttAcc: for every number of channels and cores the best owners, lanes and tiling."""
+def _attacc_drafts(contraction: Contraction, target: Target, channels: int) -> DraftSpace:
+    """AttAcc: for every number of channels and cores the best owners, lanes and tiling. Splits that leave the same
+    work to a core take the same ticks: one of them is walked."""
     space = space_of(contraction, target, channels)
-    by_cores: dict[tuple[int, ...], list[int]] = {}
-    for owner, parts in enumerate(space.arrays.parts.tolist()):
-        by_cores.setdefault(tuple(parts), []).append(owner)
-    found = []
-    for split, groups in enumerate(space.splits):
-        for cores, owners in by_cores.items():
-            ticks = min(_ticks(space, target, split, owner, lanes) for owner in owners for lanes in (0, 1))
-            if ticks < NONE:
-                found.append(Draft(groups, cores, ticks * space.arrays.tick_ps + int(space.arrays.extra[split])))
-    return found
+    splits, owners_of, kinds = _ordered(np.array(space.splits), space.arrays.parts)
+    known: dict[tuple[int, ...], int] = {}
+
+    def time_ps(number: int) -> int:
+        at, kind = divmod(number, len(kinds))
+        split = int(splits[at])
+        work = (kind, *(-(-space.arrays.chunks[split] // kinds[kind])).tolist())
+        if work not in known:
+            known[work] = best_of_draft(space.arrays, target.timing, split, owners_of[kind]).ticks
+        ticks = known[work]
+        return NONE if ticks >= NONE else ticks * space.arrays.tick_ps + int(space.arrays.extra[split])
+
+    return _space(np.array(space.splits)[splits], kinds, time_ps)
 
 
-def _broadcast_drafts(contraction: Contraction, target: BankTarget | InOrderTarget, channels: int) -> list[Draft]:
-    """HBM-PIM, AiM, UPMEM: the same; cuts that are alike are searched once. Cores are accumulators, too."""
-    best, kinds = (best_bank_mapping, BANK_LANES) if isinstance(target, BankTarget) else (best_in_order, IN_ORDER_LANES)
-    every, splits, owners = every_cut(contraction, target.axes, target.device.core.lanes, kinds, channels)
-    cuts, values = cuts_of(contraction, target.axes, target.device.core.lanes, kinds, channels), {}
-    for row, mapping in zip(cuts.table, cuts.mappings, strict=True):
-        one = Cuts(row[None], (mapping,), np.ones(1, np.int64))
-        answer = best(contraction, target, channels, cuts=one)  # type: ignore[arg-type]
-        values[tuple(row.tolist())] = NONE if answer is None else answer.value
+def _broadcast_drafts(contraction: Contraction, target: BankTarget | InOrderTarget, channels: int) -> DraftSpace:
+    """HBM-PIM, AiM, UPMEM: the same; drafts with the same cuts are searched once. Cores are accumulators, too."""
+    best, lanes = (best_bank_mapping, BANK_LANES) if isinstance(target, BankTarget) else (best_in_order, IN_ORDER_LANES)
+    stores = isinstance(target, BankTarget)
+    every, splits, owners = every_cut(
+        contraction, target.axes, target.device.core.lanes, lanes, channels, stores=stores
+    )
     parts = np.stack([np.where(owners == n, target.axes, 1).prod(axis=1) for n in range(len(CLASSES))], axis=1)
-    least: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-    for at, row in enumerate(every.tolist()):
-        split, owner = divmod(at % (len(splits) * len(owners)), len(owners))
-        key = tuple(splits[split].tolist()), tuple(parts[owner].tolist())
-        least[key] = min(least.get(key, NONE), values[tuple(row)])
-    return [Draft(groups, cores, value) for (groups, cores), value in least.items() if value < NONE]
+    order, owners_of, kinds = _ordered(splits, parts)
+    table = every.reshape(len(lanes), len(splits), len(owners), -1)
+    known: dict[bytes, int] = {}
+
+    def time_ps(number: int) -> int:
+        at, kind = divmod(number, len(kinds))
+        split, some = int(order[at]), owners_of[kind]
+        rows, first = np.unique(table[:, split, some].reshape(-1, table.shape[3]), axis=0, return_index=True)
+        if rows.tobytes() not in known:
+            places = [divmod(place, len(some)) for place in first.tolist()]
+            mappings = tuple(
+                (tuple(splits[split].tolist()), tuple(owners[some[owner]].tolist()), lanes[lane])
+                for lane, owner in places
+            )
+            cuts = Cuts(rows, mappings, np.ones(len(rows), np.int64))
+            answer = best(contraction, target, channels, cuts=cuts)  # type: ignore[arg-type]
+            known[rows.tobytes()] = NONE if answer is None else answer.value
+        return known[rows.tobytes()]
+
+    return _space(splits[order], kinds, time_ps)
 
 
-def _ticks(space: SpaceOf, target: Target, split: int, owner: int, is_tree: int) -> int:
-    share = share_of(space.arrays, split, owner, is_tree)
-    if not is_legal(space.arrays, target.timing, share):
-        return NONE
-    return int(best_tiling(space.arrays, target.timing, share, owner)[0])
+def _ordered(splits: Ints, parts: Ints) -> tuple[Ints, list[Ints], Ints]:
+    """The splits in the order of their numbers; the owners of every kind of cores; the kinds, int64[kinds, classes]."""
+    kinds, number = np.unique(parts, axis=0, return_inverse=True)
+    owners_of = [np.flatnonzero(number.ravel() == kind) for kind in range(len(kinds))]
+    return np.lexsort(splits.T[::-1]), owners_of, kinds
+
+
+def _space(splits: Ints, kinds: Ints, time_ps: Callable[[int], int]) -> DraftSpace:
+    """Every split with every kind of cores."""
+    return DraftSpace(np.repeat(splits, len(kinds), axis=0), np.tile(kinds, (len(splits), 1)), time_ps)
 
 
 def prune(drafts: Sequence[Draft], contraction: Contraction, target: AnyTarget, rules: Iterable[str]) -> list[Pruned]:

@@ -7,8 +7,9 @@ from typing import Any
 from attrs import frozen
 
 from cpsat_pim.compiler.host import A100_HBM3, Host, norm_seconds
-from cpsat_pim.compiler.language import Kernel
+from cpsat_pim.compiler.language import Kernel, KernelMistake
 from cpsat_pim.compiler.plan import FORMAT
+from cpsat_pim.device import Device
 
 #: Operations and bytes of a softmax element (attacc_simulator c600051, `model.py`).
 SOFTMAX_FLOPS, SOFTMAX_BYTES = 5, 4
@@ -53,14 +54,16 @@ def format_host_plan(plan: HostPlan) -> str:
     )
 
 
-def host_plan(kernel: Kernel, sizes: Names[str, int], device: str, host: Host = A100_HBM3) -> HostPlan | None:
+def host_plan(kernel: Kernel, sizes: Names[str, int], device: Device, host: Host = A100_HBM3) -> HostPlan | None:
     """The plan of a shipped softmax or layernorm; None for every other kernel.
 
     Raises:
-        KernelMistake: a size is wrong.
+        KernelMistake: a size is wrong, or the device has another kind of host (UPMEM).
     """
     if kernel.name not in ("softmax", "layernorm"):
         return None
+    if device.column_writes is None:
+        raise KernelMistake(f"{device.name} has no commands for {kernel.name} by itself, and its host is not modelled")
     rows, columns = kernel.bind(sizes).tensor(kernel.result).extents
     if kernel.name == "layernorm":
         seconds, formula = norm_seconds(host, rows * columns), "attacc_simulator's fit of a normalisation"
@@ -70,5 +73,10 @@ def host_plan(kernel: Kernel, sizes: Names[str, int], device: str, host: Host = 
         moving = SOFTMAX_BYTES * rows * columns / (host.memory_bandwidth * host.memory_efficiency * occupancy)
         seconds, formula = max(computing, moving), "attacc_simulator's roofline of a softmax"
     return HostPlan(
-        kernel=kernel.name, sizes=sizes, device=device, host=host.name, formula=formula, time_ps=ceil(seconds * 1e12)
+        kernel=kernel.name,
+        sizes=sizes,
+        device=device.name,
+        host=host.name,
+        formula=formula,
+        time_ps=ceil(seconds * 1e12),
     )

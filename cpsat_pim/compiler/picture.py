@@ -27,9 +27,12 @@ OTHER, ROW = 3, 4
 _LANES = {
     **dict.fromkeys((Function.MAC_TREE, Function.MAC_LANES, Function.ADD, Function.MUL), 0),
     **dict.fromkeys((Function.FILL, Function.FILL_RELU), 0),
-    **dict.fromkeys((Function.LOAD, Function.LOAD_SCALARS, Function.WRITE), 1),
+    **dict.fromkeys((Function.LOAD, Function.LOAD_SCALARS, Function.WRITE, Function.WRITE_EACH), 1),
     **dict.fromkeys((Function.DRAIN, Function.DRAIN_CLEAR, Function.DRAIN_SCALARS, Function.STORE, Function.READ), 2),
+    Function.READ_EACH: 2,
 }
+#: Functions that multiply with inputs in registers: where they are, a fill is the load of inputs from a bank.
+_PRODUCTS = (Function.MAC_TREE, Function.MAC_LANES)
 
 STYLE = (
     "body{font:14px sans-serif;margin:24px;color:#222}pre{background:#f6f6f6;padding:12px;overflow:auto}"
@@ -70,7 +73,9 @@ def lanes_of(stream: Stream, device: Device) -> Ints:
     attention) by what it could do."""
     functions = stream.work[:, FUNCTION]
     if (functions != Function.NOTHING).any():
-        return np.array([_lane(Function(function).name) for function in functions.tolist()], np.int64)
+        lanes = np.array([_lane(Function(function).name) for function in functions.tolist()], np.int64)
+        lanes[(functions == Function.FILL) & np.isin(functions, _PRODUCTS).any()] = LANES.index("load")
+        return lanes
     could = [min((_lane(name) for name in command.does), default=OTHER) for command in device.commands]
     return np.array(could, np.int64)[stream.kind]
 

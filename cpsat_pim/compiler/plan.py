@@ -8,7 +8,7 @@ from attrs import asdict, field, frozen
 
 from cpsat_pim.compiler.mapping import CLASSES, Mapping
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
-from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping
+from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, SpreadMapping
 from cpsat_pim.compiler.mapping.mapping import UNUSED
 from cpsat_pim.compiler.search.objective import OBJECTIVES
 
@@ -202,12 +202,18 @@ def _(mapping: Mapping, axis_names: tuple[str, ...]) -> list[str]:
 @describe_mapping.register
 def _(mapping: BroadcastMapping, axis_names: tuple[str, ...]) -> list[str]:
     kept = "loaded once for all outputs" if mapping.keeps_inputs else "loaded for every output"
+    stored = "written into the banks of the cores and " if mapping.stores_inputs else ""
     return [
         *_cuts(mapping, axis_names),
         f"lanes         {mapping.lanes}",
-        f"tiles         {mapping.depth_tile} input column(s), {mapping.order}; inputs are {kept}",
+        f"tiles         {mapping.depth_tile} input column(s), {mapping.order}; inputs are {stored}{kept}",
         *_hull(mapping),
     ]
+
+
+@describe_mapping.register
+def _(mapping: SpreadMapping, axis_names: tuple[str, ...]) -> list[str]:
+    return [f"channels      {mapping.channels}, all their cores with equally many elements"]
 
 
 @describe_mapping.register

@@ -14,7 +14,7 @@ from cpsat_pim.compiler.language import Kernel, KernelMistake, read_kernel
 from cpsat_pim.compiler.lowering import lower
 from cpsat_pim.compiler.mapping import CLASSES, Mapping, contraction_of
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
-from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping
+from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, SpreadMapping
 from cpsat_pim.compiler.mapping.mapping import UNUSED
 from cpsat_pim.compiler.plan import FORMAT
 from cpsat_pim.compiler.target import target_of
@@ -59,7 +59,7 @@ def _stream(kernel: Kernel, device: Device, mappings: Names[str, Any]) -> Stream
     return lower(mappings[kernel.name], contraction_of(kernel, kernel.statements[0]), target).stream
 
 
-def mapping_from(data: Names[str, Any]) -> Mapping | BroadcastMapping | ElementwiseMapping:
+def mapping_from(data: Names[str, Any]) -> Mapping | BroadcastMapping | SpreadMapping:
     """The mapping that `plan.mapping_data` turned into JSON.
 
     Raises:
@@ -68,6 +68,8 @@ def mapping_from(data: Names[str, Any]) -> Mapping | BroadcastMapping | Elementw
     values = dict(data)
     if "both_banks" in values:
         return ElementwiseMapping(**values)
+    if "channels" in values:
+        return SpreadMapping(**values)
     values["splits"] = tuple(values["splits"][name] for name in CLASSES)
     values["owners"] = tuple(UNUSED if name is None else CLASSES.index(name) for name in values["owners"])
     if "keeps_inputs" in values:

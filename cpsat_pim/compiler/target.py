@@ -32,12 +32,12 @@ class Target:
     reload: int
     drain: int
 
-    @property
+    @cached_property
     def axes(self) -> tuple[int, ...]:
         """Cores along every axis of a channel, outermost first."""
         return tuple(axis.size for axis in self.device.group.axes)
 
-    @property
+    @cached_property
     def axis_names(self) -> tuple[str, ...]:
         """The names of the axes."""
         return tuple(axis.name for axis in self.device.group.axes)

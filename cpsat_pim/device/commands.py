@@ -24,6 +24,8 @@ FUNCTIONS = (
     "clear",
     "write",
     "read",
+    "write_each",
+    "read_each",
 )
 _functions = Rule(
     f"must be a list of {', '.join(FUNCTIONS)}",

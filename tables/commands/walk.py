@@ -92,6 +92,35 @@ def _row_tick(timing: Timing, is_open: bool, activated: int, last_mac: int, visi
 
 
 @njit
+def _mac_tick(
+    timing: Timing, wanted: int, row: int, column_tick: int, last_mac: int, activated: int, visible: int, busy: int,
+    until: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Return the tick of the next MAC, and that of the ACT of its row if another row is open."""
+    soonest = max(last_mac + timing.mac, column_tick + 1)
+    if wanted == row:
+        return soonest, activated
+    act_tick = _row_tick(timing, row >= 0, activated, last_mac, visible, busy, until)
+    return max(act_tick + timing.act_to_mac, soonest), act_tick
+
+
+@njit
+def _visible_tick(removed: Ints, behind: int) -> int:
+    """Return the first tick at which the MAC behind `behind` other entries is in the queue: a full queue takes it in
+    when an entry leaves."""
+    return removed[(behind - removed.size) % removed.size] + 1 if behind >= removed.size else 0
+
+
+@njit
+def _emit(emitted: Ints, out: int, kind: int, number: int, group: int, tick: int) -> int:
+    """Return how many commands there are with one more; if nobody asks, 0. Output: `emitted`."""
+    if emitted.shape[0] == 0:
+        return 0
+    emitted[out, 0], emitted[out, 1], emitted[out, 2], emitted[out, 3] = kind, number, group, tick
+    return out + 1
+
+
+@njit
 def walk(timing: Timing, groups: Ints, moves: Moves, opened: int, emitted: Ints) -> int:
     """Return the tick of the last command.
 
@@ -102,12 +131,10 @@ def walk(timing: Timing, groups: Ints, moves: Moves, opened: int, emitted: Ints)
     last = np.full(moves.nodes, NEVER, np.int64)
     removed = np.zeros(timing.queue, np.int64)  # ticks at which the entries behind the last MAC left the queue
     behind = 0  # how many there are
-    column_tick, last_mac, activated, row = 0, NEVER, NEVER, opened
+    column_tick, last_mac, activated, row, out = 0, NEVER, NEVER, opened, 0
     busy, until = NEVER, NEVER  # ticks in which an unchecked move waits for its slot and would take the second one
-    asked, out = emitted.shape[0] > 0, 0
     for group in range(groups.shape[0]):
-        macs, address = groups[group, MACS], groups[group, ADDRESS]
-        segment = groups[group, SEGMENT]
+        macs, address, segment = groups[group, MACS], groups[group, ADDRESS], groups[group, SEGMENT]
         drain_moves, load_moves = moves.drain_moves[segment], moves.load_moves[segment]
         drained = groups[group, DRAINS] * drain_moves
         wanted_moves = drained + groups[group, LOADS] * load_moves
@@ -115,15 +142,10 @@ def walk(timing: Timing, groups: Ints, moves: Moves, opened: int, emitted: Ints)
         while mac < macs or move < wanted_moves:
             mac_tick, act_tick, wanted = 2**60, 0, -1
             if mac < macs:
-                wanted = (address + mac) // timing.columns
-                if wanted == row:
-                    mac_tick = max(last_mac + timing.mac, column_tick + 1)
-                else:
-                    visible = 0
-                    if behind >= timing.queue:
-                        visible = removed[(behind - timing.queue) % timing.queue] + 1
-                    act_tick = _row_tick(timing, row >= 0, activated, last_mac, visible, busy, until)
-                    mac_tick = max(act_tick + timing.act_to_mac, last_mac + timing.mac, column_tick + 1)
+                wanted, visible = (address + mac) // timing.columns, _visible_tick(removed, behind)
+                mac_tick, act_tick = _mac_tick(
+                    timing, wanted, row, column_tick, last_mac, activated, visible, busy, until
+                )
             if move < wanted_moves:
                 if move < drained:
                     path = moves.drains[segment, move % drain_moves]
@@ -135,29 +157,19 @@ def walk(timing: Timing, groups: Ints, moves: Moves, opened: int, emitted: Ints)
                 if move_tick < mac_tick:
                     if not moves.is_checked[segment]:
                         busy, until = column_tick if until != column_tick else busy, move_tick
-                    for level in range(path.size):
-                        last[path[level]] = move_tick
-                    column_tick = move_tick
-                    removed[behind % timing.queue] = move_tick
+                    for node in path:
+                        last[node] = move_tick
+                    column_tick = removed[behind % timing.queue] = move_tick
                     behind += 1
-                    if asked:
-                        emitted[out, 0] = DRAIN if move < drained else LOAD
-                        emitted[out, 1], emitted[out, 2], emitted[out, 3] = move, group, move_tick
-                        out += 1
+                    out = _emit(emitted, out, DRAIN if move < drained else LOAD, move, group, move_tick)
                     move += 1
                     continue
-            if wanted != row:
-                activated, row = act_tick, wanted
-            run = 1
+            activated, row, run = act_tick, wanted, 1
             if move == wanted_moves:  # nothing interrupts the rest of the row
                 run = min(macs - mac, timing.columns - (address + mac) % timing.columns)
-            if asked:
-                for i in range(run):
-                    emitted[out, 0], emitted[out, 1] = MAC, mac + i
-                    emitted[out, 2], emitted[out, 3] = group, mac_tick + i * timing.mac
-                    out += 1
-            last_mac = mac_tick + (run - 1) * timing.mac
-            column_tick = last_mac
+            for i in range(run if emitted.shape[0] > 0 else 0):
+                out = _emit(emitted, out, MAC, mac + i, group, mac_tick + i * timing.mac)
+            last_mac = column_tick = mac_tick + (run - 1) * timing.mac
             behind = 0
             mac += run
         removed[behind % timing.queue] = column_tick  # the barrier

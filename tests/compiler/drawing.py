@@ -2,6 +2,9 @@
 
 from random import Random
 
+from attrs import evolve
+
+from cpsat_pim.compiler.attention import SCORE_BYTES, Attention, AttentionMapping
 from cpsat_pim.compiler.language import Kernel, kernel_of_text, shipped_kernel
 from cpsat_pim.compiler.lowering import bank_contraction, in_order
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
@@ -84,11 +87,25 @@ def _indices(indices: list[_Index]) -> str:
 # --- Mappings --------------------------------------------------------------------------------------------------------
 
 
-def drawn_mapping(draw: Random, contraction: Contraction, target: Target) -> Mapping:
-    """A mapping that AttAcc can run."""
+def drawn_attention(draw: Random, target: Target) -> tuple[Attention, AttentionMapping, Target]:
+    """An attention, a mapping of it, and the device with a buffer for the scores of one to three heads."""
+    attention = Attention(draw.randint(1, 7), draw.choice(EXTENTS), draw.choice((16, 64, 97, 128)))
+    buffer_bytes = SCORE_BYTES * attention.tokens * draw.randint(1, 3)
+    device = evolve(target.device, group=evolve(target.device.group, buffer_bytes=buffer_bytes))
+    parts = draw.randint(1, 3)
+    score, context = (
+        drawn_mapping(draw, product, target, (parts, 1, 1, 1)) for product in (attention.score, attention.context)
+    )
+    return attention, AttentionMapping(score, context), evolve(target, device=device)
+
+
+def drawn_mapping(
+    draw: Random, contraction: Contraction, target: Target, splits: tuple[int, ...] | None = None
+) -> Mapping:
+    """A mapping that AttAcc can run, with any splits or with given ones."""
     while True:
         mapping = Mapping(
-            splits=tuple(draw.choice((1, 1, 2, 3)) for _ in range(4)),
+            splits=splits or tuple(draw.choice((1, 1, 2, 3)) for _ in range(4)),
             owners=tuple(draw.randint(-1, 3) for _ in target.axes),
             is_tree=draw.random() < 0.5,
             output_tile=draw.choice((1, 2)),
@@ -104,19 +121,22 @@ def drawn_mapping(draw: Random, contraction: Contraction, target: Target) -> Map
 
 def drawn_broadcast(draw: Random, contraction: Contraction, target: BankTarget | InOrderTarget) -> BroadcastMapping:
     """A mapping that a device with broadcast inputs can run."""
-    is_bank, classes = isinstance(target, BankTarget), (-1, 0, 1, 2, 3)
+    is_bank = isinstance(target, BankTarget)
     orders = ("output-stationary",) if is_bank else ("output-stationary", "input-stationary")
     problem = bank_contraction.problem if is_bank else in_order.problem
     while True:
+        stores = is_bank and contraction.inputs is not None and draw.random() < 0.4
+        classes = (-1, 2, 2) if contraction.inputs is not None else (-1, 0, 1, 2, 3)
+        of_axes = [(-1, 0, 2, 3) if stores else classes] * (len(target.axes) - 1) + [classes]
         mapping = BroadcastMapping(
             splits=tuple(draw.choice((1, 1, 2, 3)) for _ in range(4)),
             owners=tuple(
-                -1 if size == 1 else draw.choice((-1, 2, 2) if contraction.inputs is not None else classes)
-                for size in target.axes
+                -1 if size == 1 else draw.choice(choices) for size, choices in zip(target.axes, of_axes, strict=True)
             ),
             lanes=draw.choice(("depth", "outputs")) if is_bank else "depth",
             depth_tile=draw.randint(1, target.device.core.inputs),
             keeps_inputs=is_bank and draw.random() < 0.3,
+            stores_inputs=stores,
             order=draw.choice(orders),
             mode_bank=draw.randint(0, 1) if is_bank else 0,
             hull=draw.choice(tuple(contraction.hulls())),

@@ -16,15 +16,17 @@ from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
+from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
 from cpsat_pim.compiler.mapping import Contraction, contraction_of
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
-from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, elementwise_of
+from cpsat_pim.compiler.mapping.contraction import BATCH
+from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping, SpreadMapping, elementwise_of
 from cpsat_pim.compiler.search import bank_mode as search_of_banks
 from cpsat_pim.compiler.search import in_order as search_in_order
 from cpsat_pim.compiler.search.bank_mode import best_bank_mapping, best_elementwise, elementwise_bound
 from cpsat_pim.compiler.search.broadcast import facts_of
 from cpsat_pim.compiler.search.crosscheck import solve_facts
-from cpsat_pim.compiler.search.in_order import best_in_order
+from cpsat_pim.compiler.search.in_order import best_in_order, best_spread
 from cpsat_pim.compiler.verify import execute_on_numbers
 from cpsat_pim.device import read_device
 from cpsat_pim.device.rules import rules_of
@@ -43,13 +45,19 @@ def broadcast_mappings(
 ) -> BroadcastMapping:
     """Any mapping that the device can run, with at most so many parts of every class over the channels."""
     is_bank = isinstance(target, BankTarget)
+    stores = is_bank and contraction.inputs is not None and draw(st.booleans())
     classes = (-1, 2) if contraction.inputs is not None else (-1, 0, 1, 2, 3)
+    of_axes = [(-1, 0, 2, 3) if stores else classes] * (len(target.axes) - 1) + [classes]
     mapping = BroadcastMapping(
         splits=tuple(draw(st.integers(1, most_parts)) for _ in range(4)),
-        owners=tuple(draw(st.sampled_from(classes)) if size > 1 else -1 for size in target.axes),
+        owners=tuple(
+            draw(st.sampled_from(choices)) if size > 1 else -1
+            for size, choices in zip(target.axes, of_axes, strict=True)
+        ),
         lanes=draw(st.sampled_from(("depth", "outputs"))) if is_bank else "depth",
         depth_tile=draw(st.integers(1, target.device.core.inputs)),
         keeps_inputs=is_bank and draw(st.booleans()),
+        stores_inputs=stores,
         order="output-stationary" if is_bank else draw(st.sampled_from(("output-stationary", "input-stationary"))),
         mode_bank=draw(st.integers(0, 1)) if is_bank else 0,
     )
@@ -118,6 +126,44 @@ def test_elementwise_kernels_take_the_simulators_ticks_and_compute_numpys_result
     assert execute_on_numbers(kernel, lowered, HBM) == lowered.mapping.channels
 
 
+@NUMBERS
+@given(st.data())
+@pytest.mark.parametrize("name", ["va", "mul", "relu"])
+def test_vectors_on_upmem_take_the_simulators_ticks_and_compute_numpys_result(name: str, data: st.DataObject) -> None:
+    """The host writes other elements to each of 64 cores of a rank, and reads as many back."""
+    sizes = {"B": data.draw(st.integers(1, 3)), "N": data.draw(st.sampled_from((1, 513, 32769, 70001)))}
+    kernel = shipped_kernel(name).bind(sizes)
+    lowered: Any = lowered_of(kernel, SpreadMapping(channels=data.draw(st.integers(1, 3))), UPMEM)
+    assert simulate(rules_of(UPMEM), lowered.program.stream).finish == lowered.ticks == lowered.program.parts.sum()
+    assert execute_on_numbers(kernel, lowered, UPMEM) == lowered.mapping.channels
+
+
+def test_vectors_on_upmem_take_what_hand_arithmetic_says() -> None:
+    """65,536 additions on two ranks of 64 cores: a column of 512 elements a core. Two writes, a fill, an addition, a
+    store and a read follow each other; the first command is issued at tick 1, the read ends after its own time.
+
+    6868 x 2 + 1101 + (1101 + 3072) + 1085 + 6868, and one for the first tick.
+    """
+    plan = compile_kernel(shipped_kernel("va"), {"B": 1, "N": 65536}, UPMEM, 2)
+    assert plan.ticks == 1 + 2 * 6868 + 1101 + 1101 + 3072 + 1085 + 6868
+    assert plan.simulated == plan.ticks
+    assert plan.functional == 2
+
+
+@pytest.mark.parametrize("is_time", [True, False])
+def test_vectors_on_upmem_use_as_many_ranks_as_pay(is_time: bool) -> None:
+    """Of all numbers of ranks none is better; energy is the power of the ranks for their time."""
+    kernel = elementwise_of(shipped_kernel("va").bind({"B": 1, "N": 200_000}).statements[0])
+    assert kernel is not None
+    every = [InOrderElementwise(kernel, SpreadMapping(channels=n), InOrderTarget(UPMEM)) for n in range(1, 41)]
+    best = best_spread(kernel, InOrderTarget(UPMEM), 40, is_time)
+    assert best is not None
+    if is_time:
+        assert best.ticks == min(lowered.ticks for lowered in every)
+    else:
+        assert best.value == min(lowered.channel_fj * lowered.mapping.channels for lowered in every)
+
+
 @pytest.mark.parametrize(
     ("kernel", "sizes", "channels"),
     [("gemm", {"B": 2, "N": 70, "K": 40}, 2), ("gemv", {"B": 2, "N": 9, "K": 33}, 2), ("red", {"B": 3, "N": 400}, 2)],
@@ -158,6 +204,34 @@ def test_compiled_gemv_is_faster_than_samsungs() -> None:
     assert plan.status == "OPTIMAL"
     assert plan.refreshed * 1.2 <= 3651
     assert sum(plan.part_ticks.values()) + 1 == plan.simulated == plan.ticks
+
+
+def test_blocks_work_on_matrices_of_their_own_if_inputs_are_in_banks() -> None:
+    """Scores of 64 heads over 512 tokens: the optimum writes inputs into the banks, so that blocks have different
+    heads. PIMSimulator b464dde takes 4215 ticks for its commands, with refresh."""
+    plan = compile_kernel(shipped_kernel("gemv"), {"B": 64, "N": 512, "K": 128}, HBM)
+    mapping = plan.mappings["gemv"]
+    assert isinstance(mapping, BroadcastMapping)
+    assert mapping.stores_inputs
+    assert BATCH in mapping.owners
+    assert plan.refreshed == 4215
+
+
+def test_vectors_are_not_divided_over_cores_that_store_inputs() -> None:
+    """The matrix would be copied; a tile that is no divisor of 8 would straddle rows; a sum has no inputs."""
+    target = BankTarget(HBM)
+    gemm = shipped_kernel("gemm").bind({"B": 4, "N": 64, "K": 640})
+    contraction = contraction_of(gemm, gemm.statements[0])
+    one = BroadcastMapping(splits=(1, 1, 1, 1), owners=(-1, 1, 2, 2), stores_inputs=True)
+    assert "vectors" in str(bank_contraction.problem(one, contraction, target))
+    three = evolve(one, owners=(-1, 3, 2, 2), depth_tile=3)
+    assert "divisor of 8" in str(bank_contraction.problem(three, contraction, target))
+    assert bank_contraction.problem(evolve(three, depth_tile=4), contraction, target) is None
+    differs = evolve(three, depth_tile=4, owners=(-1, 2, 2, 3))
+    assert "for all accumulators" in str(bank_contraction.problem(differs, contraction, target))
+    red = shipped_kernel("red").bind({"B": 2, "N": 64})
+    without = contraction_of(red, red.statements[0])
+    assert "only inputs" in str(bank_contraction.problem(evolve(one, owners=(-1, 2, 2, 2)), without, target))
 
 
 def test_aim_product_takes_what_hand_arithmetic_says() -> None:
@@ -241,7 +315,8 @@ def test_cp_sat_proves_the_optimum_of_the_search(name: str, kernel: str, sizes: 
         splits, owners, lanes = cut
         chosen = BroadcastMapping(splits=splits, owners=owners, lanes=lanes)
         passes = chosen.passes(contraction, target.axes, device.core.lanes)
-        row = np.array([[passes.batches, passes.shared, passes.outputs, passes.columns, 0, 0]])
+        differ = int(contraction.inputs is not None and bool({0, 3} & {*owners}))
+        row = np.array([[passes.batches, passes.shared, passes.outputs, passes.columns, 0, 0, differ]])
         module: Any = search_of_banks if is_bank else search_in_order
         has_inputs = [contraction.inputs is not None] if is_bank else []
         tilings = module.tilings(row, target, *has_inputs)
@@ -255,7 +330,7 @@ def test_cp_sat_proves_the_optimum_of_the_search(name: str, kernel: str, sizes: 
         return min(possible) if possible else None
 
     kinds = ("depth", "outputs") if is_bank else ("depth",)
-    facts = facts_of(contraction, target, 2, kinds, least)
+    facts = facts_of(contraction, target, 2, kinds, least, stores=is_bank)
     model, best = solve_facts(facts, contraction.extents, 2), search(contraction, target, 2)
     assert model.is_proven
     assert model.time_ps == best.ticks * device.tick_ps

@@ -339,11 +339,36 @@ def test_packing_charges_parameters(mlp: str, tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        (("attention", "--sizes", "B=2,N=40,K=64"), "for this device (the host of upmem is not modelled)"),
+        (("softmax", "--sizes", "B=2,N=40"), "no commands for softmax by itself, and its host is not modelled"),
+    ],
+)
+def test_what_needs_a_host_that_is_not_modelled_is_one_line(
+    kernel: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """UPMEM's host is no GPU: a statement without a mapping has no time there."""
+    code, text = _run(capsys, *kernel, "--device", "upmem")
+    assert code == 2
+    assert expected in text
+    assert len(text.strip().splitlines()) == 1
+
+
+def test_products_and_vectors_run_wholly_on_upmem(mlp: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No statement of a multi-layer perceptron needs the host; the commands compute what numpy does."""
+    file = tmp_path / "plan.json"
+    assert _run(capsys, mlp, *GIVEN, "--device", "upmem", "--json", str(file))[0] == 0
+    plan = json.loads(file.read_text())
+    assert plan["status"] == "OPTIMAL"
+    assert [statement["place"] for statement in plan["statements"]] == ["PIM"] * 3
+
+
+@pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         ((*GIVEN, "--objective", "energy"), "--objective: expected time, since mlp has 3 statements (got energy)"),
         ((*GIVEN, "--html", "{}/page.html"), "--html, --trace: expected a kernel of one statement (mlp has 3"),
-        ((*GIVEN, "--device", "upmem"), "for this device (the host of upmem is not modelled)"),
         (("--sizes", "B=1,H=8"), "size K has no value"),
     ],
 )

@@ -86,12 +86,12 @@ def test_energy_is_that_of_the_simulators_commands(name: str, seed: int) -> None
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize(("kernel", "sizes"), [("gemv", {"B": 3, "N": 9, "K": 40}), ("red", {"B": 2, "N": 300})])
 def test_no_mapping_takes_less_than_its_bound(name: str, kernel: str, sizes: dict[str, int]) -> None:
-    """HBM-PIM: a lower bound; AiM and UPMEM: the energy itself. Every tiling of some cuts."""
+    """HBM-PIM: lower bounds of energy and time; AiM and UPMEM: the energy itself. Every tiling of some cuts."""
     target, search = TARGETS[name], search_of_banks if name == "hbm-pim" else search_in_order
     bound = shipped_kernel(kernel).bind(sizes)
     contraction = contraction_of(bound, bound.statements[0])
     kinds = ("depth", "outputs") if name == "hbm-pim" else ("depth",)
-    cuts = cuts_of(contraction, target.axes, target.device.core.lanes, kinds, 4)
+    cuts = cuts_of(contraction, target.axes, target.device.core.lanes, kinds, 4, stores=name == "hbm-pim")
     has_inputs, draw = contraction.inputs is not None, Random(1)
     for tiling, applies in _tilings(search, cuts.table, target, has_inputs):
         for row in draw.sample(np.flatnonzero(applies).tolist(), min(4, int(applies.sum()))):
@@ -103,6 +103,8 @@ def test_no_mapping_takes_less_than_its_bound(name: str, kernel: str, sizes: dic
             if name == "hbm-pim":
                 least = search_of_banks.energy_bounds(cuts.table[[row]], tiling, target, has_inputs)[0]
                 assert lowered.ticks == NOT_EXACT or 0 < least <= lowered.channel_fj
+                earliest = search_of_banks.lower_bounds(cuts.table[[row]], tiling, target, has_inputs)[0]
+                assert lowered.ticks == NOT_EXACT or 0 < earliest <= lowered.ticks
             else:
                 assert search_in_order.energies(cuts.table[[row]], tiling, target, has_inputs)[0] == lowered.channel_fj
 

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from cpsat_pim.cli import main
+from cpsat_pim.compiler.broadcast import lowered_of
 from cpsat_pim.compiler.compile import compile_kernel, stream_of
 from cpsat_pim.compiler.language import shipped_kernel
-from cpsat_pim.compiler.picture import CHART_TICKS, slot_bars
+from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
+from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping
+from cpsat_pim.compiler.picture import CHART_TICKS, LANES, lanes_of, slot_bars
 from cpsat_pim.compiler.target import target_of
 from cpsat_pim.device import read_device
-from tracesim.commands import simulate
+from tracesim.commands import Function, simulate
+from tracesim.commands.records import FUNCTION
 
 TARGET = target_of(read_device("attacc"))
 
@@ -35,6 +39,19 @@ def test_bars_are_the_simulated_commands() -> None:
     )
 
 
+def test_inputs_that_come_from_banks_are_loads() -> None:
+    """With inputs in banks, fills of registers stand in the lane of loads, beside products; of vectors, which have no
+    products, in the lane of what is computed."""
+    device, sizes = read_device("hbm-pim"), {"B": 4, "N": 128, "K": 16}
+    kernel = shipped_kernel("gemv").bind(sizes)
+    mapping = BroadcastMapping(splits=(1, 1, 1, 1), owners=(-1, 0, -1, 2), stores_inputs=True)
+    stream = lowered_of(kernel, mapping, device).program.stream
+    assert {*lanes_of(stream, device)[stream.work[:, FUNCTION] == Function.FILL]} == {LANES.index("load")}
+    vectors = shipped_kernel("va").bind({"B": 1, "N": 100})
+    added = lowered_of(vectors, ElementwiseMapping(channels=1), device).program.stream
+    assert {*lanes_of(added, device)[added.work[:, FUNCTION] == Function.FILL]} == {LANES.index("compute")}
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -42,6 +59,7 @@ def test_bars_are_the_simulated_commands() -> None:
         ["gemm", "--sizes", "B=1,N=40,K=64", "--device", "hbm-pim", "--channels", "2"],
         ["va", "--sizes", "B=1,N=3000", "--device", "hbm-pim", "--channels", "2"],
         ["gemm", "--sizes", "B=1,N=40,K=64", "--device", "gddr6-aim", "--channels", "2"],
+        ["va", "--sizes", "B=1,N=40000", "--device", "upmem", "--channels", "2"],
     ],
 )
 def test_command_writes_a_page(tmp_path: Path, words: list[str]) -> None:

@@ -99,6 +99,15 @@ def _register(machine: Machine, stream: Stream, at: int, operand: int) -> Number
     return machine.registers[(*_cores(stream, at), number, slice(None))]
 
 
+def _vectors(machine: Machine, stream: Stream, at: int, count: int) -> Numbers:
+    """Return so many vectors of the exchange buffer from the one on that a command names."""
+    begin = int(stream.work[at, DATA])
+    if not 0 <= begin <= machine.exchange.shape[0] - count:
+        raise IndexError(f"there are no {count} vectors from {begin} on in the exchange buffer")
+    vectors: Numbers = machine.exchange[begin : begin + count]
+    return vectors
+
+
 def _vector(machine: Machine, stream: Stream, at: int) -> Numbers:
     """Return the first vector of the exchange buffer that a command names."""
     data = int(stream.work[at, DATA])
@@ -171,10 +180,8 @@ def _drain(machine: Machine, stream: Stream, at: int) -> None:
         if int(stream.work[at, REDUCE]) >> axis & 1:
             values = _ordered_sum(values, axis)
     vectors = values.reshape(-1, values.shape[-1])
-    begin = int(stream.work[at, DATA])
-    if not 0 <= begin <= machine.exchange.shape[0] - len(vectors):
-        raise IndexError(f"there are no {len(vectors)} vectors from {begin} on in the exchange buffer")
-    machine.exchange[begin : begin + len(vectors)] += vectors
+    into = _vectors(machine, stream, at, len(vectors))
+    into += vectors
 
 
 def _ordered_sum(values: Numbers, axis: int) -> Numbers:
@@ -210,6 +217,16 @@ def _read(machine: Machine, stream: Stream, at: int) -> None:
     _vector(machine, stream, at)[...] = column.reshape(-1)
 
 
+def _write_each(machine: Machine, stream: Stream, at: int) -> None:
+    column = _bank_column(machine, stream, at)
+    column[...] = _vectors(machine, stream, at, column[..., 0].size).reshape(column.shape)
+
+
+def _read_each(machine: Machine, stream: Stream, at: int) -> None:
+    column = _bank_column(machine, stream, at)
+    _vectors(machine, stream, at, column[..., 0].size)[...] = column.reshape(-1, column.shape[-1])
+
+
 _RUN: dict[Function, Callable[[Machine, Stream, int], None]] = {
     Function.LOAD: _load,
     Function.LOAD_SCALARS: _load_scalars,
@@ -226,4 +243,6 @@ _RUN: dict[Function, Callable[[Machine, Stream, int], None]] = {
     Function.CLEAR: _clear,
     Function.WRITE: _write,
     Function.READ: _read,
+    Function.WRITE_EACH: _write_each,
+    Function.READ_EACH: _read_each,
 }

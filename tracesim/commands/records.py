@@ -63,6 +63,8 @@ class Function(IntEnum):
     READ = 13
     LOAD_SCALARS = 14
     DRAIN_SCALARS = 15
+    WRITE_EACH = 16
+    READ_EACH = 17
 
 
 #: Columns of `Stream.work`.

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from cpsat_pim.compiler.broadcast import AnyMapping, best_of_kernel, has_bank_mode, lowered_of
+from cpsat_pim.compiler.broadcast import Lowered as BroadcastLowered
 from cpsat_pim.compiler.chain.roofline import host_time, result_elements, roofline_ps
 from cpsat_pim.compiler.chain.statements import Part
 from cpsat_pim.compiler.compile import is_attacc_like
@@ -21,11 +22,12 @@ from cpsat_pim.compiler.lowering.bank_contraction import problem as bank_problem
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.data import Placement
-from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
+from cpsat_pim.compiler.lowering.in_order import InOrderTarget
 from cpsat_pim.compiler.lowering.in_order import problem as in_order_problem
+from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
 from cpsat_pim.compiler.mapping import Contraction, Mapping, contraction_of
 from cpsat_pim.compiler.mapping.contraction import BATCH, DEPTH, OUTPUTS
-from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping
+from cpsat_pim.compiler.mapping.elementwise import SpreadMapping
 from cpsat_pim.compiler.search.objective import best_by, matrix_ps
 from cpsat_pim.compiler.search.space import output_ps
 from cpsat_pim.compiler.target import target_of
@@ -198,9 +200,9 @@ def lowered_part(part: Part, mapping: Any, device: Device) -> Any:
     return lowered_of(part.kernel, mapping, device)
 
 
-def _rows(lowered: BankContraction | BankElementwise | InOrderContraction) -> tuple[int, int]:
+def _rows(lowered: BroadcastLowered) -> tuple[int, int]:
     """Rows of the matrix, and rows in use while the statement runs."""
-    if isinstance(lowered, BankElementwise):
+    if isinstance(lowered, BankElementwise | InOrderElementwise):
         return 0, lowered.program.bank_rows
     if isinstance(lowered, BankContraction):
         return matrix_rows(lowered.elements.passes, lowered.target), 0
@@ -221,7 +223,7 @@ def _problem(part: Part, mapping: Any, setting: Setting) -> str | None:
 
 def _layout(part: Part, mapping: Any, rows: int, setting: Setting) -> Layout | None:
     """Where the matrix of a product is; None of an elementwise statement."""
-    if isinstance(mapping, ElementwiseMapping):
+    if isinstance(mapping, SpreadMapping):
         return None
     contraction = contraction_of(part.kernel, part.statement).with_hull(mapping.hull)
     packing = 0
@@ -243,7 +245,7 @@ def target_of_any(device: Device) -> Any:
 def _matrix_form(part: Part, mappings: list[Any]) -> tuple[Any, ...] | None:
     """What two statements with the same matrix have in common: the tensor as the same statement wrote it, and its
     indices by class and place of their loops. None of statements without mappings or without a matrix."""
-    if not mappings or isinstance(mappings[0], ElementwiseMapping):
+    if not mappings or isinstance(mappings[0], SpreadMapping):
         return None
     contraction = contraction_of(part.kernel, part.statement)
     matrix, names = contraction.matrix, dict(_class_names(contraction))

@@ -9,22 +9,25 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from cpsat_pim.compiler.lowering.bank_commands import program_of
 from cpsat_pim.compiler.lowering.bank_mode import (
+    MOST_PARKED,
     PROGRAM_WRITES,
     BankTarget,
     build_passes,
-    build_reads,
     entering,
+    host_moves,
+    input_columns,
     leaving,
     loses_barrier,
-    program_of,
+    parking,
 )
 from cpsat_pim.compiler.lowering.bank_stream import BankStream
 from cpsat_pim.compiler.lowering.broadcast import Elements
-from cpsat_pim.compiler.lowering.program import Program
+from cpsat_pim.compiler.lowering.program import HOST_READS, HOST_WRITES, Program
 from cpsat_pim.compiler.mapping import Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
-from cpsat_pim.compiler.mapping.contraction import OUTPUTS
+from cpsat_pim.compiler.mapping.contraction import OUTPUTS, SHARED
 from cpsat_pim.compiler.mapping.mapping import UNUSED
 from tables.commands.steps import ceiling
 
@@ -39,18 +42,27 @@ def problem(mapping: BroadcastMapping, contraction: Contraction, target: BankTar
         return f"needs {passes.tile} input columns, there are {core.inputs}"
     if mapping.keeps_inputs and (passes.columns > core.inputs or passes.tile < passes.columns):
         return f"keeps {passes.columns} input columns in {passes.tile}"
-    if contraction.inputs is not None and any(owner not in (UNUSED, OUTPUTS) for owner in mapping.owners):
-        return "inputs are the same for all cores and accumulators"
-    if matrix_rows(passes, target) > core.rows or ceiling(passes.count * core.accumulators, core.columns) > core.rows:
+    if contraction.inputs is not None and any(owner not in (UNUSED, OUTPUTS) for owner in _alike(mapping)):
+        return "inputs are the same for all accumulators, and for all cores if they are not stored"
+    if mapping.stores_inputs and (contraction.inputs is None or SHARED in mapping.owners):
+        return "only inputs are stored, and vectors are not divided over cores"
+    if mapping.stores_inputs and passes.tiles > 1 and core.inputs % passes.tile:
+        return f"loads {passes.tile} stored columns at a time, expected a divisor of {core.inputs}"
+    odd = input_columns(passes, core.inputs) + passes.count * core.accumulators
+    if matrix_rows(passes, target) > core.rows or ceiling(odd, core.columns) > core.rows:
         return f"needs more than {core.rows} rows"
     return mapping.splits_problem(target.channels)
+
+
+def _alike(mapping: BroadcastMapping) -> tuple[int, ...]:
+    """Owners of the axes along which inputs are the same."""
+    return mapping.owners[-1:] if mapping.stores_inputs else mapping.owners
 
 
 def matrix_rows(passes: Passes, target: BankTarget) -> int:
     """Rows of the even banks that the matrix takes."""
     core = target.device.core
-    stride = ceiling(passes.columns, core.inputs) * core.inputs if passes.keeps_inputs else passes.columns
-    return ceiling(passes.batches * passes.outputs * stride * core.accumulators, core.columns)
+    return ceiling(passes.batches * passes.outputs * passes.stride(core.inputs) * core.accumulators, core.columns)
 
 
 @frozen(slots=False, eq=False)
@@ -68,21 +80,40 @@ class BankContraction(BankStream):
 
     @cached_property
     def runs(self) -> Ints:
-        """Runs of one channel, `bank_mode.RUN_COLUMNS` columns; as many writes of the program as keep all barriers."""
-        choices = (self._runs(writes) for writes in range(1, PROGRAM_WRITES + 1))
+        """Runs of one channel, `bank_mode.RUN_COLUMNS` columns; as many writes of the program as keep all barriers, or,
+        if inputs are stored, as many reads that park before the host's writes."""
+        if self.mapping.stores_inputs:
+            choices = (
+                np.concatenate([*parking(reads), *self._written, self._runs(1)]) for reads in range(MOST_PARKED + 1)
+            )
+        else:
+            choices = (self._runs(writes) for writes in range(1, PROGRAM_WRITES + 1))
         first = next(choices)
         kept = (runs for runs in chain((first,), choices) if not loses_barrier(self.target, runs))
         return next(kept, first)
 
     def _runs(self, writes: int) -> Ints:
+        passes, count = self.elements.passes, len(self._read_columns)
+        behind = input_columns(passes, self.target.device.core.inputs)
         return np.concatenate(
             [
                 *entering(self.target, writes),
-                build_passes(self.target, self.elements.passes, self.has_inputs, self.mapping.mode_bank),
+                build_passes(self.target, passes, self.has_inputs, self.mapping.mode_bank),
                 *leaving(self.target),
-                *build_reads(self.target, len(self._read_columns), len(self._cores), self._step, self.input_vectors),
+                *host_moves(self.target, HOST_READS, behind, count, len(self._cores), self._step, self.input_vectors),
             ]
         )
+
+    @property
+    def _written(self) -> Iterator[Ints]:
+        """The host's writes of stored inputs: one vector after the other, or all at once if they have no gaps."""
+        passes, cores = self.elements.passes, len(self._cores)
+        stride, vectors = passes.stride(self.target.device.core.inputs), passes.batches * passes.shared
+        size = passes.columns
+        if stride == size:
+            size, vectors = size * vectors, 1
+        for vector in range(vectors):
+            yield from host_moves(self.target, HOST_WRITES, vector * stride, size, cores, first=vector * size * cores)
 
     @property
     def has_inputs(self) -> bool:
@@ -99,7 +130,8 @@ class BankContraction(BankStream):
     def input_vectors(self) -> int:
         """Vectors of the exchange buffer before the results."""
         passes = self.elements.passes
-        return passes.batches * passes.shared * passes.columns * self.has_inputs
+        copies = len(self._cores) if self.mapping.stores_inputs else 1
+        return passes.batches * passes.shared * passes.columns * copies * self.has_inputs
 
     # --- Results -----------------------------------------------------------------------------------------------------
 
@@ -143,7 +175,7 @@ class BankContraction(BankStream):
         banks = np.zeros(
             (*self.target.axes[:-1], core.banks, self.program.bank_rows, core.columns, core.lanes), values.dtype
         )
-        stride = ceiling(passes.columns, core.inputs) * core.inputs if passes.keeps_inputs else passes.columns
+        stride = passes.stride(core.inputs)
         first = (np.arange(passes.batches * passes.outputs) * stride).reshape(passes.batches, passes.outputs)
         address = (first[:, :, None] + np.arange(passes.columns))[..., None] * wide + self.elements.used[:, -1]
         where: list[Any] = [self.elements.used[:, axis] for axis in range(len(self.target.axes) - 1)]
@@ -153,7 +185,13 @@ class BankContraction(BankStream):
     def exchange(self, channel: tuple[int, ...], arrays: Mapping[str, Array]) -> Array:
         """The exchange buffer of a channel: inputs, and zeros for the results."""
         values = arrays[self.contraction.inputs.tensor] if self.contraction.inputs is not None else None
-        inputs = self.elements.inputs(channel, values)
+        if self.mapping.stores_inputs:
+            cores = self.elements.used[:, :-1].tolist()
+            first = [cores.index(core) for core in self._cores.tolist()]  # the accumulators of a core have the same
+            inputs = self.elements.inputs(channel, values, of_cores=True)[:, first]
+        else:
+            inputs = self.elements.inputs(channel, values)
+        inputs = inputs.reshape(-1, self.target.device.core.lanes)
         return np.concatenate([inputs, np.zeros((self.program.output_vectors, inputs.shape[1]), inputs.dtype)])
 
     def add_results(self, channel: tuple[int, ...], exchange: Array, result: Array) -> None:

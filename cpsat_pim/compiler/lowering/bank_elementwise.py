@@ -13,15 +13,15 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from cpsat_pim.compiler.lowering.bank_commands import program_of
 from cpsat_pim.compiler.lowering.bank_mode import (
     DATA,
     EVEN,
     FREE_PATTERN,
     IS_ALL,
     LEAVE_PIM,
+    MOST_PARKED,
     ODD,
-    PARK_ROW,
-    PARKED,
     REGISTER_ROW,
     SOURCE,
     STEP,
@@ -30,7 +30,7 @@ from cpsat_pim.compiler.lowering.bank_mode import (
     entering,
     leaving,
     loses_barrier,
-    program_of,
+    parking,
     run,
 )
 from cpsat_pim.compiler.lowering.bank_stream import BankStream
@@ -42,8 +42,6 @@ from tracesim.commands import Function
 Ints = NDArray[np.int64]
 Array = NDArray[Any]
 
-#: Reads of the parking row before the host's writes that are tried.
-MOST_PARKED = 3
 _FUNCTIONS = {"+": Function.ADD, "*": Function.MUL}
 
 
@@ -146,13 +144,11 @@ class BankElementwise(BankStream):
         return next(kept, first)
 
     def _runs(self, parked: int) -> Ints:
-        before = run(MODES, 0, PARKED, PARK_ROW, parked, 0)
-        before[0, IS_ALL] = 0
         pattern = (EVEN, ODD)[self.mapping.mode_bank]
         begin, end = run(MODES, 1, pattern, REGISTER_ROW, 1, 0), run(MODES, 1, pattern, REGISTER_ROW, 1, LEAVE_PIM)
         return np.concatenate(
             [
-                *([before] if parked else []),
+                *parking(parked),
                 *self._written[0],
                 *entering(self.target),
                 begin,

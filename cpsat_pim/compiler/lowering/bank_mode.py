@@ -12,22 +12,20 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.language import KernelMistake
-from cpsat_pim.compiler.lowering.energy import energy_table, issues_fj
+from cpsat_pim.compiler.lowering.energy import energy_table
 from cpsat_pim.compiler.lowering.program import (
     COMPUTE,
-    HOST_READS,
+    HOST_WRITES,
     LOADS,
     MODES,
-    PARTS,
     STORES,
-    Program,
 )
 from cpsat_pim.compiler.mapping.broadcast import Passes
 from cpsat_pim.device import Device
 from cpsat_pim.device.distances import least_ticks
 from tables.commands import window
 from tables.commands.steps import ceiling
-from tracesim.commands import Function, Stream
+from tracesim.commands import Function
 
 Ints = NDArray[np.int64]
 
@@ -36,6 +34,8 @@ PARK_ROW, REGISTER_ROW = 1 << 12, 0x3FFF
 MODE_COLUMN, PROGRAM_COLUMN, INPUT_COLUMN, SWITCH_COLUMN = 0, 4, 8, 0x1F
 #: Writes that the program of a block has room for (32 instructions).
 PROGRAM_WRITES = 4
+#: Reads of the parking row that a stream which begins with the host's writes may have before them.
+MOST_PARKED = 3
 #: Column that a traced write to the mode register has if it leaves PIM mode: the address is the same, the value not.
 LEAVE_PIM = 1
 #: Columns of a table of runs behind those of `tables.commands.window`: whether all blocks are meant, first column and
@@ -190,6 +190,13 @@ def entering(target: BankTarget, writes: int = 1) -> list[Ints]:
     return [parked, entered, program]
 
 
+def parking(reads: int) -> list[Ints]:
+    """Some reads of the parking row before everything else, so that the barriers behind them move."""
+    before = run(MODES, 0, PARKED, PARK_ROW, reads, 0)
+    before[0, IS_ALL] = 0
+    return [before] if reads else []
+
+
 def loses_barrier(target: BankTarget, runs: Ints) -> bool:
     """Whether a run ends where PIMSimulator loses the barrier."""
     ends = np.cumsum(runs[:-1, window.COUNT])
@@ -210,7 +217,8 @@ def build_passes(target: BankTarget, passes: Passes, has_inputs: bool, mode_bank
     """The runs of all passes, int64[runs, RUN_COLUMNS].
 
     A pass enters PIM mode, which resets the program and clears the accumulators, loads tiles of inputs and multiplies
-    them with one column for each accumulator, leaves PIM mode and stores the accumulators in the odd banks.
+    them with one column for each accumulator, leaves PIM mode and stores the accumulators in the odd banks. Inputs that
+    are stored come from the first columns of the odd banks; results lie behind them.
     """
     core = target.device.core
     wide, inputs = core.accumulators, core.inputs
@@ -220,7 +228,7 @@ def build_passes(target: BankTarget, passes: Passes, has_inputs: bool, mode_bank
     number = np.arange(count)
     result, output = number // passes.outputs, number % passes.outputs
     matrix = result // passes.shared * passes.outputs + output
-    stride = ceiling(passes.columns, inputs) * inputs if passes.keeps_inputs else passes.columns
+    stride = passes.stride(inputs)
     table[:, :, IS_ALL], table[:, :, STEP] = 1, 1
     table[:, :, window.COUNT] = sizes
     modes, loads, macs, stores = (np.flatnonzero(kinds == part) for part in (MODES, LOADS, COMPUTE, STORES))
@@ -234,6 +242,10 @@ def build_passes(target: BankTarget, passes: Passes, has_inputs: bool, mode_bank
     table[:, loads, COLUMN], table[:, loads, FUNCTION] = INPUT_COLUMN, Function.LOAD
     table[:, loads, TARGET] = (matrix[:, None] * stride + firsts[loads]) % inputs
     table[:, loads, DATA] = result[:, None] * passes.columns + firsts[loads]
+    if passes.stores_inputs:
+        place = result[:, None] * stride + firsts[loads]
+        table[:, loads, window.IS_WRITE], table[:, loads, FUNCTION], table[:, loads, DATA] = 0, Function.FILL, 0
+        table[:, loads, window.ROW], table[:, loads, COLUMN] = place // core.columns, place % core.columns
     if passes.keeps_inputs:
         table[np.ix_(output > 0, loads, np.array([window.COUNT]))] = 0
     if not has_inputs:
@@ -244,13 +256,18 @@ def build_passes(target: BankTarget, passes: Passes, has_inputs: bool, mode_bank
     table[:, macs, FUNCTION] = Function.MAC_LANES if has_inputs else Function.ADD
     table[:, macs, TARGET] = inputs
     table[:, macs, SOURCE] = (matrix[:, None] * stride + firsts[macs]) % inputs if has_inputs else inputs
-    place = number[:, None] * wide
+    place = input_columns(passes, inputs) + number[:, None] * wide
     table[:, stores, window.PATTERN], table[:, stores, FUNCTION] = ODD, Function.STORE
     table[:, stores, window.ROW], table[:, stores, COLUMN] = place // core.columns, place % core.columns
     table[:, stores, SOURCE] = inputs
     table[:, macs, window.COUNT] = table[:, stores, window.COUNT] = wide
     flat = table.reshape(-1, RUN_COLUMNS)
     return flat[flat[:, window.COUNT] > 0]
+
+
+def input_columns(passes: Passes, registers: int) -> int:
+    """Columns of an odd bank that inputs take."""
+    return passes.batches * passes.shared * passes.stride(registers) * passes.stores_inputs
 
 
 def _pass_pattern(passes: Passes) -> tuple[Ints, Ints, Ints]:
@@ -265,108 +282,19 @@ def _pass_pattern(passes: Passes) -> tuple[Ints, Ints, Ints]:
     return kinds, firsts, sizes
 
 
-def build_reads(target: BankTarget, columns: int, cores: int, step: int, first: int) -> list[Ints]:
-    """The host reads some columns, `step` apart, of the banks of the free pattern; results from vector `first` on."""
-    return host_moves(target, HOST_READS, 0, columns, cores, step, first)
-
-
 def host_moves(
-    target: BankTarget, part: int, is_write: int, columns: int, cores: int, step: int, first: int, row: int = 0
+    target: BankTarget, part: int, start: int, columns: int, cores: int, step: int = 1, first: int = 0
 ) -> list[Ints]:
-    """The host reads or writes columns of the banks of the free pattern, row by row."""
-    a_row = target.device.core.columns // step
-    runs, function = [], Function.WRITE if is_write else Function.READ
-    for begin in range(0, columns, a_row):
-        size = min(a_row, columns - begin)
-        added = run(part, is_write, FREE_PATTERN, row + begin // a_row, size * cores, 0, function)
-        added[0, [IS_ALL, STEP, DATA]] = 0, step, first + begin * cores
+    """The host reads or writes (`part`) columns, `step` apart from a start on, of the banks of the free pattern, row by
+    row; the exchange buffer from vector `first` on."""
+    width, is_write, runs, done = target.device.core.columns, int(part == HOST_WRITES), [], 0
+    while done < columns:
+        row, column = divmod(start + done * step, width)
+        size = min(columns - done, ceiling(width - column, step))
+        added = run(
+            part, is_write, FREE_PATTERN, row, size * cores, column, Function.WRITE if is_write else Function.READ
+        )
+        added[0, [IS_ALL, STEP, DATA]] = 0, step, first + done * cores
         runs.append(added)
+        done += size
     return runs
-
-
-# --- Streams ---------------------------------------------------------------------------------------------------------
-
-#: By function: how much target, source and data grow from a command of a run to the next.
-_GROWTH = {
-    Function.LOAD: (1, 0, 1),
-    Function.MAC_LANES: (1, 0, 0),
-    Function.ADD: (1, 1, 0),
-    Function.MUL: (1, 1, 0),
-    Function.FILL: (1, 0, 0),
-    Function.FILL_RELU: (1, 0, 0),
-    Function.STORE: (0, 1, 0),
-    Function.READ: (0, 0, 1),
-    Function.WRITE: (0, 0, 1),
-}
-
-
-def predicted_ticks(target: BankTarget, runs: Ints, free: Ints) -> tuple[int, Ints, Ints]:
-    """The ticks of the runs, or `tables.commands.window.NOT_EXACT`; those of every part; the ACTs of one bank and of
-    all blocks."""
-    parts, acts = np.zeros(len(PARTS), np.int64), np.zeros(2, np.int64)
-    return window.walk_window(target.timing, target.patterns(free), runs, parts, acts), parts, acts
-
-
-def commands_fj(target: BankTarget, runs: Ints) -> int:
-    """Femtojoules of the commands of some runs, without ACTs.
-
-    Raises:
-        KernelMistake: the device file does not state them.
-    """
-    kinds = target.commands[runs[:, IS_ALL], runs[:, window.IS_WRITE]]
-    return issues_fj(target.device, target.energies, kinds, runs[:, FUNCTION], runs[:, window.COUNT])
-
-
-def acts_fj(target: BankTarget, acts: Ints) -> int:
-    """Femtojoules of ACTs of one bank, and of those in all-bank mode, which open a bank in every block."""
-    nothing = np.array([Function.NOTHING])
-    opened = np.array([acts[0] + acts[1] * len(target.cores)])
-    return issues_fj(target.device, target.energies, np.array([target.act]), nothing, opened)
-
-
-def emit(target: BankTarget, runs: Ints, free: Ints) -> Stream:
-    """The commands of a table of runs; every run is a barrier group."""
-    counts = runs[:, window.COUNT]
-    group = np.repeat(np.arange(len(runs)), counts)
-    at = np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
-    of = runs[group]
-    patterns = target.patterns(free)
-    sizes = patterns[of[:, window.PATTERN], 0]
-    bank = patterns[of[:, window.PATTERN], 1 + at % sizes]
-    growth = np.zeros((max(Function) + 1, 3), np.int64)
-    for function, row in _GROWTH.items():
-        growth[function] = row
-    grown = growth[of[:, FUNCTION]] * at[:, None]
-    work = np.zeros((len(of), 6), np.int64)
-    work[:, 0], work[:, 3] = of[:, FUNCTION], -1
-    work[:, 1], work[:, 2], work[:, 4] = (
-        of[:, TARGET] + grown[:, 0],
-        of[:, SOURCE] + grown[:, 1],
-        of[:, DATA] + grown[:, 2],
-    )
-    is_load = of[:, FUNCTION] == Function.LOAD
-    work[is_load, 1] %= target.device.core.inputs
-    column = of[:, COLUMN] + at // sizes * of[:, STEP]
-    column[is_load] = INPUT_COLUMN + work[is_load, 1]
-    shape = (*target.axes[:-1], target.device.core.banks)
-    coords = np.stack(np.unravel_index(bank, shape), axis=1).astype(np.int64)
-    coords[of[:, IS_ALL] == 1, :-1] = -1
-    kind = target.commands[of[:, IS_ALL], of[:, window.IS_WRITE]]
-    return Stream(kind, coords, of[:, window.ROW].copy(), column, group, work)
-
-
-def program_of(target: BankTarget, runs: Ints, free: Ints, inputs: int, outputs: int) -> Program:
-    """The stream of the runs, with its ticks.
-
-    Raises:
-        KernelMistake: the controller would reorder the stream.
-    """
-    ticks, parts, _ = predicted_ticks(target, runs, free)
-    if ticks == window.NOT_EXACT:
-        raise KernelMistake(f"{target.device.name}: the controller would reorder the commands")
-    stored = runs[np.isin(runs[:, FUNCTION], _BANK_FUNCTIONS)]
-    rows = int(stored[:, window.ROW].max(initial=0)) + 1
-    return Program(emit(target, runs, free), ticks, parts, inputs, outputs, rows)
-
-
-_BANK_FUNCTIONS = [function for function in _GROWTH if function is not Function.LOAD]

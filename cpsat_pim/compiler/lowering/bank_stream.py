@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cpsat_pim.compiler.lowering.bank_mode import BankTarget, acts_fj, commands_fj, predicted_ticks
+from cpsat_pim.compiler.lowering.bank_commands import acts_fj, commands_fj, predicted_ticks
+from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 
 Ints = NDArray[np.int64]
 

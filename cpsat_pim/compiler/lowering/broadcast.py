@@ -66,19 +66,23 @@ class Elements:
             values, self.contraction.matrix, (b, np.zeros_like(b), o, k), good_b & good_o & good_k, shape
         )
 
-    def inputs(self, channel: tuple[int, ...], values: Array | None) -> Array:
-        """[input columns, lanes]: the inputs of every vector, the same for all cores."""
+    def inputs(self, channel: tuple[int, ...], values: Array | None, of_cores: bool = False) -> Array:
+        """[input columns, 1, lanes]: the inputs of every vector, the same for all cores; or those of every accumulator
+        in use, [input columns, accumulators, lanes]."""
         p = self.passes
         if values is None or self.contraction.inputs is None:
-            return np.zeros((0, self.lanes), np.int64)
-        shape = (p.batches, p.shared, p.columns, 1, self.lanes)
-        b, good_b = self._element(BATCH, channel, np.arange(p.batches)[:, None, None, None, None], of_cores=False)
-        s, good_s = self._element(SHARED, channel, np.arange(p.shared)[None, :, None, None, None], of_cores=False)
+            return np.zeros((0, 1, self.lanes), np.int64)
+        number = len(self.used) if of_cores else 1
+        shape = (p.batches, p.shared, p.columns, number, self.lanes)
+        b, good_b = self._element(BATCH, channel, np.arange(p.batches)[:, None, None, None, None], of_cores)
+        s, good_s = self._element(SHARED, channel, np.arange(p.shared)[None, :, None, None, None], of_cores)
         columns = np.arange(p.columns)[None, None, :, None, None]
-        k, good_k = self._element(DEPTH, channel, self._spread("depth", columns), of_cores=False)
+        k, good_k = self._element(DEPTH, channel, self._spread("depth", columns), of_cores)
         good = good_b & good_s & good_k
         zeros = np.zeros((1, 1, 1, 1, 1), np.int64)
-        return self._gather(values, self.contraction.inputs, (b, s, zeros, k), good, shape).reshape(-1, self.lanes)
+        return self._gather(values, self.contraction.inputs, (b, s, zeros, k), good, shape).reshape(
+            -1, number, self.lanes
+        )
 
     def add_results(self, channel: tuple[int, ...], vectors: Array, result: Array) -> None:
         """Add results [batch, shared, outputs, accumulators in use, lanes] in place: the host's part of the sum."""

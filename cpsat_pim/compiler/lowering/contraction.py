@@ -1,7 +1,6 @@
 """The commands of a contraction on a device that multiplies in all banks of a channel at once."""
 
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 from attrs import frozen
@@ -76,13 +75,11 @@ def _coordinates(target: Target, axes: list[int], idle: list[int]) -> Ints:
     another set of moves does not wait for the node that those used last.
     """
     slow_first = [axis for axis in reversed(target.axis_order) if axis in axes]
-    result = np.full(
-        (int(np.prod([target.axes[axis] for axis in axes], dtype=np.int64)), len(target.axes)), -1, np.int64
-    )
+    sizes = [target.axes[axis] for axis in slow_first]
+    result = np.full((int(np.prod(sizes, dtype=np.int64)), len(target.axes)), -1, np.int64)
     result[:, idle] = 0
-    for row, values in enumerate(product(*(range(target.axes[axis]) for axis in slow_first))):
-        for axis, value in zip(slow_first, values, strict=True):
-            result[row, axis] = (value + 1) % target.axes[axis]
+    for axis, size, value in zip(slow_first, sizes, np.indices(sizes).reshape(len(sizes), len(result)), strict=True):
+        result[:, axis] = (value + 1) % size
     return result
 
 
@@ -127,6 +124,18 @@ def compute_ticks(mapping: Mapping, contraction: Contraction, target: Target) ->
     return walk(target.timing, groups, move_nodes(target, [(nothing, nothing)]), -1, NOT_EMITTED)
 
 
+def count_commands(mapping: Mapping, contraction: Contraction, target: Target) -> int:
+    """How many commands a channel gets."""
+    share = mapping.share(contraction.with_hull(mapping.hull), target)
+    loads, drains = moves(mapping, contraction, target)
+    steps = build_steps(share, target.device.core.columns)
+    return _commands(build_groups(share, steps, len(drains), len(loads)), loads, drains)
+
+
+def _commands(groups: Ints, loads: Ints, drains: Ints) -> int:
+    return int((groups[:, MACS] + groups[:, DRAINS] * len(drains) + groups[:, LOADS] * len(loads)).sum())
+
+
 def lower(mapping: Mapping, contraction: Contraction, target: Target) -> Lowered:
     """The commands of a mapping; all channels get the same stream."""
     contraction = contraction.with_hull(mapping.hull)
@@ -134,8 +143,7 @@ def lower(mapping: Mapping, contraction: Contraction, target: Target) -> Lowered
     steps = build_steps(share, target.device.core.columns)
     loads, drains = moves(mapping, contraction, target)
     groups = build_groups(share, steps, len(drains), len(loads))
-    count = int((groups[:, MACS] + groups[:, DRAINS] * len(drains) + groups[:, LOADS] * len(loads)).sum())
-    emitted = np.zeros((count, 4), np.int64)
+    emitted = np.zeros((_commands(groups, loads, drains), 4), np.int64)
     ticks = walk(target.timing, groups, move_nodes(target, [(loads, drains)]), -1, emitted)
     inputs = count_input_vectors(share, len(loads))
     stream = Emitter(mapping, target, share, steps, groups, inputs).stream(emitted, loads, drains)

@@ -70,6 +70,11 @@ class InOrderTarget:
         """Whether sums are set and read as scalars, one a bank (AiM), else drained as registers (UPMEM)."""
         return any("drain_scalars" in command.does for command in self.device.commands)
 
+    @cached_property
+    def computes_elements(self) -> bool:
+        """Whether the host writes other elements to each core at once, so that vectors can be spread (UPMEM)."""
+        return any("write_each" in command.does for command in self.device.commands)
+
     def command(self, does: str) -> int:
         """The last command that does something; AiM's of all banks follow those of one.
 
@@ -321,7 +326,7 @@ class InOrderContraction:
         lanes = self.target.device.core.lanes
         inputs = np.ones((self._loaded_vectors, lanes), np.int64)
         if self.contraction.inputs is not None:
-            inputs = self.elements.inputs(channel, arrays[self.contraction.inputs.tensor])
+            inputs = self.elements.inputs(channel, arrays[self.contraction.inputs.tensor])[:, 0]
         return np.concatenate([inputs, np.zeros((1 + self.program.output_vectors, lanes), inputs.dtype)])
 
     def add_results(self, channel: tuple[int, ...], exchange: Array, result: Array) -> None:

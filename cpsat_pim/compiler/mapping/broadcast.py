@@ -19,7 +19,7 @@ class Passes:
     """What one accumulator computes: a pass for every batch element, vector of it and output.
 
     A pass meets `columns` input columns, `tile` of them are loaded at a time. `keeps_inputs`: all are loaded once for
-    all outputs.
+    all outputs. `stores_inputs`: they are loaded from the banks.
     """
 
     batches: int
@@ -28,6 +28,7 @@ class Passes:
     columns: int
     tile: int
     keeps_inputs: bool
+    stores_inputs: bool = False
 
     @property
     def count(self) -> int:
@@ -39,6 +40,11 @@ class Passes:
         """Tiles of input columns of a pass."""
         return ceiling(self.columns, self.tile)
 
+    def stride(self, registers: int) -> int:
+        """Matrix columns from an output to the next; whole turns of the registers if each input has one of its own."""
+        is_whole = self.keeps_inputs or self.stores_inputs
+        return ceiling(self.columns, registers) * registers if is_whole else self.columns
+
 
 @frozen(kw_only=True)
 class BroadcastMapping:
@@ -47,9 +53,10 @@ class BroadcastMapping:
     `splits`: parts of each class over the channels. `owners`: the class that each axis of a channel and the
     accumulators cut, or -1. `lanes`: the class along which the lanes of a column lie; along the depth, the host adds
     them up. `depth_tile` input columns are loaded at a time. `keeps_inputs`: they are loaded once for all outputs of a
-    vector. `order`: all depth tiles of an output first, or all outputs of a depth tile (the host adds the parts up).
-    `mode_bank`: the bank that the writes to the mode register name (HBM-PIM). `hull`: loop variables that are laid out
-    with what lies between their elements.
+    vector. `stores_inputs`: the host writes them into the banks of the cores, from which they are loaded (HBM-PIM), so
+    that they may differ: then axes of a channel may cut the batch and the depth, too. `order`: all depth tiles of an
+    output first, or all outputs of a depth tile (the host adds the parts up). `mode_bank`: the bank that the writes to
+    the mode register name (HBM-PIM). `hull`: loop variables that are laid out with what lies between their elements.
     """
 
     splits: tuple[int, ...] = field(validator=is_a(tuple))
@@ -57,6 +64,7 @@ class BroadcastMapping:
     lanes: str = field(default="depth", validator=one_of("depth", "outputs"))
     depth_tile: int = field(default=1, validator=positive)
     keeps_inputs: bool = field(default=False, validator=boolean)
+    stores_inputs: bool = field(default=False, validator=boolean)
     order: str = field(default="output-stationary", validator=one_of("output-stationary", "input-stationary"))
     mode_bank: int = field(default=0, validator=not_negative)
     hull: tuple[str, ...] = field(default=(), converter=as_tuple)
@@ -84,7 +92,9 @@ class BroadcastMapping:
         along = {"depth": DEPTH, "outputs": OUTPUTS}[self.lanes]
         counts = [ceiling(extent, lanes) if number == along else extent for number, extent in enumerate(extents)]
         tile = min(self.depth_tile, counts[DEPTH])
-        return Passes(counts[BATCH], counts[SHARED], counts[OUTPUTS], counts[DEPTH], tile, self.keeps_inputs)
+        return Passes(
+            counts[BATCH], counts[SHARED], counts[OUTPUTS], counts[DEPTH], tile, self.keeps_inputs, self.stores_inputs
+        )
 
     def splits_problem(self, channels: int) -> str | None:
         """Why the channels do not suffice, or None."""

@@ -63,15 +63,21 @@ def elementwise_of(statement: Statement) -> Elementwise | None:
 
 
 @frozen(kw_only=True)
-class ElementwiseMapping:
-    """`channels` in use; whether `both_banks` of a block hold elements.
+class SpreadMapping:
+    """`channels` in use, whose cores hold equally many elements."""
+
+    channels: int = field(validator=positive)
+
+
+@frozen(kw_only=True)
+class ElementwiseMapping(SpreadMapping):
+    """The same on HBM-PIM; whether `both_banks` of a block hold elements.
 
     `shares_rows`: operands lie in the same row and the result takes the first one's place, else each has rows of its
     own. `takes_turns`: a step fills, computes and stores for one bank, then for the other; else each command kind runs
     for both banks before the next. `mode_bank`: the bank that the writes to the mode register name.
     """
 
-    channels: int = field(validator=positive)
     both_banks: bool = field(default=True, validator=boolean)
     shares_rows: bool = field(default=True, validator=boolean)
     takes_turns: bool = field(default=True, validator=boolean)

@@ -4,19 +4,13 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve
 from numpy.typing import NDArray
 
+from cpsat_pim.compiler.lowering.bank_commands import commands_fj
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction, problem
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
-from cpsat_pim.compiler.lowering.bank_mode import (
-    PROGRAM_WRITES,
-    BankTarget,
-    build_passes,
-    commands_fj,
-    entering,
-    leaving,
-)
+from cpsat_pim.compiler.lowering.bank_mode import PROGRAM_WRITES, BankTarget, build_passes, entering, leaving
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
 from cpsat_pim.compiler.mapping.elementwise import Elementwise, ElementwiseMapping
@@ -25,11 +19,13 @@ from cpsat_pim.compiler.search.broadcast import (
     BATCHES,
     COLUMNS,
     CORES,
+    INPUTS_DIFFER,
     OUTPUT_COUNT,
     SHARED_VECTORS,
     USED_AXES,
     Cuts,
     Found,
+    FoundElementwise,
     best_of,
     cuts_of,
 )
@@ -45,17 +41,6 @@ Bools = NDArray[np.bool_]
 LANES = ("depth", "outputs")
 
 
-@frozen
-class FoundElementwise:
-    """The best elementwise mapping, its value and ticks; how many mappings there are, and how many were walked."""
-
-    mapping: ElementwiseMapping
-    value: int
-    ticks: int
-    mappings: int
-    walked: int
-
-
 def best_bank_mapping(
     contraction: Contraction,
     target: BankTarget,
@@ -69,7 +54,7 @@ def best_bank_mapping(
     wanted, lanes = goal or Goal(contraction, target), target.device.core.lanes
     if cuts is None:
         every = channels or target.channels
-        cuts = cuts_of(contraction, target.axes, lanes, LANES, every, wanted.needs_channels)
+        cuts = cuts_of(contraction, target.axes, lanes, LANES, every, wanted.needs_channels, stores=True)
     has_inputs = contraction.inputs is not None
     least = lower_bounds if wanted.is_time else energy_bounds
 
@@ -93,20 +78,32 @@ def best_bank_mapping(
 
 
 def tilings(table: Ints, target: BankTarget, has_inputs: bool) -> list[tuple[BroadcastMapping, Bools]]:
-    """All tilings with the cuts that they apply to; without inputs there are no tiles."""
-    columns, inputs = table[:, COLUMNS], target.device.core.inputs
-    if not has_inputs:
-        tiles = [(tile, False, columns == tile) for tile in np.unique(columns).tolist()]
-    else:
-        tiles = [(tile, False, columns >= tile) for tile in range(1, inputs + 1)]
-        tiles += [(tile, True, (columns == tile) & (table[:, OUTPUT_COUNT] > 1)) for tile in range(1, inputs + 1)]
+    """All tilings with the cuts that they apply to; without inputs there are no tiles. Inputs that differ are
+    stored."""
+    columns, every = table[:, COLUMNS], range(1, target.device.core.inputs + 1)
     splits, owners = (1,) * len(CLASSES), (UNUSED,) * len(target.axes)
+    if not has_inputs:
+        tiles = [(tile, False, False, columns == tile) for tile in np.unique(columns).tolist()]
+    else:
+        alike, several = table[:, INPUTS_DIFFER] == 0, table[:, OUTPUT_COUNT] > 1
+        tiles = []
+        for tile in every:
+            fits = columns >= tile if len(every) % tile == 0 else columns == tile
+            tiles += [(tile, False, False, alike & (columns >= tile)), (tile, False, True, fits)]
+            tiles += [(tile, True, stores, (alike | stores) & (columns == tile) & several) for stores in (False, True)]
     return [
         (
-            BroadcastMapping(splits=splits, owners=owners, depth_tile=tile, keeps_inputs=keeps, mode_bank=mode_bank),
+            BroadcastMapping(
+                splits=splits,
+                owners=owners,
+                depth_tile=tile,
+                keeps_inputs=keeps,
+                stores_inputs=stores,
+                mode_bank=mode_bank,
+            ),
             applies,
         )
-        for tile, keeps, applies in tiles
+        for tile, keeps, stores, applies in tiles
         for mode_bank in (0, 1)
     ]
 
@@ -132,12 +129,16 @@ def lower_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has_
     macs = (columns * wide - tiles) * read + switches * max(0, after_read + int(t[window.ACT_RD]) - read)
     to_macs = int(max(t[window.WR_RD], reopens + t[window.ACT_RD] if even else 0))
     loads = np.zeros_like(columns)
-    if has_inputs:
+    if has_inputs and not tiling.stores_inputs:
         loads = columns * write + (tiles - 1) * int(t[window.RD_WR] - write + t[window.WR_RD])
     first = int(max(t[window.RD_WR], after_read + t[window.ACT_WR] if even else 0))
     stores = max(write, 0 if even else int(reopens + t[window.ACT_WR])) + (wide - 1) * write
     once = macs + first + stores
     loaded = np.maximum(loads + int(t[window.WR_RD]), to_macs)
+    if tiling.stores_inputs:
+        once += (tiles - 1) * read
+        tile, lead = np.minimum(columns, tiling.depth_tile), 0 if even else int(reopens + t[window.ACT_RD])
+        loaded = np.maximum(max(lead, int(t[window.WR_RD])) + tile * read, to_macs) + (columns - tile) * read
     again = max(write, 0 if even else int(reopens + t[window.ACT_WR]))
     total = passes * (once + again) - again
     results = table[:, BATCHES] * table[:, SHARED_VECTORS]
@@ -147,8 +148,12 @@ def lower_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has_
     uses_accumulators = table[:, USED_AXES] >> (len(target.axes) - 1) & 1
     reads = passes * np.where(uses_accumulators == 1, wide, 1) * table[:, CORES]
     leaves = int(t[window.WR_WR_RANK] + t[window.WR_RD] + t[window.RD_RD_RANK] * (t[window.BANKS] - 1))
+    if tiling.stores_inputs:
+        total += _behind_writes(target, results * columns * table[:, CORES])
+    else:
+        total += _start(target, tiling.mode_bank)
     return np.asarray(
-        _start(target, tiling.mode_bank) + total + leaves + reads * t[window.RD_RD_RANK] + t[window.RD_LATENCY],
+        total + leaves + reads * t[window.RD_RD_RANK] + t[window.RD_LATENCY],
         np.int64,
     )
 
@@ -165,28 +170,52 @@ def energy_bounds(table: Ints, tiling: BroadcastMapping, target: BankTarget, has
     results, outputs, columns = table[:, BATCHES] * table[:, SHARED_VECTORS], table[:, OUTPUT_COUNT], table[:, COLUMNS]
     passes = results * outputs
     loads = columns * (results if tiling.keeps_inputs else passes) if has_inputs else np.zeros_like(columns)
+    written = results * columns * tiling.stores_inputs  # in every core
     uses_accumulators = (table[:, USED_AXES] >> (len(target.axes) - 1) & 1) == 1
     read = passes * np.where(uses_accumulators, wide, 1)
-    fj, ((one_read, _), (all_read, all_write)) = target.energies, target.commands.tolist()
+    fj, ((one_read, one_write), (all_read, all_write)) = target.energies, target.commands.tolist()
     mac = Function.MAC_LANES if has_inputs else Function.ADD
+    load = fj[all_read, Function.FILL] if tiling.stores_inputs else fj[all_write, Function.LOAD]
     total = passes * (
         fj[all_write, Function.NOTHING] + fj[all_write, Function.CLEAR] + wide * fj[all_write, Function.STORE]
     )
-    total += passes * columns * wide * fj[all_read, mac] + loads * fj[all_write, Function.LOAD]
-    total += read * table[:, CORES] * fj[one_read, Function.READ]
+    total += passes * columns * wide * fj[all_read, mac] + loads * load
+    total += table[:, CORES] * (read * fj[one_read, Function.READ] + written * fj[one_write, Function.WRITE])
     a_batch = -(-(outputs * columns * wide) // core.columns)
     matrix = np.maximum(table[:, BATCHES] * (a_batch - 1) + 1, results * (a_batch - 1))
     stored = -(-(passes * wide) // core.columns)
     if tiling.mode_bank == 0:
-        loaded = passes if has_inputs and not tiling.keeps_inputs else np.zeros_like(passes)
+        loaded = passes if has_inputs and not (tiling.keeps_inputs or tiling.stores_inputs) else np.zeros_like(passes)
         all_bank = np.maximum(matrix, 2 * passes) + np.maximum(stored, 2 * loaded)
     else:
         all_bank = matrix + 2 * passes
     mode = target.device.controller.all_bank_mode
     assert mode is not None
-    alone = int(target.timing[window.BANKS]) + len(mode.enter_banks) + table[:, CORES] * stored
+    alone = (
+        int(target.timing[window.BANKS])
+        + len(mode.enter_banks)
+        + table[:, CORES] * (stored + -(-written // core.columns))
+    )
     fixed = commands_fj(target, np.concatenate([*entering(target), *leaving(target)]))
     return np.asarray(total + fixed + fj[target.act, Function.NOTHING] * (all_bank * cores + alone), np.int64)
+
+
+def _behind_writes(target: BankTarget, writes: Ints) -> Ints:
+    """A tick that no first write to the mode register precedes if the host writes so many columns before.
+
+    The row of the first column is opened; columns follow each other. The bank of the last one is closed and parked.
+    Then all banks of the mode are written, the block's program behind them in a bank that has to be opened anew.
+    """
+    t, mode = target.timing, target.device.controller.all_bank_mode
+    assert mode is not None
+    reopens = int(t[window.WR_PRE] + t[window.PRE_ACT])
+    written = 1 + int(t[window.ACT_WR]) + (writes - 1) * int(t[window.WR_WR_RANK])
+    parks = int(t[window.WR_RD] + (t[window.BANKS] - 1) * t[window.RD_RD_RANK])
+    parked = written + max(parks, reopens + int(t[window.ACT_RD]))
+    programs = (len(mode.enter_banks)) * int(t[window.WR_WR_RANK])
+    if 1 in mode.enter_banks:  # the odd bank, in which the program is written
+        programs = max(programs, reopens + int(t[window.ACT_WR]))
+    return np.asarray(parked + int(t[window.RD_WR]) + programs + int(t[window.WR_WR_RANK]), np.int64)
 
 
 @lru_cache(maxsize=8)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
-from cpsat_pim.compiler.mapping.contraction import DEPTH, OUTPUTS, SHARED
+from cpsat_pim.compiler.mapping.contraction import BATCH, DEPTH, OUTPUTS, SHARED
+from cpsat_pim.compiler.mapping.elementwise import SpreadMapping
 from cpsat_pim.compiler.mapping.mapping import UNUSED
 from cpsat_pim.compiler.search.crosscheck import Facts
 from cpsat_pim.compiler.search.space import distinct_parts, possible_splits
@@ -22,9 +23,10 @@ from cpsat_pim.compiler.search.space import distinct_parts, possible_splits
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: Columns of a table of cuts: passes (batches, shared, outputs, columns), cores in use, and the axes in use as bits, of
-#: which the last is the accumulators; if asked for, channels in use and copies of the matrix.
-BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, USED_AXES, CHANNELS, COPIES = range(8)
+#: Columns of a table of cuts: passes (batches, shared, outputs, columns), cores in use, the axes in use as bits, of
+#: which the last is the accumulators, and whether cores need inputs of their own; if asked for, channels in use and
+#: copies of the matrix.
+BATCHES, SHARED_VECTORS, OUTPUT_COUNT, COLUMNS, CORES, USED_AXES, INPUTS_DIFFER, CHANNELS, COPIES = range(9)
 
 
 @frozen(eq=False)
@@ -51,6 +53,17 @@ class Found:
     walked: int
 
 
+@frozen
+class FoundElementwise:
+    """The best elementwise mapping, its value and ticks; how many mappings there are, and how many were walked."""
+
+    mapping: SpreadMapping
+    value: int
+    ticks: int
+    mappings: int
+    walked: int
+
+
 def cuts_of(
     contraction: Contraction,
     axes: tuple[int, ...],
@@ -58,12 +71,14 @@ def cuts_of(
     kinds: tuple[str, ...],
     channels: int,
     keeps_channels: bool = False,
+    stores: bool = False,
 ) -> Cuts:
-    """All splits, owners and lanes of a contraction. With inputs, an axis cuts outputs or nothing.
+    """All splits, owners and lanes of a contraction. With inputs, an axis cuts outputs or nothing; if the device
+    `stores` inputs in banks, its channels' axes also cut the batch and the depth.
 
     With `keeps_channels` mappings that use other numbers of channels, or of copies of the matrix, are not alike.
     """
-    every, splits, owners = every_cut(contraction, axes, lanes, kinds, channels, keeps_channels)
+    every, splits, owners = every_cut(contraction, axes, lanes, kinds, channels, keeps_channels, stores)
     first, counts = _distinct(every)
     mappings = []
     for at in first.tolist():
@@ -80,10 +95,11 @@ def every_cut(
     kinds: tuple[str, ...],
     channels: int,
     keeps_channels: bool = False,
+    stores: bool = False,
 ) -> tuple[Ints, Ints, Ints]:
     """A row of a table of cuts for all kinds of lanes x splits x owners; the splits, and the owners."""
     splits = np.array(sorted(possible_splits(contraction.extents, channels), key=np.prod), np.int64)
-    owners = np.array(list(_owners(contraction, axes)), np.int64)
+    owners = np.array(list(_owners(contraction, axes, stores)), np.int64)
     parts = np.ones((len(owners), len(CLASSES)), np.int64)
     for number in range(len(CLASSES)):
         parts[:, number] = np.where(owners == number, axes, 1).prod(axis=1)
@@ -92,7 +108,8 @@ def every_cut(
     used = np.where(owners[:, :-1] != UNUSED, axes[:-1], 1).prod(axis=1)
     axes_used = ((owners != UNUSED) << np.arange(len(axes))).sum(axis=1)
     shape = (*local.shape[:2], 1)
-    columns = [np.broadcast_to(used[:, None], shape), np.broadcast_to(axes_used[:, None], shape)]
+    of_owners = (used, axes_used, inputs_differ(contraction, owners))
+    columns = [np.broadcast_to(column[:, None], shape) for column in of_owners]
     if keeps_channels:
         every_split = (splits.prod(axis=1), splits[:, SHARED])
         columns += [np.broadcast_to(column[:, None, None], shape) for column in every_split]
@@ -115,12 +132,22 @@ def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     return first, counts
 
 
-def _owners(contraction: Contraction, axes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """For every axis a class with more than one element, or none; with inputs, outputs or none."""
-    classes = [UNUSED, *(number for number in range(len(CLASSES)) if contraction.extents[number] > 1)]
+def inputs_differ(contraction: Contraction, owners: Ints) -> Ints:
+    """int64[owners]: 1 if cores of a channel need other inputs than others."""
+    differ = ((owners == BATCH) | (owners == DEPTH)).any(axis=1)
+    return np.asarray(differ & (contraction.inputs is not None), np.int64)
+
+
+def _owners(contraction: Contraction, axes: tuple[int, ...], stores: bool) -> Iterator[tuple[int, ...]]:
+    """For every axis a class with more than one element, or none; with inputs, outputs or none, or if cores `store`
+    them any class but that of the vectors."""
+    every = [UNUSED, *(number for number in range(len(CLASSES)) if contraction.extents[number] > 1)]
+    classes = [every] * len(axes)
     if contraction.inputs is not None:
-        classes = [number for number in classes if number in (UNUSED, OUTPUTS)]
-    return product(*([UNUSED] if size == 1 else classes for size in axes))
+        alike = [number for number in every if number in (UNUSED, OUTPUTS)]
+        stored = [number for number in every if number != SHARED] if stores else alike
+        classes = [*[stored] * (len(axes) - 1), alike]
+    return product(*([UNUSED] if size == 1 else choices for size, choices in zip(axes, classes, strict=True)))
 
 
 def best_of(
@@ -162,14 +189,16 @@ def facts_of(
     channels: int,
     kinds: tuple[str, ...],
     least_ticks: Callable[[tuple[tuple[int, ...], tuple[int, ...], str]], int | None],
+    stores: bool = False,
 ) -> Facts:
     """What `crosscheck.solve_facts` is told: the rules of the space, and exact ticks by the elements of an accumulator.
 
     `least_ticks` of splits, owners and lanes: over all tilings, None if none can be run. Owners with the same axes in
-    use make one pattern.
+    use, and the same need of inputs of their own, make one pattern. `stores`: see `cuts_of`.
     """
-    owners = tuple(_owners(contraction, target.axes))
-    used = [tuple(owner != UNUSED for owner in chosen) for chosen in owners]
+    owners = tuple(_owners(contraction, target.axes, stores))
+    differ = inputs_differ(contraction, np.array(owners)).tolist()
+    used = [(*(owner != UNUSED for owner in chosen), own) for chosen, own in zip(owners, differ, strict=True)]
     numbers = {pattern: number for number, pattern in enumerate(dict.fromkeys(used))}
     costs: dict[tuple[int, ...], int | None] = {}
     for splits in possible_splits(contraction.extents, channels):

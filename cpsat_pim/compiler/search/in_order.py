@@ -4,8 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget, problem
+from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
+from cpsat_pim.compiler.mapping.elementwise import Elementwise, SpreadMapping
 from cpsat_pim.compiler.mapping.mapping import UNUSED
 from cpsat_pim.compiler.search.broadcast import (
     BATCHES,
@@ -14,10 +16,12 @@ from cpsat_pim.compiler.search.broadcast import (
     SHARED_VECTORS,
     Cuts,
     Found,
+    FoundElementwise,
     best_of,
     cuts_of,
 )
 from cpsat_pim.compiler.search.goal import Goal
+from cpsat_pim.compiler.search.space import distinct_parts
 from tracesim.commands import Function
 
 Ints = NDArray[np.int64]
@@ -59,6 +63,21 @@ def best_in_order(
         prunes,
         wanted.is_time,
     )
+
+
+def best_spread(
+    kernel: Elementwise, target: InOrderTarget, channels: int, is_time: bool = True
+) -> FoundElementwise | None:
+    """The number of channels of least time, or of least energy; all are walked. None if none fits the banks."""
+    best: FoundElementwise | None = None
+    choices = distinct_parts(kernel.points, channels)
+    for parts in choices:
+        lowered = InOrderElementwise(kernel, SpreadMapping(channels=parts), target)
+        if lowered.problem is None:
+            value = lowered.ticks * target.device.tick_ps if is_time else lowered.channel_fj * parts
+            if best is None or (value, lowered.ticks) < (best.value, best.ticks):
+                best = FoundElementwise(lowered.mapping, value, lowered.ticks, len(choices), len(choices))
+    return best
 
 
 def tilings(table: Ints, target: InOrderTarget) -> list[tuple[BroadcastMapping, Bools]]:
