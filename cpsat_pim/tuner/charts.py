@@ -68,7 +68,7 @@ def _quartiles(values: list[float]) -> tuple[float, float]:
 def _area(tuned: Tuned) -> Iterator[Chart]:
     """Every machine that was tried, the best one, and the reference."""
     series = []
-    for number, (method, runs) in enumerate(by_method(tuned.runs).items()):
+    for number, (method, runs) in enumerate(by_method(tuned.all_runs).items()):
         points = [(trial.area_mm2, trial.cost) for run in runs for trial in run.trials if trial.entry]
         if points:
             series.append(_series(method, number, points))

@@ -14,7 +14,7 @@ VERSION = 1
 
 def trial_rows(tuned: Tuned) -> list[Row]:
     """Return a row for each trial of each run: its machine, cost, bound, area, and what each network takes."""
-    return [_row(run, i, trial) for run in tuned.runs for i, trial in enumerate(run.trials)]
+    return [_row(run, i, trial) for run in tuned.all_runs for i, trial in enumerate(run.trials)]
 
 
 def _row(run: Run, number: int, trial: Trial) -> Row:
@@ -50,6 +50,7 @@ def tuned_document(tuned: Tuned) -> dict[str, Any]:
         "reference": _machine(tuned.reference),
         "best": None if best is None else _machine(best),
         "exact": None if tuned.proven is None else _machine(tuned.proven),
+        "in_order": _in_order(tuned),
         "bound": tuned.bound,
         "gap": tuned.gap,
         "analytic": None
@@ -63,11 +64,18 @@ def tuned_document(tuned: Tuned) -> dict[str, Any]:
             "seconds": exact.seconds,
             "history": [[n, bound, _finite(cost)] for n, bound, cost in exact.history],
         },
-        "runs": [
-            {"method": run.name.method, "seed": run.name.seed, "trials": [_machine(trial) for trial in run.trials]}
-            for run in tuned.runs
-        ],
+        "runs": [_run(run) for run in tuned.runs],
     }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {"method": run.name.method, "seed": run.name.seed, "trials": [_machine(trial) for trial in run.trials]}
+
+
+def _in_order(tuned: Tuned) -> dict[str, Any] | None:
+    if (ordered := tuned.ordered) is None:
+        return None
+    return {"size": ordered.size, "left": _finite(ordered.left), "is_proven": ordered.is_proven} | _run(ordered.run)
 
 
 def _machine(trial: Trial) -> dict[str, Any]:
@@ -137,9 +145,20 @@ def _run_lines(tuned: Tuned) -> Iterator[str]:
         best, failed = run.best, sum(trial.entry is None for trial in run.trials)
         cost = f"least cost {best.cost:.5g}" if best else "no cost"
         yield f"{run.name}: {len(run.trials)} trials, {cost}" + (f", {failed} failed" if failed else "")
-    if tuned.proven and tuned.plan.task.fidelity.name != ANALYTIC:
-        cost = f"cost {tuned.proven.cost:.5g}" if tuned.proven.entry else f"failed: {tuned.proven.reason}"
-        yield f"{EXACT}: the analytic optimum at fidelity {tuned.plan.task.fidelity.name}: {cost}"
+    yield from _exact_lines(tuned)
+
+
+def _exact_lines(tuned: Tuned) -> Iterator[str]:
+    """What `exact` found at another fidelity than the analytic one."""
+    fidelity, proven, ordered = tuned.plan.task.fidelity.name, tuned.proven, tuned.ordered
+    if proven and fidelity != ANALYTIC:
+        cost = f"cost {proven.cost:.5g}" if proven.entry else f"failed: {proven.reason}"
+        yield f"{EXACT}: the analytic optimum at fidelity {fidelity}: {cost}"
+    if ordered:
+        others = f"none of the others costs less than {ordered.left:.5g}" if ordered.left < math.inf else "no others"
+        count = f"{len(ordered.run.trials)} of {ordered.size} machines evaluated at fidelity {fidelity}, {others}"
+        best = f"; least cost {ordered.run.best.cost:.5g}" if ordered.run.best else ""
+        yield f"{EXACT}: {count}{best}{' (proven)' if ordered.is_proven else ''}"
 
 
 def _text(values: dict[str, float]) -> str:

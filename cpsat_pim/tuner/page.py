@@ -40,6 +40,8 @@ def _summary(tuned: Tuned) -> str:
     ]
     if tuned.gap is not None:
         parts.append(f"the best machine is within {100 * tuned.gap:.2f} % of any machine of the space")
+    if tuned.ordered and tuned.ordered.is_proven:
+        parts.append("no machine of the space costs less at this fidelity")
     return "; ".join(parts)
 
 
@@ -61,7 +63,7 @@ def _machines(tuned: Tuned) -> str:
 
 def _by_floors(tuned: Tuned) -> Trial | None:
     """Return the trial of the machine that is best by its floors, whoever evaluated it."""
-    exact, done = tuned.exact, [trial for run in tuned.runs for trial in run.trials]
+    exact, done = tuned.exact, [trial for run in tuned.all_runs for trial in run.trials]
     values = tuned.plan.task.space.values(exact.design) if exact and exact.design else None
     return tuned.proven or next((trial for trial in done if trial.values == values), None)
 
@@ -102,7 +104,7 @@ def _networks(tuned: Tuned) -> str:
 
 
 def _runs(tuned: Tuned) -> str:
-    rows = [[str(run.name), str(len(run.trials)), *_best_cells(run.best)] for run in tuned.runs]
+    rows = [[str(run.name), str(len(run.trials)), *_best_cells(run.best)] for run in tuned.all_runs]
     return _table(["run", "trials", "least cost", "area, mm2", "machine"], rows) if rows else ""
 
 

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from attrs import field, frozen
@@ -16,10 +17,12 @@ from cpsat_pim.tuner.analytic import AnalyticCost
 from cpsat_pim.tuner.exact import ExactLimits, ExactResult, best_hardware
 from cpsat_pim.tuner.methods import METHODS, MethodOptions, build_method
 from cpsat_pim.tuner.space import Design, HardwareSpace
-from cpsat_pim.tuner.task import TuneTask
+from cpsat_pim.tuner.task import ANALYTIC, TuneTask
 from cpsat_pim.tuner.trials import TrialStore, here
 
 EXACT = "exact"
+#: The most machines of a space whose floors are all computed, to evaluate machines in their order.
+SMALL = 10_000
 #: Random machines by which the share of those within the area is estimated.
 _SAMPLES = 20_000
 
@@ -118,11 +121,18 @@ class Tuned:
     reference: Trial
     #: The evaluation, at the fidelity of the task, of the machine that is best by the analytic cost; None without one.
     proven: Trial | None = None
+    #: What `exact` evaluated of a small space at another fidelity than the analytic one.
+    ordered: "Ordered | None" = None
+
+    @property
+    def all_runs(self) -> tuple[Run, ...]:
+        """The runs of methods, and that of `exact` if it evaluated machines in the order of their floors."""
+        return (*self.runs, self.ordered.run) if self.ordered else self.runs
 
     @property
     def best(self) -> Trial | None:
         """The best machine that was tried, at the fidelity of the task."""
-        found = [run.best for run in self.runs] + [self.proven]
+        found = [run.best for run in self.all_runs] + [self.proven]
         return min((trial for trial in found if trial and trial.entry), key=lambda trial: trial.cost, default=None)
 
     @property
@@ -135,6 +145,23 @@ class Tuned:
         """(cost - bound) / cost of the best machine."""
         best, bound = self.best, self.bound
         return None if best is None or bound is None else max(0.0, (best.cost - bound) / best.cost)
+
+
+@frozen(kw_only=True)
+class Ordered:
+    """Machines of a small space that were evaluated in the order of their floors, of `size` within the area.
+
+    `left`: no other one has a smaller floor; infinite if there is none. One that failed counts as not evaluated.
+    """
+
+    run: Run
+    size: int
+    left: float
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no machine of the space costs less at the fidelity of the task."""
+        return self.run.best is not None and self.run.best.cost <= self.left
 
 
 def tune(
@@ -158,10 +185,11 @@ def tune(
         build_method(method, task.space, MethodOptions())
     reference = _single(plan, "reference", dict(task.reference), store, engine)
     runs = [run_method(plan, name, store, engine, on_trial) for name in plan.runs(shard)]
-    floors = task.floors()
-    exact = best_hardware(task.space, AnalyticCost(floors, task.cost(floors)), limits) if limits else None
-    proven = None
-    if exact and exact.design and EXACT in plan.methods:
+    exact = best_hardware(task.space, _analytic(task), limits) if limits else None
+    proven = ordered = None
+    if EXACT in plan.methods and task.fidelity.name != ANALYTIC and task.space.size <= SMALL:
+        ordered = run_in_order(plan, store, engine, on_trial)
+    elif EXACT in plan.methods and exact and exact.design:
         proven = _single(plan, EXACT, task.space.values(exact.design), store, engine)
     return Tuned(
         plan=plan,
@@ -170,7 +198,14 @@ def tune(
         feasible_share=feasible_share(task.space),
         reference=reference,
         proven=proven,
+        ordered=ordered,
     )
+
+
+@lru_cache(maxsize=1)
+def _analytic(task: TuneTask) -> AnalyticCost:
+    floors = task.floors()
+    return AnalyticCost(floors, task.cost(floors))
 
 
 def _single(plan: TunePlan, name: str, values: dict[str, float], store: Store | None, engine: Engine) -> Trial:
@@ -182,7 +217,12 @@ def _single(plan: TunePlan, name: str, values: dict[str, float], store: Store | 
 def run_method(plan: TunePlan, name: RunName, store: Store | None, engine: Engine, on_trial: OnTrial | None) -> Run:
     """Run one method with one seed."""
     space = plan.task.space
-    method = build_method(name.method, space, MethodOptions(seed=name.seed, trials=plan.trials, initial=plan.initial))
+
+    def floor(design: Design) -> float:
+        return _analytic(plan.task).of_values(space.values(design))
+
+    options = MethodOptions(seed=name.seed, trials=plan.trials, initial=plan.initial, floor=floor)
+    method = build_method(name.method, space, options)
     kept = TrialStore(plan.task, f"{plan.name} {name}", store, engine)
     trials: list[Trial] = []
     for first in range(0, plan.trials, plan.side_by_side):
@@ -196,6 +236,30 @@ def run_method(plan: TunePlan, name: RunName, store: Store | None, engine: Engin
             if on_trial:
                 on_trial(str(name), trial, min(one.cost for one in trials))
     return Run(name=name, trials=tuple(trials))
+
+
+def run_in_order(plan: TunePlan, store: Store | None, engine: Engine, on_trial: OnTrial | None) -> Ordered:
+    """Evaluate machines of a small space from the least floor on, until no floor is below the least cost.
+
+    What is left costs at least its floor. So the best machine is the optimum at the fidelity of the task, unless the
+    trials of the plan do not suffice.
+    """
+    space = plan.task.space
+    fitting = [space.values(design) for design in all_designs(space) if space.fits(design)]
+    floors = sorted(((_analytic(plan.task).of_values(values), i) for i, values in enumerate(fitting)))
+    kept = TrialStore(plan.task, f"{plan.name} {EXACT}", store, engine)
+    trials: list[Trial] = []
+    least, left = math.inf, math.inf
+    for floor, i in floors:
+        if floor >= least or len(trials) == plan.trials:
+            left = min(left, floor)
+            break
+        trial = _trial(space, fitting[i], kept.evaluate([fitting[i]], {"method": EXACT})[0])
+        trials.append(trial)
+        least, left = min(least, trial.cost), left if trial.entry else min(left, floor)
+        if on_trial:
+            on_trial(EXACT, trial, least)
+    return Ordered(run=Run(name=RunName(EXACT, 0), trials=tuple(trials)), size=len(fitting), left=left)
 
 
 def _trial(space: HardwareSpace, values: dict[str, float], answer: dict[str, Any] | Outcome) -> Trial:

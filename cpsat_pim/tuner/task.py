@@ -39,7 +39,8 @@ class TuneTask:
     space's machine.
 
     Raises:
-        ValueError: there are not as many weights as networks, or a network cannot be planned; a line each.
+        ValueError: there are not as many weights as networks, the reference is no machine, or a network cannot be
+            planned; a line each.
     """
 
     name: str = field(validator=text)
@@ -62,8 +63,11 @@ class TuneTask:
         return tuple(build_graph(network, self.batch) for network in self.networks)
 
     def __attrs_post_init__(self) -> None:
+        problems = [f"TuneTask.reference.{problem}" for problem in self.space.problems_of(self.reference)]
         if len(self.weights) != len(self.networks) or not sum(self.weights) > 0:
-            raise ValueError(f"TuneTask.weights: must be a weight for each of the {len(self.networks)} networks")
+            problems.append(f"TuneTask.weights: must be a weight for each of the {len(self.networks)} networks")
+        if problems:
+            raise ValueError("\n".join(problems))
 
     def floors(self) -> Floors:
         """Return the bounds of the networks on machines of the space."""

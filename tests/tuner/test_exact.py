@@ -1,16 +1,24 @@
 """Branch and bound against trying all machines, and its bounds of boxes against single machines."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpsat_pim.planner.space import Space
+from cpsat_pim.study.sweep.job import Job
 from cpsat_pim.tuner.analytic import AnalyticCost, Floors
+from cpsat_pim.tuner.evaluate import Evaluator
 from cpsat_pim.tuner.exact import ExactLimits, best_hardware
-from cpsat_pim.tuner.run import exhaustive
+from cpsat_pim.tuner.run import TunePlan, all_designs, exhaustive, run_in_order, tune
 from cpsat_pim.tuner.space import Axis, Box, Design, HardwareSpace
-from tests.tuner.small import BUFFER, small_space, small_task
+from cpsat_pim.tuner.task import Fidelity, TuneTask
+from cpsat_pim.tuner.trials import here
+from cpsat_pim.workload import ConvWorkload
+from tests.tuner.small import BUFFER, H, W, chain, small_space, small_task
 
 SPACE = small_space()
 
@@ -37,6 +45,49 @@ def test_optimum_is_that_of_trying_all(limit_mm2: float | None, powers: tuple[fl
     assert found.is_proven
     assert found.cost == pytest.approx(least, rel=1e-12)
     assert space.fits(found.design)
+
+
+@pytest.mark.parametrize("limit_mm2", [0.45, 0.9, None])
+@pytest.mark.parametrize("name", ["bounds", pytest.param("plan", marks=pytest.mark.slow)])
+def test_optimum_by_plans_is_that_of_trying_all(name: str, limit_mm2: float | None) -> None:
+    """Machines in the order of their floors: what was not evaluated of eight costs no less."""
+    space = evolve(small_space(limit_mm2), axes=[Axis(path=H, values=(2, 8)), Axis(path=W, values=(2, 5)),
+                   Axis(path="array.rows", values=(1, 2)), Axis(path="array.cols", values=(1,))])  # fmt: skip
+    layer = ConvWorkload(C=16, K=10)
+    plans = Space(dims=1, layouts=("BCHW",))
+    task = TuneTask(
+        name="tiny", space=space, networks=[chain("matrix", layer)], fidelity=Fidelity(name=name, plans=plans)
+    )
+    found = tune(TunePlan(name="tiny", task=task, methods=["exact"])).ordered
+    assert found is not None
+    assert found.is_proven
+    evaluator = Evaluator(task)
+    fitting = [space.values(design) for design in all_designs(space) if space.fits(design)]
+    costs = [evaluator.evaluate(values).cost for values in fitting]
+    assert found.size == len(fitting)
+    assert found.run.best is not None
+    assert found.run.best.cost == min(costs)
+
+
+def test_trials_that_do_not_suffice_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One trial of many, and a machine that fails, leave floors below the least cost."""
+    task = evolve(small_task(SPACE), fidelity=Fidelity(name="bounds"))
+    monkeypatch.setattr("cpsat_pim.tuner.run.SMALL", 2000)
+    cut = run_in_order(TunePlan(name="cut", task=task, trials=1), None, here(lambda job: _costing(job, 9.0)), None)
+    assert not cut.is_proven
+    assert cut.left < 9.0
+    ended = run_in_order(TunePlan(name="cut", task=task, trials=1), None, here(lambda job: _costing(job, 0.0)), None)
+    assert ended.is_proven
+    failed = run_in_order(TunePlan(name="cut", task=task, trials=2), None, here(_failing), None)
+    assert not failed.is_proven
+
+
+def _costing(job: Job, cost: float) -> dict[str, Any]:
+    return {"cost": cost, "bound": 0.0, "area_mm2": 1.0}
+
+
+def _failing(job: Job) -> dict[str, Any]:
+    raise ValueError("no plan")
 
 
 def test_other_numbers_of_a_machine_may_vary() -> None:
