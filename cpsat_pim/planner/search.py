@@ -230,6 +230,7 @@ class _Search:
                 self.instance.plan,
                 self.instance.value,
                 array.capacity_bytes,
+                array.capacity_bytes if self.instance.parallels else self.instance.most_weight_bytes,
                 is_over=lambda: self.is_over,
             )
             fit = fitting.run()
