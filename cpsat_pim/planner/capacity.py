@@ -1,10 +1,11 @@
 """How long tensors lie at home, and how many bytes they take there (docs/array.md, section 6)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from cpsat_pim.base.dims import Tensor
+from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.boxes import home_boxes, volumes
 from cpsat_pim.planner.graph import Graph, LayerTask, Stack, Sum
 from cpsat_pim.planner.partition import Home
@@ -65,6 +66,29 @@ def live_at(graph: Graph, step: int) -> Iterator[tuple[Stack, tuple[int, int]]]:
         for member, offset in zip(stack.members, stack.offsets, strict=True):
             if step in _least_life(graph, order, member):
                 yield stack, _channels(stack, member, offset)
+
+
+def home_bytes(graph: Graph, cols: int, name: str, homes: Sequence[Home], node: int, step: int) -> np.ndarray:
+    """Return the bytes on a node at a step of the tensors that share a home, for each of its values: int64[values].
+
+    Layers run in order, one after the other.
+    """
+    found = np.zeros(len(homes), dtype=np.int64)
+    for stack, channels in live_at(graph, step):
+        if graph.home_of[stack.name] == name:
+            for value, home in enumerate(homes):
+                at = np.flatnonzero(node_numbers(cols, home.region) == node)
+                found[value] += member_bytes(stack, home, channels)[at].sum()
+    return found
+
+
+def most_weight_bytes(graph: Graph, array: NodeArray, homes: dict[str, list[Home]]) -> int:
+    """Return the bytes of weights for which the first node has room: at each step, tensors at home take some, too."""
+    taken = [
+        sum(int(home_bytes(graph, array.cols, name, some, 0, step).min()) for name, some in homes.items())
+        for step in range(len(graph.tasks))
+    ]
+    return array.capacity_bytes - max(taken)
 
 
 def _least_life(graph: Graph, order: list[str], member: str) -> range:

@@ -1,9 +1,10 @@
 """Plans that fit the nodes' DRAM: a price for bytes of weights, and the bound that it proves.
 
-The first node of the array holds the largest part of all weights, and at most its capacity. So for any price of a byte,
-the least of cost + price x bytes on it, less the price of the capacity, bounds every plan that fits from below
-(Lagrangian relaxation; Geoffrion 1974). Prices are raised until the plan that is best at the price fits; the smallest
-such price is bisected. The bound ignores activations, which only weakens it; whether a plan fits is judged with them.
+The first node of the array holds the largest part of all weights, and at most its capacity less what tensors at home
+take there. So for any price of a byte, the least of cost + price x bytes on it, less the price of that room, bounds
+every plan that fits from below (Lagrangian relaxation; Geoffrion 1974). Prices are raised until the plan that is best
+at the price fits; the smallest such price is bisected. The bound ignores what steps stage, and which homes a plan has,
+which only weakens it; whether a plan fits is judged with both.
 """
 
 from collections.abc import Callable
@@ -52,7 +53,7 @@ class Fitting:
     """Searches the price of a byte.
 
     `minimize(upper, price)`, `plan(optimum, price)` and `evaluate(plan)` are those of the search; `room_bytes`: the
-    capacity of a node. `is_over()`: whether the time is up.
+    capacity of a node, `weight_bytes`: what weights may take of it on the first node. `is_over()`: whether time is up.
     """
 
     def __init__(
@@ -61,11 +62,12 @@ class Fitting:
         plan: Callable[[Choice, Price], Plan],
         evaluate: Callable[[Plan], tuple[PlanCost, int]],
         room_bytes: int,
+        weight_bytes: int,
         parameters: PriceSearch | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._minimize, self._plan, self._evaluate = minimize, plan, evaluate
-        self._room_bytes = room_bytes
+        self._room_bytes, self._weight_bytes = room_bytes, weight_bytes
         self._parameters = parameters or PriceSearch()
         self._is_over = is_over
         self.best = Fit()
@@ -87,7 +89,7 @@ class Fitting:
     def raise_bound(self, price: Price) -> Choice:
         """What a price proves; the optimum that it was proven with."""
         lower = self._minimize(False, price)
-        bound = -((price.per_byte * self._room_bytes - lower.cost) // price.scale)
+        bound = -((price.per_byte * self._weight_bytes - lower.cost) // price.scale)
         if bound > self.best.bound or self.best.bound_price is None:
             self.best.bound, self.best.bound_price = max(bound, self.best.bound), price
         return lower

@@ -83,7 +83,8 @@ class _Search:
         self.bound, self.energy_bound, self.found = 0, 0, _Found()
         self.offered: list[_Found] = []
         self.rounds = 0
-        self.reason: str | None = None
+        #: What the smallest plan that was evaluated takes on its fullest node.
+        self.smallest_bytes = INFINITE
         self.tightening = Tightening(
             costs=self.costs,
             limits=limits,
@@ -230,15 +231,12 @@ class _Search:
                 self.instance.plan,
                 self.instance.value,
                 array.capacity_bytes,
+                array.capacity_bytes if self.instance.parallels else self.instance.most_weight_bytes,
                 is_over=lambda: self.is_over,
             )
             fit = fitting.run()
             self.bound = max(self.bound, fit.bound)
-            if fit.plan is None and fit.least_peak_bytes < INFINITE:
-                self.reason = (
-                    f"no plan was found that fits the {array.capacity_bytes} bytes of a node: the least that would do"
-                    f" is between {self.instance.least_peak_bytes} bytes and {fit.least_peak_bytes}, which one takes"
-                )
+            self.smallest_bytes = min(self.smallest_bytes, fit.least_peak_bytes)
             if fit.value < self.found.value and fit.cost is not None:
                 self.found = _Found(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
             if self.is_over or self.is_first_proven:
@@ -284,16 +282,8 @@ class _Search:
     def _answer(self) -> SolvedPlan:
         found, instance = self.found, self.instance
         status = Status.OPTIMAL if self.is_first_proven else Status.FEASIBLE if found.plan else Status.UNKNOWN
-        reason, least = self.reason, instance.least_peak_bytes
-        if self.bound >= INFINITE:
+        if self.bound >= INFINITE or instance.least_peak_bytes > instance.array.capacity_bytes:
             status = Status.INFEASIBLE
-            reason = f"no plan of the space fits the {instance.array.capacity_bytes} bytes of a node"
-        if least > instance.array.capacity_bytes:
-            status = Status.INFEASIBLE
-            reason = (
-                f"no plan fits the {instance.array.capacity_bytes} bytes of a node: weights, stored once, and the"
-                f" tensors that live at a time take at least {least} on each of {instance.array.nodes} nodes"
-            )
         return SolvedPlan(
             status=status,
             space=instance.space,
@@ -301,13 +291,34 @@ class _Search:
             plan=found.plan,
             cost=found.cost,
             value=found.value if found.plan else None,
-            bound=min(self.bound, found.value),
+            bound=min(self.bound, found.value) if status is not Status.INFEASIBLE else 0,
             energy_bound=min(self.energy_bound, found.tie) if self.then_energy and self.is_first_proven else None,
             interrupted=self.costs.stop.is_set(),
-            reason=None if found.plan else reason,
+            reason=None if found.plan else self._reason(status),
             seconds=time.monotonic() - self.started,
             statistics=self._statistics(),
         )
+
+    def _reason(self, status: Status) -> str | None:
+        """Return why there is no plan, with the least capacity that would do or where it lies; None if time was up."""
+        least, room, nodes = (
+            self.instance.least_peak_bytes,
+            self.instance.array.capacity_bytes,
+            self.instance.array.nodes,
+        )
+        if least > room:
+            return (
+                f"no plan fits the {room} bytes of a node: weights, stored once, and the tensors that live at a time"
+                f" take at least {least} on each of {nodes} nodes"
+            )
+        is_proven = status is Status.INFEASIBLE
+        if not is_proven and self.smallest_bytes >= INFINITE:
+            return None
+        text = f"no plan {'of the space' if is_proven else 'was found that'} fits the {room} bytes of a node"
+        if self.smallest_bytes >= INFINITE:
+            return text
+        more = max(least, room + 1) if is_proven else least
+        return f"{text}: the least that would do is between {more} bytes and {self.smallest_bytes}, which one takes"
 
     def _statistics(self) -> dict[str, Any]:
         distinct = self.instance.distinct

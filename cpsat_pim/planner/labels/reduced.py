@@ -55,7 +55,7 @@ class ReducedProblem:
 
     def __init__(self, instance: Instance, price: Price, trial: int) -> None:
         self.instance = instance
-        limit = price.scale * trial + price.per_byte * instance.array.capacity_bytes
+        limit = price.scale * trial + price.per_byte * max(0, instance.most_weight_bytes)
         factors = instance.factors(price)
         marginals = min_marginals(factors, instance.sizes)
         self.options = [

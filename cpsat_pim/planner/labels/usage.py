@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
-from cpsat_pim.planner.capacity import live_at, member_bytes
+from cpsat_pim.planner.capacity import home_bytes
 from cpsat_pim.planner.instance import Instance
 from cpsat_pim.planner.options import At, LayerOptions
-from cpsat_pim.planner.tours import node_numbers
 
 
 @frozen(kw_only=True)
@@ -30,20 +29,10 @@ class Usage:
         """Return the bytes at a spot of the tensors with a home, for each of its values: int64[values]."""
         key = ("home", name, spot)
         if key not in self._known:
-            self._known[key] = self._homes(name, spot)
+            instance = self.instance
+            homes = instance.homes[name]
+            self._known[key] = home_bytes(instance.graph, instance.array.cols, name, homes, spot.node, spot.step)
         found: np.ndarray = self._known[key]
-        return found
-
-    def _homes(self, name: str, spot: Spot) -> np.ndarray:
-        graph, homes = self.instance.graph, self.instance.homes[name]
-        found = np.zeros(len(homes), dtype=np.int64)
-        for stack, channels in live_at(graph, spot.step):
-            if graph.home_of[stack.name] != name:
-                continue
-            for value, home in enumerate(homes):
-                at = np.flatnonzero(node_numbers(self.instance.array.cols, home.region) == spot.node)
-                if len(at):
-                    found[value] += member_bytes(stack, home, channels)[at[0]]
         return found
 
     def weights(self, options: LayerOptions, row: int, replicas: int, node: int) -> int:
