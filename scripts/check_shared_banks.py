@@ -2,10 +2,10 @@
 
     python scripts/check_shared_banks.py --count 100000 --seed 1
 
-Layers, machines and mappings are those of `fuzz`: every option, tiny figures. Each mapping is counted under every legal
-way to share banks. Every exact figure must be equal: columns, activations, DRAM cycles and accesses. Prints how many
-mappings were compared, and by banks how many there were and how often sharing opens more rows than banks of their own.
-Ends with 1 at the first mapping whose figures differ, which is printed.
+Layers, machines and mappings are those of `fuzz`: every option, tiny figures. Each mapping is counted in several orders
+and layouts, under every legal way to share banks. Every exact figure must be equal: columns, activations, DRAM cycles
+and accesses. Prints how many mappings were compared, and by banks how many there were and how often sharing opens more
+rows than banks of their own. Ends with 1 at the first mapping whose figures differ, which is printed.
 """
 
 import argparse
@@ -18,17 +18,20 @@ import attrs
 import numpy as np
 
 from cpsat_pim.arch import PIMArchitecture
+from cpsat_pim.base.dims import Tensor
 from cpsat_pim.evaluate.cost import predict
 from cpsat_pim.evaluate.verify import MappedLayer, differences, simulate
-from cpsat_pim.mapping import BANKS, OWN_BANKS, banks_text
+from cpsat_pim.mapping import BANKS, OWN_BANKS, Mapping, banks_text
 from cpsat_pim.mapping.check import check_mapping
 from cpsat_pim.study.baselines.space import Space
 from cpsat_pim.study.fuzz.draw import Drawer
 
 #: MACs of a layer: few, so that a simulation takes about a millisecond.
 MOST_MACS = 2000
-#: Mappings that are drawn of a layer on a machine: to find its legal stored sets takes as long as 500 of them.
-DRAWN = 500
+#: Mappings that are drawn of a layer on a machine: to find its legal stored sets takes as long as 100 of them.
+DRAWN = 100
+#: Times that each of them is rearranged, which is quicker than to draw another.
+REARRANGED = 10
 
 #: Mappings after which a line is printed.
 REPORTED = 5000
@@ -44,11 +47,18 @@ def shared_cases(seed: int) -> Iterator[MappedLayer]:
             continue
         space = Space(layer, arch)
         for _ in range(0 if space.is_empty else DRAWN):
-            mapping = space.draw(rng).to_mapping(layer)
-            for banks in BANKS.values():
-                shared = attrs.evolve(mapping, banks=banks)
-                if banks != OWN_BANKS and not check_mapping(layer, arch, shared):
-                    yield MappedLayer(layer=layer, arch=arch, mapping=shared)
+            drawn = space.draw(rng).to_mapping(layer)
+            for mapping in (drawn, *(rearranged(drawn, rng) for _ in range(REARRANGED))):
+                for banks in BANKS.values():
+                    shared = attrs.evolve(mapping, banks=banks)
+                    if banks != OWN_BANKS and not check_mapping(layer, arch, shared):
+                        yield MappedLayer(layer=layer, arch=arch, mapping=shared)
+
+
+def rearranged(mapping: Mapping, rng: np.random.Generator) -> Mapping:
+    """Return the mapping with its loops in another order at each level, and with other layouts."""
+    order = [[loops[i] for i in rng.permutation(len(loops))] for loops in mapping.order]
+    return attrs.evolve(mapping, order=order, layout=[int(n) for n in rng.integers(2, size=len(Tensor))])
 
 
 def opens_more_rows(case: MappedLayer, activations: int) -> bool:
