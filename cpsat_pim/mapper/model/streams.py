@@ -149,8 +149,10 @@ class Streams:
         known, dims = self.v.known, table.dims
         if known.eA is None or known.e1 is None:
             return np.ones(len(table.extents), bool)
-        taken = {tuple(e) for extents in (known.step, known.eA, known.e1) for e in extents[:, dims].tolist()}
-        return np.array([tuple(e) in taken for e in table.extents.tolist()], bool)
+        # A number per box. The product of all bounds is less than 2^60 (docs/solver.md, Arithmetic).
+        radix = np.cumprod([1, *(self.v.bounds[d] for d in dims)])[:-1]
+        taken = [(extents[:, dims] - 1) @ radix for extents in (known.step, known.eA, known.e1)]
+        return np.isin((table.extents - 1) @ radix, np.concatenate(taken))
 
     def _can_be_drawn(self, t: Tensor, table: ShapeTable) -> np.ndarray:
         """Return which shapes may be those of a step: the array does not wait for the first scan of one."""
