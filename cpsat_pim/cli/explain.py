@@ -190,6 +190,7 @@ def _read_request(what: _Given, arguments: argparse.Namespace) -> "ExplainReques
     from cpsat_pim.mapper.search import SolveRequest
 
     solve = SolveRequest(
+        then=None,
         objective=what.objective,
         budget=Budget(cycles=arguments.max_cycles, fj=arguments.max_energy),
         time_limit=arguments.time_limit,
