@@ -6,7 +6,7 @@ A tile is the pair of extents e0 and e1: inside the loops of the PEs, and inside
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -85,8 +85,9 @@ class TileBounds:
 
     # --- Candidates of a master problem ------------------------------------------------------------------------------
 
-    def candidates(self, trial_bound: int) -> Candidates:
-        """Return the vectors and tiles with a lower bound of at most the trial bound.
+    def candidates(self, trial_bound: int, inner_extents: Sequence[int] | None = None) -> Candidates:
+        """Return the vectors and tiles with a lower bound of at most the trial bound; those with some extents inside
+        the outer loops, if any are given.
 
         Without tiles, if they are too many to enumerate or to list.
         """
@@ -95,10 +96,13 @@ class TileBounds:
             vectors, bounds = self.spatial_bounds.candidates(trial_bound)
             known = self.enumerate(trial_bound, vectors, bounds)
             if known is None:
-                return Candidates(vectors, bounds, None)
+                return Candidates(vectors, bounds, None).with_inner_extents(inner_extents)
         kept = known.lower_bounds <= trial_bound
         tiles = known.tiles[known.tiles[:, COST] <= trial_bound]
-        return Candidates(known.vectors[kept], known.lower_bounds[kept], self._listed(known.vectors, kept, tiles))
+        if inner_extents is not None:
+            tiles = tiles[(tiles[:, INSIDE_BUFFER] == inner_extents).all(axis=1)]
+        candidates = Candidates(known.vectors[kept], known.lower_bounds[kept], self._listed(known.vectors, kept, tiles))
+        return candidates if candidates.tiles is not None else candidates.with_inner_extents(inner_extents)
 
     def cheapest(self) -> Candidates | None:
         """Return some of the enumerated tiles with the lowest bounds; None if none were enumerated."""
@@ -119,18 +123,23 @@ class TileBounds:
         most = self.parameters.listed_tiles
         if len(tiles) > most:
             return None
-        rows, place = [], np.cumsum(kept) - 1
-        for tile in tiles.tolist():
+        is_held = vectors[tiles[:, VECTOR]][:, IN_PE].any(axis=1)
+        listed = [tiles[is_held]]
+        left = most - len(listed[0])
+        for tile in tiles[~is_held].tolist():
             vector, own, buffered = vectors[tile[VECTOR]].tolist(), tile[INSIDE_PE], tile[INSIDE_BUFFER]
             inner = [[n] for n in own]
-            if not any(vector[IN_PE]):
-                inner[Dim.C :] = [
-                    [own[d] * n for n in divisors(buffered[d] // (own[d] * vector[d]))] for d in range(Dim.C, len(Dim))
-                ]
-            rows += [[place[tile[VECTOR]], *e0, *buffered, tile[COST]] for e0 in itertools.product(*inner)]
-            if len(rows) > most:
+            inner[Dim.C :] = [
+                [own[d] * n for n in divisors(buffered[d] // (own[d] * vector[d]))] for d in range(Dim.C, len(Dim))
+            ]
+            rows = [[tile[VECTOR], *e0, *buffered, tile[COST]] for e0 in itertools.product(*inner)]
+            left -= len(rows)
+            if left < 0:
                 return None
-        return np.array(rows, np.int64).reshape(len(rows), 18)
+            listed.append(np.array(rows, np.int64))
+        found = np.concatenate(listed)
+        found[:, VECTOR] = (np.cumsum(kept) - 1)[found[:, VECTOR]]
+        return found
 
     # --- Bounds ------------------------------------------------------------------------------------------------------
 

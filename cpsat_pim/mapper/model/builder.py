@@ -1,9 +1,11 @@
 """A CP-SAT model with known domains: products get tight domains, and constants need no variables."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from ortools.sat.cp_model_pb2 import LinearExpressionProto
 from ortools.sat.python import cp_model
 
 from cpsat_pim.mapper.bounds.countable import HIGHEST
@@ -19,12 +21,18 @@ Rows = Ints | Sequence[Sequence[int]]
 
 
 class Builder:
-    """Builds one `CpModel`. A variable with one value is the constant itself, an `int` or a `bool`."""
+    """Builds one `CpModel`. A variable with one value is the constant itself, an `int` or a `bool`.
+
+    What master problems have by the thousand is written into the model's protocol buffer: `CpModel` takes about twice
+    as long, as it makes an object per constraint and expression.
+    """
 
     def __init__(self, parameters: SearchParameters = DEFAULTS) -> None:
         self._parameters = parameters
         self.model = cp_model.CpModel()
+        self._constraints = self.model.proto.constraints
         self._values: dict[int, Sequence[int]] = {}
+        self._arrays: dict[int, Ints] = {}
         self._ranges: set[int] = set()
         self._flags: dict[int, Any] = {}
         self._differs: dict[tuple[int, int], Any] = {}
@@ -32,7 +40,7 @@ class Builder:
 
     def integer(self, values: Iterable[int], name: str) -> Int:
         """Make a variable over the given values. Without values the model becomes infeasible."""
-        ordered = sorted({int(v) for v in values})
+        ordered = [int(v) for v in sorted(set(values))]
         if not ordered:
             self.model.add_bool_or([])
             return 1
@@ -58,7 +66,7 @@ class Builder:
             return int(literal)
         if literal.index not in self._flags:
             self._flags[literal.index] = self.integer((0, 1), "flag")
-            self.model.add(self._flags[literal.index] == literal)
+            self.demand(self._flags[literal.index] == literal)
         return self._flags[literal.index]
 
     def values(self, x: Int) -> Sequence[int]:
@@ -90,17 +98,24 @@ class Builder:
     def _times(self, a: Int, b: Int, name: str, within: set[int] | None, most: int | None) -> Int:
         result = self._product_variable(a, b, name, within, most)
         if isinstance(a, int) or isinstance(b, int):
-            self.model.add(result == a * b)
+            self.demand(result == a * b)
         else:
-            self.model.add_multiplication_equality(result, [a, b])
+            self._multiply_to(result, (a, b))
         return result
+
+    def _multiply_to(self, product: Int, factors: Iterable[Int]) -> None:
+        """Demand that some factors have a product."""
+        added = self._constraints.add().int_prod
+        for x, expression in ((product, added.target), *((factor, added.exprs.add()) for factor in factors)):
+            _write_term(expression, x)
 
     def _product_variable(self, a: Int, b: Int, name: str, within: set[int] | None, most: int | None) -> Int:
         left, right = self.values(a), self.values(b)
         highest = HIGHEST if most is None else min(most, HIGHEST)
         if not (self._is_range(a) or self._is_range(b)) and len(left) * len(right) <= self._parameters.product_pairs:
             products = set(np.multiply.outer(np.array(left), np.array(right)).ravel().tolist())
-            kept = sorted(v for v in products if v <= highest and (within is None or v in within))
+            kept = sorted(products if within is None else products & within)
+            kept = kept[: bisect_right(kept, highest)]
             if not kept:
                 return self.integer(kept, name)
             if len(kept) <= self._parameters.product_values:
@@ -126,9 +141,9 @@ class Builder:
         if isinstance(product, int) and not variables:
             return
         if len(variables) < 2:
-            self.model.add(product == (variables[0] if variables else 1))
+            self.imply([], product == (variables[0] if variables else 1))
         else:
-            self.model.add_multiplication_equality(product, variables)
+            self._multiply_to(product, variables)
 
     def table(self, variables: Sequence[Int], rows: Rows) -> None:
         """Constrain the variables to take the values of one of the rows, int[n, m]."""
@@ -141,7 +156,10 @@ class Builder:
         if not len(kept):
             self.model.add_bool_or([])
         elif columns:
-            self.model.add_allowed_assignments([variables[i] for i in columns], _unique(kept[:, columns]))
+            added = self._constraints.add().table
+            for i in columns:
+                _write_term(added.exprs.add(), variables[i])
+            added.values.extend(_unique(kept[:, columns]).ravel().tolist())
 
     def lookup(self, keys: Sequence[Int], rows: Rows, names: Sequence[str]) -> list[Int]:
         """Return new variables whose values a table gives for those of the keys: columns are keys, then results."""
@@ -173,15 +191,21 @@ class Builder:
             elif self._is_range(x):
                 possible &= (column >= self.values(x)[0]) & (column <= self.values(x)[-1])
             else:
-                values = np.array(self.values(x))
+                values = self._array(x)
                 possible &= values[np.searchsorted(values[:-1], column)] == column
         return possible
+
+    def _array(self, x: Int) -> Ints:
+        """Return the values of a variable as an array, made once."""
+        if x.index not in self._arrays:
+            self._arrays[x.index] = np.array(self._values[x.index])
+        return self._arrays[x.index]
 
     def clause(self, literals: Iterable[Lit]) -> None:
         """Demand at least one of the literals."""
         kept = [x for x in literals if x is not False]
         if not any(x is True for x in kept):
-            self.model.add_bool_or(kept)
+            self._constraints.add().bool_or.literals.extend([x.index for x in kept])
 
     def both(self, literals: Sequence[Lit], name: str) -> Lit:
         """Return the conjunction of literals."""
@@ -191,8 +215,10 @@ class Builder:
         if len(kept) < 2:
             return kept[0] if kept else True
         literal = self.boolean(name)
-        self.model.add_bool_and(kept).only_enforce_if(literal)
-        self.model.add_bool_or([*(self.negated(x) for x in kept), literal])
+        added = self._constraints.add()
+        added.enforcement_literal.append(literal.index)
+        added.bool_and.literals.extend([x.index for x in kept])
+        self.clause([*(self.negated(x) for x in kept), literal])
         return literal
 
     def either(self, literals: Sequence[Lit], name: str) -> Lit:
@@ -206,8 +232,8 @@ class Builder:
         if self.values(x)[0] > 1:
             return True
         literal = self.boolean(name)
-        self.model.add(x >= 2).only_enforce_if(literal)
-        self.model.add(x == 1).only_enforce_if(literal.negated())
+        self.demand(x >= 2, [literal])
+        self.demand(x == 1, [literal.negated()])
         return literal
 
     def differs(self, x: Int, value: int) -> Lit:
@@ -217,7 +243,7 @@ class Builder:
         key = (x.index, value)
         if key not in self._differs:
             self._differs[key] = self.boolean("differs")
-            self.model.add(x != value).only_enforce_if(self._differs[key])
+            self.demand(x != value, [self._differs[key]])
         return self._differs[key]
 
     def within(self, x: Int, values: Iterable[int]) -> Lit:
@@ -238,16 +264,37 @@ class Builder:
         if any(x is False for x in kept) or constraint is True:
             return
         if constraint is False:
-            self.model.add_bool_or([self.negated(x) for x in kept])
+            self.clause([self.negated(x) for x in kept])
             return
-        added = self.model.add(constraint)
-        if kept:
-            added.only_enforce_if(kept)
+        self.demand(constraint, kept)
+
+    def demand(self, constraint: Any, literals: Iterable[Lit] = ()) -> None:
+        """Demand a linear constraint of variables if all of some literals, none of which is a constant, hold."""
+        added = self._constraints.add()
+        added.enforcement_literal.extend([x.index for x in literals])
+        linear, offset = added.linear, constraint.offset
+        linear.vars.extend([x.index for x in constraint.vars])
+        linear.coeffs.extend(constraint.coeffs)
+        bounds = constraint.bounds.flattened_intervals()
+        linear.domain.extend([x if x in _INFINITE else x - offset for x in bounds] if offset else bounds)
 
     @staticmethod
     def negated(literal: Lit) -> Lit:
         """Return the negation of a literal."""
         return (not literal) if isinstance(literal, bool) else literal.negated()
+
+
+#: The bounds of a linear constraint that has none.
+_INFINITE = (cp_model.INT_MIN, cp_model.INT_MAX)
+
+
+def _write_term(expression: LinearExpressionProto, x: Int) -> None:
+    """Make an empty linear expression a variable or a constant."""
+    if isinstance(x, int):
+        expression.offset = x
+    else:
+        expression.vars.append(x.index)
+        expression.coeffs.append(1)
 
 
 def is_one(x: Int) -> bool:
@@ -260,6 +307,9 @@ def is_zero(x: Int) -> bool:
     return isinstance(x, int) and x == 0
 
 
-def _unique(rows: Ints) -> list[tuple[int, ...]]:
+def _unique(rows: Ints) -> Ints:
     """Return the different rows in order."""
-    return sorted({tuple(row) for row in rows.tolist()})
+    rows = rows[np.lexsort(rows.T[::-1])]
+    is_new = np.ones(len(rows), bool)
+    is_new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[is_new]

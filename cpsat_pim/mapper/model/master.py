@@ -31,7 +31,7 @@ class MasterProblem:
 
     `any_split`: in the split subspace, relax how the two outer loops of a dim divide their product.
     `inner_extents`: only mappings with these extents inside the outer loops. `candidates`: only mappings with these
-    spatial mappings and tiles; by default those that `tiles` cannot exclude.
+    spatial mappings and tiles; by default those that `tiles` cannot exclude. They have the inner extents already.
     """
 
     def __init__(
@@ -51,7 +51,8 @@ class MasterProblem:
         self._excluded: set[tuple[int, ...]] = set()
         #: How many cuts of the layer's pool this problem has.
         self.cuts_known = 0
-        candidates = (candidates or tiles.candidates(trial_bound)).with_inner_extents(inner_extents)
+        if candidates is None:
+            candidates = tiles.candidates(trial_bound, inner_extents)
         #: Whether few tiles are candidates.
         self.is_small = candidates.tiles is not None and len(candidates.tiles) <= self.parameters.small_tiles
         self.b = Builder(self.parameters)

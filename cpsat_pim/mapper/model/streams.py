@@ -17,6 +17,7 @@ from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_r
 from cpsat_pim.mapper.model.aligned_blocks import AlignedBlocks, BlockPass, Edge
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.enclosing_boxes import EnclosingBoxes
+from cpsat_pim.mapper.model.held_tiles import HeldTiles
 from cpsat_pim.mapper.model.interrupted import InterruptedStreams
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans, ScanShapes
@@ -69,6 +70,8 @@ class Streams:
         self.shapes.input_scans_are_regular()
         for t in Tensor:
             self._stream(t, tables[t], limits)
+        held = (self.scans, self.passes, self.activations, self.max_activations)
+        HeldTiles(self.banks, self.shapes, tables, *held).open_rows(self.interrupted.returning)
 
     def _passes(self, t: Tensor) -> Int:
         """Return how often the consumer that takes t from DRAM fetches each tile."""
@@ -96,7 +99,7 @@ class Streams:
         *own, closed, closed_again = counted
         self._bound_activations(t, is_box, *own)
         self.interrupted.open_rows(
-            t, self.scans[t], closed, closed_again, self.activations[t], lambda: self.is_returned
+            t, table, self.scans[t], closed, closed_again, self.activations[t], lambda: self.is_returned
         )
         self.boxes.open_rows(t, table, self.scans[t], self.activations[t], self.max_activations[t])
         self.banks.open_rows_between(t, table, self.scans[t], self.activations[t], self.max_activations[t])
@@ -146,8 +149,10 @@ class Streams:
         known, dims = self.v.known, table.dims
         if known.eA is None or known.e1 is None:
             return np.ones(len(table.extents), bool)
-        taken = {tuple(e) for extents in (known.step, known.eA, known.e1) for e in extents[:, dims].tolist()}
-        return np.array([tuple(e) in taken for e in table.extents.tolist()], bool)
+        # A number per box. The product of all bounds is less than 2^60 (docs/solver.md, Arithmetic).
+        radix = np.cumprod([1, *(self.v.bounds[d] for d in dims)])[:-1]
+        taken = [(extents[:, dims] - 1) @ radix for extents in (known.step, known.eA, known.e1)]
+        return np.isin((table.extents - 1) @ radix, np.concatenate(taken))
 
     def _can_be_drawn(self, t: Tensor, table: ShapeTable) -> np.ndarray:
         """Return which shapes may be those of a step: the array does not wait for the first scan of one."""

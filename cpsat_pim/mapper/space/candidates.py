@@ -30,7 +30,7 @@ class Extents(NamedTuple):
     def along(self, name: str, d: int) -> set[int] | None:
         """Return the set of values along a dim; None if they are not known."""
         known = getattr(self, name)
-        return None if known is None else set(known[:, d].tolist())
+        return None if known is None else set(np.unique(known[:, d]).tolist())
 
 
 class Candidates(NamedTuple):
