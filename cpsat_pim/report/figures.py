@@ -283,6 +283,10 @@ def _steps(axes: Any, chart: Chart) -> None:
 def _finish_plot(axes: Any, chart: Chart) -> None:
     if chart.has_log_y:
         axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        if high < 10 * low:  # powers of ten with factors are hard to read where there is none without
+            axes.yaxis.set_minor_formatter("{x:g}")
+            axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel(_literal(chart.x_axis))
     axes.set_ylabel(_literal(chart.axis))
     axes.grid()

@@ -1,5 +1,6 @@
 """One machine at the fidelity of a task: cost, its bound, and what each network takes (docs/tuner.md)."""
 
+import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +17,7 @@ from cpsat_pim.planner.search import solve_plan
 from cpsat_pim.planner.solved import SearchLimits, SolvedPlan
 from cpsat_pim.study.sweep.versions import current_versions
 from cpsat_pim.tuner.objective import Figure
+from cpsat_pim.tuner.splits import splits
 from cpsat_pim.tuner.task import ANALYTIC, BOUNDS, TuneTask
 from tables.bounds.shapes import cache_directory
 
@@ -108,7 +110,23 @@ class Evaluator:
         if solved.cost is None:
             reason = solved.reason or f"no plan was found in {fidelity.time_limit:g} s"
             raise Unplanned(f"{graph.name}: {reason}")
+        _check_filled(graph, solved, array.nodes)
         return solved
+
+
+def _check_filled(graph: Graph, solved: SolvedPlan, nodes: int) -> None:
+    """Check that each layer uses as many nodes as its floors suppose: all of them, if any split does.
+
+    Raises:
+        Unplanned: the space of plans lacks these splits.
+    """
+    assert solved.plan is not None
+    for task in graph.tasks:
+        used = solved.plan.layers[task.name].partition.region.size
+        if used < nodes and math.prod(next(splits(task, nodes))) == nodes:
+            raise Unplanned(
+                f"{graph.name}: {task.name} fills {used} of {nodes} nodes, which no floor bounds: plans need more dims"
+            )
 
 
 def _node_costs(name: str, array: NodeArray, objective: Objective, node_time: float) -> NodeCosts:

@@ -214,7 +214,7 @@ _REFERENCE = Record(
     doc="Values of the machine that costs 1.",
 )
 _PLAN_SPACE = Record(
-    fields=fields_of(Space, ("dims", "home_dims", "layouts", "cuts")),
+    fields=fields_of(Space, ("dims", "home_dims", "layouts")),  # floors do not hold for branches side by side
     build=Space,
     doc="The space in which plans are searched.",
 )

@@ -22,13 +22,20 @@ ANALYTIC, BOUNDS, PLAN = "analytic", "bounds", "plan"
 class Fidelity:
     """How a machine is looked at. `time_limit`: seconds of the plan of a network; `node_time`: of a node problem.
 
-    `plans`: the space in which plans are searched.
+    `plans`: the space in which plans are searched; without branches side by side, as floors do not hold for these.
+
+    Raises:
+        ValueError: the space of plans has branches side by side.
     """
 
     name: str = field(default=ANALYTIC, validator=one_of(ANALYTIC, BOUNDS, PLAN))
     time_limit: float = field(default=600.0, validator=seconds)
     node_time: float = field(default=20.0, validator=seconds)
     plans: Space = field(factory=Space, validator=is_a(Space))
+
+    def __attrs_post_init__(self) -> None:
+        if self.plans.cuts:
+            raise ValueError(f"Fidelity.plans.cuts: must be 0 (got {self.plans.cuts})")
 
 
 @frozen(kw_only=True, eq=False)

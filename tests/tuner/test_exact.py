@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cpsat_pim.planner.space import Space
 from cpsat_pim.study.sweep.job import Job
 from cpsat_pim.tuner.analytic import AnalyticCost, Floors
-from cpsat_pim.tuner.evaluate import Evaluator
+from cpsat_pim.tuner.evaluate import Evaluator, Unplanned
 from cpsat_pim.tuner.exact import ExactLimits, best_hardware
 from cpsat_pim.tuner.run import TunePlan, all_designs, exhaustive, run_in_order, tune
 from cpsat_pim.tuner.space import Axis, Box, Design, HardwareSpace
@@ -67,6 +67,21 @@ def test_optimum_by_plans_is_that_of_trying_all(name: str, limit_mm2: float | No
     assert found.size == len(fitting)
     assert found.run.best is not None
     assert found.run.best.cost == min(costs)
+
+
+@pytest.mark.parametrize(("dims", "fits"), [(1, False), (3, True)])
+def test_plans_that_fill_fewer_nodes_than_floors_suppose_are_no_trials(dims: int, fits: bool) -> None:
+    """Eight rows take three dims of two values each; with one dim a side the layer runs on two of them."""
+    space = evolve(small_space(None), axes=[Axis(path="array.rows", values=(8,)), Axis(path="array.cols", values=(1,))])
+    fidelity = Fidelity(name="bounds", plans=Space(dims=dims, layouts=("BCHW",)))
+    layer = ConvWorkload(P=2, Q=2, K=2)
+    evaluator = Evaluator(TuneTask(name="tiny", space=space, networks=[chain("image", layer)], fidelity=fidelity))
+    if fits:
+        found = evaluator.evaluate({"array.rows": 8, "array.cols": 1})
+        assert found.bound <= found.cost
+    else:
+        with pytest.raises(Unplanned, match="image: l0 fills 2 of 8 nodes"):
+            evaluator.evaluate({"array.rows": 8, "array.cols": 1})
 
 
 def test_trials_that_do_not_suffice_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from cpsat_pim.tuner.analytic import AnalyticCost
 from cpsat_pim.tuner.area import AreaModel
 from cpsat_pim.tuner.methods import METHODS, MethodOptions, build_method
 from cpsat_pim.tuner.methods.gaussian import expected_improvement, fit, matern
+from cpsat_pim.tuner.run import all_designs
 from cpsat_pim.tuner.space import Design, HardwareSpace
 from cpsat_pim.tuner.task import TuneTask
 
@@ -93,3 +94,20 @@ def test_process_passes_through_its_points_and_knows_what_it_does_not() -> None:
     mean, deviation = process.predict(points)
     assert mean == pytest.approx(targets, abs=0.02)
     assert process.predict(np.array([[3.0, 3.0]]))[1][0] > 5 * deviation.max()
+
+
+def test_guided_process_starts_from_the_least_floor_and_leaves_its_kind(task: TuneTask) -> None:
+    """Where machines as wide as the first one cost ten times their floors, others are tried, and better ones found."""
+    floors = task.floors()
+    analytic = AnalyticCost(floors, task.cost(floors))
+
+    def floor(design: Design) -> float:
+        return analytic.of_values(task.space.values(design))
+
+    method = build_method("gp-floors", task.space, evolve(OPTIONS, candidates=2000, floor=floor))
+    first = method.propose()
+    for _ in range(10):
+        design = method.propose() if method.designs else first
+        method.learn(design, floor(design) * (10 if design[3] == first[3] else 1.1))
+    assert floor(first) <= 1.2 * min(map(floor, filter(task.space.fits, all_designs(task.space))))
+    assert min(method.costs) < method.costs[0] / 2

@@ -11,6 +11,7 @@ from cpsat_pim.tuner.area import AreaModel
 from cpsat_pim.tuner.fields import numbers_of
 from cpsat_pim.tuner.reading import read_space, read_tune_plan
 from cpsat_pim.tuner.space import HardwareSpace
+from cpsat_pim.tuner.task import Fidelity
 
 PLAN = Path(__file__).parents[2] / "scripts" / "tuner" / "nicepim.yaml"
 
@@ -130,6 +131,12 @@ def test_space_of_plans_is_part_of_the_fidelity(tmp_path: Path) -> None:
     assert fidelity.plans == Space(dims=1, home_dims=1, layouts=("BCHW",), cuts=0)
 
 
+def test_plans_with_branches_side_by_side_have_no_floors() -> None:
+    """So they are no fidelity."""
+    with pytest.raises(ValueError, match=r"Fidelity.plans.cuts: must be 0 \(got 2\)"):
+        Fidelity(plans=Space(cuts=2))
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -140,6 +147,7 @@ def test_space_of_plans_is_part_of_the_fidelity(tmp_path: Path) -> None:
         ("fidelity: exact", "fidelity: must be one of analytic, bounds, plan"),
         ("reference: {arch.nix: 3}", "plan.yaml:4:23: reference.arch.nix: unknown key; there are name, vault_count"),
         ("reference: {array.rows: 2.5}", "plan.yaml:4:25: reference.array.rows: must be positive integers (got 2.5)"),
+        ("plans: {cuts: 2}", "plans.cuts: unknown key"),
         ("plans: {homes: 1}", "plans.homes: unknown key; did you mean 'home_dims'?"),
         ("plans: {layouts: [CHWB]}", "plans.layouts: must be different ones of BCHW and BHWC"),
     ],

@@ -17,6 +17,9 @@ from cpsat_pim.tuner.space import Design, HardwareSpace
 _FIRST = 2
 #: Designs of the least floors so far that stay candidates.
 _KEPT = 100
+#: The least standard deviation of log(cost / floor) over all machines. The first machines are alike, so their costs
+#: alone would make the process sure of all others, and it would try one more of the same kind.
+_LEAST_SCALE = 0.3
 
 
 class FloorGuidedSearch(GaussianProcessSearch):
@@ -62,4 +65,5 @@ class FloorGuidedSearch(GaussianProcessSearch):
         process = fit(self.points(self.designs), beyond, start)
         self.lengths = process.lengths
         mean, deviation = process.predict(self.points(designs))
+        deviation = deviation * max(1.0, _LEAST_SCALE / process.scale)
         return expected_improvement(mean + np.array(list(map(self.floor, designs))), deviation, float(costs.min()))
