@@ -88,7 +88,8 @@ class SearchParameters:
 
     # --- Split loops (subspace_search) -------------------------------------------------------------------------------
 
-    #: What beats the incumbent by one part of so many is refuted first, so that the bound is close if the time ends.
+    #: In a hard layer, what beats the incumbent by one part of so many is refuted first, so that the bound is close if
+    #: the time ends.
     split_margin: int = _number(256, positive)
     #: Solves of the relaxation over all splits before loops at both levels get variables of their own: a few groups of
     #: extents refute all, or many do not.
