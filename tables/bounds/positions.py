@@ -16,8 +16,10 @@ from tables.counts.scans import (
     ROWS,
     SHARED,
     TOUCHED,
+    Flags,
     box_scan,
     measure_like,
+    no_parts,
 )
 from tables.dram import Dram, last_run, period, recurrence
 from tables.factors import log2_of, quotient
@@ -50,19 +52,22 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
 
     Returns int[n, 14], with the columns above.
     """
-    counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), np.zeros((0, 0, 0), np.int64)
+    counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), no_parts()
     scan = box_scan(boxes[0], pitches, width)
     for i in range(len(boxes)):
         like, scan, last = scan, box_scan(boxes[i], pitches, width), np.sum((trips[i] - 1) * steps[i])
         unit = dram.row_bytes
         for step in np.append(steps[i], scan.strides):
             unit = np.gcd(unit, step)
-        measured, parts = measure_like(scan, unit, dram, like, parts)
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         first, stop = np.zeros((5, 2), np.int64), trips[i].copy()
         counts[i, MIN_COLUMNS] = np.iinfo(np.int64).max
         axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
         copies, left = trips[i, axis, loop] // recurs, trips[i, axis, loop] % recurs
+        stop[axis, loop] = recurs
+        wanted = _base_addresses(steps[i] // unit, stop, dram.row_bytes // unit)
+        wanted[last % dram.row_bytes // unit] = True
+        measured, parts = measure_like(scan, unit, dram, like, parts, wanted)
         for more in range(2):  # the positions that come `copies` times, then those that come once more
             first[axis, loop], stop[axis, loop] = (0, left) if more else (left, recurs)
             _count(steps[i] // unit, first, stop, copies + more, shift, measured, dram, begins, ends, counts[i])
@@ -117,6 +122,25 @@ def _sums(steps: Ints, first: Ints, stop: Ints) -> tuple[Ints, Ints]:
 
 
 @njit
+def _base_addresses(steps: Ints, stop: Ints, addresses: int) -> Flags:
+    """Return which base addresses within a row some positions have: bool[addresses].
+
+    The positions are all sums of an offset of each loop; `steps`, `stop` int[5, 2] are in units, and iterations.
+    """
+    found = np.zeros(addresses, np.bool_)
+    found[0] = True
+    for axis in range(5):
+        for loop in range(2):
+            done = 1  # iterations whose offsets are in; as many more follow at once, by the same offsets further on
+            while done < stop[axis, loop]:
+                more = min(done, stop[axis, loop] - done)
+                for place in np.flatnonzero(found):
+                    found[(place + more * steps[axis, loop]) % addresses] = True
+                done += more
+    return found
+
+
+@njit
 def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measured: Ints, dram: Dram, begins: Ints,
            ends: Ints, out: Ints) -> None:  # fmt: skip
     """Add some positions of a tile to its counts `out`.
@@ -131,7 +155,7 @@ def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measur
         bases, scans = (bases.reshape(-1, 1) + found).ravel(), (scans.reshape(-1, 1) * ways).ravel()
     inner, ways = _sums(steps[4], first[4], stop[4])
     units, row_shift, begun, left = len(measured), log2_of(len(measured)), np.zeros_like(begins), np.zeros_like(ends)
-    number, lowest, highest = measured[:, BANKS].copy(), measured[:, PER_BANK:], measured[:, PER_BANK + dram.banks :]
+    lowest, highest = measured[:, PER_BANK:], measured[:, PER_BANK + dram.banks :]
     times = np.zeros(units, np.int64)
     for i in range(len(bases)):
         for j in range(len(inner)):
@@ -139,7 +163,7 @@ def _count(steps: Ints, first: Ints, stop: Ints, copies: int, shift: int, measur
             row = quotient(base, units, row_shift)
             m = base - row * units
             times[m] += more
-            for bank in range(number[m]):
+            for bank in range(measured[m, BANKS]):
                 begun[row + lowest[m, bank]] += more
                 left[row + highest[m, bank]] += more
     miss = max(dram.tRCD - dram.tCCD + dram.tRTP + dram.tRP, period(1, dram) - dram.tCCD)
