@@ -7,7 +7,7 @@ Every row is one network on one array, minimum latency: the optimal planner (val
 baselines with the same node costs, and the ideal (multiplications over all PEs). Node programs cost their lower bounds,
 or are solved (`--node-costs solved`, which takes longer by far). All plans are simulated unless `--no-simulation`. With
 `--nn-dataflow FILE` a schedule that nn_dataflow wrote is replayed on the same array. Results are added to those of a
-JSON file; `--write` puts tables of all that it has into docs/array-results.md. What a time limit cut is marked.
+JSON file; `--write` puts tables of all that it has into docs/array-results.md.
 """
 
 import argparse
@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from attrs import evolve
 
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.files import write_json
@@ -28,14 +30,16 @@ from cpsat_pim.planner.baselines.bound_costs import BoundCosts
 from cpsat_pim.planner.baselines.nn_dataflow import read_schedule, replayed
 from cpsat_pim.planner.baselines.problem import Problem
 from cpsat_pim.planner.baselines.run import BASELINES, plan_baseline
+from cpsat_pim.planner.capacity import least_peak_bytes
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.plan_file import read_plan
 from cpsat_pim.planner.repeats import written_out
-from cpsat_pim.planner.search import SearchLimits, solve_plan
+from cpsat_pim.planner.search import solve_plan
 from cpsat_pim.planner.simulation import differences, simulate
+from cpsat_pim.planner.solved import SearchLimits
 from cpsat_pim.planner.space import Space
 from cpsat_pim.study.sweep.versions import current_versions
 from cpsat_pim.workload.network import Network, read_network
@@ -53,8 +57,8 @@ def main() -> int:
     arguments = _arguments()
     path = Path(arguments.json)
     rows: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if arguments.write:
-        write_page(rows)
+    if arguments.write is not None:
+        write_page(rows, arguments.write)
         return 0
     is_equal = True
     for name in arguments.networks:
@@ -78,6 +82,7 @@ def _arguments() -> argparse.Namespace:
     text = "lower bounds of the mapper, or solved node programs (%(default)s)"
     add("--node-costs", choices=("bounds", "solved"), default="bounds", help=text)
     add("--cuts", type=int, default=0, help="as of `plan` (%(default)d)")
+    add("--capacity", type=int, metavar="BYTES", help="of a node (the machine's)")
     add("--time-limit", type=float, default=300.0, help="seconds of each planner (%(default)g)")
     add("--node-time", type=float, default=60.0, help="seconds of a node problem (%(default)g)")
     add("--solves", type=int, default=8, help="node problems that a choice of a baseline may solve (%(default)d)")
@@ -87,7 +92,7 @@ def _arguments() -> argparse.Namespace:
     add("--keep", metavar="FOLDER", help="also write all plans into this folder; the search starts from those in it")
     add("--nn-dataflow", metavar="FILE", help="also replay this schedule")
     add("--json", default="benchmark_plan.json", help="results are added to this file (%(default)s)")
-    add("--write", action="store_true", help="run nothing: write the tables of docs/array-results.md from the results")
+    add("--write", nargs="*", metavar="TABLE", help="run nothing: write (these) tables of docs/array-results.md")
     add("--quick", action="store_true", help="short limits: 60 s a planner, 5 s a node problem")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -100,7 +105,8 @@ class Row:
 
     def __init__(self, arguments: argparse.Namespace, name: str) -> None:
         self.arguments, self.network = arguments, _network(name)
-        self.array: NodeArray = parse_array(arguments.array, read_arch(f"stacked-3d-{arguments.array}"))
+        array = parse_array(arguments.array, read_arch(f"stacked-3d-{arguments.array}"))
+        self.array: NodeArray = evolve(array, capacity_bytes=arguments.capacity or array.capacity_bytes)
         self.graph = build_graph(self.network)
         self.objective = Objective.named("latency")
         is_free = arguments.layouts == "free"
@@ -115,13 +121,15 @@ class Row:
     def key(self) -> str:
         """Network, array and layouts."""
         cuts = f" cuts {self.arguments.cuts}" if self.arguments.cuts else ""
+        cuts += f" capacity {self.arguments.capacity}" if self.arguments.capacity else ""
         return f"{self.network.name} {self.arguments.array}{cuts} {self.arguments.layouts} {self.arguments.node_costs}"
 
     def head(self) -> dict[str, Any]:
         """What the rows have in common."""
         macs = self.network.total_macs
         ideal = -(-macs // (self.array.nodes * self.array.node.pe_array.macs_per_cycle))
-        return {"network": self.network.name, "array": self.arguments.array, "macs": macs, "ideal_cycles": ideal}
+        more = {"capacity": self.arguments.capacity, "least_capacity": least_peak_bytes(self.graph, self.array.nodes)}
+        return {"network": self.network.name, "array": self.arguments.array, "macs": macs, "ideal_cycles": ideal} | more
 
     def all(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Figures of every planner that is asked for. The search comes last, from the baselines' plans."""
@@ -214,13 +222,18 @@ class Row:
 # Tables
 
 
-def write_page(rows: dict[str, Any]) -> None:
-    """Put the tables that have rows between the marks of the page."""
+def write_page(rows: dict[str, Any], wanted: list[str]) -> None:
+    """Put the tables that have rows between the marks of the page: those of the given marks, or all."""
     text = PAGE.read_text(encoding="utf-8")
-    tables = ("baselines", baseline_table(rows)), ("nn_dataflow", replay_table(rows)), ("proofs", proof_table(rows))
+    tables = (
+        ("baselines", baseline_table(rows)),
+        ("nn_dataflow", replay_table(rows)),
+        ("proofs", proof_table(rows)),
+        ("capacities", capacity_table(rows)),
+    )
     for mark, table in tables:
         lines, start, end = list(table), f"<!-- {mark} -->", f"<!-- end of {mark} -->"
-        if len(lines) > _HEAD_LINES:
+        if len(lines) > _HEAD_LINES and mark in (wanted or [mark]):
             before, rest = text.split(start)
             text = before + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
     PAGE.write_text(text, encoding="utf-8")
@@ -236,8 +249,7 @@ def baseline_table(rows: dict[str, Any]) -> Iterator[str]:
         if not {"plan", "sequential"} <= plans.keys():
             continue
         best = plans["plan"]
-        cut = "" if best["status"] == "OPTIMAL" else f", cut at {best['time_limit']:.0f} s"
-        proof = f"{best['status']}, {best['seconds']:.0f} s{cut}"
+        proof = f"{best['status']}, {best['cpu_seconds']:.0f} s"
         cells = [
             f"{row['network']}, {row['array']}",
             "bounds" if key.endswith("bounds") else f"solved, {best['node_time']:g} s each",
@@ -256,7 +268,7 @@ def proof_table(rows: dict[str, Any]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|"
     for key, row in rows.items():
         best = row["plans"].get("plan")
-        if best is None or "cpu_seconds" not in best:
+        if best is None or "cpu_seconds" not in best or row.get("capacity"):
             continue
         gap = (best["latency_cycles"] - best["bound"]) / best["latency_cycles"]
         cells = [
@@ -268,6 +280,28 @@ def proof_table(rows: dict[str, Any]) -> Iterator[str]:
             "0, OPTIMAL" if best["status"] == "OPTIMAL" else f"{100 * gap:.2f} %",
             f"{best['cpu_seconds']:.0f} s",
             f"{best['partitions_computed']:,} of {best['partitions']:,}",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def capacity_table(rows: dict[str, Any]) -> Iterator[str]:
+    """A line a network, array and capacity of a node: the best plan that fits, and what was proven."""
+    yield "| network | array | capacity of a node | least that any plan takes | latency | bound | gap | processor |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in rows.values():
+        best = row["plans"].get("plan")
+        if best is None or not row.get("capacity"):
+            continue
+        gap = (best["latency_cycles"] - best["bound"]) / best["latency_cycles"]
+        cells = [
+            row["network"],
+            row["array"],
+            f"{row['capacity'] / 2**20:.2f} MiB",
+            f"{row['least_capacity'] / 2**20:.2f} MiB",
+            f"{best['latency_cycles']:,}",
+            f"{best['bound']:,}",
+            "0, OPTIMAL" if best["status"] == "OPTIMAL" else f"{100 * gap:.2f} %",
+            f"{best['cpu_seconds']:.0f} s",
         ]
         yield f"| {' | '.join(cells)} |"
 

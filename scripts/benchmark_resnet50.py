@@ -38,7 +38,7 @@ def main() -> None:
             solved = solve_network(
                 read_network(args.network),
                 PIMArchitecture(),
-                SolveRequest(objective=Objective.named(kind), time_limit=args.time_limit),
+                SolveRequest(objective=Objective.named(kind), then=None, time_limit=args.time_limit),
                 Execution(jobs=args.jobs),
             )
             if solved.interrupted:

@@ -112,7 +112,9 @@ def solve_cold(layer: ConvWorkload, arch: PIMArchitecture, kind: str, time_limit
         os.environ["CPSAT_PIM_CACHE"] = cold
         compile_kernels()
         begun = time.process_time()
-        solved = solve_and_verify(layer, arch, SolveRequest(objective=Objective.named(kind), time_limit=time_limit))
+        solved = solve_and_verify(
+            layer, arch, SolveRequest(objective=Objective.named(kind), then=None, time_limit=time_limit)
+        )
     return {
         "status": solved.status.value,
         "gap": solved.gap,

@@ -1,11 +1,13 @@
 """Compare the methods of `tune`: how far their best machine is from the optimum (docs/tuner-results.md).
 
     python scripts/benchmark_tuner.py --methods random sa gp --seeds 10 --json results.json
+    python scripts/benchmark_tuner.py --tuned tuned.json --json results.json
     python scripts/benchmark_tuner.py --write --json results.json
 
 Every run evaluates 60 machines of scripts/tuner/nicepim.yaml at the analytic cost, whose optimum is proven first.
 Regret is the least cost so far over the optimum, less 1. Runs are added to those of the JSON file, so methods that need
-other packages can run elsewhere; `--write` puts tables of all of them into docs/tuner-results.md.
+other packages can run elsewhere. `--tuned` adds what `tune scripts/tuner/nicepim-plans.yaml --json` wrote.
+`--write` puts tables of all of them into docs/tuner-results.md.
 """
 
 import argparse
@@ -47,6 +49,10 @@ def main() -> int:
     if arguments.write:
         write_page(found)
         return 0
+    if arguments.tuned:
+        found["tuned"] = json.loads(Path(arguments.tuned).read_text(encoding="utf-8"))
+        _save(found, path)
+        return 0
     plan = evolve(read_tune_plan(arguments.plan), trials=arguments.trials)
     if arguments.points:
         evaluate_points(plan, found, arguments, path)
@@ -80,6 +86,7 @@ def _arguments() -> argparse.Namespace:
     add("--fidelity", choices=("bounds", "plan"), default="bounds", help="of --points (%(default)s)")
     add("--networks", nargs="+", help="of --points; those of the plan that are named")
     add("--time-limit", type=float, default=300.0, help="seconds of a network's plan (%(default)g)")
+    add("--tuned", metavar="FILE", help="run nothing: add the document of a tuning by plans")
     add("--write", action="store_true", help="run nothing: write the tables of docs/tuner-results.md")
     return parser.parse_args()
 
@@ -238,6 +245,37 @@ def single_table(found: dict[str, Any]) -> Iterator[str]:
         yield f"| {name} | {describe(best['machine'])} | {best['bound']:.3f} | {100 * (1 - best['bound']):.0f} % |"
 
 
+def tuned_table(found: dict[str, Any]) -> Iterator[str]:
+    """The tuning by plans: a line a machine, and one a network on the best and on the paper's machine."""
+    tuned = found["tuned"]
+    best, exact, reference = (tuned[key] for key in ("best", "exact", "reference"))
+    yield "| machine | nodes | PEs | buffers I, W, O, KiB | mm2 | cost | bound of its plans |"
+    yield "|---|---|---|---|---|---|---|"
+    for name, one in (("best found", best), ("optimum of the floors", exact), ("the paper's", reference)):
+        if one and one["cost"]:
+            values = list(one["machine"].values())
+            nodes, pes = (f"{values[i]:.0f} x {values[i + 1]:.0f}" for i in (0, 2))
+            sizes = ", ".join(f"{2 * entries / 1024:g}" for entries in values[4:])
+            figures = f"{one['area_mm2']:.1f} | {one['cost']:.3f} | {one['bound']:.3f}"
+            yield f"| {name} | {nodes} | {pes} | {sizes} | {figures} |"
+    yield ""
+    yield "| network | cycles: best found | the paper's | mJ: best found | the paper's |"
+    yield "|---|---|---|---|---|"
+    for ours, theirs in zip(best["networks"], reference["networks"], strict=True):
+        cycles = f"{ours['latency_cycles']:,.0f} | {theirs['latency_cycles']:,.0f}"
+        energy = f"{ours['energy_pj'] / 1e9:.2f} | {theirs['energy_pj'] / 1e9:.2f}"
+        yield f"| {ours['network']} | {cycles} | {energy} |"
+    yield ""
+    run = tuned["runs"][0]
+    costs = ", ".join(f"{trial['cost']:.3f}" if trial["cost"] else "failed" for trial in run["trials"])
+    space, count = tuned["space"], len(run["trials"])
+    share = f"{100 * space['feasible_share']:.1f} %"
+    yield f"{space['size']:,} machines, {share} within the area."
+    yield f"Costs of the {count} trials of `{run['method']}`: {costs}."
+    gap = f"the best machine is within {100 * tuned['gap']:.0f} % of any machine"
+    yield f"Bound of all machines: {tuned['bound']:.4f}; {gap}."
+
+
 def floors_on(arch: str, name: str, rows: int, cols: int) -> Figure:
     """Return the floors of a network, with 16-bit data, on an array of a machine."""
     network = published_network(name)
@@ -255,7 +293,7 @@ def write_page(found: dict[str, Any]) -> None:
         "optimum": optimum_lines(found),
         "floors": floor_table(),
         "single": single_table(found),
-    }
+    } | ({"tuned": tuned_table(found)} if "tuned" in found else {})
     for mark, lines in tables.items():
         start, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
         before, rest = text.split(start)

@@ -9,9 +9,9 @@ every figure is simulated, too.
 
     python scripts/compare_banks.py --draw 15 --program DRAMsim3/build/dramsim3main
 
-draws legal mappings of small layers whose tensors share banks, for every preset with as many banks a node as its
-devices have, and lets DRAMsim3 (github.com/umd-memsys/DRAMsim3) count columns and activations. Ends with 1 if one is
-not that of `tables` and of `tracesim`.
+draws legal mappings of small layers whose tensors share banks, for every preset, and lets DRAMsim3
+(github.com/umd-memsys/DRAMsim3) count columns and activations. Ends with 1 if one is not that of `tables` and of
+`tracesim`.
 """
 
 import argparse
@@ -34,8 +34,8 @@ from cpsat_pim.report.jsonfile import read_mapped_layers
 from cpsat_pim.study.baselines.space import Space
 from cpsat_pim.workload import ConvWorkload
 
-#: Banks of a node, where it is not one: of HBM-PIM a unit has two, the default machine's node has all of a channel.
-NODE_BANKS = {"hbm-pim": 2, "default": 16}
+#: Banks of a node of the default machine, a channel: enough for each tensor to have its own, so the preset has none.
+DEFAULT_NODE_BANKS = 16
 #: Layers whose traces are short: a convolution, a strided one, a matrix product, groups.
 LAYERS = tuple(
     ConvWorkload(name=name, input_bytes=2, weight_bytes=2, output_bytes=2, psum_bytes=4, **bounds)
@@ -59,8 +59,8 @@ def one_bank_a_part(arch: PIMArchitecture) -> PIMArchitecture:
 
 
 def with_node_banks(arch: PIMArchitecture) -> PIMArchitecture:
-    """Return the machine with as many banks a node as its devices have."""
-    return attrs.evolve(one_bank_a_part(arch), node_banks=arch.node_banks or NODE_BANKS.get(arch.name, 1))
+    """Return the machine; the default one with the banks of its node, so that tensors may share them, too."""
+    return arch if arch.node_banks else attrs.evolve(arch, node_banks=DEFAULT_NODE_BANKS)
 
 
 def drawn(arch: PIMArchitecture, number: int) -> Iterator[MappedLayer]:

@@ -72,7 +72,7 @@ def solve_cold(layer: ConvWorkload, time_limit: float) -> tuple[SolvedLayer, flo
     with tempfile.TemporaryDirectory() as cold:
         os.environ["CPSAT_PIM_CACHE"] = cold
         arch = read_arch("prover-comparison")
-        request = SolveRequest(objective=Objective.named("energy"), time_limit=time_limit)
+        request = SolveRequest(objective=Objective.named("energy"), then=None, time_limit=time_limit)
         started = time.monotonic()
         solved = solve_and_verify(layer, arch, request)
         return solved, time.monotonic() - started

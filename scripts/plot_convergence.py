@@ -40,7 +40,7 @@ def main() -> None:
 def solve(arguments: argparse.Namespace) -> tuple[list[Progress], SolvedLayer]:
     """Return the progress after each step of the search, and its result."""
     (node,) = read_network(arguments.network).only([arguments.layer]).layers
-    request = SolveRequest(objective=Objective.named(arguments.objective), time_limit=arguments.time_limit)
+    request = SolveRequest(objective=Objective.named(arguments.objective), then=None, time_limit=arguments.time_limit)
     points: list[Progress] = []
     solved = solve_and_verify(node.workload, PIMArchitecture(), request, on_progress=points.append)
     return points, solved

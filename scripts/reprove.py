@@ -112,7 +112,9 @@ def answer(network: str, layer: str, objective: str, time_limit: float, paramete
     from cpsat_pim.workload.network import read_network
 
     (node,) = read_network(network).only([layer]).layers
-    request = SolveRequest(objective=Objective.named(objective), time_limit=time_limit, cp_sat_parameters=parameters)
+    request = SolveRequest(
+        objective=Objective.named(objective), then=None, time_limit=time_limit, cp_sat_parameters=parameters
+    )
     solved = solve_and_verify(node.workload, PIMArchitecture(), request)
     return {
         "status": solved.status.value,

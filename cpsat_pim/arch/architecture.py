@@ -159,7 +159,8 @@ class PIMArchitecture:
         if not dram.is_shared:
             yield "hierarchy[3].entries: must be one number, all tensors share the DRAM"
         if self.node_banks is not None and dram.num_banks != 1:
-            yield f"hierarchy[3].num_banks: must be 1, as parts share node_banks (got {dram.num_banks})"
+            own = "node_banks: null gives each tensor banks of its own"
+            yield f"hierarchy[3].num_banks: must be 1, as parts share node_banks (got {dram.num_banks}); {own}"
 
     @property
     def row_bytes(self) -> int:

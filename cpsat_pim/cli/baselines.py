@@ -243,7 +243,7 @@ def _solve(arguments: argparse.Namespace) -> "tuple[SolvedNetwork, int]":
     check_layers_fit(network, arch, objective)
     try:
         with LiveProgress(objective.kind, len(network.layers)) as report:
-            request = SolveRequest(objective=objective, time_limit=arguments.time_limit)
+            request = SolveRequest(objective=objective, then=None, time_limit=arguments.time_limit)
             solved = solve_network(network, arch, request, Execution(jobs=arguments.jobs, on_progress=report))
     except WorkersDied as death:
         note(str(workers_died_error(death)))

@@ -120,7 +120,7 @@ def _holds_mappings(path: str) -> bool:
     """Return whether a file holds mappings: a results file, or YAML with a `mapping` key."""
     if not path.endswith((".yaml", ".yml")):
         return path.endswith(".json")
-    from cpsat_pim.base.reading.nodes import file_text
+    from cpsat_pim.base.reading.text import file_text
 
     text = read_input(lambda: file_text(Path(path)))
     return re.search(r"^[^#]*\bmapping\s*:", text, re.MULTILINE) is not None
@@ -190,6 +190,7 @@ def _read_request(what: _Given, arguments: argparse.Namespace) -> "ExplainReques
     from cpsat_pim.mapper.search import SolveRequest
 
     solve = SolveRequest(
+        then=None,
         objective=what.objective,
         budget=Budget(cycles=arguments.max_cycles, fj=arguments.max_energy),
         time_limit=arguments.time_limit,

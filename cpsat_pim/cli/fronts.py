@@ -82,7 +82,7 @@ def find_fronts(arguments: argparse.Namespace) -> int:
         step=step,
         with_activations=arguments.activations,
         total_time=arguments.total_time,
-        each=SolveRequest(objective=AXES[0], time_limit=arguments.time_limit, seed=arguments.seed),
+        each=SolveRequest(objective=AXES[0], then=None, time_limit=arguments.time_limit, seed=arguments.seed),
     )
     try:
         fronts = network_fronts(network, arch, request, on_front=incremental_writer(arguments.json, fronts_document))

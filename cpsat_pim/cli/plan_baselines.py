@@ -58,7 +58,7 @@ def _problem(
     costs: "NodeCosts",
 ) -> "Problem":
     from cpsat_pim.planner.baselines.problem import Problem
-    from cpsat_pim.planner.search import ignore
+    from cpsat_pim.planner.solved import ignore
 
     return Problem(
         graph=graph,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cpsat_pim.planner.fronts import PlanRequest
     from cpsat_pim.planner.graph import Graph
     from cpsat_pim.planner.nodes import NodeCosts
-    from cpsat_pim.planner.search import SolvedPlan
+    from cpsat_pim.planner.solved import SolvedPlan
     from cpsat_pim.planner.space import Space
 
 #: The first two have least latency; the first has, of all plans of the least latency, the one of least energy.
@@ -44,6 +44,8 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     add("--dims", metavar="N", type=positive, default=2, help=text)
     text = "axes that each side of a home may be split by (%(default)s)"
     add("--home-dims", metavar="N", type=positive, default=1, help=text)
+    text = "homes may also lie on the first column of the array (over a host: on one node of each channel)"
+    add("--home-columns", action="store_true", help=text)
     text = "run branches side by side on regions cut at multiples of N rows or columns (0: one after another)"
     add("--cuts", metavar="N", type=_cuts, default=0, help=text)
     text = "layouts of tensors at home, or `free`: node programs choose their own (BCHW,BHWC)"
@@ -67,6 +69,7 @@ def given_space(arguments: argparse.Namespace) -> "Space":
     return Space(
         dims=arguments.dims,
         home_dims=arguments.home_dims,
+        home_columns=arguments.home_columns,
         layouts=layouts,
         is_tied=not is_free,
         cuts=arguments.cuts,
@@ -148,7 +151,7 @@ def make_front(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray"
 def _request(arguments: argparse.Namespace, graph: "Graph", array: "NodeArray") -> "PlanRequest":
     """Return what the options ask the planner."""
     from cpsat_pim.planner.fronts import PlanRequest
-    from cpsat_pim.planner.search import SearchLimits, ignore
+    from cpsat_pim.planner.solved import SearchLimits, ignore
 
     return PlanRequest(
         graph=graph,

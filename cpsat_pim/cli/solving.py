@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from cpsat_pim.arch import PIMArchitecture
     from cpsat_pim.evaluate.verify import Disagreement
     from cpsat_pim.mapper.network.run import NetworkRequest, WorkersDied
-    from cpsat_pim.mapper.result import NetworkLayer, Objective, SharedChoice, SolvedNetwork
+    from cpsat_pim.mapper.result import NetworkLayer, Objective, SharedChoice, SolvedLayer, SolvedNetwork
     from cpsat_pim.mapping import Mapping
     from cpsat_pim.mapping.constraints import NetworkConstraints
     from cpsat_pim.workload.network import Network
@@ -103,9 +103,9 @@ def _add_solve_options(parser: argparse.ArgumentParser) -> None:
     add_constraints(parser)
     add("--padding", metavar="X%", type=share, default=0.0, help="pad awkward bounds, with at most X%% more MACs (0)")
     add_objective(parser, default="energy")
-    text = "then minimize this, among the mappings of least energy or latency (docs/pareto.md)"
-    add("--then", choices=("latency", "energy"), help=text)
-    text = "--then: the first objective may be X%% above its optimum (0)"
+    text = "then minimize this, among the mappings of least energy or latency: the other one, or none (docs/pareto.md)"
+    add("--then", choices=("latency", "energy", "none"), help=text)
+    text = "the first objective may be X%% above its optimum, for the second one's sake (0)"
     add("--within", metavar="X%", type=share, default=0.0, help=text)
     add_time_limit(parser, "seconds per layer")
     add("--jobs", metavar="N", type=jobs, default=cpus(), help="layers solved at a time (one per CPU: %(default)s)")
@@ -147,7 +147,7 @@ def _solve_and_report(
         raise InputError("--total-time needs --share")
     if arguments.padding and (arguments.share is not None or objective.is_product):
         raise InputError("--padding cannot be combined with --share or --objective edp")
-    if arguments.then and arguments.share is not None:
+    if arguments.then not in (None, "none") and arguments.share is not None:
         raise InputError("--then cannot be combined with --share")
     check_layers_fit(network, arch, objective, padding=arguments.padding, partly=arguments.share is None)
     check_starts(network, arch, starts, constraints, arguments.padding)
@@ -163,6 +163,15 @@ def _solve_and_report(
     return _exit_code(network, solved)
 
 
+def _second_objective(arguments: argparse.Namespace) -> str | None:
+    """Return what `SolveRequest.then` is: the other objective unless told; a choice for all layers has none."""
+    from cpsat_pim.mapper.search import OTHER
+
+    if arguments.then == "none" or arguments.share is not None:
+        return None
+    return arguments.then or OTHER
+
+
 def _request(
     arguments: argparse.Namespace, objective: "Objective", starts: "Starts", constraints: "NetworkConstraints"
 ) -> "NetworkRequest":
@@ -171,7 +180,7 @@ def _request(
     from cpsat_pim.mapper.search import SolveRequest
 
     limits = {"time_limit": arguments.time_limit, "seed": arguments.seed, "padding": arguments.padding}
-    order = {"then": arguments.then, "within": arguments.within}
+    order = {"then": _second_objective(arguments), "within": arguments.within}
     each = read_input(lambda: SolveRequest(objective=objective, **order, **limits))
     return NetworkRequest(each=each, constraints=constraints, starts=starts)
 
@@ -251,7 +260,7 @@ def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:
     from cpsat_pim.mapper.result import Status
 
     unmapped = [node.name for node in solved.layers if node.solved.mapping is None]
-    unproven = [node.name for node in solved.layers if not node.solved.is_proven and node.solved.mapping]
+    unproven = [node.name for node in solved.layers if node.solved.mapping and not _is_first_proven(node.solved)]
     ruled_out = [node.name for node in solved.layers if _is_ruled_out(node)]
     if solved.shared and solved.shared.status is not Status.OPTIMAL and not solved.interrupted:
         unproven = []
@@ -261,6 +270,13 @@ def _exit_code(network: "Network", solved: "SolvedNetwork") -> int:
     if unexplained:
         note(f"`{PROGRAM} explain` with the same layers and machine says why")
     return solving_exit_code(network.layers, solved.layers, unmapped, unproven, interrupted=solved.interrupted)
+
+
+def _is_first_proven(layer: "SolvedLayer") -> bool:
+    """Whether the objective is proven; a line below the table says what is not proven of the second one."""
+    from cpsat_pim.mapper.result import Status
+
+    return layer.is_proven or layer.status is Status.OPTIMAL
 
 
 def _shared_verdict(shared: "SharedChoice") -> str:

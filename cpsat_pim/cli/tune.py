@@ -1,6 +1,7 @@
 """`tune`: the best machine of a space for some networks, with a bound (docs/tuner.md)."""
 
 import argparse
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,14 +93,24 @@ def _tuned(arguments: argparse.Namespace, plan: "TunePlan") -> "Tuned":
         limits=limits,
         on_trial=None if arguments.quiet else _note_trial,
     )
-    if not arguments.store:
-        return run()
-    with Store(Path(arguments.store)) as store:
-        try:
-            return run(store=store)
-        except KeyboardInterrupt:
-            note(f"{arguments.store} has all finished trials; the same command continues from there")
-            raise
+    with _cluster(arguments):
+        if not arguments.store:
+            return run()
+        with Store(Path(arguments.store)) as store:
+            try:
+                return run(store=store)
+            except KeyboardInterrupt:
+                note(f"{arguments.store} has all finished trials; the same command continues from there")
+                raise
+
+
+def _cluster(arguments: argparse.Namespace) -> AbstractContextManager[Any]:
+    """Return what keeps Ray for the whole run: an engine alone would start it for every trial."""
+    if arguments.engine != "ray":
+        return nullcontext()
+    from cpsat_pim.study.sweep.engine.on_ray import cluster
+
+    return cluster(arguments.jobs)
 
 
 def _engine(arguments: argparse.Namespace) -> "Engine":

@@ -58,6 +58,15 @@ def least_peak_bytes(graph: Graph, nodes: int) -> int:
     return -(-max(used) // nodes)
 
 
+def live_at(graph: Graph, step: int) -> Iterator[tuple[Stack, tuple[int, int]]]:
+    """Yield each stack and the channels of it that live at a step, if layers run in order, one after the other."""
+    order = [task.name for task in graph.tasks]
+    for stack in graph.stacks.values():
+        for member, offset in zip(stack.members, stack.offsets, strict=True):
+            if step in _least_life(graph, order, member):
+                yield stack, _channels(stack, member, offset)
+
+
 def _least_life(graph: Graph, order: list[str], member: str) -> range:
     """Return the steps at which a member lives in every plan."""
     life = _steps(graph, order, member, lambda one: False)

@@ -1,9 +1,9 @@
 """Plans that fit the nodes' DRAM: a price for bytes of weights, and the bound that it proves.
 
-A plan that fits holds at most nodes x capacity bytes of weights. So for any price of a byte, the least of cost + price
-x bytes, less the price of all that there is room for, bounds every plan that fits from below (Lagrangian relaxation;
-Geoffrion 1974). Prices are raised until the plan that is best at the price fits; the smallest such price is bisected.
-The bound ignores activations, which only weakens it; whether a plan fits is judged with them.
+The first node of the array holds the largest part of all weights, and at most its capacity. So for any price of a byte,
+the least of cost + price x bytes on it, less the price of the capacity, bounds every plan that fits from below
+(Lagrangian relaxation; Geoffrion 1974). Prices are raised until the plan that is best at the price fits; the smallest
+such price is bisected. The bound ignores activations, which only weakens it; whether a plan fits is judged with them.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class PriceSearch:
 
 @define(kw_only=True, eq=False)
 class Fit:
-    """The best plan that fits, its cost and value; what bounds all that fit; the price at which it was found.
+    """The best plan that fits, its cost and value; what bounds all that fit; the prices at which both were found.
 
     `least_peak_bytes`: of the fullest node of the smallest plan that was evaluated.
     """
@@ -44,6 +44,7 @@ class Fit:
     value: int = INFINITE
     bound: int = 0
     price: Price | None = None
+    bound_price: Price | None = None
     least_peak_bytes: int = INFINITE
 
 
@@ -51,7 +52,7 @@ class Fitting:
     """Searches the price of a byte.
 
     `minimize(upper, price)`, `plan(optimum, price)` and `evaluate(plan)` are those of the search; `room_bytes`: the
-    capacity of a node, `nodes`: how many there are. `is_over()`: whether the time is up.
+    capacity of a node. `is_over()`: whether the time is up.
     """
 
     def __init__(
@@ -60,12 +61,11 @@ class Fitting:
         plan: Callable[[Choice, Price], Plan],
         evaluate: Callable[[Plan], tuple[PlanCost, int]],
         room_bytes: int,
-        nodes: int,
         parameters: PriceSearch | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._minimize, self._plan, self._evaluate = minimize, plan, evaluate
-        self._room_bytes, self._nodes = room_bytes, nodes
+        self._room_bytes = room_bytes
         self._parameters = parameters or PriceSearch()
         self._is_over = is_over
         self.best = Fit()
@@ -87,8 +87,9 @@ class Fitting:
     def raise_bound(self, price: Price) -> Choice:
         """What a price proves; the optimum that it was proven with."""
         lower = self._minimize(False, price)
-        room = price.per_byte * self._nodes * self._room_bytes
-        self.best.bound = max(self.best.bound, -((room - lower.cost) // price.scale))
+        bound = -((price.per_byte * self._room_bytes - lower.cost) // price.scale)
+        if bound > self.best.bound or self.best.bound_price is None:
+            self.best.bound, self.best.bound_price = max(bound, self.best.bound), price
         return lower
 
     @property

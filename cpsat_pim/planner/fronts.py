@@ -20,7 +20,8 @@ from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
-from cpsat_pim.planner.search import Report, SearchLimits, SolvedPlan, ignore, solve_plan
+from cpsat_pim.planner.search import solve_plan
+from cpsat_pim.planner.solved import Report, SearchLimits, SolvedPlan, ignore
 from cpsat_pim.planner.space import Space
 
 #: Weights of searches are rounded to such denominators: any weights prove a half-plane, and short ones keep sums small.

@@ -14,9 +14,9 @@ from cpsat_pim.planner.capacity import least_peak_bytes
 from cpsat_pim.planner.eliminate import INFINITE, Factor, Projection, minimize, project
 from cpsat_pim.planner.evaluate import PlanCost, evaluate_plan, join_phase
 from cpsat_pim.planner.graph import Graph, LayerTask
-from cpsat_pim.planner.nodes import NodeCosts
+from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
 from cpsat_pim.planner.options import At, LayerOptions
-from cpsat_pim.planner.partition import Home
+from cpsat_pim.planner.partition import Home, Partition
 from cpsat_pim.planner.phases import rates_of
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, check_plan
 from cpsat_pim.planner.space import Space
@@ -214,6 +214,14 @@ class Instance:
             for number, region in self.parallels[i].missing(leaves):
                 yield self.parallels[i], number, region
 
+    def factors(self, price: Price) -> list[Factor]:
+        """Return the table of every layer over lower bounds, in order."""
+        return [self._factor(task, self.options[task.name].table(False, price)) for task in self.graph.tasks]
+
+    def roles(self, task: LayerTask) -> list[str]:
+        """Return the homes that a layer reads (I, and what takes the place of W) and writes."""
+        return [self.graph.home_of[name] for name in _stacks(task)]
+
     def _at(self, task: LayerTask, values: dict[str, int]) -> At:
         """Return the indices of the homes that a layer reads and writes."""
         reads, *reads_weights, writes = (values[self.graph.home_of[name]] for name in _stacks(task))
@@ -223,27 +231,41 @@ class Instance:
 
     def plan(self, choice: Choice, price: Price = FREE_BYTES) -> Plan:
         """Return the plan of an optimum over solved node problems."""
-        layers = {name: self._layer(options, at, price) for name, options, at in self._used(choice)}
+        layers = {name: self._best_layer(options, at, price) for name, options, at in self._used(choice)}
         homes = {name: self.homes[name][value] for name, value in choice.values.items()}
         for i, leaves in choice.ways.items():
             homes |= self.parallels[i].homes(leaves, choice.values, choice.upper)
+        return self.assembled(layers, homes, tuple(self._segments(choice)))
+
+    def assembled(
+        self,
+        layers: dict[str, LayerPlan],
+        homes: dict[str, Home],
+        segments: tuple[tuple[RegionPlan, ...], ...] | None = None,
+    ) -> Plan:
+        """Return the plan of layers and homes; without segments, layers run one after the other."""
+        serial = [(RegionPlan(region=self.options[t.name].region, layers=(t.name,)),) for t in self.graph.tasks]
         return Plan(
             network=self.graph.name,
             batch=self.graph.batch,
             array=self.array,
-            segments=tuple(self._segments(choice)),
+            segments=serial if segments is None else segments,
             layers={task.name: layers[task.name] for task in self.graph.tasks},
             homes={name: homes[self.graph.home_of[name]] for name in self.graph.stacks},
         )
 
-    def _layer(self, options: LayerOptions, at: At, price: Price) -> LayerPlan:
+    def _best_layer(self, options: LayerOptions, at: At, price: Price) -> LayerPlan:
         found = options.best(at, upper=True, price=price)
         assert found is not None
-        node = self.costs.cost(found[1])
+        return self.layer(options, *found)
+
+    def layer(self, options: LayerOptions, partition: Partition, problem: NodeProblem) -> LayerPlan:
+        """Return a layer of a plan, whose node problem is solved."""
+        node = self.costs.cost(problem)
         assert node is not None
         return LayerPlan(
-            partition=found[0],
-            tours=options.tours(found[0]),
+            partition=partition,
+            tours=options.tours(partition),
             mapping=node.mapping,
             node_cycles=node.latency_cycles,
             node_energy_fj=node.energy_fj,

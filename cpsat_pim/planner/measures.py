@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.boxes import pooled_boxes
 from cpsat_pim.planner.home_tables import homes_table
 from cpsat_pim.planner.partition import Home
@@ -17,6 +18,24 @@ _NO_BOXES = np.zeros((0, 1, 8), dtype=np.int64)
 
 def measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[Home]) -> np.ndarray:
     """Return the measures of the pull for all homes: int64[homes, homes of W or 1, MEASURES]."""
+    out = np.zeros((len(reads), max(1, len(reads_weights)), MEASURES), dtype=np.int64)
+    for own in _by_region(reads):
+        for second in _by_region(reads_weights) or [[]]:
+            chosen = [reads[i] for i in own], [reads_weights[i] for i in second]
+            out[np.ix_(own, second or [0])] = _measured_pulls(step, *chosen)
+    return out
+
+
+def _by_region(homes: Sequence[Home]) -> list[list[int]]:
+    """Return the indices of homes on each region, as kernels take homes of one region."""
+    found: dict[Region, list[int]] = {}
+    for i, home in enumerate(homes):
+        found.setdefault(home.region, []).append(i)
+    return list(found.values())
+
+
+def _measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[Home]) -> np.ndarray:
+    """Return the same for homes of one region each."""
     array, task, boxes, stacks = step.array, step.task, step.boxes, step.graph.stacks
     tours = step.tours_of(PULL, SHARES_INPUT)
     stack = stacks[task.reads.stack]
@@ -48,6 +67,14 @@ def measured_pulls(step: Step, reads: Sequence[Home], reads_weights: Sequence[Ho
 
 def measured_pushes(step: Step, writes: Sequence[Home]) -> np.ndarray:
     """Return the measures of the push for all homes: int64[homes, MEASURES]."""
+    out = np.zeros((len(writes), MEASURES), dtype=np.int64)
+    for own in _by_region(writes):
+        out[own] = _measured_pushes(step, [writes[i] for i in own])
+    return out
+
+
+def _measured_pushes(step: Step, writes: Sequence[Home]) -> np.ndarray:
+    """Return the same for homes of one region."""
     task, held = step.task, step.held
     pooled = pooled_boxes(held, task.pool) if task.pool else held
     out = np.zeros((len(writes), MEASURES), dtype=np.int64)

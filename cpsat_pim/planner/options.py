@@ -24,7 +24,7 @@ from cpsat_pim.planner.replicas import ReplicaTable
 from cpsat_pim.planner.ring_tours import better_tours
 from cpsat_pim.planner.step import Step
 from cpsat_pim.planner.tours import Tours
-from cpsat_pim.planner.weighing import FREE_BYTES, Price, Weighing
+from cpsat_pim.planner.weighing import FREE_BYTES, Price, Replication, Weighing
 from tables.array.least import least_of_rows
 
 #: Indices of the homes that a layer reads (I, and what takes the place of W) and writes.
@@ -246,11 +246,39 @@ class LayerOptions:
 
     def _unseen(self, price: Price) -> int:
         """No row that was not looked at costs less; its nodes hold the weights once at least."""
-        floor, layer = self.unseen_floor, self.task.workload
-        if floor >= INFINITE:
+        if self.unseen_floor >= INFINITE:
             return INFINITE
-        once = layer.elements(Tensor.W) * layer.weight_bytes if self.task.has_weights else 0
-        return price.scale * floor + price.per_byte * once
+        return price.scale * self.unseen_floor + price.per_byte * self.least_bytes
+
+    @property
+    def least_bytes(self) -> int:
+        """The first node of the array holds at least so many bytes of the layer's weights."""
+        layer = self.task.workload
+        return -(-layer.elements(Tensor.W) * layer.weight_bytes // self.region.size) if self.task.has_weights else 0
+
+    def costs_of(self, reads: np.ndarray, reads_weights: np.ndarray, writes: np.ndarray) -> np.ndarray:
+        """Return lower bounds of all rows that were looked at, at given homes: int64[rows, homes]; without replicas."""
+        self._update()
+        s = self.seen
+        own = self._own[0, 0, :s][:, self._pair_of[reads, writes]]
+        moved = self._pull[0, :s][:, reads, reads_weights] + self._push[0, :s][:, writes]
+        found: np.ndarray = np.minimum(own + moved, INFINITE)
+        return found
+
+    def replications(self, row: int) -> tuple[Replication, ...]:
+        """Return all numbers of replicas of a row."""
+        return self._replicas.all(self.rows[row].partition)
+
+    def step(self, row: int, replicas: int) -> Step:
+        """Return the step of a row with so many replicas of weights."""
+        return self._step(self._with_replicas(self.rows[row].partition, replicas))
+
+    def option(self, row: int, replicas: int, at: At) -> tuple[Partition, NodeProblem]:
+        """Return a row's partition with so many replicas of weights, and its node problem at these homes."""
+        return self._with_replicas(self.rows[row].partition, replicas), self._problem(self.rows[row], at)
+
+    def _with_replicas(self, partition: Partition, replicas: int) -> Partition:
+        return evolve(partition, weight_replicas=replicas) if self.task.has_weights else partition
 
     def _held(self, price: Price) -> np.ndarray:
         """(cost, tie) of the weights that each row holds at a price of bytes: int64[2, rows that were looked at]."""
@@ -278,7 +306,7 @@ class LayerOptions:
             return None
         partition = self.rows[i].partition
         if price.per_byte and self.task.has_weights:
-            partition = evolve(partition, weight_replicas=self._replicas.best(partition, price).replicas)
+            partition = self._with_replicas(partition, self._replicas.best(partition, price).replicas)
         return partition, self._problem(self.rows[i], at)
 
     def refine(self, at: At, count: int, price: Price = FREE_BYTES) -> int:

@@ -1,4 +1,4 @@
-"""How many replicas of a layer's weights its nodes hold: bytes on all nodes, and the cost of exchanging the rest."""
+"""How many replicas of a layer's weights its nodes hold: bytes on a node, and the cost of exchanging the rest."""
 
 from collections.abc import Iterator, Sequence
 
@@ -31,17 +31,22 @@ class ReplicaTable:
         """Return the best number of replicas at a price: of all homes, for the exchange does not depend on them."""
         place = _side(partition.h), _side(partition.w)
         if (place, price) not in self._best:
-            if place not in self._replications:
-                self._replications[place] = tuple(self._all(partition))
-            self._best[place, price] = min(self._replications[place], key=lambda one: one.priced(price))
+            self._best[place, price] = min(self.all(partition), key=lambda one: one.priced(price))
         return self._best[place, price]
+
+    def all(self, partition: Partition) -> tuple[Replication, ...]:
+        """Return every number of replicas, the most first."""
+        place = _side(partition.h), _side(partition.w)
+        if place not in self._replications:
+            self._replications[place] = tuple(self._made(partition))
+        return self._replications[place]
 
     def priced(self, partitions: Sequence[Partition], price: Price) -> np.ndarray:
         """Return (cost, tie) at a price of the best replication of each partition: int64[2, partitions]."""
         pairs = [self.best(partition, price).priced(price) for partition in partitions]
         return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
-    def _all(self, partition: Partition) -> Iterator[Replication]:
+    def _made(self, partition: Partition) -> Iterator[Replication]:
         """Yield every number of replicas, the most first."""
         sharing = partition.sharing if self.task.has_weights else 1
         first = Step(graph=self.graph, task=self.task, partition=partition, rates=self.rates)
@@ -49,8 +54,8 @@ class ReplicaTable:
             split = evolve(partition, weight_replicas=replicas if self.task.has_weights else None)
             step = evolve(first, partition=split)
             cost, tie = self.weighing.of_phase(step.weights())
-            held = int(step.weight_chunks().sum())
-            yield Replication(replicas=replicas, cost=int(cost), tie=int(tie), total_bytes=held)
+            held = int(step.weight_chunks()[0])
+            yield Replication(replicas=replicas, cost=int(cost), tie=int(tie), node_bytes=held)
 
 
 def _side(digits: Digits) -> Digits:

@@ -6,81 +6,26 @@ solved. When it uses none of these, its cost is that of a plan, which is optimal
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from cpsat_pim.base.interrupts import interrupt_stops
 from cpsat_pim.mapper.result import Objective, Status
 from cpsat_pim.planner.array import NodeArray
-from cpsat_pim.planner.eliminate import INFINITE
+from cpsat_pim.planner.eliminate import INFINITE, TooLarge
 from cpsat_pim.planner.evaluate import PlanCost
 from cpsat_pim.planner.fit import Fitting
 from cpsat_pim.planner.graph import Graph
-from cpsat_pim.planner.instance import Choice, Instance, Use
-from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
-from cpsat_pim.planner.partition import Partition
+from cpsat_pim.planner.instance import Choice, Instance
+from cpsat_pim.planner.labels.fitting import LabelFitting
+from cpsat_pim.planner.nodes import NodeCosts
 from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.solved import Report, SearchLimits, SolvedPlan, ignore
 from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.tighten import Tightening
 from cpsat_pim.planner.weighing import FREE_BYTES, Price
-
-#: Receives a line of progress.
-Report = Callable[[str], None]
-
-
-@frozen(kw_only=True)
-class SearchLimits:
-    """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
-    `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
-    which some plan is completed if there is none.
-
-    Smaller batches compute less, larger ones take fewer rounds.
-    """
-
-    time_limit: float = 600.0
-    batch: int = 32
-    refined: int = 8
-    seek_percent: int = 40
-
-
-@frozen(kw_only=True)
-class SolvedPlan:
-    """The best plan found, its cost, and a lower bound of all plans of the space, in the objective's integers.
-
-    `energy_bound`: no plan of the least latency takes less energy (fJ); None unless energy was the second objective
-    and the first was proven. `interrupted`: whether a stop ended the search. `reason`: why there is no plan, if that
-    is known.
-    """
-
-    status: Status
-    space: Space
-    objective: Objective
-    plan: Plan | None
-    cost: PlanCost | None
-    value: int | None
-    bound: int
-    seconds: float
-    statistics: dict[str, Any]
-    energy_bound: int | None = None
-    interrupted: bool = False
-    reason: str | None = None
-
-    @property
-    def gap(self) -> float | None:
-        """(value - bound) / value; 0 is a proof."""
-        return None if self.value is None else max(0.0, (self.value - self.bound) / self.value)
-
-    @property
-    def energy_gap(self) -> float | None:
-        """The same of the energy, where it is the second objective."""
-        if self.energy_bound is None or self.cost is None:
-            return None
-        return max(0.0, (self.cost.energy_fj - self.energy_bound) / self.cost.energy_fj)
-
-
-def ignore(line: str) -> None:
-    """Report nothing."""
 
 
 def solve_plan(
@@ -139,6 +84,14 @@ class _Search:
         self.offered: list[_Found] = []
         self.rounds = 0
         self.reason: str | None = None
+        self.tightening = Tightening(
+            costs=self.costs,
+            limits=limits,
+            until=self.until,
+            is_over=lambda: self.is_over,
+            slack=lambda: self.slack,
+            then_energy=lambda: self.then_energy,
+        )
 
     @property
     def is_over(self) -> bool:
@@ -233,11 +186,11 @@ class _Search:
             if not self.is_over:
                 parallel.compute(number, region, self.limits.batch)
                 refined += 1
-        refined += self._refine(best, price)
+        refined += self.tightening.refine(best, price)
         solved = 0
         if not refined:
             problems = list(dict.fromkeys(found[1] for _, found in best if found))
-            solved = self._solve(problems)
+            solved = self.tightening.solve(problems)
             if price == FREE_BYTES:
                 self._keep_best()
         gap = "-" if self.found.plan is None else f"{self.found.value}"
@@ -246,46 +199,6 @@ class _Search:
             f" {time.monotonic() - self.started:.1f} s"
         )
         return refined + solved > 0
-
-    def _refine(self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]], price: Price) -> int:
-        """Compute more partitions where the optimum uses ones that were not, and refine plain bounds that it uses."""
-        unseen = {id(use[0]): use[0] for use, found in best if found is None}
-        for options in unseen.values():
-            options.look_at(self.limits.batch, lambda: self.is_over)
-        refined = len(unseen)
-        for (options, at), found in best:
-            if found is not None and not self._is_refined(found[1]) and not self.is_over:
-                refined += options.refine(at, self.limits.refined, price)
-        return refined
-
-    def _is_refined(self, problem: NodeProblem) -> bool:
-        known = self.costs.cost(problem)
-        return known is not None and known.is_refined
-
-    def _solve(self, problems: list[NodeProblem]) -> int:
-        """Solve the node problems of an optimum; return how many bounds that narrowed.
-
-        First those that have no mapping, then those with the widest gaps (half of the widest or more), then energies.
-        """
-        known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
-        unsolved = [problem for problem, cost in known.items() if not cost.is_solved]
-        if not unsolved:
-            unproven = [problem for problem, cost in known.items() if not cost.is_proven]
-            widest = max((known[problem].gap for problem in unproven), default=0)
-            unsolved = [problem for problem in unproven if 2 * known[problem].gap >= widest]
-        if unsolved:
-            self.costs.solve_all(unsolved, self.slack, self.until)
-            return sum(self.costs.cost(problem) != known[problem] for problem in unsolved)
-        return self._solve_energies(known) if self.then_energy else 0
-
-    def _solve_energies(self, known: dict[NodeProblem, Any]) -> int:
-        """Find the least energies of node programs of least latency; return how many bounds that narrowed."""
-        plain = [problem for problem, cost in known.items() if not cost.least_energy_fj]
-        for problem in plain:
-            self.costs.refine_energy(problem)
-        if not plain:
-            self.costs.solve_energies(known, self.until)
-        return sum(self.costs.cost(problem) != cost for problem, cost in known.items())
 
     def _keep_best(self) -> None:
         """Keep the best plan of solved node problems, if it is better than what is known."""
@@ -303,7 +216,7 @@ class _Search:
     # --- Capacity ----------------------------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """Give bytes a price, as the best plan of all does not fit; node problems that this uses are solved as well.
+        """Give bytes a price, as the best plan of all does not fit, then set labels; problems these use are solved.
 
         The bound of all plans stays one of those that fit.
         """
@@ -317,7 +230,6 @@ class _Search:
                 self.instance.plan,
                 self.instance.value,
                 array.capacity_bytes,
-                array.nodes,
                 is_over=lambda: self.is_over,
             )
             fit = fitting.run()
@@ -331,9 +243,41 @@ class _Search:
                 self.found = _Found(value=fit.value, tie=fit.cost.energy_fj, plan=fit.plan, cost=fit.cost)
             if self.is_over or self.is_first_proven:
                 return
-            price = fit.price or fitting.highest_price
-            if not self._tighten(fitting.raise_bound(price), price):
-                return
+            price = fit.bound_price or fit.price or fitting.highest_price
+            if not self._tighten_at(price, fitting):
+                break
+        self._set_labels(price)
+
+    def _tighten_at(self, price: Price, fitting: Fitting) -> bool:
+        """Tighten all that optima at a price use; return whether anything was."""
+        is_tighter = False
+        while not self.is_over and self._tighten(fitting.raise_bound(price), price):
+            is_tighter = True
+        return is_tighter
+
+    def _set_labels(self, price: Price) -> None:
+        """Close the gap that prices leave, unless branches may run side by side."""
+        if self.instance.parallels:
+            return
+        fitting = LabelFitting(
+            instance=self.instance,
+            price=price,
+            bound=self.bound,
+            value=self.found.value,
+            tighten=self.tightening.tighten_uses,
+            evaluate=self.instance.value,
+            offer=self._take,
+            is_over=lambda: self.is_over,
+            report=self.report,
+        )
+        try:
+            fitting.run()
+        except TooLarge as reason:
+            self.report(f"labels are not set: {reason}")
+        self.bound = max(self.bound, fitting.bound)
+
+    def _take(self, plan: Plan, cost: PlanCost, value: int) -> None:
+        self.found = _Found(value=value, tie=cost.energy_fj, plan=plan, cost=cost)
 
     # --- The result --------------------------------------------------------------------------------------------------
 
@@ -341,6 +285,9 @@ class _Search:
         found, instance = self.found, self.instance
         status = Status.OPTIMAL if self.is_first_proven else Status.FEASIBLE if found.plan else Status.UNKNOWN
         reason, least = self.reason, instance.least_peak_bytes
+        if self.bound >= INFINITE:
+            status = Status.INFEASIBLE
+            reason = f"no plan of the space fits the {instance.array.capacity_bytes} bytes of a node"
         if least > instance.array.capacity_bytes:
             status = Status.INFEASIBLE
             reason = (

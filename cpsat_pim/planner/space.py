@@ -31,9 +31,10 @@ class Space:
     """What is searched: up to `dims` digits a side of a partition, `home_dims` a side of a home; layouts at home.
 
     `is_tied`: node programs read I and write O in the layouts of their homes; else they choose for themselves, and
-    repacking is not counted. `cuts`: branches of up to four layers' chains may run side by side on regions of slicing
-    trees that are cut at multiples of so many rows or columns; tensors of one branch alone then lie on its region. With
-    0, every layer runs on the whole array.
+    repacking is not counted. `home_columns`: homes may also lie on the first column of their region alone, which over a
+    host is one node of each channel. `cuts`: branches of up to four layers' chains may run side by side on regions of
+    slicing trees that are cut at multiples of so many rows or columns; tensors of one branch alone then lie on its
+    region. With 0, every layer runs on the whole array.
 
     Raises:
         ValueError: a number is not positive, or a layout unknown.
@@ -44,6 +45,7 @@ class Space:
     layouts: tuple[str, ...] = field(default=LAYOUTS, converter=as_tuple, validator=_LAYOUTS)
     is_tied: bool = field(default=True, validator=boolean)
     cuts: int = field(default=0, validator=not_negative)
+    home_columns: bool = field(default=False, validator=boolean)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as results state it."""
@@ -51,13 +53,15 @@ class Space:
             "regions": self.regions,
             "dims": self.dims,
             "home_dims": self.home_dims,
+            "home_columns": self.home_columns,
             "layouts": list(self.layouts),
             "tied": self.is_tied,
         }
 
     def __str__(self) -> str:
         ties = "tied" if self.is_tied else "free"
-        sides = f"up to {self.dims} dims a side, homes {self.home_dims}"
+        columns = " or on the first column" if self.home_columns else ""
+        sides = f"up to {self.dims} dims a side, homes {self.home_dims}{columns}"
         return f"{self.regions}, {sides}, layouts {' '.join(self.layouts)} ({ties})"
 
     @property
@@ -75,7 +79,12 @@ class Space:
                     yield partition
 
     def homes(self, shape: tuple[int, int, int, int], region: Region) -> list[Home]:
-        """Homes of a tensor; no axis has more parts than elements, unless there is no other home."""
+        """Homes of a tensor; no axis has more parts than elements, unless a region has no other home."""
+        column = Region(region.y, region.x, region.h, 1)
+        regions = [region, column] if self.home_columns and region.w > 1 else [region]
+        return [home for one in regions for home in self._homes_on(shape, one)]
+
+    def _homes_on(self, shape: tuple[int, int, int, int], region: Region) -> list[Home]:
         extents = dict(zip(TENSOR_DIMS, shape, strict=True))
         splits = [
             (h, w)

@@ -43,7 +43,7 @@ class Weighing:
 
 @frozen(kw_only=True)
 class Price:
-    """What a byte of weights costs that lies in a node's DRAM: `per_byte` / `scale` of the objective (a multiplier).
+    """What a byte of weights in a node's DRAM costs: `per_byte` / `scale` of the objective (a multiplier).
 
     Costs of a priced problem are `scale` x the objective + `per_byte` x bytes.
     """
@@ -58,13 +58,16 @@ FREE_BYTES = Price()
 
 @frozen(kw_only=True)
 class Replication:
-    """So many replicas of a layer's weights: cost and tie-breaker of their exchange, bytes on all nodes together."""
+    """So many replicas of a layer's weights: cost and tie-breaker of their exchange, bytes on the array's first node.
+
+    No node holds more: its parts are the largest, and it is the first of its tour.
+    """
 
     replicas: int
     cost: int
     tie: int
-    total_bytes: int
+    node_bytes: int
 
     def priced(self, price: Price) -> tuple[int, int]:
         """(cost, tie) at a price of bytes."""
-        return price.scale * self.cost + price.per_byte * self.total_bytes, self.tie
+        return price.scale * self.cost + price.per_byte * self.node_bytes, self.tie

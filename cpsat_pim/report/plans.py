@@ -9,7 +9,7 @@ from cpsat_pim.planner.baselines.run import BaselinePlan
 from cpsat_pim.planner.evaluate import PlanCost, StepCost
 from cpsat_pim.planner.partition import Digits
 from cpsat_pim.planner.plan import Plan
-from cpsat_pim.planner.search import SolvedPlan
+from cpsat_pim.planner.solved import SolvedPlan
 
 _HEADINGS = ("step", "rows", "columns", "WR", "node", "pull", "reduce", "push", "cycles", "share", "link flits")
 

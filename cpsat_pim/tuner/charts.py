@@ -48,7 +48,7 @@ def _regret(tuned: Tuned) -> Iterator[Chart]:
         if len(runs) >= _BANDS:
             quarters = [(x, *(max(least, q) for q in _quartiles(column))) for x, column in points]
             bands.append(_series(method, number, quarters))
-    what = "regret against the bound, %" if bound else "least cost"
+    what = f"regret against the bound, % (from {_LEAST:g} on)" if bound else "least cost"
     spread = ": medians over seeds, and quartiles" if bands else ": medians over seeds"
     yield Chart(
         name="regret", title=f"{what.partition(',')[0]}{spread}", kind="steps", axis=what, x_axis="trials",
@@ -68,14 +68,12 @@ def _quartiles(values: list[float]) -> tuple[float, float]:
 def _area(tuned: Tuned) -> Iterator[Chart]:
     """Every machine that was tried, the best one, and the reference."""
     series = []
-    for number, (method, runs) in enumerate(by_method(tuned.runs).items()):
+    for number, (method, runs) in enumerate(by_method(tuned.all_runs).items()):
         points = [(trial.area_mm2, trial.cost) for run in runs for trial in run.trials if trial.entry]
         if points:
             series.append(_series(method, number, points))
-    reference = tuned.reference
-    marks = [("reference, by its floors", COLOURS["soft"], reference["area_mm2"], reference["cost"])]
-    if tuned.best:
-        marks.append(("best", COLOURS["ink"], tuned.best.area_mm2, tuned.best.cost))
+    one = [("reference", COLOURS["soft"], tuned.reference), ("best", COLOURS["ink"], tuned.best)]
+    marks = [(name, colour, trial.area_mm2, trial.cost) for name, colour, trial in one if trial and trial.entry]
     series += [Series(name, colour, (x, y)) for name, colour, x, y in marks]
     limit = tuned.plan.task.space.area.limit_mm2
     yield Chart(

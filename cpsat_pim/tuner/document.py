@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from cpsat_pim.tuner.run import Run, Trial, Tuned
+from cpsat_pim.tuner.run import EXACT, Run, Trial, Tuned
 from cpsat_pim.tuner.space import describe
+from cpsat_pim.tuner.task import ANALYTIC
 
 Row = dict[str, Any]
 VERSION = 1
@@ -13,7 +14,7 @@ VERSION = 1
 
 def trial_rows(tuned: Tuned) -> list[Row]:
     """Return a row for each trial of each run: its machine, cost, bound, area, and what each network takes."""
-    return [_row(run, i, trial) for run in tuned.runs for i, trial in enumerate(run.trials)]
+    return [_row(run, i, trial) for run in tuned.all_runs for i, trial in enumerate(run.trials)]
 
 
 def _row(run: Run, number: int, trial: Trial) -> Row:
@@ -46,8 +47,10 @@ def tuned_document(tuned: Tuned) -> dict[str, Any]:
             "size": space.size,
             "feasible_share": tuned.feasible_share,
         },
-        "reference": tuned.reference,
+        "reference": _machine(tuned.reference),
         "best": None if best is None else _machine(best),
+        "exact": None if tuned.proven is None else _machine(tuned.proven),
+        "in_order": _in_order(tuned),
         "bound": tuned.bound,
         "gap": tuned.gap,
         "analytic": None
@@ -61,11 +64,18 @@ def tuned_document(tuned: Tuned) -> dict[str, Any]:
             "seconds": exact.seconds,
             "history": [[n, bound, _finite(cost)] for n, bound, cost in exact.history],
         },
-        "runs": [
-            {"method": run.name.method, "seed": run.name.seed, "trials": [_machine(trial) for trial in run.trials]}
-            for run in tuned.runs
-        ],
+        "runs": [_run(run) for run in tuned.runs],
     }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {"method": run.name.method, "seed": run.name.seed, "trials": [_machine(trial) for trial in run.trials]}
+
+
+def _in_order(tuned: Tuned) -> dict[str, Any] | None:
+    if (ordered := tuned.ordered) is None:
+        return None
+    return {"size": ordered.size, "left": _finite(ordered.left), "is_proven": ordered.is_proven} | _run(ordered.run)
 
 
 def _machine(trial: Trial) -> dict[str, Any]:
@@ -94,7 +104,10 @@ def _head(tuned: Tuned) -> Iterator[str]:
     limit = f" within {space.area.limit_mm2:g} mm2" if space.area.limit_mm2 else ""
     kind = "" if count <= 20_000 else "about "
     yield f"space: {count:,} machines, {kind}{100 * tuned.feasible_share:.3g} %{limit}; fidelity {task.fidelity.name}"
-    yield f"cost: energy^{task.alpha:g} x latency^{task.beta:g}, relative to {_text(tuned.reference['machine'])}"
+    reference = tuned.reference
+    yield f"cost: energy^{task.alpha:g} x latency^{task.beta:g}, relative to the floors of {_text(reference.values)}"
+    cost = f"cost {reference.cost:.5g}" if reference.entry else f"failed: {reference.reason}"
+    yield f"reference: {cost}, {reference.area_mm2:.1f} mm2"
 
 
 def _best_lines(tuned: Tuned) -> Iterator[str]:
@@ -132,6 +145,20 @@ def _run_lines(tuned: Tuned) -> Iterator[str]:
         best, failed = run.best, sum(trial.entry is None for trial in run.trials)
         cost = f"least cost {best.cost:.5g}" if best else "no cost"
         yield f"{run.name}: {len(run.trials)} trials, {cost}" + (f", {failed} failed" if failed else "")
+    yield from _exact_lines(tuned)
+
+
+def _exact_lines(tuned: Tuned) -> Iterator[str]:
+    """What `exact` found at another fidelity than the analytic one."""
+    fidelity, proven, ordered = tuned.plan.task.fidelity.name, tuned.proven, tuned.ordered
+    if proven and fidelity != ANALYTIC:
+        cost = f"cost {proven.cost:.5g}" if proven.entry else f"failed: {proven.reason}"
+        yield f"{EXACT}: the analytic optimum at fidelity {fidelity}: {cost}"
+    if ordered:
+        others = f"none of the others costs less than {ordered.left:.5g}" if ordered.left < math.inf else "no others"
+        count = f"{len(ordered.run.trials)} of {ordered.size} machines evaluated at fidelity {fidelity}, {others}"
+        best = f"; least cost {ordered.run.best.cost:.5g}" if ordered.run.best else ""
+        yield f"{EXACT}: {count}{best}{' (proven)' if ordered.is_proven else ''}"
 
 
 def _text(values: dict[str, float]) -> str:

@@ -12,8 +12,8 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.graph import Graph
 from cpsat_pim.planner.nodes import NodeCosts
-from cpsat_pim.planner.search import SearchLimits, SolvedPlan, solve_plan
-from cpsat_pim.planner.space import Space
+from cpsat_pim.planner.search import solve_plan
+from cpsat_pim.planner.solved import SearchLimits, SolvedPlan
 from cpsat_pim.study.sweep.versions import current_versions
 from cpsat_pim.tuner.objective import Figure
 from cpsat_pim.tuner.task import ANALYTIC, BOUNDS, TuneTask
@@ -73,8 +73,7 @@ class Evaluator:
         floors = self.floors.of_values(values)
         figures, bounds = floors, floors
         if self.task.fidelity.name != ANALYTIC:
-            array = self.task.space.array(values)
-            solved = [self._planned(graph, array) for graph in self.task.graphs]
+            solved = self._all_planned(self.task.space.array(values))
             figures = tuple(map(_figure, solved))
             bounds = tuple(
                 Figure(cycles=max(floor.cycles, plan.bound), pj=floor.pj)
@@ -88,15 +87,22 @@ class Evaluator:
             bounds=bounds,
         )
 
-    def _planned(self, graph: Graph, array: NodeArray) -> SolvedPlan:
+    def _all_planned(self, array: NodeArray) -> list[SolvedPlan]:
+        """Plan all networks; node problems that they have in common are solved once."""
         fidelity, objective = self.task.fidelity, Objective.named(_LATENCY)
         costs = _node_costs(fidelity.name, array, objective, fidelity.node_time)
         try:
-            solved = solve_plan(graph, array, Space(), objective, costs, SearchLimits(time_limit=fidelity.time_limit))
-        except ValueError as error:
-            raise Unplanned(f"{graph.name}: {next(iter(str(error).splitlines()), 'no plan')}") from error
+            return [self._planned(graph, array, costs) for graph in self.task.graphs]
         finally:
             costs.close()
+
+    def _planned(self, graph: Graph, array: NodeArray, costs: NodeCosts) -> SolvedPlan:
+        fidelity = self.task.fidelity
+        limits = SearchLimits(time_limit=fidelity.time_limit)
+        try:
+            solved = solve_plan(graph, array, fidelity.plans, costs.objective, costs, limits)
+        except ValueError as error:
+            raise Unplanned(f"{graph.name}: {next(iter(str(error).splitlines()), 'no plan')}") from error
         if solved.interrupted:  # Ctrl-C ends the search of a plan with what it has, which is no trial
             raise KeyboardInterrupt
         if solved.cost is None:

@@ -12,7 +12,7 @@ from cpsat_pim.tuner.space import COLS, ROWS, describe, plain
 
 _STYLE = """section svg { width: 100%; height: auto; max-height: 520px; }
 td, th { text-align: right; }
-td.left, th.left { text-align: left; }
+td.left, th.left { text-align: left; max-width: none; }
 """
 
 Cells = Sequence[str]
@@ -35,16 +35,18 @@ def _summary(tuned: Tuned) -> str:
     names = ", ".join(network.name for network in task.networks)
     parts = [
         f"{task.space.size:,} machines, {100 * tuned.feasible_share:.3g} %{limit}",
-        f"cost: energy^{task.alpha:g} x latency^{task.beta:g} over {names}, 1 for the reference",
+        f"cost: energy^{task.alpha:g} x latency^{task.beta:g} over {names}, 1 for the floors of the reference",
         f"fidelity {task.fidelity.name}",
     ]
     if tuned.gap is not None:
         parts.append(f"the best machine is within {100 * tuned.gap:.2f} % of any machine of the space")
+    if tuned.ordered and tuned.ordered.is_proven:
+        parts.append("no machine of the space costs less at this fidelity")
     return "; ".join(parts)
 
 
 def _machines(tuned: Tuned) -> str:
-    """A row for each axis, a column for each machine: the best one, the best by the floors, and the reference."""
+    """A row for each axis, a column for each machine: the best one, the best by its floors, and the reference."""
     space, exact, best = tuned.plan.task.space, tuned.exact, tuned.best
     columns = {"best": best.values if best else {}}
     if exact and exact.design:
@@ -53,14 +55,30 @@ def _machines(tuned: Tuned) -> str:
     rows = [[axis.path, *(_number(values.get(axis.path)) for values in columns.values())] for axis in space.axes]
     areas = [space.area_mm2(values) if values else None for values in columns.values()]
     rows.append(["area, mm2", *(EMPTY if area is None else f"{area:.2f}" for area in areas)])
-    costs = {"best": best.cost if best else None, "best by its floors": exact.cost if exact else None, "reference": 1.0}
-    rows.append(["cost", *(EMPTY if costs[name] is None else f"{costs[name]:.5g}" for name in columns)])
+    trials = {"best": best, "best by its floors": _by_floors(tuned), "reference": tuned.reference}
+    rows.append([f"cost, fidelity {tuned.plan.task.fidelity.name}", *(_cost(trials[name]) for name in columns)])
+    rows.append(["bound of all its plans", *(_bound(trials[name]) for name in columns)])
     return _table(["machine", *columns], rows)
+
+
+def _by_floors(tuned: Tuned) -> Trial | None:
+    """Return the trial of the machine that is best by its floors, whoever evaluated it."""
+    exact, done = tuned.exact, [trial for run in tuned.all_runs for trial in run.trials]
+    values = tuned.plan.task.space.values(exact.design) if exact and exact.design else None
+    return tuned.proven or next((trial for trial in done if trial.values == values), None)
+
+
+def _cost(trial: Trial | None) -> str:
+    return f"{trial.cost:.5g}" if trial and trial.entry else EMPTY
+
+
+def _bound(trial: Trial | None) -> str:
+    return f"{trial.bound:.5g}" if trial and trial.entry else EMPTY
 
 
 def _reference(tuned: Tuned) -> dict[str, float]:
     """Return the reference machine's values on all axes; those that were not given are those of the space's machine."""
-    space, machine = tuned.plan.task.space, tuned.reference["machine"]
+    space, machine = tuned.plan.task.space, tuned.reference.values
     shape = dict(zip((ROWS, COLS), space.shape(machine), strict=True))
     own = {axis.path: shape[axis.path] if axis.is_of_array else space.base[axis.field] for axis in space.axes}
     found: dict[str, float] = own | machine
@@ -86,7 +104,7 @@ def _networks(tuned: Tuned) -> str:
 
 
 def _runs(tuned: Tuned) -> str:
-    rows = [[str(run.name), str(len(run.trials)), *_best_cells(run.best)] for run in tuned.runs]
+    rows = [[str(run.name), str(len(run.trials)), *_best_cells(run.best)] for run in tuned.all_runs]
     return _table(["run", "trials", "least cost", "area, mm2", "machine"], rows) if rows else ""
 
 

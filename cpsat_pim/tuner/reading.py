@@ -30,6 +30,7 @@ from cpsat_pim.arch.reading import change_arch, read_arch
 from cpsat_pim.base.reading import Field, FileKind, Listing, Record, Value, fields_of, record_of
 from cpsat_pim.base.validate import Rule, one_of, positive, seed_number, text
 from cpsat_pim.planner.array import HOST, MESH
+from cpsat_pim.planner.space import Space
 from cpsat_pim.study.sweep.points import NamedObject
 from cpsat_pim.study.sweep.reading import Axis as AxisValues
 from cpsat_pim.study.sweep.reading import Reference
@@ -175,6 +176,7 @@ def _build_plan(
     fidelity: str = "analytic",
     time_limit: float = 600.0,
     node_time: float = 20.0,
+    plans: Space | None = None,
     **values: Any,
 ) -> TunePlan:
     """Build a plan from the keys of its file."""
@@ -184,7 +186,7 @@ def _build_plan(
         name=name,
         space=space.value,
         networks=found,
-        fidelity=Fidelity(name=fidelity, time_limit=time_limit, node_time=node_time),
+        fidelity=Fidelity(name=fidelity, time_limit=time_limit, node_time=node_time, plans=plans or Space()),
         **own,
     )
     return TunePlan(name=name, task=task, **values)
@@ -211,6 +213,11 @@ _REFERENCE = Record(
     patterns={_ARCH_FIELD: Field(kind=Value(_REAL))},
     doc="Values of the machine that costs 1.",
 )
+_PLAN_SPACE = Record(
+    fields=fields_of(Space, ("dims", "home_dims", "layouts", "cuts")),
+    build=Space,
+    doc="The space in which plans are searched.",
+)
 TUNE_PLANS = FileKind(
     kind="tuning plan",
     record=Record(
@@ -232,6 +239,7 @@ TUNE_PLANS = FileKind(
             "fidelity": _FIDELITY["name"],
             "time_limit": _FIDELITY["time_limit"],
             "node_time": _FIDELITY["node_time"],
+            "plans": Field(kind=_PLAN_SPACE),
         },
         build=_build_plan,
     ),

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from attrs import field, frozen
@@ -20,6 +21,8 @@ from cpsat_pim.tuner.task import ANALYTIC, TuneTask
 from cpsat_pim.tuner.trials import TrialStore, here
 
 EXACT = "exact"
+#: The most machines of a space whose floors are all computed, to evaluate machines in their order.
+SMALL = 10_000
 #: Random machines by which the share of those within the area is estimated.
 _SAMPLES = 20_000
 
@@ -108,20 +111,28 @@ class Tuned:
     """All runs, the optimum of the analytic cost or its bound, and how many machines there are.
 
     `exact`: None if no bound was asked for. `feasible_share`: estimated share of machines within the area.
+    `reference`: the machine whose analytic cost is 1, at the fidelity of the task.
     """
 
     plan: TunePlan
     runs: tuple[Run, ...]
     exact: ExactResult | None
     feasible_share: float
-    reference: dict[str, Any]
+    reference: Trial
     #: The evaluation, at the fidelity of the task, of the machine that is best by the analytic cost; None without one.
     proven: Trial | None = None
+    #: What `exact` evaluated of a small space at another fidelity than the analytic one.
+    ordered: "Ordered | None" = None
+
+    @property
+    def all_runs(self) -> tuple[Run, ...]:
+        """The runs of methods, and that of `exact` if it evaluated machines in the order of their floors."""
+        return (*self.runs, self.ordered.run) if self.ordered else self.runs
 
     @property
     def best(self) -> Trial | None:
         """The best machine that was tried, at the fidelity of the task."""
-        found = [run.best for run in self.runs] + [self.proven]
+        found = [run.best for run in self.all_runs] + [self.proven]
         return min((trial for trial in found if trial and trial.entry), key=lambda trial: trial.cost, default=None)
 
     @property
@@ -134,6 +145,23 @@ class Tuned:
         """(cost - bound) / cost of the best machine."""
         best, bound = self.best, self.bound
         return None if best is None or bound is None else max(0.0, (best.cost - bound) / best.cost)
+
+
+@frozen(kw_only=True)
+class Ordered:
+    """Machines of a small space that were evaluated in the order of their floors, of `size` within the area.
+
+    `left`: no other one has a smaller floor; infinite if there is none. One that failed counts as not evaluated.
+    """
+
+    run: Run
+    size: int
+    left: float
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no machine of the space costs less at the fidelity of the task."""
+        return self.run.best is not None and self.run.best.cost <= self.left
 
 
 def tune(
@@ -153,35 +181,56 @@ def tune(
         ValueError: no machine of the space is within the area.
     """
     engine, task = engine or here(), plan.task
+    for method in {name.method for name in plan.runs(shard)}:  # a package that is missing is said before all trials
+        build_method(method, task.space, MethodOptions())
+    reference = _single(plan, "reference", dict(task.reference), store, engine)
     runs = [run_method(plan, name, store, engine, on_trial) for name in plan.runs(shard)]
-    floors = task.floors()
-    analytic = AnalyticCost(floors, task.cost(floors))
-    exact = best_hardware(task.space, analytic, limits) if limits else None
-    proven = None
-    if exact and exact.design and EXACT in plan.methods:
-        trials = TrialStore(task, f"{plan.name} {EXACT}", store, engine)
-        proven = _trial(task.space, exact.design, trials.evaluate([exact.design], {"method": EXACT})[0])
+    exact = best_hardware(task.space, _analytic(task), limits) if limits else None
+    proven = ordered = None
+    if EXACT in plan.methods and task.fidelity.name != ANALYTIC and task.space.size <= SMALL:
+        ordered = run_in_order(plan, store, engine, on_trial)
+    elif EXACT in plan.methods and exact and exact.design:
+        proven = _single(plan, EXACT, task.space.values(exact.design), store, engine)
     return Tuned(
         plan=plan,
         runs=tuple(runs),
         exact=exact,
         feasible_share=feasible_share(task.space),
-        reference=_reference(task, analytic),
+        reference=reference,
         proven=proven,
+        ordered=ordered,
     )
+
+
+@lru_cache(maxsize=1)
+def _analytic(task: TuneTask) -> AnalyticCost:
+    floors = task.floors()
+    return AnalyticCost(floors, task.cost(floors))
+
+
+def _single(plan: TunePlan, name: str, values: dict[str, float], store: Store | None, engine: Engine) -> Trial:
+    """Evaluate one machine that no method chose."""
+    trials = TrialStore(plan.task, f"{plan.name} {name}", store, engine)
+    return _trial(plan.task.space, values, trials.evaluate([values], {"method": name})[0])
 
 
 def run_method(plan: TunePlan, name: RunName, store: Store | None, engine: Engine, on_trial: OnTrial | None) -> Run:
     """Run one method with one seed."""
     space = plan.task.space
-    method = build_method(name.method, space, MethodOptions(seed=name.seed, trials=plan.trials, initial=plan.initial))
+
+    def floor(design: Design) -> float:
+        return _analytic(plan.task).of_values(space.values(design))
+
+    options = MethodOptions(seed=name.seed, trials=plan.trials, initial=plan.initial, floor=floor)
+    method = build_method(name.method, space, options)
     kept = TrialStore(plan.task, f"{plan.name} {name}", store, engine)
     trials: list[Trial] = []
     for first in range(0, plan.trials, plan.side_by_side):
         designs = [method.propose() for _ in range(min(plan.side_by_side, plan.trials - first))]
-        answers = kept.evaluate(designs, {"method": name.method, "method_seed": name.seed})
-        for design, answer in zip(designs, answers, strict=True):
-            trial = _trial(space, design, answer)
+        machines = [space.values(design) for design in designs]
+        answers = kept.evaluate(machines, {"method": name.method, "method_seed": name.seed})
+        for design, values, answer in zip(designs, machines, answers, strict=True):
+            trial = _trial(space, values, answer)
             trials.append(trial)
             method.learn(design, trial.cost)
             if on_trial:
@@ -189,20 +238,37 @@ def run_method(plan: TunePlan, name: RunName, store: Store | None, engine: Engin
     return Run(name=name, trials=tuple(trials))
 
 
-def _trial(space: HardwareSpace, design: Design, answer: dict[str, Any] | Outcome) -> Trial:
-    values = space.values(design)
+def run_in_order(plan: TunePlan, store: Store | None, engine: Engine, on_trial: OnTrial | None) -> Ordered:
+    """Evaluate machines of a small space from the least floor on, until no floor is below the least cost.
+
+    What is left costs at least its floor. So the best machine is the optimum at the fidelity of the task, unless the
+    trials of the plan do not suffice.
+    """
+    space = plan.task.space
+    fitting = [space.values(design) for design in all_designs(space) if space.fits(design)]
+    floors = sorted(((_analytic(plan.task).of_values(values), i) for i, values in enumerate(fitting)))
+    kept = TrialStore(plan.task, f"{plan.name} {EXACT}", store, engine)
+    trials: list[Trial] = []
+    least, left = math.inf, math.inf
+    for floor, i in floors:
+        if floor >= least or len(trials) == plan.trials:
+            left = min(left, floor)
+            break
+        trial = _trial(space, fitting[i], kept.evaluate([fitting[i]], {"method": EXACT})[0])
+        trials.append(trial)
+        least, left = min(least, trial.cost), left if trial.entry else min(left, floor)
+        if on_trial:
+            on_trial(EXACT, trial, least)
+    return Ordered(run=Run(name=RunName(EXACT, 0), trials=tuple(trials)), size=len(fitting), left=left)
+
+
+def _trial(space: HardwareSpace, values: dict[str, float], answer: dict[str, Any] | Outcome) -> Trial:
     if isinstance(answer, Outcome):
         reason = answer.reason or "it was not evaluated"
         return Trial(
             values=values, cost=math.inf, bound=0.0, area_mm2=space.area_mm2(values), entry=None, reason=reason
         )
     return Trial(values=values, cost=answer["cost"], bound=answer["bound"], area_mm2=answer["area_mm2"], entry=answer)
-
-
-def _reference(task: TuneTask, analytic: AnalyticCost) -> dict[str, Any]:
-    """Return the reference machine's figures: by definition of the weights its analytic cost is 1."""
-    area = task.space.area_mm2(task.reference)
-    return {"machine": dict(task.reference), "cost": analytic.of_values(task.reference), "area_mm2": area}
 
 
 def feasible_share(space: HardwareSpace, samples: int = _SAMPLES) -> float:
@@ -235,4 +301,4 @@ def exhaustive(space: HardwareSpace, cost: AnalyticCost) -> tuple[Design | None,
     return design, least
 
 
-__all__ = ["ANALYTIC", "EXACT", "Run", "RunName", "Trial", "TunePlan", "Tuned", "all_designs", "exhaustive", "tune"]
+__all__ = ["EXACT", "Run", "RunName", "Trial", "TunePlan", "Tuned", "all_designs", "exhaustive", "tune"]

@@ -30,6 +30,15 @@ def _is_increasing(instance: Any, attribute: Any, values: tuple[float, ...]) -> 
         )
 
 
+#: Numbers of a machine on which no cost depends, and what to say of them.
+_WITHOUT_EFFECT = {
+    "clock": "has no effect: latency counts cycles",
+    "static_power": "has no effect: energy is that of accesses, MACs and activations",
+    "vault_count": f"has no effect: {ROWS} counts nodes",
+    "pu_count": f"has no effect: {COLS} counts nodes",
+}
+
+
 @frozen(kw_only=True)
 class Axis:
     """A field and its values, which increase: `array.rows`, `array.cols`, or `arch.` and the path of a number."""
@@ -111,8 +120,8 @@ class HardwareSpace:
         paths = [axis.path for axis in self.axes]
         problems = [f"axes.{path}: is given twice" for path in {p for p in paths if paths.count(p) > 1}]
         for axis in self.axes:
-            if not axis.is_of_array:
-                problems += self._problems(axis.path, axis.values[0]) or self._problems(axis.path, axis.values[-1])
+            ends = self._problems(axis.path, axis.values[0]) or self._problems(axis.path, axis.values[-1])
+            problems += [f"axes.{axis.path}: {problem}" for problem in ends]
         problems += [f"shared.{path}: must not be an axis too" for path in self.shared if path in paths]
         problems += [f"shared.{path}: {problem}" for path, problem in self._unknown(self.shared)]
         if problems:
@@ -123,18 +132,32 @@ class HardwareSpace:
             if path.removeprefix(_ARCH) not in self.base:
                 yield path, "is no number of the machine"
 
+    def problems_of(self, values: Mapping[str, float]) -> list[str]:
+        """Return what is wrong with the values of a machine, in the space or not; a line each, from the path on."""
+        found = [f"{path}: {problem}" for path, value in values.items() for problem in self._problems(path, value)]
+        if not found:
+            try:
+                self.array(values)
+            except ValueError as error:
+                found = str(error).splitlines()
+        return found
+
     def _problems(self, path: str, value: float) -> list[str]:
-        """Return what is wrong with a value of an axis, apart from the others."""
+        """Return what is wrong with a value of a number, apart from the others."""
         name = path.removeprefix(_ARCH)
+        if path in (ROWS, COLS):
+            return [] if value >= 1 and float(value).is_integer() else [f"must be positive integers (got {value:g})"]
         if not path.startswith(_ARCH):
-            return [f"axes.{path}: must be {ROWS}, {COLS}, or arch. and a field"]
+            return [f"must be {ROWS}, {COLS}, or arch. and a field"]
+        if name in _WITHOUT_EFFECT:
+            return [_WITHOUT_EFFECT[name]]
         try:
             changed = change_arch(self.arch, {name: plain(value)})
         except ValueError as error:
             # Separate buffers or combinations of fields may be right together and wrong alone: those are told later.
             alone = [line for line in str(error).splitlines() if name in line or "unknown" in line]
-            return [f"axes.{path}: {line.partition(': ')[2] or line}" for line in alone]
-        return [] if name in numbers_of(changed) else [f"axes.{path}: is no number of the machine"]
+            return [line.partition(": ")[2] or line for line in alone]
+        return [] if name in numbers_of(changed) else ["is no number of the machine"]
 
     # --- Designs -----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from attrs import field, frozen
 
 from cpsat_pim.base.validate import as_tuple, is_a, not_negative_real, one_of, positive, seconds, text
 from cpsat_pim.planner.graph import Graph, build_graph
+from cpsat_pim.planner.space import Space
 from cpsat_pim.tuner.analytic import Floors
 from cpsat_pim.tuner.objective import HardwareCost
 from cpsat_pim.tuner.space import HardwareSpace
@@ -19,11 +20,15 @@ ANALYTIC, BOUNDS, PLAN = "analytic", "bounds", "plan"
 
 @frozen(kw_only=True)
 class Fidelity:
-    """How a machine is looked at. `time_limit`: seconds of the plan of a network; `node_time`: of a node problem."""
+    """How a machine is looked at. `time_limit`: seconds of the plan of a network; `node_time`: of a node problem.
+
+    `plans`: the space in which plans are searched.
+    """
 
     name: str = field(default=ANALYTIC, validator=one_of(ANALYTIC, BOUNDS, PLAN))
     time_limit: float = field(default=600.0, validator=seconds)
     node_time: float = field(default=20.0, validator=seconds)
+    plans: Space = field(factory=Space, validator=is_a(Space))
 
 
 @frozen(kw_only=True, eq=False)
@@ -34,7 +39,8 @@ class TuneTask:
     space's machine.
 
     Raises:
-        ValueError: there are not as many weights as networks, or a network cannot be planned; a line each.
+        ValueError: there are not as many weights as networks, the reference is no machine, or a network cannot be
+            planned; a line each.
     """
 
     name: str = field(validator=text)
@@ -57,8 +63,11 @@ class TuneTask:
         return tuple(build_graph(network, self.batch) for network in self.networks)
 
     def __attrs_post_init__(self) -> None:
+        problems = [f"TuneTask.reference.{problem}" for problem in self.space.problems_of(self.reference)]
         if len(self.weights) != len(self.networks) or not sum(self.weights) > 0:
-            raise ValueError(f"TuneTask.weights: must be a weight for each of the {len(self.networks)} networks")
+            problems.append(f"TuneTask.weights: must be a weight for each of the {len(self.networks)} networks")
+        if problems:
+            raise ValueError("\n".join(problems))
 
     def floors(self) -> Floors:
         """Return the bounds of the networks on machines of the space."""

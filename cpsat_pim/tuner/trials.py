@@ -20,9 +20,10 @@ from cpsat_pim.study.sweep.plan import Plan, Use
 from cpsat_pim.study.sweep.store import Store
 from cpsat_pim.study.sweep.versions import Versions, current_versions
 from cpsat_pim.tuner.evaluate import Evaluator
-from cpsat_pim.tuner.space import Design
 from cpsat_pim.tuner.task import Fidelity, TuneTask
 
+#: Parts of `cpsat_pim` on which a trial's cost depends, and a layer's solution does not.
+_PARTS = ("planner", "tuner")
 #: The name under which a trial's cost stands among the objectives of a store.
 KIND = "hardware"
 #: Seconds between looks at a machine that another process is evaluating.
@@ -55,7 +56,7 @@ class TrialJob:
     task: TuneTask
     values: Mapping[str, float]
     arch: PIMArchitecture
-    versions: Versions = field(factory=current_versions)
+    versions: Versions = field(factory=lambda: current_versions(*_PARTS))
     constraints: Constraints = FREE
     key: str = field(init=False)
 
@@ -125,8 +126,15 @@ def _evaluator(task: TuneTask) -> Evaluator:
 
 
 def evaluate_job(job: Job) -> dict[str, Any]:
-    """Evaluate the machine of a `TrialJob`; return its entry of the store."""
+    """Evaluate the machine of a `TrialJob`; return its entry of the store.
+
+    Raises:
+        Unplanned: a network has no plan on it, or none was found in time.
+        RuntimeError: this installation is not the one that planned the job.
+    """
     trial, started = cast(TrialJob, job), time.monotonic()
+    if trial.versions != (own := current_versions(*_PARTS)):
+        raise RuntimeError(f"the trial is of {trial.versions}, its worker of {own}")
     found = _evaluator(_known_task(trial)).evaluate(trial.values)
     names = tuple(network.name for network in trial.task.networks)
     gap = max(0.0, (found.cost - found.bound) / found.cost)
@@ -152,27 +160,36 @@ def _known_task(trial: TrialJob) -> TuneTask:
 
 
 class TrialStore:
-    """The trials of one run in a store; without a store they are evaluated in this process and not kept."""
+    """The trials of one run in a store; without a store they are kept for this run."""
 
     def __init__(self, task: TuneTask, name: str, store: Store | None, engine: Engine) -> None:
         self.task, self.name, self.store, self.engine = task, name, store, engine
         self._jobs: list[TrialJob] = []
+        self._known: dict[str, dict[str, Any] | Outcome] = {}
         self._settings: list[dict[str, Any]] = []
         if store is not None:
             store.begin_sweep()
 
-    def evaluate(self, designs: Sequence[Design], settings: Mapping[str, Any]) -> list[dict[str, Any] | Outcome]:
-        """Return what the store has, or the engine finds, of some designs: an entry, or a failed outcome."""
-        jobs = [self._job(design) for design in designs]
+    def evaluate(
+        self, machines: Sequence[Mapping[str, float]], settings: Mapping[str, Any]
+    ) -> list[dict[str, Any] | Outcome]:
+        """Return what the store has, or the engine finds, of some machines: an entry, or a failed outcome."""
+        jobs = [self._job(values) for values in machines]
         self._jobs += jobs
         self._settings += [dict(settings) | {"trial": len(self._settings) + i} for i in range(len(jobs))]
         if self.store is None:
-            return [_entry(outcome) for outcome in self.engine(iter(cast(list[Job], jobs)))]
+            return self._kept(jobs)
         self._register()
         return self._stored(jobs)
 
-    def _job(self, design: Design) -> TrialJob:
-        values = self.task.space.values(design)
+    def _kept(self, jobs: list[TrialJob]) -> list[dict[str, Any] | Outcome]:
+        """Evaluate those of some jobs that were not evaluated in this run, whatever the order of their outcomes."""
+        fresh = {job.key: job for job in jobs if job.key not in self._known}
+        for outcome in self.engine(iter(cast(list[Job], list(fresh.values())))) if fresh else ():
+            self._known[outcome.key] = _entry(outcome)
+        return [self._known[job.key] for job in jobs]
+
+    def _job(self, values: Mapping[str, float]) -> TrialJob:
         return TrialJob(task=self.task, values=values, arch=self.task.space.array(values).node)
 
     def _stored(self, jobs: list[TrialJob]) -> list[dict[str, Any] | Outcome]:

@@ -286,8 +286,12 @@ def _min_points(shape: LayerShape, axis: int, lanes_p: int, pes_p: int, lanes_r:
 
 def min_energy(shape: LayerShape, t: int, stored: Stored, energies: Energies, vectors: Ints) -> Ints:
     """Return int[n]: a lower bound on the energy (fJ) of a tensor's accesses per spatial mapping int[n, 16]."""
-    quantities = min_quantities(shape, t, vectors)
-    total = np.zeros(len(vectors), np.int64)
+    return energy_of(t, stored, energies, min_quantities(shape, t, vectors))
+
+
+def energy_of(t: int, stored: Stored, energies: Energies, quantities: dict[str, Ints]) -> Ints:
+    """Return int[n]: the energy (fJ) of a tensor's accesses from its quantities, int[n] each."""
+    total = np.zeros(len(quantities["macs"]), np.int64)
     for quantity, coefficient in energy_terms(t, stored, energies).items():
         total += coefficient * quantities[quantity]
     return total

@@ -85,12 +85,34 @@ def test_timings_last_at_least_as_long_as_their_source_and_less_than_a_cycle_mor
         ("stacked-3d", 32, 256 * 8 * 2**20, 8 * 2048),  # 256 banks of 8 MiB, 8 of them with bound rows of 2 KiB
     ],
 )
-def test_nodes_and_banks_add_up_to_the_device(name, nodes, total_bytes, row_bytes):
+def test_nodes_and_bytes_add_up_to_the_device(name, nodes, total_bytes, row_bytes):
     """Nodes times the bytes of one are the device's bytes."""
     arch = read_arch(name)
     assert arch.vault_count * arch.pu_count == nodes
     assert nodes * arch.hierarchy[Level.DRAM].capacity_bytes == total_bytes
     assert arch.row_bytes == row_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "banks", "acting_as_one"),
+    [
+        ("hbm-pim", 64 * 16, 1),  # 64 pseudo-channels of 4 groups of 4 banks
+        ("gddr6-aim", 32 * 16, 1),  # 32 channels of 4 groups of 4 banks
+        ("attacc", 5 * 16 * 2 * 2 * 4 * 4, 1),  # stacks, channels, pseudo-channels, ranks, groups, banks
+        ("upmem", 2560, 1),  # each DPU has its own MRAM
+        ("ddr4-near-bank", 4 * 4, 1),  # a rank of 4 groups of 4 banks
+        # NicePIM: the bound banks of a node work as one with a wider port.
+        ("stacked-3d", 256, 8),
+        ("stacked-3d-4x4", 256, 16),
+        ("stacked-3d-4x8", 256, 8),
+        ("stacked-3d-16x16", 256, 1),
+    ],
+)
+def test_nodes_have_the_banks_of_the_device(name: str, banks: int, acting_as_one: int) -> None:
+    """All nodes' banks are the device's, those that act as one counted once; tensors have to share them."""
+    arch = read_arch(name)
+    assert arch.node_banks == banks // acting_as_one // arch.nodes
+    assert arch.bank_bytes == arch.hierarchy[Level.DRAM].capacity_bytes // arch.node_banks
 
 
 @pytest.mark.parametrize(

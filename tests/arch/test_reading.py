@@ -225,6 +225,7 @@ version: 1
 extends: hbm-pim
 clock: 500 MHz
 dram_timings: {tRP: 16 ns}
+node_banks: null
 hierarchy:
   DRAM: {num_banks: 2}
 """
@@ -232,6 +233,7 @@ hierarchy:
     # 14 ns at 2 ns are 7 cycles, 33 are 16.5, 16 are 8.
     assert (arch.dram_timings.tRCDRD, arch.dram_timings.tRAS, arch.dram_timings.tRP) == (7, 17, 8)
     assert arch.hierarchy[3] == attrs.evolve(base.hierarchy[3], num_banks=2)
+    assert (arch.node_banks, base.node_banks) == (None, 2)
     assert arch.hierarchy[:3] == base.hierarchy[:3]
     assert (arch.name, arch.vault_count, arch.pe_array) == ("mine", base.vault_count, base.pe_array)
 

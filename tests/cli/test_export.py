@@ -219,7 +219,7 @@ def test_every_preset_can_be_exported_and_traced(tmp_path: Path, capsys: pytest.
         arch = read_arch(name)
         layer = ConvWorkload(name=name, input_bytes=2, weight_bytes=2, output_bytes=2, psum_bytes=2)
         stored = [[False] * 3, [False] * 3, [False] * 3]
-        mapping = Mapping(temporal=[[1] * 8] * 4, spatial=[[1] * 8] * 3, order=[[]] * 4, stored=stored)
+        mapping = Mapping(temporal=[[1] * 8] * 4, spatial=[[1] * 8] * 3, order=[[]] * 4, stored=stored, banks=(0, 0, 0))
         file = write(tmp_path / f"{name}.json", [(layer, mapping)], arch)
         assert main(["trace", file, "--format", "dramsim3", "-o", str(tmp_path / "t")]) == 0
         assert main(["export", file, "--format", "timeloop", "-o", str(tmp_path)]) == 0

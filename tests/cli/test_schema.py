@@ -8,8 +8,9 @@ import pytest
 
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.arch.reading import arch_names
-from cpsat_pim.base.reading.nodes import compose, plain
+from cpsat_pim.base.reading.nodes import plain
 from cpsat_pim.base.reading.reader import Reader
+from cpsat_pim.base.reading.text import compose
 from cpsat_pim.cli.schema import FILE_KINDS, schema_of
 from cpsat_pim.workload.network import network_names
 

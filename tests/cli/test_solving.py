@@ -53,7 +53,7 @@ def test_json_has_exactly_the_documented_keys(tmp_path: Path) -> None:
     data = read_json(path)
     assert list(data) == TOP_KEYS
     assert data["schema"] == 1
-    assert list(data["layers"][0]) == LAYER_KEYS
+    assert list(data["layers"][0]) == [*LAYER_KEYS, "second"]
     for figures in (data["layers"][0]["predicted"], data["layers"][0]["simulated"]):
         assert set(figures) == FIGURES
         assert set(figures["row_activations"]) == set(figures["column_accesses"]) == {"I", "W", "O"}

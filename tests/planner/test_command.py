@@ -40,6 +40,14 @@ def test_one_node_is_what_run_says(chain, tmp_path, capsys, objective, figure):
     assert "every other figure is equal" in told.err
 
 
+def test_plan_on_nodes_with_one_bank_is_what_is_simulated(chain, tmp_path, capsys):
+    """NicePIM's nodes have one bank: node programs share it, and every exact figure of the simulation is predicted."""
+    words = ["--arch", "stacked-3d-4x4", "--array", "1x2", "--bytes", "2,2,2,4", "--objective", "energy", "--jobs", "1"]
+    limits = ["--time-limit", "20", "--node-time", "2"]
+    assert main(["plan", chain, *words, *limits, "--store", str(tmp_path / "nodes.db"), "--simulate", "--quiet"]) == 0
+    assert "every other figure is equal" in capsys.readouterr().err
+
+
 def test_interrupted_search_ends_with_130(chain, monkeypatch, capsys):
     """A stop before anything is solved leaves no plan, and one later leaves the plan of what was solved."""
     monkeypatch.setattr("cpsat_pim.planner.nodes.workers.Workers.run", lambda self, *rest: self.stop.set())

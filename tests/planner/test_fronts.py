@@ -7,7 +7,7 @@ from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.fronts import PlanRequest, solve_front, solve_product, solve_weighted
 from cpsat_pim.planner.graph import build_graph
-from cpsat_pim.planner.search import SearchLimits
+from cpsat_pim.planner.solved import SearchLimits
 from cpsat_pim.planner.space import Space
 from cpsat_pim.workload.network import Network
 from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, all_plans, without_mapping

@@ -11,7 +11,8 @@ from cpsat_pim.planner.evaluate import evaluate_plan
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeProblem
 from cpsat_pim.planner.plan import LayerPlan, Plan, RegionPlan, node_program
-from cpsat_pim.planner.search import SearchLimits, solve_plan
+from cpsat_pim.planner.search import solve_plan
+from cpsat_pim.planner.solved import SearchLimits
 from cpsat_pim.planner.space import Space
 from cpsat_pim.workload.network import Network
 from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, all_plans, layer, without_mapping
@@ -19,15 +20,23 @@ from tests.planner.made_up import NETWORKS, NODE, MadeUpCosts, all_plans, layer,
 
 @pytest.mark.parametrize("objective", ["latency", "energy"])
 @pytest.mark.parametrize(
-    ("name", "cols", "is_tied"),
-    [("chain", 2, True), ("pooled", 2, False), ("residual", 2, False), ("concat", 2, False), ("product", 2, False)],
+    ("name", "cols", "is_tied", "columns"),
+    [
+        ("chain", 2, True, False),
+        ("chain", 2, False, True),
+        ("pooled", 2, False, False),
+        ("residual", 2, False, False),
+        ("concat", 2, False, False),
+        ("product", 2, False, False),
+    ],
 )
-def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, objective):
+def test_optimum_is_that_of_enumeration(monkeypatch, name, cols, is_tied, columns, objective):
     """No plan costs less, and the plan that is returned costs as much; few node problems were solved."""
     monkeypatch.setattr("cpsat_pim.planner.instance.LayerPlan", without_mapping)
     graph = build_graph(Network(name="n", layers=NETWORKS[name]))
     array = NodeArray(rows=1, cols=cols, node=NODE, flit_bytes=2)
-    space = Space(dims=1, layouts=("BCHW", "BHWC") if is_tied else ("BCHW",), is_tied=is_tied)
+    layouts = ("BCHW", "BHWC") if is_tied else ("BCHW",)
+    space = Space(dims=1, layouts=layouts, is_tied=is_tied, home_columns=columns)
     kind = Objective.named(objective)
     costs = MadeUpCosts(kind)
     solved = solve_plan(graph, array, space, kind, costs, SearchLimits(batch=2))

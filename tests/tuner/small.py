@@ -18,6 +18,25 @@ SHARED = {
     "arch.hierarchy.ROW_BUFFER.read_bandwidth_limit": 4096,
 }
 
+#: A plan and its space, as files.
+FILE = """
+version: 1
+space: space.yaml
+networks: [net.yaml]
+bytes: [2, 2, 2, 4]
+methods: [random, exact]
+trials: 4
+"""
+SPACE = """
+version: 1
+arch: stacked-3d-4x4
+axes:
+  array.rows: [2, 4]
+  arch.pe_array.array_shape.h: {from: 2, to: 16, factor: 2}
+  arch.hierarchy.GLOBAL_BUFFER.entries.W: [1 KiB, 64 KiB]
+area: {limit_mm2: 30}
+"""
+
 
 def small_space(limit_mm2: float | None = 1.0) -> HardwareSpace:
     """2 or 4 rows of 2 nodes, 4 x 4 sizes of PE arrays, 2 x 4 x 4 buffers."""

@@ -1,16 +1,24 @@
 """Branch and bound against trying all machines, and its bounds of boxes against single machines."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpsat_pim.tuner.analytic import AnalyticCost
+from cpsat_pim.planner.space import Space
+from cpsat_pim.study.sweep.job import Job
+from cpsat_pim.tuner.analytic import AnalyticCost, Floors
+from cpsat_pim.tuner.evaluate import Evaluator
 from cpsat_pim.tuner.exact import ExactLimits, best_hardware
-from cpsat_pim.tuner.run import exhaustive
-from cpsat_pim.tuner.space import Axis, Box, HardwareSpace
-from tests.tuner.small import BUFFER, small_space, small_task
+from cpsat_pim.tuner.run import TunePlan, all_designs, exhaustive, run_in_order, tune
+from cpsat_pim.tuner.space import Axis, Box, Design, HardwareSpace
+from cpsat_pim.tuner.task import Fidelity, TuneTask
+from cpsat_pim.tuner.trials import here
+from cpsat_pim.workload import ConvWorkload
+from tests.tuner.small import BUFFER, H, W, chain, small_space, small_task
 
 SPACE = small_space()
 
@@ -22,7 +30,7 @@ def analytic(space: HardwareSpace, alpha: float = 1.0, beta: float = 1.0) -> Ana
     return AnalyticCost(floors, task.cost(floors))
 
 
-COST = analytic(SPACE)
+COST, UNLIMITED = analytic(SPACE), analytic(small_space(None))
 
 
 @pytest.mark.parametrize("limit_mm2", [0.12, 0.3, 1.0, None])
@@ -37,6 +45,49 @@ def test_optimum_is_that_of_trying_all(limit_mm2: float | None, powers: tuple[fl
     assert found.is_proven
     assert found.cost == pytest.approx(least, rel=1e-12)
     assert space.fits(found.design)
+
+
+@pytest.mark.parametrize("limit_mm2", [0.45, 0.9, None])
+@pytest.mark.parametrize("name", ["bounds", pytest.param("plan", marks=pytest.mark.slow)])
+def test_optimum_by_plans_is_that_of_trying_all(name: str, limit_mm2: float | None) -> None:
+    """Machines in the order of their floors: what was not evaluated of eight costs no less."""
+    space = evolve(small_space(limit_mm2), axes=[Axis(path=H, values=(2, 8)), Axis(path=W, values=(2, 5)),
+                   Axis(path="array.rows", values=(1, 2)), Axis(path="array.cols", values=(1,))])  # fmt: skip
+    layer = ConvWorkload(C=16, K=10)
+    plans = Space(dims=1, layouts=("BCHW",))
+    task = TuneTask(
+        name="tiny", space=space, networks=[chain("matrix", layer)], fidelity=Fidelity(name=name, plans=plans)
+    )
+    found = tune(TunePlan(name="tiny", task=task, methods=["exact"])).ordered
+    assert found is not None
+    assert found.is_proven
+    evaluator = Evaluator(task)
+    fitting = [space.values(design) for design in all_designs(space) if space.fits(design)]
+    costs = [evaluator.evaluate(values).cost for values in fitting]
+    assert found.size == len(fitting)
+    assert found.run.best is not None
+    assert found.run.best.cost == min(costs)
+
+
+def test_trials_that_do_not_suffice_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One trial of many, and a machine that fails, leave floors below the least cost."""
+    task = evolve(small_task(SPACE), fidelity=Fidelity(name="bounds"))
+    monkeypatch.setattr("cpsat_pim.tuner.run.SMALL", 2000)
+    cut = run_in_order(TunePlan(name="cut", task=task, trials=1), None, here(lambda job: _costing(job, 9.0)), None)
+    assert not cut.is_proven
+    assert cut.left < 9.0
+    ended = run_in_order(TunePlan(name="cut", task=task, trials=1), None, here(lambda job: _costing(job, 0.0)), None)
+    assert ended.is_proven
+    failed = run_in_order(TunePlan(name="cut", task=task, trials=2), None, here(_failing), None)
+    assert not failed.is_proven
+
+
+def _costing(job: Job, cost: float) -> dict[str, Any]:
+    return {"cost": cost, "bound": 0.0, "area_mm2": 1.0}
+
+
+def _failing(job: Job) -> dict[str, Any]:
+    raise ValueError("no plan")
 
 
 def test_other_numbers_of_a_machine_may_vary() -> None:
@@ -72,21 +123,77 @@ def test_search_that_is_cut_has_a_bound_and_never_falls() -> None:
         assert before[2] >= after[2]
 
 
+#: Other numbers of a machine, a few values each.
+ANY_NUMBERS: dict[str, tuple[float, ...]] = {
+    "arch.activation_energy": (1, 30),
+    "arch.dram_timings.co_w": (256, 512, 2048),
+    "arch.dram_timings.tCCD_L": (1, 2, 4),
+    "arch.dram_timings.tRCDRD": (3, 12),
+    "arch.dram_timings.tRP": (1, 6, 20),
+    "arch.hierarchy.DRAM.access_cost": (0.005, 0.02),
+    "arch.hierarchy.GLOBAL_BUFFER.access_cost": (0.001, 0.004),
+    "arch.hierarchy.GLOBAL_BUFFER.word_bytes": (1, 2, 4),
+    "arch.hierarchy.PE.access_cost": (0.0001, 0.001),
+    "arch.hierarchy.PE.entries": (1, 4, 64),
+    "arch.hierarchy.ROW_BUFFER.access_cost": (0.003, 0.02),
+    "arch.hierarchy.ROW_BUFFER.read_bandwidth_limit": (8, 64, 256),
+    "arch.hierarchy.ROW_BUFFER.row_buffer_size": (1024, 32768),
+    "arch.pe_array.compute_unit.mac_energy": (0.0002, 0.002),
+    "array.cols": (1, 2, 3),
+    "array.rows": (1, 2, 4),
+}
+#: Axes of the small space by what they are.
+NODES, PES, BUFFERS = (0, 1), (2, 3), (4, 5, 6)
+ALL = (*NODES, *PES, *BUFFERS)
+
+
 @st.composite
-def boxes_with_a_point(draw: st.DrawFn) -> tuple[Box, tuple[int, ...]]:
-    """A box of the small space, and one of its designs."""
+def boxes_with_a_point(draw: st.DrawFn, wide: tuple[int, ...] = ALL) -> tuple[Box, Design]:
+    """A box of the small space, wide along some axes and a point along the others, and one of its designs."""
     low, high, point = [], [], []
-    for axis in SPACE.axes:
+    for number, axis in enumerate(SPACE.axes):
         a, b, c = sorted(draw(st.integers(0, len(axis.values) - 1)) for _ in range(3))
-        low.append(a)
+        low.append(a if number in wide else b)
         point.append(b)
-        high.append(c)
+        high.append(c if number in wide else b)
     return Box(tuple(low), tuple(high)), tuple(point)
+
+
+@pytest.mark.parametrize(
+    "wide", [NODES, PES, BUFFERS, (*NODES, *PES, *BUFFERS)], ids=["nodes", "pes", "buffers", "all"]
+)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_floors_of_a_box_are_no_more_than_those_of_its_machines(wide: tuple[int, ...], data: st.DataObject) -> None:
+    """Time and energy of each network by itself, with or without an area."""
+    box, point = data.draw(boxes_with_a_point(wide))
+    shape = SPACE.shape(SPACE.values(point))
+    box = SPACE.within_area(box) or box if SPACE.fits(point) else box
+    space = COST.floors if SPACE.fits(point) else UNLIMITED.floors
+    of_box, of_point = space.of_box(box, shape), space.of_values(SPACE.values(point))
+    for least, figure in zip(of_box, of_point, strict=True):
+        assert least.cycles <= figure.cycles * (1 + 1e-12)
+        assert least.pj <= figure.pj * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_floors_of_a_box_hold_for_any_numbers_that_vary(data: st.DataObject) -> None:
+    """Timings, energies, words, bandwidths: a box of random axes of the machine, and one of its designs."""
+    paths = data.draw(st.lists(st.sampled_from(sorted(ANY_NUMBERS)), min_size=1, max_size=3, unique=True))
+    axes = [Axis(path=path, values=ANY_NUMBERS[path]) for path in paths]
+    space = HardwareSpace(name="any", arch=SPACE.arch, axes=axes)
+    floors = Floors(space, small_task(space).graphs)
+    point = tuple(data.draw(st.integers(0, len(axis.values) - 1)) for axis in axes)
+    of_box = floors.of_box(space.whole, space.shape(space.values(point)))
+    for least, figure in zip(of_box, floors.of_values(space.values(point)), strict=True):
+        assert least.cycles <= figure.cycles * (1 + 1e-12)
+        assert least.pj <= figure.pj * (1 + 1e-12)
 
 
 @settings(max_examples=150, deadline=None)
 @given(boxes_with_a_point())
-def test_bound_of_a_box_is_no_more_than_any_machine_of_it(given_: tuple[Box, tuple[int, ...]]) -> None:
+def test_bound_of_a_box_is_no_more_than_any_machine_of_it(given_: tuple[Box, Design]) -> None:
     """Machines that are within the area, as the bound leaves others out."""
     box, point = given_
     shrunk = SPACE.within_area(box)

@@ -20,7 +20,8 @@ from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.planner.array import NodeArray
 from cpsat_pim.planner.graph import build_graph
 from cpsat_pim.planner.nodes import NodeCosts
-from cpsat_pim.planner.search import SearchLimits, solve_plan
+from cpsat_pim.planner.search import solve_plan
+from cpsat_pim.planner.solved import SearchLimits
 from cpsat_pim.planner.space import Space
 from cpsat_pim.study.fuzz.campaign import traced_case, with_mappings
 from cpsat_pim.study.fuzz.draw import Drawer

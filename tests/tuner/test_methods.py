@@ -15,7 +15,7 @@ from cpsat_pim.tuner.methods.gaussian import expected_improvement, fit, matern
 from cpsat_pim.tuner.space import Design, HardwareSpace
 from cpsat_pim.tuner.task import TuneTask
 
-OWN = ("gp", "random", "sa")
+OWN = ("gp", "gp-floors", "random", "sa")
 OPTIONS = MethodOptions(seed=3, trials=16, initial=6, candidates=60)
 
 
@@ -23,7 +23,8 @@ def designs_of(name: str, task: TuneTask) -> tuple[list[Design], list[float]]:
     """What a method proposes, and the costs."""
     floors = task.floors()
     cost = AnalyticCost(floors, task.cost(floors))
-    method = build_method(name, task.space, OPTIONS)
+    options = evolve(OPTIONS, floor=lambda design: 0.5 * cost.of_values(task.space.values(design)))
+    method = build_method(name, task.space, options)
     for _ in range(OPTIONS.trials):
         design = method.propose()
         method.learn(design, cost.of_values(task.space.values(design)))

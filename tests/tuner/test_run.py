@@ -2,41 +2,27 @@
 
 import csv
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from attrs import evolve
 
+from cpsat_pim.base.extras import MissingExtra
 from cpsat_pim.cli import main
 from cpsat_pim.study.sweep.job import Job, Outcome, attempt
 from cpsat_pim.study.sweep.plan import Shard
 from cpsat_pim.study.sweep.store import Store
+from cpsat_pim.study.sweep.versions import Versions
 from cpsat_pim.tuner.document import format_tuned, trial_rows, tuned_document
 from cpsat_pim.tuner.exact import ExactLimits
 from cpsat_pim.tuner.run import Tuned, TunePlan, feasible_share, tune
-from cpsat_pim.tuner.space import HardwareSpace
+from cpsat_pim.tuner.space import Axis, HardwareSpace
 from cpsat_pim.tuner.task import TuneTask
-from cpsat_pim.tuner.trials import evaluate_job, here
-
-FILE = """
-version: 1
-space: space.yaml
-networks: [net.yaml]
-bytes: [2, 2, 2, 4]
-methods: [random, exact]
-trials: 4
-"""
-SPACE = """
-version: 1
-arch: stacked-3d-4x4
-axes:
-  array.rows: [2, 4]
-  arch.pe_array.array_shape.h: {from: 2, to: 16, factor: 2}
-  arch.hierarchy.GLOBAL_BUFFER.entries.W: [1 KiB, 64 KiB]
-area: {limit_mm2: 30}
-"""
+from cpsat_pim.tuner.trials import TrialJob, evaluate_job, here
+from tests.tuner.small import FILE, H, W, small_space
 
 
 @pytest.fixture
@@ -86,7 +72,7 @@ def test_runs_share_machines_that_are_in_the_store(plan: TunePlan, tmp_path: Pat
         assert values(tune(plan, store=store, engine=never)) == values(first)
         (count,) = store.query("SELECT count(*) FROM results WHERE state = 'done' AND objective = 'hardware'")[0]
         settings = json.loads(store.query("SELECT settings FROM points WHERE plan = 'short gp 0' AND point = 3")[0][0])
-    assert count == 18
+    assert count == 19  # with the reference
     assert settings == {"method": "gp", "method_seed": 0, "trial": 3} | first.runs[1].trials[3].values
 
 
@@ -107,7 +93,42 @@ def test_trials_side_by_side_are_chosen_before_they_are_evaluated(plan: TunePlan
         yield from here()(iter(batch))
 
     tune(evolve(plan, methods=["random"], side_by_side=4), engine=engine)
-    assert sizes == [4, 4, 1]
+    assert sizes == [1, 4, 4, 1]  # the reference comes first
+
+
+def test_costs_belong_to_their_machines_whatever_the_order_of_outcomes(plan: TunePlan) -> None:
+    """Workers end in any order; machines that were drawn twice are evaluated once."""
+    plan = evolve(plan, methods=["random"], side_by_side=5, trials=20, task=evolve(plan.task, space=_tiny()))
+    seen: list[str] = []
+
+    def reversed_(jobs: Iterator[Job]) -> Iterator[Outcome]:
+        batch = list(jobs)
+        seen.extend(job.key for job in batch)
+        yield from reversed(list(here()(iter(batch))))
+
+    found = tune(plan, engine=reversed_)
+    assert values(found) == values(tune(plan))
+    machines = {tuple(trial.values.items()) for trial in found.runs[0].trials}
+    assert len(machines) < 20
+    assert len(seen) == len(machines) + 1  # the reference
+
+
+def _tiny() -> HardwareSpace:
+    """Sixteen machines."""
+    return evolve(small_space(None), axes=[Axis(path=path, values=(2, 4, 8, 16)) for path in (H, W)])
+
+
+def test_method_whose_package_is_missing_stops_before_all_trials(
+    plan: TunePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its place: a run of hours before it would be for nothing."""
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+
+    def never(jobs: Iterator[Job]) -> Iterator[Outcome]:
+        raise AssertionError(list(jobs))
+
+    with pytest.raises(MissingExtra, match="xgboost is not installed"):
+        tune(evolve(plan, methods=["random", "xgb"]), engine=never)
 
 
 def test_machine_that_fails_has_a_reason_and_no_cost(plan: TunePlan) -> None:
@@ -157,16 +178,22 @@ def _designs(space: HardwareSpace) -> list[tuple[int, ...]]:
     return found
 
 
+def test_reference_is_evaluated_like_a_trial(plan: TunePlan) -> None:
+    """Its analytic cost is 1, by the definition of the weights, and it stands in document and text."""
+    tuned = tune(evolve(plan, trials=1))
+    assert tuned.reference.cost == pytest.approx(1)
+    assert tuned_document(tuned)["reference"]["cost"] == tuned.reference.cost
+    assert "reference: cost 1, " in format_tuned(tuned)
+
+
+def test_worker_of_another_version_evaluates_nothing(task: TuneTask) -> None:
+    """A cost of other code under this key would be wrong."""
+    job = TrialJob(task=task, values={}, arch=task.space.arch, versions=Versions(code="0+0", solver="0"))
+    with pytest.raises(RuntimeError, match="the trial is of"):
+        evaluate_job(cast(Job, job))
+
+
 # --- The command -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A plan and its space."""
-    (tmp_path / "plan.yaml").write_text(FILE)
-    (tmp_path / "net.yaml").write_text("version: 1\nlayers: [{name: a, after: [input], C: 256, K: 512}]\n")
-    (tmp_path / "space.yaml").write_text(SPACE)
-    return tmp_path
 
 
 def test_command_prints_and_writes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,8 +249,9 @@ def test_mistakes_of_the_command_are_one_line(
 @pytest.mark.slow
 @pytest.mark.parametrize("fidelity", ["bounds", "plan"])
 def test_planned_machines_cost_at_least_their_bounds(fidelity: str, folder: Path) -> None:
-    """One machine of a small layer, with node programs at their bounds and solved ones."""
+    """One machine of a small layer, with node programs at their bounds and solved ones, and a small space of plans."""
     (folder / "net.yaml").write_text("version: 1\nlayers: [{name: a, after: [input], C: 16, K: 16}]\n")
+    (folder / "plan.yaml").write_text(FILE + "plans: {dims: 1, layouts: [BCHW]}\n")
     arguments = ["--methods", "exact", "--fidelity", fidelity, "--json", str(folder / "t.json")]
     assert main(["tune", str(folder / "plan.yaml"), "--quiet", "--time-limit", "300", *arguments]) == 0
     document = json.loads((folder / "t.json").read_text())

@@ -6,6 +6,7 @@ import pytest
 
 from cpsat_pim.arch.reading import read_arch
 from cpsat_pim.base.dims import Level, Tensor
+from cpsat_pim.planner.space import Space
 from cpsat_pim.tuner.area import AreaModel
 from cpsat_pim.tuner.fields import numbers_of
 from cpsat_pim.tuner.reading import read_space, read_tune_plan
@@ -85,6 +86,10 @@ def test_units_are_those_of_the_machine(tmp_path: Path) -> None:
         ("{arch.pe_array.array_shape.x: [1, 2]}", "axes.arch.pe_array.array_shape.x: unknown key; there are h, w"),
         ("{arch.page_policy: [1, 2]}", "axes.arch.page_policy: must be one of open, closed (got 1)"),
         ("{array.rows: [4, 2]}", "axes.array.rows: must have at least one value, each larger than the one before"),
+        ("{array.rows: [2, 4.5]}", "axes.array.rows: must be positive integers (got 4.5)"),
+        ("{array.rows: [0, 2]}", "axes.array.rows: must be positive integers (got 0)"),
+        ("{arch.clock: [1 GHz, 2 GHz]}", "axes.arch.clock: has no effect: latency counts cycles"),
+        ("{arch.pu_count: [1, 2]}", "axes.arch.pu_count: has no effect: array.cols counts nodes"),
         ("{array.rwos: [2, 4]}", "axes.array.rwos: unknown key; did you mean 'array.rows'?"),
         ("{arch.pe_array.array_shape.h: [0, 2]}", "must be a positive integer (got 0)"),
         ("{arch.hierarchy.GLOBAL_BUFFER.entries.I: [3 mm2]}", "must be a number, or one with a unit"),
@@ -118,14 +123,25 @@ def test_plan_of_the_paper_is_readable() -> None:
     assert task.space.area_mm2(task.reference) == pytest.approx(36.45, abs=0.01)
 
 
+def test_space_of_plans_is_part_of_the_fidelity(tmp_path: Path) -> None:
+    """Keys that are absent are those of `plan`."""
+    text = "version: 1\nspace: nicepim\nnetworks: [alexnet]\nplans: {dims: 1, layouts: [BCHW]}\n"
+    fidelity = read_tune_plan(write(tmp_path / "plan.yaml", text)).task.fidelity
+    assert fidelity.plans == Space(dims=1, home_dims=1, layouts=("BCHW",), cuts=0)
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("methods: [gp, magic]", "methods: must be a list of gp, random"),
+        ("methods: [gp, magic]", "methods: must be a list of gp, gp-floors, random"),
         ("weights: [1, 2]", "weights: must be a weight for each of the 1 networks"),
         ("networks: [alexnett]", "unknown network 'alexnett'; did you mean 'alexnet'?"),
         ("space: nicepin", "unknown space of machines 'nicepin'; did you mean 'nicepim'?"),
         ("fidelity: exact", "fidelity: must be one of analytic, bounds, plan"),
+        ("reference: {arch.nix: 3}", "plan.yaml:4:23: reference.arch.nix: unknown key; there are name, vault_count"),
+        ("reference: {array.rows: 2.5}", "plan.yaml:4:25: reference.array.rows: must be positive integers (got 2.5)"),
+        ("plans: {homes: 1}", "plans.homes: unknown key; did you mean 'home_dims'?"),
+        ("plans: {layouts: [CHWB]}", "plans.layouts: must be different ones of BCHW and BHWC"),
     ],
 )
 def test_mistakes_of_plans_are_one_line(tmp_path: Path, line: str, says: str) -> None:

@@ -14,8 +14,6 @@ from attrs import define, evolve, field
 from cpsat_pim.base.reading.fields import Field, Record, Value, WithoutHead
 from cpsat_pim.base.reading.nodes import (
     FileMistakes,
-    compose,
-    file_text,
     from_plain,
     hint,
     merge_nodes,
@@ -24,6 +22,7 @@ from cpsat_pim.base.reading.nodes import (
     to_plain,
 )
 from cpsat_pim.base.reading.reader import Reader
+from cpsat_pim.base.reading.text import compose, file_text
 from cpsat_pim.base.validate import Rule, is_integer, text
 
 VERSION = 1

@@ -1,5 +1,8 @@
 """A lower bound on the cost of all mappings of a layer, known before it is solved (docs/solver.md, B1)."""
 
+import math
+from collections.abc import Sequence
+
 from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.mapper.bounds.spatial_bounds import SpatialBounds
 from cpsat_pim.mapper.result import NO_LIMIT, Budget, Objective
@@ -22,16 +25,26 @@ def layer_lower_bound(
     of its factors. The split subspace needs no bound of its own: its mappings have the spatial bounds of the merged
     one.
     """
+    sums = [Objective.named(kind) for kind in ("latency", "energy")] if objective.is_product else [objective]
+    found = layer_lower_bounds(layer, arch, sums, constraints, budget)
+    return None if found is None else math.prod(found)
+
+
+def layer_lower_bounds(
+    layer: ConvWorkload,
+    arch: PIMArchitecture,
+    objectives: Sequence[Objective],
+    constraints: Constraints = FREE,
+    budget: Budget = NO_LIMIT,
+) -> list[int] | None:
+    """Return such a bound for each of some objectives, none of which is a product; None if there is no mapping."""
     if check_constraints_fit(layer, constraints):
         return None
-    if objective.is_product:
-        latency, energy = (
-            layer_lower_bound(layer, arch, Objective.named(kind), constraints, budget) for kind in ("latency", "energy")
-        )
-        return None if latency is None or energy is None else latency * energy
     bounds = []
     for subspace in (Subspace.MERGED, Subspace.ALIGNED):
         restriction = Restriction(layer, arch, constraints, subspace, budget)
         if not restriction.is_empty:
-            bounds.append(SpatialBounds(layer, arch, objective, restriction).lower_bound)
-    return min((bound for bound in bounds if bound is not None), default=None)
+            spatial = SpatialBounds(layer, arch, objectives[0], restriction)
+            bounds.append([spatial.lower_bound_of(objective) for objective in objectives])
+    columns = [[bound for bound in column if bound is not None] for column in zip(*bounds, strict=True)]
+    return list(map(min, columns)) if columns and all(columns) else None

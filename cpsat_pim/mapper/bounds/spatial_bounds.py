@@ -19,7 +19,7 @@ from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapper.space.candidates import SPATIAL
 from cpsat_pim.mapper.space.restriction import Restriction
 from cpsat_pim.workload import ConvWorkload
-from tables.bounds.spatial import Energies, Sharing, min_energy, spatial_vectors
+from tables.bounds.spatial import Energies, Sharing, energy_of, min_quantities, spatial_vectors
 from tables.counts.walk import NO_STREAM_LIMIT, StreamLimit
 from tables.dram import last_run, last_run_excess
 
@@ -56,11 +56,12 @@ class SpatialBounds:
         self.energy: list[dict[tuple[bool, bool], NDArray[np.int64]]] = []
         for t in Tensor:
             found: dict[tuple[bool, bool], NDArray[np.int64]] = {}
+            quantities = min_quantities(self.shape, t, self.vectors)
             for stored in itertools.product(*(self.restriction.storing_choices(m, t) for m in BUFFERS)):
                 if stored[Level.ROW_BUFFER] and not self.restriction.subspace.is_aligned:
                     continue
                 key = (stored[Level.PE], stored[Level.ROW_BUFFER])
-                value = min_energy(self.shape, t, (stored[0], stored[1], stored[2]), energies, self.vectors)
+                value = energy_of(t, (stored[0], stored[1], stored[2]), energies, quantities)
                 found[key] = value if key not in found else np.minimum(found[key], value)
             self.energy.append(found)
 
@@ -72,9 +73,8 @@ class SpatialBounds:
 
     def _bounds(self) -> None:
         """Compute the bound of each vector and stored set of the PEs that the machine offers and the budget allows."""
-        cycle_weight, fj_weight = self.objective.weights
         self.min_steps = int(self._steps(self.vectors).min(initial=self.layer.macs))
-        rows, bounds = [], []
+        rows, all_cycles, all_fj = [], [], []
         for in_pe in itertools.product((False, True), repeat=len(Tensor)):
             access_fj = self._min_access_energy(in_pe)
             if access_fj is None:
@@ -85,10 +85,21 @@ class SpatialBounds:
             allowed &= self.restriction.is_within_budget(cycles, energy, sum(self.min_rows))
             flags = np.tile(np.array(in_pe, np.int64), (len(self.vectors), 1))
             rows.append(np.column_stack([self.vectors, flags])[allowed])
-            bounds.append((cycle_weight * cycles + fj_weight * energy)[allowed])
+            all_cycles.append(cycles[allowed])
+            all_fj.append(energy[allowed])
         self._rows = np.concatenate(rows) if rows else np.zeros((0, 19), np.int64)
-        self._values = np.concatenate(bounds) if bounds else np.zeros(0, np.int64)
-        self.lower_bound = int(self._values.min()) if len(self._values) else None
+        self._cycles = np.concatenate(all_cycles) if rows else np.zeros(0, np.int64)
+        self._fj = np.concatenate(all_fj) if rows else np.zeros(0, np.int64)
+        self._values = self._weighted(self.objective)
+        self.lower_bound = self.lower_bound_of(self.objective)
+
+    def _weighted(self, objective: Objective) -> NDArray[np.int64]:
+        cycle_weight, fj_weight = objective.weights
+        return cycle_weight * self._cycles + fj_weight * self._fj
+
+    def lower_bound_of(self, objective: Objective) -> int | None:
+        """Return the same bound for another objective that is a sum of latency and energy."""
+        return int(self._weighted(objective).min()) if len(self._rows) else None
 
     def _steps(self, vectors: NDArray[np.int64]) -> NDArray[np.int64]:
         """Eq. 34: return the array's steps per vector, as long as every step does one MAC per lane and PE."""

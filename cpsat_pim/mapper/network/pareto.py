@@ -115,7 +115,9 @@ class FrontRequest:
     step: Fraction = field(default=Fraction(0), validator=_from_zero_to_one)
     with_activations: bool = False
     total_time: float = field(default=math.inf, validator=_at_least_zero)
-    each: SolveRequest = field(factory=lambda: SolveRequest(objective=_LATENCY), validator=is_a(SolveRequest))
+    each: SolveRequest = field(
+        factory=lambda: SolveRequest(objective=_LATENCY, then=None), validator=is_a(SolveRequest)
+    )
 
 
 class LayerSolves:

@@ -15,7 +15,7 @@ from cpsat_pim.arch import PIMArchitecture
 from cpsat_pim.base.interrupts import Stop
 from cpsat_pim.mapper.objectives.padding import solve_padded
 from cpsat_pim.mapper.result import Objective, SecondObjective, SolvedLayer, Status
-from cpsat_pim.mapper.search import OnProgress, SolveRequest, solve_layer
+from cpsat_pim.mapper.search import OTHER, OnProgress, SolveRequest, solve_layer
 from cpsat_pim.workload import ConvWorkload
 
 
@@ -26,8 +26,9 @@ def solve_lexicographic(
     stop: Stop | None,
     on_progress: OnProgress,
 ) -> SolvedLayer:
-    """Return the best mapping by the request's objective, and of these the best by `then`, if there is one.
+    """Return the best mapping by the request's objective, and of these the best by the second, if there is one.
 
+    A second objective that nobody asked for is minimized where the first one is proven, and about as long as that took.
     `bound` and `status` are of the first objective, `second` has those of the second. Where the second one makes use of
     `within`, the first objective is not that of an optimum, so it has a gap, of at most `within` if both are proven.
 
@@ -35,16 +36,22 @@ def solve_lexicographic(
         ValueError: see `solve_padded`.
     """
     stop, started = stop or threading.Event(), time.monotonic()
-    if request.then is None:
+    if request.second is None:
         return solve_padded(layer, arch, request, stop, on_progress)
-    first_seconds = (1 - request.parameters.second_solve_share) * request.time_limit
+    parameters, is_asked = request.parameters, request.then != OTHER
+    share = parameters.second_solve_share if is_asked else 0.0
     alone = attrs.evolve(request, then=None, within=0.0)
-    first = solve_padded(layer, arch, attrs.evolve(alone, time_limit=first_seconds), stop, on_progress)
-    if first.mapping is None or first.cost is None:
+    first = solve_padded(
+        layer, arch, attrs.evolve(alone, time_limit=(1 - share) * request.time_limit), stop, on_progress
+    )
+    if first.mapping is None or first.cost is None or not (is_asked or first.status is Status.OPTIMAL):
         return first
-    left = max(0.0, request.time_limit - (time.monotonic() - started))
+    taken = time.monotonic() - started
+    left = max(0.0, request.time_limit - taken)
+    if not is_asked:
+        left = min(left, max(parameters.unasked_seconds, taken))
     most = math.floor(first.cost * (1 + Fraction(str(request.within))))
-    objective, budget = Objective.named(request.then), request.budget.with_most(request.objective.kind, most)
+    objective, budget = Objective.named(request.second), request.budget.with_most(request.objective.kind, most)
     second = solve_layer(
         layer, arch, attrs.evolve(alone, objective=objective, budget=budget, start=first.mapping, time_limit=left), stop
     )

@@ -1,6 +1,6 @@
 """The search for the optimal mapping of one layer, by master problems, completions and cuts (docs/solver.md)."""
 
-from cpsat_pim.mapper.search.request import OnProgress, Progress, SolveRequest, ignore_progress
+from cpsat_pim.mapper.search.request import OTHER, OnProgress, Progress, SolveRequest, ignore_progress
 from cpsat_pim.mapper.search.solve import solve_layer
 
-__all__ = ["OnProgress", "Progress", "SolveRequest", "ignore_progress", "solve_layer"]
+__all__ = ["OTHER", "OnProgress", "Progress", "SolveRequest", "ignore_progress", "solve_layer"]

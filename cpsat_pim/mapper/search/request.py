@@ -14,6 +14,11 @@ from cpsat_pim.mapping.constraints import FREE, Constraints
 
 _integer = Rule("must be an integer", is_integer)
 
+#: What is minimized second if nobody says: the other one of latency and energy.
+OTHER = "other"
+#: The other one, by the first objective; blends and products have none.
+_OTHERS = {"latency": "energy", "energy": "latency"}
+
 
 def _are_cp_sat_parameters(instance: Any, attribute: Any, value: dict[str, Any]) -> None:
     """Accept parameters of CP-SAT with values of their types, except gap limits: within these CP-SAT calls a solution
@@ -34,7 +39,8 @@ class SolveRequest:
     `objective`: what is minimized, over the mappings that keep the `constraints` and the `budget`, of the layer or of a
     layer that it may be padded to with at most the share `padding` of MACs more.
     `then`: `energy` after latency or `latency` after energy is minimized next, among the mappings whose first objective
-    is at most the share `within` above its optimum. Such a request is for `cpsat_pim.solve_layer` and networks.
+    is at most the share `within` above its optimum; None is no second objective. By default it is the other one where
+    there is one (`second`). `cpsat_pim.solve_layer` and networks solve both, `mapper.search.solve_layer` the first one.
     `time_limit`: seconds. `seed`: of CP-SAT.
     `start`: a legal mapping, the first incumbent. `value_to_beat`: a value of the integer objective; a mapping that
     costs as much or more is of no use, and none at all need be found.
@@ -49,7 +55,7 @@ class SolveRequest:
     constraints: Constraints = field(default=FREE, validator=is_a(Constraints))
     budget: Budget = field(default=NO_LIMIT, validator=is_a(Budget))
     padding: float = field(default=0.0, validator=share)
-    then: str | None = field(default=None, validator=or_none(one_of("latency", "energy")))
+    then: str | None = field(default=OTHER, validator=or_none(one_of("latency", "energy", OTHER)))
     within: float = field(default=0.0, validator=share)
     time_limit: float = field(default=60.0, validator=seconds_or_none)
     seed: int = field(default=0, validator=seed_number)
@@ -59,14 +65,19 @@ class SolveRequest:
     parameters: SearchParameters = field(default=DEFAULTS, validator=is_a(SearchParameters))
 
     def __attrs_post_init__(self) -> None:
-        first = self.objective.kind
-        if self.then is not None and {first, self.then} != {"latency", "energy"}:
+        first, second = self.objective.kind, self.second
+        if self.then not in (None, OTHER) and {first, self.then} != {"latency", "energy"}:
             pair = f"{first} and {self.then}"
             raise ValueError(f"SolveRequest.then: must be the other one of latency and energy (got {pair})")
-        if self.then is not None and self.padding:
+        if self.then not in (None, OTHER) and self.padding:
             raise ValueError(f"SolveRequest.padding: must be 0 with a second objective (got {self.padding:g})")
-        if self.then is None and self.within:
+        if second is None and self.within:
             raise ValueError(f"SolveRequest.within: needs a second objective, `then` (got {self.within:g})")
+
+    @property
+    def second(self) -> str | None:
+        """The second objective, if any: none by default for blends, products, and layers that may be padded."""
+        return self.then if self.then != OTHER else None if self.padding else _OTHERS.get(self.objective.kind)
 
 
 @frozen(kw_only=True)

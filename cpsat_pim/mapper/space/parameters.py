@@ -198,6 +198,8 @@ class SearchParameters:
 
     #: Share of the time limit that is kept for the second solve, if the first one takes all the rest.
     second_solve_share: float = _number(0.25, _above_zero)
+    #: Seconds that a second solve may take in any case if nobody asked for it; else as many as the first one took.
+    unasked_seconds: float = _number(5.0, not_negative_real)
 
     # --- Padded layers (objectives.padding) --------------------------------------------------------------------------
 

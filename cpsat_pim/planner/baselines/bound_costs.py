@@ -9,7 +9,7 @@ from math import inf
 
 from attrs import frozen
 
-from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bound
+from cpsat_pim.mapper.bounds.layer_bound import layer_lower_bounds
 from cpsat_pim.mapper.result import Objective
 from cpsat_pim.mapping.check import check_fits
 from cpsat_pim.planner.nodes import NodeCost, NodeCosts, NodeProblem
@@ -52,10 +52,10 @@ class BoundCosts(NodeCosts):
         return found
 
     def _computed(self, layer: ConvWorkload) -> BoundCost | None:
-        cycles = layer_lower_bound(layer, self.arch, _LATENCY)
-        energy_fj = layer_lower_bound(layer, self.arch, _ENERGY)
-        if cycles is None or energy_fj is None:
+        bounds = layer_lower_bounds(layer, self.arch, (_LATENCY, _ENERGY))
+        if bounds is None:
             return None
+        cycles, energy_fj = bounds
         value = int(self.objective.value(cycles, energy_fj))
         return BoundCost(least=value, value=value, latency_cycles=cycles, energy_fj=energy_fj)
 

@@ -205,6 +205,7 @@ class NodeCosts:
         known = self.cost(problem)
         assert known is not None
         return SolveRequest(
+            then=None,
             objective=self.objective,
             time_limit=max(self.time_limit, _LONGER * known.seconds),
             constraints=problem.constraints,
@@ -295,6 +296,7 @@ class NodeCosts:
             if known is None or known.mapping is None or known.is_energy_proven:
                 continue
             request = SolveRequest(
+                then=None,
                 objective=_ENERGY,
                 time_limit=self.time_limit,
                 constraints=problem.constraints,

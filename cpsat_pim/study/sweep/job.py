@@ -73,7 +73,9 @@ class Job:
         """The request of the solve; the solver is imported only in the process that solves."""
         from cpsat_pim.mapper.search import SolveRequest
 
-        return SolveRequest(objective=self.objective, constraints=self.constraints, **attrs.asdict(self.options))
+        return SolveRequest(
+            objective=self.objective, then=None, constraints=self.constraints, **attrs.asdict(self.options)
+        )
 
     def __str__(self) -> str:
         return f"{self.layer.name} on {self.arch.name} for {self.objective.kind}"

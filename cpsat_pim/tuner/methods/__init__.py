@@ -5,6 +5,7 @@ from collections.abc import Callable
 from cpsat_pim.base.extras import import_extra
 from cpsat_pim.tuner.methods.annealing import Annealing
 from cpsat_pim.tuner.methods.gaussian import GaussianProcessSearch
+from cpsat_pim.tuner.methods.guided import FloorGuidedSearch
 from cpsat_pim.tuner.methods.method import Method, MethodOptions, RandomSearch
 from cpsat_pim.tuner.space import HardwareSpace
 
@@ -23,6 +24,7 @@ def _extra(module: str, extra: str, name: str) -> Callable[..., Method]:
 
 METHODS: dict[str, Callable[[HardwareSpace, MethodOptions], Method]] = {
     "gp": GaussianProcessSearch,
+    "gp-floors": FloorGuidedSearch,
     "random": RandomSearch,
     "sa": Annealing,
     "xgb": _extra("boosting", "tune", "BoostedTrees"),

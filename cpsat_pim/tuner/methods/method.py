@@ -3,7 +3,7 @@
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from attrs import field, frozen
@@ -21,13 +21,15 @@ _SHARE = 10
 class MethodOptions:
     """`seed` of all random choices. `trials`: how many there will be. `initial`: random designs before a model is used.
 
-    `candidates`: designs among which a model chooses the next one; half are random, half near the best ones.
+    `candidates`: designs among which a model chooses the next one; half are random, half near the best ones. `floor`
+    returns a lower bound of a design's cost.
     """
 
     seed: int = field(default=0, validator=seed_number)
     trials: int = field(default=60, validator=positive)
     initial: int = field(default=10, validator=positive)
     candidates: int = field(default=2000, validator=positive)
+    floor: Callable[[Design], float] | None = field(default=None, eq=False, repr=False)
 
 
 class Method(ABC):

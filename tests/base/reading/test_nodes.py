@@ -8,11 +8,8 @@ import pytest
 
 from cpsat_pim.base.reading.fields import Value
 from cpsat_pim.base.reading.nodes import (
-    MAX_BYTES,
     MAX_SHOWN,
     FileMistakes,
-    compose,
-    file_text,
     from_plain,
     plain,
     shown,
@@ -20,6 +17,7 @@ from cpsat_pim.base.reading.nodes import (
     to_yaml,
 )
 from cpsat_pim.base.reading.reader import Reader
+from cpsat_pim.base.reading.text import MAX_BYTES, compose, file_text
 from cpsat_pim.workload.network import read_network
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

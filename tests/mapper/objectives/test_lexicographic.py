@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 from functools import cache
 
+import attrs
 import pytest
 
 from cpsat_pim.arch import PIMArchitecture
@@ -55,9 +56,9 @@ def test_second_optimum_is_that_of_the_enumeration(layer: ConvWorkload, arch: PI
     ("fields", "message"),
     [
         ({"then": "energy"}, "SolveRequest.then: must be the other one of latency and energy (got energy and energy)"),
-        ({"then": "edp"}, "SolveRequest.then: must be one of latency, energy, or nothing (got 'edp')"),
+        ({"then": "edp"}, "SolveRequest.then: must be one of latency, energy, other, or nothing (got 'edp')"),
         ({"then": "latency", "padding": 0.1}, "SolveRequest.padding: must be 0 with a second objective (got 0.1)"),
-        ({"within": 0.1}, "SolveRequest.within: needs a second objective, `then` (got 0.1)"),
+        ({"then": None, "within": 0.1}, "SolveRequest.within: needs a second objective, `then` (got 0.1)"),
     ],
 )
 def test_requests_that_contradict_themselves_are_refused(fields: dict[str, object], message: str) -> None:
@@ -65,3 +66,21 @@ def test_requests_that_contradict_themselves_are_refused(fields: dict[str, objec
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
         SolveRequest(objective=Objective.named("energy"), **fields)  # type: ignore[arg-type]
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("kind", "other"), [("latency", "energy"), ("energy", "latency"), ("blended", None)])
+def test_the_other_objective_is_second_by_default(kind: str, other: str | None) -> None:
+    """Where there is one, and `then=None` is none."""
+    request = SolveRequest(objective=Objective.named(kind))
+    assert request.second == other
+    assert attrs.evolve(request, then=None).second is None
+
+
+def test_what_nobody_asked_for_waits_for_the_first_proof() -> None:
+    """Without time for a proof there is no second objective; asked for, there is."""
+    layer, arch = ConvWorkload(C=64, K=64, P=28, Q=28, R=3, S=3), PIMArchitecture()
+    request = SolveRequest(objective=Objective.named("energy"), time_limit=0.01)
+    assert solve_and_verify(layer, arch, request).second is None
+    asked = solve_and_verify(layer, arch, attrs.evolve(request, then="latency"))
+    assert asked.second is not None
+    assert asked.second.status is Status.FEASIBLE

@@ -109,3 +109,11 @@ def test_a_version_is_the_code_that_finds_and_writes_answers() -> None:
     } <= names
     assert {"cpsat_pim/report/jsonfile.py", "cpsat_pim/study/sweep/job.py"} <= names
     assert not names & {"cpsat_pim/report/html.py", "cpsat_pim/cli/sweeps.py", "cpsat_pim/study/sweep/store.py"}
+
+
+def test_versions_of_trials_are_of_planner_and_tuner_too() -> None:
+    """A change of the planner changes what plans cost, and no layer's solution."""
+    planner = {"cpsat_pim/planner/search.py", "cpsat_pim/tuner/evaluate.py"}
+    assert not planner & {name for name, _ in _sources()}
+    assert planner <= {name for name, _ in _sources(("planner", "tuner"))}
+    assert current_versions("planner", "tuner") != current_versions()

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from cpsat_pim.base.extras import import_extra
@@ -19,12 +20,24 @@ def run_on_ray(jobs: Iterator[Job], *, workers: int, work: Work = solve_job) -> 
         MissingExtra: Ray is not installed.
         EngineError: there is no cluster at RAY_ADDRESS.
     """
+    with cluster(workers) as ray:
+        yield from _run(ray, jobs, work)
+
+
+@contextmanager
+def cluster(workers: int) -> Iterator[Any]:
+    """Connect to a cluster, or start one, until the end of the block; nested blocks use that of the outermost.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+        EngineError: there is no cluster at RAY_ADDRESS.
+    """
     ray = import_extra("ray", "ray")
     is_ours = not ray.is_initialized()
     if is_ours:
         _connect(ray, workers)
     try:
-        yield from _run(ray, jobs, work)
+        yield ray
     finally:
         if is_ours:
             ray.shutdown()

@@ -1,0 +1,1 @@
+"""Label setting: the best plan of those that fit the nodes' DRAM, as a shortest path over layers with limited bytes."""

@@ -1,0 +1,79 @@
+"""Bytes that a node needs at a step: what each option of a layer and each home adds (docs/array.md, section 6)."""
+
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from cpsat_pim.planner.capacity import live_at, member_bytes
+from cpsat_pim.planner.instance import Instance
+from cpsat_pim.planner.options import At, LayerOptions
+from cpsat_pim.planner.tours import node_numbers
+
+
+@frozen(kw_only=True)
+class Spot:
+    """A node at a step (both by number), whose bytes a plan must not exceed: a resource of label setting."""
+
+    node: int
+    step: int
+
+
+@define(kw_only=True, eq=False)
+class Usage:
+    """Bytes on nodes, of a network whose layers run one after the other. What was counted is remembered."""
+
+    instance: Instance
+    _known: dict[Any, Any] = field(init=False, factory=dict)
+
+    def homes(self, name: str, spot: Spot) -> np.ndarray:
+        """Return the bytes at a spot of the tensors with a home, for each of its values: int64[values]."""
+        key = ("home", name, spot)
+        if key not in self._known:
+            self._known[key] = self._homes(name, spot)
+        found: np.ndarray = self._known[key]
+        return found
+
+    def _homes(self, name: str, spot: Spot) -> np.ndarray:
+        graph, homes = self.instance.graph, self.instance.homes[name]
+        found = np.zeros(len(homes), dtype=np.int64)
+        for stack, channels in live_at(graph, spot.step):
+            if graph.home_of[stack.name] != name:
+                continue
+            for value, home in enumerate(homes):
+                at = np.flatnonzero(node_numbers(self.instance.array.cols, home.region) == spot.node)
+                if len(at):
+                    found[value] += member_bytes(stack, home, channels)[at[0]]
+        return found
+
+    def weights(self, options: LayerOptions, row: int, replicas: int, node: int) -> int:
+        """Return the bytes of a layer's weights that a node holds all through; of a row that is not known the least."""
+        if row < 0:
+            return options.least_bytes if node == 0 else 0
+        key = (id(options), row, replicas, "chunks")
+        if key not in self._known:
+            self._known[key] = options.step(row, replicas).weight_chunks()
+        return int(self._known[key][node])
+
+    def staged(self, options: LayerOptions, row: int, replicas: int, at: At, node: int) -> int:
+        """Return the bytes that a layer's own step needs on a node besides weights and homes."""
+        if row < 0:
+            return 0
+        key = (id(options), row, replicas, at)
+        if key not in self._known:
+            self._known[key] = self._staging(options, row, replicas, at)
+        return int(self._known[key][node])
+
+    def _staging(self, options: LayerOptions, row: int, replicas: int, at: At) -> np.ndarray:
+        """Return the bytes on each node; phases do not depend on all of the homes, so they are counted once."""
+        step, task = options.step(row, replicas), options.task
+        key, known = (id(options), row), self._known
+        added = sum(len(one.operands) - 1 for one in task.finishes)
+        second = options.reads_weights[at[1]] if options.reads_weights else None
+        if (pull := (*key, "pull", at[:2])) not in known:
+            known[pull] = step.pull(options.reads[at[0]], second)
+        if (gather := (*key, "gather", replicas)) not in known:
+            known[gather] = step.weights()
+        if (push := (*key, "push", at[2])) not in known:
+            known[push] = step.push(options.writes[at[2]], added)
+        return step.staging(known[pull], known[gather], known[push])

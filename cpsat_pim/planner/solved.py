@@ -1,0 +1,68 @@
+"""What a search is given and what it returns: limits, and the best plan with a lower bound."""
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from cpsat_pim.mapper.result import Objective, Status
+from cpsat_pim.planner.evaluate import PlanCost
+from cpsat_pim.planner.plan import Plan
+from cpsat_pim.planner.space import Space
+
+#: Receives a line of progress.
+Report = Callable[[str], None]
+
+
+@frozen(kw_only=True)
+class SearchLimits:
+    """`time_limit`: seconds of the search. `batch`: partitions of a layer whose data movement is computed at a time;
+    `refined`: node problems whose bounds the mapper computes at a time. `seek_percent`: the share of the time after
+    which some plan is completed if there is none.
+
+    Smaller batches compute less, larger ones take fewer rounds.
+    """
+
+    time_limit: float = 600.0
+    batch: int = 32
+    refined: int = 8
+    seek_percent: int = 40
+
+
+@frozen(kw_only=True)
+class SolvedPlan:
+    """The best plan found, its cost, and a lower bound of all plans of the space, in the objective's integers.
+
+    `energy_bound`: no plan of the least latency takes less energy (fJ); None unless energy was the second objective
+    and the first was proven. `interrupted`: whether a stop ended the search. `reason`: why there is no plan, if that
+    is known.
+    """
+
+    status: Status
+    space: Space
+    objective: Objective
+    plan: Plan | None
+    cost: PlanCost | None
+    value: int | None
+    bound: int
+    seconds: float
+    statistics: dict[str, Any]
+    energy_bound: int | None = None
+    interrupted: bool = False
+    reason: str | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """(value - bound) / value; 0 is a proof."""
+        return None if self.value is None else max(0.0, (self.value - self.bound) / self.value)
+
+    @property
+    def energy_gap(self) -> float | None:
+        """The same of the energy, where it is the second objective."""
+        if self.energy_bound is None or self.cost is None:
+            return None
+        return max(0.0, (self.cost.energy_fj - self.energy_bound) / self.cost.energy_fj)
+
+
+def ignore(line: str) -> None:
+    """Report nothing."""

@@ -1,0 +1,81 @@
+"""Tightening of what an optimum over lower bounds uses: data movement that was not computed, bounds, node problems."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from cpsat_pim.planner.instance import Use
+from cpsat_pim.planner.labels.reduced import OptionUse
+from cpsat_pim.planner.nodes import NodeCosts, NodeProblem
+from cpsat_pim.planner.partition import Partition
+from cpsat_pim.planner.solved import SearchLimits
+from cpsat_pim.planner.weighing import Price
+
+
+@frozen(kw_only=True, eq=False)
+class Tightening:
+    """Narrows bounds, cheapest ways first.
+
+    `until`: the time at which solves end; `is_over()`: whether the search is. `slack()`: by so much a node program may
+    cost more than its bound in a plan that is of use, None if nothing is known. `then_energy()`: whether energies
+    count.
+    """
+
+    costs: NodeCosts
+    limits: SearchLimits
+    until: float
+    is_over: Callable[[], bool]
+    slack: Callable[[], int | None]
+    then_energy: Callable[[], bool]
+
+    def refine(self, best: list[tuple[Use, tuple[Partition, NodeProblem] | None]], price: Price) -> int:
+        """Compute more partitions where the optimum uses ones that were not, and refine plain bounds that it uses."""
+        unseen = {id(use[0]): use[0] for use, found in best if found is None}
+        for options in unseen.values():
+            options.look_at(self.limits.batch, self.is_over)
+        refined = len(unseen)
+        for (options, at), found in best:
+            if found is not None and not self._is_refined(found[1]) and not self.is_over():
+                refined += options.refine(at, self.limits.refined, price)
+        return refined
+
+    def _is_refined(self, problem: NodeProblem) -> bool:
+        known = self.costs.cost(problem)
+        return known is not None and known.is_refined
+
+    def solve(self, problems: list[NodeProblem]) -> int:
+        """Solve the node problems of an optimum; return how many bounds that narrowed.
+
+        First those that have no mapping, then those with the widest gaps (half of the widest or more), then energies.
+        """
+        known = {problem: cost for problem in problems if (cost := self.costs.cost(problem)) is not None}
+        unsolved = [problem for problem, cost in known.items() if not cost.is_solved]
+        if not unsolved:
+            unproven = [problem for problem, cost in known.items() if not cost.is_proven]
+            widest = max((known[problem].gap for problem in unproven), default=0)
+            unsolved = [problem for problem in unproven if 2 * known[problem].gap >= widest]
+        if unsolved:
+            self.costs.solve_all(unsolved, self.slack(), self.until)
+            return sum(self.costs.cost(problem) != known[problem] for problem in unsolved)
+        return self._solve_energies(known) if self.then_energy() else 0
+
+    def _solve_energies(self, known: dict[NodeProblem, Any]) -> int:
+        """Find the least energies of node programs of least latency; return how many bounds that narrowed."""
+        plain = [problem for problem, cost in known.items() if not cost.least_energy_fj]
+        for problem in plain:
+            self.costs.refine_energy(problem)
+        if not plain:
+            self.costs.solve_energies(known, self.until)
+        return sum(self.costs.cost(problem) != cost for problem, cost in known.items())
+
+    def tighten_uses(self, uses: Sequence[OptionUse]) -> bool:
+        """Tighten what is not exact of the options of a path, cheapest first; return whether anything was."""
+        unseen = {id(use.options): use.options for use in uses if use.row < 0}
+        for options in unseen.values():
+            options.look_at(self.limits.batch, self.is_over)
+        problems = list(dict.fromkeys(use.options.option(use.row, 1, use.at)[1] for use in uses if use.row >= 0))
+        plain = [problem for problem in problems if not self._is_refined(problem)]
+        for problem in plain:
+            self.costs.refine(problem)
+        return bool(unseen or plain) or self.solve(problems) > 0
