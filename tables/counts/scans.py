@@ -148,16 +148,20 @@ def _with_banks(measured: Ints, wanted: Flags, scan: Scan, unit: int, dram: Dram
     """Return what is measured of a scan with the columns of the whole scan, for the wanted base addresses."""
     found, banks = np.empty_like(measured), dram.banks
     for i in np.flatnonzero(wanted):
-        found[i] = measured[i]
+        for column in range(measured.shape[1]):
+            found[i, column] = measured[i, column]
         if banks == 1:
-            found[i, PER_BANK:] = 0, found[i, LAST_ROW], found[i, ROWS]
-        used = 0
-        for bank in range(PER_BANK, PER_BANK + banks):
-            if found[i, bank + 2 * banks]:
-                found[i, PER_BANK + used :: banks] = found[i, bank::banks]
+            found[i, PER_BANK], found[i, PER_BANK + 1] = 0, found[i, LAST_ROW]
+            found[i, PER_BANK + 2] = found[i, ROWS]
+        used, shared = 0, 0
+        for bank in range(banks):
+            number = found[i, PER_BANK + 2 * banks + bank]
+            if number:
+                for block in range(PER_BANK, PER_BANK + 3 * banks, banks):
+                    found[i, block + used] = found[i, block + bank]
                 used += 1
-        number = found[i, PER_BANK + 2 * banks : PER_BANK + 2 * banks + used]
-        found[i, BANKS], found[i, SHARED] = used, np.sum(number * (number > 1))
+                shared += number if number > 1 else 0
+        found[i, BANKS], found[i, SHARED] = used, shared
         found[i, CROSSES] = banks > 1 and _crosses(int(i) * unit, scan, dram)
     return found
 
@@ -185,7 +189,8 @@ def _mark_repeated(missing: Flags, times: int, steps: int, inside: Flags) -> boo
 def _repeat_some(one: Ints, times: int, steps: int, missing: Flags, dram: Dram, longer: Ints, out: Ints) -> None:
     """Write to `out` what `times` repetitions of a part take from the base addresses missing, `steps` units apart."""
     for i in np.flatnonzero(missing):
-        out[i] = one[i]
+        for column in range(one.shape[1]):
+            out[i, column] = one[i, column]
         for more in range(1, times):
             place = int(i) + more * steps
             _join(out[i], one[place % len(one)], place // len(one), dram, longer)
