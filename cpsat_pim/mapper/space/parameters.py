@@ -172,7 +172,8 @@ class SearchParameters:
 
     # --- Completions and cuts (completion, cuts) ---------------------------------------------------------------------
 
-    #: Fraction of the lower bound above it from which on an incumbent is far: then all solutions of a solve are completed.
+    #: Fraction of the lower bound above it from which on an incumbent is far: all solutions of a solve are then
+    #: completed.
     far_incumbent: float = _number(0.01, not_negative_real)
     #: Loop orders evaluated for an incumbent; the loops of one level rarely have more permutations.
     orders_evaluated: int = _number(240, positive)
