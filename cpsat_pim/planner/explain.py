@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import evolve, frozen
 
-from cpsat_pim.planner.array import NodeArray
+from cpsat_pim.planner.array import MESH, NodeArray
 from cpsat_pim.planner.evaluate import PlanCost, StepCost
 from cpsat_pim.planner.graph import Graph, LayerTask
 from cpsat_pim.planner.partition import Home, Partition
@@ -16,9 +16,11 @@ from cpsat_pim.planner.phases import PhaseCost, Rates
 from cpsat_pim.planner.plan import Plan
 from cpsat_pim.planner.space import Space
 from cpsat_pim.planner.step import Step
-from tables.array.counts import INJECT
+from tables.array.counts import EJECT, INJECT
 
 MIB = 2**20
+#: Phases in which nodes pass data on along tours.
+EXCHANGES_ALONG_TOURS = ("weights", "pull", "reduce")
 _WAYS = ((0, 1), (0, -1), (1, 0), (-1, 0))
 
 
@@ -41,6 +43,17 @@ class BusyLink:
     target: int
     flits: int
     phase_cycles: int
+
+
+@frozen(kw_only=True)
+class TourShare:
+    """Cycles of exchanges along tours, and how many of them other tours could save at most, at the same partitions.
+
+    Whatever the tours, a node receives the same chunks over its port and reads and writes as much DRAM.
+    """
+
+    cycles: int
+    most_saved: int
 
 
 @frozen(kw_only=True)
@@ -84,6 +97,7 @@ class Explanation:
 
     time: TimeShare
     link: BusyLink | None
+    tours: TourShare
     movements: tuple[Movement, ...]
     capacity: Capacity
 
@@ -93,6 +107,7 @@ def explain_plan(graph: Graph, plan: Plan, cost: PlanCost, space: Space) -> Expl
     return Explanation(
         time=_time(cost),
         link=_busiest_link(plan.array, cost),
+        tours=_tours(plan.array, cost),
         movements=tuple(sorted(_movements(graph, plan, cost, space), key=lambda one: -one.cycles)),
         capacity=_capacity(graph, plan, cost),
     )
@@ -104,6 +119,16 @@ def _time(cost: PlanCost) -> TimeShare:
     cycles = [phase.cycles for phase in cost.phases]
     network = sum(c for c, is_network in zip(cycles, by_network, strict=True) if is_network)
     return TimeShare(node=sum(step.node_cycles for step in cost.steps), network=network, dram=sum(cycles) - network)
+
+
+def _tours(array: NodeArray, cost: PlanCost) -> TourShare:
+    """Compare the exchanges along tours with what DRAM and ports take; over a host nothing is toured."""
+    if array.interconnect != MESH:
+        return TourShare(cycles=0, most_saved=0)
+    toured = [phase for step in cost.steps for phase in step.phases if phase.name in EXCHANGES_ALONG_TOURS]
+    least = [max(one.dram_cycles, -(-int(one.loads[:, EJECT].max()) // array.local_port_flits)) for one in toured]
+    cycles = [phase.cycles for phase in toured]
+    return TourShare(cycles=sum(cycles), most_saved=sum(map(max, zip(cycles, least, strict=True))) - sum(least))
 
 
 def _busiest_link(array: NodeArray, cost: PlanCost) -> BusyLink | None:

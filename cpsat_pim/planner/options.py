@@ -4,13 +4,12 @@ Costs of data movement are exact and computed when a partition is looked at; unt
 program is known. The node program's cost is an interval that a solve closes (`cpsat_pim.planner.nodes`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import define, evolve, field
 
-from cpsat_pim.base.dims import Tensor
 from cpsat_pim.planner.array import Region
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.graph import Graph, LayerTask
@@ -46,9 +45,9 @@ class _Row:
 
 @define(kw_only=True, eq=False)
 class LayerOptions:
-    """All partitions of a layer; `reads`, `reads_weights`, `writes` are the homes that are looked at.
+    """All partitions of a layer, as rows; `reads`, `reads_weights`, `writes` are the homes that are looked at.
 
-    Rows are partitions. Those that were looked at, `seen` of them, come first; what they move is in arrays.
+    Rows that were looked at, `seen` of them, come first; what they move is in arrays.
     """
 
     graph: Graph
@@ -77,6 +76,8 @@ class LayerOptions:
     _replicas: ReplicaTable = field(init=False)
     #: The last tables by what they were asked for.
     _tables: dict[tuple[bool, Price], np.ndarray] = field(init=False, factory=dict)
+    #: The same of bounds of rows that were not looked at.
+    _floors: dict[Price, np.ndarray] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         rows = [self._row(partition) for partition in self.partitions]
@@ -110,11 +111,6 @@ class LayerOptions:
             return [FREE_LAYOUTS]
         return [(a, b) for a in _layouts(self.reads) for b in _layouts(self.writes)]
 
-    @property
-    def written_layouts(self) -> list[str]:
-        """Layouts of homes that are written."""
-        return list(dict.fromkeys(home.layout for home in self.writes))
-
     def _floor(self, problems: tuple[NodeProblem, ...]) -> int:
         """The least that a partition's node program costs, in whatever layouts."""
         return min((self.own(cost)[0] for cost in map(self.costs.cost, problems) if cost), default=INFINITE)
@@ -144,38 +140,62 @@ class LayerOptions:
             return self.weighing.objective.scale // self.costs.objective.scale
         return self.region.size if beta else 1
 
-    # Rows
-
     @property
     def least_floor(self) -> int:
         """No partition's node programs cost less, as far as is known by now."""
         return min((self._floor(row.program) for row in self.rows), default=INFINITE)
 
-    @property
-    def unseen_floor(self) -> int:
-        """No row that was not looked at costs less: these rows are in the order of what was known of them."""
-        return self.rows[self.seen].floor if self.seen < len(self.rows) and not self.is_closed else INFINITE
+    def floors(self, price: Price) -> np.ndarray:
+        """Return what each row that was not looked at costs at least at a price of bytes: int64[rows].
+
+        What the exchange of weights costs, and the bytes that are held, do not depend on homes.
+        """
+        if price not in self._floors:
+            self._floors[price] = self._priced_floors(price)
+        return self._floors[price]
+
+    def _priced_floors(self, price: Price) -> np.ndarray:
+        rest = [] if self.is_closed else self.rows[self.seen :]
+        floors = np.array([row.floor for row in rest], dtype=np.int64)
+        if price.per_byte:
+            held = self._replicas.priced([row.partition for row in rest], price)
+            floors = np.minimum(price.scale * np.minimum(floors, INFINITE // price.scale) + held[0], INFINITE)
+        return floors
 
     def close(self, is_closed: bool) -> None:
         """Leave rows out that were not looked at, or take them in again."""
         self.is_closed = is_closed
-        self._tables.clear()
+        self._forget()
 
-    def look_at(self, count: int, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Compute what the next rows move: those with the least bounds; fewer if the search is over."""
+    def look_at(
+        self,
+        count: int,
+        is_over: Callable[[], bool] = lambda: False,
+        price: Price = FREE_BYTES,
+        first: Collection[int] = (),
+    ) -> None:
+        """Compute what so many rows move: some first, then those of the least bounds; fewer if the search is over."""
         rest = self.rows[self.seen :]
         at_home = self._most_at_home()
         for row in rest:
             if row.moved is None and not is_over():
                 row.moved = self._least_moved(row.partition, at_home)
             row.floor = min(INFINITE, self._floor(row.program) + (row.moved or 0))
-        self.rows[self.seen :] = sorted(rest, key=lambda row: row.floor)
+        self._forget()
+        floors = self.floors(price)
+        order = sorted(range(len(rest)), key=lambda i: (self.seen + i not in first, int(floors[i])))
+        self.rows[self.seen :] = [rest[i] for i in order]
         for i in range(self.seen, min(len(self.rows), self.seen + count)):
             if is_over():
                 break
             self._compute(i)
             self.seen = i + 1
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop tables and floors, which a change of rows makes invalid."""
         self._tables.clear()
+        self._floors.clear()
 
     def _most_at_home(self) -> tuple[int, int, int]:
         """Return the most elements on one node of what is read, of what takes the place of W and of what is written."""
@@ -203,14 +223,13 @@ class LayerOptions:
         self._pull[:, i] = self.weighing.of_measures(measured_pulls(step, self.reads, self.reads_weights))
         self._push[:, i] = self.weighing.of_measures(measured_pushes(step, self.writes))
         if step.is_reduced:
-            reduced = {layout: self.weighing.of_phase(step.reduce(layout)) for layout in self.written_layouts}
+            layouts = {home.layout for home in self.writes}
+            reduced = {layout: self.weighing.of_phase(step.reduce(layout)) for layout in layouts}
             self._push[:, i] += np.stack([reduced[home.layout] for home in self.writes], axis=-1)
 
     def tours(self, partition: Partition) -> Tours:
         """Return the tours that take the place of the default ones."""
         return better_tours(self.rates.array, partition, self.task.reads_weights is not None)
-
-    # Tables
 
     def table(self, upper: bool = False, price: Price = FREE_BYTES) -> np.ndarray:
         """Least (cost, tie) for all homes: int64[2, homes read, homes of W or 1, homes written].
@@ -219,10 +238,9 @@ class LayerOptions:
         alone whose node problem is solved.
         """
         self._update()
-        known = self._tables.get((upper, price))
-        if known is None:
-            known = self._tables[upper, price] = self._table(upper, price)
-        return known
+        if (upper, price) not in self._tables:
+            self._tables[upper, price] = self._table(upper, price)
+        return self._tables[upper, price]
 
     def _update(self) -> None:
         """Take over what has become known of the node problems of the rows that were looked at."""
@@ -245,16 +263,8 @@ class LayerOptions:
         return least
 
     def _unseen(self, price: Price) -> int:
-        """No row that was not looked at costs less; its nodes hold the weights once at least."""
-        if self.unseen_floor >= INFINITE:
-            return INFINITE
-        return price.scale * self.unseen_floor + price.per_byte * self.least_bytes
-
-    @property
-    def least_bytes(self) -> int:
-        """The first node of the array holds at least so many bytes of the layer's weights."""
-        layer = self.task.workload
-        return -(-layer.elements(Tensor.W) * layer.weight_bytes // self.region.size) if self.task.has_weights else 0
+        """No row that was not looked at costs less."""
+        return int(self.floors(price).min(initial=INFINITE))
 
     def costs_of(self, reads: np.ndarray, reads_weights: np.ndarray, writes: np.ndarray) -> np.ndarray:
         """Return lower bounds of all rows that were looked at, at given homes: int64[rows, homes]; without replicas."""

@@ -33,7 +33,7 @@ class Tightening:
         """Compute more partitions where the optimum uses ones that were not, and refine plain bounds that it uses."""
         unseen = {id(use[0]): use[0] for use, found in best if found is None}
         for options in unseen.values():
-            options.look_at(self.limits.batch, self.is_over)
+            options.look_at(self.limits.batch, self.is_over, price)
         refined = len(unseen)
         for (options, at), found in best:
             if found is not None and not self._is_refined(found[1]) and not self.is_over():
@@ -69,12 +69,15 @@ class Tightening:
             self.costs.solve_energies(known, self.until)
         return sum(self.costs.cost(problem) != cost for problem, cost in known.items())
 
-    def tighten_uses(self, uses: Sequence[OptionUse]) -> bool:
+    def tighten_uses(self, uses: Sequence[OptionUse], price: Price) -> bool:
         """Tighten what is not exact of the options of a path, cheapest first; return whether anything was."""
-        unseen = {id(use.options): use.options for use in uses if use.row < 0}
-        for options in unseen.values():
-            options.look_at(self.limits.batch, self.is_over)
-        problems = list(dict.fromkeys(use.options.option(use.row, 1, use.at)[1] for use in uses if use.row >= 0))
+        unseen: dict[int, list[OptionUse]] = {}
+        for use in uses:
+            if use.row >= use.options.seen:
+                unseen.setdefault(id(use.options), []).append(use)
+        problems = list(dict.fromkeys(use.options.option(use.row, 1, use.at)[1] for use in uses))
+        for some in unseen.values():
+            some[0].options.look_at(self.limits.batch, self.is_over, price, {use.row for use in some})
         plain = [problem for problem in problems if not self._is_refined(problem)]
         for problem in plain:
             self.costs.refine(problem)

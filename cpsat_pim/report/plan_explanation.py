@@ -20,7 +20,13 @@ def explanation_document(found: Explanation) -> dict[str, Any]:
 def format_explanation(found: Explanation, cost: PlanCost) -> str:
     """Format an explanation as lines of text."""
     return "\n".join(
-        ["", *_time_lines(found, cost), *_movement_lines(found.movements), *_capacity_lines(found.capacity)]
+        [
+            "",
+            *_time_lines(found, cost),
+            *_tour_lines(found),
+            *_movement_lines(found.movements),
+            *_capacity_lines(found.capacity),
+        ]
     )
 
 
@@ -38,6 +44,15 @@ def _time_lines(found: Explanation, cost: PlanCost) -> Iterator[str]:
         yield (
             f"busiest link: node {link.source} to node {link.target}, {link.flits} flits in the {link.phase} of"
             f" {link.layer}, which takes {link.phase_cycles} cycles"
+        )
+
+
+def _tour_lines(found: Explanation) -> Iterator[str]:
+    """What other tours could save."""
+    if found.tours.cycles:
+        yield (
+            f"exchanges along tours: {found.tours.cycles} cycles, of which other tours could save at most"
+            f" {found.tours.most_saved}"
         )
 
 

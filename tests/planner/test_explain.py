@@ -113,3 +113,13 @@ def test_trace_has_a_track_a_node():
                   and phase["ts"] + phase["dur"] <= s["ts"] + s["dur"]]  # fmt: skip
         assert len(inside) == 1
     assert {e["name"] for e in events if e["ph"] == "C"} == {"flits on the busiest link", "bytes on the fullest node"}
+
+
+def test_tours_could_save_what_a_link_takes_beyond_dram_and_ports():
+    """On two nodes a link carries what a port receives: only the hop is left to save, unless DRAM takes longer."""
+    cost, found = explained(plan_of(replicas=1))
+    toured = [phase for step in cost.steps for phase in step.phases if phase.name in ("weights", "pull", "reduce")]
+    assert found.tours.cycles == sum(phase.cycles for phase in toured)
+    assert found.tours.most_saved == sum(
+        max(0, p.network_cycles - max(p.dram_cycles, p.max_link_flits)) for p in toured
+    )

@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 
 from cpsat_pim.arch import PIMArchitecture
-from cpsat_pim.base.dims import Tensor
+from cpsat_pim.base.dims import LAYOUT_ORDERS, Dim, Tensor
 from cpsat_pim.evaluate.cost import to_machine, to_shape
 from cpsat_pim.workload import ConvWorkload
 from tables.bounds.shapes import ShapeTable, shape_table
@@ -70,6 +70,27 @@ def returned_rows(table: ShapeTable, bounds: Sequence[int]) -> Ints:
     tiles = (np.array([bounds[d] for d in table.dims]) // table.extents).prod(axis=1)
     shared = table.closed_activations - table.rescan_activations
     return np.asarray(2 * table.closed_activations - np.minimum(2 * shared, tiles))
+
+
+def turned_rows(layer: ConvWorkload, row_bytes: int, table: ShapeTable) -> Ints:
+    """Return how often at least outputs that pass over all boxes of a shape turn to another row (B18).
+
+    A pass over the tiles of a box turns at least once for each of its rows but the first. It begins behind the last
+    row of a box. That is not the first row of another one if both hold the first and the last index of the outermost
+    axis, and these lie in different rows.
+    """
+    bounds = layer.bounds
+    turned = table.closed_activations - (np.array([bounds[d] for d in table.dims]) // table.extents).prod(axis=1)
+    for layout, order in enumerate(LAYOUT_ORDERS[Tensor.O]):
+        axes = [Dim[letter] for letter in order if bounds[Dim[letter]] > 1]
+        if not axes:
+            continue
+        size = bounds[axes[0]]
+        stride_bytes = math.prod(bounds[d] for d in axes[1:]) * layer.psum_bytes
+        if (stride_bytes - 1) // row_bytes < (size - 1) * stride_bytes // row_bytes:
+            is_whole = (table.layout == layout) & (table.extents[:, table.dims.index(axes[0])] == size)
+            turned = np.where(is_whole, table.closed_activations, turned)
+    return np.asarray(turned)
 
 
 def build_tables(layer: ConvWorkload, arch: PIMArchitecture) -> list[ShapeTable]:

@@ -8,6 +8,7 @@ from cpsat_pim.base.dims import Tensor
 from cpsat_pim.evaluate.cost import to_machine
 from cpsat_pim.mapper.bounds.stream_bounds import returned_rows, spilled_outputs
 from cpsat_pim.mapper.model.builder import Int, Lit
+from cpsat_pim.mapper.model.returning import ReturningOutputs
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans
 from cpsat_pim.mapper.model.shared_banks import SharedBanks
 from cpsat_pim.mapper.model.traffic import Traffic
@@ -27,6 +28,7 @@ class InterruptedStreams:
         self.banks, self.v, self.b, self.traffic = banks, banks.v, banks.b, traffic
         self.passes, self.max_activations = passes, max_activations
         self.row_bytes = to_machine(self.v.arch).dram.row_bytes
+        self.returning = ReturningOutputs(banks, passes[Tensor.O], max_activations[Tensor.O])
 
     def closed_rows(self, t: Tensor, table: ShapeTable) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows that an interrupted tensor opens in a first pass, and in each further one at least.
@@ -38,7 +40,14 @@ class InterruptedStreams:
         return closed, returned_rows(table, self.v.bounds) if is_shared and t is Tensor.O else closed
 
     def open_rows(
-        self, t: Tensor, scans: Scans, closed: Int, closed_again: Int, activations: Int, is_returned: Callable[[], Lit]
+        self,
+        t: Tensor,
+        table: ShapeTable,
+        scans: Scans,
+        closed: Int,
+        closed_again: Int,
+        activations: Int,
+        is_returned: Callable[[], Lit],
     ) -> None:
         """A tensor that others of its bank interrupt opens the rows of each scan anew, of one perhaps not.
 
@@ -50,6 +59,9 @@ class InterruptedStreams:
         self._open_rows_of_bytes(t, activations)
         if t is Tensor.O and self.v.layer.psum_bytes != self.v.layer.output_bytes:
             self._open_rows_of_spills(scans, activations, is_returned())
+        elif t is Tensor.O:
+            literals = [self.banks.is_interrupted[t], scans.is_box, is_returned()]
+            self._open_rows_of_returns(literals, table, scans.layout, closed, activations)
 
     def _open_rows_of_boxes(self, t: Tensor, is_box: Lit, closed: Int, closed_again: Int, activations: Int) -> None:
         """If its scans are boxes, by their shape."""
@@ -90,9 +102,20 @@ class InterruptedStreams:
             b.clause([b.negated(is_back)])
             return
         keys, rows = b.keys(rows, [scans.extents[d] for d in table.dims], is_back, "spilled_O")
-        _, closed, more = b.lookup(keys, rows, ["spilled_layout", "spilled_closed", "spilled_more"])
+        layout, closed, more = b.lookup(keys, rows, ["spilled_layout", "spilled_closed", "spilled_more"])
         drawn = self.v.first_consumer(MACS, t)
         repeated = b.product([more, self._further_passes(t)], "spilled_again")
         b.imply([is_back, b.negated(drawn)], activations >= closed + repeated - 1)
+        b.imply([is_back, self.banks.is_always_interrupted[t], b.negated(drawn)], activations >= closed + repeated)
         if drawn is not False:
             b.imply([is_back, drawn], activations >= b.product([closed, self.passes[t]], "spilled_drawn"))
+        self._open_rows_of_returns([is_back], table, layout, closed, activations)
+
+    def _open_rows_of_returns(
+        self, literals: Sequence[Lit], table: ShapeTable, layout: Int, closed: Int, activations: Int
+    ) -> None:
+        """If all literals hold and outputs come through a level that stores them (B18)."""
+        drawn = self.v.first_consumer(MACS, Tensor.O)
+        where = self.b.both([*literals, self.b.negated(drawn)], "returned_through_a_level")
+        if where is not False:
+            self.returning.open_rows(where, table, layout, closed, activations)

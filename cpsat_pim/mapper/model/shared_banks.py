@@ -63,7 +63,7 @@ class SharedBanks:
         b = self.b
         unless = [
             self._is_fetched_inside(t, m),
-            b.negated(self._is_taken_inside(u, m)),
+            b.negated(self.is_taken_inside(u, m)),
             b.negated(self.reuse.has_relevant[m, u]),
             self.v.innermost[m][u],
         ]
@@ -75,12 +75,12 @@ class SharedBanks:
         """Return whether the innermost loop of a level may fetch t: unless it is of t's irrelevant class."""
         v, b, name = self.v, self.b, f"fetches_{m}_{t.name}"
         found = [v.residency.is_uneven(m, t)] if m in ON_CHIP else []
-        taken = b.either([self._is_taken_inside(t, m), *found], f"{name}_taken")
+        taken = b.either([self.is_taken_inside(t, m), *found], f"{name}_taken")
         is_known = v.bounds[Dim.G] == 1  # else a loop of groups may be the innermost one
         is_free = b.both([v.innermost[m][t], self.reuse.has_loops[m][t], is_known], f"{name}_free")
         return b.both([taken, b.negated(is_free)], name)
 
-    def _is_taken_inside(self, t: Tensor, m: Level) -> Lit:
+    def is_taken_inside(self, t: Tensor, m: Level) -> Lit:
         """Return whether t's first consumer lies inside a level's loops."""
         return self.b.either([self.v.first_consumer(c, t) for c in CONSUMERS if c < m], f"inside_{m}_{t.name}")
 
@@ -113,7 +113,7 @@ class SharedBanks:
         be open for the next one; but between two scans of u, t opens some row.
         """
         b, v, name = self.b, self.v, f"between_{m}_{t.name}_{u.name}"
-        inside = [self._is_taken_inside(x, m) for x in (t, u)]
+        inside = [self.is_taken_inside(x, m) for x in (t, u)]
         sweeps = b.both([b.negated(self.is_interrupted[t]), self.reuse.has_relevant[m, u], *inside], name)
         if sweeps is False:
             return

@@ -17,6 +17,7 @@ from cpsat_pim.mapper.bounds.stream_bounds import DramLimits, min_columns, min_r
 from cpsat_pim.mapper.model.aligned_blocks import AlignedBlocks, BlockPass, Edge
 from cpsat_pim.mapper.model.builder import Int, Lit, is_zero
 from cpsat_pim.mapper.model.enclosing_boxes import EnclosingBoxes
+from cpsat_pim.mapper.model.held_tiles import HeldTiles
 from cpsat_pim.mapper.model.interrupted import InterruptedStreams
 from cpsat_pim.mapper.model.reuse import Reuse
 from cpsat_pim.mapper.model.scans import CONSUMERS, Scans, ScanShapes
@@ -69,6 +70,8 @@ class Streams:
         self.shapes.input_scans_are_regular()
         for t in Tensor:
             self._stream(t, tables[t], limits)
+        held = (self.scans, self.passes, self.activations, self.max_activations)
+        HeldTiles(self.banks, self.shapes, tables, *held).open_rows(self.interrupted.returning)
 
     def _passes(self, t: Tensor) -> Int:
         """Return how often the consumer that takes t from DRAM fetches each tile."""
@@ -96,7 +99,7 @@ class Streams:
         *own, closed, closed_again = counted
         self._bound_activations(t, is_box, *own)
         self.interrupted.open_rows(
-            t, self.scans[t], closed, closed_again, self.activations[t], lambda: self.is_returned
+            t, table, self.scans[t], closed, closed_again, self.activations[t], lambda: self.is_returned
         )
         self.boxes.open_rows(t, table, self.scans[t], self.activations[t], self.max_activations[t])
         self.banks.open_rows_between(t, table, self.scans[t], self.activations[t], self.max_activations[t])

@@ -8,7 +8,7 @@ some steps. If its plan exceeds the capacity elsewhere, the fullest nodes of the
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from cpsat_pim.planner.eliminate import INFINITE
 from cpsat_pim.planner.evaluate import PlanCost
@@ -28,14 +28,16 @@ _LARGEST_TRIAL = INFINITE // 2**14
 class TrialLimits:
     """`first_share`: the first trial value is the bound and so much of it; `factor`: by so much each refuted distance
     grows. `most_spots`: resources that are added at a time. `prices`: multipliers of a resource that are tried.
+    `most_labels`: where labels were left out, four times as many are kept, up to so many.
 
-    Small trials leave few options and labels; on VGG16 and ResNet-152 two or three trials do.
+    Small trials leave few options and labels.
     """
 
     first_share: float = 0.001
     factor: int = 3
     most_spots: int = 4
     prices: int = 8
+    most_labels: int = 800_000
     labels: LabelLimits = field(factory=LabelLimits)
 
 
@@ -44,15 +46,15 @@ class LabelFitting:
     """Raises the bound and finds better plans until both meet.
 
     `price`: of a byte on the first node, by which options are dropped. `bound`, `value`: what is known of plans that
-    fit. `tighten(uses)`: tightens what is not exact of the options of a path; whether anything was. `evaluate(plan)`:
-    cost and value. `offer(plan, cost, value)`: takes a plan that fits.
+    fit. `tighten(uses, price)`: tightens what is not exact of the options of a path; whether anything was.
+    `evaluate(plan)`: cost and value. `offer(plan, cost, value)`: takes a plan that fits.
     """
 
     instance: Instance
     price: Price
     bound: int
     value: int
-    tighten: Callable[[Sequence[OptionUse]], bool]
+    tighten: Callable[[Sequence[OptionUse], Price], bool]
     evaluate: Callable[[Plan], tuple[PlanCost, int]]
     offer: Callable[[Plan, PlanCost, int], None]
     is_over: Callable[[], bool]
@@ -76,23 +78,28 @@ class LabelFitting:
 
     def run(self) -> None:
         """Refute trial values, or take plans, until the bound is the value; ends early if nothing can be tightened."""
-        distance = max(1, int(self.bound * self.limits.first_share))
+        distance, limits = max(1, int(self.bound * self.limits.first_share)), self.limits.labels
         while self.bound < self.value and not self.is_over():
             trial = min(self.value - 1, self.bound + distance, _LARGEST_TRIAL)
             reduced = ReducedProblem(self.instance, self.price, trial)
             problem = reduced.staged(self.spots, self._usage)
-            found = set_labels(problem, self._guides(problem), trial, self.limits.labels, self.is_over)
+            found = set_labels(problem, self._guides(problem), trial, limits, self.is_over)
             options = sum(map(len, problem.stages))
             self.report(f"trial {trial}: {options} options, {len(self.spots)} resources, bound {found.bound}")
-            is_raised = found.bound > self.bound
             self.bound = max(self.bound, found.bound)
-            if found.path is None:
-                if trial >= _LARGEST_TRIAL:
-                    self.bound = INFINITE
-                elif not is_raised:
+            is_new = False
+            if found.path is not None:
+                if self.tighten(reduced.uses(found.path), self.price):
+                    continue
+                is_new = self._take(reduced.plan(found.path))
+            if not found.is_complete:
+                if limits.most_labels >= self.limits.most_labels:
                     return
+                limits = evolve(limits, most_labels=4 * limits.most_labels)
+            elif found.path is None:
+                self.bound = self.bound if trial < _LARGEST_TRIAL else INFINITE
                 distance *= self.limits.factor
-            elif not self.tighten(reduced.uses(found.path)) and not self._take(reduced.plan(found.path)):
+            elif not is_new:
                 return
 
     def _take(self, plan: Plan) -> bool:

@@ -25,7 +25,9 @@ _CELLS_AT_A_TIME = 256
 
 @frozen(kw_only=True, eq=False)
 class _Options:
-    """What is left of a layer: cells int64[options, variables], cost, row (-1: none that was looked at), replicas."""
+    """What is left of a layer: cells int64[options, variables], cost (a bound where a row was not looked at), row,
+    replicas.
+    """
 
     variables: tuple[str, ...]
     cells: np.ndarray
@@ -36,7 +38,7 @@ class _Options:
 
 @frozen(kw_only=True)
 class OptionUse:
-    """An option of a path: a layer's options, the homes, the row (-1: none that was looked at) and its replicas."""
+    """An option of a path: a layer's options, the homes, the row and its replicas."""
 
     options: LayerOptions
     at: At
@@ -164,22 +166,17 @@ def _priced(
     options: LayerOptions, at: tuple[np.ndarray, ...], allowed: np.ndarray, price: Price
 ) -> tuple[np.ndarray, ...]:
     """Return what costs no more than is allowed at each of some homes: which of them, cost, row, replicas."""
-    cost = options.costs_of(*at)
+    most, floors = int(allowed.max(initial=0)), options.floors(price)
+    rest = options.seen + np.flatnonzero(floors <= most)
+    rows = [*range(options.seen), *rest.tolist()]
+    bounds = np.array([options.rows[row].floor for row in rest], dtype=np.int64)
+    cost = np.concatenate([options.costs_of(*at), np.repeat(bounds[:, None], len(allowed), axis=1)])
     every: list[tuple[Any, ...]] = [
-        (row, one.replicas, one.cost, one.node_bytes)
-        for row in range(options.seen)
+        (i, row, one.replicas, one.cost, one.node_bytes)
+        for i, row in enumerate(rows)
         for one in options.replications(row)
     ]
-    row, replicas, gather, held = np.array(every, dtype=np.int64).reshape(-1, 4).T
-    priced = price.scale * np.minimum(cost[row] + gather[:, None], INFINITE // price.scale)
+    index, row, replicas, gather, held = np.array(every, dtype=np.int64).reshape(-1, 5).T
+    priced = price.scale * np.minimum(cost[index] + gather[:, None], INFINITE // price.scale)
     option, cell = np.nonzero(priced + price.per_byte * held[:, None] <= allowed)
-    unseen = options.unseen_floor
-    is_open = unseen < INFINITE and price.scale * unseen + price.per_byte * options.least_bytes <= allowed
-    rest = np.flatnonzero(np.broadcast_to(is_open, allowed.shape))
-    none = np.full(len(rest), -1, dtype=np.int64)
-    return (
-        np.concatenate([cell, rest]),
-        np.concatenate([cost[row[option], cell] + gather[option], np.full(len(rest), unseen, dtype=np.int64)]),
-        np.concatenate([row[option], none]),
-        np.concatenate([replicas[option], none]),
-    )
+    return cell, cost[index[option], cell] + gather[option], row[option], replicas[option]

@@ -29,10 +29,14 @@ class LabelLimits:
 
 @frozen(kw_only=True, eq=False)
 class Found:
-    """The best path of at most the trial value, if any; `bound`: no path that fits costs less."""
+    """The best path of at most the trial value, if any; `bound`: no path that fits costs less.
+
+    `is_complete`: whether no labels were left out for their number.
+    """
 
     path: Path | None
     bound: int
+    is_complete: bool = True
 
 
 @frozen(kw_only=True, eq=False)
@@ -103,18 +107,21 @@ class _LabelSetting:
         history = []
         for at in range(len(self.problem.stages)):
             if self.is_over():
-                return Found(path=None, bound=0)
+                return Found(path=None, bound=0, is_complete=False)
             labels = self._extended(at, labels)
-            history.append(labels)
+            history.append((labels.parent, labels.option))
             if not len(labels.cost):
-                return Found(path=None, bound=min(self.trial + 1, self.left_out))
+                return self._found(None, self.trial + 1)
         best = int(labels.cost.argmin())
         path = Path(
             options=tuple(_traced(history, best)),
             cost=int(labels.cost[best]),
             usage=tuple(int(used) for used in labels.usage[best]),
         )
-        return Found(path=path, bound=min(path.cost, self.left_out))
+        return self._found(path, path.cost)
+
+    def _found(self, path: Path | None, bound: int) -> Found:
+        return Found(path=path, bound=min(bound, self.left_out), is_complete=self.left_out >= INFINITE)
 
     def _extended(self, at: int, labels: _Labels) -> _Labels:
         """Return the labels behind a stage."""
@@ -133,8 +140,10 @@ class _LabelSetting:
         stage, before = self.problem.stages[at], self.problem.frontiers[at]
         shared = [name for name in stage.variables if name in before]
         keys = self._keys(labels.states, [before.index(name) for name in shared], shared)
-        own = self._keys(stage.cells, [stage.variables.index(name) for name in shared], shared)
+        useful = self._useful(stage)
+        own = self._keys(stage.cells[useful], [stage.variables.index(name) for name in shared], shared)
         order = np.argsort(own, kind="stable")
+        options = useful[order]
         first, last = (np.searchsorted(own[order], keys, side=side) for side in ("left", "right"))
         counts = last - first
         ends = np.cumsum(counts)
@@ -145,8 +154,19 @@ class _LabelSetting:
             which = np.arange(start, stop)
             parent = np.repeat(which, counts[which])
             within = np.arange(len(parent)) - np.repeat(ends[which] - counts[which] - done, counts[which])
-            yield self._pruned(at, stage, labels, parent, order[first[parent] + within])
+            yield self._pruned(at, stage, labels, parent, options[first[parent] + within])
             start = stop
+
+    def _useful(self, stage: Stage) -> np.ndarray:
+        """Return the options that no other one at the same homes dominates."""
+        return self._first(self._keys(stage.cells, list(range(len(stage.variables))), list(stage.variables)), stage)
+
+    def _first(self, states: np.ndarray, some: "Stage | _Labels") -> np.ndarray:
+        """Return which labels or options no other one of the same state dominates."""
+        order = np.lexsort((some.usage.sum(axis=1), some.cost, states))
+        keep = np.zeros(len(order), dtype=np.bool_)
+        undominated(states[order], some.usage[order], keep)
+        return order[keep]
 
     def _keys(self, states: np.ndarray, axes: list[int], names: list[str]) -> np.ndarray:
         """Return a number for each combination of values of some variables."""
@@ -182,10 +202,7 @@ class _LabelSetting:
         """Return the labels that none of their state dominates."""
         names = self.problem.frontiers[at + 1]
         states = self._keys(labels.states, list(range(len(names))), list(names))
-        order = np.lexsort((labels.usage.sum(axis=1), labels.cost, states))
-        keep = np.zeros(len(order), dtype=np.bool_)
-        undominated(states[order], labels.usage[order], keep)
-        return labels.take(order[keep])
+        return labels.take(self._first(states, labels))
 
 
 def _only(problem: StagedProblem, resource: int) -> Multipliers:
@@ -195,10 +212,10 @@ def _only(problem: StagedProblem, resource: int) -> Multipliers:
     return Multipliers(scale=0, per_unit=per_unit)
 
 
-def _traced(history: Sequence[_Labels], last: int) -> list[int]:
-    """Return the options of the path that ends with a label."""
+def _traced(history: Sequence[tuple[np.ndarray, np.ndarray]], last: int) -> list[int]:
+    """Return the options of the path that ends with a label; `history`: parents and options of each stage."""
     options = []
-    for labels in reversed(history):
-        options.append(int(labels.option[last]))
-        last = int(labels.parent[last])
+    for parent, option in reversed(history):
+        options.append(int(option[last]))
+        last = int(parent[last])
     return options[::-1]

@@ -47,17 +47,18 @@ class Usage:
         return found
 
     def weights(self, options: LayerOptions, row: int, replicas: int, node: int) -> int:
-        """Return the bytes of a layer's weights that a node holds all through; of a row that is not known the least."""
-        if row < 0:
-            return options.least_bytes if node == 0 else 0
+        """Return the bytes of a layer's weights that a node holds all through."""
         key = (id(options), row, replicas, "chunks")
         if key not in self._known:
             self._known[key] = options.step(row, replicas).weight_chunks()
         return int(self._known[key][node])
 
     def staged(self, options: LayerOptions, row: int, replicas: int, at: At, node: int) -> int:
-        """Return the bytes that a layer's own step needs on a node besides weights and homes."""
-        if row < 0:
+        """Return the bytes that a layer's own step needs on a node besides weights and homes.
+
+        0 for a row that was not looked at, which is a lower bound.
+        """
+        if row >= options.seen:
             return 0
         key = (id(options), row, replicas, at)
         if key not in self._known:

@@ -1,0 +1,119 @@
+"""Row activations while a tile of another tensor of the bank is held (docs/solver.md, B17, B19).
+
+Each tile of u is fetched from DRAM `passes[u]` times. While one is held, the MACs go over a box: u's dims have
+the extents of its tile, and if a single dim is irrelevant to u, it has its bound over `passes[u]`. That is so in any
+order of the loops, at one or at both of the outer levels.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import frozen
+
+from cpsat_pim.base.dims import RELEVANT, Dim, Tensor
+from cpsat_pim.mapper.bounds.stream_bounds import has_known_boxes
+from cpsat_pim.mapper.model.builder import Int, Lit
+from cpsat_pim.mapper.model.returning import ReturningOutputs
+from cpsat_pim.mapper.model.scans import Scans, ScanShapes
+from cpsat_pim.mapper.model.shared_banks import SharedBanks
+from cpsat_pim.mapper.model.variables import CLASSES
+from tables.bounds.shapes import ShapeTable
+from tables.nest import MACS
+
+
+@frozen
+class HeldTiles:
+    """Bounds the `activations` of tensors that share a bank by the boxes that pass while tiles of others are held."""
+
+    banks: SharedBanks
+    shapes: ScanShapes
+    tables: Sequence[ShapeTable]
+    scans: Sequence[Scans]
+    passes: Sequence[Int]
+    activations: Sequence[Int]
+    max_activations: Sequence[int]
+
+    def open_rows(self, returning: ReturningOutputs) -> None:
+        """Bound each tensor of a shared bank by the visits of each other one."""
+        for part in self.banks.v.restriction.shared_parts:
+            visits = {t: self._visits(t) for t in part}
+            for u in part:
+                box = self._box(u)
+                for t in part:
+                    if t is not u and self.banks.is_interrupted[t] is not True:
+                        self._opens_between(t, visits[u])
+                        if box is not None:
+                            self._opens_box(t, u, box)
+                if box is not None and u is not Tensor.O and Tensor.O in part:
+                    turns = self._more(visits[Tensor.O], visits[u], f"turns_{u.name}")
+                    returning.box_returns(turns, box, self._outside(Tensor.O, u), f"returns_{u.name}")
+
+    def _opens_between(self, t: Tensor, visits: Int) -> None:
+        """A tensor that others do not interrupt opens a row between any two fetches of another one (B17)."""
+        b = self.banks.b
+        b.imply([b.negated(self.banks.is_interrupted[t])], self.activations[t] >= visits - 1)
+
+    def _opens_box(self, t: Tensor, u: Tensor, box: dict[int, Int]) -> None:
+        """If t is scanned after u in each step, and others do not interrupt it, it opens all rows of its box for each
+        tile of u (B19).
+        """
+        b, v, table = self.banks.b, self.banks.v, self.tables[t]
+        is_after = (t, u) == (Tensor.W, Tensor.I) or v.first_consumer(MACS, t)
+        name = f"held_{u.name}_{t.name}"
+        where = b.both([b.negated(self.banks.is_interrupted[t]), self.scans[t].is_box, is_after], name)
+        if where is False or not has_known_boxes(v.layer, t):
+            return
+        kept = (table.closed_activations <= self.max_activations[t]) & (table.is_strided == 0)
+        rows = np.column_stack([table.extents, table.layout, table.closed_activations])[kept]
+        if not len(rows):
+            return
+        keys, rows = b.keys(rows, [box[d] for d in table.dims], where, f"{name}_box")
+        layout, opened = b.lookup(keys, rows, [f"{name}_layout", f"{name}_opened"])
+        b.imply([where], layout == self.scans[t].layout)
+        b.imply([where], self.activations[t] >= b.product([opened, self._outside(t, u)], f"{name}_all"))
+
+    def _more(self, one: Int, other: Int, name: str) -> Lit:
+        """Return a literal that must hold if one number is larger than the other."""
+        b = self.banks.b
+        found = b.boolean(name)
+        b.imply([b.negated(found)], one <= other)
+        return found
+
+    def _visits(self, t: Tensor) -> Int:
+        """Return the fetches of t from the DRAM: of all its tiles, in all passes."""
+        tiles = [self._tiles(t, d) for d in RELEVANT[t]]
+        return self.banks.b.product([*tiles, self.passes[t]], f"visits_{t.name}", most=self.banks.v.layer.macs)
+
+    def _outside(self, t: Tensor, u: Tensor) -> Int:
+        """Return how many tiles of u pass while t's box is the same: along the dims that are irrelevant to t."""
+        tiles = [self._tiles(u, d) for d in CLASSES[t]]
+        return self.banks.b.product(tiles, f"outside_{t.name}_{u.name}", most=self.banks.v.layer.macs)
+
+    def _tiles(self, t: Tensor, d: int) -> Int:
+        """Return the number of t's tiles along one of its dims."""
+        extent, bound = self._extent(t, d), self.banks.v.bounds[d]
+        return self._quotient(bound, extent, f"tiles_{t.name}_{Dim(d).name}")
+
+    def _extent(self, t: Tensor, d: int) -> Int:
+        """Return the extent of t's scans along one of its dims."""
+        extents = self.scans[t].extents
+        if d not in extents:
+            extents[d] = self.shapes.extent(t, d)
+        return extents[d]
+
+    def _box(self, u: Tensor) -> dict[int, Int] | None:
+        """Return what the MACs go over while a tile of u is held; None where that is not known."""
+        v = self.banks.v
+        own = [d for d in CLASSES[u] if v.bounds[d] > 1]
+        if len(own) > 1 or v.residency.dims or v.bounds[Dim.G] > 1:
+            return None
+        box: dict[int, Int] = {d: self._extent(u, d) for d in RELEVANT[u]}
+        swept = {d: self._quotient(v.bounds[d], self.passes[u], f"held_{u.name}_{d.name}") for d in own}
+        return box | dict.fromkeys(CLASSES[u], 1) | swept
+
+    def _quotient(self, bound: int, x: Int, name: str) -> Int:
+        """Return a bound over one of its divisors."""
+        if isinstance(x, int):
+            return bound // x
+        rows = [(n, bound // n) for n in self.banks.b.values(x) if bound % n == 0]
+        return self.banks.b.lookup([x], rows, [name])[0]

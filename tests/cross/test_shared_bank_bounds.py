@@ -1,0 +1,77 @@
+"""Bounds of tensors that share a bank, where rows are short: every mapping is a solution at its exact cost or below.
+
+Rows of a few tiles, outputs that return as wider sums, and tiles that are held while others pass (docs/solver.md, B15
+to B19). `test_bounds.contains` also limits each stream to the exact one, so a bound that is one row too high fails.
+"""
+
+import itertools
+import random
+
+import attrs
+import numpy as np
+import pytest
+
+from cpsat_pim import ConvWorkload, PIMArchitecture
+from cpsat_pim.base.dims import Dim, Level
+from cpsat_pim.mapper.bounds.stream_bounds import build_tables, spilled_outputs, turned_rows
+from cpsat_pim.mapper.result import Objective
+from cpsat_pim.mapping import OWN_BANKS
+from tests.cross.test_bounds import contains, draw_mapping
+
+WIDE_SUMS = {"psum_bytes": 2}
+LAYERS = {
+    "matrix": ConvWorkload(C=64, K=48, P=24, **WIDE_SUMS),  # type: ignore[arg-type]
+    "batch": ConvWorkload(C=48, K=64, N=16),
+    "odd": ConvWorkload(C=45, K=35, P=21),
+    "1x1": ConvWorkload(P=8, Q=6, C=32, K=32, **WIDE_SUMS),  # type: ignore[arg-type]
+    "3x3": ConvWorkload(R=3, S=3, P=8, Q=8, C=8, K=16, **WIDE_SUMS),  # type: ignore[arg-type]
+}
+DRAWN = 3
+
+
+def machine(row_bytes: int, node_banks: int) -> PIMArchitecture:
+    """Return the default machine with such rows and so many banks a node."""
+    arch = PIMArchitecture(node_banks=node_banks)
+    buffer = attrs.evolve(arch.hierarchy[Level.ROW_BUFFER], row_buffer_size=row_bytes)
+    return attrs.evolve(arch, hierarchy=(*arch.hierarchy[:2], buffer, arch.hierarchy[3]))
+
+
+@pytest.mark.parametrize("node_banks", [1, 2])
+@pytest.mark.parametrize("row_bytes", [32, 256])
+@pytest.mark.parametrize("name", LAYERS)
+def test_mappings_of_shared_banks_are_solutions_at_their_exact_cost(name: str, row_bytes: int, node_banks: int) -> None:
+    """No bound exceeds the exact activations, columns or cycles of any stream."""
+    layer, arch = LAYERS[name], machine(row_bytes, node_banks)
+    rng = random.Random(f"{name} {row_bytes} {node_banks}")
+    drawn = (draw_mapping(layer, arch, rng) for _ in itertools.count())
+    shared = (mapping for mapping in drawn if mapping.banks != OWN_BANKS)
+    for mapping in itertools.islice(shared, DRAWN):
+        assert contains(layer, arch, Objective.named("energy"), build_tables(layer, arch), mapping)
+
+
+@pytest.mark.parametrize("row_bytes", [32, 64, 256])
+@pytest.mark.parametrize("bounds", [{"K": 6, "P": 8}, {"K": 4, "Q": 3, "P": 5}, {"N": 2, "K": 12, "Q": 2, "P": 2}])
+def test_rows_that_passes_turn_to_are_those_of_the_addresses(bounds: dict[str, int], row_bytes: int) -> None:
+    """Each box turns once for each of its rows, but one if it may begin in the row in which some box ends."""
+    layer, arch = ConvWorkload(C=4, psum_bytes=4, **bounds), machine(row_bytes, 1)
+    table = spilled_outputs(layer, arch)
+    turned = turned_rows(layer, arch.row_bytes, table)
+    for extents, layout, found in zip(table.extents, table.layout, turned, strict=True):
+        boxes = [
+            sorted(rows)
+            for rows in rows_of_boxes(layer, dict(zip(table.dims, extents, strict=True)), layout, row_bytes)
+        ]
+        may_share = any(last[-1] == first[0] for last, first in itertools.product(boxes, repeat=2))
+        distinct = sum(map(len, boxes))
+        assert found in (distinct - len(boxes), distinct)
+        assert found == distinct - len(boxes) or not may_share
+
+
+def rows_of_boxes(layer: ConvWorkload, extents: dict[int, int], layout: int, row_bytes: int) -> list[set[int]]:
+    """Return the rows of each box of O's sums, from the address of every element: NGKQP or NQPGK, 4 bytes each."""
+    axes = [(Dim.N, Dim.K, Dim.Q, Dim.P), (Dim.N, Dim.Q, Dim.P, Dim.K)][layout]
+    boxes: dict[tuple[int, ...], set[int]] = {}
+    for place, index in enumerate(np.ndindex(*(layer.bounds[d] for d in axes))):
+        box = tuple(i // int(extents.get(d, 1)) for i, d in zip(index, axes, strict=True))
+        boxes.setdefault(box, set()).add(4 * place // row_bytes)
+    return list(boxes.values())
