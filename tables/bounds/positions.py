@@ -16,8 +16,10 @@ from tables.counts.scans import (
     ROWS,
     SHARED,
     TOUCHED,
+    Flags,
     box_scan,
     measure_like,
+    no_parts,
 )
 from tables.dram import Dram, last_run, period, recurrence
 from tables.factors import log2_of, quotient
@@ -51,7 +53,7 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
 
     Returns int[n, 14], with the columns above.
     """
-    counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), np.zeros((0, 0, 0), np.int64)
+    counts, parts = np.zeros((len(boxes), LOOSE + 1), np.int64), no_parts()
     scan = box_scan(boxes[0], pitches, width)
     for i in range(len(boxes)):
         like, scan, last, unit = scan, box_scan(boxes[i], pitches, width), 0, dram.row_bytes
@@ -62,11 +64,14 @@ def count_tiles(boxes: Ints, pitches: Ints, width: int, trips: Ints, steps: Ints
             for loop in range(2):
                 stop[axis, loop], unit = trips[i, axis, loop], gcd(unit, steps[i, axis, loop])
                 last += (trips[i, axis, loop] - 1) * steps[i, axis, loop]
-        measured, parts = measure_like(scan, unit, dram, like, parts)
         begins, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         counts[i, MIN_COLUMNS] = np.iinfo(np.int64).max
         axis, loop, recurs, shift = _fold(trips[i], steps[i], dram.row_bytes)
         copies, left = trips[i, axis, loop] // recurs, trips[i, axis, loop] % recurs
+        stop[axis, loop] = recurs
+        wanted = _base_addresses(steps[i], unit, stop, dram.row_bytes // unit)
+        wanted[last % dram.row_bytes // unit] = True
+        measured, parts = measure_like(scan, unit, dram, like, parts, wanted)
         for more in range(2):  # the positions that come `copies` times, then those that come once more
             first[axis, loop], stop[axis, loop] = (0, left) if more else (left, recurs)
             _count(steps[i], unit, first, stop, copies + more, shift, measured, dram, begins, ends, counts[i])
@@ -123,6 +128,25 @@ def _sums(steps: Ints, scale: int, first: Ints, stop: Ints) -> tuple[Ints, Ints]
         if ways[k]:
             sums[number], ways[number], number = (low + k * unit) // scale, ways[k], number + 1
     return sums[:number], ways[:number]
+
+
+@njit
+def _base_addresses(steps: Ints, unit: int, stop: Ints, addresses: int) -> Flags:
+    """Return which base addresses within a row some positions have: bool[addresses], a unit apart.
+
+    The positions are all sums of an offset of each loop; `steps`, `stop` int[5, 2] are in bytes, and iterations.
+    """
+    found = np.zeros(addresses, np.bool_)
+    found[0] = True
+    for axis in range(5):
+        for loop in range(2):
+            done = 1  # iterations whose offsets are in; as many more follow at once, by the same offsets further on
+            while done < stop[axis, loop]:
+                more = min(done, stop[axis, loop] - done)
+                for place in np.flatnonzero(found):
+                    found[(place + more * steps[axis, loop] // unit) % addresses] = True
+                done += more
+    return found
 
 
 @njit

@@ -3,10 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tables.dram import Dram, period
 from tables.jit import njit
 from tables.nest import FILTER_OF, I, Ints, LayerShape, P, span
+
+Flags = NDArray[np.bool_]
 
 #: Columns of what is measured of one scan, if no row is open at first:
 #:
@@ -60,6 +63,16 @@ def step_bytes(shape: LayerShape, t: int, strides: dict[int, int], d: int) -> in
     return strides[d]
 
 
+class Parts(NamedTuple):
+    """What is measured of the parts of a scan: its segment, then with one more loop each.
+
+    `measured` int[6, addresses, columns as above]; `known` bool[6, addresses]: from which base addresses.
+    """
+
+    measured: Ints
+    known: Flags
+
+
 @njit
 def box_scan(box: Ints, strides: Ints, width: int) -> Scan:
     """Return the scan of a box: `box` int[5] elements and `strides` int[5] bytes along the axes, outermost first."""
@@ -88,37 +101,61 @@ def measure(scan: Scan, unit: int, dram: Dram) -> Ints:
 
     Returns int[row_bytes / unit, columns as above].
     """
-    return measure_like(scan, unit, dram, scan, np.zeros((0, 0, 0), np.int64))[0]
+    everywhere = np.ones(dram.row_bytes // unit, np.bool_)
+    return measure_like(scan, unit, dram, scan, no_parts(), everywhere)[0]
 
 
 @njit
-def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Ints) -> tuple[Ints, Ints]:
+def no_parts() -> Parts:
+    """Return the parts of a scan of which nothing is measured."""
+    return Parts(np.zeros((0, 0, 0), np.int64), np.zeros((0, 0), np.bool_))
+
+
+@njit
+def measure_like(scan: Scan, unit: int, dram: Dram, like: Scan, parts: Parts, wanted: Flags) -> tuple[Ints, Parts]:
     """Measure a scan as `measure` does, and keep what scans with the same inner loops have in common.
 
-    `parts` int[6, addresses, columns as above]: of the scan `like`, its segment, then with one more loop each. An array
-    of shape (0, 0, 0) stands for nothing measured yet. Parts that both scans share are taken over. Modifies parts.
+    `wanted` bool[addresses]: the base addresses to measure it from; what is returned of others has no meaning. `parts`:
+    of the scan `like`. Parts that both scans share are taken over. Modifies parts.
 
     Returns what is measured of the scan, and its parts.
     """
     longer, kept, addresses = np.empty(dram.row_bytes // dram.column_bytes + 1, np.int64), 0, dram.row_bytes // unit
     for n in range(len(longer)):
         longer[n] = period(n, dram) - period(1, dram)
-    if parts.shape[1] == addresses and scan.bytes == like.bytes:
-        most = min(len(scan.times), len(like.times))
+    loops = len(scan.times)
+    if parts.known.shape[1] == addresses and scan.bytes == like.bytes:
+        most = min(loops, len(like.times))
         while kept < most and scan.times[kept] == like.times[kept] and scan.strides[kept] == like.strides[kept]:
             kept += 1
+        parts.known[kept + 1 :] = False
     else:
-        parts = np.empty((6, addresses, PER_BANK + 3 * dram.banks), np.int64)
-        _copy(_segments(scan.bytes, unit, dram, longer), parts[0])
-    for loop in range(kept, len(scan.times)):
-        repeated = _repeated(parts[loop], scan.times[loop], scan.strides[loop], unit, dram, longer)
-        _copy(repeated, parts[loop + 1])
-    found = np.empty((addresses, PER_BANK + 3 * dram.banks), np.int64)
-    _copy(parts[len(scan.times)], found)
-    for i in range(addresses):
-        _set_banks(found[i], dram.banks)
-        found[i, CROSSES] = dram.banks > 1 and _crosses(i * unit, scan, dram)
-    return found, parts
+        measured = np.empty((6, addresses, PER_BANK + 3 * dram.banks), np.int64)
+        parts = Parts(measured, np.zeros((6, addresses), np.bool_))
+    missing, is_doubled = np.zeros((6, addresses), np.bool_), np.zeros(6, np.bool_)
+    _mark_lacking(wanted, parts.known[loops], missing[loops])
+    for loop in range(loops - 1, -1, -1):
+        steps = scan.strides[loop] // unit
+        is_doubled[loop] = _mark_repeated(missing[loop + 1], scan.times[loop], steps, missing[loop])
+        _mark_lacking(missing[loop], parts.known[loop], missing[loop])
+    _measure_segments(scan.bytes, unit, dram, longer, missing[0], parts.measured[0])
+    for loop in range(loops):
+        one, times, stride = parts.measured[loop], scan.times[loop], scan.strides[loop]
+        if is_doubled[loop]:
+            _copy(_repeated(one, times, stride, unit, dram, longer), parts.measured[loop + 1])
+        else:
+            _repeat_some(one, times, stride // unit, missing[loop + 1], dram, longer, parts.measured[loop + 1])
+    for loop in range(loops + 1):
+        for i in range(addresses):
+            parts.known[loop, i] |= missing[loop, i]
+    return _with_banks(parts.measured[loops], wanted, scan, unit, dram), parts
+
+
+@njit
+def _mark_lacking(wanted: Flags, known: Flags, out: Flags) -> None:
+    """Write to `out` which base addresses are wanted and not known; bool[addresses] each."""
+    for i in range(len(wanted)):
+        out[i] = wanted[i] and not known[i]
 
 
 @njit
@@ -130,19 +167,56 @@ def _copy(source: Ints, target: Ints) -> None:
 
 
 @njit
-def _set_banks(found: Ints, banks: int) -> None:
-    """Set what is measured by bank, of the banks used first; `found` int[columns as above]. Modifies found."""
-    if banks == 1:
-        found[PER_BANK], found[PER_BANK + 1], found[PER_BANK + 2] = 0, found[LAST_ROW], found[ROWS]
-    used, shared = 0, 0
-    for bank in range(PER_BANK, PER_BANK + banks):
-        number = found[bank + 2 * banks]
-        if number:
-            for block in range(3):
-                found[PER_BANK + used + block * banks] = found[bank + block * banks]
-            used += 1
-            shared += number if number > 1 else 0
-    found[BANKS], found[SHARED] = used, shared
+def _with_banks(measured: Ints, wanted: Flags, scan: Scan, unit: int, dram: Dram) -> Ints:
+    """Return what is measured of a scan with the columns of the whole scan, for the wanted base addresses."""
+    found, banks = np.empty_like(measured), dram.banks
+    for i in np.flatnonzero(wanted):
+        for column in range(measured.shape[1]):
+            found[i, column] = measured[i, column]
+        if banks == 1:
+            found[i, PER_BANK], found[i, PER_BANK + 1] = 0, found[i, LAST_ROW]
+            found[i, PER_BANK + 2] = found[i, ROWS]
+        used, shared = 0, 0
+        for bank in range(banks):
+            number = found[i, PER_BANK + 2 * banks + bank]
+            if number:
+                for block in range(PER_BANK, PER_BANK + 3 * banks, banks):
+                    found[i, block + used] = found[i, block + bank]
+                used += 1
+                shared += number if number > 1 else 0
+        found[i, BANKS], found[i, SHARED] = used, shared
+        found[i, CROSSES] = banks > 1 and _crosses(int(i) * unit, scan, dram)
+    return found
+
+
+@njit
+def _mark_repeated(missing: Flags, times: int, steps: int, inside: Flags) -> bool:
+    """Mark the base addresses from which a part has to be measured, to measure `times` of it from those missing.
+
+    The repetitions are `steps` units apart. Where walking through them takes longer than doubling the part from all
+    base addresses, all are marked, in both arrays bool[addresses]. Returns whether that is so. Modifies both.
+    """
+    places, doublings = np.flatnonzero(missing), 0
+    while times >> doublings:
+        doublings += 1
+    if len(places) * times > 2 * doublings * len(missing):
+        missing[:], inside[:] = True, True
+        return True
+    for i in places:
+        for more in range(times):
+            inside[(i + more * steps) % len(inside)] = True
+    return False
+
+
+@njit
+def _repeat_some(one: Ints, times: int, steps: int, missing: Flags, dram: Dram, longer: Ints, out: Ints) -> None:
+    """Write to `out` what `times` repetitions of a part take from the base addresses missing, `steps` units apart."""
+    for i in np.flatnonzero(missing):
+        for column in range(one.shape[1]):
+            out[i, column] = one[i, column]
+        for more in range(1, times):
+            place = int(i) + more * steps
+            _join(out[i], one[place % len(one)], place // len(one), dram, longer)
 
 
 @njit
@@ -161,61 +235,73 @@ def _repeated(one: Ints, times: int, stride: int, unit: int, dram: Dram, longer:
 
 
 @njit
-def _segments(size: int, unit: int, dram: Dram, longer: Ints) -> Ints:
-    """Measure a segment of `size` bytes from each address; `longer` int[n]: cycles of n columns in a run beyond one."""
+def _measure_segments(size: int, unit: int, dram: Dram, longer: Ints, missing: Flags, out: Ints) -> None:
+    """Measure a segment of `size` bytes from the base addresses missing.
+
+    `longer` int[n]: cycles of n columns in a run beyond one. Modifies `out`, which is int[addresses, columns as above].
+    """
     per_row, banks = dram.row_bytes // dram.column_bytes, dram.banks
-    found = np.zeros((dram.row_bytes // unit, PER_BANK + 3 * banks), np.int64)
-    for i in range(len(found)):
+    for i in np.flatnonzero(missing):
+        found = out[i]
         first, last = i * unit // dram.column_bytes, (i * unit + size - 1) // dram.column_bytes
         columns, rows = last - first + 1, last // per_row + 1
         initial, final = min(columns, per_row - first), min(columns, last % per_row + 1)
-        found[i, ROWS], found[i, TOUCHED], found[i, INITIAL], found[i, FINAL] = rows, columns, initial, final
-        found[i, FIRST], found[i, LAST], found[i, LAST_ROW] = first, last % per_row, rows - 1
-        found[i, EXTRA] = longer[initial] + (longer[final] + (rows - 2) * longer[per_row] if rows > 1 else 0)
+        found[ROWS], found[TOUCHED], found[INITIAL], found[FINAL] = rows, columns, initial, final
+        found[FIRST], found[LAST], found[LAST_ROW] = first, last % per_row, rows - 1
+        found[EXTRA] = longer[initial] + (longer[final] + (rows - 2) * longer[per_row] if rows > 1 else 0)
+        found[BANKS], found[SHARED], found[CROSSES] = 0, 0, 0
         for bank in range(banks):
             number = (rows - bank + banks - 1) // banks
-            found[i, PER_BANK + bank] = bank if number else -1
-            found[i, PER_BANK + banks + bank] = bank + (number - 1) * banks if number else -1
-            found[i, PER_BANK + 2 * banks + bank] = number
-    return found
+            found[PER_BANK + bank] = bank if number else -1
+            found[PER_BANK + banks + bank] = bank + (number - 1) * banks if number else -1
+            found[PER_BANK + 2 * banks + bank] = number
 
 
 @njit
 def _joined(one: Ints, other: Ints, distance: int, unit: int, dram: Dram, longer: Ints) -> Ints:
     """Return what two parts take together. The other begins `distance` bytes after the first one, behind its end."""
-    found, banks = np.empty_like(one), dram.banks
-    low, high, number = PER_BANK, PER_BANK + banks, PER_BANK + 2 * banks
+    found = np.empty_like(one)
     _copy(one, found)
     shift = distance // dram.row_bytes  # rows from the first part to the other one
     j = distance % dram.row_bytes // unit  # the other part's base address
     for i in range(len(one)):
-        found[i, ROWS] += other[j, ROWS]
-        found[i, TOUCHED] += other[j, TOUCHED]
-        found[i, EXTRA] += other[j, EXTRA]
-        found[i, FINAL], found[i, LAST] = other[j, FINAL], other[j, LAST]
-        found[i, LAST_ROW] = other[j, LAST_ROW] + shift
-        if one[i, LAST_ROW] == shift:
-            shared = int(one[i, LAST] == other[j, FIRST])
-            run = one[i, FINAL] + other[j, INITIAL] - shared
-            found[i, ROWS] -= 1
-            found[i, TOUCHED] -= shared
-            found[i, EXTRA] += longer[run] - longer[one[i, FINAL]] - longer[other[j, INITIAL]]
-            found[i, INITIAL] = run if one[i, ROWS] == 1 else one[i, INITIAL]
-            found[i, FINAL] = run if other[j, ROWS] == 1 else other[j, FINAL]
-            found[i, number + shift % banks] -= 1
-        if banks > 1:
-            here = shift % banks
-            for bank in range(banks):
-                if other[j, number + bank]:
-                    if not one[i, number + here]:
-                        found[i, low + here] = other[j, low + bank] + shift
-                    found[i, high + here] = other[j, high + bank] + shift
-                    found[i, number + here] += other[j, number + bank]
-                here = here + 1 if here + 1 < banks else 0
+        _join(found[i], other[j], shift, dram, longer)
         j += 1
         if j == len(one):
             j, shift = 0, shift + 1
     return found
+
+
+@njit
+def _join(found: Ints, other: Ints, shift: int, dram: Dram, longer: Ints) -> None:
+    """Add to what a part takes what another one takes, which begins `shift` rows further on, behind its end."""
+    banks, low, high, number = dram.banks, PER_BANK, PER_BANK + dram.banks, PER_BANK + 2 * dram.banks
+    rows, final, is_met = found[ROWS], found[FINAL], found[LAST_ROW] == shift
+    shared = int(is_met and found[LAST] == other[FIRST])
+    found[ROWS] += other[ROWS]
+    found[TOUCHED] += other[TOUCHED] - shared
+    found[EXTRA] += other[EXTRA]
+    found[FINAL], found[LAST] = other[FINAL], other[LAST]
+    found[LAST_ROW] = other[LAST_ROW] + shift
+    if is_met:
+        run = final + other[INITIAL] - shared
+        found[ROWS] -= 1
+        found[EXTRA] += longer[run] - longer[final] - longer[other[INITIAL]]
+        if rows == 1:
+            found[INITIAL] = run
+        if other[ROWS] == 1:
+            found[FINAL] = run
+    if banks > 1:
+        here = shift % banks
+        for bank in range(banks):
+            if other[number + bank]:
+                if not found[number + here]:
+                    found[low + here] = other[low + bank] + shift
+                found[high + here] = other[high + bank] + shift
+                found[number + here] += other[number + bank]
+            here = here + 1 if here + 1 < banks else 0
+    if is_met:
+        found[number + shift % banks] -= 1
 
 
 @njit

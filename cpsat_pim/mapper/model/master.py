@@ -44,6 +44,8 @@ class MasterProblem:
         candidates: Candidates | None = None,
     ) -> None:
         self.spatial_bounds, self.tables, self.trial_bound = tiles.spatial_bounds, tiles.tables, trial_bound
+        #: The trial bound from which the domains follow: `trial_bound` may have been lowered since.
+        self.first_trial_bound = trial_bound
         self.parameters = tiles.parameters
         self.layer, self.arch = self.spatial_bounds.layer, self.spatial_bounds.arch
         self.objective, self.restriction = self.spatial_bounds.objective, self.spatial_bounds.restriction
@@ -113,6 +115,17 @@ class MasterProblem:
     def subspace(self) -> Subspace:
         """The subspace whose mappings these are."""
         return self.restriction.subspace
+
+    def serves_up_to(self, cutoff: int | None) -> bool:
+        """Lower the trial bound to the cutoff, if there is one; return whether the problem may then be solved again.
+
+        It may if the trial bound has not fallen far: domains stay those of the first one, but building the problem anew
+        would take longer than smaller domains save.
+        """
+        if cutoff is not None and cutoff < self.trial_bound:
+            self.trial_bound = cutoff
+            self.b.imply([], self.cost <= cutoff)
+        return self.trial_bound >= self.parameters.reuse_share * self.first_trial_bound
 
     # --- Cuts --------------------------------------------------------------------------------------------------------
 

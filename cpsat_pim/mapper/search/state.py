@@ -145,6 +145,15 @@ class SearchState:
         self.update_incumbent(completions.best(self._while_time(completions.likely_orders()), good_enough))
         return completions
 
+    def complete_others(self, solutions: Iterable[Solution], lower_bound: int) -> None:
+        """Evaluate completions of a solve's other solutions while the incumbent costs far more than the lower bound
+        (heuristic): the lower it is, the smaller are the next master problems.
+        """
+        for solution in solutions:
+            if self.cutoff is not None and self.cutoff <= lower_bound * (1 + self.parameters.far_incumbent):
+                return
+            self.complete(solution, lower_bound)
+
     def completions(self, solution: Solution) -> Completions:
         """Return all mappings that a solution's draft leaves open and that may cost less than the value to beat."""
         return Completions(

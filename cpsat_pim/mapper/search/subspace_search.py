@@ -122,6 +122,7 @@ class SubspaceSearch:
             return self._use_relaxed_split(master, solutions, until)
         lower_bound = self.lower_bound or 0
         completions = self.state.complete(solutions[0], lower_bound)
+        self.state.complete_others(solutions[1:], lower_bound)
         if not self.is_open:
             return False
         extents = solutions[0].inner_extents
@@ -194,7 +195,7 @@ class SubspaceSearch:
             self.tiles.tighten()
             self._tile_raises, self.master = self._raise_by_tiles(), None
         master, cutoff = self.master, self.state.cutoff
-        if master is not None and (cutoff is None or master.trial_bound <= cutoff):
+        if master is not None and master.serves_up_to(cutoff):
             self._add_known_cuts(master)  # those that other subspaces have made meanwhile
             return master
         if master is None and self.tiles.is_enabled and next(self._tile_raises, None) is not None:
@@ -330,8 +331,8 @@ class SubspaceSearch:
         state = self.state
         master = self._build_master(trial_bound, extents)
         while not (state.is_over or state.seconds >= until):
-            if state.cutoff is not None and state.cutoff < master.trial_bound:
-                master = self._build_master(state.cutoff, extents)
+            if not master.serves_up_to(state.cutoff):
+                master = self._build_master(master.trial_bound, extents)
             status, bound, solutions = state.solve(master, until)[:3]
             if status == cp_model.INFEASIBLE:
                 return True

@@ -43,11 +43,14 @@ class TrialBounds:
     def first_of_split(self, lower_bound: int) -> int | None:
         """Return the first trial bound of the split subspace; None if there is no cutoff, or if that bound is refuted.
 
-        It is a little below the cutoff, so that the lower bound is close to the incumbent should the time end.
+        For a hard layer it is a little below the cutoff, so that the lower bound is close to the incumbent should the
+        time end. For others it is the cutoff: one refutation less.
         """
         cutoff = self._state.cutoff
-        trial_bound = None if cutoff is None else cutoff - cutoff // self._parameters.split_margin
-        return None if trial_bound is None or lower_bound > trial_bound else trial_bound
+        if cutoff is None:
+            return None
+        trial_bound = cutoff - (cutoff // self._parameters.split_margin if self._state.is_hard else 0)
+        return None if lower_bound > trial_bound else trial_bound
 
     def adapt(self, result: SolveResult) -> None:
         """Take larger steps after a cheap refutation of a hard layer, smaller ones after an expensive solve."""

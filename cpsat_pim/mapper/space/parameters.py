@@ -60,6 +60,9 @@ class SearchParameters:
     negligible_work: float = _number(0.1, not_negative_real)
     #: Share of the cutoff from which on the cutoff itself is the next trial bound. From 0 to below 1.
     near_cutoff: float = _number(0.5, share)
+    #: A master problem is solved again with a lower trial bound, rather than built anew, while that is at least this
+    #: share of the one that it was built for. From 0 to below 1.
+    reuse_share: float = _number(0.9, share)
     #: Fraction of the lower bound above it up to which extents that returned are refuted, outside the split subspace.
     refutation_step: float = _number(0.02, not_negative_real)
 
@@ -88,7 +91,8 @@ class SearchParameters:
 
     # --- Split loops (subspace_search) -------------------------------------------------------------------------------
 
-    #: What beats the incumbent by one part of so many is refuted first, so that the bound is close if the time ends.
+    #: In a hard layer, what beats the incumbent by one part of so many is refuted first, so that the bound is close if
+    #: the time ends.
     split_margin: int = _number(256, positive)
     #: Solves of the relaxation over all splits before loops at both levels get variables of their own: a few groups of
     #: extents refute all, or many do not.
@@ -168,6 +172,9 @@ class SearchParameters:
 
     # --- Completions and cuts (completion, cuts) ---------------------------------------------------------------------
 
+    #: Fraction of the lower bound above it from which on an incumbent is far: all solutions of a solve are then
+    #: completed.
+    far_incumbent: float = _number(0.01, not_negative_real)
     #: Loop orders evaluated for an incumbent; the loops of one level rarely have more permutations.
     orders_evaluated: int = _number(240, positive)
     #: ... and where the MACs draw a tensor of a shared bank from the DRAM: its stream takes 50 ms to count.

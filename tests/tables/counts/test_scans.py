@@ -22,6 +22,8 @@ from tables.counts.scans import (
     TOUCHED,
     box_scan,
     measure,
+    measure_like,
+    no_parts,
 )
 from tables.dram import period
 from tests.tables.nests import build_dram
@@ -66,3 +68,20 @@ def test_scans_are_measured_byte_by_byte(
         assert {column: found[i, column] for column in expected} == expected
         assert found[i, PER_BANK:][: len(used)].tolist() == [of[0] for of in used]
         assert found[i, PER_BANK + banks :][: len(used)].tolist() == [of[-1] for of in used]
+
+
+@given(SIZES, SIZES, st.integers(0, 4), st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 3]), st.data())
+def test_scans_from_some_addresses_are_measured_as_from_all(
+    box: tuple[int, ...], gaps: tuple[int, ...], axis: int, before: int, now: int, banks: int, data: st.DataObject
+) -> None:
+    """Whether loops are walked through or doubled, and whatever is kept of a scan that was measured before."""
+    sizes = [b + gap - 1 for b, gap in zip(box, gaps, strict=True)]
+    sizes[axis] = 40
+    strides = np.array([math.prod(sizes[a + 1 :]) for a in range(5)])
+    dram = build_dram(32, True, banks)
+    like, scan = (box_scan(np.array([*box[:axis], long, *box[axis + 1 :]]), strides, 1) for long in (before, now))
+    some = st.lists(st.booleans(), min_size=32, max_size=32).map(lambda chosen: np.array(chosen, np.bool_))
+    wanted = data.draw(some)
+    _, parts = measure_like(like, 1, dram, like, no_parts(), data.draw(some))
+    found, _ = measure_like(scan, 1, dram, like, parts, wanted)
+    assert (found[wanted] == measure(scan, 1, dram)[wanted]).all()
