@@ -14,7 +14,7 @@ from cpsat_pim.workload.layer import width_text
 
 def check_fits(layer: ConvWorkload, arch: PIMArchitecture) -> list[str]:
     """Return one line per reason why no mapping of the layer can exist or be counted; none if no reason is known."""
-    rules = (_columns_hold_elements, _forced_tiles_fit, _layer_fits_dram, _tensors_fit_banks, _energy_is_countable)
+    rules = (_columns_hold_elements, _forced_tiles_fit, _layer_fits_dram, _energy_is_countable)
     return [line for rule in rules for line in rule(layer, arch)]
 
 
@@ -39,13 +39,19 @@ def _forced_tiles_fit(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[st
 
 
 def _layer_fits_dram(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
-    """The three tensors must fit the DRAM at their smallest: no spilled partial sums, packed or in full rows."""
+    """The three tensors must fit the DRAM at their smallest: no spilled partial sums, packed or in full rows. If they
+    do, each must also fit one of the node's banks.
+    """
     sizes = {t: _least_dram_bytes(layer, arch, t) for t in Tensor}
-    total, room = sum(sizes.values()), arch.hierarchy[Level.DRAM].capacity_bytes
+    total, room, name = sum(sizes.values()), arch.hierarchy[Level.DRAM].capacity_bytes, arch.hierarchy[Level.DRAM].name
     if total > room:
-        name = arch.hierarchy[Level.DRAM].name
         needed = f"{capacity_text(arch, Level.DRAM)}, so it needs {ceil_div(total, room)} nodes or more"
         yield f"{name}: the layer takes at least {sum_text(sizes)}, {needed}"
+        return
+    for tensor, size in sizes.items():
+        if arch.bank_bytes is not None and size > arch.bank_bytes:
+            needed = f"{arch.bank_bytes} B in a bank, so it needs {ceil_div(size, arch.bank_bytes)} nodes or more"
+            yield f"{name}: {tensor.name} takes at least {size} B, there are {needed}"
 
 
 def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor) -> int:
@@ -54,14 +60,6 @@ def _least_dram_bytes(layer: ConvWorkload, arch: PIMArchitecture, tensor: Tensor
     packed = box_elems(layer, layer.bounds, tensor) * width
     is_aligned = arch.storing_choices(Level.ROW_BUFFER, tensor) == (True,)
     return ceil_div(packed, arch.row_bytes) * arch.row_bytes if is_aligned else packed
-
-
-def _tensors_fit_banks(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
-    """Each tensor must fit one of the node's banks at its smallest."""
-    for tensor in Tensor:
-        size, room, name = _least_dram_bytes(layer, arch, tensor), arch.bank_bytes, arch.hierarchy[Level.DRAM].name
-        if room is not None and size > room:
-            yield f"{name}: {tensor.name} takes at least {size} B, there are {room} B in a bank"
 
 
 def _energy_is_countable(layer: ConvWorkload, arch: PIMArchitecture) -> Iterator[str]:
