@@ -27,7 +27,8 @@ from cpsat_pim.compiler.lowering import lower
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.contraction import count_commands
-from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
+from cpsat_pim.compiler.lowering.in_order import InOrderContraction
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
 from cpsat_pim.compiler.mapping import Contraction, Mapping, contraction_of
 from cpsat_pim.compiler.mapping.elementwise import SpreadMapping
 from cpsat_pim.compiler.target import Target, target_of

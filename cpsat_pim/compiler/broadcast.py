@@ -8,8 +8,9 @@ from cpsat_pim.compiler.language import Kernel, KernelMistake, Statement
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
-from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
+from cpsat_pim.compiler.lowering.in_order import InOrderContraction
 from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
 from cpsat_pim.compiler.lowering.program import COMPUTE, PARTS
 from cpsat_pim.compiler.mapping import Contraction, contraction_of
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cpsat_pim.compiler.broadcast import has_bank_mode
 from cpsat_pim.compiler.compile import is_attacc_like
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
-from cpsat_pim.compiler.lowering.in_order import InOrderTarget
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.search.bank_mode import LANES as BANK_LANES
 from cpsat_pim.compiler.search.bank_mode import best_bank_mapping

@@ -8,7 +8,7 @@ from cpsat_pim.compiler.attention import SCORE_BYTES, Attention, AttentionMappin
 from cpsat_pim.compiler.language import Kernel, kernel_of_text, shipped_kernel
 from cpsat_pim.compiler.lowering import bank_contraction, in_order
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
-from cpsat_pim.compiler.lowering.in_order import InOrderTarget
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
 from cpsat_pim.compiler.mapping import Contraction, Mapping
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.elementwise import ElementwiseMapping

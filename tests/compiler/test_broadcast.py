@@ -15,8 +15,9 @@ from cpsat_pim.compiler.lowering import bank_contraction, in_order
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
-from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
+from cpsat_pim.compiler.lowering.in_order import InOrderContraction
 from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
 from cpsat_pim.compiler.mapping import Contraction, contraction_of
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.contraction import BATCH

@@ -12,7 +12,8 @@ from cpsat_pim.compiler.compile import compile_kernel
 from cpsat_pim.compiler.language import Kernel, shipped_kernel
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
-from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
+from cpsat_pim.compiler.lowering.in_order import InOrderContraction
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
 from cpsat_pim.compiler.mapping import contraction_of
 from cpsat_pim.compiler.mapping.elementwise import elementwise_of
 from cpsat_pim.compiler.search import bank_mode as search_of_banks

@@ -10,7 +10,8 @@ from cpsat_pim.compiler.language import Kernel, KernelMistake, kernel_of_text, s
 from cpsat_pim.compiler.lowering import lower
 from cpsat_pim.compiler.lowering.bank_contraction import BankContraction
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
-from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget
+from cpsat_pim.compiler.lowering.in_order import InOrderContraction
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
 from cpsat_pim.compiler.mapping import Contraction, contraction_of
 from cpsat_pim.compiler.search.objective import best_by, best_with_hull, bytes_read, matrix_bytes
 from cpsat_pim.compiler.target import target_of

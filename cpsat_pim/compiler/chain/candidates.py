@@ -22,9 +22,9 @@ from cpsat_pim.compiler.lowering.bank_contraction import problem as bank_problem
 from cpsat_pim.compiler.lowering.bank_elementwise import BankElementwise
 from cpsat_pim.compiler.lowering.bank_mode import BankTarget
 from cpsat_pim.compiler.lowering.data import Placement
-from cpsat_pim.compiler.lowering.in_order import InOrderTarget
 from cpsat_pim.compiler.lowering.in_order import problem as in_order_problem
 from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
 from cpsat_pim.compiler.mapping import Contraction, Mapping, contraction_of
 from cpsat_pim.compiler.mapping.contraction import BATCH, DEPTH, OUTPUTS
 from cpsat_pim.compiler.mapping.elementwise import SpreadMapping

@@ -13,16 +13,14 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from cpsat_pim.compiler.language import KernelMistake
 from cpsat_pim.compiler.lowering.broadcast import Elements
-from cpsat_pim.compiler.lowering.energy import energy_table, issues_fj
-from cpsat_pim.compiler.lowering.program import COMPUTE, LOADS, PARTS, STORES, Program
+from cpsat_pim.compiler.lowering.in_order_stream import ADDRESS, FUNCTION, InOrderStream
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
+from cpsat_pim.compiler.lowering.program import COMPUTE, LOADS, STORES, Program
 from cpsat_pim.compiler.mapping import Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping, Passes
 from cpsat_pim.compiler.mapping.contraction import OUTPUTS
 from cpsat_pim.compiler.mapping.mapping import UNUSED
-from cpsat_pim.device import Device
-from cpsat_pim.device.distances import least_ticks
 from tables.commands import in_order
 from tables.commands.steps import ceiling
 from tracesim.commands import Function, Stream
@@ -30,91 +28,8 @@ from tracesim.commands import Function, Stream
 Ints = NDArray[np.int64]
 Array = NDArray[Any]
 
-_MODES = {"any": 0, "bank": 1, "register": 2}
-#: Columns of a table of runs behind those of `tables.commands.in_order`: first column of the bank, function, registers,
-#: lane, first vector of the exchange buffer.
-ADDRESS, FUNCTION, TARGET, SOURCE, LANE, DATA = range(4, 10)
-
-
-@frozen(slots=False, eq=False)
-class InOrderTarget:
-    """A device with an in-order controller, its commands found by what they do.
-
-    Raises:
-        KernelMistake: the device has another controller.
-    """
-
-    device: Device
-
-    def __attrs_post_init__(self) -> None:
-        if self.device.controller.policy != "in-order":
-            raise KernelMistake(f"{self.device.name}: expected an all-bank mode or the controller in-order")
-
-    @property
-    def axes(self) -> tuple[int, ...]:
-        """Cores along every axis of a channel; each computes one sum at a time."""
-        return (*(axis.size for axis in self.device.group.axes), 1)
-
-    @property
-    def axis_names(self) -> tuple[str, ...]:
-        """Names of `axes`."""
-        return (*(axis.name for axis in self.device.group.axes), "accumulators")
-
-    @property
-    def channels(self) -> int:
-        """Channels of all stacks."""
-        return self.device.system.stacks * self.device.system.groups
-
-    @cached_property
-    def sets_scalars(self) -> bool:
-        """Whether sums are set and read as scalars, one a bank (AiM), else drained as registers (UPMEM)."""
-        return any("drain_scalars" in command.does for command in self.device.commands)
-
-    @cached_property
-    def computes_elements(self) -> bool:
-        """Whether the host writes other elements to each core at once, so that vectors can be spread (UPMEM)."""
-        return any("write_each" in command.does for command in self.device.commands)
-
-    def command(self, does: str) -> int:
-        """The last command that does something; AiM's of all banks follow those of one.
-
-        Raises:
-            KernelMistake: there is none.
-        """
-        found = [number for number, command in enumerate(self.device.commands) if does in command.does]
-        if not found:
-            raise KernelMistake(f"{self.device.name}: no command does {does}")
-        reads = [number for number in found if self.device.commands[number].name.startswith("RDMAC")]
-        return reads[0] if reads else found[-1]
-
-    @cached_property
-    def table(self) -> Ints:
-        """int64[commands, 4], see `tables.commands.in_order`."""
-        device = self.device
-        return np.array(
-            [
-                (device.ticks(c.latency), int(c.blocking), _MODES[c.mode], int(c.needs in ("row", "rows")))
-                for c in device.commands
-            ]
-        )
-
-    @cached_property
-    def distances(self) -> Ints:
-        """int64[commands, commands]: ticks from a command to a later one, both to all cores."""
-        count = len(self.device.commands)
-        return np.array([[least_ticks(self.device, a, b) for b in range(count)] for a in range(count)])
-
-    @cached_property
-    def energies(self) -> Ints:
-        """int64[commands, functions], see `energy.energy_table`."""
-        return energy_table(self.device)
-
-    @cached_property
-    def inserted(self) -> Ints:
-        """int64[3]: ACT, PRE and mode change of the product, -1 if it needs none."""
-        product = self.device.commands[self.command("mac_tree")]
-        names = (product.activate, product.precharge, self.device.controller.mode_change)
-        return np.array([-1 if name is None else self.device.command(name) for name in names])
+#: Columns of a table of runs behind those of all streams: registers, lane, first vector of the exchange buffer.
+TARGET, SOURCE, LANE, DATA = range(6, 10)
 
 
 def problem(mapping: BroadcastMapping, contraction: Contraction, target: InOrderTarget) -> str | None:
@@ -133,7 +48,7 @@ def problem(mapping: BroadcastMapping, contraction: Contraction, target: InOrder
 
 
 @frozen(slots=False, eq=False)
-class InOrderContraction:
+class InOrderContraction(InOrderStream):
     """A mapped contraction: its runs, its stream, and where its elements are."""
 
     contraction: Contraction
@@ -247,33 +162,6 @@ class InOrderContraction:
             address = row * self.target.device.core.columns
         function = Function[does.upper()]
         return (self.target.command(does), row, count, part, address, function, target, source, lane, data)
-
-    @cached_property
-    def _walked(self) -> tuple[int, Ints]:
-        parts = np.zeros(len(PARTS), np.int64)
-        target = self.target
-        ticks = in_order.walk_in_order(target.table, target.distances, target.inserted, self.runs, parts)
-        return ticks, parts
-
-    @property
-    def ticks(self) -> int:
-        """The ticks of every channel."""
-        return self._walked[0]
-
-    @property
-    def channel_fj(self) -> int:
-        """Femtojoules of every channel: a row stays open until another one is needed.
-
-        Raises:
-            KernelMistake: the device file does not state them.
-        """
-        target, runs = self.target, self.runs
-        kinds, functions, counts = runs[:, in_order.KIND], runs[:, FUNCTION], runs[:, in_order.COUNT]
-        commands = issues_fj(target.device, target.energies, kinds, functions, counts)
-        rows = runs[runs[:, in_order.ROW] >= 0, in_order.ROW]
-        opened = np.array([int((np.diff(rows, prepend=-1) != 0).sum())])
-        act, nothing = target.inserted[:1], np.array([Function.NOTHING])
-        return commands + (issues_fj(target.device, target.energies, act, nothing, opened) if act[0] >= 0 else 0)
 
     @cached_property
     def program(self) -> Program:

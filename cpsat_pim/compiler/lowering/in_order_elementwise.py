@@ -12,9 +12,9 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from cpsat_pim.compiler.lowering.energy import issues_fj
-from cpsat_pim.compiler.lowering.in_order import InOrderTarget
-from cpsat_pim.compiler.lowering.program import COMPUTE, HOST_READS, HOST_WRITES, PARTS, STORES, Program
+from cpsat_pim.compiler.lowering.in_order_stream import ADDRESS, FUNCTION, InOrderStream
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
+from cpsat_pim.compiler.lowering.program import COMPUTE, HOST_READS, HOST_WRITES, STORES, Program
 from cpsat_pim.compiler.mapping.elementwise import Elementwise, SpreadMapping
 from tables.commands import in_order
 from tables.commands.steps import ceiling
@@ -29,13 +29,12 @@ _COMBINE = {
     "*": (Function.FILL, Function.MUL),
     "relu": (Function.FILL_RELU,),
 }
-#: Columns of a table of runs behind those of `tables.commands.in_order`: column of the bank, function, first vector of
-#: the exchange buffer.
-ADDRESS, FUNCTION, DATA = range(4, 7)
+#: Column of a table of runs behind those of all streams: first vector of the exchange buffer.
+DATA = 6
 
 
 @frozen(slots=False, eq=False)
-class InOrderElementwise:
+class InOrderElementwise(InOrderStream):
     """A mapped elementwise kernel: its runs, its stream, and where its elements are."""
 
     kernel: Elementwise
@@ -95,27 +94,6 @@ class InOrderElementwise:
             table[:, at, FUNCTION], table[:, at, ADDRESS] = function, operand * self.columns + column
             table[:, at, DATA] = table[:, at, ADDRESS] * self.cores
         return table.reshape(-1, DATA + 1)
-
-    @cached_property
-    def _walked(self) -> tuple[int, Ints]:
-        parts, target = np.zeros(len(PARTS), np.int64), self.target
-        return in_order.walk_in_order(target.table, target.distances, target.inserted, self.runs, parts), parts
-
-    @property
-    def ticks(self) -> int:
-        """The ticks of every channel."""
-        return self._walked[0]
-
-    @property
-    def channel_fj(self) -> int:
-        """Femtojoules of every channel.
-
-        Raises:
-            KernelMistake: the device file does not state them.
-        """
-        runs, target = self.runs, self.target
-        kinds, functions, counts = runs[:, in_order.KIND], runs[:, FUNCTION], runs[:, in_order.COUNT]
-        return issues_fj(target.device, target.energies, kinds, functions, counts)
 
     @cached_property
     def program(self) -> Program:

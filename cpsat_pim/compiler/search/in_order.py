@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cpsat_pim.compiler.lowering.in_order import InOrderContraction, InOrderTarget, problem
+from cpsat_pim.compiler.lowering.in_order import InOrderContraction, problem
 from cpsat_pim.compiler.lowering.in_order_elementwise import InOrderElementwise
+from cpsat_pim.compiler.lowering.in_order_target import InOrderTarget
 from cpsat_pim.compiler.mapping import CLASSES, Contraction
 from cpsat_pim.compiler.mapping.broadcast import BroadcastMapping
 from cpsat_pim.compiler.mapping.elementwise import Elementwise, SpreadMapping
