@@ -63,6 +63,10 @@ NO_INTERRUPTION = Interruption(False, 0, 0, False, False)
 NO_OVERLAP = Demand(1, 0, False)
 
 
+#: The fields of `StreamCounts`, as a kernel returns them.
+Counted = tuple[int, int, int, int, int, int, int, int, int]
+
+
 class StreamCounts(NamedTuple):
     """Totals of a stream, and the cycles of its first and its last scan.
 
@@ -216,17 +220,27 @@ def _list_visits(which: int, tile: Tile, dram: Dram, patterns: Ints, visits: Int
 
 
 @njit
-def walk_stream(
-    loops: Ints,
-    steps: Ints,
-    tile: Tile,
-    is_output: bool,
-    always_reads: bool,
-    demand: Demand,
-    dram: Dram,
-    limit: StreamLimit,
-    interruption: Interruption,
-) -> tuple[int, int, int, int, int, int, int, int, int]:
+def _no_rows(dram: Dram) -> Ints:
+    """Return the rows of a walk that has not begun, int[2, banks]: none is open, none was used."""
+    rows = np.empty((2, dram.banks), np.int64)
+    for bank in range(dram.banks):
+        rows[OPEN, bank], rows[USED, bank] = -1, -1
+    return rows
+
+
+@njit
+def _recurrences(loops: Ints, steps: Ints, tile: Tile, dram: Dram) -> tuple[int, Ints]:
+    """Return the scans of all loops, and int[m, 2]: `loop_recurrence` of each loop."""
+    scans, found = 1, np.empty((loops.shape[0], 2), np.int64)
+    for i in range(loops.shape[0]):
+        scans *= loops[i, 0]
+        found[i, 0], found[i, 1] = loop_recurrence(steps[i], tile, dram)
+    return scans, found
+
+
+@njit
+def walk_stream(loops: Ints, steps: Ints, tile: Tile, is_output: bool, always_reads: bool, demand: Demand, dram: Dram,
+                limit: StreamLimit, interruption: Interruption) -> Counted:  # fmt: skip
     """Scan the tiles of a stream in loop order, until all are scanned or a limit is exceeded.
 
     `loops` int[m, 2]: factor, and 1 if irrelevant, outermost first. `steps` int[m, 5]: what one iteration adds to the
@@ -241,20 +255,12 @@ def walk_stream(
     Returns the fields of `StreamCounts`. Of a stream beyond the limit the activations or the cycles exceed it, and
     nothing else is meant by them.
     """
-    state, rows = np.zeros(ROWS, np.int64), np.empty((2, dram.banks), np.int64)
-    for bank in range(dram.banks):
-        rows[OPEN, bank], rows[USED, bank] = -1, -1
-    moving = np.zeros(dram.banks, np.int64)
+    state, rows, moving = np.zeros(ROWS, np.int64), _no_rows(dram), np.zeros(dram.banks, np.int64)
     index, at = np.zeros(loops.shape[0], np.int64), np.zeros(5, np.int64)
     snapshots = np.zeros((loops.shape[0], MAX_SNAPSHOTS + 1, ROWS + dram.banks), np.int64)
     patterns, visits, listed = np.zeros((scan_patterns(tile, dram), 2), np.int64), np.empty((64, 2), np.int64), 0
-    recurrences = np.empty((loops.shape[0], 2), np.int64)
-    scans, scan_cycles = 1, _min_scan_cycles(tile, dram)
-    for i in range(loops.shape[0]):
-        scans *= loops[i, 0]
-        recurrences[i, 0], recurrences[i, 1] = loop_recurrence(steps[i], tile, dram)
-    state[QUICKEST], first_cycles, before_last = INFINITE_CYCLES, 0, 0
-    moved, last = 0, -1
+    (scans, recurrences), scan_cycles = _recurrences(loops, steps, tile, dram), _min_scan_cycles(tile, dram)
+    state[QUICKEST], first_cycles, before_last, moved, last = INFINITE_CYCLES, 0, 0, 0, -1
     while (
         state[ACTIVATIONS] <= limit.activations
         and _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram) <= limit.cycles
@@ -282,19 +288,8 @@ def walk_stream(
             _supply(state, _cycles(state, dram), is_overlapped, demand)
         if moved < 0:
             break
-        skip_recurrence(
-            index,
-            at,
-            moved,
-            state,
-            rows,
-            moving,
-            snapshots[moved],
-            loops,
-            steps[moved],
-            (recurrences[moved, 0], recurrences[moved, 1]),
-            demand,
-        )
+        again, step = (recurrences[moved, 0], recurrences[moved, 1]), steps[moved]
+        skip_recurrence(index, at, moved, state, rows, moving, snapshots[moved], loops, step, again, demand)
     steady = state[OVERLAPPED] * max(0, state[QUICKEST] - demand.cycles) if state[OVERLAPPED] else 0
     total = max(_cycles(state, dram), _min_total_cycles(state, (scans - state[TAKEN]) * scan_cycles, dram))
     closed = state[CYCLES] + (period(state[RUN], dram) if state[RUN] else 0)
